@@ -33,7 +33,7 @@ from pathlib import Path
 from environments.base import EnvironmentKind
 from environments.choice import make_folders
 from environments.folders import Folders
-from exercises.canitedit.evaluation.running import LIMITS, TestedProgram, run_program
+from exercises.canitedit.evaluation import LIMITS, TestedProgram, run_program
 from exercises.canitedit.problems import load_problems
 from exercises.canitedit.results import EVALUATED, read_file
 from exercises.exercism.catalog import Exercise, read_catalog

@@ -8,10 +8,10 @@ from bench.cli.dispatch import Command, Program
 
 COMMANDS = {
     "run": Command(
-        "exercises.canitedit.generation.command", help="Ask models for edited programs."
+        "exercises.canitedit.generation", help="Ask models for edited programs."
     ),
     "report": Command(
-        "exercises.canitedit.reporting.command",
+        "exercises.canitedit.report",
         help="Run completions with their tests, and score them.",
     ),
     "stats": Command(

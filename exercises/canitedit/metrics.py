@@ -1,4 +1,4 @@
-"""Pure: what completions of one problem are worth.
+"""Pure: what completions are worth, from one program to the figures of a group of problems.
 
 Three definitions of ExcessCode, the share of an edit that the tests do not need:
 
@@ -12,184 +12,156 @@ All are per cent of passing completions: *code* and *changed* their mean, *v1* t
 from __future__ import annotations
 
 import ast
+import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from difflib import Differ
 from functools import lru_cache
-from statistics import fmean, median
+from itertools import chain, zip_longest
+from statistics import fmean, median, pstdev
+from typing import Any, get_args
 
 from rapidfuzz.distance import Indel, Levenshtein
 
-from exercises.canitedit.problems import (
-    MOST_CHARACTERS,
-    InstructionKind,
-    Problem,
-    Taxonomy,
-)
-from exercises.canitedit.prompts import Prompt, has_fence
-from exercises.canitedit.results import EvaluatedProgram, ProblemFile
+from exercises.canitedit.problems import MOST_CHARACTERS, Problem
+from exercises.canitedit.prompts import STOP, Prompt, has_fence
+from exercises.canitedit.results import CompletionFile, EvaluatedProgram, Status
+from reports.statistics.methods import Interval, bootstrap_mean, pass_at_k, ratio
 
+ScoreRow = dict[str, Any]
+"""Figures by name; None is unknown."""
+SAMPLING = ("prompt", "temperature", "top_p", "max_tokens")
+EXCESS = ("code", "changed", "v1")
+SHARES = ("unchanged", "truncated", "without_fence", "empty", "not_parsing")
+_UNMEASURED: ScoreRow = {
+    "lines": None,
+    "distance": None,
+    "unchanged": False,
+    "not_parsing": False,
+}
+_FENCED = [prompt.value for prompt in Prompt if prompt not in STOP]
 # ``Differ`` compares each line with each where nothing is equal: these take it about ten seconds.
-_MOST_PAIRS = 200_000
+_MAX_PAIRS = 200_000
 
 
-@dataclass(frozen=True)
-class ExcessCode:
-    """The three definitions, in per cent."""
-
-    code: float
-    changed: float
-    v1: float
-
-
-@dataclass(frozen=True)
-class ProgramMeasures:
-    """A program beside the one to edit.
-
-    Attributes:
-        lines: changed from ``before``, of those that the solution changes; None if it changes none.
-        distance: Levenshtein's, from ``before``, in characters.
-    """
-
-    lines: float | None
-    distance: int
-    unchanged: bool
-    parses: bool
-
-
-@dataclass(frozen=True)
-class ProblemScore:
-    """The completions of one problem for one instruction.
-
-    Attributes:
-        excess: None if no completion passed, or none of these has a known coverage.
-        unknown_coverage: passing completions without coverage, or too large for a diff.
-        lines, distance: means over the completions; see ``ProgramMeasures``.
-        too_large: completions that were not measured; they pass or fail as evaluated.
-        truncated, without_fence: None if a file does not say it.
-    """
-
-    problem_id: int
-    name: str
-    kind: InstructionKind
-    taxonomy: Taxonomy
-    before_lines: int
-    completions: int
-    passed: int
-    statuses: dict[str, int]
-    excess: ExcessCode | None
-    unknown_coverage: int
-    lines: float | None
-    distance: float | None
-    unchanged: int
-    empty: int
-    not_parsing: int
-    too_large: int
-    truncated: int | None
-    without_fence: int | None
+def score(file: CompletionFile) -> ScoreRow:
+    """Return what is known of a file, and the figures of each of its completions."""
+    prompt = file.script_args.get("prompt")
+    completions = []
+    columns = zip_longest(file.results, file.truncated, file.replies)
+    for result, truncated, reply in columns:
+        program = result.program_no_test
+        without_fence = None
+        if prompt in _FENCED and reply is not None:
+            without_fence = not has_fence(reply)
+        row = {
+            "status": result.status,
+            "passed": result.has_passed,
+            "truncated": truncated,
+            "without_fence": without_fence,
+            "empty": not program.strip(),
+            **measures(file.before, file.after, program),
+            **excess_code(file.before, result),
+        }
+        completions.append(row)
+    return {
+        "id": file.id,
+        "name": file.full_name,
+        "instruction": file.kind,
+        "prompt": prompt if isinstance(prompt, str) else None,
+        "temperature": file.temperature,
+        "top_p": file.top_p,
+        "max_tokens": file.max_tokens,
+        "groups": groups_of(file),
+        "completions": completions,
+    }
 
 
-def score(file: ProblemFile) -> ProblemScore:
-    problem, results = file.problem, file.results
-    programs = [result.program_no_test for result in results]
-    measured = [
-        measures(problem.before, problem.after, program)
-        for program in programs
-        if len(program) <= MOST_CHARACTERS
-    ]
-    passing = [result for result in results if result.passed]
-    excess = [found for result in passing if (found := excess_code(problem, result))]
-    lines = [one.lines for one in measured if one.lines is not None]
-    fenced = file.sampling.prompt in {one.value for one in Prompt if one.is_chat}
-    return ProblemScore(
-        problem_id=problem.id,
-        name=problem.full_name,
-        kind=file.kind,
-        taxonomy=problem.taxonomy,
-        before_lines=len(problem.before.splitlines()),
-        completions=len(results),
-        passed=len(passing),
-        statuses=dict(Counter(result.status.value for result in results)),
-        excess=mean_excess(excess),
-        unknown_coverage=len(passing) - len(excess),
-        lines=fmean(lines) if lines else None,
-        distance=fmean(one.distance for one in measured) if measured else None,
-        unchanged=sum(one.unchanged for one in measured),
-        empty=sum(not program.strip() for program in programs),
-        not_parsing=sum(not one.parses for one in measured),
-        too_large=len(results) - len(measured),
-        truncated=_count(made.truncated for made in file.completions),
-        without_fence=_count(
-            not has_fence(made.reply) if fenced and made.reply is not None else None
-            for made in file.completions
-        ),
-    )
+def groups_of(problem: Problem) -> dict[str, list[str]]:
+    """Return the groups that a problem belongs to, by what they group."""
+    taxonomy = problem.taxonomy
+    libraries = ["without libraries"]
+    if taxonomy.libraries:
+        libraries = ["with libraries", *taxonomy.libraries]
+    # About a third of the 105 problems each.
+    length = "1 to 25 lines"
+    lines = len(problem.before.splitlines())
+    if lines > 25:
+        length = "26 to 55 lines"
+    if lines > 55:
+        length = "56 lines and more"
+    return {
+        "change_kind": [taxonomy.change_kind],
+        "topic": [taxonomy.topic],
+        "libraries": libraries,
+        "length": [length],
+    }
 
 
-def _count(values: Iterable[bool | None]) -> int | None:
-    known = list(values)
-    return None if not known or None in known else known.count(True)
-
-
-def mean_excess(found: Sequence[ExcessCode]) -> ExcessCode | None:
-    """Return the ExcessCode of a problem from those of its passing completions."""
-    if not found:
-        return None
-    return ExcessCode(
-        code=fmean(one.code for one in found),
-        changed=fmean(one.changed for one in found),
-        v1=median(one.v1 for one in found),
-    )
-
-
-def excess_code(problem: Problem, result: EvaluatedProgram) -> ExcessCode | None:
-    """Return the ExcessCode of a passing program; None if its coverage or diff is unknown."""
-    counts = diff_lines(problem.before, result.program_no_test)
-    if counts is None or result.coverage is None or result.coverage_missing is None:
-        return None
-    every, changed = counts
-    missed = 100 * len(result.coverage_missing)
-    return ExcessCode(
-        code=missed / every if every else 0.0,
-        changed=missed / changed if changed else 0.0,
-        v1=100.0 - result.coverage,
-    )
+def excess_code(
+    before: str,
+    result: EvaluatedProgram,
+) -> ScoreRow:
+    """Return the ExcessCode of a program that passed, whose coverage and diff are known."""
+    counts = diff_lines(before, result.program_no_test)
+    missing = result.coverage_missing
+    if not result.has_passed or counts is None or missing is None:
+        return dict.fromkeys(EXCESS)
+    if result.coverage is None:
+        return dict.fromkeys(EXCESS)
+    uncovered = 100 * len(missing)
+    lines, changed = counts
+    return {
+        "code": ratio(uncovered, lines) or 0.0,
+        "changed": ratio(uncovered, changed) or 0.0,
+        "v1": 100.0 - result.coverage,
+    }
 
 
 # A file's completions are often equal: of 4,200 recorded ones, 1,955 are distinct.
 @lru_cache(maxsize=64)
-def diff_lines(before: str, program: str) -> tuple[int, int] | None:
+def diff_lines(
+    before: str,
+    program: str,
+) -> tuple[int, int] | None:
     """Return the number of all lines of the diff, and of those that are added or removed.
 
     The lines are those of ``difflib.Differ``: also context and the marks of changes in a line.
     None for programs that are too large for it.
     """
-    old, new = before.splitlines(), program.splitlines()
-    if len(old) * len(new) > _MOST_PAIRS or len(program) > MOST_CHARACTERS:
+    old = before.splitlines()
+    new = program.splitlines()
+    if len(old) * len(new) > _MAX_PAIRS or len(program) > MOST_CHARACTERS:
         return None
     lines = list(Differ().compare(old, new))
     return len(lines), sum(line.startswith(("+ ", "- ")) for line in lines)
 
 
 @lru_cache(maxsize=64)
-def measures(before: str, after: str, program: str) -> ProgramMeasures:
+def measures(
+    before: str,
+    after: str,
+    program: str,
+) -> ScoreRow:
     """Measure a program against the program to edit and the solution.
 
-    A line counts as changed if the shortest edit by whole lines adds or removes it. Ends of lines
-    at the end of a program do not count.
+    *lines* are those changed from ``before``, of those that the solution changes; None if it
+    changes none. A line counts as changed if the shortest edit by whole lines adds or removes it.
+    *distance* is Levenshtein's, from ``before``, in characters. Ends of lines at the end of a
+    program do not count. A program that is too large is not measured.
     """
-    old, gold, new = (
-        text.rstrip("\n").split("\n") for text in (before, after, program)
-    )
-    expected = Indel.distance(old, gold)
-    return ProgramMeasures(
-        lines=Indel.distance(old, new) / expected if expected else None,
-        distance=Levenshtein.distance(before.rstrip("\n"), program.rstrip("\n")),
-        unchanged=old == new,
-        parses=parses(program),
-    )
+    if len(program) > MOST_CHARACTERS:
+        return _UNMEASURED
+    old = before.rstrip("\n").split("\n")
+    new = program.rstrip("\n").split("\n")
+    expected = Indel.distance(old, after.rstrip("\n").split("\n"))
+    return {
+        "lines": ratio(Indel.distance(old, new), expected),
+        "distance": Levenshtein.distance(before.rstrip("\n"), program.rstrip("\n")),
+        "unchanged": old == new,
+        "not_parsing": not parses(program),
+    }
 
 
 def parses(program: str) -> bool:
@@ -200,3 +172,91 @@ def parses(program: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
+
+
+def pass_shares(
+    scores: Iterable[ScoreRow],
+    k: int,
+) -> dict[str, float]:
+    """Return pass@k of each problem by name; none where one has fewer completions than ``k``."""
+    shares = {}
+    for score in scores:
+        completions = score["completions"]
+        if len(completions) < k:
+            return {}
+        passed = sum(column(completions, "passed"))
+        shares[score["name"]] = pass_at_k(len(completions), passed, k)
+    return shares
+
+
+def figures_of(
+    scores: Sequence[ScoreRow],
+    ks: Iterable[int],
+) -> ScoreRow:
+    """Return the figures of problems for one instruction; there is at least one problem.
+
+    Shares are from 0 to 1. ExcessCode is per cent, with the population deviation over the m
+    problems that have it / √m.
+    """
+    rows = list(chain.from_iterable(column(scores, "completions")))
+    figures: ScoreRow = {"problems": len(scores), "completions": len(rows)}
+    for k in ks:
+        shares = pass_shares(scores, k)
+        figures[f"pass@{k}"] = _mean(shares.values())
+        figures |= bounds(bootstrap_mean(shares.values()), f"pass@{k}_")
+    for name in EXCESS:
+        values = _values_by_problem(scores, name)
+        figures[f"excess_{name}"] = _mean(values)
+        figures[f"excess_{name}_se"] = None
+        if values:
+            figures[f"excess_{name}_se"] = pstdev(values) / math.sqrt(len(values))
+    figures["m"] = len(values)
+    for name in ("lines", "distance"):
+        figures[name] = _mean(_values_by_problem(scores, name))
+    for name in SHARES:
+        flags = column(rows, name)
+        figures[name] = None
+        if None not in flags:
+            figures[name] = sum(flags) / len(flags)
+    unmeasured = column(rows, "v1").count(None) - column(rows, "passed").count(False)
+    figures["unknown_coverage"] = unmeasured
+    statuses = Counter(column(rows, "status"))
+    for status in get_args(Status):
+        figures[status] = statuses[status]
+    return figures
+
+
+def _values_by_problem(
+    scores: Iterable[ScoreRow],
+    name: str,
+) -> list[float]:
+    """Return the mean, of *v1* the median, for each problem with completions that know it."""
+    average = median if name == "v1" else fmean
+    values = []
+    for score in scores:
+        numbers = column(score["completions"], name)
+        numbers = [number for number in numbers if number is not None]
+        if numbers:
+            values.append(average(numbers))
+    return values
+
+
+def column(
+    rows: Iterable[ScoreRow],
+    name: str,
+) -> list[Any]:
+    return [row[name] for row in rows]
+
+
+def _mean(values: Collection[float]) -> float | None:
+    return fmean(values) if values else None
+
+
+def bounds(
+    interval: Interval | None,
+    prefix: str = "",
+) -> ScoreRow:
+    """Return an interval as two figures."""
+    if interval is None:
+        return {f"{prefix}low": None, f"{prefix}high": None}
+    return {f"{prefix}low": interval.low, f"{prefix}high": interval.high}

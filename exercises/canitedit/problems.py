@@ -1,4 +1,4 @@
-"""The problems of CanItEdit, read from the hub or a file, and what is published about them.
+"""The problems of CanItEdit, read from the hub or a file, and the sets that were published.
 
 F. Cassano et al., "Can It Edit? Evaluating the ability of large language models to follow code
 editing instructions" (2023), arXiv:2312.12450.
@@ -6,60 +6,28 @@ editing instructions" (2023), arXiv:2312.12450.
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.instances.dataset import rows_of_hub, rows_of_path
 from core.errors import UserError
+from core.parsing.untrusted import fault_of
+from core.plaintext import counted
 
 HUB_ID = "nuprl/CanItEdit"
 _SPLIT = "test"
-# A part of the names of files.
-_NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,119}")
-
-
-class InstructionKind(str, Enum):
-    """How much an instruction says."""
-
-    DESCRIPTIVE = "descriptive"
-    LAZY = "lazy"
-
-    @property
-    def key(self) -> str:
-        """The name of the instruction in rows and files."""
-        return f"instruction_{self.value}"
-
-
-class ChangeKind(str, Enum):
-    CORRECTIVE = "corrective"
-    ADAPTIVE = "adaptive"
-    PERFECTIVE = "perfective"
-
-
-class GroupBy(str, Enum):
-    """By what problems are grouped."""
-
-    CHANGE_KIND = "change_kind"
-    TOPIC = "topic"
-    LIBRARIES = "libraries"
-    LENGTH = "length"
-
-
+InstructionKind = Literal["descriptive", "lazy"]
+"""How much an instruction says."""
+KINDS: tuple[InstructionKind, ...] = get_args(InstructionKind)
 MOST_CHARACTERS = 200_000
 """The longest program that is measured: distances take time quadratic in the length."""
 Code = Annotated[str, Field(max_length=MOST_CHARACTERS)]
-
-
-def _file_name(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise ValueError("must be a plain file name: letters, digits, _, . and -")
-    return text
+# A part of the names of files.
+_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][\w.-]{0,119}$")]
 
 
 class Checked(BaseModel):
@@ -73,7 +41,7 @@ class Checked(BaseModel):
 class Taxonomy(Checked):
     """What kind of problem it is; ``libraries`` are those that it needs, none for most."""
 
-    change_kind: Annotated[ChangeKind, Field(strict=False)]
+    change_kind: Literal["corrective", "adaptive", "perfective"]
     libraries: Annotated[tuple[str, ...], Field(strict=False)]
     topic: str
 
@@ -88,7 +56,7 @@ class Problem(Checked):
 
     id: Annotated[int, Field(ge=0)]
     name: str
-    full_name: Annotated[str, AfterValidator(_file_name)]
+    full_name: _FileName
     before: Code
     after: Code
     tests: Code
@@ -96,60 +64,43 @@ class Problem(Checked):
     instruction_lazy: str
     taxonomy: Taxonomy
 
-    def instruction(self, kind: InstructionKind) -> str:
-        lazy = kind is InstructionKind.LAZY
-        return self.instruction_lazy if lazy else self.instruction_descriptive
-
-    def row(self) -> dict[str, Any]:
-        return self.model_dump(mode="json")
-
-
-def problem_of(row: object, where: str) -> Problem:
-    try:
-        return Problem.model_validate(row)
-    except ValidationError as error:
-        raise UserError(f"{where}: {words_of(error)}; correct the row") from error
+    def instruction(
+        self,
+        kind: InstructionKind,
+    ) -> str:
+        if kind == "lazy":
+            return self.instruction_lazy
+        return self.instruction_descriptive
 
 
-def words_of(error: ValidationError) -> str:
-    """Return the first mistake of ``error`` as one line without the value."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[
-        0
-    ]
-    place = ".".join(map(str, first["loc"]))
-    words = (
-        first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    )
-    words = "is missing" if first["type"] == "missing" else words
-    return f"{place or 'it'} {words[:1].lower()}{words[1:]}"
-
-
-def load_problems(name: str = HUB_ID) -> tuple[Problem, ...]:
+def load_problems(source: str = HUB_ID) -> tuple[Problem, ...]:
     """Return the problems of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of the hub, by id."""
-    path = Path(name).expanduser()
+    path = Path(source).expanduser()
     if path.suffix in (".json", ".jsonl", ".parquet") or path.exists():
         rows = rows_of_path(path, _SPLIT)
-    elif name.count("/") == 1:
-        rows, _ = rows_of_hub(name, _SPLIT)
+    elif source.count("/") == 1:
+        rows, _ = rows_of_hub(source, _SPLIT)
     else:
         raise UserError(
-            f"there are no problems in {name}; give a .jsonl or .parquet, or {HUB_ID}"
+            f"there are no problems in {source}; give a .jsonl or .parquet, or {HUB_ID}"
         )
-    found = [
-        problem_of(row, f"{name}, row {number}") for number, row in enumerate(rows, 1)
-    ]
-    if not found:
-        raise UserError(f"{name} has no rows; give a file with problems, or {HUB_ID}")
+    problems = []
+    for number, row in enumerate(rows, 1):
+        try:
+            problems.append(Problem.model_validate(row))
+        except ValidationError as error:
+            fault = f"row {number}: {fault_of(error)}"
+            raise UserError(f"{source}, {fault}; correct the row") from error
+    if not problems:
+        raise UserError(f"{source} has no rows; give a file with problems, or {HUB_ID}")
     for key in ("id", "full_name"):
-        values = [getattr(problem, key) for problem in found]
-        if len({*values}) < len(values):
-            double = next(
-                value for n, value in enumerate(values) if value in values[:n]
-            )
+        counts = Counter(getattr(problem, key) for problem in problems)
+        value, count = counts.most_common(1)[0]
+        if count > 1:
             raise UserError(
-                f"{name} has the problem {double} twice; leave one of them out"
+                f"{source} has the problem {value} twice; leave one of them out"
             )
-    return tuple(sorted(found, key=lambda problem: problem.id))
+    return tuple(sorted(problems, key=lambda problem: problem.id))
 
 
 _NAMES = """
@@ -186,49 +137,44 @@ FIRST_PAPER = frozenset(
 
 def expected_problems(names: Iterable[str]) -> frozenset[str]:
     """Return the published set that ``names`` are from; ``names`` if they are other problems."""
-    found = frozenset(names)
-    published = (every for every in (FIRST_PAPER, ALL_PROBLEMS) if found <= every)
-    return next(published, found)
+    names = frozenset(names)
+    for published in (FIRST_PAPER, ALL_PROBLEMS):
+        if names <= published:
+            return published
+    return names
 
 
-@dataclass(frozen=True)
-class PublishedRow:
-    """A row of Table 3 of the first paper, in per cent: 54 problems, ExcessCode *v1*.
-
-    Models are grouped by what is known of their training data.
-    """
-
-    group: str
-    model: str
-    size: str
-    pass_descriptive: float
-    pass_lazy: float
-    excess_descriptive: float
-    excess_lazy: float
+def describe_problems(names: Iterable[str]) -> str:
+    """Name a set of problems in a word."""
+    names = frozenset(names)
+    if names == ALL_PROBLEMS:
+        return "all 105"
+    if names == FIRST_PAPER:
+        return "the 54 of the first paper"
+    return counted(len(names), "problem")
 
 
-TABLE_3 = tuple(
-    PublishedRow(*row)
-    for row in (
-        ("closed", "GPT-4", "", 61.85, 54.72, 0.39, 0.0),
-        ("closed", "GPT-3.5-Turbo", "", 58.98, 46.48, 1.74, 1.57),
-        ("unknown data", "Deepseek-Coder-Instruct", "33b", 53.06, 43.89, 1.53, 1.26),
-        ("unknown data", "Deepseek-Coder-Instruct", "6.7b", 33.89, 33.61, 0.19, 0.44),
-        ("unknown data", "Deepseek-Coder-Instruct", "1.3b", 25.83, 18.33, 1.02, 0.44),
-        ("open", "EditCoder", "33b", 50.19, 40.21, 0.48, 0.0),
-        ("open", "EditCoder", "6.7b", 52.59, 38.46, 0.4, 0.03),
-        ("open", "EditCoder", "1.3b", 30.5, 25.06, 2.04, 1.89),
-        ("open", "CodeLlama-Instruct", "34b", 35.0, 26.76, 0.37, 0.67),
-        ("open", "CodeLlama-Instruct", "13b", 28.33, 20.19, 2.52, 0.0),
-        ("open", "CodeLlama-Instruct", "7b", 33.89, 27.04, 0.12, 0.18),
-        ("open", "Deepseek-Coder-Base", "33b", 32.37, 23.26, 0.39, 0.52),
-        ("open", "Deepseek-Coder-Base", "6.7b", 28.43, 22.95, 2.0, 0.0),
-        ("open", "Deepseek-Coder-Base", "1.3b", 0.37, 1.11, 1.0, 24.0),
-        ("open", "StarCoder", "15b", 37.31, 29.16, 0.67, 1.23),
-        ("open", "StarCoderBase", "15b", 38.24, 26.38, 1.7, 1.48),
-        ("open", "StarCoderBase", "7b", 40.64, 25.83, 0.92, 0.15),
-        ("open", "StarCoderBase", "3b", 19.62, 12.78, 1.13, 0.0),
-        ("open", "StarCoderBase", "1b", 8.7, 9.07, 2.0, 0.0),
-        ("open", "OctoCoder", "15b", 31.46, 25.69, 0.23, 0.17),
-    )
-)
+TABLE_3 = """
+closed,GPT-4,,61.85,54.72,0.39,0.00
+closed,GPT-3.5-Turbo,,58.98,46.48,1.74,1.57
+unknown data,Deepseek-Coder-Instruct,33b,53.06,43.89,1.53,1.26
+unknown data,Deepseek-Coder-Instruct,6.7b,33.89,33.61,0.19,0.44
+unknown data,Deepseek-Coder-Instruct,1.3b,25.83,18.33,1.02,0.44
+open,EditCoder,33b,50.19,40.21,0.48,0.00
+open,EditCoder,6.7b,52.59,38.46,0.40,0.03
+open,EditCoder,1.3b,30.50,25.06,2.04,1.89
+open,CodeLlama-Instruct,34b,35.00,26.76,0.37,0.67
+open,CodeLlama-Instruct,13b,28.33,20.19,2.52,0.00
+open,CodeLlama-Instruct,7b,33.89,27.04,0.12,0.18
+open,Deepseek-Coder-Base,33b,32.37,23.26,0.39,0.52
+open,Deepseek-Coder-Base,6.7b,28.43,22.95,2.00,0.00
+open,Deepseek-Coder-Base,1.3b,0.37,1.11,1.00,24.00
+open,StarCoder,15b,37.31,29.16,0.67,1.23
+open,StarCoderBase,15b,38.24,26.38,1.70,1.48
+open,StarCoderBase,7b,40.64,25.83,0.92,0.15
+open,StarCoderBase,3b,19.62,12.78,1.13,0.00
+open,StarCoderBase,1b,8.70,9.07,2.00,0.00
+open,OctoCoder,15b,31.46,25.69,0.23,0.17
+""".strip().splitlines()
+"""Table 3 of the first paper, as printed: what is known of the training data, model, size, pass@1
+for descriptive and lazy instructions, and ExcessCode *v1* for both, on 54 problems."""

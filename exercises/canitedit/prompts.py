@@ -15,37 +15,6 @@ from llm.chat import Message
 _OPENING = re.compile(r"^(`{3,})[^`\n]*$", re.MULTILINE)
 
 
-def fenced_program(reply: str) -> str:
-    """Return the lines of the first fenced block, each with its end.
-
-    A fence stands in column 0. The block ends before the first line that begins with as many
-    backticks as its opening, or with the reply: what a truncated reply holds of it is kept. An
-    indented fence is a line like any other. Without a block the program is empty.
-    """
-    text = plain_lines(reply)
-    opening = _OPENING.search(text)
-    if opening is None:
-        return ""
-    inside = text[opening.end() + 1 :]
-    closing = re.search(rf"^{opening[1]}", inside, re.MULTILINE)
-    if closing:
-        return inside[: closing.start()]
-    return inside if inside.endswith("\n") or not inside else f"{inside}\n"
-
-
-def has_fence(reply: str) -> bool:
-    """Return whether ``fenced_program`` finds a block, an empty one included."""
-    return _OPENING.search(plain_lines(reply)) is not None
-
-
-def plain_lines(text: str) -> str:
-    r"""Return ``text`` with ``\n`` for ``\r\n``.
-
-    Python reads both as one end of a line, also in strings; line counts and distances would differ.
-    """
-    return text.replace("\r\n", "\n")
-
-
 class Prompt(str, Enum):
     """The way in which a model is asked for an edit."""
 
@@ -54,11 +23,6 @@ class Prompt(str, Enum):
     COMMIT = "commit"
     EDITCODER = "editcoder"
     ZERO_SHOT = "zero-shot"
-
-    @property
-    def is_chat(self) -> bool:
-        """Whether messages are sent, and the reply holds the program between fences."""
-        return self not in (Prompt.COMMIT, Prompt.EDITCODER)
 
 
 @dataclass(frozen=True)
@@ -98,10 +62,9 @@ def sub(x, y):
     return x - y
 ```
 '''
-_COMMIT_TAGS = ("<commit_before>", "<commit_msg>", "<commit_after>")
-_STOP = {
+STOP = {
     # The tags cannot be part of an edit: a model that writes one begins another commit.
-    Prompt.COMMIT: _COMMIT_TAGS,
+    Prompt.COMMIT: ("<commit_before>", "<commit_msg>", "<commit_after>"),
     Prompt.EDITCODER: (
         "## Code After:",
         "## Instruction:",
@@ -110,40 +73,79 @@ _STOP = {
         "## Explanation:",
     ),
 }
+"""The stop strings of the prompts that are a text, and not messages."""
 
 
-def edit_request(prompt: Prompt, before: str, instruction: str) -> EditRequest:
+def edit_request(
+    prompt: Prompt,
+    before: str,
+    instruction: str,
+) -> EditRequest:
     if prompt is Prompt.COMMIT:
-        old, message, new = _COMMIT_TAGS
-        return EditRequest(
-            text=f"{old}{before}{message}{instruction}{new}", stop=_STOP[prompt]
-        )
+        text = f"<commit_before>{before}<commit_msg>{instruction}<commit_after>"
+        return EditRequest(text=text, stop=STOP[prompt])
     if prompt is Prompt.EDITCODER:
         text = f"## Code Before:\n{before}\n## Instruction:\n{instruction}\n## Code After:\n"
-        return EditRequest(text=text, stop=_STOP[prompt])
+        return EditRequest(text=text, stop=STOP[prompt])
     system = Message("system", _SYSTEM)
     code = f"## Code Before\n```py\n{before}\n```"
     if prompt is Prompt.ZERO_SHOT:
-        asked = f"{code}\n\n## Instruction\n{instruction}\n\n## Code After"
-        return EditRequest((system, Message("user", asked)))
+        text = f"{code}\n\n## Instruction\n{instruction}\n\n## Code After"
+        return EditRequest((system, Message("user", text)))
     # Figure 6 has a blank line before the instruction of the example, and none here.
-    asked = f"{code}\n## Instruction\n{instruction}"
-    example = Message("assistant", _EXAMPLE_ASSISTANT)
+    text = f"{code}\n## Instruction\n{instruction}"
+    answer = Message("assistant", _EXAMPLE_ASSISTANT)
     if prompt is Prompt.CHAT_SYSTEM:
-        user = Message("user", _EXAMPLE_USER)
-        return EditRequest((system, user, example, Message("user", asked)))
+        example = Message("user", _EXAMPLE_USER)
+        return EditRequest((system, example, answer, Message("user", text)))
     # For models without a system role.
-    turns = (Message("user", f"{_SYSTEM}\n\n{turn}") for turn in (_EXAMPLE_USER, asked))
-    return EditRequest((next(turns), example, next(turns)))
+    example = Message("user", f"{_SYSTEM}\n\n{_EXAMPLE_USER}")
+    user = Message("user", f"{_SYSTEM}\n\n{text}")
+    return EditRequest((example, answer, user))
 
 
-def program_of(prompt: Prompt, reply: str) -> str:
+def program_of(
+    prompt: Prompt,
+    reply: str,
+) -> str:
     """Return the edited program in a reply; empty if there is none.
 
     The prompts of a text end before the first stop; a server may have cut the reply there already.
     """
-    if prompt.is_chat:
+    if prompt not in STOP:
         return fenced_program(reply)
-    text = plain_lines(reply)
-    found = [place for stop in _STOP[prompt] if (place := text.find(stop)) >= 0]
-    return text[: min(found, default=len(text))]
+    stops = map(re.escape, STOP[prompt])
+    return re.split("|".join(stops), _plain_lines(reply), maxsplit=1)[0]
+
+
+def fenced_program(reply: str) -> str:
+    """Return the lines of the first fenced block, each with its end.
+
+    A fence stands in column 0. The block ends before the first line that begins with as many
+    backticks as its opening, or with the reply: what a truncated reply holds of it is kept. An
+    indented fence is a line like any other. Without a block the program is empty.
+    """
+    text = _plain_lines(reply)
+    opening = _OPENING.search(text)
+    if opening is None:
+        return ""
+    block = text[opening.end() + 1 :]
+    closing = re.search(rf"^{opening[1]}", block, re.MULTILINE)
+    if closing:
+        return block[: closing.start()]
+    if not block or block.endswith("\n"):
+        return block
+    return f"{block}\n"
+
+
+def has_fence(reply: str) -> bool:
+    """Return whether ``fenced_program`` finds a block, an empty one included."""
+    return _OPENING.search(_plain_lines(reply)) is not None
+
+
+def _plain_lines(text: str) -> str:
+    r"""Return ``text`` with ``\n`` for ``\r\n``.
+
+    Python reads both as one end of a line, also in strings; line counts and distances would differ.
+    """
+    return text.replace("\r\n", "\n")

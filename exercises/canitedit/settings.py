@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, FilePath
 
 from core.settings import Commas, Folder, Section
 from environments.base import EnvironmentKind
 from environments.settings import absolute
-from exercises.canitedit.problems import HUB_ID, GroupBy, InstructionKind
+from exercises.canitedit.problems import HUB_ID, KINDS, InstructionKind
 from exercises.canitedit.prompts import Prompt
 from exercises.settings import Distinct
 from llm.options import ModelNames, Models
 from runs.settings import CommonSettings, FolderSettings
 
 _MAX_K = 1000
+GroupBy = Literal["change_kind", "topic", "libraries", "length"]
+"""By what problems are grouped."""
 FirstPaper = Annotated[
     bool, Field(description="Take only the 54 problems of the first paper.")
 ]
@@ -57,7 +60,7 @@ class Completions(Section):
         description="Draw each token from this share of the probability.",
     )
     kinds: Annotated[tuple[InstructionKind, ...], Commas, Distinct] = Field(
-        default=tuple(InstructionKind),
+        default=KINDS,
         min_length=1,
         description="Give these instructions: descriptive, lazy.",
     )
@@ -100,12 +103,14 @@ class ProgramEvaluation(Section):
         default=EnvironmentKind.LOCAL,
         description="Run programs in local (a sandbox here) or docker; none runs nothing.",
     )
+    # More programs would have too little of a processor each.
     workers: int | None = Field(
         default=None,
         ge=1,
+        le=4 * (os.cpu_count() or 1),
         description="Run this many programs at once; default: one for each core.",
     )
-    interpreter: Annotated[Path, AfterValidator(absolute)] | None = Field(
+    interpreter: Annotated[FilePath, AfterValidator(absolute)] | None = Field(
         default=None,
         description="Use this Python, with the libraries, for local; default: one made for it.",
     )
@@ -127,7 +132,7 @@ class ReportedFigures(Section):
     by: Annotated[tuple[GroupBy, ...], Commas, Distinct] = Field(
         default=(),
         description="Print the figures by group as well: "
-        f"{', '.join(group.value for group in GroupBy)}.",
+        f"{', '.join(get_args(GroupBy))}.",
     )
     allow_partial: bool = Field(
         default=False, description="Report incomplete and mixed folders, and say so."

@@ -14,6 +14,7 @@ import typer
 
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import StoppedError, UserError
+from core.parsing.untrusted import read_object
 from core.plaintext import counted, one_line, table
 from core.settings import CommandLine, command
 from core.shutdown import Shutdown
@@ -26,11 +27,22 @@ from exercises.editpack.files import (
     used_versions,
 )
 from exercises.editpack.recipe import Recipe
-from exercises.editpack.rows import EditRow, JudgedRow
+from exercises.editpack.rows import EditRow, JudgedRow, file_digest
+from reports.data.jsonvalues import number, objects
 from runs.signals import INTERRUPTED, heeding_signals
 from runs.storage.runlock import run_lock
 
+_RECORD = "train.json"
+_CARD = "README.md"
 _MAX_LICENCES = 20
+_SCORED = (
+    "model",
+    "problem_set",
+    "instruction",
+    "prompt",
+    "temperature",
+    "completions",
+)
 PACKAGES = (
     "torch",
     "transformers",
@@ -65,6 +77,15 @@ def main(
         bool,
         typer.Option("--resume", help="Go on from the last checkpoint in --out."),
     ] = False,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            "--scores",
+            metavar="FILE",
+            help="With --resume on a complete model, write the scores of this report of CanItEdit "
+            "into its card.",
+        ),
+    ] = None,
 ) -> None:
     """Tune a model on rows: all weights, or an adapter with train.lora."""
     settings = line.load()
@@ -73,11 +94,11 @@ def main(
     if out is None:
         raise UserError("no --out given; name the folder for the tuned model")
     check_folder("--out", out)
-    if (out / "train.json").exists():
-        if not resume:
-            raise UserError(f"{out} holds a tuned model; choose another --out")
-        print(f"{out} is complete; nothing to do")
+    if (out / _RECORD).exists():
+        _update_complete(out, scores, resume=resume)
         return
+    if scores:
+        raise UserError(f"--scores {scores}: {out} is not trained yet; train it first")
     if not model:
         raise UserError(
             "no --model given; name a local folder with safetensors, or one on the hub"
@@ -130,8 +151,8 @@ def main(
             **facts,
         }
         if is_first:
-            write_text_atomic(out / "README.md", card_of(record))
-            write_json_atomic(out / "train.json", record)
+            write_text_atomic(out / _CARD, card_of(record))
+            write_json_atomic(out / _RECORD, record)
     say(
         f"{counted(facts['tokens_seen'], 'token')} in {counted(facts['steps'], 'step')}, the last "
         f"start {facts['seconds']:,.0f} s on {facts['device']}; the model is in {out}"
@@ -162,6 +183,54 @@ def _readable_rows(
             map(str, names if isinstance(names, list) else [names])
         )
         yield row
+
+
+def _update_complete(out: Path, scores: Path | None, *, resume: bool) -> None:
+    if not resume:
+        raise UserError(f"{out} holds a tuned model; choose another --out")
+    if scores:
+        add_scores(out, scores)
+    else:
+        print(f"{out} is complete; nothing to do")
+
+
+def add_scores(folder: Path, path: Path) -> None:
+    """Write the scores in a report of CanItEdit into record and card of a complete model."""
+    fix = "give what `exercises.canitedit report --format json` printed"
+    if not path.exists():
+        raise UserError(f"--scores {path} does not exist; {fix}")
+    rows = []
+    for row in objects(read_object(path, fix).get("rows")):
+        shares = {}
+        for name, value in row.items():
+            share = number(value)
+            if name.startswith("pass@") and share is not None and share <= 1:
+                shares[name] = share
+        # The other rows are of groups of problems.
+        if shares and not row.get("by"):
+            rows.append({name: row.get(name) for name in _SCORED} | shares)
+    if not rows:
+        raise UserError(f"--scores {path} holds no scores; {fix}")
+    record = read_object(folder / _RECORD, "train again into another --out")
+    record["scores"] = {"file": path.name, "sha256": file_digest(path), "rows": rows}
+    write_json_atomic(folder / _RECORD, record)
+    write_text_atomic(folder / _CARD, card_of(record))
+    print(f"wrote {folder / _CARD} with the scores of {path}")
+
+
+def _score_lines(scores: Mapping[str, Any] | None) -> Iterator[str]:
+    if not scores:
+        yield "None was measured."
+        return
+    yield f"From `{one_line(scores['file'])}`, SHA-256 `{scores['sha256']}`, in per cent:\n"
+    rows = []
+    for row in scores["rows"]:
+        cells = [row[name] for name in _SCORED]
+        for name, share in row.items():
+            if name not in _SCORED:
+                cells.append(f"{100 * share:.2f}")
+        rows.append(cells)
+    yield from table(list(scores["rows"][0]), rows, markdown=True)
 
 
 def card_of(record: Mapping[str, Any]) -> str:
@@ -198,6 +267,8 @@ def card_of(record: Mapping[str, Any]) -> str:
         f"`{data['sha256']}`; {counted(corpus['held_out_documents'], 'edit')} of them held out.",
         f"\n{source}\n",
         *table(("licence", "edits"), licences, numbers={1}, markdown=True),
+        "\n## Scores\n",
+        *_score_lines(record.get("scores")),
         "",
     ]
     return "\n".join(lines)

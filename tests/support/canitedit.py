@@ -10,20 +10,22 @@ from typing import Any
 import pytest
 
 from exercises.canitedit.__main__ import PROGRAM
-from exercises.canitedit.problems import InstructionKind, Problem, load_problems
+from exercises.canitedit.problems import (
+    KINDS,
+    InstructionKind,
+    Problem,
+    load_problems,
+)
 from exercises.canitedit.results import (
-    Completion,
-    Decoding,
+    CompletionFile,
     EvaluatedProgram,
-    ProblemFile,
-    ProgramStatus,
+    Status,
     read_file,
     write_file,
 )
 from tests.support.provider import Answer, Provider
 
 ROWS = Path(__file__).parents[1] / "exercises/canitedit/problems.jsonl"
-BOTH = tuple(InstructionKind)
 
 
 def problems() -> tuple[Problem, ...]:
@@ -37,35 +39,45 @@ def passed(
     """Return the result of a program whose tests passed."""
     return EvaluatedProgram(
         program_no_test=program,
-        status=ProgramStatus.OK,
+        status="OK",
         exit_code=0,
         coverage=coverage,
         coverage_missing=missing,
     )
 
 
-def failed(
-    program: str, status: ProgramStatus = ProgramStatus.EXCEPTION
-) -> EvaluatedProgram:
+def failed(program: str, status: Status = "Exception") -> EvaluatedProgram:
     """Return the result of a program whose tests failed."""
     return EvaluatedProgram(
         program_no_test=program, status=status, exit_code=1, stderr="E"
     )
 
 
+def completion_file(
+    problem: Problem,
+    kind: InstructionKind = "lazy",
+    results: Sequence[EvaluatedProgram] = (),
+    **values: Any,
+) -> CompletionFile:
+    """Return a file of a problem, with these results or completions."""
+    content = {**problem.model_dump(), **values, "results": list(results)}
+    content["instr_kind"] = f"instruction_{kind}"
+    return CompletionFile.model_validate(content)
+
+
 def evaluated(
     problem: Problem,
-    kind: InstructionKind = InstructionKind.LAZY,
+    kind: InstructionKind = "lazy",
     good: int = 1,
     of: int = 2,
     **sampling: Any,
-) -> ProblemFile:
+) -> CompletionFile:
     """Return a file in which ``good`` of the completions are the solution, the others nothing."""
     after, before = passed(f"{problem.after}\n"), failed(f"{problem.before}\n")
     results = (after,) * good + (before,) * (of - good)
-    made = tuple(Completion(program=one.program_no_test) for one in results)
+    programs = tuple(result.program_no_test for result in results)
     values = {"temperature": 0.2, "top_p": 0.95, "max_tokens": 3072, **sampling}
-    return ProblemFile(problem, kind, Decoding(**values), made, results)
+    return completion_file(problem, kind, results, completions=programs, **values)
 
 
 def write_folder(
@@ -74,7 +86,7 @@ def write_folder(
     """Write both files of each problem, with so many good completions of each; lazy ones fewer."""
     for problem, number in zip(problems(), good, strict=True):
         lazy = max(number - 1, 0)
-        for kind, count in zip(BOTH, (number, lazy), strict=True):
+        for kind, count in zip(KINDS, (number, lazy), strict=True):
             write_file(folder, evaluated(problem, kind, count, of, **sampling))
     return folder
 
@@ -129,7 +141,7 @@ def run_folder(out: Path) -> Path:
     return out / "predictions" / RUN
 
 
-def files(out: Path, model: str = "gpt-4o") -> dict[str, ProblemFile]:
+def files(out: Path, model: str = "gpt-4o") -> dict[str, CompletionFile]:
     """Return what a run wrote for a model, by name of the file."""
     places = sorted((run_folder(out) / model).glob("*.json.gz"))
     return {place.name: read_file(place) for place in places}

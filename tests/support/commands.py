@@ -38,7 +38,7 @@ EXERCISM = "exercism"
 PROGRAMS = {"harness.py": "harness", "report.py": "report"}
 COMMANDS = {
     EXERCISM: "exercises.exercism.run",
-    "canitedit-generate": "exercises.canitedit.generation.command",
+    "canitedit-generate": "exercises.canitedit.generation",
     "complete": "tests.support.runs",
 }
 # What the commands import when they run.

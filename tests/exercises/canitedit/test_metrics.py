@@ -4,47 +4,56 @@ from __future__ import annotations
 
 import ast
 import sys
-from dataclasses import replace
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
 
 from exercises.canitedit.metrics import (
-    ProblemScore,
+    ScoreRow,
     diff_lines,
+    figures_of,
+    groups_of,
     measures,
     parses,
+    pass_shares,
     score,
 )
-from exercises.canitedit.problems import GroupBy, InstructionKind, Problem
-from exercises.canitedit.reporting.report import (
-    figures,
-    grouped,
-    pass_shares,
+from exercises.canitedit.problems import Problem
+from exercises.canitedit.results import CompletionFile, EvaluatedProgram
+from tests.support.canitedit import (
+    completion_file,
+    evaluated,
+    failed,
+    passed,
+    problems,
 )
-from exercises.canitedit.results import (
-    Completion,
-    Decoding,
-    EvaluatedProgram,
-    ProblemFile,
-    ProgramStatus,
-)
-from tests.support.canitedit import evaluated, failed, passed, problems
 
 CLAMP, COUNT, STACK, *_ = problems()
 
 
 def edited(
-    before: str, *results: EvaluatedProgram, after: str = "a = 2\n"
-) -> ProblemFile:
+    before: str, *results: EvaluatedProgram, after: str = "a = 2\n", **values: Any
+) -> CompletionFile:
     """Return a file of a problem that edits ``before``."""
     problem = CLAMP.model_copy(update={"before": before, "after": after})
-    return ProblemFile(problem, InstructionKind.LAZY, Decoding(), (), results)
+    return completion_file(problem, "lazy", results, **values)
+
+
+def figures(*files: CompletionFile) -> ScoreRow:
+    """Return the figures of files, with pass@1."""
+    return figures_of(list(map(score, files)), (1,))
+
+
+def excess(file: CompletionFile) -> tuple[float, float, float]:
+    """Return the three kinds of ExcessCode of a problem."""
+    row = figures(file)
+    return row["excess_code"], row["excess_changed"], row["excess_v1"]
 
 
 def scored(
     problem: Problem = CLAMP, good: int = 1, of: int = 2, **sampling: Any
-) -> ProblemScore:
+) -> ScoreRow:
     return score(evaluated(problem, good=good, of=of, **sampling))
 
 
@@ -67,18 +76,17 @@ def test_the_estimator(n: int, c: int, k: int, expected: float) -> None:
 
 
 def test_pass_at_more_than_the_completions_is_unknown() -> None:
-    assert pass_shares([scored(of=20), scored(of=4)], 5) is None
-    found = figures([scored(of=4)], (1, 5))
-    assert found.pass_at_k[5] is None
-    assert found.pass_at_k[1] is not None
+    assert pass_shares([scored(of=20), scored(of=4)], 5) == {}
+    found = figures_of([scored(of=4)], (1, 5))
+    assert (found["pass@5"], found["pass@5_low"]) == (None, None)
+    assert found["pass@1"] == 0.25
 
 
 def test_a_toy_by_the_three_definitions() -> None:
     # Three statements, one of which does not run; the diff has five lines, four of them changed.
     program = "a = 1\n# note\nif not a:\n    stop()"
-    found = score(edited("a = 1\nb = 2", passed(program, 67, (4,)))).excess
-    assert found is not None
-    assert (found.code, found.changed, found.v1) == (20.0, 25.0, 33.0)
+    file = edited("a = 1\nb = 2", passed(program, 67, (4,)))
+    assert excess(file) == (20.0, 25.0, 33.0)
 
 
 def test_an_unneeded_function_as_in_figure_11_of_the_first_paper() -> None:
@@ -111,70 +119,67 @@ def test_an_unneeded_function_as_in_figure_11_of_the_first_paper() -> None:
     assert len(statements) == 23
     missed = tuple(sorted(node.lineno for node in statements)[-5:])
     assert round(100 * (23 - len(missed)) / 23) == 78
-    found = score(edited("class T:\n    pass", passed(shape, 78, missed))).excess
-    assert found is not None
-    assert found.v1 == 22.0
+    assert excess(edited("class T:\n    pass", passed(shape, 78, missed)))[2] == 22.0
 
 
 def test_gold_has_no_excess() -> None:
     for problem in problems():
-        found = score(evaluated(problem, good=2, of=2)).excess
-        assert found is not None
-        assert (found.code, found.changed, found.v1) == (0.0, 0.0, 0.0)
+        assert excess(evaluated(problem, good=2, of=2)) == (0.0, 0.0, 0.0)
 
 
 def test_completions_are_averaged_and_v1_takes_their_median() -> None:
     one, two = passed("a = 1\nb = 3", 90, (1,)), passed("a = 1\nb = 3", 40, (1, 2))
-    found = score(edited("a = 1\nb = 2", one, two, two, failed("x"))).excess
+    code, changed, v1 = excess(edited("a = 1\nb = 2", one, two, two, failed("x")))
     counts = diff_lines("a = 1\nb = 2", "a = 1\nb = 3")
-    assert found is not None
     # The diff marks what changed in a line with lines of its own, which count in *code*.
     assert counts == (5, 2)
-    assert found.code == pytest.approx(100 * (1 + 2 + 2) / 5 / 3)
-    assert found.changed == pytest.approx(100 * (1 + 2 + 2) / 2 / 3)
-    assert found.v1 == 60.0
+    assert code == pytest.approx(100 * (1 + 2 + 2) / 5 / 3)
+    assert changed == pytest.approx(100 * (1 + 2 + 2) / 2 / 3)
+    assert v1 == 60.0
 
 
 def test_an_unchanged_program_has_no_changed_lines() -> None:
-    found = score(edited("a = 1", passed("a = 1", 50, (1,)))).excess
-    assert found is not None
-    assert (found.code, found.changed) == (100.0, 0.0)
+    assert excess(edited("a = 1", passed("a = 1", 50, (1,))))[:2] == (100.0, 0.0)
 
 
 def test_problems_without_a_pass_do_not_count_in_excess_code() -> None:
-    bad = score(edited("a = 1", passed("a = 1\nb = 2", 50, (2,))))
-    scores = [bad, scored(good=2), scored(good=0)]
-    found = figures(scores, (1,)).code
-    assert found is not None
-    assert found.problems == 2
-    assert found.mean == pytest.approx(25.0)
+    bad = edited("a = 1", passed("a = 1\nb = 2", 50, (2,)))
+    found = figures(bad, evaluated(CLAMP, good=2), evaluated(CLAMP, good=0))
+    assert found["m"] == 2
+    assert found["excess_code"] == pytest.approx(25.0)
     # Population deviation / √m: values 50 and 0.
-    assert found.standard_error == pytest.approx(25 / 2**0.5)
-    assert figures([scored(good=0)], (1,)).v1 is None
+    assert found["excess_code_se"] == pytest.approx(25 / 2**0.5)
+    none = figures(evaluated(CLAMP, good=0))
+    assert (none["m"], none["excess_v1"], none["excess_v1_se"]) == (0, None, None)
 
 
 def test_unknown_coverage_counts_in_no_excess_code() -> None:
     unknown = passed("a = 2").model_copy(update={"coverage_missing": None})
-    found = score(edited("a = 1", unknown, passed("a = 2")))
-    assert (found.passed, found.unknown_coverage) == (2, 1)
+    found = figures(edited("a = 1", unknown, passed("a = 2")))
+    assert (found["pass@1"], found["unknown_coverage"], found["m"]) == (1.0, 1, 1)
     lines = "\n".join(f"a{number} = {number}" for number in range(1000))
-    large = score(edited(lines, passed(lines)))
-    assert (large.passed, large.unknown_coverage, large.excess) == (1, 1, None)
+    large = figures(edited(lines, passed(lines)))
+    assert (large["pass@1"], large["unknown_coverage"], large["m"]) == (1.0, 1, 0)
 
 
 def test_ok_with_another_exit_code_does_not_pass() -> None:
     odd = passed("a = 2").model_copy(update={"exit_code": 1})
-    assert score(edited("a = 1", odd)).passed == 0
+    assert figures(edited("a = 1", odd))["pass@1"] == 0
 
 
 def test_programs_are_measured_against_both_sides() -> None:
     before, after = "a = 1\nb = 2\nc = 3", "a = 1\nb = 20\nc = 3\n"
     gold = measures(before, after, after)
-    assert (gold.lines, gold.distance, gold.unchanged) == (1.0, 1, False)
-    assert measures(before, after, before + "\n").unchanged
-    assert measures(before, after, before).lines == 0.0
-    assert measures(before, after, "a = 1\nb = 20\nc = 3\nd = 4\n").lines == 1.5
-    assert measures(before, before, after).lines is None
+    assert gold == {
+        "lines": 1.0,
+        "distance": 1,
+        "unchanged": False,
+        "not_parsing": False,
+    }
+    assert measures(before, after, before + "\n")["unchanged"]
+    assert measures(before, after, before)["lines"] == 0.0
+    assert measures(before, after, "a = 1\nb = 20\nc = 3\nd = 4\n")["lines"] == 1.5
+    assert measures(before, before, after)["lines"] is None
 
 
 @pytest.mark.parametrize(
@@ -215,52 +220,54 @@ def test_completions_are_counted_by_what_ails_them() -> None:
         "```\na = 2\n```",
         "```\n" + "y" * 200_001,
     ]
-    file = edited("a = 1", *map(failed, programs), after="a = 2")
-    made = tuple(
-        Completion(program=program, reply=reply, truncated=number == 2)
-        for number, (program, reply) in enumerate(zip(programs, replies, strict=True))
-    )
-    chat = Decoding(script_args={"prompt": "chat"})
-    found = score(replace(file, completions=made, sampling=chat))
-    assert (found.unchanged, found.empty, found.not_parsing) == (1, 1, 1)
-    assert (found.truncated, found.without_fence, found.too_large) == (1, 1, 1)
-    assert found.statuses == {"Exception": 5}
-    editcoder = Decoding(script_args={"prompt": "editcoder"})
-    assert (
-        score(replace(file, completions=made, sampling=editcoder)).without_fence is None
-    )
-    assert score(file).truncated is None
+    values: dict[str, Any] = {
+        "completions": programs,
+        "replies": replies,
+        "truncated": [number == 2 for number in range(5)],
+    }
+    results = list(map(failed, programs))
+    chat: dict[str, Any] = {"script_args": {"prompt": "chat"}}
+    found = figures(edited("a = 1", *results, after="a = 2", **values, **chat))
+    shares = ("unchanged", "empty", "not_parsing", "truncated", "without_fence")
+    assert [found[name] for name in shares] == [0.2] * 5
+    assert (found["Exception"], found["completions"]) == (5, 5)
+    # A program that is too large is not measured: the means are of the others.
+    assert found["distance"] == pytest.approx((0 + 5 + 2 + 1) / 4)
+    editcoder: dict[str, Any] = {"script_args": {"prompt": "editcoder"}}
+    found = figures(edited("a = 1", *results, **values, **editcoder))
+    assert found["without_fence"] is None
+    others = figures(edited("a = 1", *results))
+    assert (others["truncated"], others["without_fence"]) == (None, None)
+    odd: dict[str, Any] = {"script_args": {"prompt": ["chat"]}}
+    assert score(edited("a = 1", *results, **values, **odd))["prompt"] is None
 
 
 def test_groups_of_problems() -> None:
-    scores = [scored(problem) for problem in problems()]
-    names = {
-        by: {name: len(group) for name, group in grouped(scores, by)} for by in GroupBy
-    }
+    names: dict[str, Counter[str]] = defaultdict(Counter)
+    for problem in problems():
+        for by, groups in groups_of(problem).items():
+            names[by].update(groups)
     assert names == {
-        GroupBy.CHANGE_KIND: {"adaptive": 3, "corrective": 1, "perfective": 2},
-        GroupBy.TOPIC: {"DSA": 1, "Data Science": 1, "Language": 2, "Math": 2},
-        GroupBy.LIBRARIES: {
-            "statistics": 1,
-            "with libraries": 1,
-            "without libraries": 5,
-        },
-        GroupBy.LENGTH: {"1 to 25 lines": 6},
+        "change_kind": {"adaptive": 3, "corrective": 1, "perfective": 2},
+        "topic": {"DSA": 1, "Data Science": 1, "Language": 2, "Math": 2},
+        "libraries": {"statistics": 1, "with libraries": 1, "without libraries": 5},
+        "length": {"1 to 25 lines": 6},
     }
-    long = replace(scores[0], before_lines=26), replace(scores[0], before_lines=56)
-    assert [name for name, _ in grouped([*long[::-1], scores[0]], GroupBy.LENGTH)] == [
-        "1 to 25 lines",
-        "26 to 55 lines",
-        "56 lines and more",
-    ]
+    lengths = {
+        0: "1 to 25 lines",
+        25: "1 to 25 lines",
+        26: "26 to 55 lines",
+        55: "26 to 55 lines",
+        56: "56 lines and more",
+    }
+    for lines, length in lengths.items():
+        problem = CLAMP.model_copy(update={"before": "x\n" * lines})
+        assert groups_of(problem)["length"] == [length]
 
 
 def test_statuses_are_counted() -> None:
     file = edited(
-        "a = 1",
-        passed("a = 2"),
-        failed("a", ProgramStatus.TIMEOUT),
-        failed("b", ProgramStatus.TIMEOUT),
+        "a = 1", passed("a = 2"), failed("a", "Timeout"), failed("b", "Timeout")
     )
-    assert score(file).statuses == {"OK": 1, "Timeout": 2}
-    assert figures([score(file), score(file)], (1,)).statuses == {"OK": 2, "Timeout": 4}
+    found = figures(file, file)
+    assert (found["OK"], found["Timeout"], found["SyntaxError"]) == (2, 4, 0)

@@ -12,6 +12,7 @@ import csv
 import json
 import subprocess
 import sys
+from collections import Counter
 from io import StringIO
 from pathlib import Path
 
@@ -21,12 +22,11 @@ from exercises.canitedit.metrics import measures, score
 from exercises.canitedit.problems import (
     ALL_PROBLEMS,
     FIRST_PAPER,
-    GroupBy,
     load_problems,
 )
-from exercises.canitedit.reporting.command import printed
-from exercises.canitedit.reporting.report import editing_report, read_folder
+from exercises.canitedit.report import read_folder, report_on
 from exercises.canitedit.results import EVALUATED, read_file, write_file
+from exercises.canitedit.tables import report_csv
 from tests.support import from_environment
 from tests.support.canitedit import evaluated, plain
 
@@ -59,9 +59,9 @@ RECORDED = {
 
 
 def rows_of(folder: Path, *, v1: bool) -> list[dict[str, str]]:
-    read = read_folder(folder, v1=v1, allow_partial=False)
-    report = editing_report([read], (1, 5), (GroupBy.CHANGE_KIND, GroupBy.LIBRARIES))
-    return list(csv.DictReader(StringIO(printed(report, "csv"))))
+    scores = read_folder(folder, v1=v1, allow_partial=False)
+    rows, _ = report_on([scores], (1, 5), ("change_kind", "libraries"))
+    return list(csv.DictReader(StringIO(report_csv(rows))))
 
 
 def percent(share: str) -> str:
@@ -86,16 +86,14 @@ def test_every_published_figure_of_the_recorded_run() -> None:
 
 
 def test_statuses_and_programs_of_the_recorded_run() -> None:
-    statuses: dict[str, int] = {}
+    statuses: Counter[str] = Counter()
     distinct: set[tuple[int, str]] = set()
     for path in sorted(from_environment("CANITEDIT_RUN").glob(f"*{EVALUATED}")):
         file = read_file(path)
-        for name, count in score(file).statuses.items():
-            statuses[name] = statuses.get(name, 0) + count
-        distinct |= {
-            (file.problem.id, result.program_no_test) for result in file.results
-        }
-        assert {one.program_no_test + file.problem.tests for one in file.results} == {
+        for completion in score(file)["completions"]:
+            statuses[completion["status"]] += 1
+        distinct |= {(file.id, result.program_no_test) for result in file.results}
+        assert {one.program_no_test + file.tests for one in file.results} == {
             one["program"] for one in plain(path)["results"]
         }
     assert statuses == {"OK": 1558, "Exception": 2540, "Timeout": 77, "SyntaxError": 25}
@@ -129,21 +127,32 @@ def test_the_rows_give_table_1() -> None:
     table = json.loads(done.stdout)
     shown = {
         name: f"{table[name]['mean']:.1f} ({table[name]['deviation']:.1f})"
-        for name in ("lines_before", "lines_after", "lines_together", "levenshtein")
+        for name in (
+            "lines before",
+            "lines after",
+            "lines together",
+            "Levenshtein distance",
+        )
     }
     assert shown == {
-        "lines_before": "44.7 (38.5)",
-        "lines_after": "53.6 (40.7)",
-        "lines_together": "98.3 (78.4)",
-        "levenshtein": "361.3 (386.6)",
+        "lines before": "44.7 (38.5)",
+        "lines after": "53.6 (40.7)",
+        "lines together": "98.3 (78.4)",
+        "Levenshtein distance": "361.3 (386.6)",
     }
-    assert table["libraries"] == {"numpy": 6, "torch": 2, "z3": 2, "pandas": 1}
+    libraries = {name: table[name] for name in table if name.startswith("library ")}
+    assert libraries == {
+        "library numpy": 6,
+        "library torch": 2,
+        "library z3": 2,
+        "library pandas": 1,
+    }
 
 
 def test_gold_changes_what_gold_changes() -> None:
     for problem in load_problems(str(from_environment("CANITEDIT_ROWS"))):
         found = measures(problem.before, problem.after, problem.after)
-        assert (found.lines, found.parses, found.unchanged) == (1.0, True, False)
-        excess = score(evaluated(problem, good=2, of=2)).excess
-        assert excess is not None
-        assert (excess.code, excess.changed, excess.v1) == (0.0, 0.0, 0.0)
+        assert found["lines"] == 1.0
+        assert (found["not_parsing"], found["unchanged"]) == (False, False)
+        for row in score(evaluated(problem, good=2, of=2))["completions"]:
+            assert (row["code"], row["changed"], row["v1"]) == (0.0, 0.0, 0.0)

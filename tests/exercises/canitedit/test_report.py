@@ -16,16 +16,18 @@ import pytest
 from benchmarks.exercises import hold
 from core.errors import UserError
 from exercises.canitedit.__main__ import PROGRAM
-from exercises.canitedit.problems import FIRST_PAPER, TABLE_3, GroupBy, InstructionKind
-from exercises.canitedit.reporting.command import draw_scores, printed
-from exercises.canitedit.reporting.report import (
-    EditingReport,
-    editing_report,
-    read_folder,
-)
+from exercises.canitedit.metrics import ScoreRow
+from exercises.canitedit.problems import FIRST_PAPER, TABLE_3
+from exercises.canitedit.report import read_folder, report_on
 from exercises.canitedit.results import write_file
+from exercises.canitedit.settings import GroupBy
+from exercises.canitedit.tables import (
+    draw_scores,
+    report_csv,
+    report_json,
+    report_text,
+)
 from exercises.reporting import write_chart
-from reports.statistics.methods import Interval
 from tests.support.canitedit import (
     evaluated,
     plain,
@@ -56,32 +58,29 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
     return PROGRAM.dispatch()
 
 
-def report_of(*folders: Path, by: tuple[GroupBy, ...] = ()) -> EditingReport:
-    read = [read_folder(path, v1=False, allow_partial=False) for path in folders]
-    return editing_report(read, (1, 2), by)
+def report_of(
+    *folders: Path, by: tuple[GroupBy, ...] = ()
+) -> tuple[list[ScoreRow], list[ScoreRow]]:
+    """Return the rows of a report and its differences."""
+    scores = [read_folder(path, v1=False, allow_partial=False) for path in folders]
+    return report_on(scores, (1, 2), by)
 
 
 def test_the_figures_of_a_folder(folder: Path) -> None:
-    [model] = report_of(folder, by=(GroupBy.CHANGE_KIND,)).models
-    found = {kind: one[0] for kind, one in model.figures.items()}
-    means = {
-        kind.value: [round(one.mean, 6) for one in all_.pass_at_k.values() if one]
-        for kind, all_ in found.items()
-    }
+    rows, _ = report_of(folder, by=("change_kind",))
+    totals = [row for row in rows if not row["by"]]
+    means = {}
+    for row in totals:
+        shares = (row["pass@1"], row["pass@2"])
+        means[row["instruction"]] = [round(share, 6) for share in shares]
     # 14 of 24; two of four drawn: 1, 1, 5/6, 1/2, 0, 1.
     assert means == {"descriptive": [0.583333, 0.722222], "lazy": [0.375, 0.555556]}
-    first = found[InstructionKind.DESCRIPTIVE]
-    assert (first.problems, first.completions, first.fewest, first.most) == (
-        6,
-        24,
-        4,
-        4,
-    )
-    assert first.code is not None
-    assert (first.code.problems, first.code.mean) == (5, 0.0)
-    assert first.unchanged == pytest.approx(10 / 24)
-    assert model.problems == "6 problems"
-    assert [one.group for one in model.figures[InstructionKind.LAZY]] == [
+    first = totals[0]
+    assert (first["problems"], first["completions"]) == (6, 24)
+    assert (first["m"], first["excess_code"]) == (5, 0.0)
+    assert first["unchanged"] == pytest.approx(10 / 24)
+    assert (first["problem_set"], first["folder"]) == ("6 problems", str(folder))
+    assert [row["group"] for row in rows if row["instruction"] == "lazy"] == [
         "",
         "adaptive",
         "corrective",
@@ -91,34 +90,27 @@ def test_the_figures_of_a_folder(folder: Path) -> None:
 
 def test_differences_pair_the_problems(folder: Path, tmp_path: Path) -> None:
     better = write_folder(tmp_path / "better", (4, 4, 4, 4, 4, 4), 4)
-    found = {
-        (one.a, one.b): one
-        for one in report_of(folder, better).differences
-        if one.k == 1
-    }
-    assert {*found} == {
+    _, differences = report_of(folder, better)
+    found = {(row["a"], row["b"]): row for row in differences if row["k"] == 1}
+    assert [*found] == [
         ("small-model, lazy", "small-model, descriptive"),
         ("better, lazy", "better, descriptive"),
         ("small-model, descriptive", "better, descriptive"),
         ("small-model, lazy", "better, lazy"),
-    }
-    one = found["small-model, descriptive", "better, descriptive"]
-    assert one.means is not None
-    assert (one.means.problems, one.means.left_out) == (6, 0)
-    assert one.means.difference == pytest.approx(10 / 24)
-    assert one.means.interval is not None
-    assert 0 < one.means.interval.low < 10 / 24 < one.means.interval.high < 1
-    same = found["better, lazy", "better, descriptive"].means
-    assert same is not None
-    assert same.interval == Interval(0.25, 0.25)
+    ]
+    row = found["small-model, descriptive", "better, descriptive"]
+    assert (row["problems"], row["left_out"]) == (6, 0)
+    assert row["difference"] == pytest.approx(10 / 24)
+    assert 0 < row["low"] < 10 / 24 < row["high"] < 1
+    same = found["better, lazy", "better, descriptive"]
+    assert (same["low"], same["high"]) == (0.25, 0.25)
 
 
 def test_folders_of_one_name_are_told_apart(folder: Path, tmp_path: Path) -> None:
     twin = Path(shutil.copytree(folder, tmp_path / folder.name))
-    assert [model.name for model in report_of(folder, twin).models] == [
-        str(folder),
-        str(twin),
-    ]
+    rows, _ = report_of(folder, twin)
+    names = dict.fromkeys(row["model"] for row in rows)
+    assert list(names) == [str(folder), str(twin)]
 
 
 def test_the_order_of_files_does_not_matter(folder: Path, tmp_path: Path) -> None:
@@ -126,9 +118,12 @@ def test_the_order_of_files_does_not_matter(folder: Path, tmp_path: Path) -> Non
     other.mkdir(parents=True)
     for path in sorted(folder.iterdir(), reverse=True):
         shutil.copy(path, other)
-    one, two = (report_of(path) for path in (folder, other))
-    assert one.differences == two.differences
-    assert one.models[0].figures == two.models[0].figures
+    rows, differences = report_of(folder)
+    other_rows, other_differences = report_of(other)
+    assert differences == other_differences
+    for row in (*rows, *other_rows):
+        del row["folder"]
+    assert rows == other_rows
 
 
 def faults(path: Path) -> str:
@@ -136,9 +131,9 @@ def faults(path: Path) -> str:
     with pytest.raises(UserError) as caught:
         read_folder(path, v1=False, allow_partial=False)
     words = str(caught.value)
-    partial = read_folder(path, v1=False, allow_partial=True)
+    scores = read_folder(path, v1=False, allow_partial=True)
     fix = "report.allow_partial=true reports it so"
-    assert words == f"{path} is incomplete: {'; '.join(partial.faults)}; {fix}"
+    assert words == f"{path} is incomplete: {scores[0]['faults']}; {fix}"
     assert "\n" not in words
     return words
 
@@ -162,16 +157,16 @@ def test_published_problems_are_expected_together(tmp_path: Path) -> None:
     )
     write_file(tmp_path, evaluated(other))
     assert "51 of 105 problems with lazy" in faults(tmp_path)
-    assert len(read_folder(tmp_path, v1=True, allow_partial=True).scores) == 50
+    assert len(read_folder(tmp_path, v1=True, allow_partial=True)) == 50
 
 
 def test_mixed_sampling_is_refused_with_the_numbers(own: Path) -> None:
     write_file(own, evaluated(problems()[1], good=1, of=4, temperature=0.8))
     assert "mixed temperature: 0.2 in 11 files, 0.8 in 1 file" in faults(own)
-    [model] = editing_report(
-        [read_folder(own, v1=False, allow_partial=True)], (1,), ()
-    ).models
-    assert model.temperature is None
+    scores = read_folder(own, v1=False, allow_partial=True)
+    rows, _ = report_on([scores], (1,), ())
+    assert [row["temperature"] for row in rows] == [None, None]
+    assert [row["top_p"] for row in rows] == [0.95, 0.95]
 
 
 def test_numbers_of_completions_must_be_equal(own: Path) -> None:
@@ -248,7 +243,7 @@ def test_text_shows_what_is_partial(
 
 
 def test_markdown_has_the_published_rows_beside_ours(folder: Path) -> None:
-    text = printed(report_of(folder), "markdown")
+    text = report_text(*report_of(folder), markdown=True)
     assert "| this report | small-model |  | 6 | 58.33 | 37.50 | 0.00 | 0.00 |" in text
     row = "| EditCoder | 6.7b | 54 (other problems) | 52.59 | 38.46 | 0.40 | 0.03 |"
     assert f"| first paper, open {row}" in text
@@ -259,36 +254,40 @@ def test_the_54_problems_stand_beside_the_published_ones(tmp_path: Path) -> None
     for number, name in enumerate(sorted(FIRST_PAPER)):
         problem = problems()[0].model_copy(update={"id": number, "full_name": name})
         write_file(tmp_path / "m", evaluated(problem))
-    text = printed(report_of(tmp_path / "m"), "markdown")
+    text = report_text(*report_of(tmp_path / "m"), markdown=True)
     assert "other problems" not in text
     assert "m: the 54 of the first paper, " in text
     assert "| this report | m |  | 54 | – | 50.00 | – | 0.00 |" in text
 
 
 def test_csv_and_json_have_all_digits(folder: Path) -> None:
-    report = report_of(folder, by=(GroupBy.LIBRARIES,))
-    rows = list(csv.DictReader(StringIO(printed(report, "csv"))))
+    report = report_of(folder, by=("libraries",))
+    rows = list(csv.DictReader(StringIO(report_csv(report[0]))))
     assert len(rows) == 2 * (1 + 3)
     assert float(rows[0]["pass@1"]) == pytest.approx(14 / 24, abs=1e-15)
     assert (rows[0]["truncated"], rows[0]["partial"]) == ("", "False")
     assert rows[1]["group"] == "statistics"
-    value = json.loads(printed(report, "json"))
-    found = value["models"][0]["figures"]["lazy"][0]
-    assert found["pass_at_k"]["2"]["mean"] == pytest.approx(5 / 9, abs=1e-15)
+    value = json.loads(report_json(*report))
+    assert (value["rows"], value["differences"]) == report
+    assert list(value["rows"][0]) == list(rows[0])
+    found = value["rows"][4]
+    assert (found["instruction"], found["by"]) == ("lazy", "")
+    assert found["pass@2"] == pytest.approx(5 / 9, abs=1e-15)
     assert found["truncated"] is None
 
 
 def test_names_cannot_change_a_table_or_a_sheet(folder: Path, tmp_path: Path) -> None:
     odd = tmp_path / "=1+1|<b>\x1b[31m"
     shutil.copytree(folder, odd)
-    report = report_of(odd)
-    assert "| =1+1\\|&lt;b> |" in printed(report, "markdown")
-    assert printed(report, "csv").splitlines()[1].startswith("'=1+1|<b>,")
-    assert "\x1b" not in printed(report, "text")
+    rows, differences = report_of(odd)
+    markdown = report_text(rows, differences, markdown=True)
+    assert "| =1+1\\|&lt;b> |" in markdown
+    assert report_csv(rows).splitlines()[1].startswith("'=1+1|<b>,")
+    assert "\x1b" not in report_text(rows, differences, markdown=False)
 
 
 def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
-    draw = partial(draw_scores, report_of(folder))
+    draw = partial(draw_scores, report_of(folder)[0])
     light, dark = write_chart(tmp_path / "plot.svg", draw)
     assert dark.name == "plot-dark.svg"
     for path in (light, dark):

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from exercises.canitedit.report import read_folder, report_on
+from exercises.canitedit.tables import report_json
 from exercises.editpack.train import card_of
+from tests.support.canitedit import write_folder
 from tests.support.editpack import edits, write_training_rows
 
 Train = Callable[..., int]
@@ -79,6 +82,42 @@ def tuned(tmp_path: Path, record: dict[str, Any]) -> Path:
     folder.mkdir()
     (folder / "train.json").write_text(json.dumps(record))
     return folder
+
+
+def test_measured_scores_go_into_card_and_record(
+    train: Train, tmp_path: Path, tuned: Path
+) -> None:
+    scored = read_folder(
+        write_folder(tmp_path / "edits", [2, 1, 0, 0, 0, 0]),
+        v1=False,
+        allow_partial=False,
+    )
+    scores = tmp_path / "scores.json"
+    scores.write_text(report_json(*report_on([scored], (1,), ())))
+    assert train("--out", tuned, "--resume", "--scores", scores) == 0
+    card = (tuned / "README.md").read_text()
+    assert "pass@1" in card
+    assert "| 25.00 |" in card
+    assert "None was measured" not in card
+    found = json.loads((tuned / "train.json").read_text())["scores"]
+    assert [row["instruction"] for row in found["rows"]] == ["descriptive", "lazy"]
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", '{"rows": []}', '{"rows": [{"pass@1": 3}]}', "[", ""]
+)
+def test_a_file_without_scores_is_refused(
+    train: Train,
+    tmp_path: Path,
+    tuned: Path,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+) -> None:
+    before = (tuned / "train.json").read_bytes()
+    (tmp_path / "scores.json").write_text(text)
+    assert train("--out", tuned, "--resume", "--scores", tmp_path / "scores.json") == 2
+    assert "scores.json" in capsys.readouterr().err
+    assert (tuned / "train.json").read_bytes() == before
 
 
 def test_a_complete_training_is_not_overwritten(

@@ -186,10 +186,9 @@ def pass_at_1(model: Path, problems: Path, home: Path) -> tuple[float, Path]:
             "report.allow_partial=true",
         )
     )
-    (found,) = json.loads(report.read_text())["models"]
-    figures = found["figures"]["descriptive"][0]
-    assert figures["problems"] == PROBLEMS
-    return float(figures["pass_at_k"]["1"]["mean"]), report
+    row, *_ = json.loads(report.read_text())["rows"]
+    assert (row["instruction"], row["problems"]) == ("descriptive", PROBLEMS)
+    return float(row["pass@1"]), report
 
 
 @pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")

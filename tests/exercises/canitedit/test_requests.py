@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from exercises.canitedit.problems import InstructionKind, Problem
+from exercises.canitedit.problems import KINDS, Problem
 from tests.exercises.canitedit.test_prompts import ANSWER, ONE_SHOT, SYSTEM
 from tests.support.canitedit import Solver, by_seed, generate, problem_of, problems
 
@@ -78,7 +78,7 @@ def test_both_instructions_are_sent_in_each_prompt(
             **expected(prompt, one.before, one.instruction(kind)),
         }
         for one in problems()
-        for kind in InstructionKind
+        for kind in KINDS
         for seed in (1, 2)
     ]
     assert sorted(provider.requests, key=repr) == sorted(
@@ -122,9 +122,7 @@ def test_options_choose_instruction_sampling_and_number(
 
 def _asks(problem: Problem, request: dict[str, Any]) -> str:
     last = request["messages"][-1]["content"]
-    return next(
-        kind.key for kind in InstructionKind if last.endswith(problem.instruction(kind))
-    )
+    return next(kind for kind in KINDS if last.endswith(problem.instruction(kind)))
 
 
 def test_solutions_and_tests_are_never_sent(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from exercises.canitedit.__main__ import PROGRAM
-from exercises.canitedit.problems import InstructionKind, Problem
+from exercises.canitedit.problems import KINDS, Problem
 from exercises.canitedit.results import write_file
 from tests.support.canitedit import (
     ROWS,
@@ -66,9 +66,9 @@ def test_a_file_has_the_public_layout_with_replies_tokens_and_costs(
 ) -> None:
     folder = run_folder(varied) / "gpt-4o"
     names = {
-        f"{p.full_name}_{kind.key}.json.gz"
+        f"{p.full_name}_instruction_{kind}.json.gz"
         for p in problems()
-        for kind in InstructionKind
+        for kind in KINDS
     }
     assert {path.name for path in folder.iterdir()} == names
     found = json.loads(gzip.decompress((folder / LAZY).read_bytes()))
@@ -104,8 +104,6 @@ def test_what_is_odd_is_counted(
     )
     said = capsys.readouterr().out
     assert ", and is http://127.0.0.1:1/v1" in said, "the server moved"
-    counts = "48 completions, 12 truncated, 12 empty, 12 unchanged"
-    assert f"{run_folder(varied) / 'gpt-4o'}: 12 of 12 files, {counts}\n" in said
     record = json.loads((run_folder(varied) / f"gpt-4o-{LAZY[:-8]}.json").read_text())
     assert record["status"] == "generated"
     numbers = ("completions", "truncated", "empty", "unchanged", "refused")
@@ -133,12 +131,12 @@ def test_the_report_reads_it_once_it_is_evaluated(
 ) -> None:
     folder = run_folder(varied) / "gpt-4o"
     for file in files(varied).values():
-        first, *others = (one.program for one in file.completions)
+        first, *others = file.completions
         results = (
             passed(f"{first}\n"),
             *(failed(f"{program}\n") for program in others),
         )
-        write_file(folder, replace(file, results=results))
+        write_file(folder, file.model_copy(update={"results": results}))
     capsys.readouterr()
     argv = [
         "exercises.canitedit",

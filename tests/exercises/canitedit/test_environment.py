@@ -8,7 +8,6 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,50 +21,64 @@ from environments.docker.environment import label_of
 from environments.folders import FolderCommand
 from environments.local.confinement import cgroups_work, limited_group
 from environments.local.venvs import Venvs
-from exercises.canitedit.evaluation import running
-from exercises.canitedit.evaluation.running import (
+from exercises.canitedit import evaluation
+from exercises.canitedit.evaluation import (
     DOCKERFILE,
     LIMITS,
     REQUIREMENTS,
-    EnvironmentSource,
     ProgramEnvironment,
     TestedProgram,
     outcome_of,
     program_environment,
 )
+from exercises.canitedit.settings import (
+    CompletionReportSettings,
+    ProgramEvaluation,
+)
+from runs.settings import FolderSettings
 from tests.support.environments import IMAGE
 
 BASE = "swe-retry-harness/canitedit-base:test"
-LOCAL = EnvironmentSource(
-    EnvironmentKind.LOCAL,
-    Path(sys.executable),
-    Path(tempfile.gettempdir()) / "canitedit-tests",
-)
+CACHE = Path(tempfile.gettempdir()) / "canitedit-tests"
+LOCAL = EnvironmentKind.LOCAL
+DOCKER = EnvironmentKind.DOCKER
+PYTHON = Path(sys.executable)
+pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 @contextmanager
 def made(
-    source: EnvironmentSource, *modules: str
-) -> Iterator[tuple[ProgramEnvironment, list[str]]]:
-    said = list[str]()
-    with program_environment(source, modules, lambda: None, said.append) as found:
-        yield found, said
+    *modules: str,
+    kind: EnvironmentKind = LOCAL,
+    python: Path | None = PYTHON,
+    cache: Path = CACHE,
+) -> Iterator[ProgramEnvironment]:
+    """Make an environment, and try to import modules in it."""
+    settings = CompletionReportSettings(
+        evaluation=ProgramEvaluation(environment=kind, interpreter=python),
+        folders=FolderSettings(cache=cache),
+    )
+    with program_environment(settings, frozenset(modules), lambda: None) as found:
+        yield found
+
+
+def run_key(cache: Path) -> str:
+    return f"canitedit {cache}"
 
 
 def test_it_is_identified_by_its_python_libraries_and_rules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with made(LOCAL) as (first, _), made(LOCAL, "json") as (second, _):
-        assert first.identity == second.identity
-        assert first.python == sys.version.split()[0]
-        assert first.missing == second.missing == {}
-    monkeypatch.setattr(running, "rules_sha256", lambda: "other limits")
-    with made(LOCAL) as (third, _):
-        assert third.identity != first.identity
+    with made() as first, made("json", "vllm") as second:
+        assert first.cache == second.cache
+        assert first.missing == second.missing == {}, "a stub stands for vllm"
+    monkeypatch.setattr(evaluation, "SECONDS", 14)
+    with made() as third:
+        assert third.cache != first.cache
 
 
 def test_a_module_that_is_missing_or_fails_is_named(tmp_path: Path) -> None:
-    with made(LOCAL, "json", "numpyy", "antigravityy.x") as (found, _):
+    with made("json", "numpyy", "antigravityy.x") as found:
         assert {*found.missing} == {"numpyy", "antigravityy.x"}
         assert (
             found.missing["numpyy"] == "ModuleNotFoundError: No module named 'numpyy'"
@@ -81,25 +94,28 @@ def test_libraries_that_cannot_be_installed_are_one_line(
         )
 
     monkeypatch.setattr(Venvs, "dependencies", refuse)
-    source = replace(LOCAL, interpreter=None, cache=tmp_path)
     words = r"no torch.*evaluation\.interpreter and report\.allow_missing"
-    with pytest.raises(UserError, match=words), made(source):
+    with pytest.raises(UserError, match=words), made(python=None, cache=tmp_path):
         pass
 
 
 def test_no_environment_runs_nothing() -> None:
-    source = replace(LOCAL, kind=EnvironmentKind.NONE)
-    with pytest.raises(UserError, match="use local or docker"), made(source):
+    none = EnvironmentKind.NONE
+    with pytest.raises(UserError, match="use local or docker"), made(kind=none):
         pass
 
 
 def test_what_a_killed_evaluation_left_is_removed(tmp_path: Path) -> None:
     if not cgroups_work():
         pytest.skip("no cgroup can be made here")
-    source = replace(LOCAL, cache=tmp_path)
-    with limited_group(LIMITS, source.run_key) as left, made(source):
+    key = run_key(tmp_path)
+    with limited_group(LIMITS, key) as left, made(cache=tmp_path):
         assert not any(folder.exists() for folder in left.folders)
-    with made(source), limited_group(LIMITS, source.run_key) as used, made(source):
+    with (
+        made(cache=tmp_path),
+        limited_group(LIMITS, key) as used,
+        made(cache=tmp_path),
+    ):
         assert all(folder.exists() for folder in used.folders)
 
 
@@ -107,12 +123,10 @@ def test_what_a_killed_evaluation_left_is_removed(tmp_path: Path) -> None:
 def test_a_container_that_was_left_is_removed(
     engine: Any, base: str, tmp_path: Path
 ) -> None:
-    source = replace(LOCAL, kind=EnvironmentKind.DOCKER, cache=tmp_path)
-    folders = make_folders(
-        source.kind, None, base, limits=LIMITS, run_key=source.run_key
-    )
+    key = run_key(tmp_path)
+    folders = make_folders(DOCKER, None, base, limits=LIMITS, run_key=key)
     assert folders.run(FolderCommand(("true",), {}, 20)).exit_code == 0
-    [(name, value)] = label_of(source.run_key).items()
+    [(name, value)] = label_of(key).items()
 
     def left() -> list[Any]:
         found: list[Any] = engine.containers.list(
@@ -121,7 +135,7 @@ def test_a_container_that_was_left_is_removed(
         return found
 
     assert len(left()) == 1
-    with running._without_leftovers(source):
+    with evaluation._without_leftovers(tmp_path, key, DOCKER):
         assert not left()
     folders.stop()
 
@@ -178,26 +192,30 @@ def base(engine: Any, tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.docker
 def test_an_image_is_built_once_and_runs_programs(
-    engine: Any, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Any,
+    base: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     dockerfile = tmp_path / "Dockerfile"
     dockerfile.write_text(
         f"FROM {base}\nARG PIP_INDEX_URL\nCOPY requirements.txt /was-there\n"
     )
-    monkeypatch.setattr(running, "DOCKERFILE", dockerfile)
-    source = replace(LOCAL, kind=EnvironmentKind.DOCKER, interpreter=None)
+    monkeypatch.setattr(evaluation, "DOCKERFILE", dockerfile)
     name = ""
     try:
-        with made(source, "torch") as (found, said):
-            [line] = said
+        with made("torch", kind=DOCKER, python=None) as found:
+            [line] = capsys.readouterr().err.splitlines()
             name = line.split()[3].rstrip(";")
             assert name.startswith("swe-retry-harness/canitedit:")
             assert {*found.missing} == {"torch"}
             text = "def f():\n    return 1\n\n\nassert open('/was-there').read()\nassert f()\n"
             outcome = outcome_of(found.folders, TestedProgram(text))
-            assert (outcome.passed, outcome.coverage) == (True, 100)
-        with made(source) as (again, said):
-            assert (said, again.identity) == ([], found.identity)
+            assert (outcome.has_passed, outcome.coverage) == (True, 100)
+        with made(kind=DOCKER, python=None) as again:
+            assert again.cache == found.cache
+            assert capsys.readouterr().err == ""
     finally:
         with suppress(Exception):
             engine.images.remove(name, force=True)

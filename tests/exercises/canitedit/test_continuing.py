@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from exercises.canitedit.generation.config import READER
+from exercises.canitedit.generation import READER
 from harness import main as harness
 from runs.storage.store import RunStore
 from tests.support.canitedit import (
@@ -106,7 +106,7 @@ def test_other_options_are_refused(
     named: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "one.jsonl").write_text(json.dumps(problems()[0].row()))
+    (tmp_path / "one.jsonl").write_text(problems()[0].model_dump_json())
     with Solver() as provider:
         assert (
             generate(monkeypatch, tmp_path, provider.url, "--set", "budget.calls=1")
@@ -202,8 +202,12 @@ def test_refused_completions_are_empty_and_counted(
     with Refusing() as provider:
         assert generate(monkeypatch, tmp_path, provider.url, *LAZY) == 0
     for file in files(tmp_path).values():
-        assert [bool(one.program) for one in file.completions] == [True, False]
-    assert "6 empty, 6 refused" in capsys.readouterr().out
+        assert list(map(bool, file.completions)) == [True, False]
+    assert "2 completions, 1 request refused" in capsys.readouterr().out
+    records = [
+        json.loads(path.read_text()) for path in run_folder(tmp_path).glob("gpt-4o-*")
+    ]
+    assert [(record["empty"], record["refused"]) for record in records] == [(1, 1)] * 6
     # A program that is too long for a model is its result, even if no completion is left.
     with Refusing() as provider:
         provider.refusal, provider.seeds = TOO_LONG, (1, 2)

@@ -10,8 +10,8 @@ from environments.base import EnvironmentKind
 from environments.choice import make_folders
 from environments.folders import Folders
 from environments.local.bubblewrap import bubblewrap_works
-from exercises.canitedit.evaluation import running
-from exercises.canitedit.evaluation.running import LIMITS, TestedProgram, outcome_of
+from exercises.canitedit import evaluation
+from exercises.canitedit.evaluation import LIMITS, TestedProgram, outcome_of
 from exercises.canitedit.results import EvaluatedProgram
 from tests.support.environments import IMAGE, PYTHON
 
@@ -22,7 +22,7 @@ KINDS = (
 )
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(scope="module")
 def needs_bubblewrap() -> None:
     if not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
@@ -40,5 +40,5 @@ def folders(request: pytest.FixtureRequest) -> Iterator[Folders]:
 @pytest.fixture
 def run(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> RunProgram:
     """Run a program in little time."""
-    monkeypatch.setattr(running, "SECONDS", 2.0)
+    monkeypatch.setattr(evaluation, "SECONDS", 2.0)
     return lambda text: outcome_of(folders, TestedProgram(text))

@@ -11,31 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from environments.base import EnvironmentKind
-from exercises.canitedit.evaluation.evaluate import TIMED
-from exercises.canitedit.evaluation.running import EnvironmentSource, _python
-from exercises.canitedit.problems import InstructionKind, load_problems
-from exercises.canitedit.reporting.command import main
+from exercises.canitedit.evaluation import TIMED, library_python
+from exercises.canitedit.problems import load_problems
+from exercises.canitedit.report import main
 from exercises.canitedit.results import (
-    Completion,
-    Decoding,
     EvaluatedProgram,
-    ProblemFile,
-    file_name,
     read_file,
     write_file,
 )
 from runs.settings import default_cache
-from tests.exercises.canitedit.evaluation.test_evaluate import results, run_command
+from tests.exercises.canitedit.test_evaluate import results, run_command
 from tests.support import from_environment
+from tests.support.canitedit import completion_file
 
-pytestmark = pytest.mark.long
-BOTH = tuple(InstructionKind)
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("needs_bubblewrap")]
 
 
 def evaluate(*words: object, cache: Path) -> None:
-    source = EnvironmentSource(EnvironmentKind.LOCAL, None, default_cache())
-    python = _python(source, lambda: None, print)
+    python = library_python(default_cache(), lambda: None)
     settings = (
         f"evaluation.interpreter={python}",
         f"folders.cache={cache}",
@@ -52,24 +45,22 @@ def test_solutions_pass_with_full_coverage_and_what_was_before_fails(
 ) -> None:
     problems = load_problems(str(from_environment("CANITEDIT_ROWS")))
     for problem in problems:
-        made = tuple(
-            Completion(program=text) for text in (problem.after, problem.before)
-        )
-        write_file(tmp_path, ProblemFile(problem, BOTH[0], Decoding(), made))
+        programs = (problem.after, problem.before)
+        write_file(tmp_path, completion_file(problem, completions=programs))
     evaluate(tmp_path, cache=tmp_path)
     ended = [
-        read_file(tmp_path / file_name(p, BOTH[0], evaluated=True)).results
+        read_file(tmp_path / f"{p.full_name}_instruction_lazy.results.json.gz").results
         for p in problems
     ]
     assert len(ended) == 105
-    assert all(after.passed and after.coverage == 100 for after, _ in ended)
-    assert not any(before.passed for _, before in ended)
+    assert all(after.has_passed and after.coverage == 100 for after, _ in ended)
+    assert not any(before.has_passed for _, before in ended)
 
 
 def alike(first: EvaluatedProgram, second: EvaluatedProgram) -> bool:
     """Return whether status and coverage are equal; an unknown coverage is like any other."""
     known = first.coverage is not None and second.coverage is not None
-    return first.status is second.status and (
+    return first.status == second.status and (
         not known or first.coverage == second.coverage
     )
 
@@ -77,13 +68,13 @@ def alike(first: EvaluatedProgram, second: EvaluatedProgram) -> bool:
 def test_recorded_programs_without_libraries_end_as_recorded(tmp_path: Path) -> None:
     recorded, again = from_environment("CANITEDIT_RUN"), tmp_path / "again"
     for path in sorted(recorded.glob("*.json.gz")):
-        if not read_file(path).problem.taxonomy.libraries:
+        if not read_file(path).taxonomy.libraries:
             shutil.copy(path, tmp_path)
     evaluate(tmp_path, "--set", f"evaluation.output={again}", cache=tmp_path)
     distinct = set[tuple[str, str]]()
     differing = list[str]()
     for path in sorted(again.iterdir()):
-        name = read_file(path).problem.full_name
+        name = read_file(path).full_name
         pairs = zip(
             read_file(recorded / path.name).results,
             read_file(path).results,
@@ -101,7 +92,7 @@ def test_recorded_programs_without_libraries_end_as_recorded(tmp_path: Path) -> 
 def test_the_number_of_workers_decides_nothing(tmp_path: Path) -> None:
     recorded = from_environment("CANITEDIT_RUN")
     for path in sorted(recorded.glob("*_lazy.results.json.gz")):
-        if not read_file(path).problem.taxonomy.libraries and path.name < "11":
+        if not read_file(path).taxonomy.libraries and path.name < "11":
             shutil.copy(path, tmp_path)
     for workers in (1, 4):
         cache = tmp_path / f"cache{workers}"

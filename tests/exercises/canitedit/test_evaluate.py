@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -17,21 +16,14 @@ from unittest.mock import patch
 import pytest
 
 from bench.cli.cli import run_cli
-from exercises.canitedit.evaluation.evaluate import needed_modules
-from exercises.canitedit.problems import InstructionKind, Problem
-from exercises.canitedit.reporting.command import main as report_main
-from exercises.canitedit.results import (
-    Completion,
-    Decoding,
-    ProblemFile,
-    file_name,
-    read_file,
-    write_file,
-)
+from exercises.canitedit.evaluation import needed_modules
+from exercises.canitedit.problems import Problem
+from exercises.canitedit.report import main as report_main
+from exercises.canitedit.results import CompletionFile, read_file, write_file
 from tests.support import TOP
-from tests.support.canitedit import ROWS, evaluated, passed, plain, problems
+from tests.support.canitedit import ROWS, completion_file, passed, plain, problems
 
-LAZY = InstructionKind.LAZY
+pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 def run_command(
@@ -59,13 +51,20 @@ def evaluate(*words: object, cache: Path, code: int = 0) -> tuple[str, str]:
     return out, err
 
 
-def completed(
-    problem: Problem, programs: Sequence[str], kind: InstructionKind = LAZY
-) -> ProblemFile:
-    made = tuple(Completion(program=program, truncated=False) for program in programs)
-    return ProblemFile(
-        problem, kind, Decoding(temperature=0.2, top_p=0.95, max_tokens=99), made
+def completed(problem: Problem, programs: Sequence[str]) -> CompletionFile:
+    """Return a file that is not evaluated."""
+    return completion_file(
+        problem,
+        completions=programs,
+        truncated=[False] * len(programs),
+        temperature=0.2,
+        top_p=0.95,
+        max_tokens=99,
     )
+
+
+def evaluated_name(problem: Problem) -> str:
+    return f"{problem.full_name}_instruction_lazy.results.json.gz"
 
 
 def changed(problem: Problem, **values: Any) -> Problem:
@@ -99,7 +98,7 @@ def test_solutions_pass_with_full_coverage_and_others_fail(gold: Path) -> None:
     found = results(gold)
     assert len(found) == 6
     for problem in problems():
-        file = found[file_name(problem, LAZY, evaluated=True)]
+        file = found[evaluated_name(problem)]
         after, before, again = file["results"]
         assert file["completions"] == [problem.after, problem.before, problem.after]
         assert after == again
@@ -114,9 +113,9 @@ def test_the_report_reads_what_was_written(gold: Path) -> None:
     code, out, said = run_command(
         "report", report_main, gold, "--format", "json", "--set", "report.k=1"
     )
-    [row] = json.loads(out)["models"][0]["figures"]["lazy"]
-    assert (code, row["pass_at_k"]["1"]["mean"]) == (0, pytest.approx(2 / 3))
-    assert {row[name]["mean"] for name in ("code", "changed", "v1")} == {0.0}
+    [row] = json.loads(out)["rows"]
+    assert (code, row["pass@1"]) == (0, pytest.approx(2 / 3))
+    assert {row[f"excess_{name}"] for name in ("code", "changed", "v1")} == {0.0}
     assert said == "", "nothing is run again"
 
 
@@ -179,9 +178,7 @@ def test_a_damaged_outcome_is_run_again(gold: Path, tmp_path: Path) -> None:
 def test_an_evaluated_folder_of_others_is_evaluated_again(tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     problem = problems()[0]
-    file = replace(
-        evaluated(problem), results=(passed(f"{problem.before}\n"),), completions=()
-    )
+    file = completion_file(problem, results=[passed(f"{problem.before}\n")])
     write_file(theirs, file)
     _, said = evaluate(theirs, cache=tmp_path)
     assert said == "", "their outcomes are reported"
@@ -189,8 +186,8 @@ def test_an_evaluated_folder_of_others_is_evaluated_again(tmp_path: Path) -> Non
     _, refused = evaluate(theirs, *rows, cache=tmp_path, code=2)
     assert "evaluated files alone; evaluation.output=DIR" in refused
     evaluate(theirs, "--set", f"evaluation.output={ours}", cache=tmp_path)
-    [result] = read_file(ours / file.name).results
-    assert (result.status.value, result.program_no_test) == (
+    [result] = read_file(ours / file.file_name).results
+    assert (result.status, result.program_no_test) == (
         "Exception",
         f"{problem.before}\n",
     )
@@ -228,18 +225,18 @@ def test_modules_that_a_problem_needs() -> None:
         "numpy",
         "torch",
     }
-    assert needed_modules(changed(problem, after="def f(:")) == frozenset()
+    assert needed_modules(changed(problem, after="def f(:")) == set()
 
 
 def test_problems_from_rows_replace_those_in_files(tmp_path: Path) -> None:
     problem = problems()[0]
     write_file(tmp_path, completed(changed(problem, tests="pass"), [problem.before]))
     evaluate(tmp_path, cache=tmp_path)
-    [result] = read_file(tmp_path / file_name(problem, LAZY, evaluated=True)).results
-    assert result.status.value == "OK"
+    [result] = read_file(tmp_path / evaluated_name(problem)).results
+    assert result.status == "OK"
     evaluate(tmp_path, "--set", f"problems.source={ROWS}", cache=tmp_path)
-    [result] = read_file(tmp_path / file_name(problem, LAZY, evaluated=True)).results
-    assert result.status.value == "Exception"
+    [result] = read_file(tmp_path / evaluated_name(problem)).results
+    assert result.status == "Exception"
 
 
 def test_wrong_input_is_one_line(tmp_path: Path) -> None:
@@ -259,17 +256,17 @@ def test_wrong_input_is_one_line(tmp_path: Path) -> None:
         _, said = evaluate(*words, cache=tmp_path, code=2)
         assert part in said and len(said.splitlines()) == 1, said
     other = completed(changed(problem, full_name="9_other", name="other"), ["x"])
-    path.rename(wrong / other.name)
+    path.rename(wrong / other.file_name)
     assert (
         "holds what belongs into 1001_clamp"
         in evaluate(wrong, cache=tmp_path, code=2)[1]
     )
-    (wrong / other.name).write_bytes(b"\x1f\x8b")
+    (wrong / other.file_name).write_bytes(b"\x1f\x8b")
     assert "is broken" in evaluate(wrong, cache=tmp_path, code=2)[1]
     allowed = ("--set", "report.allow_partial=true")
     [left_out] = evaluate(wrong, *allowed, cache=tmp_path, code=2)[1].splitlines()
     assert "1 file not evaluated (9_other_instruction_lazy)" in left_out
-    (wrong / other.name).unlink()
+    (wrong / other.file_name).unlink()
     write_file(wrong, other)
     _, said = evaluate(
         wrong, "--set", f"problems.source={ROWS}", cache=tmp_path, code=2

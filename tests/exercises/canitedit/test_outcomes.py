@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,12 @@ import pytest
 from core.errors import InfrastructureError, StoppedError
 from core.shutdown import Shutdown
 from environments.folders import FolderCommand, FolderResult
-from exercises.canitedit.evaluation.evaluate import OutcomeCache, run_programs
-from exercises.canitedit.evaluation.inside import PROGRAM, REPORT
-from exercises.canitedit.evaluation.running import TestedProgram
+from exercises.canitedit.evaluation import (
+    ProgramEnvironment,
+    TestedProgram,
+    run_programs,
+)
+from exercises.canitedit.inside import PROGRAM, REPORT
 from exercises.canitedit.results import EvaluatedProgram
 
 
@@ -50,21 +52,31 @@ class Watched:
         """Nothing to release."""
 
 
-def pool(
-    folders: Watched, tmp_path: Path, stop: Shutdown | None = None
-) -> Callable[..., dict[str, EvaluatedProgram]]:
-    return partial(run_programs, folders, OutcomeCache(tmp_path), 2, stop or Shutdown())
+def run_all(
+    folders: Watched,
+    cache: Path,
+    programs: Sequence[TestedProgram],
+    stop: Shutdown | None = None,
+) -> dict[str, EvaluatedProgram]:
+    """Run programs with two workers."""
+    environment = ProgramEnvironment(folders, cache)
+    by_sha256 = {program.sha256: program for program in programs}
+    return run_programs(environment, 2, stop or Shutdown(), by_sha256)
+
+
+def is_cached(cache: Path, program: TestedProgram) -> bool:
+    return ProgramEnvironment(Watched(), cache).path(program.sha256).exists()
 
 
 def test_programs_run_together_and_those_that_compare_times_alone(
     tmp_path: Path,
 ) -> None:
-    folders, done = Watched(), list[None]()
+    folders = Watched()
     programs = [TestedProgram("timed 1", alone=True), TestedProgram("meet 1")]
     programs += [TestedProgram("timed 2", alone=True), TestedProgram("meet 2")]
-    found = pool(folders, tmp_path)(programs, lambda: done.append(None))
+    found = run_all(folders, tmp_path, programs)
     assert found.keys() == {program.sha256 for program in programs}
-    assert len(done) == 4
+    assert all(is_cached(tmp_path, program) for program in programs)
     assert max(map(len, folders.seen[:2])) == 2
     assert folders.seen[2:] == [("timed 1",), ("timed 1",), ("timed 2",), ("timed 2",)]
 
@@ -73,13 +85,13 @@ def test_a_stop_ends_the_work_and_what_ended_is_kept(tmp_path: Path) -> None:
     stop = Shutdown()
     programs = [TestedProgram(str(number)) for number in range(50)]
     with pytest.raises(StoppedError):
-        pool(Watched(stop), tmp_path, stop)(programs, lambda: None)
-    kept = [program for program in programs if OutcomeCache(tmp_path).get(program)]
+        run_all(Watched(stop), tmp_path, programs, stop)
+    kept = [program for program in programs if is_cached(tmp_path, program)]
     assert 1 <= len(kept) <= 2
 
 
 def test_a_failed_environment_ends_the_work(tmp_path: Path) -> None:
     programs = [TestedProgram(name) for name in ("1", "broken", *"23456789")]
     with pytest.raises(InfrastructureError, match="the engine failed"):
-        pool(Watched(), tmp_path)(programs, lambda: None)
-    assert OutcomeCache(tmp_path).get(programs[1]) is None
+        run_all(Watched(), tmp_path, programs)
+    assert not is_cached(tmp_path, programs[1])
