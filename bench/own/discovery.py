@@ -113,7 +113,7 @@ class _SavedCommands(Commands, frozen=True, alias_generator=_KEYS.__getitem__):
     """Commands by the keys that they have in a file."""
 
 
-class Finding(NamedTuple):
+class Discovery(NamedTuple):
     """The value of a field of ``Commands``, and the file that it was found in."""
 
     field: str
@@ -130,7 +130,7 @@ class Requirements(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tree:
+class CommitFiles:
     """The files of a commit; those of others' formats are empty if they cannot be read."""
 
     files: frozenset[str]
@@ -182,7 +182,7 @@ def discover(
 
     The first language that has tests counts; a Makefile where no language has any.
     """
-    tree = Tree(frozenset(files), cache(read))
+    tree = CommitFiles(frozenset(files), cache(read))
     languages = list(_build_findings(tree))
     python = list(_python_findings(tree))
     # Projects in other languages have a few scripts of Python with tests.
@@ -205,7 +205,7 @@ def discover(
     return FoundCommands(commands=Commands.model_validate(values), sources=sources)
 
 
-def _choose_language(languages: Sequence[Sequence[Finding]]) -> Sequence[Finding]:
+def _choose_language(languages: Sequence[Sequence[Discovery]]) -> Sequence[Discovery]:
     """Return the findings of the first language with tests, else of the first with any."""
     for findings in languages:
         fields = [finding.field for finding in findings]
@@ -214,16 +214,16 @@ def _choose_language(languages: Sequence[Sequence[Finding]]) -> Sequence[Finding
     return next(filter(None, languages), ())
 
 
-def _python_findings(tree: Tree) -> Iterator[Finding]:
+def _python_findings(tree: CommitFiles) -> Iterator[Discovery]:
     package = tree.first(_PACKAGE)
     requirements = _test_requirements(tree)
     if package and not requirements.arguments.startswith("-e"):
-        yield Finding("setup", "pip install -e .", package)
+        yield Discovery("setup", "pip install -e .", package)
     elif not package and _REQUIREMENTS in tree.files:
-        yield Finding("setup", f"pip install -r {_REQUIREMENTS}", _REQUIREMENTS)
+        yield Discovery("setup", f"pip install -r {_REQUIREMENTS}", _REQUIREMENTS)
     if requirements.arguments:
         command = f"pip install {requirements.arguments}"
-        yield Finding("setup", command, requirements.path)
+        yield Discovery("setup", command, requirements.path)
     for field, command, path in (
         ("test", "pytest", _pytest_file(tree)),
         ("lint", "ruff check --output-format concise", tree.first(_RUFF)),
@@ -231,12 +231,12 @@ def _python_findings(tree: Tree) -> Iterator[Finding]:
     ):
         tool = command.partition(" ")[0]
         if path and tool not in requirements.packages:
-            yield Finding("setup", f"pip install {tool}", path)
+            yield Discovery("setup", f"pip install {tool}", path)
         if path:
-            yield Finding(field, command, path)
+            yield Discovery(field, command, path)
 
 
-def _pytest_file(tree: Tree) -> str:
+def _pytest_file(tree: CommitFiles) -> str:
     """Return the file by which the tests are those of pytest; empty without one."""
     for path in _PYTEST_FILES:
         if path in tree.files:
@@ -247,7 +247,7 @@ def _pytest_file(tree: Tree) -> str:
     return min(filter(_TEST_MODULE.fullmatch, tree.files), default="")
 
 
-def _test_requirements(tree: Tree) -> Requirements:
+def _test_requirements(tree: CommitFiles) -> Requirements:
     for name in _TEST_NAMES:
         for requirements in _requirements_named(tree, name):
             return requirements
@@ -259,7 +259,7 @@ def _test_requirements(tree: Tree) -> Requirements:
     return Requirements()
 
 
-def _requirements_named(tree: Tree, name: str) -> Iterator[Requirements]:
+def _requirements_named(tree: CommitFiles, name: str) -> Iterator[Requirements]:
     if re.search(rf"[\"']{name}[\"']\s*:\s*[\[(]", tree.text(_SETUP_PY)):
         yield Requirements(f"-e '.[{name}]'", _SETUP_PY)
     for arguments, (path, *keys) in _PACKAGE_LISTS:
@@ -272,21 +272,21 @@ def _requirements_named(tree: Tree, name: str) -> Iterator[Requirements]:
             yield Requirements(f"-r {path}", path, tree.text(path))
 
 
-def _build_findings(tree: Tree) -> Iterator[list[Finding]]:
+def _build_findings(tree: CommitFiles) -> Iterator[list[Discovery]]:
     """Yield the findings of each language that has a lock or build file."""
     scripts = _package_scripts(tree)
     for path, setup, test, lint in _BUILDS:
         if path not in tree.files:
             continue
-        findings = [Finding("setup", setup, path)]
+        findings = [Discovery("setup", setup, path)]
         for field, command in (("test", test), ("lint", lint)):
             is_defined = field in scripts or not _SCRIPTED.match(setup)
             if command and is_defined:
-                findings.append(Finding(field, command, path))
+                findings.append(Discovery(field, command, path))
         yield findings
 
 
-def _package_scripts(tree: Tree) -> set[str]:
+def _package_scripts(tree: CommitFiles) -> set[str]:
     """Return the names of the scripts in ``package.json`` but for the one that npm writes."""
     names = set()
     scripts = tree.value("package.json", "scripts")
@@ -297,22 +297,22 @@ def _package_scripts(tree: Tree) -> set[str]:
     return names
 
 
-def _other_findings(tree: Tree) -> Iterator[Finding]:
+def _other_findings(tree: CommitFiles) -> Iterator[Discovery]:
     """Yield what counts besides any language."""
     for field, target in _MAKE_TARGETS:
         rule = re.compile(rf"^{target}[ \t]*::?(?![:=])", re.MULTILINE)
         for path in _MAKEFILES:
             if rule.search(tree.text(path)):
-                yield Finding(field, f"make {target}", path)
+                yield Discovery(field, f"make {target}", path)
                 break
     for path in _DEVCONTAINERS:
         image = _IMAGE.search(tree.text(path))
         if image:
-            yield Finding("image", image[1], path)
+            yield Discovery("image", image[1], path)
             break
     version = _PYTHON_VERSION.search(tree.text(".python-version"))
     if version:
-        yield Finding("python", version[1], ".python-version")
+        yield Discovery("python", version[1], ".python-version")
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
