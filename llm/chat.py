@@ -265,9 +265,12 @@ def exchange_sha256(
 
     ``options`` are those of sampling and length, in the names of the OpenAI protocol.
     """
-    content = {"prompt" if isinstance(request, str) else "messages": _identity(request)}
-    tool_list = {"tools": [dict(tool) for tool in tools]} if tools else {}
-    return canonical_sha256({**options, **content, **tool_list, "model": model})
+    exchange = {**options, "model": model}
+    key = "prompt" if isinstance(request, str) else "messages"
+    exchange[key] = _identity(request)
+    if tools:
+        exchange["tools"] = list(map(dict, tools))
+    return canonical_sha256(exchange)
 
 
 def reply_sha256(reply: Reply) -> str:
@@ -288,10 +291,12 @@ def _identity(request: Request) -> str | list[list[Any]]:
         return request
     parts = []
     for message in request:
+        part: list[Any] = [message.role, message.content]
         # The ids of calls differ each time, so they do not count.
         calls = [[call.name, call.arguments] for call in message.tool_calls]
-        images = [{"images": list(message.images)}] if message.images else []
-        parts.append(
-            [message.role, message.content, *([calls] if calls else []), *images]
-        )
+        if calls:
+            part.append(calls)
+        if message.images:
+            part.append({"images": list(message.images)})
+        parts.append(part)
     return parts

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from core.errors import InfrastructureError
+from core.plaintext import counted
 from llm.chat import (
     REPLY,
     Message,
@@ -90,10 +91,10 @@ class LiteLLMModel:
     @property
     def sent_temperature(self) -> float | None:
         """The temperature that goes with every request; None where the model takes none."""
-        takes = accepts_temperature(
-            self._all_settings(), self.name, self.temperature, self.api_base
-        )
-        return self.temperature if takes else None
+        settings = self._all_settings()
+        if accepts_temperature(settings, self.name, self.temperature, self.api_base):
+            return self.temperature
+        return None
 
     def count(self, text: str) -> int:
         return count_tokens(self.name, text)
@@ -121,9 +122,8 @@ class LiteLLMModel:
             return recorded
 
         def send(wire: Wire) -> Reply:
-            return self._send(
-                request, {**self._arguments(request, tools), **options}, wire
-            )
+            arguments = self._arguments(request, tools) | options
+            return self._send(request, arguments, wire)
 
         return self.send_with_retries(ask, send, self.gate.pause)
 
@@ -137,8 +137,7 @@ class LiteLLMModel:
         try:
             reply: Reply = make_retries(self.retries, pause)(self._call_once, ask, send)
         except TransientError as error:
-            number = self.retries.attempts
-            calls = "1 call" if number == 1 else f"{number} calls"
+            calls = counted(self.retries.attempts, "call")
             raise InfrastructureError(
                 f"{self.name} did not answer in {calls}: {error}"
             ) from error
@@ -159,9 +158,11 @@ class LiteLLMModel:
             self.gate.end(ticket, Refused(str(error), error.cost))
             raise
         except BaseException as error:
-            answered = wire.status is not None
             failed = Failed(
-                str(error), transient=False, billed=wire.may_be_billed, reached=answered
+                str(error),
+                transient=False,
+                billed=wire.may_be_billed,
+                reached=wire.status is not None,
             )
             self.gate.end(ticket, failed)
             raise
@@ -175,9 +176,10 @@ class LiteLLMModel:
             UserError: litellm cannot make one here: a package or credentials are missing.
         """
         wire = Wire(rehearsal=True)
-        ask = [Message("user", "hello")]
+        request = [Message("user", "hello")]
         try:
-            self._send(ask, {**self._arguments(ask, ()), **self._options(ask)}, wire)
+            arguments = self._arguments(request, ()) | self._options(request)
+            self._send(request, arguments, wire)
         except Exception as error:
             if not wire.sent and not isinstance(error, TransientError):
                 raise
@@ -188,12 +190,14 @@ class LiteLLMModel:
         allowed = sorted(
             {"reasoning_effort", "tools", "tool_choice"} & arguments.keys()
         )
-        arguments |= {"allowed_openai_params": allowed} if allowed else {}
+        if allowed:
+            arguments["allowed_openai_params"] = allowed
         started = time.monotonic()
         try:
             call = watch(wire, litellm.acompletion(**arguments))
             response = background().wait(call, self.call_timeout + 1)
-            return self._reply(response, prefill(request), time.monotonic() - started)
+            seconds = time.monotonic() - started
+            return self._reply(response, prefill(request), seconds)
         except RequestRefusedError:
             raise
         except TimeoutError as error:
@@ -206,7 +210,8 @@ class LiteLLMModel:
         self, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]
     ) -> PlannedCall:
         prompt = size(request, self.count) + _PRIMING
-        prompt += self.count(json.dumps(tools_as_sent(tools))) if tools else 0
+        if tools:
+            prompt += self.count(json.dumps(tools_as_sent(tools)))
         exchange = exchange_sha256(self.name, request, options, tools)
         return self.plan_call(
             request_sha256(request), exchange, prompt, self.max_output_tokens
@@ -224,13 +229,13 @@ class LiteLLMModel:
 
         ``output`` limits each of the answers; None leaves it to the model.
         """
-        output = (output or self._all_settings().max_output or 0) * answers or None
+        output = (output or self._all_settings().max_output or 0) * answers
         return PlannedCall(
             model=self.name,
             provider=provider_of(self.name, self.api_base)[1],
             request_sha256=request,
-            tokens=prompt + (output or 0),
-            bound=cost_bound(self.name, self.price, prompt, output),
+            tokens=prompt + output,
+            bound=cost_bound(self.name, self.price, prompt, output or None),
             exchange_sha256=exchange,
         )
 
@@ -273,8 +278,10 @@ class LiteLLMModel:
         if settings.reasoning_effort and not isinstance(request, str):
             options["reasoning_effort"] = settings.reasoning_effort
         # litellm's own limit for Claude cuts replies of names that its map lacks.
-        fills = settings.max_output if is_claude(self.name, self.api_base) else None
-        if limit := self.max_output_tokens or self.settings.max_output or fills:
+        limit = self.max_output_tokens or self.settings.max_output
+        if not limit and is_claude(self.name, self.api_base):
+            limit = settings.max_output
+        if limit:
             options["max_tokens"] = limit
         if is_ollama(self.name, self.api_base):
             # Its small default drops the beginning of longer prompts without an error.
@@ -312,14 +319,15 @@ class LiteLLMModel:
         return reply
 
     def _cost(self, response: Any, usage: Usage | None) -> Decimal | None:  # noqa: ANN401
-        cost = (
-            None
-            if usage is None
-            else cost_of(self.name, self.price, usage, response.usage)
-        )
+        cost = None
+        problem = "reports no usage"
+        if usage is not None:
+            cost = cost_of(self.name, self.price, usage, response.usage)
+            problem = "has no known price"
         if cost is None:
-            what = "reports no usage" if usage is None else "has no known price"
-            self.warn_once(f"{self.name} {what}: its cost counts as unknown, not as 0")
+            self.warn_once(
+                f"{self.name} {problem}: its cost counts as unknown, not as 0"
+            )
         return cost
 
 
@@ -384,11 +392,12 @@ def messages_as_sent(
     """
     if isinstance(messages, str):
         return [_message_as_sent(Message("user", messages), marked=False)]
-    marked = _positions_to_mark(messages) if markers else ()
-    sent = [
-        _message_as_sent(message, number in marked)
-        for number, message in enumerate(messages)
-    ]
+    marked: Collection[int] = ()
+    if markers:
+        marked = _positions_to_mark(messages)
+    sent = []
+    for position, message in enumerate(messages):
+        sent.append(_message_as_sent(message, position in marked))
     if prefill(messages):
         # Anthropic refuses white space there, and no provider needs it.
         sent[-1]["content"] = _encodable(messages[-1].content.rstrip())
@@ -399,10 +408,12 @@ def messages_as_sent(
 
 def prefill(messages: Request) -> str:
     """Return the text that the model shall continue in its own name, empty without one."""
-    if isinstance(messages, str):
+    if isinstance(messages, str) or not messages:
         return ""
-    last = messages[-1] if messages else Message("user", "")
-    return last.content if last.role == "assistant" and not last.tool_calls else ""
+    last = messages[-1]
+    if last.role != "assistant" or last.tool_calls:
+        return ""
+    return last.content
 
 
 def continuation(prefix: str, content: str) -> str:
@@ -414,7 +425,8 @@ def continuation(prefix: str, content: str) -> str:
     if not prefix:
         return content
     stem = prefix.rstrip()
-    content = content.removeprefix(stem) if len(stem) >= _MIN_ECHO else content
+    if len(stem) >= _MIN_ECHO:
+        content = content.removeprefix(stem)
     for lost in prefix[len(stem) :]:
         if not content.startswith(lost):
             break
@@ -428,15 +440,12 @@ def tools_as_sent(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 
 def tool_calls_of(message: Any) -> tuple[ToolCall, ...]:  # noqa: ANN401 - litellm's
     """Return the calls in a message of litellm, with ids for calls without one."""
-    calls = getattr(message, "tool_calls", None) or ()
-    return tuple(
-        ToolCall(
-            call.function.name or "",
-            call.function.arguments or "",
-            call.id or f"call_{n}",
-        )
-        for n, call in enumerate(calls, 1)
-    )
+    calls = []
+    for number, call in enumerate(getattr(message, "tool_calls", None) or (), 1):
+        name = call.function.name or ""
+        arguments = call.function.arguments or ""
+        calls.append(ToolCall(name, arguments, call.id or f"call_{number}"))
+    return tuple(calls)
 
 
 def usage_of(response: Any) -> Usage | None:  # noqa: ANN401
@@ -456,11 +465,12 @@ def usage_of(response: Any) -> Usage | None:  # noqa: ANN401
 
 def _are_possible(counts: object) -> bool:
     if isinstance(counts, dict):
-        counts = [*counts.values()]
+        counts = list(counts.values())
     if isinstance(counts, list):
         return all(map(_are_possible, counts))
-    number = isinstance(counts, (int, float)) and not isinstance(counts, bool)
-    return not number or 0 <= counts <= _MAX_TOKENS  # type: ignore[operator]
+    if isinstance(counts, (int, float)) and not isinstance(counts, bool):
+        return 0 <= counts <= _MAX_TOKENS
+    return True
 
 
 def _positions_to_mark(messages: Sequence[Message]) -> Collection[int]:
@@ -493,12 +503,12 @@ def _message_as_sent(message: Message, marked: bool) -> dict[str, Any]:
     elif marked:
         sent["content"] = [{"type": "text", "text": content, "cache_control": _MARKER}]
     if message.images:
-        parts = sent["content"] if marked else [{"type": "text", "text": content}]
+        parts: list[dict[str, Any]] = [{"type": "text", "text": content}]
+        if marked:
+            parts = list(sent["content"])
         for address in message.images:
-            parts = [
-                *parts,
-                {"type": "image_url", "image_url": {"url": _encodable(address)}},
-            ]
+            image = {"url": _encodable(address)}
+            parts.append({"type": "image_url", "image_url": image})
         sent["content"] = parts
     return sent
 
@@ -508,10 +518,11 @@ def _call_as_sent(call: ToolCall) -> dict[str, Any]:
     name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:_MAX_TOOL_NAME] or "unknown"
     arguments = _encodable(call.arguments)
     try:
-        readable = isinstance(json.loads(arguments), dict)
+        is_object = isinstance(json.loads(arguments), dict)
     except (ValueError, RecursionError):
-        readable = False
-    arguments = arguments if readable else json.dumps({"unreadable": arguments})
+        is_object = False
+    if not is_object:
+        arguments = json.dumps({"unreadable": arguments})
     function = {"name": name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
 

@@ -83,7 +83,9 @@ class ModelChoice:
     @property
     def label(self) -> str:
         """The name in results; a pair has both, as on leaderboards."""
-        return f"{self.architect.name} + {self.name}" if self.architect else self.name
+        if self.architect:
+            return f"{self.architect.name} + {self.name}"
+        return self.name
 
     @property
     def parts(self) -> tuple[ModelChoice, ...]:
@@ -123,34 +125,29 @@ class ModelChoice:
                 f"--models has an empty name in it; give for example {DEFAULT_MODELS}"
             )
         book = book or our_settings()
-        name = (
-            model_text
-            if replay
-            else resolve_model(model_text, book.aliases, any_name=any_name)
-        )
+        name = model_text
+        if not replay:
+            name = resolve_model(model_text, book.aliases, any_name=any_name)
         settings = book.of(name)
-        return cls(
-            model_text, name, edit_format or settings.edit_format or "whole", settings
-        )
+        edit_format = edit_format or settings.edit_format or "whole"
+        return cls(model_text, name, edit_format, settings)
 
     def as_json(self, *, completed: bool, api_base: str | None) -> dict[str, Any]:
         """Return the choice for ``run.json``; ``completed`` with what litellm knows."""
-        settings = (
-            complete_settings(self.settings, self.name, api_base)
-            if completed
-            else self.settings
-        )
-        plain: dict[str, Any] = {
+        settings = self.settings
+        if completed:
+            settings = complete_settings(settings, self.name, api_base)
+        content: dict[str, Any] = {
             "given": self.text,
             "name": self.name,
             "edit_format": self.edit_format,
+            "settings": settings.as_json(),
         }
-        plain["settings"] = settings.as_json()
         if self.architect:
-            plain["architect"] = self.architect.as_json(
+            content["architect"] = self.architect.as_json(
                 completed=completed, api_base=api_base
             )
-        return plain
+        return content
 
 
 def _name_and_format(

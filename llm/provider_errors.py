@@ -70,34 +70,18 @@ def translate_error(litellm: Any, name: str, error: Exception, wire: Wire) -> Ex
     # Before the text is cut, because half a password is not found.
     message = without_logins(_text_of(error)).replace("\n", " ")
     if not wire.sent:
-        # Credentials come over the network too.
-        cause: BaseException | None = wire.unreached or error
-        while cause and not (wire.unreached or isinstance(cause, OSError)):
-            cause = cause.__cause__ or cause.__context__
-        if cause:
-            # litellm only says "Connection error.".
-            message = _CONTEXT.sub("", without_logins(str(cause)).replace("\n", " "))[
-                :500
-            ]
-            says_so = message.lower().startswith("cannot connect")
-            return TransientError(
-                Failed(
-                    message if says_so else f"cannot connect: {message}", reached=False
-                )
-            )
-        return ProviderRefusalError(
-            f"{name}: litellm cannot make a request here ({message[:300]}); install or set what it "
-            "names"
-        )
+        return _translate_unsent(name, error, message, wire)
     kinds = litellm.exceptions
     text = message[:500]
-    status = getattr(error, "status_code", None) if wire.may_be_billed else wire.status
-    cost = None if wire.may_be_billed else Decimal()
+    status = wire.status
+    cost: Decimal | None = Decimal()
+    if wire.may_be_billed:
+        status = getattr(error, "status_code", None)
+        cost = None
     if status == 403 and _MODERATED.search(text):
         return RequestRefusedError(f"{name}: {text}", cost)
-    if status in (401, 402, 403) or _ACCOUNT.search(
-        text + str(getattr(error, "body", ""))
-    ):
+    body = str(getattr(error, "body", ""))
+    if status in (401, 402, 403) or _ACCOUNT.search(text + body):
         return ProviderRefusalError(
             f"{name}: the provider refused the key or the account ({text}); check the key"
         )
@@ -106,19 +90,38 @@ def translate_error(litellm: Any, name: str, error: Exception, wire: Wire) -> Ex
             f"{name}: the provider has no such model or address ({text})"
         )
     # llama.cpp and Ollama have answered with 500.
-    long = (
-        status in (400, 413, 422, 500)
-        and _TOO_LONG.search(message)
-        and not _RATE.search(message)
-    )
-    if long or isinstance(error, kinds.ContextWindowExceededError):
+    may_be_too_long = status in (400, 413, 422, 500) and not _RATE.search(message)
+    is_too_long = may_be_too_long and _TOO_LONG.search(message)
+    if is_too_long or isinstance(error, kinds.ContextWindowExceededError):
         return WindowExceededError(f"{name}: {WINDOW_WORDS} ({text})", cost)
     if isinstance(error, kinds.BadRequestError) or status in (400, 413, 422):
         return RequestRefusedError(f"{name}: {text}", cost)
     # Without an answer it is unknown what the provider did, and whether it bills it.
-    return TransientError(
-        Failed(text, billed=wire.may_be_billed, retry_after=retry_after(wire.headers))
+    failed = Failed(
+        text, billed=wire.may_be_billed, retry_after=retry_after(wire.headers)
     )
+    return TransientError(failed)
+
+
+def _translate_unsent(
+    name: str, error: Exception, message: str, wire: Wire
+) -> Exception:
+    """Return the exception for a request that did not reach the provider."""
+    # Credentials come over the network too.
+    cause: BaseException | None = wire.unreached or error
+    while cause and not (wire.unreached or isinstance(cause, OSError)):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        return ProviderRefusalError(
+            f"{name}: litellm cannot make a request here ({message[:300]}); install or set what it "
+            "names"
+        )
+    # litellm only says "Connection error.".
+    text = without_logins(str(cause)).replace("\n", " ")
+    text = _CONTEXT.sub("", text)[:500]
+    if not text.lower().startswith("cannot connect"):
+        text = f"cannot connect: {text}"
+    return TransientError(Failed(text, reached=False))
 
 
 def _text_of(error: Exception) -> str:
@@ -147,26 +150,26 @@ def make_retries(
         multiplier=policy.first_wait, max=policy.longest_wait, jitter=policy.first_wait
     )
 
-    def used_up(state: tenacity.RetryCallState) -> bool:
+    def error_of(state: tenacity.RetryCallState) -> TransientError:
+        assert state.outcome
+        error = state.outcome.exception()
+        assert isinstance(error, TransientError)
+        return error
+
+    def is_used_up(state: tenacity.RetryCallState) -> bool:
         nonlocal used
-        error = state.outcome.exception() if state.outcome else None
-        used += isinstance(error, TransientError) and error.uses_try
+        used += error_of(state).uses_try
         return used >= policy.attempts
 
     def seconds(state: tenacity.RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        retry_after = (
-            error.failure.retry_after if isinstance(error, TransientError) else None
-        )
-        return (
-            backoff(state)
-            if retry_after is None
-            else min(retry_after, policy.longest_wait)
-        )
+        requested = error_of(state).failure.retry_after
+        if requested is None:
+            return backoff(state)
+        return min(requested, policy.longest_wait)
 
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(TransientError),
-        stop=used_up,
+        stop=is_used_up,
         wait=seconds,
         sleep=pause,
         reraise=True,
@@ -233,19 +236,28 @@ class Wire:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        before, self.sent, self.status = self.sent, True, None
+        before = self.sent
+        self.sent = True
+        self.status = None
         if self.rehearsal:
             raise RuntimeError("a rehearsal sends nothing")
         try:
             yield
         except Exception as error:
+            decisive: BaseException = error
             cause = error.__cause__
-            decisive = cause if type(cause).__module__.startswith("aiohttp") else error
-            if not _BEFORE_SENDING.isdisjoint(
-                kind.__name__ for kind in type(decisive).__mro__
-            ):
-                self.sent, self.unreached = before, decisive
+            if cause and type(cause).__module__.startswith("aiohttp"):
+                decisive = cause
+            kinds = [kind.__name__ for kind in type(decisive).__mro__]
+            if not _BEFORE_SENDING.isdisjoint(kinds):
+                self.sent = before
+                self.unreached = decisive
             raise
+
+    def note(self, response: Any) -> None:  # noqa: ANN401 - httpx is imported late
+        """Note the head of an answer."""
+        self.status = response.status_code
+        self.headers = response.headers
 
 
 _CURRENT: ContextVar[Wire] = ContextVar("wire")
@@ -268,14 +280,14 @@ def watch_clients() -> None:
         wire = _CURRENT.get(Wire())
         with wire.request():
             response = send(self, request, **options)
-        wire.status, wire.headers = response.status_code, response.headers
+        wire.note(response)
         return response
 
     async def seen_async(self: Any, request: Any, **options: Any) -> httpx.Response:  # noqa: ANN401
         wire = _CURRENT.get(Wire())
         with wire.request():
             response = await send_async(self, request, **{**options, "stream": True})
-        wire.status, wire.headers = response.status_code, response.headers
+        wire.note(response)
         if not options.get("stream"):
             await _read(response)
         return response

@@ -126,7 +126,8 @@ def missing_key(name: str, api_base: str | None) -> str | None:
     if os.environ.get(own) == "":
         keys.append(own)
     # Other variables (addresses, regions) have defaults.
-    return next((key for key in keys if key.endswith("_API_KEY")), None)
+    keys = [key for key in keys if key.endswith("_API_KEY")]
+    return next(iter(keys), None)
 
 
 @cache
@@ -159,7 +160,9 @@ def map_entry(name: str) -> dict[str, Any]:
 def price_entry(name: str) -> dict[str, Any] | None:
     """Return the price map's exact entry for ``name``, None when it has no price."""
     entry = map_entry(name)
-    return entry if "input_cost_per_token" in entry else None
+    if "input_cost_per_token" in entry:
+        return entry
+    return None
 
 
 @cache
@@ -171,20 +174,26 @@ def complete_settings(
     None means unknown; whether the model takes a temperature then depends on its value.
     """
     entry = map_entry(name)
-    claude = is_claude(name, api_base)
+    context = _tokens(entry.get("max_input_tokens") or entry.get("max_tokens"))
+    if context is None and is_ollama(name, api_base):
+        context = _OLLAMA_WINDOW
+    max_output = _tokens(entry.get("max_output_tokens"))
+    if max_output is None and is_claude(name, api_base):
+        max_output = _CLAUDE_REPLY
+    temperature = None
+    if not entry.get("supports_sampling_params", True):
+        temperature = False
+    # Thinking and prefill exclude each other.
+    prefill = entry.get("supports_assistant_prefill") and not settings.reasoning_effort
     defaults = ModelSettings(
         reminder=Reminder.SYSTEM,
-        temperature=None if entry.get("supports_sampling_params", True) else False,
-        cache_markers=claude,  # only marked messages are cached
-        # Thinking and prefill exclude each other.
-        prefill=bool(entry.get("supports_assistant_prefill"))
-        and not settings.reasoning_effort,
+        temperature=temperature,
+        cache_markers=is_claude(name, api_base),  # only marked messages are cached
+        prefill=bool(prefill),
         tools=entry.get("supports_function_calling"),
         images=entry.get("supports_vision"),
-        context=_tokens(entry.get("max_input_tokens") or entry.get("max_tokens"))
-        or (_OLLAMA_WINDOW if is_ollama(name, api_base) else None),
-        max_output=_tokens(entry.get("max_output_tokens"))
-        or (_CLAUDE_REPLY if claude else None),
+        context=context,
+        max_output=max_output,
     )
     return settings.or_else(defaults)
 
@@ -220,7 +229,7 @@ def accepts_options(
     from litellm.utils import get_optional_params
 
     bare, provider = provider_of(name, api_base)
-    allowed = ["reasoning_effort"] if "reasoning_effort" in options else []
+    allowed = [name for name in options if name == "reasoning_effort"]
     try:
         get_optional_params(
             model=bare,
@@ -287,4 +296,6 @@ def is_ollama(name: str, api_base: str | None) -> bool:
 
 
 def _tokens(value: object) -> int | None:
-    return value if isinstance(value, int) and value > 0 else None
+    if isinstance(value, int) and value > 0:
+        return value
+    return None

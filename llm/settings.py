@@ -92,7 +92,9 @@ class SettingsFile:
         if name in self.models:
             yield self.models[name]
         for pattern, settings in self.models.items():
-            matched_name = name if "/" in pattern else name.rpartition("/")[2]
+            matched_name = name
+            if "/" not in pattern:
+                matched_name = name.rpartition("/")[2]
             if pattern != name and fnmatchcase(matched_name.lower(), pattern.lower()):
                 yield settings
 
@@ -126,7 +128,10 @@ def load_settings(path: Path | None, formats: Collection[str]) -> SettingsBook:
     Raises:
         UserError: the file has an error; the message names the file, the key and the fix.
     """
-    return SettingsBook(tuple(_read(file, formats) for file in (path, _OURS) if file))
+    files = [_read(_OURS, formats)]
+    if path:
+        files.insert(0, _read(path, formats))
+    return SettingsBook(tuple(files))
 
 
 @cache
@@ -136,18 +141,18 @@ def our_settings() -> SettingsBook:
 
 def settings_sha256(settings: Mapping[str, ModelSettings]) -> str:
     """Return the hash of the settings of a run's models, by name."""
-    plain = {
-        name: model_settings.as_json() for name, model_settings in settings.items()
-    }
-    return sha256_of(json.dumps(plain, sort_keys=True))
+    content = {}
+    for name, model_settings in settings.items():
+        content[name] = model_settings.as_json()
+    return sha256_of(json.dumps(content, sort_keys=True))
 
 
 def _read(path: Path, formats: Collection[str] | None) -> SettingsFile:
     try:
         data = yaml_of(path.read_text(encoding="utf-8"), StrictLoader, MIB)
-        file = TypeAdapter(SettingsFile).validate_python(
-            data if data is not None else {}
-        )
+        if data is None:
+            data = {}
+        file = TypeAdapter(SettingsFile).validate_python(data)
     except OSError as error:
         raise _mistake(
             path, f"cannot be read ({error.strerror}); give a YAML file"
@@ -157,17 +162,11 @@ def _read(path: Path, formats: Collection[str] | None) -> SettingsFile:
     except ValidationError as error:
         raise _mistake(path, _first(error)) from error
     for pattern, settings in file.models.items():
-        edit_format = settings.edit_format
-        if (
-            formats is not None
-            and edit_format is not None
-            and edit_format not in formats
-        ):
+        name = settings.edit_format
+        if formats is not None and name is not None and name not in formats:
             alternatives = ", ".join(formats)
-            raise _mistake(
-                path,
-                f"models: {pattern}: edit_format: {edit_format!r} is none of {alternatives}",
-            )
+            problem = f"edit_format: {name!r} is none of {alternatives}"
+            raise _mistake(path, f"models: {pattern}: {problem}")
     return file
 
 
