@@ -23,7 +23,9 @@ from runs.patches import is_test_path
 
 _FOLDER = ".planted"
 # The factor by which tracing slows a run down, and some seconds to start. Slow files are skipped.
-_SLOWER, _START, _SLOW = 15, 30, 20
+_SLOWER = 15
+_START = 30
+_SLOW = 20
 # For every Python since 3.6. Processes that tests start write their lines to separate files.
 _TRACER = b"""\
 import atexit, os, sys, threading

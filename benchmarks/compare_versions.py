@@ -160,11 +160,14 @@ def differences(before: Path, after: Path, *, by_value: bool = False) -> Iterato
     if not names:
         yield f"{before.name}: no files to compare"
     for name in sorted(names):
-        old, new = before / name, after / name
+        old = before / name
+        new = after / name
         if not old.is_file() or not new.is_file():
             yield f"{before.name}/{name} is only {'after' if new.is_file() else 'before'}"
             continue
-        read = _value_of if by_value else _text_of
+        read = _text_of
+        if by_value:
+            read = _value_of
         expected = reworded(_plain(read(old)))
         actual = _plain(read(new))
         if expected != actual:
@@ -353,7 +356,8 @@ def continued(before: Tree, after: Tree, *, by_value: bool) -> Iterator[str]:
         "--run",
         "killed",
     )
-    whole, before = replace(before, name="whole"), replace(before, name="killed")
+    whole = replace(before, name="whole")
+    before = replace(before, name="killed")
     shutil.rmtree(before.out, ignore_errors=True)
     whole.done(*words)
     process = subprocess.Popen(

@@ -59,7 +59,8 @@ def eval_script(row: Row) -> str:
 
     The published datasets of version 5 contain the output of that function.
     """
-    spec, patch = row["spec"], row["test_patch"]
+    spec = row["spec"]
+    patch = row["test_patch"]
     resets = list(_resets(patch, row["base_commit"]))
     lines = [
         "#!/bin/bash",
@@ -194,6 +195,7 @@ def _tar(files: Mapping[str, str]) -> bytes:
         for name, text in files.items():
             data = text.encode("utf-8", "surrogateescape")
             info = tarfile.TarInfo(name)
-            info.size, info.mtime = len(data), int(time.time())
+            info.size = len(data)
+            info.mtime = int(time.time())
             archive.addfile(info, io.BytesIO(data))
     return buffer.getvalue()

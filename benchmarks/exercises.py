@@ -66,7 +66,9 @@ class BoundedFigure:
         words = (
             f"{self.name:24} {self.value:8.2f} {self.unit:10} bound {self.bound:.2f}"
         )
-        return words if self.value <= self.bound else f"{words}  EXCEEDED"
+        if self.value <= self.bound:
+            return words
+        return f"{words}  EXCEEDED"
 
 
 def rescoring(folder: Path) -> Iterator[BoundedFigure]:
@@ -111,7 +113,8 @@ def isolation(rows: Path, workers: int, rounds: int) -> Iterator[BoundedFigure]:
         files = [Path(name) / f"{number}.py" for number in range(len(programs))]
         for file, program in zip(files, programs, strict=True):
             file.write_text(program.text, encoding="utf-8")
-        bare, isolated = list[float](), list[float]()
+        bare = list[float]()
+        isolated = list[float]()
         for number in range(rounds):
             bare.append(_timed(lambda: _at_once(workers, _run_bare, files)))
             isolated.append(
@@ -138,10 +141,8 @@ def replay(
     run: Path, exercises: Path, workers: int, rounds: int
 ) -> Iterator[BoundedFigure]:
     """Replay a run and run its test commands alone."""
-    facts, known = (
-        read_facts(run),
-        {one.key: one for one in read_catalog(exercises).exercises},
-    )
+    facts = read_facts(run)
+    known = {one.key: one for one in read_catalog(exercises).exercises}
     results = [read_result(path) for path in sorted(run.glob("results/*/*/*.json"))]
     with tempfile.TemporaryDirectory() as name:
         tried = [
@@ -153,7 +154,8 @@ def replay(
         words = _words(facts, run, exercises, workers, Path(name))
         # Counts the examples' tests, and proves for later runs that each solution's tests ran.
         _python("exercises.exercism", *words, "--run", "warm")
-        bare, replayed = list[float](), list[float]()
+        bare = list[float]()
+        replayed = list[float]()
         cpu = list[float]()
         for number in range(rounds):
             bare.append(_timed(lambda: _at_once(workers, _test, tried)))

@@ -409,7 +409,8 @@ def _made(row: Row, builder: Builder, tag: str, *, rebuild: bool) -> Row:
 
 
 def _test_lists(row: Row, runs: GoldRuns, known: Mapping[str, Row]) -> Row:
-    if old := known.get(row["instance_id"]):
+    old = known.get(row["instance_id"])
+    if old:
         return {key: old[key] for key in _LISTS}
     lists = runs.test_lists(row)
     return dict(
@@ -419,7 +420,9 @@ def _test_lists(row: Row, runs: GoldRuns, known: Mapping[str, Row]) -> Row:
 
 def rows_name(tag: str = _LATEST) -> str:
     """Return the name of the file with the rows of images with ``tag``."""
-    return ROWS if tag == _LATEST else f"instances-{tag}.jsonl"
+    if tag == _LATEST:
+        return ROWS
+    return f"instances-{tag}.jsonl"
 
 
 def read_rows(path: Path) -> dict[str, Row]:

@@ -19,7 +19,10 @@ from reports.lab.replay import lab_report
 from runs.storage.store import RunStore
 from tests.support.rundata import write_generated_run
 
-INSTANCES, ATTEMPTS, SAMPLES, LIMIT = 500, 6, 1000, 30.0
+INSTANCES = 500
+ATTEMPTS = 6
+SAMPLES = 1000
+LIMIT = 30.0
 POLICIES = (
     "first", "only-gpt-4o", "only-claude-3-opus", "plausible", "random", "all", "reversed",
     "plausible-2", "plausible-3", "plausible-4", "plausible-5", "plausible-6", "plausible-7",

@@ -26,7 +26,9 @@ def touched_lines(patch: str) -> dict[str, set[int]]:
     These are the removed lines and, for hunks that only insert, the line before them.
     """
     touched: dict[str, set[int]] = {}
-    path, number, removing = None, 0, False
+    path = None
+    number = 0
+    removing = False
     for line in patch.splitlines():
         if line.startswith("diff --git"):
             path = None
@@ -34,14 +36,17 @@ def touched_lines(patch: str) -> dict[str, set[int]]:
             path = line.removeprefix("--- a/")
             touched[path] = set()
         elif path and (hunk := _HUNK.match(line)):
-            number, removing = int(hunk[1]), False
+            number = int(hunk[1])
+            removing = False
         elif path and line[:1] == "-":
             touched[path].add(number)
-            number, removing = number + 1, True
+            number = number + 1
+            removing = True
         elif path and line[:1] == "+" and not line.startswith("+++ "):
             touched[path] |= set() if removing else {number - 1}
         elif path and line[:1] in (" ", ""):
-            number, removing = number + 1, False
+            number = number + 1
+            removing = False
     return touched
 
 

@@ -340,7 +340,9 @@ def _measured(family: Family, sizes: list[int], runs: int) -> list[float]:
 def _exponent(times: list[float]) -> float:
     """Return the slope over the times that are long enough, 0 if there are fewer than two."""
     clear = [t for t in times if t > _TOO_SHORT]
-    return math.log2(clear[-1] / clear[0]) / (len(clear) - 1) if len(clear) > 1 else 0.0
+    if len(clear) > 1:
+        return math.log2(clear[-1] / clear[0]) / (len(clear) - 1)
+    return 0.0
 
 
 def main(

@@ -49,9 +49,12 @@ from core.processes import CommandResult
 from environments.base import EnvironmentKind, run_once
 
 _ENVIRONMENTS = (EnvironmentKind.LOCAL, EnvironmentKind.DOCKER)
-_PLAUSIBLE, _UNNOTICED = "plausible", "unnoticed"
+_PLAUSIBLE = "plausible"
+_UNNOTICED = "unnoticed"
 # The number of functions to choose from, and of modules to search for them.
-_FUNCTIONS, _MODULES, _MOST = 25, 5, 200
+_FUNCTIONS = 25
+_MODULES = 5
+_MOST = 200
 # Less than the harness's time limit for the files of one candidate.
 _SHARE = 0.4
 
@@ -156,7 +159,10 @@ def verdicts(
                 said = _UNNOTICED
             seconds = time.monotonic() - started
             head = f"{instance.instance_id} {kind.value} {said:<9} {seconds:5.1f} s"
-            why = f" ({silence})" if (silence := report.untested) else ""
+            why = ""
+            silence = report.untested
+            if silence:
+                why = f" ({silence})"
             print(f"{head}  {breakage.kind.value}: {breakage.what}{why}", flush=True)
             enough[breakage.kind] += said != _UNNOTICED
             yield breakage, said
@@ -164,7 +170,8 @@ def verdicts(
 
 def noticed(breakage: Breakage, checks: InstanceTests, seconds: float) -> bool:
     """Say whether the bare test command ends differently with a breakage, for any related file."""
-    session, files = checks.session, checks.base.tracked_files()
+    session = checks.session
+    files = checks.base.tracked_files()
     runner = runner_of(session.test_command) or Runner.PYTEST
     related = RelatedTests(files, Workspace(checks.base.root).read).of(
         [*breakage.changes]

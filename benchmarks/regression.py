@@ -100,7 +100,11 @@ class InstanceTests:
 
 def word(outcome: bool | None) -> str:
     """Return the status of a candidate without other faults that has this outcome."""
-    return "untested" if outcome is None else "plausible" if outcome else "caught"
+    if outcome is None:
+        return "untested"
+    if outcome:
+        return "plausible"
+    return "caught"
 
 
 def end_cleanly() -> None:

@@ -106,7 +106,8 @@ def main(
     every = [choice for choices in found.values() for choice in choices]
     print(_line("all", every))
     for choice in every if missed else ():
-        if lost := choice.hidden - {*choice.chosen}:
+        lost = choice.hidden - {*choice.chosen}
+        if lost:
             print(
                 f"{choice.instance_id}: {choice.edited} {sorted(lost)}\n  {choice.chosen}"
             )
@@ -118,7 +119,9 @@ def _chosen(row: Mapping[str, Any], blobs: Blobs) -> Choice:
     edited = patch_paths(row["patch"])
 
     def read(path: str) -> str | None:
-        return blobs.read(tree[path]) if path in tree else None
+        if path in tree:
+            return blobs.read(tree[path])
+        return None
 
     _warm(files, read)
     tests = RelatedTests(files, read)
@@ -142,7 +145,9 @@ def _warm(files: Sequence[str], read: Callable[[str], str | None]) -> None:
 
 def _top(path: str) -> tuple[str, ...]:
     parts = PurePosixPath(path).parts[:-1]
-    return parts[1:2] if parts[:1] in (("src",), ("lib",)) else parts[:1]
+    if parts[:1] in (("src",), ("lib",)):
+        return parts[1:2]
+    return parts[:1]
 
 
 def _line(title: str, choices: Sequence[Choice]) -> str:

@@ -84,12 +84,16 @@ class RecordedInstance:
         passed = {key: one.passed for key, one in self.candidates.items()}
         evidence = Evidence.of_passed(classes, passed, failing)
         winner = choose_by_evidence(candidates, evidence).winner
-        return names[winner.attempt - 1] if winner else ""
+        if winner:
+            return names[winner.attempt - 1]
+        return ""
 
 
 def _attempt(recorded: RecordedPatch, number: int) -> Attempt:
     clean = not recorded.failing
-    status = AttemptStatus.PLAUSIBLE if clean else AttemptStatus.TESTS_FAILED
+    status = AttemptStatus.TESTS_FAILED
+    if clean:
+        status = AttemptStatus.PLAUSIBLE
     return Attempt(
         attempt=number,
         model_patch="x" * max(1, recorded.size),
@@ -121,10 +125,8 @@ def read_set(root: Path, key: str, logs: str) -> Iterator[RecordedInstance]:
     labels: dict[tuple[str, str], set[bool]] = defaultdict(set)
     own: dict[str, str] = {}
     for ranking, right in _rankings(root, key):
-        name, pick = (
-            ranking["instance_id"],
-            Path(ranking["selected_patch"]["patch_file"]).name,
-        )
+        name = ranking["instance_id"]
+        pick = Path(ranking["selected_patch"]["patch_file"]).name
         for one in (n for group in ranking["ranked_groups"].values() for n in group):
             occurrences[name][Path(one["patch_file"]).name] = one["occurrence"]
         own[name] = pick
@@ -165,10 +167,8 @@ def _candidates(
     path: Path, patches: Path, occurrences: Mapping[str, int]
 ) -> list[RecordedPatch]:
     recorded = _json(path)
-    regression, scripts = (
-        _passed(recorded["regression"]),
-        _passed(recorded["reproduction"]),
-    )
+    regression = _passed(recorded["regression"])
+    scripts = _passed(recorded["reproduction"])
     valid = scripts.pop(_VALID, frozenset())
     tests = {
         t for by in recorded["regression"].values() for one in by.values() for t in one
@@ -211,8 +211,10 @@ def _lines(title: str, instances: Sequence[RecordedInstance]) -> Iterator[str]:
             for n, pick in picks
             if pick in n.labels and n.own in n.labels
         ]
-        known, share = right + wrong, "-"
-        if found := Share.made(right, known).interval:
+        known = right + wrong
+        share = "-"
+        found = Share.made(right, known).interval
+        if found:
             share = f"{100 * right / known:.1f} % ({100 * found.low:.1f}-{100 * found.high:.1f})"
         low, high = (100 * n / max(1, len(said)) for n in (right, right + unknown))
         yield (

@@ -29,8 +29,10 @@ import psutil
 from demo.setup import commit_all
 
 _TOP = Path(__file__).resolve().parent.parent
-_FILES, _LINES = 240, 60
-_MODELS, _CALLS = 2, 3
+_FILES = 240
+_LINES = 60
+_MODELS = 2
+_CALLS = 3
 _LOOK = 2.0
 _REPO = "bench/flasklike"
 _ENGINES = ("local", "ray")
@@ -66,7 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     counts = [int(word) for word in options.workers.split(",")]
     with tempfile.TemporaryDirectory() as folder, slow_provider(options.seconds) as url:
-        kind = Bench if options.job == "attempts" else CompletionBench
+        kind: type[Bench] = CompletionBench
+        if options.job == "attempts":
+            kind = Bench
         bench = kind(Path(folder), url, options.engine, options.tries)
         bench.prepare(max(counts))
         found = [bench.both(count) for count in counts]
@@ -236,7 +240,8 @@ def report(
     )
     for ours, bare in found:
         ideal = ours.workers / seconds
-        share, attempts = ours.rate / bare.rate, ours.calls / _CALLS
+        share = ours.rate / bare.rate
+        attempts = ours.calls / _CALLS
         missed = missed or share < goals.get(ours.workers, 0.0)
         print(
             f"{ours.workers:7d}  {ours.rate:7.1f}  {bare.rate:9.1f}  {share:4.0%}  {ideal:6.1f}"
@@ -291,7 +296,8 @@ def row(number: int, commit: str) -> dict[str, Any]:
 @contextmanager
 def peak_memory(pid: int) -> Iterator[list[float]]:
     """Return a list that records the MB of a process and its children while it runs."""
-    found, ended = [0.0], threading.Event()
+    found = [0.0]
+    ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(_LOOK):

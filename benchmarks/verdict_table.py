@@ -196,14 +196,18 @@ def _said(folder: Path, name: str) -> str:
     report = next(folder.glob(f"**/{_MODEL}/{name}/report.json"), None)
     if report is None:
         return _NONE
-    return (
-        "resolved" if json.loads(report.read_text())[name]["resolved"] else "unresolved"
-    )
+    if json.loads(report.read_text())[name]["resolved"]:
+        return "resolved"
+    return "unresolved"
 
 
 def _verdict(path: Path) -> str:
-    status = str(json.loads(path.read_text())["status"]) if path.is_file() else _NONE
-    return status if status in ("resolved", "unresolved") else _NONE
+    status = _NONE
+    if path.is_file():
+        status = str(json.loads(path.read_text())["status"])
+    if status in ("resolved", "unresolved"):
+        return status
+    return _NONE
 
 
 def candidates(row: Row, recorded: Path, place: TestBench) -> Iterator[Verdicts]:

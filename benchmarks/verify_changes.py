@@ -57,7 +57,9 @@ def values_of(folder: Path, file: Path) -> Iterator[Value]:
     for number, line in enumerate(text.splitlines()):
         if file.suffix == ".jsonl":
             entry = json.loads(line)
-            named = f"{kind} {entry['kind']}" if "kind" in entry else kind
+            named = kind
+            if "kind" in entry:
+                named = f"{kind} {entry['kind']}"
             for keys in _places(entry):
                 yield Value(file, number, keys, f"{named}: {_named(keys)}")
         elif line.strip():
@@ -73,7 +75,9 @@ def _kind(folder: Path, file: Path) -> str:
     for one in known:
         name = name.replace(one, "<id>")
     name = re.sub(r"[0-9a-f]{16}", "<hash>", name)
-    return f"logs: {name}" if file.relative_to(folder).parts[0] == "logs" else name
+    if file.relative_to(folder).parts[0] == "logs":
+        return f"logs: {name}"
+    return name
 
 
 def _places(
@@ -113,9 +117,13 @@ def changed(value: Any, chance: random.Random) -> Any:  # noqa: ANN401 - any JSO
     if re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+(\+00:00|Z)", value):
         second = int(value[18])
         return f"{value[:18]}{(second + 1) % 10}{value[19:]}"
-    place = chance.randrange(len(value)) if value else 0
+    place = 0
+    if value:
+        place = chance.randrange(len(value))
     old = value[place : place + 1]
-    letters = _DIGITS if re.fullmatch("[0-9a-f]{40,}", value) else "abcxyz"
+    letters = "abcxyz"
+    if re.fullmatch("[0-9a-f]{40,}", value):
+        letters = _DIGITS
     new = chance.choice([one for one in letters if one != old])
     return value[:place] + new + value[place + 1 :]
 
@@ -124,15 +132,19 @@ def write_changed(value: Value, chance: random.Random) -> str:
     """Write the file with one value changed, and return the change in words."""
     text = value.file.read_text(errors="surrogateescape")
     lines = text.splitlines(keepends=True)
-    part = text if value.line is None else lines[value.line].rstrip("\n")
+    part = text
+    if value.line is not None:
+        part = lines[value.line].rstrip("\n")
     if value.file.suffix == ".md":
         new = changed(part, chance)
         words = f"{part!r:.60} → {new!r:.60}"
     else:
         whole = json.loads(part)
-        parent, held = None, whole
+        parent = None
+        held = whole
         for key in value.keys:
-            parent, held = held, held[key]
+            parent = held
+            held = held[key]
         other = changed(held, chance)
         if parent is None:
             whole = other
@@ -204,7 +216,8 @@ def main(
                 good += seen
                 if not seen:
                     print(f"not noticed: {kind} ({len(values)}): {words}", flush=True)
-            found, total = found + good, total + len(picked)
+            found = found + good
+            total = total + len(picked)
             weighted += len(values) * good / len(picked)
         every = sum(len(values) for kind, values in kinds.items() if only in kind)
     print(

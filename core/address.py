@@ -115,7 +115,9 @@ def login_secrets(text: str, shortest: int, *, secret: bool) -> Iterator[str]:
         # HTTP sends a user without a password with a colon.
         login = f"{unquote(user)}:{unquote(password)}"
         yield base64.b64encode(login.encode()).decode()
-        key = password if colon else user
+        key = user
+        if colon:
+            key = password
         if len(key) >= shortest and (secret or not key.isalpha()):
             yield key
             yield unquote(key)

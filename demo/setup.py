@@ -32,7 +32,8 @@ def build_mirrors(root: Path) -> Path:
 
 def _build(folder: Path, target: Path) -> None:
     with scratch_folder(target) as temporary:
-        work, mirror = temporary / "work", temporary / "mirror"
+        work = temporary / "work"
+        mirror = temporary / "mirror"
         ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache")
         shutil.copytree(folder, work, ignore=ignore)
         for file in work.rglob("*"):

@@ -40,7 +40,9 @@ class NoEnvironment:
 
 def default_environment() -> EnvironmentKind:
     """Return docker when an engine answers, else local."""
-    return EnvironmentKind.DOCKER if engine_answers() else EnvironmentKind.LOCAL
+    if engine_answers():
+        return EnvironmentKind.DOCKER
+    return EnvironmentKind.LOCAL
 
 
 def make_environment(

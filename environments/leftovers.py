@@ -42,10 +42,9 @@ def remove_mounted(client: Any, folders: Sequence[Path]) -> list[str]:  # noqa: 
     """Remove the containers that have anything below ``folders`` mounted; return their names."""
 
     def mounts(container: Any) -> bool:  # noqa: ANN401
-        sources = [
-            Path(str(mount.get("Source")))
-            for mount in container.attrs.get("Mounts") or ()
-        ]
+        sources = []
+        for mount in container.attrs.get("Mounts") or ():
+            sources.append(Path(str(mount.get("Source"))))
         return any(
             source.is_relative_to(folder) for source in sources for folder in folders
         )

@@ -99,9 +99,10 @@ class Benchmark(ABC, Generic[V]):
         self, coordinator: CallCoordinator, say: Say
     ) -> tuple[Sequence[Job], Plan]:
         """Open the run, and return the jobs to do and the plan that they belong to."""
-        if changed := changed_address(
+        changed = changed_address(
             self.store, recorded_address(self.config.settings.calls.api_base)
-        ):
+        )
+        if changed:
             say(changed)
         # First: another configuration must not put the files of this run aside.
         self.open()
@@ -130,9 +131,9 @@ class Benchmark(ABC, Generic[V]):
         every = plan(self.store, self.options.money.limits, keys)
         pending = every.without(earlier or ())
         skipped = len(every.todo) - len(pending.todo)
-        before = (
-            "" if earlier is None else f"{skipped} {self.statuses[0]} in earlier runs, "
-        )
+        before = ""
+        if earlier is not None:
+            before = f"{skipped} {self.statuses[0]} in earlier runs, "
         selected = counted(len(keys), self.noun)
         say(
             f"{selected} selected, {pending.done} done before, {before}{len(pending.todo)} to do"
@@ -177,7 +178,8 @@ class Benchmark(ABC, Generic[V]):
                 if call.model
             }
             # Names of models in replies are noted at once, because the run may be killed.
-            if new := named - self._returned:
+            new = named - self._returned
+            if new:
                 self._returned.update(new)
                 with suppress(OSError):  # a full disk must not take what others do
                     note_returned(self.store, new)

@@ -61,9 +61,9 @@ def load_env_file(requested: Path | None, say: Say) -> None:
         with path.open(encoding="utf-8-sig") as file:
             values = dotenv_values(stream=file)
     except (OSError, ValueError) as error:
-        problem = (
-            error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        )
+        problem = "it is not text in UTF-8"
+        if isinstance(error, OSError):
+            problem = str(error.strerror)
         if requested:
             raise UserError(
                 f"{ENV_FILE} {requested}: cannot be read ({problem})"

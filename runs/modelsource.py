@@ -172,7 +172,9 @@ class ReplayedModels:
                 "format: what an outside agent did cannot be replayed"
             )
         turn = self._turn(recorded)
-        return replace(turn, architect=turn.model) if choice.architect else turn
+        if choice.architect:
+            return replace(turn, architect=turn.model)
+        return turn
 
     def _turn(self, recorded: Attempt, *, exact: bool = False) -> Turn:
         model = ReplayModel(recorded_calls(recorded), recorded.error, exact=exact)
@@ -258,12 +260,16 @@ def _turn_of_agent(recorded: Attempt) -> Turn:
 
 
 def _agent(edit_format: str) -> str:
-    return f"--agent {edit_format}" if named_agent(edit_format) else "another agent"
+    if named_agent(edit_format):
+        return f"--agent {edit_format}"
+    return "another agent"
 
 
 def replay_folder(path: Path) -> Path:
     """Return the folder of trajectories: ``path`` itself, or the one in the run ``path``."""
-    folder = path / "trajectories" if (path / "trajectories").is_dir() else path
+    folder = path
+    if (path / "trajectories").is_dir():
+        folder = path / "trajectories"
     if not folder.is_dir() or not any(folder.glob("*.json")):
         raise UserError(
             f"--replay {path}: no trajectories there; give a run or a folder of them"
@@ -288,4 +294,6 @@ def recorded_label(folder: Path) -> str:
         run = RunStore.of_folder(folder.parent).read_run()
     except (OSError, UserError):
         return ""
-    return run.model_name_or_path if run else ""
+    if run:
+        return run.model_name_or_path
+    return ""

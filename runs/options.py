@@ -152,9 +152,9 @@ class RunResources:
 def folder_sha256(folder: Path) -> str:
     """Return the hash over the trajectories in ``folder``, a run or a folder of them."""
     digest = hashlib.sha256()
-    trajectories = (
-        folder / "trajectories" if (folder / "trajectories").is_dir() else folder
-    )
+    trajectories = folder
+    if (folder / "trajectories").is_dir():
+        trajectories = folder / "trajectories"
     for path in sorted(trajectories.glob("*.json")):
         digest.update(
             path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest()
@@ -172,7 +172,9 @@ def model_slug(models: Iterable[ModelChoice]) -> str:
 
 def check_address(text: str | None) -> Address | None:
     """Return the address of ``--api-base``; its secret is redacted from here on."""
-    address = parse_address("--api-base", text) if text else None
+    address = None
+    if text:
+        address = parse_address("--api-base", text)
     if address is not None and address.secret:
         # As a secret of the environment it is redacted everywhere, also in worker processes.
         os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = address.text

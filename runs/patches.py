@@ -168,8 +168,12 @@ def _shadows_an_import(path: str) -> bool:
     is_package = str(module) != path
     if not is_package and module.suffix != ".py":
         return False
-    root = "" if str(module.parent) == "." else str(module.parent)
-    name = module.name if is_package else module.stem
+    root = ""
+    if str(module.parent) != ".":
+        root = str(module.parent)
+    name = module.stem
+    if is_package:
+        name = module.name
     return root in _IMPORT_ROOTS and name in _IMPORTED_BY_RUNNERS
 
 
@@ -218,7 +222,8 @@ def _unquote(name: bytes, *, strip: bool) -> str:
 
 def submittable_patch(patch: str) -> SubmittablePatch:
     """Exclude tests, new test configuration and build output from ``patch``."""
-    submitted, dropped = [], []
+    submitted = []
+    dropped = []
     for part in split_patch(patch.encode("utf-8", "surrogateescape")):
         if is_excluded(part.path, new=part.new):
             dropped.append(part.path)

@@ -49,11 +49,15 @@ Known = Annotated[T | None, OrUnknown]
 
 
 def _text_or_empty(value: object) -> object:
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ""
 
 
 def list_or_empty(value: object) -> object:
-    return value if isinstance(value, list | tuple) else ()
+    if isinstance(value, list | tuple):
+        return value
+    return ()
 
 
 def _encodable(text: str) -> str:
@@ -610,7 +614,9 @@ class InstanceResult(Recorded):
 
     @property
     def test_note(self) -> str:
-        return self.chosen.test_note if self.chosen else ""
+        if self.chosen:
+            return self.chosen.test_note
+        return ""
 
     @cached_property
     def submittable(self) -> SubmittablePatch:

@@ -37,7 +37,8 @@ class Redo:
         """Read a comma list of ``ids`` and of statuses; ``statuses`` are the benchmark's own."""
         alternatives = (f"not_{statuses[0]}", *statuses, *COMMON_WORDS)
         parts = {word.strip() for word in text.split(",") if word.strip()}
-        if unknown := sorted(parts - {*alternatives, *ids}):
+        unknown = sorted(parts - {*alternatives, *ids})
+        if unknown:
             raise UserError(
                 f"--redo {unknown[0]!r}: give {', '.join(alternatives)}, or ids of the selected "
                 "instances"
@@ -94,11 +95,17 @@ class Plan:
 
 def plan(store: RunStore, limits: BudgetLimits, ids: Sequence[str]) -> Plan:
     """Return what the plain command does with the instances ``ids``."""
-    todo, over, errors, broken, done = [], {}, [], {}, 0
+    todo = []
+    over = {}
+    errors = []
+    broken = {}
+    done = 0
     for name in ids:
         path = store.prediction(name)
         try:
-            status = store.read_prediction(path).status if path.exists() else None
+            status = None
+            if path.exists():
+                status = store.read_prediction(path).status
         except DamagedFileError as error:
             broken[name] = str(error)
             continue
@@ -143,17 +150,23 @@ def prepare_redo(
     """
     to_redo = set()
     for name in ids:
-        if (result := store.result(name)) is None:
+        result = store.result(name)
+        if result is None:
             continue
         if redo.takes(result, finished=store.prediction(name).exists()):
             to_redo.add(name)
     last = _LastRedo.read(store)
-    if last is not None and last.repeats(redo) and (left := last.remaining(store)):
-        open_ = {name for name in to_redo if not store.prediction(name).exists()}
-        to_redo = {name for name in ids if name in left or name in open_}
-        if last.put_aside:
-            return [name for name in ids if name in to_redo]
+    remaining = set()
+    if last is not None and last.repeats(redo):
+        remaining = last.remaining(store)
+    if remaining:
+        for name in list(to_redo):
+            if store.prediction(name).exists():
+                to_redo.remove(name)
+        to_redo |= remaining
     chosen = [name for name in ids if name in to_redo]
+    if remaining and last and last.put_aside:
+        return chosen
     now = _LastRedo(redo.words, redo.ids, redo.good, tuple(chosen), put_aside=False)
     write_json_atomic(store.redo, asdict(now))
     for name in chosen:

@@ -175,7 +175,9 @@ class RunSession:
 
     def run(self) -> RunSummary:
         prepare_process()
-        stop, store, say = Shutdown(), self.benchmark.store, self.benchmark.say
+        stop = Shutdown()
+        store = self.benchmark.store
+        say = self.benchmark.say
         try:
             with (
                 marked_children(run_key(store.folder)),
@@ -215,7 +217,8 @@ class RunSession:
         coordinator.ledger.mark()
         progress = ProgressState(len(jobs))
         progress.descriptions = {job.key: job.description for job in jobs}
-        progress.word, progress.more = benchmark.statuses[0], benchmark.more
+        progress.word = benchmark.statuses[0]
+        progress.more = benchmark.more
         coordinator.called = progress.note_call
 
         def spent() -> Decimal:

@@ -73,7 +73,8 @@ def heeding_signals(
     def heed() -> None:
         with os.fdopen(reading, "rb", buffering=0) as pipe:
             received = (n for (n,) in iter(lambda: pipe.read(1), b"") if n in signals)
-            if (number := next(received, None)) is None:
+            number = next(received, None)
+            if number is None:
                 return
             stop.request(f"{signal.Signals(number).name} was received")
             with suppress(OSError):  # the output may be a closed pipe

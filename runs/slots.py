@@ -24,7 +24,9 @@ _SWITCH_SECONDS = 0.0005
 def prepare_process() -> None:
     """Prepare this process for hundreds of threads that mostly wait."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    limit = _OPEN_FILES
+    if hard != resource.RLIM_INFINITY:
+        limit = min(_OPEN_FILES, hard)
     # Each job in work needs a connection, a log and pipes.
     if soft != resource.RLIM_INFINITY and soft < limit:
         with suppress(OSError, ValueError):
@@ -75,7 +77,9 @@ class Slots:
     def spare(self, count: int) -> Iterator[int]:
         """Take up to ``count`` slots that no worker waits for, and yield how many there are."""
         with self._lock:
-            free = self.count - self._taken if not self._waiting else 0
+            free = 0
+            if not self._waiting:
+                free = self.count - self._taken
             reserved = max(0, min(count, free))
             self._taken += reserved
         try:

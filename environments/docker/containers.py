@@ -121,7 +121,9 @@ def _own_limits(client: Any) -> Iterator[Any]:  # noqa: ANN401 - no types
             ("nproc", resource.RLIMIT_NPROC),
         ):
             hard = resource.getrlimit(number)[1]
-            limit = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
+            limit = _MOST
+            if hard != resource.RLIM_INFINITY:
+                limit = min(hard, _MOST)
             yield Ulimit(name=name, soft=limit, hard=limit)
 
 
@@ -183,7 +185,8 @@ class Container:
 
     @contextmanager
     def _disk_watched(self) -> Iterator[None]:
-        done, api = threading.Event(), self.client.api
+        done = threading.Event()
+        api = self.client.api
 
         def watch() -> None:
             while not done.wait(_POLL):
@@ -213,7 +216,8 @@ def _tar(root: str, changes: Changes, files: Mapping[str, str]) -> bytes:
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         folder = tarfile.TarInfo(HARNESS.lstrip("/"))
         # Images may run as any user.
-        folder.type, folder.mode = tarfile.DIRTYPE, 0o777
+        folder.type = tarfile.DIRTYPE
+        folder.mode = 0o777
         archive.addfile(folder)
         for name, text in files.items():
             add_file(archive, name.lstrip("/"), text.encode("utf-8", "surrogateescape"))
@@ -225,7 +229,9 @@ def _tar(root: str, changes: Changes, files: Mapping[str, str]) -> bytes:
 
 def add_file(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     info = tarfile.TarInfo(name)
-    info.size, info.mode, info.mtime = len(data), 0o755, int(time.time())
+    info.size = len(data)
+    info.mode = 0o755
+    info.mtime = int(time.time())
     archive.addfile(info, io.BytesIO(data))
 
 
@@ -261,11 +267,9 @@ class Sinks:
             self.errors(data)
             return
         if self.marker and data.startswith(self.marker):
-            data, self.marker, self.started = (
-                data[len(self.marker) :],
-                b"",
-                time.monotonic(),
-            )
+            data = data[len(self.marker) :]
+            self.marker = b""
+            self.started = time.monotonic()
         if data and not self.marker:
             self.output(data)
 
@@ -306,7 +310,9 @@ def run_exec(
         raw.settimeout(_EXEC_POLL)
         ended = _pump(lambda: api.exec_inspect(made), raw, early, sinks, timeout, check)
         seconds = time.monotonic() - sinks.started
-        code = exit_code_of(api, made) if ended else None
+        code = None
+        if ended:
+            code = exit_code_of(api, made)
         return ExecEnd(-1 if ended and code is None else code, seconds)
 
 
@@ -333,7 +339,8 @@ def early_bytes(connection: Any) -> bytes:  # noqa: ANN401
 
 def _close(connection: Any) -> None:  # noqa: ANN401
     """Close the reply above the connection first: Python 3.13 warns of one whose file is closed."""
-    if response := getattr(connection, "_response", None):
+    response = getattr(connection, "_response", None)
+    if response:
         response.close()
     connection.close()
 

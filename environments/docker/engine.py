@@ -33,7 +33,8 @@ def connect() -> Any | None:  # noqa: ANN401 - the SDK has no types
     import docker
 
     variables = engine_variables()
-    if address := variables.get(ENGINE_VARIABLE):
+    address = variables.get(ENGINE_VARIABLE)
+    if address:
         return _answering(docker.DockerClient, base_url=address)
     return _answering(docker.from_env)
 

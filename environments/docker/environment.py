@@ -88,9 +88,9 @@ class DockerEnvironment:
         )
         if image.installation is not None:
             image = replace(image, name=installed_image(containers, image, project))
-        cleaned = (
-            cleaned_image(containers, image, project.root) if image.is_cleaned else ""
-        )
+        cleaned = ""
+        if image.is_cleaned:
+            cleaned = cleaned_image(containers, image, project.root)
         return DockerSession(containers, image, project.revision, cleaned)
 
 
@@ -123,7 +123,9 @@ class DockerSession:
     @property
     def ways(self) -> tuple[SetupWay, ...]:
         installs = any(map(installs_project, self.image.setup))
-        return tuple(SetupWay) if installs else (SetupWay.AS_GIVEN, SetupWay.ON_PATH)
+        if installs:
+            return tuple(SetupWay)
+        return (SetupWay.AS_GIVEN, SetupWay.ON_PATH)
 
     def installs(self, setup: Setup) -> bool:
         return any(map(installs_project, setup_lines(self.image.setup, setup)))
@@ -182,7 +184,9 @@ class DockerPrepared:
 
     def run(self, command: str, timeout: float) -> CommandResult:
         with self._lock:
-            ready = self._ready.pop() if self._ready else None
+            ready = None
+            if self._ready:
+                ready = self._ready.pop()
             self.commands -= 1
         container, removal = ready.result() if ready else self._start()
         try:
@@ -236,14 +240,13 @@ def cleaned_image(containers: Containers, spec: ImageSpec, root: Path) -> str:
 
 def installed_image(containers: Containers, spec: ImageSpec, project: Project) -> str:
     """Return the tag of an image with the files of ``project``, installed; it stays."""
-    client, lines = containers.client, spec.installation or ()
+    client = containers.client
+    lines = spec.installation or ()
     with engine_errors():
         base = client.images.get(spec.name).id
     made = json.dumps([base, project.revision, spec.folder, lines])
-    repository, tag = (
-        f"{LABEL}-installed",
-        hashlib.sha256(made.encode()).hexdigest()[:16],
-    )
+    repository = f"{LABEL}-installed"
+    tag = hashlib.sha256(made.encode()).hexdigest()[:16]
     if not holds(client, f"{repository}:{tag}"):
         online = replace(
             containers, user="0:0", home="", options={"network_mode": "default"}

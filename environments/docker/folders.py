@@ -145,11 +145,15 @@ class DockerFolders:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, command: FolderCommand) -> FolderResult:
-        limits, check = self.containers.limits, self.containers.check
-        output, errors = limits.tail(), limits.tail()
+        limits = self.containers.limits
+        check = self.containers.check
+        output = limits.tail()
+        errors = limits.tail()
         marker = secrets.token_hex(16)
         archive = _archive(command)
-        how = "separate" if command.separate else "merged"
+        how = "merged"
+        if command.separate:
+            how = "separate"
         argv = ["sh", "-c", _RUN, "sh", marker, str(len(archive)), how, *command.argv]
         with ExitStack() as removal:
             with self._lock:
@@ -199,7 +203,8 @@ class DockerFolders:
     def _emptied(
         self, container: Container, command: FolderCommand
     ) -> dict[str, bytes] | None:
-        limit, content = self.containers.limits.collected, bytearray()
+        limit = self.containers.limits.collected
+        content = bytearray()
         argv = ["sh", "-c", _CLEAN, "sh", str(limit), *command.collect]
         sinks = Sinks(content.extend, lambda _: None)
         with contextlib.suppress(InfrastructureError, tarfile.TarError):

@@ -103,11 +103,12 @@ def digest(client: Any, image: str) -> str:  # noqa: ANN401
         if not holds(client, image):
             return ""
         local_image = client.images.get(image)
-        digests = [
-            str(name).partition("@")[2]
-            for name in local_image.attrs.get("RepoDigests") or ()
-        ]
-        return digests[0] if digests else str(local_image.id)
+        digests = []
+        for name in local_image.attrs.get("RepoDigests") or ():
+            digests.append(str(name).partition("@")[2])
+        if digests:
+            return digests[0]
+        return str(local_image.id)
 
 
 def check_space(client: Any, image: str) -> None:  # noqa: ANN401

@@ -207,7 +207,9 @@ class ImageStore:
 
     def _last_use(self, image: str) -> int:
         path = self._use_file(image)
-        return path.stat().st_mtime_ns if path.exists() else 0
+        if path.exists():
+            return path.stat().st_mtime_ns
+        return 0
 
     def _pull_missing(self, image: str) -> bool:
         """Pull ``image`` if it is missing and there is room; tell whether it is there."""
@@ -351,5 +353,7 @@ class ImageStore:
         return layer_sizes(attributes["RootFS"].get("Layers") or [], history)
 
     def _filled(self, record: ImageRecord) -> str:
-        limit = f" of {decimal(self.limit)}" if self.limit is not None else ""
+        limit = ""
+        if self.limit is not None:
+            limit = f" of {decimal(self.limit)}"
         return f"images take {decimal(record.size())}{limit}"

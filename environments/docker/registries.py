@@ -59,9 +59,9 @@ def retry_after(image: str) -> float | None:
     registry, name, tag = split_name(image)
     try:
         answer = requests.head(_manifests(registry, name) + tag, timeout=_SECONDS)
-        return (
-            Retry().get_retry_after(answer.raw) if answer.status_code == 429 else None
-        )
+        if answer.status_code == 429:
+            return Retry().get_retry_after(answer.raw)
+        return None
     except (OSError, InvalidHeader):
         return None
 
@@ -86,8 +86,12 @@ def split_name(image: str) -> tuple[str, str, str]:
 
 
 def _manifests(registry: str, name: str) -> str:
-    scheme = "http" if registry.startswith(_LOOPBACK) else "https"
-    host = "registry-1.docker.io" if registry == _HUB else registry
+    scheme = "https"
+    if registry.startswith(_LOOPBACK):
+        scheme = "http"
+    host = registry
+    if registry == _HUB:
+        host = "registry-1.docker.io"
     return f"{scheme}://{host}/v2/{name}/manifests/"
 
 

@@ -12,7 +12,8 @@ FOLDER = "/testbed"
 HARNESS = "/harness"
 HOME = f"{HARNESS}/home"
 SETUP_SCRIPT = f"{HARNESS}/setup.sh"
-_ENVIRONMENT, _FAILED = f"{HARNESS}/environment.sh", f"{HARNESS}/failed"
+_ENVIRONMENT = f"{HARNESS}/environment.sh"
+_FAILED = f"{HARNESS}/failed"
 SETUP_VARIABLES = {
     "PIP_RETRIES": "0",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",

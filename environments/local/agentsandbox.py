@@ -77,11 +77,9 @@ class GatewayBubble(AgentBubble):
     """The sandbox whose only way out is the gateway; its paths are the same in each attempt."""
 
     behind_socket = True
-    _ROOT, _HOME, _SCRATCH = (
-        Path("/testbed"),
-        Path("/home/agent"),
-        Path(HARNESS) / "attempt",
-    )
+    _ROOT = Path("/testbed")
+    _HOME = Path("/home/agent")
+    _SCRATCH = Path(HARNESS) / "attempt"
 
     def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
         return self._SCRATCH, self._HOME
@@ -169,7 +167,9 @@ def _make_by_name(
 def _check_shown(bubble: AgentBubble, program: str) -> None:
     missing = bubble.missing(program)
     if missing:
-        verb = "is" if len(missing) == 1 else "are"
+        verb = "are"
+        if len(missing) == 1:
+            verb = "is"
         folders = dict.fromkeys(map(_folder_to_show, missing))
         paths = ",".join(map(str, folders))
         raise UserError(
@@ -252,4 +252,6 @@ def _folder_to_show(missing: str) -> Path:
     """Return the folder to show for ``missing``: ``bin/python`` needs the ``lib`` beside it too."""
     path = Path(shutil.which(missing) or missing)
     is_in_bin = path.parent.name == "bin" and not path.is_symlink()
-    return path.parent.parent if is_in_bin else path.parent
+    if is_in_bin:
+        return path.parent.parent
+    return path.parent

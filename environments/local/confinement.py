@@ -134,9 +134,9 @@ def _limit(group: ControlGroup, limits: ResourceLimits) -> None:
 
 def _parents() -> Mapping[str, Path]:
     mounts = _mounts()
-    fields = [
-        line.split(":", 2) for line in (_PROCESS / "cgroup").read_text().splitlines()
-    ]
+    fields = []
+    for line in (_PROCESS / "cgroup").read_text().splitlines():
+        fields.append(line.split(":", 2))
     own = {name: path for _, names, path in fields for name in names.split(",")}
     if all(name in mounts and name in own for name in _CONTROLLERS):
         return {name: _existing(mounts[name], own[name]) for name in _CONTROLLERS}
@@ -154,7 +154,9 @@ def _parents() -> Mapping[str, Path]:
 def _existing(mount: Path, own: str) -> Path:
     """Return the folder of this process's group; in a container it may be outside the mount."""
     folder = mount / own.lstrip("/")
-    return folder if folder.is_dir() else mount
+    if folder.is_dir():
+        return folder
+    return mount
 
 
 def _mounts() -> dict[str, Path]:
@@ -180,7 +182,8 @@ def _write(path: Path, value: str) -> bool:
 
 
 # Above the ids that systems assign to users, below the largest that all file systems accept.
-_FIRST_USER, _USERS = 1 << 30, 1 << 29
+_FIRST_USER = 1 << 30
+_USERS = 1 << 29
 # The options of bash's ulimit with their units in bytes, by the names of the module resource.
 _ULIMIT = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "AS": ("v", 1024), "NPROC": ("u", 1)}
 
@@ -205,11 +208,9 @@ def find_confinement() -> Confinement:
         return Confinement.RLIMITS_PER_PROCESS
     if os.geteuid() == 0 and shutil.which("setpriv"):
         return Confinement.OTHER_USER
-    return (
-        Confinement.RLIMITS
-        if process_limit_binds()
-        else Confinement.RLIMITS_PER_PROCESS
-    )
+    if process_limit_binds():
+        return Confinement.RLIMITS
+    return Confinement.RLIMITS_PER_PROCESS
 
 
 def missing_limits(confinement: Confinement) -> Iterator[str]:
@@ -252,7 +253,9 @@ class Confined:
         None where the command runs as the harness's user.
         """
         other = self.way is Confinement.OTHER_USER
-        return _FIRST_USER + secrets.randbelow(_USERS) if other else None
+        if other:
+            return _FIRST_USER + secrets.randbelow(_USERS)
+        return None
 
     @contextmanager
     def launch_argv(self, argv: Sequence[str]) -> Iterator[list[str]]:

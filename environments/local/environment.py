@@ -121,7 +121,8 @@ class LocalPrepared:
     failed: tuple[FailedCommand, ...] = ()
 
     def run(self, command: str, timeout: float) -> CommandResult:
-        built, confined = self.session.built, self.session.confined
+        built = self.session.built
+        confined = self.session.confined
         if self.session.shut_in:
             view = View(built.testbed, built.readable, self._variables(HOME))
             return run_shut_in(
@@ -136,7 +137,8 @@ class LocalPrepared:
 
     def _run_open(self, command: str, timeout: float) -> CommandResult:
         # Nothing limits how much it writes, so that is polled.
-        built, confined = self.session.built, self.session.confined
+        built = self.session.built
+        confined = self.session.confined
         shutil.rmtree(built.testbed, ignore_errors=True)
         lay_out(built.testbed, built.template, self.changes)
         variables = self._variables(str(built.testbed.parent))

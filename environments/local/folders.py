@@ -133,8 +133,12 @@ def run_shut_in(
     The other arguments are those of ``FolderCommand``.
     """
     confined.check()
-    user, limits = confined.user(), confined.limits
-    output, errors = limits.tail(), limits.tail() if separate else None
+    user = confined.user()
+    limits = confined.limits
+    output = limits.tail()
+    errors = None
+    if separate:
+        errors = limits.tail()
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
     sandboxed_argv = ["--", *(become if user is not None else ()), *argv]
 
@@ -162,10 +166,9 @@ def run_shut_in(
                 confined.check()
                 sandbox.drain(output, errors)
                 code = sandbox.exit_code()
-                files = {
-                    p: read_collected(sandbox.folder, p, limits.collected)
-                    for p in collect
-                }
+                files = {}
+                for p in collect:
+                    files[p] = read_collected(sandbox.folder, p, limits.collected)
     except (OSError, subprocess.CalledProcessError) as error:
         raise InfrastructureError(
             f"cannot run a command in a sandbox: {error}"
@@ -207,7 +210,9 @@ class Gated:
         for name, value in limits.items():
             number = getattr(resource, f"RLIMIT_{name}")
             _, hard = resource.prlimit(self.pid, number)
-            least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            least = value
+            if hard != resource.RLIM_INFINITY:
+                least = min(value, hard)
             resource.prlimit(self.pid, number, (least, least))
 
     def run(
@@ -326,7 +331,8 @@ def start_sandbox(
             raise _not_set_up(process) from error
         inside(pid)
         watched = (_pidfd(stack, process.pid), _pidfd(stack, pid))
-        end, root = time.monotonic() + _SET_UP_SECONDS, f"/proc/{pid}/root"
+        end = time.monotonic() + _SET_UP_SECONDS
+        root = f"/proc/{pid}/root"
         while not os.path.exists(root + marker):  # noqa: PTH110 - quick
             if process.poll() is not None or time.monotonic() > end:
                 raise _not_set_up(process)

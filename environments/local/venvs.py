@@ -56,10 +56,9 @@ class Built:
         Set-up writes that below the environment, and commands without a network read it there.
         """
         venv, (own, *system) = self.python.parent.parent, path.split(":")
-        folders = [
-            str(folder / "bin" if (folder / "bin").is_dir() else folder)
-            for folder in self.toolchains
-        ]
+        folders = []
+        for folder in self.toolchains:
+            folders.append(str(folder / "bin" if (folder / "bin").is_dir() else folder))
         homes = {"CARGO_HOME": str(venv / "cargo"), "GOPATH": str(venv / "go")}
         homes["MAVEN_ARGS"] = f"-Dmaven.repo.local={venv / 'maven'}"
         return {"PATH": ":".join([own, *folders, *system]), **homes}
@@ -99,7 +98,8 @@ class Venvs:
             toolchains=tools,
         )
         key = f"{shared.name} {project.revision} {spec_key(spec, spec.setup)}"
-        marker, parts = folder / _MARKER, [folder / "venv", built.template]
+        marker = folder / _MARKER
+        parts = [folder / "venv", built.template]
         if not is_unchanged(marker, key, parts):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
@@ -183,7 +183,9 @@ def find_python(version: str) -> Path | None:
         cwd="/",
     )
     path = Path(result.stdout.strip())
-    return path if result.returncode == 0 and path.is_file() else None
+    if result.returncode == 0 and path.is_file():
+        return path
+    return None
 
 
 def _uv() -> str:
@@ -336,7 +338,9 @@ class BuildSteps:
             )
         if _NO_SPACE.search(result.output):
             raise InfrastructureError(f"{failure}, the disk is full: {cause}")
-        ended = "it did not end in time" if result.timed_out else cause
+        ended = cause
+        if result.timed_out:
+            ended = "it did not end in time"
         command = shlex.join([Path(command_line[0]).name, *command_line[1:]])
         raise UnavailableError(f"{failure} (`{command}`): {ended}; log: {self.log}")
 
@@ -348,7 +352,9 @@ def error_line(output: str) -> str:
         matches = [line for line in specific if cause.match(line)]
         if matches:
             return matches[-1][:_LONGEST]
-    return lines[-1][:_LONGEST] if lines else "it printed nothing"
+    if lines:
+        return lines[-1][:_LONGEST]
+    return "it printed nothing"
 
 
 _SYSTEM = ("/usr/", "/bin/", "/lib/")

@@ -147,10 +147,14 @@ class BudgetLimits:
     def of(self, scope: LimitScope, model: str) -> Decimal | None:
         """Return the limit of ``scope``, for ``model`` where it has one of its own."""
         if scope is LimitScope.CALLS:
-            return None if self.calls is None else Decimal(self.calls)
+            if self.calls is None:
+                return None
+            return Decimal(self.calls)
         if scope is LimitScope.MODEL:
             return self.usd_per_model.get(model)
-        return self.usd if scope is LimitScope.RUN else self.usd_per_instance
+        if scope is LimitScope.RUN:
+            return self.usd
+        return self.usd_per_instance
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +248,9 @@ class Budget:
         with self._lock:
             self._close(reservation)
             self._spend(reservation.instance_id, reservation.model, amount, 1)
-        return _ZERO if bound is None else max(_ZERO, _EXACT.subtract(amount, bound))
+        if bound is None:
+            return _ZERO
+        return max(_ZERO, _EXACT.subtract(amount, bound))
 
     def cancel(self, reservation: Reservation) -> None:
         """Cancel the reservation of a call that was not made."""
@@ -279,7 +285,9 @@ class Budget:
 
     def _spend(self, instance_id: str, model: str, amount: Decimal, calls: int) -> None:
         for scope, account, _ in self._parts(instance_id, model, amount):
-            part = Decimal(calls) if scope is LimitScope.CALLS else amount
+            part = amount
+            if scope is LimitScope.CALLS:
+                part = Decimal(calls)
             account.spent = _EXACT.add(account.spent, part)
 
 

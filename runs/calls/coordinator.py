@@ -118,9 +118,10 @@ class CallCoordinator:
             return Wait(_FOR_OTHERS)
         asked: AskedEntry | None = None
         try:
-            if seconds := self.rate_limiter.admit(
+            seconds = self.rate_limiter.admit(
                 ask.model, ask.provider, ask.tokens, instance_id
-            ):
+            )
+            if seconds:
                 # Checked only here, where a worker waits: without requests no provider is down.
                 self._check_providers()
                 return Wait(seconds)
@@ -135,9 +136,9 @@ class CallCoordinator:
         return Ticket(asked.call)
 
     def _check_providers(self) -> None:
-        paused = (
-            self.rate_limiter.all_paused_for(self.providers) if self.providers else 0.0
-        )
+        paused = 0.0
+        if self.providers:
+            paused = self.rate_limiter.all_paused_for(self.providers)
         if paused >= self.give_up_after:
             names = ", ".join(self.providers)
             self.stop.request(
@@ -186,13 +187,15 @@ class CallCoordinator:
 
         ``journal`` is a retired one, instead of the present one.
         """
-        journal, lost = journal or self.journal(instance_id), 0
+        journal = journal or self.journal(instance_id)
+        lost = 0
         for start, end in starts_and_ends(journal.entries()):
             if end is None:
                 lost += 1
                 end = LostEntry(call=start.call, cost=start.bound)
                 journal.append(end)
-            if line := LedgerLine.of_call(instance_id, start, end):
+            line = LedgerLine.of_call(instance_id, start, end)
+            if line:
                 self.ledger.add(line)
         return lost
 

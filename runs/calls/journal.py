@@ -208,8 +208,14 @@ def starts_and_ends(
 
     A request without an end was pending when the process died: whether it is billed is unknown.
     """
-    ends = {e.call: e for e in entries if not isinstance(e, AskedEntry | DeniedEntry)}
-    return [(e, ends.get(e.call)) for e in entries if isinstance(e, AskedEntry)]
+    starts = []
+    ends = {}
+    for entry in entries:
+        if isinstance(entry, AskedEntry):
+            starts.append(entry)
+        elif not isinstance(entry, DeniedEntry):
+            ends[entry.call] = entry
+    return [(start, ends.get(start.call)) for start in starts]
 
 
 def reply_of(start: AskedEntry, end: PaidEntry) -> Reply:
@@ -233,14 +239,17 @@ def journals_of(journals: Path, instance_id: str) -> list[Path]:
 
 def bounds(journals: Path, instance_id: str) -> dict[str, Decimal | None]:
     """Return the bound of each call of an instance, those of retired journals included."""
-    every = [
-        e
-        for path in journals_of(journals, instance_id)
-        for e in Journal(path).entries()
-    ]
-    return {entry.call: entry.bound for entry in every if isinstance(entry, AskedEntry)}
+    bound_by_call = {}
+    for path in journals_of(journals, instance_id):
+        for entry in Journal(path).entries():
+            if isinstance(entry, AskedEntry):
+                bound_by_call[entry.call] = entry.bound
+    return bound_by_call
 
 
 def last_denial(entries: Sequence[JournalEntry]) -> DeniedEntry | None:
     """Return the last denial in the journal of an instance, None where there is none."""
-    return next((e for e in reversed(entries) if isinstance(e, DeniedEntry)), None)
+    for entry in reversed(entries):
+        if isinstance(entry, DeniedEntry):
+            return entry
+    return None

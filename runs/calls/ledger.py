@@ -73,8 +73,10 @@ class LedgerLine:
             if not end.billed:
                 return None
             cost = start.bound
+        elif isinstance(end, AnsweredEntry):
+            cost = end.reply.cost
         else:
-            cost = end.reply.cost if isinstance(end, AnsweredEntry) else end.cost
+            cost = end.cost
         return cls(
             call=start.call,
             kind=end.kind.value,
@@ -230,7 +232,9 @@ def owner_of(store: RunStore, journal: Path) -> str:
     is_retired = (
         store.prediction(name).exists() or journal.with_name(f"{name}.jsonl").exists()
     )
-    return name if number.isdigit() and is_retired else journal.stem
+    if number.isdigit() and is_retired:
+        return name
+    return journal.stem
 
 
 def _files(store: RunStore) -> Iterator[tuple[Path, LineFormat[Any]]]:

@@ -163,9 +163,11 @@ class RateLimiter:
             tokens: of the prompt and of the longest output.
             caller: identifies the caller when it asks again; the thread when not given.
         """
-        caller = threading.get_ident() if caller is None else caller
+        if caller is None:
+            caller = threading.get_ident()
         with self._lock:
-            now, state = self._clock(), self._provider(provider)
+            now = self._clock()
+            state = self._provider(provider)
             wait = None
             if now < state.blocked_until():
                 wait = state.blocked_until() - now
@@ -199,7 +201,8 @@ class RateLimiter:
             return True
         with self._lock:
             state = self._provider(provider)
-            was_open, answered = state.open, state.answered
+            was_open = state.open
+            answered = state.answered
         if not outcome.reached and not answered:
             # A wrong address, or a server that was not started: waiting longer does not help.
             return True
@@ -209,7 +212,8 @@ class RateLimiter:
     def note_success(self, provider: str) -> None:
         """Note an answer: the circuit closes, but an earlier Retry-After still holds."""
         with self._lock:
-            now, state = self._clock(), self._provider(provider)
+            now = self._clock()
+            state = self._provider(provider)
             self._providers[provider] = _Provider(
                 asked_until=state.asked_until, down_since=now, answered=True
             )
@@ -221,7 +225,8 @@ class RateLimiter:
         seconds that the provider asked for.
         """
         with self._lock:
-            now, state = self._clock(), self._provider(provider)
+            now = self._clock()
+            state = self._provider(provider)
             if not state.down(now):
                 state.down_since = now
             state.failures += 1
@@ -326,7 +331,9 @@ class RateWindow:
 
         A call of any size fits into an empty window.
         """
-        calls, counted_tokens, seconds = len(self._calls), self._held, None
+        calls = len(self._calls)
+        counted_tokens = self._held
+        seconds = None
         for started, size in self._calls:
             by_requests = self.requests is None or calls < self.requests
             if by_requests and (
@@ -334,5 +341,6 @@ class RateWindow:
             ):
                 break
             seconds = started + MINUTE - now
-            calls, counted_tokens = calls - 1, counted_tokens - size
+            calls -= 1
+            counted_tokens -= size
         return seconds

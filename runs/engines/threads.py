@@ -28,7 +28,8 @@ class ThreadEngine:
 
     @classmethod
     def of(cls, driver: Driver) -> ThreadEngine:
-        options, stop = driver.benchmark.options, driver.stop
+        options = driver.benchmark.options
+        stop = driver.stop
         scale = options.settings.scale
         slots = Slots(scale.processors, stop)
         worker = WorkerAccess(
@@ -39,7 +40,8 @@ class ThreadEngine:
         def work(job: Job) -> Finished[Any]:
             try:
                 with driver.start_job(job.key) as log:
-                    calls, steps = driver.coordinator, driver.progress
+                    calls = driver.coordinator
+                    steps = driver.progress
                     return work_on(
                         job, services, JobContext(job.key, worker, calls, steps, log)
                     )
@@ -51,10 +53,8 @@ class ThreadEngine:
     def run(
         self, jobs: Sequence[Job], may_start: Callable[[], bool]
     ) -> Iterator[Finished[Any]]:
-        waiting, ended = (
-            deque(jobs),
-            queue.SimpleQueue[Finished[Any] | BaseException | None](),
-        )
+        waiting = deque(jobs)
+        ended = queue.SimpleQueue[Finished[Any] | BaseException | None]()
         count = min(self.workers, len(jobs))
         for number in range(count):
             threading.Thread(

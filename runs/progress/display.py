@@ -36,7 +36,9 @@ class Spoken(io.TextIOBase):
 
 def stream_of(say: Callable[[str], None]) -> TextIO:
     """Return standard output where ``say`` is ``print``, else a stream that calls ``say``."""
-    return sys.stdout if say is print else cast(TextIO, Spoken(say))
+    if say is print:
+        return sys.stdout
+    return cast(TextIO, Spoken(say))
 
 
 _EVERY = 0.5

@@ -155,14 +155,21 @@ def overview(
     if not store.folder.is_dir():
         raise UserError(f"there is no run {store.folder}; check its name and --out")
     reading = _Reading(store)
-    owner, working = last_owner(store.folder), is_locked(store.folder)
-    process = f"{owner} did not end this run by itself" if owner else ""
+    owner = last_owner(store.folder)
+    working = is_locked(store.folder)
+    process = ""
+    if owner:
+        process = f"{owner} did not end this run by itself"
     if working:
         process = f"in work by {owner or 'another process'}"
     entries = {}
     for name in reading.selected_ids():
         started = (store.logs / f"{name}.log").exists()
-        status = (IN_WORK if working else KILLED) if started else NOT_STARTED
+        status = NOT_STARTED
+        if started:
+            status = KILLED
+            if working:
+                status = IN_WORK
         entries[name] = InstanceEntry(name, status, cost=Decimal(0))
     for path in sorted(store.logs.glob(f"*{_SUFFIX}")):
         name = path.name.removesuffix(_SUFFIX)
@@ -203,7 +210,9 @@ class _Reading:
 
     def selected_ids(self) -> list[str]:
         run = self._read(self.store.run_file, self.store.read_run)
-        return list(run.selected or ()) if run else []
+        if run:
+            return list(run.selected or ())
+        return []
 
     def entry(
         self, name: str, path: Path, read: Callable[[str, Path], InstanceEntry]

@@ -206,7 +206,8 @@ def running_lines(
         else snapshot.running[: max(room - 1, 0)]
     )
     lines = [_line(running) for running in visible]
-    if left_out := len(snapshot.running) - len(visible):
+    left_out = len(snapshot.running) - len(visible)
+    if left_out:
         lines.append(f"  … and {left_out} more")
     return [disp_trim(line, max(columns - 1, 0)) for line in [*first, *lines[:room]]]
 
@@ -224,4 +225,6 @@ def duration(seconds: float) -> str:
     """Return ``m:ss``, from an hour on ``h:mm:ss``."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    if hours:
+        return f"{hours}:{minutes:02}:{rest:02}"
+    return f"{minutes}:{rest:02}"

@@ -61,11 +61,14 @@ class JsonLines(Generic[T]):
 
 def read_lines(path: Path, kind: LineFormat[T]) -> JsonLines[T]:
     """Return the lines of the file at ``path``, none where there is no such file."""
-    values = [value for _, value in _lines(path, kind)]
-    return JsonLines(
-        tuple(value for value in values if not isinstance(value, DamagedLine)),
-        tuple(value for value in values if isinstance(value, DamagedLine)),
-    )
+    values = []
+    damaged = []
+    for _, value in _lines(path, kind):
+        if isinstance(value, DamagedLine):
+            damaged.append(value)
+        else:
+            values.append(value)
+    return JsonLines(tuple(values), tuple(damaged))
 
 
 def set_aside(path: Path, kind: LineFormat[T]) -> tuple[DamagedLine, ...]:
@@ -73,20 +76,26 @@ def set_aside(path: Path, kind: LineFormat[T]) -> tuple[DamagedLine, ...]:
 
     They are on the disk there before they are removed here, so that nothing is lost.
     """
-    lines: list[tuple[bytes, T | DamagedLine]] = [*_lines(path, kind)]
-    damaged = [raw for raw, value in lines if isinstance(value, DamagedLine)]
+    intact = []
+    damaged = []
+    problems = []
+    for raw, value in _lines(path, kind):
+        if isinstance(value, DamagedLine):
+            damaged.append(raw + b"\n")
+            problems.append(value)
+        else:
+            intact.append(raw + b"\n")
     if damaged:
         with path.with_name(path.name + DAMAGED).open("ab") as stream:
-            stream.write(b"".join(raw + b"\n" for raw in damaged))
+            stream.writelines(damaged)
             stream.flush()
             os.fsync(stream.fileno())
-        intact = (raw for raw, value in lines if not isinstance(value, DamagedLine))
-        write_bytes_atomic(path, b"".join(raw + b"\n" for raw in intact))
-    return tuple(value for _, value in lines if isinstance(value, DamagedLine))
+        write_bytes_atomic(path, b"".join(intact))
+    return tuple(problems)
 
 
 def _lines(path: Path, kind: LineFormat[T]) -> Iterator[tuple[bytes, T | DamagedLine]]:
-    seen: dict[Hashable, int] = {}
+    first_lines: dict[Hashable, int] = {}
     try:
         lines = read_bytes(path).split(b"\n")
     except FileNotFoundError:
@@ -99,8 +108,10 @@ def _lines(path: Path, kind: LineFormat[T]) -> Iterator[tuple[bytes, T | Damaged
         try:
             value = _parsed(raw, kind)
             key = kind.key(value)
-            if key is not None and (first := seen.setdefault(key, number)) != number:
-                raise DamagedError(f"it is the same call as line {first}")
+            if key in first_lines:
+                raise DamagedError(f"it is the same call as line {first_lines[key]}")
+            if key is not None:
+                first_lines[key] = number
         except DamagedError as error:
             yield raw, DamagedLine(path, number, str(error), torn=number == len(lines))
         else:

@@ -50,9 +50,10 @@ def _price(name: str, user_price: Price | None) -> dict[str, Any]:
     entry = price_entry(name)
     if entry is None:
         return {}
-    numbers = {
-        k: v for k, v in entry.items() if "cost" in k and isinstance(v, (int, float))
-    }
+    numbers = {}
+    for k, v in entry.items():
+        if "cost" in k and isinstance(v, (int, float)):
+            numbers[k] = v
     return {"source": "litellm", **numbers}
 
 
@@ -184,8 +185,11 @@ def check_remains(store: RunStore) -> None:
             f"{store.folder} has predictions but no run.json: they were not made by this "
             "harness; choose another --run"
         )
-    if paid := sum(1 for _ in store.journals.glob("*.jsonl")):
-        verb = "is" if paid == 1 else "are"
+    paid = sum(1 for _ in store.journals.glob("*.jsonl"))
+    if paid:
+        verb = "are"
+        if paid == 1:
+            verb = "is"
         raise UserError(
             f"{store.folder} is gone, but {counted(paid, 'journal')} of an earlier run "
             f"{store.run} {verb} left in {store.journals}: restore the folder, remove them with "
@@ -239,9 +243,10 @@ def differences(recorded: object, present: Mapping[str, Any]) -> list[str]:
     """
     if not isinstance(recorded, dict):
         return ["run.json does not say how the run was started"]
-    keys = [
-        k for k in sorted({*recorded, *present}) if recorded.get(k) != present.get(k)
-    ]
+    keys = []
+    for k in sorted({*recorded, *present}):
+        if recorded.get(k) != present.get(k):
+            keys.append(k)
     return [
         f"{_name(key)} was {_value(recorded.get(key))}, is {_value(present.get(key))}"
         for key in (["harness"] if "harness" in keys else keys)
@@ -261,7 +266,9 @@ def _value(value: object) -> str:
             ",".join(f"{v:g}" if isinstance(v, float) else str(v) for v in value)
             or "none"
         )
-    return "none" if value is None else shortened(str(value), _SHOWN)
+    if value is None:
+        return "none"
+    return shortened(str(value), _SHOWN)
 
 
 def timestamp() -> str:

@@ -48,11 +48,9 @@ class RunStore:
             raise UserError(
                 f"there is no run {folder}; give a folder under predictions/"
             )
-        out = (
-            folder.parent.parent
-            if folder.parent.name == "predictions"
-            else folder.parent
-        )
+        out = folder.parent
+        if folder.parent.name == "predictions":
+            out = folder.parent.parent
         return _LooseStore(out, folder.name, reader=reader, place=folder).check()
 
     @classmethod
@@ -149,7 +147,8 @@ class RunStore:
 
     def read_unfinished(self, instance_id: str) -> InstanceResult:
         """Return an instance that has to be redone (FileNotFoundError: there is none)."""
-        path, fix = self.unfinished_path(instance_id), "delete it"
+        path = self.unfinished_path(instance_id)
+        fix = "delete it"
         values = {"instance_id": instance_id, **read_object(path, fix)}
         if "status" in values:
             values.setdefault("attempts", [])

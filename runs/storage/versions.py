@@ -22,9 +22,9 @@ def versions() -> Mapping[str, str]:
 
     packages = {name: version(name) for name in _RECORDED}
     # Without a repository of its own, git would answer for one that the code lies in.
-    revision = (
-        git_result("rev-parse", "HEAD", cwd=CODE) if (CODE / ".git").exists() else None
-    )
+    revision = None
+    if (CODE / ".git").exists():
+        revision = git_result("rev-parse", "HEAD", cwd=CODE)
     return {
         "harness": HARNESS_VERSION,
         "harness_commit": revision.stdout.decode().strip()

@@ -79,7 +79,8 @@ class RayEngine:
     ) -> Iterator[Finished[Any]]:
         if not jobs:
             return
-        driver, benchmark = self.driver, self.driver.benchmark
+        driver = self.driver
+        benchmark = self.driver.benchmark
         scale = benchmark.options.settings.scale
         packages = benchmark.packages
         rooms = rooms_of(scale, benchmark.cpus, len(jobs))
@@ -208,7 +209,8 @@ class _Workers:
             ]
             if not ready:
                 return
-            worker, job = max(ready, key=lambda one: one.free), self._waiting.popleft()
+            worker = max(ready, key=lambda one: one.free)
+            job = self._waiting.popleft()
             start: JobStart = self.server.start(job.key)
             self._pending[worker.actor.work.remote(job.portable(), start)] = worker, job
             worker.in_work += 1
@@ -239,7 +241,8 @@ class _Workers:
             if not error and self._failed_starts >= _STARTS:
                 error = f"{_STARTS} workers died before they were ready ({type(failure).__name__})"
         else:
-            self._failed_starts, worker.ready = 0, not error
+            self._failed_starts = 0
+            worker.ready = not error
         if error:
             self._fail(error)
 

@@ -156,7 +156,8 @@ def _send(answers: SimpleQueue[tuple[int, bytes] | None], actor: Any) -> None:  
         batch = [answers.get()]
         while not answers.empty():
             batch.append(answers.get())
-        if together := [answer for answer in batch if answer is not None]:
+        together = [answer for answer in batch if answer is not None]
+        if together:
             actor.answer.remote(together)
         ended = None in batch
 

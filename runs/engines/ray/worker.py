@@ -33,7 +33,8 @@ from runs.slots import Slots, prepare_process
 
 # Seconds in which requests of a worker's jobs gather, and at most until those without an answer are
 # sent: each message costs milliseconds here, in the actor and in the driver.
-_GATHER, _EVERY = 0.025, 0.2
+_GATHER = 0.025
+_EVERY = 0.2
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,16 @@ class Worker:
             self._worker = self._access(plan, node, slots)
             self._services = plan.services(self._worker)
         except UserError as error:
-            return str(error) if plan.own_ray else f"on the node {node}: {error}"
+            if plan.own_ray:
+                return str(error)
+            return f"on the node {node}: {error}"
         finally:
             self._connection.send()
         return ""
 
     def _access(self, plan: WorkerPlan, node: str, slots: int) -> WorkerAccess:
-        cache, key = plan.cache, plan.key
+        cache = plan.cache
+        key = plan.key
         if not plan.own_ray:
             cache = node_cache(plan.cache, node)
             for thing in sweep(cache, containers=plan.containers):
@@ -226,7 +230,9 @@ class RemoteLog(QueueHandler):
     ) -> None:
         # The base class only gives its queue to ``enqueue``.
         super().__init__(cast(Any, None))
-        self._connection, self._start, self._redact = connection, start, redact
+        self._connection = connection
+        self._start = start
+        self._redact = redact
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Send ``record``, whose arguments and traceback are text already."""
