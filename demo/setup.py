@@ -32,8 +32,7 @@ def build_mirrors(root: Path) -> Path:
 
 def _build(folder: Path, target: Path) -> None:
     with scratch_folder(target) as temporary:
-        work = temporary / "work"
-        mirror = temporary / "mirror"
+        work, mirror = temporary / "work", temporary / "mirror"
         ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache")
         shutil.copytree(folder, work, ignore=ignore)
         for file in work.rglob("*"):

@@ -15,8 +15,7 @@ def test_withdraw_too_much():
 
 
 def test_transfer():
-    one = Account(100)
-    two = Account(0)
+    one, two = Account(100), Account(0)
     one.transfer(30, two)
     assert (one.balance, two.balance) == (70, 30)
 
