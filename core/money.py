@@ -24,7 +24,7 @@ def dollars(amount: Decimal | float | str) -> Decimal:
         ValueError: the amount is negative, not finite, or at least 1e29.
     """
     try:
-        if isinstance(amount, float):
+        if not isinstance(amount, (Decimal, str)):
             amount = repr(amount)
         exact = Decimal(amount)
         if not exact.is_finite() or exact < 0:
