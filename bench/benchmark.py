@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from bench.attempts import RESULTS, InstanceJob, Services, transcript
 from bench.config import RunConfig, TestChoice
 from bench.instances.dataset import Dataset, DatasetIdentity
 from bench.instances.instance import Instance
-from bench.instances.project import shown_names
+from bench.instances.project import hide_image_names
 from bench.instances.validity import Validity
 from bench.options import Options as Options
 from bench.repos.checkout import Snapshots
@@ -39,9 +41,9 @@ from runs.storage.manifest import note_images, note_left_out
 from runs.storage.store import RunStore
 
 
-def _shown(instances: Sequence[Instance], say: Say) -> Say:
+def _hide_names(instances: Sequence[Instance], say: Say) -> Say:
     # Names of images may hold the gold commit.
-    return lambda text: say(shown_names(text, instances))
+    return lambda text: say(hide_image_names(text, instances))
 
 
 def uses_images(config: RunConfig) -> bool:
@@ -58,7 +60,9 @@ def image_store(
     wait: Callable[[float], None] = time.sleep,
 ) -> ImageStore | None:
     """Return the images of the engine; None where no test runs in one, or no engine answers."""
-    client = connect() if uses_images(config) else None
+    if not uses_images(config):
+        return None
+    client = connect()
     if client is None:
         return None
     return make_image_store(client, options.cache, options.settings.images, say, wait)
@@ -68,16 +72,16 @@ def used_images(todo: Sequence[Instance]) -> list[str]:
     return [instance.image for instance in todo if instance.test_setup is not None]
 
 
-def by_layers(jobs: Sequence[InstanceJob]) -> list[InstanceJob]:
+def group_by_layers(jobs: Sequence[InstanceJob]) -> list[InstanceJob]:
     """Return ``jobs`` such that those whose images share layers come after each other.
 
     SWE-bench builds the images for one version of a repository on one environment. The groups are
     in the order of their first jobs.
     """
-    groups: dict[tuple[str, str], list[InstanceJob]] = {}
+    groups = defaultdict(list)
     for job in jobs:
-        groups.setdefault((job.instance.repo, job.instance.version), []).append(job)
-    return [job for group in groups.values() for job in group]
+        groups[job.instance.repo, job.instance.version].append(job)
+    return list(chain.from_iterable(groups.values()))
 
 
 def agent_of(config: RunConfig) -> Agent:
@@ -86,10 +90,10 @@ def agent_of(config: RunConfig) -> Agent:
 
 
 def make_mirrors(options: Options) -> Mirrors:
-    if bundled := options.bundled.get(options.dataset):
-        return Mirrors(
-            bundled.build_mirrors(options.cache / f"{options.dataset}-mirrors")
-        )
+    bundled = options.bundled.get(options.dataset)
+    if bundled is not None:
+        folder = options.cache / f"{options.dataset}-mirrors"
+        return Mirrors(bundled.build_mirrors(folder))
     return Mirrors(options.repos or options.cache / "mirrors")
 
 
@@ -99,6 +103,7 @@ def make_services(
     """Build what the attempts of one process share."""
     cache = worker.cache
     options = options.with_cache(cache)
+    calls = options.settings.calls
     check_models(config, options.money)
     return Services(
         config=config,
@@ -114,8 +119,8 @@ def make_services(
         agent=agent_of(config),
         tracing=make_tracing(
             config.run_name,
-            enabled=options.settings.calls.trace,
-            content=options.settings.calls.trace_content,
+            enabled=calls.trace,
+            content=calls.trace_content,
         ),
         images=image_store(config, options, worker.warn_once, worker.stop.wait),
     )
@@ -149,23 +154,25 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
 
     @cached_property
     def jobs(self) -> Mapping[str, InstanceJob]:
-        config, recordings = self.config, None
-        replay = config.settings.calls.replay
+        recordings = None
+        replay = self.config.settings.calls.replay
         if replay is not None:
             aliases = self.options.book.aliases
             recordings = ReplayedModels(replay_folder(replay), aliases)
-        return {one.instance_id: InstanceJob(one, recordings) for one in self.selected}
+        return {
+            instance.instance_id: InstanceJob(instance, recordings)
+            for instance in self.selected
+        }
 
     @property
     def cpus(self) -> float:
         config = self.config
-        untested = (
+        is_untested = (
             config.environment is EnvironmentKind.NONE
             or config.settings.tests.which is TestChoice.NONE
         )
-        return (
-            0.25 if untested else 1.0
-        )  # without tests an instance mostly waits for its model
+        # Without tests an instance mostly waits for its model.
+        return 0.25 if is_untested else 1.0
 
     def services(self) -> Callable[[WorkerAccess], Services]:
         return partial(make_services, self.config, self.options)
@@ -187,8 +194,9 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         return self.options.recorded
 
     def open(self) -> None:
-        if changed := changed_dataset(self.store, self.dataset.identity()):
-            self.say(changed)
+        note = changed_dataset(self.store, self.dataset.identity())
+        if note:
+            self.say(note)
         super().open()
         only_valid = self.options.settings.instances.only_valid
         if only_valid:
@@ -196,15 +204,13 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             note_left_out(self.store, only_valid.name, states)
 
     def plan_work(self, say: Say, earlier: Collection[str] | None = None) -> Plan:
-        return super().plan_work(
-            say, plausible_instances(self.options.settings.instances.prior)
-        )
+        prior = plausible_instances(self.options.settings.instances.prior)
+        return super().plan_work(say, prior)
 
     @property
-    def _limited(self) -> bool:
-        return (
-            uses_images(self.config) and self.options.settings.images.disk is not None
-        )
+    def _has_image_limit(self) -> bool:
+        limit = self.options.settings.images.disk
+        return uses_images(self.config) and limit is not None
 
     def prepare_jobs(
         self, jobs: Sequence[InstanceJob], say: Say
@@ -219,10 +225,12 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         if untestable and uses_images(self.config):
             which = counted(untestable, "instance")
             say(f"not pulled: images of {which} whose rows have no usable eval_script")
-        here = not self.options.settings.scale.ray
-        if images and here and not self._limited:
-            store = image_store(self.config, self.options, _shown(todo, say))
-            failed = store.fetch_all(images) if store else {}
+        on_ray = self.options.settings.scale.ray
+        if not images or on_ray or self._has_image_limit:
+            return jobs
+        store = image_store(self.config, self.options, _hide_names(todo, say))
+        if store is not None:
+            failed = store.fetch_all(images)
             for reason in failed.values():
                 raise InfrastructureError(reason)
         return jobs
@@ -231,7 +239,9 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         self, jobs: Sequence[InstanceJob], seconds: Mapping[str, float]
     ) -> Sequence[InstanceJob]:
         ordered = longest_first(jobs, seconds)
-        return by_layers(ordered) if self._limited else ordered
+        if self._has_image_limit:
+            return group_by_layers(ordered)
+        return ordered
 
     def finish(self) -> None:
         calls = self.options.settings.calls
@@ -241,8 +251,8 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         if tracing and not tracing.flush():
             self.say("note: calls.trace: not all spans were sent in time")
         if self.containers:
-            shown = {instance.image: instance.shown_image for instance in self.selected}
-            note_images(self.store, shown, shown)
+            names = {instance.image: instance.shown_image for instance in self.selected}
+            note_images(self.store, names, names)
 
     def save(self, finished: Finished[InstanceResult]) -> None:
         assert finished.end.value is not None
@@ -255,18 +265,21 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
 def changed_dataset(store: RunStore, dataset: DatasetIdentity) -> str:
     """Return in words that the set has another revision with the same rows; empty if it has not."""
     recorded = (store.read_run() or Run()).dataset
-    before = recorded.revision
+    recorded_revision = recorded.revision
     same_set = (recorded.name, recorded.split) == (dataset.name, dataset.split)
-    if not (same_set and before and dataset.revision and store.has_results()):
+    if not (
+        same_set and recorded_revision and dataset.revision and store.has_results()
+    ):
         return ""
-    if before == dataset.revision:
+    if recorded_revision == dataset.revision:
         return ""
     if recorded.sha256 == dataset.sha256:
         return (
             f"the dataset {dataset.name} has the same rows at revision {dataset.revision} as at "
-            f"{before}, with which the run was started"
+            f"{recorded_revision}, with which the run was started"
         )
     raise UserError(
-        f"the rows of {dataset.name} changed since the run was started, from revision {before} to "
-        f"{dataset.revision}: go on with --dataset {dataset.name}@{before}, or choose another --run"
+        f"the rows of {dataset.name} changed since the run was started, from revision "
+        f"{recorded_revision} to {dataset.revision}: go on with --dataset "
+        f"{dataset.name}@{recorded_revision}, or choose another --run"
     )

@@ -11,7 +11,7 @@ from agent.conversation.base import Builtin
 from agent.gateway.dialects import DIALECTS
 from agent.named import OUTSIDE, named_agent
 from bench.own.settings import ProjectSettings
-from bench.policy import ChoiceSettings, SelectionRule, StopRule, ToldHistory
+from bench.policy import ChoiceSettings, HistoryChoice, SelectionRule, StopRule
 from bench.regression.settings import TestChoice, Tests
 from bench.selection import Instances
 from core.errors import UserError
@@ -26,14 +26,14 @@ from runs.settings import CommonSettings
 __all__ = [
     "AgentSandbox",
     "EnvironmentKind",
+    "HistoryChoice",
     "ModelChoice",
     "RunConfig",
     "RunSettings",
     "SelectionRule",
     "StopRule",
     "TestChoice",
-    "ToldHistory",
-    "validated",
+    "validate_config",
 ]
 
 
@@ -51,7 +51,7 @@ class RunSettings(CommonSettings):
 
 _DECIDING = ("models", "agent", "builtin", "tests", "choice")
 # Recorded resolved: labels, a hash, and the environment that runs the tests.
-_RESOLVED = ("models.names", "models.file", "tests.environment")
+_UNDECIDING = ("models.names", "models.file", "tests.environment")
 _EVIDENCE = ("choice.scripts", "choice.rounds")
 # The names in the record of a configuration, which readers of runs know, in their order.
 _RECORDED = {
@@ -153,7 +153,9 @@ class RunConfig(RunBasics):
             return AgentSandbox.MODEL
         if sandbox is None:
             return None
-        return AgentSandbox.MODEL if self.has_gateway else AgentSandbox.OFFLINE
+        if self.has_gateway:
+            return AgentSandbox.MODEL
+        return AgentSandbox.OFFLINE
 
     @property
     def run_name(self) -> str:
@@ -195,7 +197,7 @@ class RunConfig(RunBasics):
         deciding = {}
         for name, value in values_of(self.settings).items():
             section = name.partition(".")[0]
-            unused = name in _RESOLVED or (name in _EVIDENCE and not self.by_evidence)
+            unused = name in _UNDECIDING or (name in _EVIDENCE and not self.by_evidence)
             if section == "agent" and name != "agent.name":
                 unused = not self.outside_agent
             if section in _DECIDING and not unused:
@@ -203,7 +205,7 @@ class RunConfig(RunBasics):
         return deciding
 
 
-def validated(config: RunConfig) -> RunConfig:
+def validate_config(config: RunConfig) -> RunConfig:
     """Return ``config`` when its values fit together."""
     config.check_name()
     config = _with_agents(config)
@@ -220,15 +222,15 @@ def _with_agents(config: RunConfig) -> RunConfig:
         name = OUTSIDE if is_command(agent) else agent
         for model in with_agent:
             if model.edit_format != name:
-                given = f"{model.text}@{model.edit_format}"
+                choice = f"{model.text}@{model.edit_format}"
                 other = agent.partition(":")[0]
                 raise UserError(
-                    f"--models {given} and --agent {other} differ; give one agent"
+                    f"--models {choice} and --agent {other} differ; give one agent"
                 )
         models = tuple(replace(model, edit_format=name) for model in models)
         return replace(config, models=models)
     if with_agent and len(with_agent) < len(models):
-        without = ", ".join(m.text for m in models if m not in with_agent)
+        without = ", ".join(model.text for model in models if model not in with_agent)
         raise UserError(
             f"--models: give {without} an agent too, as NAME@AGENT, or give --agent"
         )
@@ -274,9 +276,8 @@ def _check_gateway(config: RunConfig) -> None:
             )
         if calls.replay is None and not calls.api_base:
             named = named_agent(model.edit_format)
-            spoken = [
-                d
-                for d in DIALECTS
-                if (d.name == named.dialect if named else d.api in agent.api)
-            ]
-            check_dialects(model.name, spoken)
+            if named:
+                dialects = [d for d in DIALECTS if d.name == named.dialect]
+            else:
+                dialects = [d for d in DIALECTS if d.api in agent.api]
+            check_dialects(model.name, dialects)

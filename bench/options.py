@@ -1,4 +1,4 @@
-"""What ``harness.py`` is told beside what decides results."""
+"""The options of ``harness.py`` that do not decide results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runs.options import RunResources
 
 @dataclass(frozen=True)
 class Options(RunResources):
-    """What a run is told that does not decide its results.
+    """The options of a run that do not decide its results.
 
     Attributes:
         dataset: the data set; that of one's own repository is made for the run.

@@ -23,7 +23,7 @@ class SelectionRule(str, Enum):
     EVIDENCE = "evidence"
 
 
-class ToldHistory(str, Enum):
+class HistoryChoice(str, Enum):
     """What an attempt is told of those before it."""
 
     NONE = "none"
@@ -49,8 +49,8 @@ class ChoiceSettings(Section):
         description="Ask at most this often for a script that tells the two best groups of "
         "candidates apart.",
     )
-    history: ToldHistory = Field(
-        default=ToldHistory.NONE,
+    history: HistoryChoice = Field(
+        default=HistoryChoice.NONE,
         description="Tell an attempt what became of those before it: none, or which files they "
         "edited and which tests newly failed (outcomes).",
     )

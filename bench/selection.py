@@ -30,8 +30,9 @@ def check_date(name: str, value: str) -> None:
 def in_period(day: str, since: str, until: str) -> bool:
     """Return whether a day lies in a period of days, months or empty ends."""
     # A month stands for all of its days.
-    early = since and day[: len(since)] < since
-    return not (early or (until and day[: len(until)] > until))
+    if since and day[: len(since)] < since:
+        return False
+    return not until or day[: len(until)] <= until
 
 
 def read_ids(text: str, option: str = "--instances") -> tuple[str, ...]:
@@ -40,24 +41,24 @@ def read_ids(text: str, option: str = "--instances") -> tuple[str, ...]:
     ``option`` names the list in messages.
     """
     if text.startswith("@"):
+        path = Path(text[1:]).expanduser()
         try:
-            lines = (
-                Path(text[1:]).expanduser().read_text(encoding="utf-8-sig").splitlines()
-            )
+            content = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{option} {text} cannot be read: {error}") from error
-        text = "\n".join(line.partition("#")[0] for line in lines)
-    return tuple(name for name in re.split(r"[\s,]+", text) if name)
+        lines = [line.partition("#")[0] for line in content.splitlines()]
+        text = "\n".join(lines)
+    return tuple(filter(None, re.split(r"[\s,]+", text)))
 
 
-def _whole_dataset(name: str) -> str:
+def _absolute_dataset(name: str) -> str:
     path = Path(name).expanduser()
     if name in (*ALIASES, *BUNDLED) or not path.exists():
         return name
     return str(path.resolve())
 
 
-def _whole_file(name: str) -> str:
+def _absolute_file(name: str) -> str:
     if name.startswith("@"):
         return f"@{Path(name[1:]).expanduser().resolve()}"
     return name
@@ -66,7 +67,7 @@ def _whole_file(name: str) -> str:
 class Instances(Section):
     """Which instances of which data set."""
 
-    dataset: Annotated[str, AfterValidator(_whole_dataset)] = Field(
+    dataset: Annotated[str, AfterValidator(_absolute_dataset)] = Field(
         default="lite",
         description="Take instances of this data set: lite, verified, pro, live, demo, a hub id, "
         "a file or a folder.",
@@ -76,9 +77,9 @@ class Instances(Section):
         description="Take this configuration of a data set that has several.",
     )
     split: str = Field(default="test", description="Take this split of the data set.")
-    ids: Annotated[tuple[Annotated[str, AfterValidator(_whole_file)], ...], Commas] = (
-        Field(default=(), description="Take these instances: ids, or @FILE.")
-    )
+    ids: Annotated[
+        tuple[Annotated[str, AfterValidator(_absolute_file)], ...], Commas
+    ] = Field(default=(), description="Take these instances: ids, or @FILE.")
     filter: str = Field(
         default="",
         description="Take the instances whose ids match this regular expression.",
@@ -112,8 +113,7 @@ class Instances(Section):
             ids=tuple(ids),
             pattern=self.filter,
             part=self.slice,
-            shuffle=self.shuffle is not None,
-            seed=self.shuffle or 0,
+            seed=self.shuffle,
         )
 
 
@@ -124,26 +124,28 @@ class Selection:
     Attributes:
         pattern: a regular expression that ids match.
         part: a slice of the list, as ``a:b``.
-        seed: of the order, if ``shuffle``.
+        seed: of the order; None keeps that of the dataset.
     """
 
     ids: tuple[str, ...] = ()
     pattern: str = ""
     part: str = ""
-    shuffle: bool = False
-    seed: int = 0
+    seed: int | None = None
 
     def apply(self, instances: Sequence[Instance]) -> tuple[Instance, ...]:
         """Return the selected instances: ids, then pattern, then order, then slice."""
-        known = {instance.instance_id: instance for instance in instances}
-        if missing := [name for name in self.ids if name not in known]:
+        by_id = {instance.instance_id: instance for instance in instances}
+        missing = [name for name in self.ids if name not in by_id]
+        if missing:
             raise UserError(
                 f"not in the dataset: {', '.join(missing)}; check --instances"
             )
-        chosen = list(dict.fromkeys(self.ids)) or [i.instance_id for i in instances]
-        return tuple(known[name] for name in self.narrowed(chosen, "instance"))
+        chosen = list(dict.fromkeys(self.ids))
+        if not chosen:
+            chosen = [instance.instance_id for instance in instances]
+        return tuple(by_id[name] for name in self.narrow(chosen, "instance"))
 
-    def narrowed(self, ids: Sequence[str], noun: str) -> Sequence[str]:
+    def narrow(self, ids: Sequence[str], noun: str) -> Sequence[str]:
         """Return the ids that fit the pattern, in the order and the slice that were asked for."""
         try:
             chosen = [name for name in ids if re.search(self.pattern, name)]
@@ -151,7 +153,7 @@ class Selection:
             raise UserError(
                 f"--filter {self.pattern!r} is not a regular expression: {error}"
             ) from error
-        if self.shuffle:
+        if self.seed is not None:
             random.Random(self.seed).shuffle(chosen)
         if not chosen:
             raise UserError(f"--filter {self.pattern!r} selects no {noun}; check it")
@@ -161,7 +163,7 @@ class Selection:
         return chosen
 
 
-def dated(
+def created_between(
     instances: Sequence[Instance], since: str, until: str
 ) -> tuple[Instance, ...]:
     """Return the instances created from ``since`` to ``until``: days, months, or empty for any."""
@@ -192,5 +194,5 @@ def _slice(text: str) -> slice:
     match = re.fullmatch(r"(-?\d+)?:(-?\d+)?", text or ":")
     if not match:
         raise UserError(f"--slice {text!r} is not of the form a:b")
-    start, end = (int(part) if part else None for part in match.groups())
-    return slice(start, end)
+    ends = [int(part) if part else None for part in match.groups()]
+    return slice(*ends)

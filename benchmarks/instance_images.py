@@ -29,7 +29,7 @@ import typer
 from agent.workspace import Workspace
 from bench.cli.cli import run_cli
 from bench.instances.instance import Instance, Spec, derived_image, split_row
-from bench.instances.project import wanted_packages
+from bench.instances.project import required_packages
 from bench.repos.mirrors import Mirrors
 from benchmarks.evaluation_rows import GoldRuns, Row, evaluation_columns
 from core.atomic import write_text_atomic
@@ -157,7 +157,7 @@ class Builder:
             shutil.rmtree(layer, ignore_errors=True)
 
     def _install(self, instance: Instance, spec: Spec, layer: Path) -> None:
-        packages = wanted_packages(
+        packages = required_packages(
             instance.repo, spec, Workspace(layer / _TESTBED).read
         )
         pip = "python -m pip install -q --root-user-action=ignore"

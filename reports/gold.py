@@ -30,7 +30,7 @@ from bench.instances.validity import (
     VALIDITY_SCHEMA,
     Validity,
 )
-from bench.selection import Instances, dated
+from bench.selection import Instances, created_between
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.parsing.untrusted import invalid, read_object
@@ -204,7 +204,7 @@ def gold_command(
         )
     with _file_lock(path, store.logs):
         dataset = requested.dataset
-        instances = dated(dataset.instances(), chosen.since, chosen.until)
+        instances = created_between(dataset.instances(), chosen.since, chosen.until)
         selected = chosen.selection.apply(instances)
         names = [instance.instance_id for instance in selected]
         content = initial_content(path, dataset.identity(), str(kind), repeat)

@@ -16,13 +16,13 @@ from typing import Annotated
 import typer
 
 from bench.attempts import (
-    Given,
-    GivenCandidate,
-    GivenModels,
+    CandidateModels,
     InstanceJob,
     PatchAgent,
+    RecordedCandidate,
+    RecordedCandidates,
     Services,
-    given_sha256,
+    hash_candidates,
 )
 from bench.benchmark import InstanceBenchmark, make_services
 from bench.cli.cli import EnvFileOption
@@ -34,7 +34,7 @@ from bench.cli.command_line import (
     WORKERS_FLAG,
     configured,
 )
-from bench.config import RunConfig, RunSettings, validated
+from bench.config import RunConfig, RunSettings, validate_config
 from bench.instances.dataset import load_dataset
 from bench.options import Options
 from core.errors import UserError
@@ -119,11 +119,11 @@ def select_command(
     config = replace(
         config,
         candidates_of=names,
-        candidates_sha256=given_sha256(candidates),
+        candidates_sha256=hash_candidates(candidates),
         run=config.run or _NAME,
         label=config.label or label,
     )
-    config = validated(config)
+    config = validate_config(config)
     store = RunStore(options.out, config.run_name)
     benchmark = SelectionBenchmark(
         config,
@@ -153,7 +153,7 @@ def _check(runs: Sequence[Path], config: RunConfig) -> None:
         )
 
 
-def candidates_of(runs: Sequence[Path]) -> Given:
+def candidates_of(runs: Sequence[Path]) -> RecordedCandidates:
     """Return the candidates with a patch, by instance, in the order of runs and attempts."""
     candidates = defaultdict(list)
     for path in runs:
@@ -165,14 +165,14 @@ def candidates_of(runs: Sequence[Path]) -> Given:
     return candidates
 
 
-def _candidates(path: Path) -> Iterator[tuple[str, GivenCandidate]]:
+def _candidates(path: Path) -> Iterator[tuple[str, RecordedCandidate]]:
     run = read_any(path, labels=False)
     for instance in run.instances:
         label = instance.model_name_or_path or run.layout.value
         for attempt in instance.attempts:
             if not attempt.model_patch.strip():
                 continue
-            candidate = GivenCandidate(
+            candidate = RecordedCandidate(
                 origin=f"{run.name}, attempt {attempt.attempt}",
                 model=attempt.model or label,
                 patch=attempt.model_patch,
@@ -184,7 +184,7 @@ def _candidates(path: Path) -> Iterator[tuple[str, GivenCandidate]]:
 class SelectionBenchmark(InstanceBenchmark):
     """A run that chooses among candidates that are there."""
 
-    candidates: Given = field(default_factory=dict)
+    candidates: RecordedCandidates = field(default_factory=dict)
 
     @property
     def jobs(self) -> Mapping[str, InstanceJob]:
@@ -198,7 +198,7 @@ class SelectionBenchmark(InstanceBenchmark):
 def _make_services(
     config: RunConfig,
     options: Options,
-    candidates: Given,
+    candidates: RecordedCandidates,
     worker: WorkerAccess,
 ) -> Services:
     services = make_services(config, options, worker)
@@ -208,9 +208,9 @@ def _make_services(
         writers = ReplayedModels(replay_folder(replay), options.book.aliases)
     return replace(
         services,
-        models=GivenModels(candidates, writers),
+        models=CandidateModels(candidates, writers),
         agent=PatchAgent(),
-        given=candidates,
+        candidates=candidates,
     )
 
 

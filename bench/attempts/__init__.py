@@ -25,26 +25,26 @@ from bench.attempts.stop import is_enough, stop_reason
 from bench.attempts.transcript import (
     SeenTexts,
     attempts_table,
-    fenced,
+    fenced_block,
     message_block,
     patch_block,
     transcript,
 )
 
 if TYPE_CHECKING:
-    from bench.attempts.given import (
-        Given,
-        GivenCandidate,
-        GivenModels,
-        PatchAgent,
-        given_sha256,
-    )
     from bench.attempts.prepare import start_tests
+    from bench.attempts.recorded import (
+        CandidateModels,
+        PatchAgent,
+        RecordedCandidate,
+        RecordedCandidates,
+        hash_candidates,
+    )
     from bench.attempts.services import Services
     from bench.attempts.solve import InstanceJob
     from bench.attempts.task import make_task
 else:
-    _LATE = ("given", "services", "task", "prepare", "solve")
+    _LATE = ("recorded", "services", "task", "prepare", "solve")
 
     def __getattr__(name: str) -> object:
         """Load what works on an instance when it is asked for (PEP 562)."""
@@ -59,11 +59,11 @@ else:
 __all__ = [
     "RESULTS",
     "CandidateChoice",
-    "Given",
-    "GivenCandidate",
-    "GivenModels",
+    "CandidateModels",
     "InstanceJob",
     "PatchAgent",
+    "RecordedCandidate",
+    "RecordedCandidates",
     "SeenTexts",
     "Services",
     "attempts_table",
@@ -71,8 +71,8 @@ __all__ = [
     "choose_by_evidence",
     "describe_script",
     "explain_choice",
-    "fenced",
-    "given_sha256",
+    "fenced_block",
+    "hash_candidates",
     "is_enough",
     "make_task",
     "matrix",

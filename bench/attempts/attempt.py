@@ -19,7 +19,7 @@ from agent.repomap import RenderedMaps
 from bench.attempts.checkouts import Checkouts
 from bench.attempts.history import Briefing
 from bench.attempts.host import AttemptHost
-from bench.attempts.outcomes import TreeChecks, judge_tree
+from bench.attempts.outcomes import TreeChecks, check_outcomes
 from bench.attempts.services import Services
 from bench.attempts.task import make_task
 from bench.instances.instance import Instance
@@ -82,7 +82,7 @@ class AttemptWork:
         """Let the agent work and return the record; an exception in it is part of the record."""
         tracing = self.setup.services.tracing
         if tracing is None:
-            return self._run()
+            return self._take_turn()
         agent = BUILTIN
         if is_outside(self.choice.edit_format):
             agent = self.choice.edit_format
@@ -91,7 +91,7 @@ class AttemptWork:
             instance_id, self.number, self.choice.label, agent
         ) as span:
             trace = partial(TracedGate, tracing=tracing, attempt=span)
-            attempt = replace(self, trace=trace)._run()
+            attempt = replace(self, trace=trace)._take_turn()
             status = str(attempt.status)
             span.set_attribute(OUTCOME, status)
             tracing.note_messages(span, "gen_ai.input.messages", attempt.messages or ())
@@ -99,7 +99,7 @@ class AttemptWork:
                 note_error(span, status)
         return attempt
 
-    def _run(self) -> Attempt:
+    def _take_turn(self) -> Attempt:
         services = self.setup.services
         attempt = Attempt(
             attempt=self.number,
@@ -135,14 +135,14 @@ class AttemptWork:
             traits=turn.traits,
             temperature=turn.temperature,
         )
-        attempt = self._work(attempt, turn)
+        attempt = self._run_agent(attempt, turn)
         return attempt.but(seconds=round(time.monotonic() - started, 3))
 
     def _open_gate(self) -> Gate:
         seconds = self.setup.services.config.settings.budget.seconds_per_attempt
         return self.trace(self.setup.context.gate(self.number, seconds))
 
-    def _work(self, attempt: Attempt, turn: Turn) -> Attempt:
+    def _run_agent(self, attempt: Attempt, turn: Turn) -> Attempt:
         setup = self.setup
         show = partial(setup.context.step, self.number, turn.name)
         show(WorkStep.MAP)
@@ -156,8 +156,8 @@ class AttemptWork:
         transcript = task.transcript
         try:
             work = setup.services.agent.work(task)
-            attempted = _with_conversation(attempt, transcript)
-            return judge_tree(attempted, work, checks, task.limits, task.log)
+            record = _with_conversation(attempt, transcript)
+            return check_outcomes(record, work, checks, task.limits, task.log)
         except (InfrastructureError, UserError, OSError):
             status = AttemptStatus.INFRA_ERROR
             setup.keep(_with_conversation(attempt, transcript, status))

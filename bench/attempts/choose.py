@@ -151,16 +151,16 @@ def explain_choice(
         lines = last.error.strip().splitlines()
         error = lines[-1] if lines else last.status.replace("_", " ")
         return replace(choice, reason=f"{choice.reason}; the last: {error}")
-    outgrown = _with_status(attempts, AttemptStatus.CONTEXT)
-    if outgrown and choice.winner is None:
-        noun = "attempts" if len(outgrown) > 1 else "attempt"
-        names = some(outgrown, _MAX_NAMES)
+    context_numbers = _with_status(attempts, AttemptStatus.CONTEXT)
+    if context_numbers and choice.winner is None:
+        noun = "attempts" if len(context_numbers) > 1 else "attempt"
+        names = some(context_numbers, _MAX_NAMES)
         reason = f"{noun} {names} did not fit into the model's window"
         choice = replace(choice, reason=f"{choice.reason}; {reason}")
-    ended = _with_status(attempts, AttemptStatus.BUDGET)
-    if not ended or choice.status is InstanceStatus.PLAUSIBLE:
+    budget_numbers = _with_status(attempts, AttemptStatus.BUDGET)
+    if not budget_numbers or choice.status is InstanceStatus.PLAUSIBLE:
         return choice
-    reason = f"{choice.reason}; the budget ended attempt {ended[0]}"
+    reason = f"{choice.reason}; the budget ended attempt {budget_numbers[0]}"
     return replace(choice, status=InstanceStatus.BUDGET, reason=reason)
 
 

@@ -59,10 +59,13 @@ def with_all_tests(attempt: Attempt, report: SuiteReport) -> Attempt:
     if outcome is not False and report.outcome is not None:
         outcome = report.outcome
     failing = tuple(failure.name for failure in report.failures)
-    notes = (attempt.test_note, _describe(report, failing), report.note)
+    untested = ""
+    if outcome is None:
+        untested = attempt.untested
+    notes = (attempt.test_note, _describe_report(report, failing), report.note)
     tested = attempt.but(
         test_outcome=outcome,
-        untested=attempt.untested if outcome is None else "",
+        untested=untested,
         test_note="; ".join(filter(None, notes)),
         failing=failing or attempt.failing,
     )
@@ -71,7 +74,7 @@ def with_all_tests(attempt: Attempt, report: SuiteReport) -> Attempt:
     return tested.but(status=status_by(tested))
 
 
-def _describe(report: SuiteReport, failing: Sequence[str]) -> str:
+def _describe_report(report: SuiteReport, failing: Sequence[str]) -> str:
     if report.outcome is None:
         reason = report.untested or "they have no usable baseline"
         return f"all tests could not tell: {reason}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.prompts import render
-from bench.policy import ToldHistory
+from bench.policy import HistoryChoice
 from core.plaintext import counted, some
 from runs.records import Attempt
 
@@ -25,11 +25,11 @@ class Briefing:
 class HistoryPolicy:
     """What attempts are told of each other."""
 
-    history: ToldHistory
+    history: HistoryChoice
 
     def brief(self, attempts: Sequence[Attempt]) -> Briefing:
         """Return what the attempt after ``attempts`` is told."""
-        if self.history is ToldHistory.NONE or not attempts:
+        if self.history is HistoryChoice.NONE or not attempts:
             return Briefing()
         outcomes = "\n".join(map(describe_outcome, attempts))
         count = counted(len(attempts), "attempt was made", "attempts were made")

@@ -13,11 +13,11 @@ from agent.lint import describe as describe_findings
 from agent.prompts import render
 from agent.protocol import AgentResult
 from agent.workspace import TextFile
-from bench.attempts.trees import Examined, examine, files_in_submodules
+from bench.attempts.trees import Examination, examine_patch, files_in_submodules
 from bench.regression.suite import RegressionTests, SuiteReport
 from bench.regression.testconfig import ConfigurationEdits
 from bench.repos.checkout import Checkout
-from bench.repos.lefttree import UnusableTreeError, take_over
+from bench.repos.lefttree import UnusableTreeError, prepare_left_tree
 from bench.repos.patches import take_patch
 from core.git import git
 from core.plaintext import some
@@ -26,7 +26,7 @@ from runs.patches import submittable_patch
 from runs.records import BROKEN, Attempt, AttemptStatus, status_by
 
 _MAX_NAMES = 3
-_EARLY = {
+_EARLY_STATUSES = {
     Ending.REFUSED: AttemptStatus.ERROR,
     Ending.CONTEXT: AttemptStatus.CONTEXT,
     Ending.BUDGET: AttemptStatus.BUDGET,
@@ -69,7 +69,7 @@ class TreeChecks:
     def check_tree(self) -> Result:
         """Return the outcomes: changed at all, no new fatal finding, no newly failing test.
 
-        ``take_over`` must have prepared the tree.
+        ``prepare_left_tree`` must have prepared the tree.
         """
         changes = changes_of(self.checkout)
         edited = None
@@ -93,7 +93,7 @@ class TreeChecks:
     def describe_problem(self) -> str:
         """Return what is wrong with the tree that an agent left, as a message for it."""
         try:
-            take_over(self.checkout)
+            prepare_left_tree(self.checkout)
         except UnusableTreeError:
             return ""
         changes = changes_of(self.checkout)
@@ -120,7 +120,7 @@ class TreeChecks:
         return texts
 
 
-def judge_tree(
+def check_outcomes(
     attempt: Attempt,
     work: AgentResult,
     checks: TreeChecks,
@@ -129,89 +129,97 @@ def judge_tree(
 ) -> Attempt:
     """Return the attempt with the patch and the outcomes of the tree that its agent left."""
     checkout = checks.checkout
-    ours = work.result is not None
+    is_builtin = work.result is not None
     try:
-        dropped = () if ours else take_over(checkout)
+        dropped = () if is_builtin else prepare_left_tree(checkout)
     except UnusableTreeError as error:
         status = early_status(work.ending or Ending.FAILED, limits)
         return attempt.but(
             status=status or AttemptStatus.ERROR,
-            error=_join(work.error, str(error)),
+            error=_join_notes(work.error, str(error)),
         )
     for file in dropped:
         log(f"dropped: {file}")
     result = work.result or checks.check_tree()
     # The tree of an outside agent counts as its commit would: without ignored files.
-    raw = take_patch(checkout, ignored=ours)
+    raw = take_patch(checkout, ignored=is_builtin)
     submittable = submittable_patch(raw)
     report = checks.last_report
     tested = None
     # Lint comes before tests, so that none ran on the last tree where it is not clean.
     if checks.reports and result.lint:
         tested = report.tested
-    examined = examine(checkout, raw, submittable.patch, tested)
+    examination = examine_patch(checkout, raw, submittable.patch, tested)
     test_outcome = result.test
-    if tested is None or examined.differing:
+    if tested is None or examination.differing:
         test_outcome = None
-    configures = examined.edits is not ConfigurationEdits.NONE
-    judged = attempt.but(
+    untested = ""
+    if test_outcome is None:
+        untested = report.untested
+    test_note = ""
+    if tested is not None:
+        test_note = report.note
+    configures = examination.edits is not ConfigurationEdits.NONE
+    checked = attempt.but(
         model_patch=raw,
-        applies=examined.applies,
+        applies=examination.applies,
         edit_outcome=result.edit,
         lint_outcome=result.lint,
         test_outcome=test_outcome,
-        untested=report.untested if test_outcome is None else "",
-        test_note=report.note if tested is not None else "",
+        untested=untested,
+        test_note=test_note,
         edits_test_configuration=configures or report.suspect,
         dropped_files=(*(file.path for file in dropped), *submittable.dropped),
         added_files=result.chat_files,
         edited_files=result.edited_files,
         reflections=result.reflections,
         failing=tuple(failure.name for failure in report.failures),
-        error=_join(work.error, _faults(examined, files_in_submodules(checkout))),
+        error=_join_notes(
+            work.error, _describe_faults(examination, files_in_submodules(checkout))
+        ),
     )
     early = early_status(work.ending or result.ending, limits)
-    return judged.but(status=status_by(judged, _ended_status(examined, early)))
+    return checked.but(status=status_by(checked, _final_status(examination, early)))
 
 
 def early_status(ending: Ending, limits: ConversationLimits) -> AttemptStatus | None:
     """Return the status of a conversation that did not end by its outcomes."""
     if ending is Ending.REPLAY_EXHAUSTED and not limits.until_exhausted:
         return AttemptStatus.REPLAY_EXHAUSTED
-    return _EARLY.get(ending)
+    return _EARLY_STATUSES.get(ending)
 
 
-def _ended_status(
-    examined: Examined,
+def _final_status(
+    examination: Examination,
     early: AttemptStatus | None,
 ) -> AttemptStatus | None:
     """Return the status of a patch that is never plausible, else how the conversation ended."""
-    if early in BROKEN or not examined.applies:
+    if early in BROKEN or not examination.applies:
         return early
-    if examined.differing:
+    if examination.differing:
         return AttemptStatus.TREE_DIFFERS
-    if examined.edits is ConfigurationEdits.ALL:
+    if examination.edits is ConfigurationEdits.ALL:
         return AttemptStatus.ONLY_TEST_CONFIGURATION
     return early
 
 
-def _faults(examined: Examined, lost: Sequence[str]) -> str:
-    """Return in words what is wrong with a tree; ``lost`` are its files in submodules."""
+def _describe_faults(examination: Examination, submodule_files: Sequence[str]) -> str:
+    """Return in words what is wrong with a tree."""
     submodules = ""
-    if lost:
-        submodules = f"not predicted, in a submodule: {_name(lost)}"
+    if submodule_files:
+        submodules = f"not predicted, in a submodule: {_path_list(submodule_files)}"
     differing = ""
-    if examined.differing:
-        names = _name(examined.differing)
+    if examination.differing:
+        names = _path_list(examination.differing)
         differing = f"the tested tree is not the predicted one: {names}"
-    return _join(submodules, differing)
+    return _join_notes(submodules, differing)
 
 
-def _name(paths: Sequence[str]) -> str:
+def _path_list(paths: Sequence[str]) -> str:
     return some(list(map(ascii, paths)), _MAX_NAMES)
 
 
-def _join(*parts: str) -> str:
+def _join_notes(*parts: str) -> str:
     return "; ".join(filter(None, parts))
 
 

@@ -133,7 +133,7 @@ def prepare(
     base = None
     if config.needs_base:
         base = make_checkout(snapshot, folder / "base")
-    with _running_tests(instance, services, context, base) as tests:
+    with _run_session(instance, services, context, base) as tests:
         session = tests.session if tests else None
         checkouts = Checkouts(snapshot, folder)
         yield InstancePlan(
@@ -176,8 +176,8 @@ def prepare(
 def _turn_order(instance: Instance, services: Services) -> TurnOrder:
     config = services.config
     attempts = len(config.models) * config.settings.models.tries
-    if services.given is not None:
-        attempts = len(services.given[instance.instance_id])
+    if services.candidates is not None:
+        attempts = len(services.candidates[instance.instance_id])
     return TurnOrder(config.models, attempts, config.settings.models.temperature)
 
 
@@ -191,7 +191,7 @@ def _limits(config: RunConfig) -> ConversationLimits:
 
 
 @contextmanager
-def _running_tests(
+def _run_session(
     instance: Instance,
     services: Services,
     context: JobContext,

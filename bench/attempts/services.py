@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from agent.builtin import BuiltinAgent
 from agent.protocol import Agent
 from agent.repomap import TagStore
-from bench.attempts.given import Given
+from bench.attempts.recorded import RecordedCandidates
 from bench.config import RunConfig
 from bench.instances.instance import Instance
 from bench.repos.checkout import Snapshots
@@ -24,7 +24,7 @@ class Services:
     """The run's configuration, and what this process has once for all its instances.
 
     Attributes:
-        given: the candidates that were made elsewhere; None where attempts make them.
+        candidates: the candidates that were made elsewhere; None where attempts make them.
     """
 
     config: RunConfig
@@ -36,9 +36,9 @@ class Services:
     agent: Agent = field(default_factory=BuiltinAgent)
     images: ImageStore | None = None
     tracing: Tracing | None = None
-    given: Given | None = None
+    candidates: RecordedCandidates | None = None
 
-    def pinned(self, instance: Instance) -> AbstractContextManager[object]:
+    def pin_image(self, instance: Instance) -> AbstractContextManager[object]:
         """Keep the image of ``instance`` meanwhile; raises as ``ImageStore.pinned``."""
         if self.images is None or instance.test_setup is None:
             return nullcontext()

@@ -44,7 +44,7 @@ class Solver:
             # user of another image needs. The folder is removed without a slot.
             with (
                 instance_folder(self.instance, self.context) as folder,
-                self.services.pinned(self.instance),
+                self.services.pin_image(self.instance),
                 self.context.slot,
                 prepare(
                     self.instance,

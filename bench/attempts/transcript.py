@@ -13,9 +13,9 @@ from core.plaintext import counted, shortened, table
 from runs.evidence import Evidence
 from runs.records import Attempt, InstanceResult
 
-_LONGEST_TITLE = 200
+_MAX_TITLE = 200
 # Repeating a shorter text is easier to read than a reference.
-_REPEATED = 200
+_MIN_REFERENCED = 200
 _FENCED = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -27,7 +27,7 @@ def transcript(result: InstanceResult) -> str:
 def title_of(problem_statement: str) -> str:
     """Return the first line of an issue."""
     lines = problem_statement.strip().splitlines() or [""]
-    return shortened(lines[0].lstrip("# "), _LONGEST_TITLE)
+    return shortened(lines[0].lstrip("# "), _MAX_TITLE)
 
 
 def _lines(result: InstanceResult) -> Iterator[str]:
@@ -59,7 +59,7 @@ def _lines(result: InstanceResult) -> Iterator[str]:
 def patch_block(patch: str) -> str:
     if not patch.strip():
         return "None.\n"
-    return fenced(patch, "diff")
+    return fenced_block(patch, "diff")
 
 
 def attempts_table(
@@ -101,7 +101,7 @@ def _evidence(evidence: Evidence) -> Iterator[str]:
     for script in evidence.scripts:
         yield f"### Script {script.id}: {describe_script(script)}\n"
         if script.text:
-            yield fenced(script.text, "")
+            yield fenced_block(script.text, "")
 
 
 @dataclass
@@ -110,14 +110,14 @@ class SeenTexts:
 
     references: dict[str, str] = field(default_factory=dict)
 
-    def earlier(self, text: str, reference: str) -> str:
+    def find_earlier(self, text: str, reference: str) -> str:
         """Return where ``text`` stands first, empty where it is new or short."""
-        if len(text) < _REPEATED:
+        if len(text) < _MIN_REFERENCED:
             return ""
-        first = self.references.setdefault(text, reference)
-        if first == reference:
+        first_reference = self.references.setdefault(text, reference)
+        if first_reference == reference:
             return ""
-        return first
+        return first_reference
 
 
 def _attempt(
@@ -150,7 +150,7 @@ def _attempt(
         text = message.with_calls if attempt.imported else message.content
         yield message_block(text, reference, seen)
     if attempt.error:
-        yield f"### ERROR\n\n{fenced(attempt.error, 'text')}"
+        yield f"### ERROR\n\n{fenced_block(attempt.error, 'text')}"
     yield "### PATCH\n"
     if chosen:
         yield "The prediction, above.\n"
@@ -160,20 +160,20 @@ def _attempt(
 
 def message_block(text: str, reference: str, seen: SeenTexts) -> str:
     """Return a message in a fence; texts of earlier messages are replaced by references."""
-    earlier = seen.earlier(text, reference)
+    earlier = seen.find_earlier(text, reference)
     if earlier:
         return f"As in {earlier}.\n"
 
     def shorten(block: re.Match[str]) -> str:
-        earlier = seen.earlier(block[0], reference)
+        earlier = seen.find_earlier(block[0], reference)
         if earlier:
             return f"[as in {earlier}]"
         return block[0]
 
-    return fenced(_FENCED.sub(shorten, text), "text")
+    return fenced_block(_FENCED.sub(shorten, text), "text")
 
 
-def fenced(text: str, language: str) -> str:
+def fenced_block(text: str, language: str) -> str:
     """Return ``text`` in a fence that is longer than any in it."""
     longest = 2
     for line in text.splitlines():

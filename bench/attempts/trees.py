@@ -27,12 +27,12 @@ from core.worktree import Changes, stamps
 from runs.patches import patch_paths
 
 _FILES = ("100644", "100755")
-_GONE = "000000"
+_NO_MODE = "000000"
 
 
 @dataclass(frozen=True)
-class Examined:
-    """What there is to say of a patch before it is predicted.
+class Examination:
+    """The findings about a patch before it is predicted.
 
     Attributes:
         applies: to the clean base commit.
@@ -45,37 +45,39 @@ class Examined:
     differing: tuple[str, ...] = ()
 
 
-def examine(
+def examine_patch(
     checkout: Checkout,
-    raw: str,
-    patch: str,
+    whole_patch: str,
+    predicted_patch: str,
     tested: Changes | None,
-) -> Examined:
+) -> Examination:
     """Return what can be said of a patch that was taken from ``checkout``.
 
-    ``raw`` is the whole patch, ``patch`` the part that may be predicted. ``tested`` is what the
+    ``predicted_patch`` is the part of ``whole_patch`` that may be predicted. ``tested`` is what the
     tested tree differed in from the base commit; None where no test ran.
     """
-    configures = any(map(may_configure_tests, patch_paths(raw)))
+    configures = any(map(may_configure_tests, patch_paths(whole_patch)))
     if tested is None and not configures:
-        return Examined(not patch or applies(checkout.root, patch))
-    tree = _tree(checkout, patch)
+        return Examination(
+            not predicted_patch or applies(checkout.root, predicted_patch)
+        )
+    tree = _tree(checkout, predicted_patch)
     if tree is None:
-        return Examined(applies=False)
+        return Examination(applies=False)
     files = checkout.tracked_files()
     under_test = tree_under_test(tree.files, files, checkout.read_base)
-    edits = under_test.edits(plugins_of(raw))
+    edits = under_test.edits(plugins_of(whole_patch))
     if tree.others and edits is ConfigurationEdits.ALL:
         edits = ConfigurationEdits.SOME
     if tested is None:
-        return Examined(applies=True, edits=edits)
+        return Examination(applies=True, edits=edits)
     differing = set(tree.others)
     predicted_blobs = _blobs(checkout, under_test.changes)
     tested_blobs = _blobs(checkout, tested)
     for path in predicted_blobs.keys() | tested_blobs.keys():
         if predicted_blobs.get(path, "") != tested_blobs.get(path, ""):
             differing.add(path)
-    return Examined(applies=True, edits=edits, differing=tuple(sorted(differing)))
+    return Examination(applies=True, edits=edits, differing=tuple(sorted(differing)))
 
 
 def files_in_submodules(checkout: Checkout) -> tuple[str, ...]:
@@ -125,8 +127,8 @@ def _tree(checkout: Checkout, patch: str) -> _Tree | None:
         if patch:
             data = patch.encode("utf-8", "surrogateescape")
             argv = ("apply", "--cached", "--whitespace=nowarn", "-")
-            applied = git_result(*argv, cwd=root, stdin=data, env=env)
-            if applied.returncode:
+            result = git_result(*argv, cwd=root, stdin=data, env=env)
+            if result.returncode:
                 return None
         options = ("--cached", "--no-renames", "-z", checkout.base_commit)
         return _read(git("diff-index", *options, cwd=root, env=env), root, env)
@@ -146,7 +148,7 @@ def _read(
         path = os.fsdecode(name)
         if mode in _FILES:
             blobs[path] = blob
-        elif mode == _GONE:
+        elif mode == _NO_MODE:
             files[path] = None
         else:
             others.append(path)

@@ -19,13 +19,13 @@ from bench.benchmark import (
     make_mirrors,
     used_images,
 )
-from bench.config import ModelChoice, RunConfig, validated
+from bench.config import ModelChoice, RunConfig, validate_config
 from bench.instances.dataset import load_dataset
 from bench.instances.instance import Instance
-from bench.instances.validity import not_valid
+from bench.instances.validity import left_out_instances
 from bench.options import Options
 from bench.repos.mirrors import Mirrors, has_commit
-from bench.selection import dated
+from bench.selection import created_between
 from core.errors import UserError
 from core.money import as_text, in_words
 from core.plaintext import Say, counted
@@ -48,11 +48,11 @@ from runs.storage.store import RunStore
 
 def run_command(config: RunConfig, options: Options, say: Say) -> int:
     """Run, or print what a run would do, and return the exit code."""
-    config = validated(config)
+    config = validate_config(config)
     settings = options.settings
-    if settings.calls.replay:
-        label = recorded_label(replay_folder(settings.calls.replay))
-        config = replace(config, label=label)
+    replay = config.settings.calls.replay
+    if replay:
+        config = replace(config, label=recorded_label(replay_folder(replay)))
     if not options.dry_run:
         # A wrong name is reported before a dataset is fetched.
         agent_of(config)
@@ -78,10 +78,12 @@ def _select_instances(
         note = _ignore
     settings = options.settings.instances
     dataset = load_dataset(options.dataset, settings.split, settings.config)
-    instances = dated(dataset.instances(), settings.since, settings.until)
-    selected = _with_recording(options, settings.selection.apply(instances), note)
+    instances = created_between(dataset.instances(), settings.since, settings.until)
+    selected = _with_recording(
+        config, options, settings.selection.apply(instances), note
+    )
     ids = [instance.instance_id for instance in selected]
-    left_out = not_valid(settings.only_valid, ids, note)
+    left_out = left_out_instances(settings.only_valid, ids, note)
     valid = [i for i in selected if i.instance_id not in left_out]
     store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
     return InstanceBenchmark(config, options, store, say, dataset, valid, left_out)
@@ -92,10 +94,10 @@ def _ignore(line: str) -> None:
 
 
 def _with_recording(
-    options: Options, selected: Sequence[Instance], note: Say
+    config: RunConfig, options: Options, selected: Sequence[Instance], note: Say
 ) -> Sequence[Instance]:
     """Return the instances that a replay has a recording of; those named by id must have one."""
-    replay = options.settings.calls.replay
+    replay = config.settings.calls.replay
     if not replay:
         return selected
     folder = replay_folder(replay)

@@ -15,7 +15,7 @@ from typing import Any
 from bench.attempts import start_tests
 from bench.benchmark import make_mirrors
 from bench.cli.commands import run_command
-from bench.config import RunConfig, RunSettings, validated
+from bench.config import RunConfig, RunSettings, validate_config
 from bench.instances.adapters.own import COMMANDS
 from bench.instances.instance import Instance, split_row
 from bench.instances.project import snapshot_of
@@ -107,7 +107,7 @@ class OwnRun:
 
     def run(self, config: RunConfig, options: Options, say: Say) -> int:
         """Measure the base, make the attempts and hand the result over; return the exit code."""
-        config = validated(config)
+        config = validate_config(config)
         note = say
         if options.as_json:
             note = partial(print, file=sys.stderr)

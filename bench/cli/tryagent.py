@@ -18,12 +18,12 @@ from bench.attempts import make_task
 from bench.benchmark import agent_of, make_mirrors
 from bench.cli.cli import EnvFileOption
 from bench.cli.command_line import MODEL_FLAGS, configured
-from bench.config import RunConfig, RunSettings, validated
+from bench.config import RunConfig, RunSettings, validate_config
 from bench.instances.dataset import load_dataset
 from bench.instances.project import snapshot_of
 from bench.options import Options
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
-from bench.repos.lefttree import UnusableTreeError, take_over
+from bench.repos.lefttree import UnusableTreeError, prepare_left_tree
 from bench.repos.patches import take_patch
 from core.money import in_words, total
 from core.plaintext import Say
@@ -65,7 +65,7 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
 
     Nothing is tested, and nothing is written but to a folder that is removed.
     """
-    config = validated(config)
+    config = validate_config(config)
     check_models(config, options.money)
     agent = agent_of(config)
     instances = load_dataset("demo", "test").instances()
@@ -99,7 +99,7 @@ def _take_patch(checkout: Checkout, *, ours: bool) -> tuple[str, list[str]]:
     notes = []
     if not ours:
         try:
-            for path in take_over(checkout):
+            for path in prepare_left_tree(checkout):
                 notes.append(f"dropped: {path}")
         except UnusableTreeError as error:
             return "", [str(error)]

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -20,14 +21,14 @@ from bench.instances.instance import Instance, instance_id_of, split_row
 from bench.instances.names import ALIASES, BUNDLED, DatasetName
 from core.errors import InfrastructureError, UserError
 
-_HELD_REVISION = re.compile(r"^hf://datasets/[^@]+@([0-9a-f]{40})/")
+_CACHED_REVISION = re.compile(r"^hf://datasets/[^@]+@([0-9a-f]{40})/")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _TIMEOUT = 10.0
 
 
 # Left out of ``run.json`` where they are empty: few datasets have them.
-_RARE = ("config", "neutral_ids")
-_FILES = (".json", ".jsonl", ".parquet")
+_RARE_FIELDS = ("config", "neutral_ids")
+_SUFFIXES = (".json", ".jsonl", ".parquet")
 _SUPPORTED = (
     "supported are .json (a list of rows), .jsonl (a row a line), .parquet, a folder saved by "
     "`datasets`, and a task repository"
@@ -53,8 +54,11 @@ class DatasetIdentity:
     neutral_ids: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        plain = asdict(self)
-        return {key: plain[key] for key in plain if plain[key] or key not in _RARE}
+        values = {}
+        for key, value in asdict(self).items():
+            if value or key not in _RARE_FIELDS:
+                values[key] = value
+        return values
 
 
 @dataclass(frozen=True)
@@ -69,18 +73,15 @@ class Dataset:
 
     def identity(self) -> DatasetIdentity:
         """Return what a run records of the dataset; this hashes all rows."""
-        lines = sorted(
-            json.dumps(row, sort_keys=True, default=str) for row in self.rows
-        )
-        data = "\n".join(lines).encode("utf-8", "surrogatepass")
-        sha256 = hashlib.sha256(data).hexdigest()
+        lines = [json.dumps(row, sort_keys=True, default=str) for row in self.rows]
+        data = "\n".join(sorted(lines)).encode("utf-8", "surrogatepass")
         return DatasetIdentity(
-            self.name,
-            self.split,
-            sha256,
-            self.revision,
-            self.config,
-            bool(self.official_ids),
+            name=self.name,
+            split=self.split,
+            sha256=hashlib.sha256(data).hexdigest(),
+            revision=self.revision,
+            config=self.config,
+            neutral_ids=bool(self.official_ids),
         )
 
     def instances(self) -> tuple[Instance, ...]:
@@ -95,25 +96,30 @@ class Dataset:
     @cached_property
     def by_any_id(self) -> Mapping[str, Row]:
         """The rows by the harness's ids, and by the sets' own, which other harnesses use."""
-        own = {
-            official: self.by_id[name] for name, official in self.official_ids.items()
-        }
-        return {**own, **self.by_id}
+        rows = {}
+        for name, official in self.official_ids.items():
+            rows[official] = self.by_id[name]
+        rows.update(self.by_id)
+        return rows
 
     def statements(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the problem statements of those of ``ids`` that the dataset has."""
-        held = [self.by_id[name] for name in ids if name in self.by_id]
-        instances = [split_row(row)[0] for row in held]
-        return {one.instance_id: one.problem_statement for one in instances}
+        statements = {}
+        for name in ids:
+            if name in self.by_id:
+                instance = split_row(self.by_id[name])[0]
+                statements[instance.instance_id] = instance.problem_statement
+        return statements
 
     @cached_property
     def official_ids(self) -> Mapping[str, str]:
         """The sets' own ids by the harness's, where they differ and the rows have them."""
-        named = (
-            (name, str(row.get("instance_id") or name))
-            for name, row in self.by_id.items()
-        )
-        return {name: own for name, own in named if own != name}
+        official_ids = {}
+        for name, row in self.by_id.items():
+            official = str(row.get("instance_id") or name)
+            if official != name:
+                official_ids[name] = official
+        return official_ids
 
 
 def load_dataset(name: str, split: str, config: str = "") -> Dataset:
@@ -123,42 +129,47 @@ def load_dataset(name: str, split: str, config: str = "") -> Dataset:
         UserError: there is no such dataset, or it cannot be read.
         InfrastructureError: the hub cannot be reached.
     """
-    asked = DatasetName.parse(name)
+    dataset_name = DatasetName.parse(name)
     bundled = BUNDLED.get(name)
-    path = bundled.path if bundled else Path(name).expanduser()
-    if path.suffix in _FILES or path.exists():
+    path = Path(name).expanduser()
+    if bundled:
+        path = bundled.path
+    if path.suffix in _SUFFIXES or path.exists():
         if config:
             raise UserError(
                 f"instances.config {config}: the dataset {name} is not on the hub"
             )
-        resolved = name if bundled else str(path.resolve())
-        return Dataset(resolved, split, _checked(resolved, rows_of_path(path, split)))
-    if not asked.hub_id:
+        if not bundled:
+            name = str(path.resolve())
+        rows = rows_of_path(path, split)
+        return Dataset(name, split, _check_rows(name, rows))
+    hub_id = dataset_name.hub_id
+    if not hub_id:
         raise UserError(
             f"unknown dataset {name!r}: give {', '.join([*ALIASES, *BUNDLED])}, a hub id, a "
             f"file or a folder; {_SUPPORTED}"
         )
-    split = asked.split(split)
-    rows, revision = rows_of_hub(asked.hub_id, split, asked.revision, config)
-    return Dataset(asked.hub_id, split, _checked(asked.hub_id, rows), revision, config)
+    split = dataset_name.split(split)
+    rows, revision = rows_of_hub(hub_id, split, dataset_name.revision, config)
+    return Dataset(hub_id, split, _check_rows(hub_id, rows), revision, config)
 
 
-def _checked(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
-    checked = tuple(rows)
-    if not checked:
+def _check_rows(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
+    all_rows = tuple(rows)
+    if not all_rows:
         raise UserError(
             f"the dataset {name} has no rows in this split; give another one"
         )
-    for number, row in enumerate(checked, 1):
+    for number, row in enumerate(all_rows, 1):
         if not isinstance(row, Mapping):
             raise UserError(
                 f"the dataset {name}: row {number} is not an object with keys"
             )
-    ids = [instance_id_of(row) for row in checked]
-    if len(set(ids)) != len(ids):
-        double = next(i for i in ids if ids.count(i) > 1)
-        raise UserError(f"the dataset {name} has the instance {double} twice")
-    return checked
+    counts = Counter(map(instance_id_of, all_rows))
+    for instance_id, count in counts.items():
+        if count > 1:
+            raise UserError(f"the dataset {name} has the instance {instance_id} twice")
+    return all_rows
 
 
 def rows_of_path(path: Path, split: str) -> Iterable[Row]:
@@ -172,7 +183,7 @@ def rows_of_path(path: Path, split: str) -> Iterable[Row]:
     try:
         if path.is_dir():
             return _rows_of_folder(path, split)
-        if path.suffix not in _FILES:
+        if path.suffix not in _SUFFIXES:
             raise UserError(
                 f"the dataset {path}: {path.suffix or 'no'} file; {_SUPPORTED}"
             )
@@ -181,26 +192,32 @@ def rows_of_path(path: Path, split: str) -> Iterable[Row]:
         if path.suffix == ".parquet":
             from datasets import Dataset as HubDataset
 
-            return _of_split(HubDataset.from_parquet(str(path)), split)
+            return _rows_of_split(HubDataset.from_parquet(str(path)), split)
         text = path.read_text(encoding="utf-8-sig")
     except (ValueError, OSError) as error:
         raise UserError(f"the dataset {path} cannot be read: {error}") from error
+    read = _read_json_list
     if path.suffix == ".jsonl":
-        rows = _json_lines(path, text)
-    else:
-        try:
-            rows = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"the dataset {path} is not JSON: {error}") from error
-        rows = list(rows.values()) if isinstance(rows, dict) else rows
-        if not isinstance(rows, list):
-            raise UserError(f"the dataset {path} is not a list of rows; {_SUPPORTED}")
+        read = _read_json_lines
+    rows = read(path, text)
     if not rows:
         raise UserError(f"the dataset {path} is empty; give a file with rows")
-    return _of_split(rows, split)
+    return _rows_of_split(rows, split)
 
 
-def _json_lines(path: Path, text: str) -> list[Row]:
+def _read_json_list(path: Path, text: str) -> list[Row]:
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"the dataset {path} is not JSON: {error}") from error
+    if isinstance(rows, dict):
+        rows = list(rows.values())
+    if not isinstance(rows, list):
+        raise UserError(f"the dataset {path} is not a list of rows; {_SUPPORTED}")
+    return rows
+
+
+def _read_json_lines(path: Path, text: str) -> list[Row]:
     rows = []
     # Only "\n" ends a line of JSONL: issue texts hold U+2028 and form feeds.
     for number, line in enumerate(text.split("\n"), 1):
@@ -209,18 +226,21 @@ def _json_lines(path: Path, text: str) -> list[Row]:
         try:
             rows.append(json.loads(line))
         except (ValueError, RecursionError) as error:
-            place = f"line {number}, column {getattr(error, 'colno', 1)}"
-            words = getattr(error, "msg", error)
+            position = f"line {number}, column {getattr(error, 'colno', 1)}"
+            problem = getattr(error, "msg", error)
             raise UserError(
-                f"the dataset {path}, {place}: {words}; fix that line"
+                f"the dataset {path}, {position}: {problem}; fix that line"
             ) from error
     return rows
 
 
-def _of_split(rows: Iterable[Row], split: str) -> Iterable[Row]:
-    return [
-        r for r in rows if not isinstance(r, Mapping) or r.get("split", split) == split
-    ]
+def _rows_of_split(rows: Iterable[Row], split: str) -> Iterable[Row]:
+    selected = []
+    for row in rows:
+        # What is no object is refused later.
+        if not isinstance(row, Mapping) or row.get("split", split) == split:
+            selected.append(row)
+    return selected
 
 
 def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
@@ -230,14 +250,16 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
         try:
             rows: Sequence[Row] = load_task_repo(path)
         except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-            words = " ".join(str(error).split())
+            problem = " ".join(str(error).split())
             raise UserError(
-                f"the task repository {path} cannot be read: {words}"
+                f"the task repository {path} cannot be read: {problem}"
             ) from error
-        return _of_split(rows, split)
+        return _rows_of_split(rows, split)
     from datasets import DatasetDict, load_from_disk
 
-    folder = path / split if (path / split / "dataset_info.json").exists() else path
+    folder = path / split
+    if not (folder / "dataset_info.json").exists():
+        folder = path
     try:
         saved = load_from_disk(str(folder))
     except FileNotFoundError as error:
@@ -268,26 +290,30 @@ def rows_of_hub(
 
     try:
         with _offline_if_unreachable(name):
-            found = load_from_hub(
+            rows = load_from_hub(
                 name, config or None, split=split, revision=revision or None
             )
-            held = revision_of(found.info.download_checksums or ())
+            commit = revision_of(rows.info.download_checksums or ())
             # Offline, the library takes what its cache has.
-            if _COMMIT.fullmatch(revision) and held and not held.startswith(revision):
+            if (
+                _COMMIT.fullmatch(revision)
+                and commit
+                and not commit.startswith(revision)
+            ):
                 raise InfrastructureError(
                     f"cannot load {name}@{revision}: the hub is not reached, and the local cache "
-                    f"has the revision {held}"
+                    f"has the revision {commit}"
                 )
-            return list(found), held
+            return list(rows), commit
     except DatasetNotFoundError as error:
         raise UserError(
             f"the hub has no dataset {name} that you may read: {error}"
         ) from error
     except ValueError as error:
-        wanted = f"split {split!r}" + (
-            f" in the configuration {config!r}" if config else ""
-        )
-        raise UserError(f"the dataset {name} has no {wanted}: {error}") from error
+        selection = f"split {split!r}"
+        if config:
+            selection += f" in the configuration {config!r}"
+        raise UserError(f"the dataset {name} has no {selection}: {error}") from error
     except InfrastructureError:
         raise
     except Exception as error:  # the client raises errors of many libraries
@@ -306,10 +332,10 @@ def _offline_if_unreachable(name: str) -> Iterator[None]:
     import datasets.config
     import huggingface_hub.constants
 
-    places: tuple[Any, ...] = (huggingface_hub.constants, datasets.config)
-    before = [place.HF_HUB_OFFLINE for place in places]
-    for place in places:
-        place.HF_HUB_OFFLINE = True
+    modules: tuple[Any, ...] = (huggingface_hub.constants, datasets.config)
+    before = [module.HF_HUB_OFFLINE for module in modules]
+    for module in modules:
+        module.HF_HUB_OFFLINE = True
     try:
         yield
     except Exception as error:
@@ -317,8 +343,8 @@ def _offline_if_unreachable(name: str) -> Iterator[None]:
             f"cannot load {name} from the hub: {unreachable}; nor is it in the local cache"
         ) from error
     finally:
-        for place, value in zip(places, before, strict=True):
-            place.HF_HUB_OFFLINE = value
+        for module, value in zip(modules, before, strict=True):
+            module.HF_HUB_OFFLINE = value
 
 
 def _hub_unreachable(name: str) -> str:
@@ -330,7 +356,8 @@ def _hub_unreachable(name: str) -> str:
         HfApi().dataset_info(name, timeout=_TIMEOUT)
     except HfHubHTTPError as error:
         status = error.response.status_code
-        return f"it answers HTTP {status}" if status >= 500 else ""
+        if status >= 500:
+            return f"it answers HTTP {status}"
     except (httpx.TransportError, OfflineModeIsEnabled, OSError) as error:
         return str(error) or type(error).__name__
     return ""
@@ -341,7 +368,11 @@ def revision_of(sources: Iterable[str]) -> str:
 
     The library writes them as ``hf://datasets/OWNER/NAME@COMMIT/FILE``.
     """
-    commits = {
-        match[1] for source in sources if (match := _HELD_REVISION.search(source))
-    }
-    return commits.pop() if len(commits) == 1 else ""
+    commits = set()
+    for source in sources:
+        match = _CACHED_REVISION.search(source)
+        if match:
+            commits.add(match[1])
+    if len(commits) == 1:
+        return commits.pop()
+    return ""

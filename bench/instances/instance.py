@@ -10,14 +10,14 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.instances.adapters import ADAPTERS, adapter_of, nearest
+from bench.instances.adapters import ADAPTERS, adapter_of, nearest_adapter
 from bench.instances.adapters.base import TEST_SETUP, SetAdapter, own_id
 from bench.instances.shape import (
-    ImagePlace,
+    ImageLayout,
     Instance,
     Spec,
     TestSetup,
@@ -30,7 +30,7 @@ from runs.patches import patch_paths
 
 __all__ = [
     "Evaluation",
-    "ImagePlace",
+    "ImageLayout",
     "Instance",
     "Spec",
     "TestSetup",
@@ -39,10 +39,11 @@ __all__ = [
     "split_row",
 ]
 
+_EMPTY: tuple[object, ...] = (None, "", [], {})
 _PLAIN_TEXTS = ("instance_id", "repo", "base_commit", "problem_statement")
 _REPO = re.compile(r"[\w.-]+/[\w.-]+")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_SHOWN_COLUMNS = 12
+_MAX_COLUMNS = 12
 
 
 def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
@@ -51,32 +52,22 @@ def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
     Raises:
         UserError: a required field is missing or has the wrong type, or the set is unknown.
     """
-    adapter = _adapter(row)
+    adapter = _adapter_for(row)
     name = adapter.identify(row)
     try:
-        for key in _PLAIN_TEXTS:
-            value = row.get(key)
-            if value is not None and not isinstance(value, str):
-                kind = type(value).__name__
-                raise UserError(
-                    f"the field `{key}` must be a text, not {kind}; fix the dataset"
-                )
+        _check_texts(row)
         evaluation = evaluation_of(row, name, plants_bug="patch" in adapter.visible)
         # The adapter sees its columns, and of a script what it does not have of the others.
-        shown = {key: value for key, value in row.items() if key in adapter.visible}
-        if TEST_SETUP in adapter.visible and row.get("eval_script"):
-            shown[TEST_SETUP] = bare_setup(
-                row["eval_script"], patch_paths(evaluation.test_patch)
-            )
-        instance = adapter.read(shown)
-        if not is_safe_key(instance.instance_id):
-            raise UserError(
-                "an id holds only letters, digits and ._+-, and names no file of a run"
-            )
-        if not _COMMIT.fullmatch(instance.base_commit):
-            raise UserError("`base_commit` is not a commit hash")
-        if not _REPO.fullmatch(instance.repo):
-            raise UserError("`repo` is not of the form owner/name")
+        visible_row = {}
+        for key, value in row.items():
+            if key in adapter.visible:
+                visible_row[key] = value
+        script = row.get("eval_script")
+        if TEST_SETUP in adapter.visible and script:
+            hidden_paths = patch_paths(evaluation.test_patch)
+            visible_row[TEST_SETUP] = bare_setup(script, hidden_paths)
+        instance = adapter.read(visible_row)
+        _check_instance(instance)
     except UserError as error:
         raise UserError(
             f"instance {name}: {error} (the row looks like {adapter.name})"
@@ -84,22 +75,46 @@ def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
     return instance, evaluation
 
 
+def _check_texts(row: Mapping[str, Any]) -> None:
+    for key in _PLAIN_TEXTS:
+        value = row.get(key)
+        if value is not None and not isinstance(value, str):
+            kind = type(value).__name__
+            raise UserError(
+                f"the field `{key}` must be a text, not {kind}; fix the dataset"
+            )
+
+
+def _check_instance(instance: Instance) -> None:
+    if not is_safe_key(instance.instance_id):
+        raise UserError(
+            "an id holds only letters, digits and ._+-, and names no file of a run"
+        )
+    if not _COMMIT.fullmatch(instance.base_commit):
+        raise UserError("`base_commit` is not a commit hash")
+    if not _REPO.fullmatch(instance.repo):
+        raise UserError("`repo` is not of the form owner/name")
+
+
 def instance_id_of(row: Mapping[str, Any]) -> str:
     """Return the id under which the harness knows ``row``, also if ``row`` is damaged."""
     adapter = adapter_of(row)
-    return adapter.identify(row) if adapter else own_id(row)
+    if adapter is None:
+        return own_id(row)
+    return adapter.identify(row)
 
 
-def _adapter(row: Mapping[str, Any]) -> SetAdapter:
-    found = adapter_of(row)
-    adapter = found or nearest(row)
-    missing = [key for key in adapter.required if row.get(key) in (None, "", [], {})]
-    if found is None and 2 * len(missing) > len(adapter.required):
-        columns = ", ".join(sorted(map(str, row))[:_SHOWN_COLUMNS])
-        known = ", ".join(adapter.name for adapter in ADAPTERS)
+def _adapter_for(row: Mapping[str, Any]) -> SetAdapter:
+    recognized = adapter_of(row)
+    adapter = recognized or nearest_adapter(row)
+    missing = [key for key in adapter.required if row.get(key) in _EMPTY]
+    if recognized is None and 2 * len(missing) > len(adapter.required):
+        columns = sorted(map(str, row))[:_MAX_COLUMNS]
+        column_names = ", ".join(columns) or "of an empty row"
+        set_names = ", ".join(adapter.name for adapter in ADAPTERS)
         raise UserError(
-            f"a row of no known set: it has the columns {columns or 'of an empty row'}; "
-            f"known sets: {known}"
+            f"a row of no known set: it has the columns {column_names}; "
+            f"known sets: {set_names}"
         )
     if missing:
         name = row.get("instance_id") or "?"
@@ -115,13 +130,18 @@ _FAIL_TO_PASS = ("FAIL_TO_PASS", "fail_to_pass", "f2p_tests", "s2p_tests", "n2p_
 _PASS_TO_PASS = ("PASS_TO_PASS", "pass_to_pass", "p2p_tests")
 _HINTS = ("hints_text", "all_hints_text", "hints")
 _TEXTS = (*_PATCHES, "test_patch", *_HINTS, "eval_script")
+# The ranges of both sides, and the text behind them.
 _HUNK = re.compile(r"@@ -(\S+) \+(\S+) @@(.*)")
-_NAMES = re.compile(r"diff --git (\S+) (\S+)$")
-_SWAPPED = {
+_DIFF_HEADER = re.compile(r"diff --git (\S+) (\S+)$")
+_OPPOSITE_HEADERS = {
     "new file mode": "deleted file mode",
+    "deleted file mode": "new file mode",
     "old mode": "new mode",
+    "new mode": "old mode",
     "rename from": "rename to",
+    "rename to": "rename from",
     "copy from": "copy to",
+    "copy to": "copy from",
 }
 
 
@@ -150,33 +170,36 @@ def evaluation_of(
     for key in _TEXTS:
         if not isinstance(row.get(key) or "", str):
             raise UserError(f"`{key}` is not a text")
-    patch = _first(row, _PATCHES)
+    patch = _first_text(row, _PATCHES)
+    if plants_bug:
+        patch = reverse_patch(patch)
     return Evaluation(
         instance_id=row.get("instance_id") or instance_id,
-        patch=reversed_patch(patch) if plants_bug else patch,
+        patch=patch,
         test_patch=row.get("test_patch") or "",
         fail_to_pass=_all_names(row, _FAIL_TO_PASS),
         pass_to_pass=_all_names(row, _PASS_TO_PASS),
-        hints_text=_first(row, _HINTS),
+        hints_text=_first_text(row, _HINTS),
         row=row,
     )
 
 
-def _first(row: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    return str(next((row[key] for key in keys if row.get(key)), ""))
+def _first_text(row: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+    for key in keys:
+        value = row.get(key)
+        if value:
+            return str(value)
+    return ""
 
 
 def _all_names(row: Mapping[str, Any], keys: tuple[str, ...]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for key in keys:
-        value: Any = row.get(key) or []
         try:
-            if isinstance(value, str):
-                try:
-                    value = json.loads(value)
-                except ValueError:
-                    value = ast.literal_eval(value.strip())
-            found |= dict.fromkeys(str(name) for name in value)
+            values: Any = row.get(key) or []
+            if isinstance(values, str):
+                values = _parse_list(values)
+            names |= dict.fromkeys(map(str, values))
         except (
             ValueError,
             TypeError,
@@ -185,29 +208,45 @@ def _all_names(row: Mapping[str, Any], keys: tuple[str, ...]) -> tuple[str, ...]
             MemoryError,
         ) as error:
             raise UserError(f"`{key}` is not a list") from error
-    return tuple(found)
+    return tuple(names)
 
 
-def reversed_patch(patch: str) -> str:
+def _parse_list(text: str) -> Iterable[object]:
+    """Read a list as JSON or as Python writes it."""
+    try:
+        values: Iterable[object] = json.loads(text)
+    except ValueError:
+        values = ast.literal_eval(text.strip())
+    return values
+
+
+def reverse_patch(patch: str) -> str:
     """Return the patch that undoes ``patch``, a unified diff of text files."""
-    return "".join(_reversed_lines(patch.splitlines(keepends=True)))
+    return "".join(_reverse_lines(patch.splitlines(keepends=True)))
 
 
-def _reversed_lines(lines: list[str]) -> Iterator[str]:
+def _reverse_lines(lines: list[str]) -> Iterator[str]:
     removed: list[str] = []
     added: list[str] = []
-    in_hunk, last = False, added
+    last = added
+    in_hunk = False
     old_name = ""
     for line in lines:
-        if in_hunk and line[:1] in ("+", "-", "\\"):
-            if line[0] != "\\":
-                last = removed if line[0] == "+" else added
-                line = ("-" if line[0] == "+" else "+") + line[1:]
+        sign = line[0] if in_hunk else ""
+        if sign == "+":
+            removed.append(f"-{line[1:]}")
+            last = removed
+            continue
+        if sign == "-":
+            added.append(f"+{line[1:]}")
+            last = added
+            continue
+        if sign == "\\":
             # After a line that is the same on both sides, the mark belongs to that line.
-            if line[0] == "\\" and not (removed or added):
-                yield line
-            else:
+            if removed or added:
                 last.append(line)
+            else:
+                yield line
             continue
         yield from (*removed, *added)
         removed.clear()
@@ -219,28 +258,31 @@ def _reversed_lines(lines: list[str]) -> Iterator[str]:
         elif line.startswith("--- "):
             old_name = line[4:]
         elif line.startswith("+++ "):
-            yield f"--- {_sided(line[4:], 'a')}"
-            yield f"+++ {_sided(old_name, 'b')}"
+            yield f"--- {_on_side(line[4:], 'a')}"
+            yield f"+++ {_on_side(old_name, 'b')}"
         else:
             in_hunk = in_hunk or line.startswith("@@ ")
-            yield _reversed_header(line)
+            yield _reverse_header(line)
     yield from (*removed, *added)
 
 
-def _sided(name: str, side: str) -> str:
+def _on_side(name: str, side: str) -> str:
     return re.sub(r"^[ab]/", f"{side}/", name)
 
 
-def _reversed_header(line: str) -> str:
-    if found := _HUNK.match(line):
-        return f"@@ -{found[2]} +{found[1]} @@{found[3]}\n"
-    if found := _NAMES.match(line.rstrip("\n")):
-        return f"diff --git {_sided(found[2], 'a')} {_sided(found[1], 'b')}\n"
+def _reverse_header(line: str) -> str:
+    match = _HUNK.match(line)
+    if match:
+        before, after, text = match.groups()
+        return f"@@ -{after} +{before} @@{text}\n"
+    match = _DIFF_HEADER.match(line.rstrip("\n"))
+    if match:
+        return f"diff --git {_on_side(match[2], 'a')} {_on_side(match[1], 'b')}\n"
     if line.startswith("index ") and ".." in line:
         before, _, after = line[6:].partition("..")
         after, space, mode = after.rstrip("\n").partition(" ")
         return f"index {after}..{before}{space}{mode}\n"
-    for one, other in (*_SWAPPED.items(), *((b, a) for a, b in _SWAPPED.items())):
-        if line.startswith(one + " "):
-            return other + line[len(one) :]
+    for start, opposite in _OPPOSITE_HEADERS.items():
+        if line.startswith(f"{start} "):
+            return opposite + line[len(start) :]
     return line

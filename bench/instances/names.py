@@ -72,7 +72,9 @@ class DatasetName:
     def hub_id(self) -> str:
         if self.name in SETS:
             return SETS[self.name].name
-        return self.name if _HUB_ID.fullmatch(self.name) else ""
+        if _HUB_ID.fullmatch(self.name):
+            return self.name
+        return ""
 
     def split(self, requested: str) -> str:
         """Return the split to load: the set's only one in place of a default that it lacks."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from agent.workspace import Workspace
-from bench.instances.instance import ImagePlace, Instance, Spec
+from bench.instances.instance import ImageLayout, Instance, Spec
 from bench.instances.shape import Commands
 from bench.regression.runners.shell import Read
 from bench.repos.checkout import Checkout, Snapshot, Snapshots
@@ -49,12 +49,14 @@ rm -f $list"""
 # What the image built is not tracked, and may be large.
 _ADD_TRACKED = "{ $g update-index --add --remove -z --stdin <$list || $g add -A; }"
 _ADD_ALL = "$g add -A"
+# Signs that pip has too; conda pins with a single one.
+_COMPARISON = re.compile("[=><!~]=")
 _NOT_ON_PYPI = frozenset(
     {"python", "pip", "gcc", "c-compiler", "cxx-compiler", "compilers"}
 )
 
 
-def shown_names(text: str, instances: Iterable[Instance]) -> str:
+def hide_image_names(text: str, instances: Iterable[Instance]) -> str:
     """Return a message as a log may keep it: names of images may show hidden data."""
     for instance in instances:
         if instance.image_label:
@@ -85,46 +87,53 @@ _NO_TEST = "no test command is known; give --test-cmd"
 
 
 def _image(instance: Instance) -> ImageSpec | UnavailableError:
-    setup, own = instance.test_setup, instance.commands
-    if own is not None:
-        if not (own.test and own.image):
-            return UnavailableError(
-                "no image is known; give --set project.image=NAME"
-                if own.test
-                else _NO_TEST
-            )
-        # There are no tags in the tree to take a version from.
-        version = (
-            f"export SETUPTOOLS_SCM_PRETEND_VERSION={shlex.quote(instance.version)}"
-        )
-        lines = (*([version] if instance.version else []), *own.setup)
-        return ImageSpec(own.image, (), own.test, keeps_home=True, installation=lines)
+    if instance.commands is not None:
+        return _image_of(instance.commands, instance.version)
+    setup = instance.test_setup
     if setup is None:
         return UnavailableError(
             "the row has no test command that is known without hidden data"
         )
-    place = instance.place
+    layout = instance.layout
     return ImageSpec(
         name=instance.image,
-        setup=(*place.activation, *setup.setup),
+        setup=(*layout.activation, *setup.setup),
         test_command=setup.command,
-        folder=place.folder,
-        user=place.user,
-        keeps_home=place.keeps_home,
-        fresh_tree=place.fresh_tree,
-        cleaning=tuple(cleaning_lines(place)),
+        folder=layout.folder,
+        user=layout.user,
+        keeps_home=layout.keeps_home,
+        fresh_tree=layout.fresh_tree,
+        cleaning=tuple(cleaning_lines(layout)),
         public_name=instance.shown_image,
     )
 
 
-def cleaning_lines(place: ImagePlace) -> Iterator[str]:
+def _image_of(commands: Commands, version: str) -> ImageSpec | UnavailableError:
+    if not commands.test:
+        return UnavailableError(_NO_TEST)
+    if not commands.image:
+        return UnavailableError("no image is known; give --set project.image=NAME")
+    lines = list(commands.setup)
+    if version:
+        # There are no tags in the tree to take a version from.
+        variable = f"SETUPTOOLS_SCM_PRETEND_VERSION={shlex.quote(version)}"
+        lines.insert(0, f"export {variable}")
+    return ImageSpec(
+        name=commands.image,
+        setup=(),
+        test_command=commands.test,
+        keeps_home=True,
+        installation=tuple(lines),
+    )
+
+
+def cleaning_lines(layout: ImageLayout) -> Iterator[str]:
     """Yield shell lines that remove hidden data from an image before anything runs in it."""
-    if place.removed:
-        yield f"rm -rf -- {shlex.join(place.removed)} || exit 1"
-    if place.one_commit:
-        yield _ONE_COMMIT.replace(
-            "ADD", _ADD_ALL if place.fresh_tree else _ADD_TRACKED, 1
-        )
+    if layout.removed:
+        yield f"rm -rf -- {shlex.join(layout.removed)} || exit 1"
+    if layout.one_commit:
+        add = _ADD_ALL if layout.fresh_tree else _ADD_TRACKED
+        yield _ONE_COMMIT.replace("ADD", add, 1)
 
 
 def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:
@@ -133,63 +142,74 @@ def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:
     spec = instance.spec
     if spec is None or not spec.test_cmd:
         return UnavailableError("the row has no spec to build an environment from")
-    extras = re.search(r"\.(\[[\w,-]+\])", spec.install)
-    target = f".{extras[1]}" if extras else "."
+    install = ""
+    if spec.install:
+        # What is installed in place may have extras: ``pip install -e .[dev]``.
+        extras = re.search(r"\.(\[[\w,-]+\])", spec.install)
+        install = f".{extras[1]}" if extras else "."
+    packages = required_packages(instance.repo, spec, read)
+    # Only edits of the tree; the others install system packages.
+    setup = [line for line in spec.pre_install if line.startswith("sed ")]
     return VenvSpec(
         python=spec.python,
-        packages=tuple(wanted_packages(instance.repo, spec, read)),
+        packages=tuple(packages),
         pip_packages=spec.pip_packages,
-        # Only edits of the tree; the others install system packages.
-        setup=tuple(line for line in spec.pre_install if line.startswith("sed ")),
-        install=target if spec.install else "",
+        setup=tuple(setup),
+        install=install,
         test_command=local_command(spec),
         source=asdict(spec),
     )
 
 
-def _venv_of(own: Commands) -> VenvSpec | UnavailableError:
-    if not own.test:
+def _venv_of(commands: Commands) -> VenvSpec | UnavailableError:
+    if not commands.test:
         return UnavailableError(_NO_TEST)
     return VenvSpec(
-        python=own.python or ANY_PYTHON,
-        setup=own.setup,
-        test_command=local_command(Spec(test_cmd=own.test)),
+        python=commands.python or ANY_PYTHON,
+        setup=commands.setup,
+        test_command=local_command(Spec(test_cmd=commands.test)),
         # Whatever the commands are, the dependencies that are shared are the same.
         source={
-            "python": own.python,
-            "pytest": bool(re.search(r"\b(pytest|tox)\b", own.test)),
+            "python": commands.python,
+            "pytest": bool(re.search(r"\b(pytest|tox)\b", commands.test)),
         },
     )
 
 
-def wanted_packages(repo: str, spec: Spec, read: Read) -> list[str]:
+def required_packages(repo: str, spec: Spec, read: Read) -> list[str]:
     """Return the requirements of the spec's ``packages``.
 
     ``read`` returns a file of the base commit. Addresses and the project itself, which pip cannot
     install from an index, are left out, as SWE-bench does.
     """
     if spec.packages == "requirements.txt":
-        names = _REQUIREMENTS.get(repo, ("requirements.txt",))
-        found = next((name for name in names if read(name) is not None), None)
-        return list(_requirements(found, read, depth=2)) if found else []
+        for name in _REQUIREMENTS.get(repo, ("requirements.txt",)):
+            if read(name) is not None:
+                return list(_requirements(name, read, depth=2))
+        return []
     if spec.packages == "environment.yml":
-        names = _CONDA_FILES.get(repo, ("environment.yml",))
-        text = next((text for text in map(read, names) if text is not None), "")
-        return list(_conda_requirements(text))
+        for name in _CONDA_FILES.get(repo, ("environment.yml",)):
+            text = read(name)
+            if text is not None:
+                return list(_conda_requirements(text))
+        return []
     return shlex.split(spec.packages)
 
 
 def _requirements(name: str, read: Read, depth: int) -> Iterator[str]:
     folder = name.rpartition("/")[0]
-    for raw in (read(name) or "").splitlines():
-        line = raw.split(" #")[0].strip()
+    text = read(name) or ""
+    for raw_line in text.splitlines():
+        line = raw_line.split(" #")[0].strip()
         if line.startswith(("-r ", "--requirement ")) and depth:
             other = line.split(maxsplit=1)[1]
-            yield from _requirements(
-                f"{folder}/{other}" if folder else other, read, depth - 1
-            )
+            if folder:
+                other = f"{folder}/{other}"
+            yield from _requirements(other, read, depth - 1)
+        elif line.startswith("types-pkg_resources") and "://" not in line:
+            yield "types-setuptools"
         elif line and not line.startswith(("-", "#", ".")) and "://" not in line:
-            yield "types-setuptools" if line.startswith("types-pkg_resources") else line
+            yield line
 
 
 def _conda_requirements(text: str) -> Iterator[str]:
@@ -199,17 +219,18 @@ def _conda_requirements(text: str) -> Iterator[str]:
         return
     for entry in entries:
         if isinstance(entry, dict):
-            yield from (
-                str(line) for line in entry.get("pip") or [] if "://" not in str(line)
-            )
-        elif (
-            str(entry).split("=")[0].split(">")[0].split("<")[0].strip()
-            not in _NOT_ON_PYPI
-        ):
-            pinned = not any(
-                sign in str(entry) for sign in ("==", ">=", "<=", "!=", "~=")
-            )
-            yield str(entry).replace("=", "==", 1) if pinned else str(entry)
+            for line in map(str, entry.get("pip") or []):
+                if "://" not in line:
+                    yield line
+            continue
+        requirement = str(entry)
+        # The name ends at the sign before its version.
+        name = re.split("[=<>]", requirement)[0]
+        if name.strip() in _NOT_ON_PYPI:
+            continue
+        if not _COMPARISON.search(requirement):
+            requirement = requirement.replace("=", "==", 1)
+        yield requirement
 
 
 def local_command(spec: Spec) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -22,28 +22,17 @@ from environments.base import ANY_PYTHON
 START_MARKER = ">>>>> Start Test Output"
 END_MARKER = ">>>>> End Test Output"
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
-_DROPPED = re.compile(
+_DROPPED_LINE = re.compile(
     r"^\s*(git\s+(checkout|apply|status|show|diff|-c\s)|rm\s|patch\s|#!|set\s+-)"
 )
 _RUNNER = re.compile(
     r"(^|[\s/])(pytest|py\.test|runtests\.py|bin/test|unittest|tox|nosetests)\b"
 )
 # Options of the benchmark's runners whose value is the next word.
-_TAKES_VALUE = frozenset(
-    {
-        "-p",
-        "-n",
-        "-W",
-        "-e",
-        "-c",
-        "-o",
-        "-t",
-        "--verbosity",
-        "--parallel",
-        "--settings",
-    }
-    | {"--rootdir", "--maxfail", "--tag"}
-)
+_TAKES_VALUE = frozenset({
+    "-p", "-n", "-W", "-e", "-c", "-o", "-t", "--verbosity", "--parallel", "--settings",
+    "--rootdir", "--maxfail", "--tag",
+})  # fmt: skip
 # Options that select tests: the harness may not know which.
 _SELECTS = re.compile(r"\s(-k|-m|--deselect|--ignore|--last-failed)\b")
 
@@ -71,40 +60,55 @@ def bare_setup(script: str, hidden_paths: Collection[str]) -> TestSetup | None:
     ``hidden_paths`` are the files of the test patch: lines that name one of them are left out.
     """
     lines = list(_without_heredocs(script))
-    start = next((i for i, line in enumerate(lines) if START_MARKER in line), None)
-    end = next((i for i, line in enumerate(lines) if END_MARKER in line), None)
+    start = _find_line(lines, START_MARKER)
+    end = _find_line(lines, END_MARKER)
     if start is None or end is None or not start < end - 1:
         return None
-    command = bare_command(lines[end - 1]) or whole_suite(lines[end - 1])
-    # Other commands of a runner name hidden tests too: one a line, or to compile them.
-    kept = {None, *OF_PYTHON}
-    around = [*lines[:start], *lines[start + 1 : end - 1]]
-    setup = [
-        line for line in around if not _DROPPED.match(line) and runner_of(line) in kept
-    ]
-    if command is None or _names_one(command, hidden_paths):
+    test_line = lines[end - 1]
+    command = bare_command(test_line) or whole_suite(test_line)
+    if command is None or _names_path(command, hidden_paths):
         return None
-    shown = (
-        line for line in setup if line.strip() and not _names_one(line, hidden_paths)
-    )
-    return TestSetup(tuple(shown), command)
+    # Other commands of a runner name hidden tests too: one a line, or to compile them.
+    allowed_runners = {None, *OF_PYTHON}
+    setup = []
+    for line in lines[:start] + lines[start + 1 : end - 1]:
+        if _DROPPED_LINE.match(line) or runner_of(line) not in allowed_runners:
+            continue
+        if line.strip() and not _names_path(line, hidden_paths):
+            setup.append(line)
+    return TestSetup(tuple(setup), command)
 
 
-def _names_one(line: str, hidden_paths: Collection[str]) -> bool:
-    names = {*hidden_paths, *(path.rsplit("/", 1)[-1] for path in hidden_paths)}
-    pattern = "|".join(re.escape(name) for name in names)
-    return bool(names) and bool(re.search(rf"(?<![\w.-])(?:{pattern})(?![\w-])", line))
+def _find_line(lines: Sequence[str], text: str) -> int | None:
+    """Return the index of the first line that holds ``text``."""
+    for index, line in enumerate(lines):
+        if text in line:
+            return index
+    return None
+
+
+def _names_path(line: str, hidden_paths: Collection[str]) -> bool:
+    """Return whether a line holds one of the paths, or the last part of one, as a whole name."""
+    names = set(hidden_paths)
+    for path in hidden_paths:
+        names.add(path.rsplit("/", 1)[-1])
+    if not names:
+        return False
+    pattern = "|".join(map(re.escape, names))
+    match = re.search(rf"(?<![\w.-])(?:{pattern})(?![\w-])", line)
+    return match is not None
 
 
 def _without_heredocs(script: str) -> Iterator[str]:
-    until = None
+    end_mark = None
     for line in script.splitlines():
-        if until is not None:
-            until = None if line.strip() == until else until
+        if end_mark is not None:
+            if line.strip() == end_mark:
+                end_mark = None
             continue
         opening = _HEREDOC.search(line)
         if opening:
-            until = opening.group(2)
+            end_mark = opening.group(2)
         else:
             yield line
 
@@ -115,19 +119,23 @@ def bare_command(line: str) -> str | None:
     Example: ``pytest -rA tests/test_a.py`` becomes ``pytest -rA``.
     """
     match = _RUNNER.search(line)
-    if match is None or _SELECTS.search(line[match.end() :]):
+    if match is None:
         return None
-    head, tail = line[: match.end()], line[match.end() :].split()
-    kept: list[str] = []
-    for word in tail:
-        takes = bool(kept) and kept[-1] in _TAKES_VALUE
-        if word.startswith("-") or takes:
-            kept.append(word)
-    command = " ".join([head.strip(), *kept])
+    tail = line[match.end() :]
+    if _SELECTS.search(tail):
+        return None
+    options: list[str] = []
+    for word in tail.split():
+        is_value = bool(options) and options[-1] in _TAKES_VALUE
+        if word.startswith("-") or is_value:
+            options.append(word)
+    head = line[: match.end()].strip()
+    command = " ".join([head, *options])
     try:
-        return command if shlex.split(command) else None
+        arguments = shlex.split(command)
     except ValueError:
         return None
+    return command if arguments else None
 
 
 @dataclass(frozen=True)
@@ -144,22 +152,25 @@ class Spec:
     @classmethod
     def of(cls, raw: object) -> Spec:
         """Read a row's ``spec``, a mapping or its JSON text; unknown keys are left out."""
-        raw = json.loads(raw) if isinstance(raw, str) else raw
+        if isinstance(raw, str):
+            raw = json.loads(raw)
         if not isinstance(raw, Mapping):
             raise ValueError("not a mapping")
         command = raw.get("test_cmd") or ""
+        if isinstance(command, list):
+            command = command[-1]
         return cls(
             python=str(raw.get("python", ANY_PYTHON)),
             packages=str(raw.get("packages") or ""),
             pip_packages=tuple(raw.get("pip_packages") or ()),
             pre_install=tuple(raw.get("pre_install") or ()),
             install=str(raw.get("install") or ""),
-            test_cmd=str(command[-1] if isinstance(command, list) else command),
+            test_cmd=str(command),
         )
 
 
 @dataclass(frozen=True)
-class ImagePlace:
+class ImageLayout:
     """Where a set's images hold the repository, and how commands run in them.
 
     The image's own entry point never runs.
@@ -185,13 +196,17 @@ class ImagePlace:
     removed: tuple[str, ...] = ()
 
 
+def _as_lines(value: object) -> object:
+    if isinstance(value, str):
+        return (value,)
+    return value
+
+
 class Commands(BaseModel, frozen=True, extra="forbid"):
     """How one's own repository is set up, tested and linted; empty where nothing is known."""
 
     # Shell lines, with a network; a single one may be a text.
-    setup: Annotated[
-        tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)
-    ] = ()
+    setup: Annotated[tuple[str, ...], BeforeValidator(_as_lines)] = ()
     test: str = ""
     lint: str = ""
     image: str = ""
@@ -206,7 +221,7 @@ class Instance:
         instance_id: names it everywhere; a neutral one where the set's own id shows hidden data.
         log_parser: the set's name of the parser for test output; may be unknown here.
         test_setup: how pre-existing tests run in the image; None where the row does not say.
-        place: how the image is laid out.
+        layout: how the image is laid out.
         parser_source: Python that defines ``parser(log)``, which returns a status by test. It is
             foreign code: run it in an environment only.
         bug: a patch that is applied to ``base_commit`` to make the tree that is worked on.
@@ -223,7 +238,7 @@ class Instance:
     log_parser: str = ""
     spec: Spec | None = None
     test_setup: TestSetup | None = None
-    place: ImagePlace = ImagePlace()
+    layout: ImageLayout = ImageLayout()
     language: str = ""
     created_at: str = ""
     image_urls: tuple[str, ...] = ()

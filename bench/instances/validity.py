@@ -41,7 +41,7 @@ class Validity(str, Enum):
 
 
 @dataclass(frozen=True)
-class KnownValidity:
+class ValidityStates:
     """The states in a validity file, by instance id."""
 
     path: Path
@@ -49,15 +49,17 @@ class KnownValidity:
 
     def not_valid(self, ids: Iterable[str]) -> dict[str, Validity]:
         """Return those of ``ids`` that are not known to be valid, with their states."""
-        asked = list(ids)
-        if asked and not {*asked} & {*self.states}:
+        selected = list(ids)
+        if selected and self.states.keys().isdisjoint(selected):
             raise UserError(
-                f"{self.path} is about other instances, not {asked[0]}; {VALIDITY_FIX}"
+                f"{self.path} is about other instances, not {selected[0]}; {VALIDITY_FIX}"
             )
-        states = {name: self.states.get(name, Validity.NOT_EVALUATED) for name in asked}
-        return {
-            name: state for name, state in states.items() if state is not Validity.VALID
-        }
+        not_valid: dict[str, Validity] = {}
+        for name in selected:
+            state = self.states.get(name, Validity.NOT_EVALUATED)
+            if state is not Validity.VALID:
+                not_valid[name] = state
+        return not_valid
 
 
 class _InstanceState(BaseModel):
@@ -69,7 +71,7 @@ class _ValidityFile(BaseModel):
     instances: dict[SafeKey, _InstanceState]
 
 
-def read_validity(path: Path) -> KnownValidity:
+def read_validity(path: Path) -> ValidityStates:
     """Read the states in a validity file."""
     path = path.expanduser().resolve()
     try:
@@ -77,12 +79,11 @@ def read_validity(path: Path) -> KnownValidity:
     except FileNotFoundError as error:
         raise UserError(f"there is no validity file {path}; {VALIDITY_FIX}") from error
     try:
-        found = _ValidityFile.model_validate(data)
+        file = _ValidityFile.model_validate(data)
     except ValidationError as error:
         raise invalid(path, error, "a validity file", VALIDITY_FIX) from error
-    return KnownValidity(
-        path, {name: one.state for name, one in found.instances.items()}
-    )
+    states = {name: entry.state for name, entry in file.instances.items()}
+    return ValidityStates(path, states)
 
 
 def states_in_words(states: Mapping[str, Validity]) -> str:
@@ -91,14 +92,14 @@ def states_in_words(states: Mapping[str, Validity]) -> str:
     return ", ".join(f"{number:,} {state}" for state, number in sorted(counts.items()))
 
 
-def not_valid(
+def left_out_instances(
     path: Path | None, ids: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Validity]:
     """Return which of ``ids`` a run leaves out, with their states, and say so; none by default."""
     if path is None:
         return {}
-    known = read_validity(path)
-    left_out = known.not_valid(ids)
+    validity = read_validity(path)
+    left_out = validity.not_valid(ids)
     if left_out:
         count = counted(len(left_out), "instance")
         say(

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from rich.console import Console
 from rich.syntax import Syntax
 
-from bench.attempts import attempts_table, fenced
+from bench.attempts import attempts_table, fenced_block
 from bench.own.issues import Issue
 from bench.own.repository import OwnRepository
 from bench.own.settings import ProjectSettings
@@ -165,7 +165,7 @@ class OwnResult:
 
     def write(self) -> None:
         """Write the summary and the patch into the folder of the run."""
-        patch = fenced(self.patch, "diff") if self.patch else "None.\n"
+        patch = fenced_block(self.patch, "diff") if self.patch else "None.\n"
         text = "\n".join([*self._summary_lines(), "", "## Patch", "", patch])
         write_text_atomic(self.store.folder / SUMMARY, self.store.redact(text))
         if self.patch:

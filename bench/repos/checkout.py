@@ -19,7 +19,7 @@ import struct
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from agent.workspace import TextFile
@@ -30,7 +30,8 @@ from core.worktree import Stamp, differences, let_clock_tick, newest, stamps
 
 INDEX = "index"
 _MANIFEST = "manifest.json"
-_LINK, _SUBMODULE = "120000", "160000"
+_LINK = "120000"
+_SUBMODULE = "160000"
 # A pack and its index end in their SHA-1 checksums; git names both after the pack's.
 _CHECKSUM_BYTES = 20
 
@@ -86,19 +87,31 @@ class Snapshot:
     @cached_property
     def blobs(self) -> Mapping[str, str]:
         """Hashes of the blobs of regular files (not links), by path."""
-        return {path: e.blob for path, e in self.entries.items() if not e.is_link}
+        blobs = {}
+        for path, file in self.entries.items():
+            if not file.is_link:
+                blobs[path] = file.blob
+        return blobs
 
     @classmethod
     def read(cls, folder: Path) -> Snapshot:
         """Read the snapshot in ``folder``."""
-        data = json.loads((folder / _MANIFEST).read_text())
+        text = (folder / _MANIFEST).read_text()
+        data = json.loads(text)
         try:
-            pack = {name: PackFile(**fields) for name, fields in data["pack"].items()}
-            entries = {
-                path: TreeFile(*fields) for path, fields in data["entries"].items()
-            }
-            submodules = tuple(map(str, data["submodules"]))
-            return cls(folder, data["commit"], pack, entries, submodules)
+            pack = {}
+            for name, fields in data["pack"].items():
+                pack[name] = PackFile(**fields)
+            entries = {}
+            for path, fields in data["entries"].items():
+                entries[path] = TreeFile(*fields)
+            return cls(
+                folder=folder,
+                commit=data["commit"],
+                pack=pack,
+                entries=entries,
+                submodules=tuple(map(str, data["submodules"])),
+            )
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"{folder} is not a snapshot: {error!r}") from error
 
@@ -109,32 +122,50 @@ class Snapshots:
 
     root: Path
 
-    def get(self, mirror: Path, repo: str, commit: str, bug: str = "") -> Snapshot:
+    def get(
+        self,
+        mirror: Path,
+        repo: str,
+        commit: str,
+        bug: str = "",
+    ) -> Snapshot:
         """Return the snapshot of ``commit``; safe with concurrent calls and kills.
 
         With ``bug``, a patch, it is the snapshot of a new commit that has it applied.
         """
-        digest = hashlib.sha256(bug.encode("utf-8", "surrogateescape")).hexdigest()
-        name = f"{commit}-{digest[:16]}" if bug else commit
-        target = self.root / repo.replace("/", "__") / name
-        found = _read(target)
-        if found:
-            return found
+        name = commit
+        if bug:
+            data = bug.encode("utf-8", "surrogateescape")
+            name += f"-{hashlib.sha256(data).hexdigest()[:16]}"
+        folder = self.root / repo.replace("/", "__")
+        target = folder / name
+        snapshot = _read_snapshot(target)
+        if snapshot is not None:
+            return snapshot
         from filelock import FileLock  # it loads asyncio
 
-        target.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{target}.lock"):
-            return _read(target) or _make(mirror, commit, target, bug)
+            # Another process may have made it meanwhile.
+            snapshot = _read_snapshot(target)
+            if snapshot is None:
+                snapshot = _make_snapshot(mirror, commit, target, bug)
+            return snapshot
 
 
-def _read(folder: Path) -> Snapshot | None:
+def _read_snapshot(folder: Path) -> Snapshot | None:
     try:
         return Snapshot.read(folder)
     except (ValueError, OSError):
         return None
 
 
-def _make(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
+def _make_snapshot(
+    mirror: Path,
+    commit: str,
+    target: Path,
+    bug: str,
+) -> Snapshot:
     try:
         with (
             scratch_folder(target) as temporary,
@@ -142,40 +173,9 @@ def _make(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
         ):
             if bug:
                 planted = Path(scratch) / "planted"
-                mirror, commit = planted, plant(mirror, commit, bug, planted)
-            # Git renames a new pack: it must be written where it will lie, and not in the mirror.
-            objects = temporary / "objects"
-            make_objects(objects, [objects_of(mirror)])
-            store = {"GIT_OBJECT_DIRECTORY": str(objects)}
-            # Without --no-object-names, strange paths could get into the list of hashes.
-            listing = (
-                "rev-list",
-                "--objects",
-                "--no-object-names",
-                f"{commit}^{{tree}}",
-            )
-            wanted = git(*listing, cwd=mirror, env=store) + f"{commit}\n".encode()
-            git(
-                "pack-objects",
-                "-q",
-                temporary / "pack",
-                cwd=mirror,
-                stdin=wanted,
-                env=store,
-            )
-            (packed,) = temporary.glob("*.idx")
-            index_lines = git(
-                "show-index", cwd=mirror, stdin=packed.read_bytes()
-            ).splitlines()
-            if {line.split()[1] for line in index_lines} != set(wanted.split()):
-                raise ValueError(
-                    "the pack does not hold exactly the commit and its tree"
-                )
-            index = {"GIT_INDEX_FILE": str(temporary / INDEX)}
-            git("read-tree", commit, cwd=mirror, env={**store, **index})
-            listed = git("ls-tree", "-r", "-l", "-z", commit, cwd=mirror, env=store)
-            _write_manifest(listed, commit, temporary)
-            shutil.rmtree(objects)
+                commit = plant_bug(mirror, commit, bug, planted)
+                mirror = planted
+            _pack_commit(mirror, commit, temporary)
             shutil.rmtree(target, ignore_errors=True)
             temporary.replace(target)
         return Snapshot.read(target)
@@ -185,25 +185,48 @@ def _make(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
         ) from error
 
 
+def _pack_commit(mirror: Path, commit: str, folder: Path) -> None:
+    """Write the pack of a commit, its index and its manifest into ``folder``."""
+    # Git renames a new pack: it must be written where it will lie, and not in the mirror.
+    objects = folder / "objects"
+    make_objects(objects, [objects_of(mirror)])
+    store = {"GIT_OBJECT_DIRECTORY": str(objects)}
+    run = partial(git, cwd=mirror, env=store)
+    # Without --no-object-names, strange paths could get into the list of hashes.
+    hashes = run("rev-list", "--objects", "--no-object-names", f"{commit}^{{tree}}")
+    hashes += f"{commit}\n".encode()
+    run("pack-objects", "-q", folder / "pack", stdin=hashes)
+    (pack_index,) = folder.glob("*.idx")
+    data = pack_index.read_bytes()
+    listing = git("show-index", cwd=mirror, stdin=data)
+    packed = {line.split()[1] for line in listing.splitlines()}
+    if packed != set(hashes.split()):
+        raise ValueError("the pack does not hold exactly the commit and its tree")
+    index = {"GIT_INDEX_FILE": str(folder / INDEX)}
+    run("read-tree", commit, env=store | index)
+    listing = run("ls-tree", "-r", "-l", "-z", commit)
+    _write_manifest(listing, commit, folder)
+    shutil.rmtree(objects)
+
+
 def objects_of(repository: Path) -> Path:
     """Return the folder of a repository's objects."""
-    named = git("rev-parse", "--git-path", "objects", cwd=repository).removesuffix(
-        b"\n"
-    )
-    return (repository / os.fsdecode(named)).resolve()
+    output = git("rev-parse", "--git-path", "objects", cwd=repository)
+    path = os.fsdecode(output.removesuffix(b"\n"))
+    return (repository / path).resolve()
 
 
 def make_objects(folder: Path, others: Iterable[Path]) -> None:
     """Make ``folder`` a place for new objects of git, beside which it reads those in ``others``."""
     (folder / "info").mkdir(parents=True, exist_ok=True)
-    lines = b"".join(os.fsencode(other) + b"\n" for other in others)
-    write_bytes_atomic(folder / "info/alternates", lines)
+    lines = [os.fsencode(other) + b"\n" for other in others]
+    write_bytes_atomic(folder / "info/alternates", b"".join(lines))
 
 
-def _write_manifest(listed: bytes, commit: str, folder: Path) -> None:
+def _write_manifest(listing: bytes, commit: str, folder: Path) -> None:
     entries = {}
     submodules = []
-    for row in filter(None, listed.split(b"\0")):
+    for row in filter(None, listing.split(b"\0")):
         meta, _, name = row.partition(b"\t")
         mode, _, blob, size = meta.decode().split()
         path = name.decode("utf-8", "surrogateescape")
@@ -211,15 +234,17 @@ def _write_manifest(listed: bytes, commit: str, folder: Path) -> None:
             submodules.append(path)
         else:
             entries[path] = (mode, blob, int(size))
+    pack = {}
+    for file in folder.glob("pack-*"):
+        pack[file.name] = asdict(PackFile.of(file))
     manifest = {
         "commit": commit,
-        "pack": {
-            file.name: asdict(PackFile.of(file)) for file in folder.glob("pack-*")
-        },
+        "pack": pack,
         "entries": entries,
         "submodules": sorted(submodules),
     }
-    (folder / _MANIFEST).write_text(json.dumps(manifest, sort_keys=True))
+    text = json.dumps(manifest, sort_keys=True)
+    (folder / _MANIFEST).write_text(text)
 
 
 # Fixed, so that each machine makes the same commit.
@@ -234,7 +259,12 @@ BASE_AUTHOR = {
 }
 
 
-def plant(mirror: Path, commit: str, patch: str, repository: Path) -> str:
+def plant_bug(
+    mirror: Path,
+    commit: str,
+    patch: str,
+    repository: Path,
+) -> str:
     """Make a bare ``repository`` beside ``mirror`` with the new commit; return its hash.
 
     A tree in which ``patch`` is applied already stays as it is. ``mirror`` is only read.
@@ -243,18 +273,21 @@ def plant(mirror: Path, commit: str, patch: str, repository: Path) -> str:
     make_objects(repository / "objects", [objects_of(mirror)])
     git("read-tree", commit, cwd=repository)
     data = patch.encode("utf-8", "surrogateescape")
-    apply = ("apply", "--cached", "--whitespace=nowarn")
-    if git_result(
-        *apply, "--check", "--reverse", cwd=repository, stdin=data
-    ).returncode:
-        applied = git_result(*apply, cwd=repository, stdin=data)
-        if applied.returncode:
-            raise InfrastructureError(
-                f"the patch of the row fits neither {commit} nor its fix: check `base_commit`"
-            )
+    apply = partial(
+        git_result,
+        *("apply", "--cached", "--whitespace=nowarn"),
+        cwd=repository,
+        stdin=data,
+    )
+    is_planted = apply("--check", "--reverse").returncode == 0
+    if not is_planted and apply().returncode:
+        raise InfrastructureError(
+            f"the patch of the row fits neither {commit} nor its fix: check `base_commit`"
+        )
     tree = git("write-tree", cwd=repository).decode().strip()
-    made = git("commit-tree", tree, "-m", "base", cwd=repository, env=BASE_AUTHOR)
-    return made.decode().strip()
+    argv = ("commit-tree", tree, "-m", "base")
+    output = git(*argv, cwd=repository, env=BASE_AUTHOR)
+    return output.decode().strip()
 
 
 BASE_INDEX = Path(".git/base-index")
@@ -300,7 +333,8 @@ class Checkout:
 
         Call this before writing to the work tree, or a change may go unnoticed.
         """
-        let_clock_tick(max(newest(self.fresh), newest(self.repository)))
+        newest_file = newest(self.fresh)
+        let_clock_tick(max(newest_file, newest(self.repository)))
 
     def tracked_files(self) -> tuple[str, ...]:
         """Return the sorted paths of the base commit's files, without links and submodules."""
@@ -334,7 +368,7 @@ def make_checkout(snapshot: Snapshot, root: Path) -> Checkout:
         ) from error
 
 
-def _of_repository(root: Path) -> Mapping[str, Stamp]:
+def _repository_stamps(root: Path) -> Mapping[str, Stamp]:
     return stamps(root / ".git", folders=True)
 
 
@@ -350,13 +384,8 @@ def renew_checkout(checkout: Checkout) -> Checkout:
     try:
         touched, new = differences(checkout.fresh, stamps(root))
         for path in new:
-            place = root / path
-            place.unlink()
-            for folder in place.relative_to(root).parents[:-1]:
-                if any((root / folder).iterdir()):
-                    break
-                (root / folder).rmdir()
-        if _of_repository(root) != checkout.repository:
+            _remove_file(root, path)
+        if _repository_stamps(root) != checkout.repository:
             shutil.rmtree(root / ".git")
             make_repository(snapshot, root)
             shutil.copyfile(snapshot.folder / INDEX, root / ".git" / INDEX)
@@ -367,6 +396,16 @@ def renew_checkout(checkout: Checkout) -> Checkout:
         raise InfrastructureError(
             f"cannot renew the checkout {root}: {error}"
         ) from error
+
+
+def _remove_file(root: Path, path: str) -> None:
+    """Remove a file, and the folders that are empty then."""
+    (root / path).unlink()
+    for parent in Path(path).parents[:-1]:
+        folder = root / parent
+        if any(folder.iterdir()):
+            return
+        folder.rmdir()
 
 
 def restore_files(root: Path, paths: Sequence[str]) -> None:
@@ -381,15 +420,16 @@ def make_repository(snapshot: Snapshot, root: Path) -> None:
     dot_git = root / ".git"
     for folder in ("info", _PACK, "refs/heads"):
         (dot_git / folder).mkdir(parents=True)
-    for name, content in _texts(snapshot).items():
+    for name, content in _repository_texts(snapshot).items():
         (dot_git / name).write_text(content)
     # Copies: through a hard link an agent could write to the snapshot.
+    pack = dot_git / _PACK
     for name in snapshot.pack:
-        shutil.copyfile(snapshot.folder / name, dot_git / _PACK / name)
+        shutil.copyfile(snapshot.folder / name, pack / name)
     shutil.copyfile(snapshot.folder / INDEX, root / BASE_INDEX)
 
 
-def _texts(snapshot: Snapshot) -> dict[str, str]:
+def _repository_texts(snapshot: Snapshot) -> dict[str, str]:
     return {
         "HEAD": f"ref: {_BRANCH}\n",
         "config": _CONFIG,
@@ -409,29 +449,51 @@ def verify(snapshot: Snapshot, root: Path) -> Checkout:
 
 
 def _verify_files(snapshot: Snapshot, root: Path) -> Checkout:
-    found = stamps(root)
-    for path in sorted(found.keys() ^ snapshot.entries.keys()):
-        what = "exists in" if path in found else "is missing from"
-        raise LeakError(f"{root}: {path!r} {what} a fresh checkout")
-    for path, entry in snapshot.entries.items():
-        file = found[path]
-        regular = file.is_file and bool(file.mode & 0o100) == entry.is_executable
-        if file.size != entry.size or not (file.is_link if entry.is_link else regular):
+    files = stamps(root)
+    expected = snapshot.entries
+    for path in sorted(files.keys() ^ expected.keys()):
+        verb = "exists in" if path in files else "is missing from"
+        raise LeakError(f"{root}: {path!r} {verb} a fresh checkout")
+    for path, entry in expected.items():
+        stamp = files[path]
+        if stamp.size != entry.size or not _has_mode(stamp, entry):
             raise LeakError(
                 f"{root}: {path!r} is not as its commit has it in a fresh checkout"
             )
-    return Checkout(root, snapshot, found, _of_repository(root))
+    return Checkout(
+        root=root,
+        snapshot=snapshot,
+        fresh=files,
+        repository=_repository_stamps(root),
+    )
+
+
+def _has_mode(stamp: Stamp, entry: TreeFile) -> bool:
+    if entry.is_link:
+        return stamp.is_link
+    is_executable = bool(stamp.mode & 0o100)
+    return stamp.is_file and is_executable == entry.is_executable
 
 
 def _verify_repository(snapshot: Snapshot, dot_git: Path) -> None:
-    texts = _texts(snapshot)
-    packs = {f"{_PACK}/{name}": file for name, file in snapshot.pack.items()}
+    texts = _repository_texts(snapshot)
+    packs = {}
+    for name, file in snapshot.pack.items():
+        packs[f"{_PACK}/{name}"] = file
     expected = {*texts, *packs, INDEX, BASE_INDEX.name}
-    folders = {str(parent) for name in expected for parent in Path(name).parents}
+    folders: set[str] = set()
+    for name in expected:
+        folders.update(map(str, Path(name).parents))
     # Folders too: some have a meaning for git, and an empty one is a trace.
     for path in dot_git.rglob("*"):
         name = path.relative_to(dot_git).as_posix()
-        if path.is_symlink() or name not in (folders if path.is_dir() else expected):
+        if path.is_symlink():
+            is_expected = False
+        elif path.is_dir():
+            is_expected = name in folders
+        else:
+            is_expected = name in expected
+        if not is_expected:
             raise LeakError(f"{dot_git}: {name} exists in a fresh checkout")
     for name, text in texts.items():
         if (dot_git / name).read_text() != text:
@@ -439,14 +501,14 @@ def _verify_repository(snapshot: Snapshot, dot_git: Path) -> None:
     for name, file in packs.items():
         if PackFile.of(dot_git / name) != file:
             raise LeakError(f"{dot_git}: {name} is not the snapshot's pack")
-    if (dot_git / BASE_INDEX.name).read_bytes() != (
-        snapshot.folder / INDEX
-    ).read_bytes():
+    index = (snapshot.folder / INDEX).read_bytes()
+    if (dot_git / BASE_INDEX.name).read_bytes() != index:
         raise LeakError(f"{dot_git}: {BASE_INDEX.name} is not the snapshot's index")
 
 
 # linux/fs.h, of 64-bit systems; the value is an int nevertheless.
-_GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602
+_GET_FLAGS = 0x80086601
+_SET_FLAGS = 0x40086602
 _TOP_DIRECTORY = 0x00020000
 
 
@@ -462,11 +524,10 @@ def make_spread(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with contextlib.suppress(OSError):
-            (flags,) = struct.unpack(
-                "i", fcntl.ioctl(descriptor, _GET_FLAGS, struct.pack("i", 0))
-            )
-            fcntl.ioctl(
-                descriptor, _SET_FLAGS, struct.pack("i", flags | _TOP_DIRECTORY)
-            )
+            packed = struct.pack("i", 0)
+            packed = fcntl.ioctl(descriptor, _GET_FLAGS, packed)
+            (flags,) = struct.unpack("i", packed)
+            packed = struct.pack("i", flags | _TOP_DIRECTORY)
+            fcntl.ioctl(descriptor, _SET_FLAGS, packed)
     finally:
         os.close(descriptor)

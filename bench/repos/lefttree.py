@@ -22,14 +22,15 @@ from core.processes import remove_tree
 from core.worktree import differences, stamps
 
 # Bytes of a new file, or of the growth of a tracked one: predictions are JSON texts.
-_LARGEST = 10_000_000
+_MAX_FILE_BYTES = 10_000_000
 # Of everything that differs from the base commit.
-_MOST_BYTES, _MOST_FILES = 100_000_000, 10_000
+_MAX_BYTES = 100_000_000
+_MAX_FILES = 10_000
 # Leaves room in PATH_MAX (4096) for the folder of the checkout.
-_LONGEST_PATH = 1024
-_LONGEST_EXCLUDE = 100_000
+_MAX_PATH = 1024
+_MAX_EXCLUDE = 100_000
 _EXCLUDE = Path(".git/info/exclude")
-_SHOWN = 80
+_MAX_SHOWN = 80
 
 
 class UnusableTreeError(Exception):
@@ -37,17 +38,17 @@ class UnusableTreeError(Exception):
 
 
 @dataclass(frozen=True)
-class Dropped:
+class DroppedPath:
     """A path that was removed from the tree, and why."""
 
     path: str
-    why: str
+    reason: str
 
     def __str__(self) -> str:
-        return f"{shortened(ascii(self.path)[1:-1], _SHOWN)} ({self.why})"
+        return f"{shortened(ascii(self.path)[1:-1], _MAX_SHOWN)} ({self.reason})"
 
 
-def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
+def prepare_left_tree(checkout: Checkout) -> tuple[DroppedPath, ...]:
     """Give ``checkout`` a new repository, and drop from its tree what no patch can hold.
 
     The agent may have committed, moved HEAD, or set filters and hooks, and repositories of its own
@@ -57,9 +58,11 @@ def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
     """
     root = checkout.root
     if root.is_symlink() or not root.is_dir():
-        what = "put something else in place of" if os.path.lexists(root) else "removed"
+        verb = "removed"
+        if os.path.lexists(root):
+            verb = "put something else in place of"
         raise UnusableTreeError(
-            f"the agent {what} its checkout: there is nothing to compare"
+            f"the agent {verb} its checkout: there is nothing to compare"
         )
     try:
         return tuple(_prepare_tree(checkout))
@@ -73,35 +76,38 @@ def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
         ) from error
 
 
-def _prepare_tree(checkout: Checkout) -> Iterator[Dropped]:
+def _prepare_tree(checkout: Checkout) -> Iterator[DroppedPath]:
     root = checkout.root
-    _permit(root, stat.S_IRWXU)
-    path = root / _EXCLUDE
+    _add_permissions(root, stat.S_IRWXU)
+    exclude_file = root / _EXCLUDE
     excluded = b""
     with contextlib.suppress(OSError):
-        ours = path.is_file() and not path.is_symlink()
-        if ours and path.stat().st_size <= _LONGEST_EXCLUDE:
-            excluded = path.read_bytes()
-    dropped = list(_clear_tree(checkout))
+        is_plain_file = exclude_file.is_file() and not exclude_file.is_symlink()
+        if is_plain_file and exclude_file.stat().st_size <= _MAX_EXCLUDE:
+            excluded = exclude_file.read_bytes()
+    dropped = list(_remove_unusable(checkout))
     make_repository(checkout.snapshot, root)
-    path.write_bytes(excluded)
+    exclude_file.write_bytes(excluded)
     git("read-tree", "--reset", "HEAD", cwd=root)
+    paths = [file.path for file in dropped]
     tracked = checkout.snapshot.entries
-    restore_files(root, [drop.path for drop in dropped if drop.path in tracked])
-    _refuse_too_much(checkout)
-    names = join_paths(drop.path for drop in dropped)
+    restore_files(root, [path for path in paths if path in tracked])
+    _check_size(checkout)
+    names = join_paths(paths)
     result = git_result("check-ignore", "-z", "--stdin", cwd=root, stdin=names)
     ignored = set(split_paths(result.stdout))
-    yield from (drop for drop in dropped if drop.path not in ignored)
-    yield from _refused_by_git(checkout)
+    for file in dropped:
+        if file.path not in ignored:
+            yield file
+    yield from _remove_refused(checkout)
 
 
-def _clear_tree(checkout: Checkout) -> Iterator[Dropped]:
+def _remove_unusable(checkout: Checkout) -> Iterator[DroppedPath]:
     root = checkout.root
-    waiting = [""]
-    while waiting:
-        folder = waiting.pop()
-        _permit(root / folder, stat.S_IRWXU)
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        _add_permissions(root / folder, stat.S_IRWXU)
         with os.scandir(root / folder) as scan:
             entries = list(scan)
         for entry in entries:
@@ -109,66 +115,82 @@ def _clear_tree(checkout: Checkout) -> Iterator[Dropped]:
             file = Path(entry.path)
             if entry.name.lower() == ".git":  # no commit can hold such a name
                 remove_tree(file)
-            elif why := _unfit(checkout, path, entry):
+                continue
+            reason = _exclusion_reason(checkout, path, entry)
+            if reason:
                 remove_tree(file)
-                yield Dropped(path, why)
+                yield DroppedPath(path, reason)
             elif entry.is_dir(follow_symlinks=False):
-                waiting.append(f"{path}/")
+                folders.append(f"{path}/")
             elif entry.is_file(follow_symlinks=False):
-                _permit(file, stat.S_IRUSR)
+                _add_permissions(file, stat.S_IRUSR)
 
 
-def _unfit(checkout: Checkout, path: str, entry: os.DirEntry[str]) -> str:
+def _exclusion_reason(
+    checkout: Checkout,
+    path: str,
+    entry: os.DirEntry[str],
+) -> str:
     tracked = checkout.snapshot.entries.get(path)
-    if len(os.fsencode(path)) > _LONGEST_PATH and tracked is None:
-        return f"its path is longer than {_LONGEST_PATH} bytes"
+    if len(os.fsencode(path)) > _MAX_PATH and tracked is None:
+        return f"its path is longer than {_MAX_PATH} bytes"
     if entry.is_symlink() or entry.is_dir(follow_symlinks=False):
         return ""
     status = entry.stat(follow_symlinks=False)
     if not stat.S_ISREG(status.st_mode):
         return "it is a pipe, a socket or a device"
-    if status.st_size <= _LARGEST + (tracked.size if tracked else 0):
+    limit = _MAX_FILE_BYTES
+    verb = "was made"
+    if tracked is not None:
+        limit += tracked.size
+        verb = "grew"
+    if status.st_size <= limit:
         return ""
-    return f"it {'grew' if tracked else 'was made'} to {_megabytes(status.st_size)}"
+    return f"it {verb} to {_megabytes(status.st_size)}"
 
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.0f} MB"
 
 
-def _permit(path: Path, bits: int) -> None:
+def _add_permissions(path: Path, bits: int) -> None:
     mode = path.lstat().st_mode
     if mode & bits != bits:
         path.chmod(stat.S_IMODE(mode) | bits)
 
 
-def _refuse_too_much(checkout: Checkout) -> None:
+def _check_size(checkout: Checkout) -> None:
     root = checkout.root
     touched, _ = differences(checkout.fresh, stamps(root))
-    names = (*touched, *_listed(root, "ls-files", *_OTHERS))
+    names = touched + _list_paths(root, "ls-files", *_NEW_FILES)
     paths = [root / name for name in names]
-    size = sum(path.lstat().st_size for path in paths if os.path.lexists(path))
-    if len(paths) > _MOST_FILES or size > _MOST_BYTES:
+    size = 0
+    for path in paths:
+        if os.path.lexists(path):
+            size += path.lstat().st_size
+    if len(paths) > _MAX_FILES or size > _MAX_BYTES:
         raise UnusableTreeError(
             f"the agent left {len(paths):,} new or changed files with {_megabytes(size)}; a patch "
-            f"may hold {_MOST_FILES:,} files with {_megabytes(_MOST_BYTES)}"
+            f"may hold {_MAX_FILES:,} files with {_megabytes(_MAX_BYTES)}"
         )
 
 
-_OTHERS = ("--others", "--exclude-standard")
+_NEW_FILES = ("--others", "--exclude-standard")
 
 
-def _refused_by_git(checkout: Checkout) -> Iterator[Dropped]:
+def _remove_refused(checkout: Checkout) -> Iterator[DroppedPath]:
     root = checkout.root
-    if not git_result("add", "--all", "--ignore-errors", ".", cwd=root).returncode:
+    result = git_result("add", "--all", "--ignore-errors", ".", cwd=root)
+    if result.returncode == 0:
         return
-    for path in _listed(root, "ls-files", *_OTHERS):
+    for path in _list_paths(root, "ls-files", *_NEW_FILES):
         remove_tree(root / path)
-        yield Dropped(path, "git refuses its name")
-    changed = _listed(root, "diff-files", "--name-only")
+        yield DroppedPath(path, "git refuses its name")
+    changed = _list_paths(root, "diff-files", "--name-only")
     restore_files(root, changed)
-    yield from (Dropped(path, "git cannot read it") for path in changed)
+    for path in changed:
+        yield DroppedPath(path, "git cannot read it")
 
 
-def _listed(root: Path, *command: str) -> list[str]:
+def _list_paths(root: Path, *command: str) -> list[str]:
     return split_paths(git(*command, "-z", cwd=root))

@@ -35,10 +35,12 @@ class Mirrors:
     def find(self, repo: str) -> Path | None:
         """Return the mirror of ``repo`` (``owner/name``); None if there is none."""
         owner, _, name = repo.partition("/")
-        places = (f"{owner}+{name}/repo", f"{owner}__{name}.git", f"{name}.git")
-        return next(
-            (self.root / p for p in places if (self.root / p / "HEAD").is_file()), None
-        )
+        paths = (f"{owner}+{name}/repo", f"{owner}__{name}.git", f"{name}.git")
+        for path in paths:
+            mirror = self.root / path
+            if (mirror / "HEAD").is_file():
+                return mirror
+        return None
 
     def get(self, repo: str, commit: str) -> Path:
         """Return a mirror of ``repo`` that holds ``commit``; clone or fetch it if needed.
@@ -47,11 +49,14 @@ class Mirrors:
             UserError: there is a mirror, but without the commit.
             InfrastructureError: cloning failed (no network, no disk).
         """
-        mirror = self.find(repo) or self._clone(repo)
+        mirror = self.find(repo)
+        if mirror is None:
+            mirror = self._clone(repo)
         if has_commit(mirror, commit):
             return mirror
         # Other mirrors than our clones are only read; not even a lock file is written beside them.
-        if mirror == self._own(repo) and os.access(self.root, os.W_OK):
+        is_clone = mirror == self._clone_path(repo)
+        if is_clone and os.access(self.root, os.W_OK):
             from filelock import FileLock
 
             with FileLock(f"{mirror}.lock"):
@@ -67,39 +72,35 @@ class Mirrors:
     def _clone(self, repo: str) -> Path:
         from filelock import FileLock  # it loads asyncio
 
-        target = self._own(repo)
+        target = self._clone_path(repo)
         self.root.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{target}.lock"):
-            if found := self.find(repo):
-                return found
+            mirror = self.find(repo)
+            if mirror is not None:
+                return mirror
             url = self.source.format(repo=repo)
             # Renamed when it is whole, so that a kill leaves no partial mirror.
             with scratch_folder(target) as temporary:
+                clone = temporary / "mirror"
                 try:
-                    git(
-                        "clone",
-                        "--quiet",
-                        "--mirror",
-                        url,
-                        temporary / "mirror",
-                        cwd=self.root,
-                    )
+                    git("clone", "--quiet", "--mirror", url, clone, cwd=self.root)
                 except GitError as error:
                     raise InfrastructureError(f"cannot clone {url}: {error}") from error
-                (temporary / "mirror").replace(target)
+                clone.replace(target)
             return target
 
-    def _own(self, repo: str) -> Path:
+    def _clone_path(self, repo: str) -> Path:
         return self.root / f"{repo.replace('/', '__')}.git"
 
 
 def remove_env_files(run: Callable[..., bytes]) -> None:
     """Remove files named ``.env`` from the index of the git that ``run`` runs."""
-    listed = run("ls-files", "-z").split(b"\0")
-    names = [path for path in listed if path.rpartition(b"/")[2] == ENV_NAME.encode()]
-    # The mode 0 removes a path, also where there is no work tree.
-    lines = b"".join(b"0 %s\t%s\0" % (b"0" * 40, path) for path in names)
-    run("update-index", "-z", "--index-info", stdin=lines)
+    lines = []
+    for path in run("ls-files", "-z").split(b"\0"):
+        if path.rpartition(b"/")[2] == ENV_NAME.encode():
+            # The mode 0 removes a path, also where there is no work tree.
+            lines.append(b"0 %s\t%s\0" % (b"0" * 40, path))
+    run("update-index", "-z", "--index-info", stdin=b"".join(lines))
 
 
 def add_submodules(mirror: Path, checkout: Checkout) -> None:
@@ -108,23 +109,18 @@ def add_submodules(mirror: Path, checkout: Checkout) -> None:
     Only that of one's own repository holds some. Patches cannot have files of submodules.
     """
     for path in checkout.snapshot.submodules:
-        commit = (
-            git("rev-parse", f"{checkout.base_commit}:{path}", cwd=mirror)
-            .decode()
-            .strip()
-        )
+        revision = f"{checkout.base_commit}:{path}"
+        commit = git("rev-parse", revision, cwd=mirror).decode().strip()
         if has_commit(mirror, commit):
             with tempfile.TemporaryDirectory() as folder:
-                run = partial(
-                    git, cwd=mirror, env={"GIT_INDEX_FILE": f"{folder}/index"}
-                )
+                index = {"GIT_INDEX_FILE": f"{folder}/index"}
+                run = partial(git, cwd=mirror, env=index)
                 run("read-tree", commit)
                 remove_env_files(run)
-                place = f"--work-tree={checkout.root / path}"
-                run(place, "checkout-index", "--all", "--force")
+                work_tree = f"--work-tree={checkout.root / path}"
+                run(work_tree, "checkout-index", "--all", "--force")
 
 
 def has_commit(mirror: Path, commit: str) -> bool:
-    return (
-        git_result("cat-file", "-e", f"{commit}^{{commit}}", cwd=mirror).returncode == 0
-    )
+    result = git_result("cat-file", "-e", f"{commit}^{{commit}}", cwd=mirror)
+    return result.returncode == 0

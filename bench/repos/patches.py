@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.repos.checkout import BASE_INDEX, Checkout
@@ -12,7 +13,7 @@ from core.worktree import differences, stamps
 from runs.patches import split_patch
 
 # Of touched files: the length of a command line is limited.
-_MOST_NAMED = 500
+_MAX_PATHS = 500
 
 
 def take_patch(checkout: Checkout, *, ignored: bool = True) -> str:
@@ -21,31 +22,36 @@ def take_patch(checkout: Checkout, *, ignored: bool = True) -> str:
     With ``ignored``, new files count even if a ``.gitignore`` names them. Files that are not UTF-8
     become git's binary patches: a prediction is JSON text, and the evaluator writes it as UTF-8.
     """
-    root, base = checkout.root, checkout.base_commit
+    root = checkout.root
+    base = checkout.base_commit
     touched, new = differences(checkout.fresh, stamps(root))
     if new:
         # They are added to the index first.
-        git("add", "--all", *(["--force"] if ignored else []), ".", cwd=root)
-        compared = ["--cached", base, "--"]
+        options = ["--force"] if ignored else []
+        git("add", "--all", *options, ".", cwd=root)
+        arguments = ["--cached", base, "--"]
     elif touched:
         # Most files of a fresh checkout are as new as its index, so git would read them all.
-        compared = [base, "--", *(touched if len(touched) <= _MOST_NAMED else [])]
+        arguments = [base, "--"]
+        if len(touched) <= _MAX_PATHS:
+            arguments += touched
     else:
         return ""
     # --text overrides attributes: a model may also write .gitattributes.
-    plain = _diff(root, "--text", *compared)
-    odd = [part.path for part in split_patch(plain) if not _is_utf8(part.data)]
-    if not odd:
-        return plain.decode("utf-8")
+    text_patch = _diff(root, "--text", *arguments)
+    lines = []
+    for part in split_patch(text_patch):
+        if not _is_utf8(part.data):
+            lines.append(_attributes_pattern(part.path) + b" -diff\n")
+    if not lines:
+        return text_patch.decode("utf-8")
     attributes = root / ".git" / "info" / "attributes"
-    before = attributes.read_bytes()
+    original = attributes.read_bytes()
     try:
-        attributes.write_bytes(
-            before + b"".join(_pattern(path) + b" -diff\n" for path in odd)
-        )
-        return _diff(root, *compared).decode("utf-8", "surrogateescape")
+        attributes.write_bytes(original + b"".join(lines))
+        return _diff(root, *arguments).decode("utf-8", "surrogateescape")
     finally:
-        attributes.write_bytes(before)
+        attributes.write_bytes(original)
 
 
 def _diff(root: Path, *options: str) -> bytes:
@@ -64,12 +70,15 @@ def _diff(root: Path, *options: str) -> bytes:
     )
 
 
-def _pattern(path: str) -> bytes:
-    escaped = re.sub(rb"([*?\[\\])", rb"\\\1", path.encode("utf-8", "surrogateescape"))
-    quoted = b"".join(
-        bytes([byte]) if 32 <= byte < 127 and byte not in b'"\\' else b"\\%03o" % byte
-        for byte in escaped
-    )
+def _attributes_pattern(path: str) -> bytes:
+    """Return the pattern of ``.gitattributes`` that matches ``path`` alone."""
+    data = path.encode("utf-8", "surrogateescape")
+    # Wildcards, and the backslash that takes their meaning away.
+    escaped = re.sub(rb"([*?\[\\])", rb"\\\1", data)
+    quoted = b""
+    for byte in escaped:
+        is_plain = 32 <= byte < 127 and byte not in b'"\\'
+        quoted += bytes([byte]) if is_plain else b"\\%03o" % byte
     return b'"/' + quoted + b'"'
 
 
@@ -89,9 +98,7 @@ def applies_to(repository: Path, commit: str, patch: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
         git("read-tree", commit, cwd=repository, env=index)
-        data = patch.encode("utf-8", "surrogateescape")
-        argv = ("apply", "--check", "--cached", "-")
-        return git_result(*argv, cwd=repository, stdin=data, env=index).returncode == 0
+        return _fits(repository, patch, index)
 
 
 def applies(root: Path, patch: str) -> bool:
@@ -99,9 +106,13 @@ def applies(root: Path, patch: str) -> bool:
 
     The check uses the checkout's index of that commit, not the work tree.
     """
+    path = (root / BASE_INDEX).resolve()
+    index = {"GIT_INDEX_FILE": str(path)}
+    return _fits(root, patch, index)
+
+
+def _fits(repository: Path, patch: str, index: Mapping[str, str]) -> bool:
     data = patch.encode("utf-8", "surrogateescape")
-    index = {"GIT_INDEX_FILE": str((root / BASE_INDEX).resolve())}
-    result = git_result(
-        "apply", "--check", "--cached", "-", cwd=root, stdin=data, env=index
-    )
+    argv = ("apply", "--check", "--cached", "-")
+    result = git_result(*argv, cwd=repository, stdin=data, env=index)
     return result.returncode == 0

@@ -29,7 +29,7 @@ from agent.conversation.testreport import TestReport
 from agent.formats.apply import EngineFormat
 from agent.formats.base import Edit, ReplyScope
 from agent.protocol import AgentResult, Task, Transcript
-from bench.attempts import SeenTexts, fenced, message_block
+from bench.attempts import SeenTexts, fenced_block, message_block
 from core.money import in_words, total
 from core.parsing.untrusted import DamagedError, json_of
 from core.plaintext import table
@@ -164,13 +164,13 @@ def transcript_lines(
             yield message_block(message.content, f"message {number}", seen)
         for call in message.tool_calls:
             name = call.name.replace("`", "")
-            yield f"Call of `{name}`:\n\n{fenced(call.arguments, 'json')}"
+            yield f"Call of `{name}`:\n\n{fenced_block(call.arguments, 'json')}"
     if attempt.error:
-        yield f"\n## ERROR\n\n{fenced(attempt.error, 'text')}"
+        yield f"\n## ERROR\n\n{fenced_block(attempt.error, 'text')}"
     if tries and not tries[-1].solved:
-        yield f"\n## OUTPUT OF THE LAST TESTS\n\n{fenced(tries[-1].output, 'text')}"
+        yield f"\n## OUTPUT OF THE LAST TESTS\n\n{fenced_block(tries[-1].output, 'text')}"
     if tries:
-        yield f"\n## SOLUTION\n\n{fenced(tries[-1].patch, 'diff')}"
+        yield f"\n## SOLUTION\n\n{fenced_block(tries[-1].patch, 'diff')}"
 
 
 def _try_cells(

@@ -104,10 +104,9 @@ class Exercises(Section):
         selection = Selection(
             pattern=self.filter,
             part=self.slice,
-            shuffle=self.shuffle is not None,
-            seed=self.shuffle or 0,
+            seed=self.shuffle,
         )
-        chosen = selection.narrowed(list(keys or by_key), "exercise")
+        chosen = selection.narrow(list(keys or by_key), "exercise")
         return tuple(by_key[key] for key in chosen)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.instances.names import ALIASES
-from bench.instances.validity import KnownValidity, Validity
+from bench.instances.validity import Validity, ValidityStates
 from reports.data.rundata import RunData
 from reports.statistics.fields import statistic
 from reports.statistics.methods import Share
@@ -47,7 +47,7 @@ class UsedValidity:
     @classmethod
     def of(
         cls,
-        validity: KnownValidity,
+        validity: ValidityStates,
         selected: Iterable[str],
     ) -> UsedValidity:
         """Return what a file says of the selected instances of a run."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.attempts import InstanceJob
-from bench.benchmark import InstanceBenchmark, by_layers, used_images
+from bench.benchmark import InstanceBenchmark, group_by_layers, used_images
 from bench.instances.dataset import Dataset
 from bench.options import Options
 from environments.base import EnvironmentKind
@@ -44,7 +44,7 @@ def numbers(found: list[InstanceJob]) -> str:
 
 
 def test_instances_of_one_version_come_after_each_other() -> None:
-    assert numbers(by_layers(jobs())) == "132546"
+    assert numbers(group_by_layers(jobs())) == "132546"
 
 
 @pytest.mark.parametrize(("limit", "order"), [(None, "641235"), (10**9, "642513")])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts import GivenCandidate
+from bench.attempts import RecordedCandidate
 from bench.cli.commands import run_command
 from bench.config import SelectionRule
 from core.errors import UserError
@@ -203,7 +203,7 @@ def test_every_patch_of_a_run_is_a_candidate(tmp_path: Path, ours: Path) -> None
         *(f"r, attempt {number}" for number in (1, 2, 3, 4)),
         "theirs1, attempt 1",
     ]
-    assert found[NAME][4] == GivenCandidate("theirs1, attempt 1", "m1", DIFF)
+    assert found[NAME][4] == RecordedCandidate("theirs1, attempt 1", "m1", DIFF)
 
 
 @pytest.mark.parametrize(

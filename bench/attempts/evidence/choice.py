@@ -102,13 +102,15 @@ def choose_by_evidence(
     if not pool:
         if len(candidates) == 1:
             return usual
-        reason = f"no evidence: {why_none(evidence)}; {usual.reason}"
+        reason = f"no evidence: {why_no_evidence(evidence)}; {usual.reason}"
         return replace(usual, reason=reason)
     winner = min(pool, key=lambda candidate: _order(candidate, evidence))
     status = InstanceStatus.FALLBACK
     if winner.plausible and not winner.suspect:
         status = InstanceStatus.PLAUSIBLE
-    return CandidateChoice(winner, status, "; ".join(_why(winner, evidence, groups)))
+    return CandidateChoice(
+        winner, status, "; ".join(_reasons(winner, evidence, groups))
+    )
 
 
 def _order(candidate: Attempt, evidence: Evidence) -> tuple[Any, ...]:
@@ -167,7 +169,7 @@ def matrix(evidence: Evidence) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     return ("attempts", "models", *evidence.valid, "score of the group"), rows
 
 
-def why_none(evidence: Evidence) -> str:
+def why_no_evidence(evidence: Evidence) -> str:
     """Return in words why the scripts do not tell."""
     if evidence.note and not evidence.scripts:
         return evidence.note
@@ -178,7 +180,7 @@ def why_none(evidence: Evidence) -> str:
     return f"no candidate passes one of {count}"
 
 
-def _why(
+def _reasons(
     winner: Attempt,
     evidence: Evidence,
     groups: Sequence[AgreementGroup],

@@ -15,8 +15,8 @@ from core.worktree import Changes
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_LONGEST = 2_000_000
-_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_MAX_LENGTH = 2_000_000
+_WITH_DOCSTRING = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def canonical_key(changes: Changes, base: Callable[[str], str | None]) -> str:
@@ -45,7 +45,7 @@ def canonical(path: str, text: str) -> str:
     A text without grammar, and one that breaks its grammar, stands for itself.
     """
     language = language_of(path)
-    if language is None or len(text) > _LONGEST:
+    if language is None or len(text) > _MAX_LENGTH:
         return text
     if language == "python":
         # Blanks at the beginning of a line have a meaning here alone.
@@ -62,7 +62,7 @@ def _syntax_tree(text: str) -> str | None:
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
         for node in ast.walk(tree):
-            if not isinstance(node, _DOCUMENTED):
+            if not isinstance(node, _WITH_DOCSTRING):
                 continue
             if ast.get_docstring(node, clean=False) is not None:
                 node.body = node.body[1:] or [ast.Pass()]

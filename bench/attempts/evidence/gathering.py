@@ -72,7 +72,7 @@ class EvidencePolicy:
     log: Logger
 
     def gather(self, attempts: Sequence[Attempt]) -> Evidence | None:
-        """Return what is known of the candidates in ``attempts``; None where nobody asks.
+        """Return the evidence about the candidates in ``attempts``; None where none is wanted.
 
         Scripts are only written where there are two classes to compare.
         """
@@ -293,9 +293,14 @@ class _EvidenceGathering:
                 script = script.model_copy(update={"base": base[script.id]})
             scripts.append(script)
         valid = [script for script in scripts if script.valid]
-        outcomes: dict[str, dict[str, int | None]] = {s.id: {} for s in valid}
+        outcomes: dict[str, dict[str, int | None]] = {}
+        for script in valid:
+            outcomes[script.id] = {}
+        classes: Sequence[CandidateClass] = ()
+        if valid:
+            classes = self.evidence.classes
         passes = 0
-        for candidates in self.evidence.classes if valid else ():
+        for candidates in classes:
             first = self._first_of(candidates)
             for name, codes in runner.run(first.under_test, valid).items():
                 outcomes[name][candidates.id] = codes[0]

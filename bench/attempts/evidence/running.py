@@ -19,7 +19,7 @@ from environments.base import Session
 from runs.evidence import ReproductionScript
 
 ExitCodes = tuple[int | None, ...]
-"""Of the runs of a script on one tree; None after the time limit."""
+"""How the runs of a script on one tree ended; None after the time limit."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ScriptRunner:
                     stored[sha256_of(script.text)] = new_codes[script.id]
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json_atomic(path, stored)
-        return {name: ended[:times] for name, ended in codes.items()}
+        return {name: all_codes[:times] for name, all_codes in codes.items()}
 
     def _run(
         self,

@@ -11,9 +11,9 @@ from agent.prompts import render
 from agent.workspace import TextFile
 from bench.regression.runners import OF_PYTHON, Runner
 
-_LONGEST = 100_000
-_SHOWN_FILE = 20_000
-_SHOWN_FILES = 60_000
+_MAX_SCRIPT = 100_000
+_MAX_FILE = 20_000
+_MAX_FILES = 60_000
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ def script_prompt(
 ) -> str:
     """Return the request for a script; large files are left out."""
     small_files: dict[str, str] = {}
-    room = _SHOWN_FILES
+    room = _MAX_FILES
     for path, text in files.items():
-        if len(text) <= min(_SHOWN_FILE, room):
+        if len(text) <= min(_MAX_FILE, room):
             small_files[path] = text
             room -= len(text)
     return render(
@@ -107,7 +107,7 @@ def script_in(reply: str) -> str:
         else:
             lines.append(line)
     code = max(blocks, key=len)
-    if code.strip() and len(code) <= _LONGEST:
+    if code.strip() and len(code) <= _MAX_SCRIPT:
         return code
     return ""
 
@@ -131,7 +131,7 @@ def script_of_file(
     language: ScriptLanguage, runner: Runner, path: str, data: bytes
 ) -> str:
     """Return the script that a file of an attempt is, also of a test for pytest; else nothing."""
-    if not path.endswith(language.suffix) or len(data) > _LONGEST:
+    if not path.endswith(language.suffix) or len(data) > _MAX_SCRIPT:
         return ""
     name = PurePosixPath(path).stem
     if name.startswith("test_") or name.endswith("_test"):

@@ -27,13 +27,17 @@ ADAPTERS: tuple[SetAdapter, ...] = (
 
 
 def adapter_of(row: Row) -> SetAdapter | None:
-    return next((adapter for adapter in ADAPTERS if adapter.recognizes(row)), None)
+    for adapter in ADAPTERS:
+        if adapter.recognizes(row):
+            return adapter
+    return None
 
 
-def nearest(row: Row) -> SetAdapter:
+def nearest_adapter(row: Row) -> SetAdapter:
     """Return the adapter of the set with the greatest share of its needed columns in ``row``."""
 
     def share(adapter: SetAdapter) -> float:
-        return sum(key in row for key in adapter.required) / len(adapter.required)
+        present = [key for key in adapter.required if key in row]
+        return len(present) / len(adapter.required)
 
     return max(ADAPTERS, key=share)

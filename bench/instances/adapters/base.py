@@ -27,8 +27,10 @@ REQUIRED = ("instance_id", "repo", "base_commit", "problem_statement")
 VISIBLE = frozenset({*REQUIRED, "created_at"})
 """What most sets need, and what they show."""
 
+# A day or a month, and the time behind it.
+_DATE = re.compile(r"\s*(\d{4}-\d\d(?:-\d\d)?)(?:[T ](\S+))?")
 # Numbers of seconds of the years after 5000 are milliseconds.
-_MOST_SECONDS = 1e11
+_MAX_SECONDS = 1e11
 
 
 def own_id(row: Row) -> str:
@@ -36,9 +38,9 @@ def own_id(row: Row) -> str:
     return name if isinstance(name, str) else ""
 
 
-def columns(words: str) -> frozenset[str]:
+def columns(names: str) -> frozenset[str]:
     """Return the set of words."""
-    return frozenset(words.split())
+    return frozenset(names.split())
 
 
 def marks(*groups: str) -> tuple[frozenset[str], ...]:
@@ -74,9 +76,12 @@ class SetAdapter(ABC):
 
     def recognizes(self, row: Row) -> bool:
         """Return whether ``row`` is of the set, by its columns; some may still be missing."""
-        return any(marks <= row.keys() for marks in self.marks) and self.fits(row)
+        for marks in self.marks:
+            if marks <= row.keys():
+                return self.fits(row)
+        return False
 
-    def common(self, row: Row) -> Instance:
+    def common_fields(self, row: Row) -> Instance:
         """Return what the columns say that all sets share; ``image`` is empty."""
         return Instance(
             instance_id=self.identify(row),
@@ -110,9 +115,8 @@ def lines(row: Row, key: str) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         return (value,)
-    if not isinstance(value, Sequence) or not all(
-        isinstance(part, str) for part in value
-    ):
+    is_sequence = isinstance(value, Sequence)
+    if not is_sequence or not all(isinstance(part, str) for part in value):
         raise UserError(f"`{key}` is not a list of texts")
     return tuple(value)
 
@@ -140,15 +144,20 @@ def date_of(value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        seconds = value / 1000 if abs(value) > _MOST_SECONDS else value
+        seconds: float = value
+        if abs(value) > _MAX_SECONDS:
+            seconds = value / 1000
         try:
             return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
         except (ValueError, OverflowError, OSError):
             return ""
-    found = re.match(r"\s*(\d{4}-\d\d(?:-\d\d)?)(?:[T ](\S+))?", str(value or ""))
-    return "T".join(filter(None, found.groups())) if found else ""
+    match = _DATE.match(str(value or ""))
+    if match is None:
+        return ""
+    day, time = match.groups()
+    return f"{day}T{time}" if time else day
 
 
-def eval_image(owner: str, instance_id: str, joined: str = "_1776_") -> str:
-    name = instance_id.replace("__", joined).lower()
+def eval_image(owner: str, instance_id: str, separator: str = "_1776_") -> str:
+    name = instance_id.replace("__", separator).lower()
     return f"{owner}/sweb.eval.x86_64.{name}"

@@ -31,14 +31,16 @@ class Classic(SetAdapter):
     )
 
     def read(self, row: Row) -> Instance:
+        spec = None
         try:
-            spec = Spec.of(row["spec"]) if row.get("spec") else None
+            if row.get("spec"):
+                spec = Spec.of(row["spec"])
         except (ValueError, TypeError) as error:
             raise UserError(f"`spec` cannot be read: {error}") from error
         # The pictures of the patches are hidden.
         pictures = mapping(row, "image_assets").get("problem_statement")
         return replace(
-            self.common(row),
+            self.common_fields(row),
             image=text(row, "image") or derived_image(row["instance_id"]),
             log_parser=text(row, "log_parser"),
             spec=spec,

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from bench.instances.adapters.base import (
     CONDA,
-    TEST_SETUP,
     VISIBLE,
     Row,
     SetAdapter,
@@ -20,7 +19,7 @@ from bench.instances.adapters.base import (
     marks,
     text,
 )
-from bench.instances.shape import ImagePlace, Instance, TestSetup
+from bench.instances.shape import ImageLayout, Instance, TestSetup
 
 _COMMANDS = {
     "bokeh/bokeh": "pytest -rA -n0",
@@ -46,19 +45,23 @@ class Gym(SetAdapter):
     visible = VISIBLE | columns("version docker_image image_name")
 
     def fits(self, row: Row) -> bool:
-        published = row.get("image") or row.get("eval_script") or row.get("spec")
-        named = str(row.get("instance_id")).rpartition("-")[0].replace("__", "/", 1)
-        return not published and str(row.get("repo") or named).lower() in _COMMANDS
+        for key in ("image", "eval_script", "spec"):
+            if row.get(key):
+                return False
+        repo = row.get("repo")
+        if not repo:
+            name = str(row.get("instance_id")).rpartition("-")[0]
+            repo = name.replace("__", "/", 1)
+        return str(repo).lower() in _COMMANDS
 
     def read(self, row: Row) -> Instance:
         repo = row["repo"].lower()
         image = text(row, "docker_image") or text(row, "image_name")
         return replace(
-            self.common(row),
+            self.common_fields(row),
             image=image or eval_image("xingyaoww", row["instance_id"], "_s_"),
             log_parser="parse_log_pytest",
-            test_setup=row.get(TEST_SETUP)
-            or TestSetup(_LINES.get(repo, ()), _COMMANDS[repo]),
-            place=ImagePlace(activation=CONDA, one_commit=True),
+            test_setup=TestSetup(_LINES.get(repo, ()), _COMMANDS[repo]),
+            layout=ImageLayout(activation=CONDA, one_commit=True),
             language="python",
         )

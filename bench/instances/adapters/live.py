@@ -19,7 +19,7 @@ from bench.instances.adapters.base import (
     marks,
     text,
 )
-from bench.instances.shape import ImagePlace, Instance, TestSetup
+from bench.instances.shape import ImageLayout, Instance, TestSetup
 
 _BUILT_IN = "pytest"
 
@@ -34,18 +34,26 @@ class Live(SetAdapter):
 
     def read(self, row: Row) -> Instance:
         parser = text(row, "log_parser") or text(row, "parser")
-        built_in = parser.strip().lower() == _BUILT_IN
+        log_parser = ""
+        if parser.strip().lower() == _BUILT_IN:
+            log_parser = "parse_log_pytest"
+            parser = ""
+            language = "python"
+        else:
+            language = text(row, "language").lower()
         commands = " ; ".join(lines(row, "test_cmds"))
+        image = text(row, "docker_image")
         return replace(
-            self.common(row),
+            self.common_fields(row),
             version=text(row, "version"),
-            image=text(row, "docker_image")
-            or eval_image("starryzhang", row["instance_id"]),
-            log_parser="parse_log_pytest" if built_in else "",
-            parser_source="" if built_in else parser,
+            image=image or eval_image("starryzhang", row["instance_id"]),
+            log_parser=log_parser,
+            parser_source=parser,
             test_setup=TestSetup(
-                lines(row, "rebuild_cmds"), commands, lines(row, "print_cmds")
+                setup=lines(row, "rebuild_cmds"),
+                command=commands,
+                show=lines(row, "print_cmds"),
             ),
-            place=ImagePlace(keeps_home=True, one_commit=True),
-            language="python" if built_in else text(row, "language").lower(),
+            layout=ImageLayout(keeps_home=True, one_commit=True),
+            language=language,
         )

@@ -19,7 +19,7 @@ from bench.instances.adapters.base import (
     marks,
     text,
 )
-from bench.instances.shape import ImagePlace, Instance, TestSetup
+from bench.instances.shape import ImageLayout, Instance, TestSetup
 from core.errors import UserError
 
 _HIDDEN_FILES = (
@@ -47,27 +47,34 @@ class Multi(SetAdapter):
         return f"{row.get('org')}__{row.get('repo')}-{row.get('number')}"
 
     def read(self, row: Row) -> Instance:
-        org, repo = text(row, "org"), text(row, "repo")
-        base, language = mapping(row, "base"), text(row, "lang").lower()
+        org = text(row, "org")
+        repo = text(row, "repo")
+        base = mapping(row, "base")
+        language = text(row, "lang").lower()
         if not text(base, "sha"):
             raise UserError("`base` has no `sha`; fix the dataset")
         number = str(row["number"])
         if not number.isdecimal():
             raise UserError("`number` is not the number of a pull request")
-        of_swebench = language in ("python", "py")
-        if of_swebench:
+        setup = None
+        if language in ("python", "py"):
             image = eval_image("swebench", f"{org}__{repo}-{number}") + ":latest"
-            place = ImagePlace(activation=CONDA, one_commit=True, removed=_HIDDEN_FILES)
+            layout = ImageLayout(
+                activation=CONDA, one_commit=True, removed=_HIDDEN_FILES
+            )
         else:
             image = f"mswebench/{org}_m_{repo}".lower() + f":pr-{number}"
-            place = ImagePlace(
+            setup = TestSetup((), "bash /home/run.sh")
+            layout = ImageLayout(
                 f"/home/{repo}", keeps_home=True, one_commit=True, removed=_HIDDEN_FILES
             )
         issues: Any = row["resolved_issues"]
-        first = issues[0] if isinstance(issues, list) and issues else None
-        if not isinstance(first, Mapping):
+        issue = None
+        if isinstance(issues, list) and issues:
+            issue = issues[0]
+        if not isinstance(issue, Mapping):
             raise UserError("`resolved_issues` is not a list of issues")
-        statement = f"{text(first, 'title')}\n{text(first, 'body')}"
+        statement = f"{text(issue, 'title')}\n{text(issue, 'body')}"
         if not statement.strip():
             raise UserError("`resolved_issues` has an empty first issue")
         return Instance(
@@ -77,7 +84,7 @@ class Multi(SetAdapter):
             problem_statement=statement,
             version="",
             image=image,
-            test_setup=None if of_swebench else TestSetup((), "bash /home/run.sh"),
-            place=place,
+            test_setup=setup,
+            layout=layout,
             language=_LANGUAGES.get(language, language),
         )

@@ -28,10 +28,15 @@ class Own(SetAdapter):
 
     def read(self, row: Row) -> Instance:
         try:
-            own = Commands.model_validate(mapping(row, COMMANDS))
+            commands = Commands.model_validate(mapping(row, COMMANDS))
         except ValidationError as error:
             raise UserError(f"`{COMMANDS}`: {error.errors()[0]['msg']}") from error
-        setup = TestSetup((), own.test) if own.test and own.image else None
+        setup = None
+        if commands.test and commands.image:
+            setup = TestSetup((), commands.test)
         return replace(
-            self.common(row), image=own.image, test_setup=setup, commands=own
+            self.common_fields(row),
+            image=commands.image,
+            test_setup=setup,
+            commands=commands,
         )

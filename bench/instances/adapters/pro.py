@@ -11,10 +11,10 @@ import hashlib
 from dataclasses import replace
 
 from bench.instances.adapters.base import VISIBLE, Row, SetAdapter, columns, marks, text
-from bench.instances.shape import ImagePlace, Instance, TestSetup
+from bench.instances.shape import ImageLayout, Instance, TestSetup
 
 _IMAGES = "jefzda/sweap-images"
-_LONGEST_TAG = 128
+_MAX_TAG = 128
 _COMMANDS = {
     "go": "go test -v ./...",
     "js": "npx mocha",
@@ -37,28 +37,37 @@ class Pro(SetAdapter):
 
     def identify(self, row: Row) -> str:
         """Return an id that is made of visible columns alone; empty if one is missing."""
-        seen = [row.get(key) for key in ("repo", "base_commit", "problem_statement")]
-        if not all(isinstance(part, str) and part for part in seen):
-            return ""
-        digest = hashlib.sha256(
-            "\0".join(map(str, seen)).encode("utf-8", "surrogatepass")
-        )
-        return f"{str(seen[0]).replace('/', '__')}-{digest.hexdigest()[:10]}"
+        parts = []
+        for key in ("repo", "base_commit", "problem_statement"):
+            part = row.get(key)
+            if not isinstance(part, str) or not part:
+                return ""
+            parts.append(part)
+        data = "\0".join(parts).encode("utf-8", "surrogatepass")
+        digest = hashlib.sha256(data).hexdigest()
+        return f"{parts[0].replace('/', '__')}-{digest[:10]}"
 
     def read(self, row: Row) -> Instance:
-        found, language = self.common(row), text(row, "repo_language").lower()
-        command = _COMMANDS.get(language)
+        common = self.common_fields(row)
+        language = text(row, "repo_language").lower()
+        setup = None
+        if language in _COMMANDS:
+            setup = TestSetup((), _COMMANDS[language])
+        statement = (
+            f"{common.problem_statement}\n\nRequirements:\n{text(row, 'requirements')}\n\n"
+            f"New interfaces introduced:\n{text(row, 'interface')}"
+        )
+        tag = text(row, "dockerhub_tag") or derived_tag(row)
         return replace(
-            found,
-            problem_statement=(
-                f"{found.problem_statement}\n\nRequirements:\n{text(row, 'requirements')}\n\n"
-                f"New interfaces introduced:\n{text(row, 'interface')}"
+            common,
+            problem_statement=statement,
+            image=f"{_IMAGES}:{tag}",
+            test_setup=setup,
+            layout=ImageLayout(
+                "/app", keeps_home=True, one_commit=True, fresh_tree=True
             ),
-            image=f"{_IMAGES}:{text(row, 'dockerhub_tag') or derived_tag(row)}",
-            test_setup=TestSetup((), command) if command else None,
-            place=ImagePlace("/app", keeps_home=True, one_commit=True, fresh_tree=True),
             language=_LANGUAGES.get(language, language),
-            image_label=f"{_IMAGES}:{found.instance_id}",
+            image_label=f"{_IMAGES}:{common.instance_id}",
         )
 
 
@@ -69,7 +78,6 @@ def derived_tag(row: Row) -> str:
     rest = name.removeprefix("instance_")
     if name != _EXCEPTION:
         rest = rest.removesuffix("-vnan")
-        project = (
-            "element" if (owner, project) == ("element-hq", "element-web") else project
-        )
-    return f"{owner}.{project}-{rest}"[:_LONGEST_TAG]
+        if (owner, project) == ("element-hq", "element-web"):
+            project = "element"
+    return f"{owner}.{project}-{rest}"[:_MAX_TAG]

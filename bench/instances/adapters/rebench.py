@@ -22,7 +22,7 @@ from bench.instances.adapters.base import (
     marks,
     text,
 )
-from bench.instances.shape import ImagePlace, Instance, TestSetup
+from bench.instances.shape import ImageLayout, Instance, TestSetup
 from core.errors import UserError
 
 
@@ -40,20 +40,18 @@ class Rebench(SetAdapter):
     visible = VISIBLE | columns("install_config image_name version docker_image")
 
     def fits(self, row: Row) -> bool:
-        images = (str(row.get(key)) for key in ("docker_image", "image_name"))
-        return "install_config" in row or any(
-            "swerebench/" in image for image in images
-        )
+        images = f"{row.get('docker_image')} {row.get('image_name')}"
+        return "install_config" in row or "swerebench/" in images
 
     def read(self, row: Row) -> Instance:
         config = mapping(row, "install_config")
         image = text(row, "docker_image") or text(row, "image_name")
         return replace(
-            self.common(row),
+            self.common_fields(row),
             image=image or eval_image("swerebench", row["instance_id"]),
             log_parser=text(config, "log_parser"),
             test_setup=TestSetup(lines(config, "install"), _command(config)),
-            place=ImagePlace(activation=CONDA, one_commit=True),
+            layout=ImageLayout(activation=CONDA, one_commit=True),
             language="python",
         )
 
@@ -67,15 +65,13 @@ class RebenchV2(SetAdapter):
     visible = VISIBLE | columns("install_config image_name language")
 
     def read(self, row: Row) -> Instance:
-        config, folder = (
-            mapping(row, "install_config"),
-            f"/{row['repo'].partition('/')[2]}",
-        )
+        config = mapping(row, "install_config")
+        name = row["repo"].partition("/")[2]
         return replace(
-            self.common(row),
+            self.common_fields(row),
             image=row["image_name"],
             log_parser=text(config, "log_parser"),
             test_setup=TestSetup((), _command(config)),
-            place=ImagePlace(folder, keeps_home=True, one_commit=True),
+            layout=ImageLayout(f"/{name}", keeps_home=True, one_commit=True),
             language=text(row, "language").lower(),
         )

@@ -19,7 +19,7 @@ from bench.instances.adapters.base import (
     columns,
     marks,
 )
-from bench.instances.shape import ImagePlace, Instance, TestSetup
+from bench.instances.shape import ImageLayout, Instance, TestSetup
 from core.errors import UserError
 
 _DEFAULT = "pytest --disable-warnings --color=no --tb=no --verbose"
@@ -54,17 +54,23 @@ class Smith(SetAdapter):
             raise UserError("`instance_id` is not of the form owner__name.commit.bug")
         name, commit = match.groups()
         command = _COMMANDS.get(name.lower(), _DEFAULT)
-        found = self.common(row)
-        # Without a commit of the mirror repository, the bug is planted in the original one.
+        common = self.common_fields(row)
+        repo = common.repo
+        base_commit = common.base_commit
+        if not base_commit:
+            # Without a commit of the mirror repository, the bug is planted in the original one.
+            repo = name.replace("__", "/", 1)
+            base_commit = commit
+        language = "go" if command.startswith("go ") else "python"
         return replace(
-            found,
-            repo=found.repo if found.base_commit else name.replace("__", "/", 1),
-            base_commit=found.base_commit or commit,
+            common,
+            repo=repo,
+            base_commit=base_commit,
             version=commit,
             image=row["image_name"],
             log_parser="parse_log_pytest",
             test_setup=TestSetup((), command),
-            place=ImagePlace(activation=CONDA, one_commit=True, fresh_tree=True),
-            language="go" if command.startswith("go ") else "python",
+            layout=ImageLayout(activation=CONDA, one_commit=True, fresh_tree=True),
+            language=language,
             bug=row["patch"],
         )

@@ -17,7 +17,7 @@ import pytest
 
 from agent.gateway import gateway as gateway_module
 from bench.cli.commands import run_command
-from bench.config import RunConfig, validated
+from bench.config import RunConfig, validate_config
 from core.errors import UserError
 from llm.gate import OpenGate
 from reports.foreign.export import export_command
@@ -395,7 +395,7 @@ def test_another_agent_than_the_recorded_one_is_not_replayed(
 
 def validated_run(chosen: RunConfig, tmp_path: Path, cache: Path) -> None:
     source = ReplayedModels(tmp_path / "predictions/r/trajectories")
-    (model,) = validated(chosen).models
+    (model,) = validate_config(chosen).models
     source.turn(ID, 1, model, 0.0, OpenGate())
 
 

@@ -18,7 +18,7 @@ import pytest
 from agent.gateway.dialects import DIALECTS
 from agent.named import AGENTS
 from agent.named.base import NamedAgent
-from bench.config import ModelChoice, RunConfig, validated
+from bench.config import ModelChoice, RunConfig, validate_config
 from core.errors import UserError
 from environments.base import AgentSandbox
 from reports.report import report_command
@@ -205,7 +205,7 @@ def test_models_and_their_agents_are_chosen_together() -> None:
 
         known = (*format_names(), *names)
         models = tuple(ModelChoice.parse(text, formats=known) for text in texts)
-        return validated(config(models=models, replay=None, **changes))
+        return validate_config(config(models=models, replay=None, **changes))
 
     mixed = chosen(
         "anthropic/claude-sonnet-4-5-20250929@claude-code", "gpt-5.1-codex@codex"

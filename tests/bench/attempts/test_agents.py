@@ -13,7 +13,7 @@ import pytest
 
 from agent.protocol import AgentResult, Task
 from bench.cli.commands import run_command
-from bench.config import ModelChoice, RunConfig, validated
+from bench.config import ModelChoice, RunConfig, validate_config
 from bench.repos.checkout import Checkout
 from core.errors import UserError
 from environments.base import EnvironmentKind
@@ -215,11 +215,11 @@ def test_wrong_combinations_are_refused(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
     with pytest.raises(UserError, match="--replay serves models' replies"):
-        validated(outside("", replay=tmp_path))
-    unused = validated(config(agent_env=("HOME",)))
-    assert unused.deciding() == validated(config()).deciding()
+        validate_config(outside("", replay=tmp_path))
+    unused = validate_config(config(agent_env=("HOME",)))
+    assert unused.deciding() == validate_config(config()).deciding()
     with pytest.raises(UserError, match=r"agent\.timeout 0: must be at least 1"):
-        validated(outside("", agent_timeout=0))
+        validate_config(outside("", agent_timeout=0))
     absent = outside("", agent="command:no-such-command-at-all")
     with pytest.raises(UserError, match="no command 'no-such-command-at-all'"):
         run_command(absent, options(tmp_path, cache, ID), lambda _: None)

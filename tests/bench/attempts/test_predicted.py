@@ -14,7 +14,7 @@ import pytest
 from agent.builtin import BuiltinAgent
 from agent.protocol import AgentResult, Task
 from agent.workspace import UnsafePathError, Workspace
-from bench.attempts.trees import Examined, examine, files_in_submodules
+from bench.attempts.trees import Examination, examine_patch, files_in_submodules
 from bench.cli.commands import run_command
 from bench.config import ModelChoice
 from bench.instances.dataset import load_dataset
@@ -66,9 +66,9 @@ def written(tree: Checkout, changes: Changes) -> Changes:
     ).changes
 
 
-def examined(tree: Checkout, ran: Changes | None) -> Examined:
+def examined(tree: Checkout, ran: Changes | None) -> Examination:
     raw = take_patch(tree)
-    return examine(tree, raw, submittable_patch(raw).patch, ran)
+    return examine_patch(tree, raw, submittable_patch(raw).patch, ran)
 
 
 def test_a_tree_is_what_its_patch_makes(make_tree: MakeCheckout) -> None:
@@ -77,7 +77,7 @@ def test_a_tree_is_what_its_patch_makes(make_tree: MakeCheckout) -> None:
     ran = written(tree, {**TREE, "tests/test_a.py": b"def test(): pass\n"})
     raw = take_patch(tree)
     before = sorted(p.name for p in (tree.root / ".git/objects").rglob("*"))
-    assert examine(tree, raw, submittable_patch(raw).patch, ran) == Examined(
+    assert examine_patch(tree, raw, submittable_patch(raw).patch, ran) == Examination(
         applies=True
     )
     # The checkout is used again: what is looked at leaves no trace in it.
@@ -117,8 +117,8 @@ def test_edits_of_test_configuration_are_no_difference(make_tree: MakeCheckout) 
     text = b"[metadata]\nname = y\n\n[tool:pytest]\naddopts = -x\n"
     for path, data in {"setup.cfg": text, "conftest.py": b"x = 1\n"}.items():
         (tree.root / path).write_bytes(data)
-    assert examined(tree, {}) == Examined(True, ConfigurationEdits.SOME)
-    assert examined(tree, None) == Examined(True, ConfigurationEdits.SOME)
+    assert examined(tree, {}) == Examination(True, ConfigurationEdits.SOME)
+    assert examined(tree, None) == Examination(True, ConfigurationEdits.SOME)
     assert examined(tree, {"setup.cfg": text}).differing == ("setup.cfg",)
     (tree.root / "setup.cfg").write_bytes(text.replace(b"= y", b"= x"))
     assert examined(tree, None).edits is ConfigurationEdits.ALL
@@ -127,8 +127,8 @@ def test_edits_of_test_configuration_are_no_difference(make_tree: MakeCheckout) 
 def test_a_patch_that_does_not_apply(make_tree: MakeCheckout) -> None:
     tree = make_tree(BASE)
     wrong = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-9\n+2\n"
-    assert examine(tree, wrong, wrong, None) == Examined(applies=False)
-    assert examine(tree, wrong, wrong, {}) == Examined(applies=False)
+    assert examine_patch(tree, wrong, wrong, None) == Examination(applies=False)
+    assert examine_patch(tree, wrong, wrong, {}) == Examination(applies=False)
 
 
 def mirror_with_submodule(root: Path) -> tuple[Path, str]:

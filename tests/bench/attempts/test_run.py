@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.config import ModelChoice, TestChoice, validated
+from bench.config import ModelChoice, TestChoice, validate_config
 from bench.repos.checkout import Snapshot
 from core.errors import UserError
 from environments.base import EnvironmentKind
@@ -270,7 +270,7 @@ def test_dry_run_starts_nothing(
 )
 def test_option_values_are_checked(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
-        validated(config(**changes))
+        validate_config(config(**changes))
 
 
 def test_formats_of_models() -> None:

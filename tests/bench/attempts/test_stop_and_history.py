@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.config import ToldHistory, validated
+from bench.config import HistoryChoice, validate_config
 from bench.policy import StopRule
 from core.errors import UserError
 from environments.base import EnvironmentKind
@@ -24,7 +24,7 @@ from tests.support.runs import EDIT, config, live, options, read
 
 def test_a_black_box_has_no_model_to_ask() -> None:
     with pytest.raises(UserError, match=r"choice\.select=evidence asks the models"):
-        validated(by_evidence(replay=None, agent="command:true"))
+        validate_config(by_evidence(replay=None, agent="command:true"))
 
 
 def test_the_next_attempt_is_told_what_became_of_the_others(
@@ -37,8 +37,8 @@ def test_the_next_attempt_is_told_what_became_of_the_others(
         "textkit/slug.py", failing, failing, failing, failing, "textkit/slug.py"
     )
     for told, words in (
-        (ToldHistory.OUTCOMES, "1 attempt was made on this issue before yours"),
-        (ToldHistory.NONE, ""),
+        (HistoryChoice.OUTCOMES, "1 attempt was made on this issue before yours"),
+        (HistoryChoice.NONE, ""),
     ):
         out = tmp_path / told.value
         provider.requests.clear()
@@ -60,7 +60,7 @@ def test_the_next_attempt_is_told_what_became_of_the_others(
         assert "before yours" not in openings[0][-1]["content"]
         assert words in openings[1][-1]["content"]
         second = read(out, NAME)["all_results"][1]
-        assert second.get("told_of", []) == ([] if told is ToldHistory.NONE else [1])
+        assert second.get("told_of", []) == ([] if told is HistoryChoice.NONE else [1])
         assert verified(out, cache)[-1].endswith("nothing differs")
 
 
@@ -87,6 +87,6 @@ def test_an_attempt_gives_one_script(tmp_path: Path, cache: Path) -> None:
 
 
 def test_stop_all_decides_as_all_attempts_does() -> None:
-    made = validated(config(stop=StopRule.ALL))
-    assert made.deciding() == validated(config(all_attempts=True)).deciding()
-    assert made.deciding() != validated(config()).deciding()
+    made = validate_config(config(stop=StopRule.ALL))
+    assert made.deciding() == validate_config(config(all_attempts=True)).deciding()
+    assert made.deciding() != validate_config(config()).deciding()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.config import ModelChoice, RunConfig, validated
+from bench.config import ModelChoice, RunConfig, validate_config
 from tests.support.provider import Provider
 from tests.support.runs import EDIT, but, config, live, options, read
 
@@ -17,7 +17,7 @@ ID = "demo__textkit-1"
 
 def test_the_default_differs_from_try_to_try() -> None:
     def sent(tries: int, **changes: Any) -> list[float]:
-        made = validated(config(tries=tries, **changes))
+        made = validate_config(config(tries=tries, **changes))
         return [made.settings.models.temperature(try_) for try_ in range(1, tries + 1)]
 
     assert sent(1) == [0.0]

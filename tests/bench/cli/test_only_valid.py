@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.validity import Validity, not_valid, read_validity
+from bench.instances.validity import Validity, left_out_instances, read_validity
 from tests.bench.cli.test_options import ID, Run, replayed
 from tests.bench.cli.test_options import here as here  # a fixture
 from tests.support import read_json
@@ -105,5 +105,5 @@ def test_nothing_but_states_is_kept_of_a_file(tmp_path: Path) -> None:
     known = read_validity(path)
     assert known.states == {name: Validity(state) for name, state in STATES.items()}
     said: list[str] = []
-    left_out = not_valid(path, ALL, said.append)
+    left_out = left_out_instances(path, ALL, said.append)
     assert "ZQ" not in repr((vars(known), left_out, said))

@@ -9,10 +9,10 @@ import pytest
 from bench.instances.adapters import ADAPTERS, adapter_of
 from bench.instances.adapters.base import date_of
 from bench.instances.instance import (
-    ImagePlace,
+    ImageLayout,
     Instance,
     instance_id_of,
-    reversed_patch,
+    reverse_patch,
     split_row,
 )
 from core.errors import UserError
@@ -54,13 +54,13 @@ COMMANDS = {
     "multi": ((), "bash /home/run.sh", ()),
 }
 PLACES = {
-    "classic": ImagePlace(),
-    "live": ImagePlace(keeps_home=True, one_commit=True),
-    "rebench": ImagePlace(activation=CONDA, one_commit=True),
-    "rebench-v2": ImagePlace("/Thing-C", keeps_home=True, one_commit=True),
-    "gym": ImagePlace(activation=CONDA, one_commit=True),
-    "smith": ImagePlace(activation=CONDA, one_commit=True, fresh_tree=True),
-    "pro": ImagePlace("/app", keeps_home=True, one_commit=True, fresh_tree=True),
+    "classic": ImageLayout(),
+    "live": ImageLayout(keeps_home=True, one_commit=True),
+    "rebench": ImageLayout(activation=CONDA, one_commit=True),
+    "rebench-v2": ImageLayout("/Thing-C", keeps_home=True, one_commit=True),
+    "gym": ImageLayout(activation=CONDA, one_commit=True),
+    "smith": ImageLayout(activation=CONDA, one_commit=True, fresh_tree=True),
+    "pro": ImageLayout("/app", keeps_home=True, one_commit=True, fresh_tree=True),
 }
 
 
@@ -113,7 +113,7 @@ def test_images_and_commands(name: str) -> None:
     if name in IMAGES:
         assert instance.image == IMAGES[name]
     if name in PLACES:
-        assert instance.place == PLACES[name]
+        assert instance.layout == PLACES[name]
 
 
 def test_ids_repositories_and_commits_of_every_set() -> None:
@@ -247,14 +247,14 @@ def test_every_adapter_has_a_row_here() -> None:
 
 
 def test_a_reversed_patch_undoes_it() -> None:
-    once = reversed_patch(PATCH)
+    once = reverse_patch(PATCH)
     assert "-ZQHIDDEN_GOLD\n+old\n" in once
-    assert reversed_patch(once) == PATCH
+    assert reverse_patch(once) == PATCH
     new = (
         "diff --git a/x b/x\nnew file mode 100644\nindex 0000000..1111111\n--- /dev/null\n"
         "+++ b/x\n@@ -0,0 +1,2 @@\n+one\n+--- two\n\\ No newline at end of file\n"
     )
-    assert reversed_patch(new) == (
+    assert reverse_patch(new) == (
         "diff --git a/x b/x\ndeleted file mode 100644\nindex 1111111..0000000\n--- a/x\n"
         "+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n---- two\n\\ No newline at end of file\n"
     )

@@ -11,7 +11,7 @@ from bench.instances.dataset import load_dataset
 from bench.instances.instance import split_row
 from bench.instances.names import DatasetName
 from bench.instances.shape import bare_command, bare_setup
-from bench.selection import Selection, dated, read_ids
+from bench.selection import Selection, created_between, read_ids
 from core.errors import UserError
 from tests.conftest import an_instance
 
@@ -177,11 +177,7 @@ def test_selection(tmp_path: Path) -> None:
     assert ids(pattern="[02]$") == ["0", "2"]
     assert ids(part="2:4") == ["2", "3"]
     assert ids(part="-2:") == ["8", "9"]
-    assert (
-        ids(shuffle=True, seed=1)
-        == ids(shuffle=True, seed=1)
-        != ids(shuffle=True, seed=2)
-    )
+    assert ids(seed=1) == ids(seed=1) != ids(seed=2)
     for wrong in ({"ids": ("nope",)}, {"pattern": "("}, {"part": "1"}):
         with pytest.raises(UserError):
             ids(**wrong)
@@ -258,7 +254,7 @@ def test_dates_select_instances() -> None:
     ]
 
     def ids(since: str = "", until: str = "") -> str:
-        return "".join(i.instance_id[-1] for i in dated(all_, since, until))
+        return "".join(i.instance_id[-1] for i in created_between(all_, since, until))
 
     assert ids(since="2024-02") == "123"
     assert ids(since="2024-02-01", until="2024-02") == "12"
@@ -272,7 +268,7 @@ def test_dates_select_instances() -> None:
     with pytest.raises(
         UserError, match=r"`created_at`, which 1 rows lack, as that of a__b-9"
     ):
-        dated([*all_, an_instance(instance_id="a__b-9")], "2024-02", "")
+        created_between([*all_, an_instance(instance_id="a__b-9")], "2024-02", "")
 
 
 def test_names_of_sets_with_revisions(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from agent.conversation.testreport import describe
 from agent.workspace import Workspace
 from bench.instances.instance import Instance, TestSetup, split_row
-from bench.instances.project import project_of, shown_names, snapshot_of
+from bench.instances.project import hide_image_names, project_of, snapshot_of
 from bench.regression.settings import TestChoice
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
@@ -82,15 +82,15 @@ def laid_out(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     mirror_of(
         repository, tmp_path / "mirrors" / f"{instance.repo.replace('/', '__')}.git"
     )
-    if not instance.place.fresh_tree:
+    if not instance.layout.fresh_tree:
         git("checkout", "--quiet", base, cwd=repository)
     write_files(repository, {"left_by_the_image": "built\n"})
     snapshots = Snapshots(tmp_path / "snapshots")
     snapshot = snapshot_of(instance, Mirrors(tmp_path / "mirrors"), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
-    keeps = instance.place.keeps_home
+    keeps = instance.layout.keeps_home
     with built(
-        instance.image, instance.place.folder, repository, HIDDEN, keeps_home=keeps
+        instance.image, instance.layout.folder, repository, HIDDEN, keeps_home=keeps
     ):
         yield instance, checkout, tmp_path
 
@@ -149,7 +149,7 @@ def setup_of(instance: Instance) -> TestSetup:
 
 def hides_what_it_must(prepared: Any, instance: Instance) -> None:
     """Neither history nor files of the image show the fix; what the image built stays."""
-    place = instance.place.folder
+    place = instance.layout.folder
     look = (
         "git -c safe.directory='*' log --all -p | cat; git -c safe.directory='*' status --short;"
         "git -c safe.directory='*' describe --tags; ls -l . /home; cat left_by_the_image; pwd; "
@@ -158,11 +158,11 @@ def hides_what_it_must(prepared: Any, instance: Instance) -> None:
     output = prepared.run(look, 60).output
     print(output)
     assert "ZQHIDDEN" not in output
-    assert "fix.patch" not in output or not instance.place.removed
+    assert "fix.patch" not in output or not instance.layout.removed
     assert output.count("\nAuthor: ") == 1
     for line in ("built", place, "core.py", "    return a - b"):
         assert f"{line}\n" in output or f"{line}" in output.splitlines(), (line, output)
-    assert "v1" in output or instance.place.fresh_tree
+    assert "v1" in output or instance.layout.fresh_tree
 
 
 @pytest.mark.docker
@@ -172,7 +172,7 @@ def test_users_and_images_without_a_repository(
     laid_out: tuple[Instance, Checkout, Path],
 ) -> None:
     instance, checkout, _ = laid_out
-    other = replace(instance, place=replace(instance.place, user="nobody"))
+    other = replace(instance, layout=replace(instance.layout, user="nobody"))
     session = DockerEnvironment(connect(), "sets").start(project_of(other, checkout))
     try:
         with session.prepare({"core.py": FIXED.encode()}) as prepared:
@@ -182,7 +182,7 @@ def test_users_and_images_without_a_repository(
             ]
     finally:
         session.stop()
-    elsewhere = replace(instance, place=replace(instance.place, folder="/nowhere"))
+    elsewhere = replace(instance, layout=replace(instance.layout, folder="/nowhere"))
     with pytest.raises(UnavailableError, match="no repository in /nowhere"):
         DockerEnvironment(connect(), "sets").start(project_of(elsewhere, checkout))
 
@@ -202,5 +202,5 @@ def test_a_pull_that_fails_names_the_image_as_it_is_shown(tmp_path: Path) -> Non
     ):
         DockerEnvironment(connect(), "sets").start(project_of(instance, checkout))
     missing = [replace(instance, image="x:GOLD", image_label="x:neutral"), instance]
-    said = shown_names("pull x:GOLD and 127.0.0.1:9/gold:ZQHIDDEN", missing)
+    said = hide_image_names("pull x:GOLD and 127.0.0.1:9/gold:ZQHIDDEN", missing)
     assert said == f"pull x:neutral and {instance.shown_image}"

@@ -141,7 +141,7 @@ GONE = "root = os.getcwd(); os.chdir('/'); shutil.rmtree(root)\n"
 def test_what_is_no_tree_any_more_is_an_error_of_the_attempt(
     tmp_path: Path, cache: Path, code: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bench.repos.lefttree._MOST_FILES", 100)
+    monkeypatch.setattr("bench.repos.lefttree._MAX_FILES", 100)
     found, attempts = left_by(code, tmp_path, cache, exit_code=1)
     assert found["status"] == "error" and found["model_patch"] == ""
     assert [attempt["status"] for attempt in attempts] == ["error", "error"], (

@@ -14,7 +14,7 @@ import pytest
 from bench.benchmark import agent_of
 from bench.cli.commands import run_command
 from bench.cli.tryagent import try_agent
-from bench.config import RunConfig, validated
+from bench.config import RunConfig, validate_config
 from core.errors import UserError
 from environments.local.agentsandbox import folders_to_show
 from environments.local.bubblewrap import bubblewrap_works
@@ -191,8 +191,8 @@ def test_without_bubblewrap_it_is_refused(
 
 
 def test_the_sandbox_of_the_builtin_agent_decides_nothing() -> None:
-    sandboxed = validated(shut_in("", agent="builtin"))
-    plain = validated(outside("", agent="builtin"))
+    sandboxed = validate_config(shut_in("", agent="builtin"))
+    plain = validate_config(outside("", agent="builtin"))
     assert sandboxed.deciding() == plain.deciding()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.instances.instance import Spec
-from bench.instances.project import local_command, project_of, wanted_packages
+from bench.instances.project import local_command, project_of, required_packages
 from bench.regression.baselines import Baselines, TestFiles
 from bench.regression.runners import Runner
 from core.processes import without_secrets
@@ -26,16 +26,19 @@ def test_requirements_by_the_rules_of_swebench() -> None:
         "- pip:\n  - ipython\n",
     }
     flask = Spec(packages="requirements.txt")
-    assert wanted_packages("pallets/flask", flask, files.get) == ["click>=8", "sphinx"]
-    assert wanted_packages("sympy/sympy", flask, files.get) == []
+    assert required_packages("pallets/flask", flask, files.get) == [
+        "click>=8",
+        "sphinx",
+    ]
+    assert required_packages("sympy/sympy", flask, files.get) == []
     conda = Spec(packages="environment.yml")
-    assert wanted_packages("own/x", conda, files.get) == [
+    assert required_packages("own/x", conda, files.get) == [
         "numpy==1.2",
         "scipy>=1",
         "ipython",
     ]
     quoted = Spec(packages="'numpy==1.19.2' cython")
-    assert wanted_packages("own/x", quoted, files.get) == ["numpy==1.19.2", "cython"]
+    assert required_packages("own/x", quoted, files.get) == ["numpy==1.19.2", "cython"]
 
 
 @pytest.mark.parametrize(

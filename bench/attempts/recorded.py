@@ -19,7 +19,7 @@ from runs.modelsource import ModelSource, Turn
 
 
 @dataclass(frozen=True)
-class GivenCandidate:
+class RecordedCandidate:
     """A patch of one instance; ``origin`` says which attempt of which run it is."""
 
     origin: str
@@ -27,19 +27,19 @@ class GivenCandidate:
     patch: str
 
 
-Given = Mapping[str, Sequence[GivenCandidate]]
+RecordedCandidates = Mapping[str, Sequence[RecordedCandidate]]
 """Candidates by instance."""
 
 
-def given_sha256(given: Given) -> str:
+def hash_candidates(candidates: RecordedCandidates) -> str:
     plain = {}
-    for name, candidates in given.items():
-        plain[name] = [asdict(candidate) for candidate in candidates]
+    for name, of_instance in candidates.items():
+        plain[name] = [asdict(candidate) for candidate in of_instance]
     return sha256_of(json.dumps(plain, sort_keys=True))
 
 
 @dataclass
-class GivenPatch(ReplayModel):
+class PatchModel(ReplayModel):
     """Stands for the model of an attempt whose patch is given; it has no reply."""
 
     calls: Sequence[Reply] = ()
@@ -47,11 +47,11 @@ class GivenPatch(ReplayModel):
 
 
 @dataclass(frozen=True)
-class GivenModels:
+class CandidateModels:
     """Gives candidates as attempts, and other models for what is written about them."""
 
-    given: Given
-    others: ModelSource
+    candidates: RecordedCandidates
+    other_models: ModelSource
 
     def turn(
         self,
@@ -62,9 +62,11 @@ class GivenModels:
         gate: Gate,
     ) -> Turn:
         if attempt < 1:
-            return self.others.turn(instance_id, attempt, choice, temperature, gate)
-        candidate = self.given[instance_id][attempt - 1]
-        model = GivenPatch(patch=candidate.patch)
+            return self.other_models.turn(
+                instance_id, attempt, choice, temperature, gate
+            )
+        candidate = self.candidates[instance_id][attempt - 1]
+        model = PatchModel(patch=candidate.patch)
         name = f"{candidate.model} ({candidate.origin})"
         return Turn(model, name, OUTSIDE, traits=model.traits)
 
@@ -74,7 +76,7 @@ class PatchAgent:
     """Applies the given patch; git refuses paths outside the checkout."""
 
     def work(self, task: Task) -> AgentResult:
-        assert isinstance(task.model, GivenPatch)
+        assert isinstance(task.model, PatchModel)
         patch = task.model.patch
         if not patch.strip():
             return AgentResult()
