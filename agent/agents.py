@@ -163,7 +163,7 @@ def _argv_of(recipe: NamedAgent) -> tuple[str, ...]:
             f"--agent {recipe.name}: there is no command {recipe.program!r}; install it: "
             f"{recipe.install}"
         )
-    return recipe.words
+    return recipe.argv
 
 
 def _environment(names: Sequence[str]) -> dict[str, str]:

@@ -30,7 +30,8 @@ class BuiltinAgent:
         host.allow_reuse()
         # The first reply is waited for before anything is written.
         model = host.wait_for(task.model)
-        return next(tries(replace(task, repo_map=host.draw_map(), model=model)))
+        task = replace(task, repo_map=host.draw_map(), model=model)
+        return next(tries(task))
 
 
 def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentResult]:
@@ -47,26 +48,27 @@ def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentRe
         InfrastructureError, UserError: see ``Agent``.
     """
     setup = task.setup
-    writable = None if setup.more_files else frozenset(setup.shown)
+    writable = None if setup.more_files else frozenset(setup.shown_files)
     workspace = Workspace(task.root, submodules=task.submodules, writable=writable)
 
     def run_tests() -> TestReport:
         if task.run_tests is None:
             return TestReport(None)
-        places = {path: workspace.root / path for path in workspace.originals}
-        return task.run_tests(
-            {
-                path: p.read_bytes() if p.is_file() else None
-                for path, p in places.items()
-            }
-        )
+        changes: dict[str, bytes | None] = {}
+        for path in workspace.originals:
+            file = workspace.root / path
+            changes[path] = None
+            if file.is_file():
+                changes[path] = file.read_bytes()
+        return task.run_tests(changes)
 
+    if edit_format is None:
+        edit_format = get_format(task.edit_format, task.matching, setup.notation)
     coder = Coder(
         workspace=workspace,
         files=task.files,
         model=task.model,
-        edit_format=edit_format
-        or get_format(task.edit_format, task.matching, setup.notation),
+        edit_format=edit_format,
         checks=Checks(workspace, task.linter, run_tests, setup),
         limits=task.limits,
         on_failure=task.on_failure,
@@ -74,24 +76,25 @@ def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentRe
         calls=task.transcript.calls,
         image_urls=task.image_urls,
     )
-    work = _ended(coder, partial(coder.run, task.message, task.repo_map))
+    first_try = partial(coder.run, task.message, task.repo_map)
+    work = _run_try(coder, first_try)
     yield work
     while work.result and work.result.test is False and work.result.ending.by_itself:
-        work = _ended(coder, coder.next_try)
+        work = _run_try(coder, coder.next_try)
         yield work
 
 
-def _ended(coder: Coder, attempt: Callable[[], Result]) -> AgentResult:
+def _run_try(coder: Coder, attempt: Callable[[], Result]) -> AgentResult:
     try:
         return AgentResult(attempt())
     except RequestRefusedError as error:
         # The edits before the refusal are still a candidate.
-        full = isinstance(error, WindowExceededError)
-        return AgentResult(
-            coder.result(Ending.CONTEXT if full else Ending.REFUSED), str(error)
-        )
+        ending = Ending.REFUSED
+        if isinstance(error, WindowExceededError):
+            ending = Ending.CONTEXT
+        return AgentResult(coder.result(ending), str(error))
     except BudgetUsedError as error:
-        late = isinstance(error, TimeUsedError)
-        return AgentResult(
-            coder.result(Ending.TIME if late else Ending.BUDGET), str(error)
-        )
+        ending = Ending.BUDGET
+        if isinstance(error, TimeUsedError):
+            ending = Ending.TIME
+        return AgentResult(coder.result(ending), str(error))

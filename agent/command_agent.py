@@ -29,11 +29,12 @@ SOCKET = "gateway"
 PORT = 8080
 """The port at which a command without network finds the gateway."""
 PLACEHOLDERS = ("message_file", "model", "result_file", "temperature")
+# {{name}}, which stands for {name}, or {name}, which a value replaces.
 _PLACEHOLDER = re.compile(r"\{(\{[a-z_]+\})\}|\{([a-z_]+)\}")
 _HEAD_BYTES = 20_000
 _TAIL_BYTES = 30_000
 _ERROR_BYTES = 4_000
-_LONGEST_LINE = 300
+_MAX_LINE = 300
 _MAX_RESULT_BYTES = 1_000_000
 _RESULT = "result.json"
 
@@ -290,7 +291,7 @@ def last_line(text: str) -> str:
     lines = text.strip().splitlines()
     if not lines:
         return ""
-    return lines[-1].strip()[:_LONGEST_LINE]
+    return lines[-1].strip()[:_MAX_LINE]
 
 
 def _cost(value: object) -> Decimal:

@@ -63,7 +63,7 @@ class GatewayAgent(CommandAgent):
                 model,
                 self.access,
                 socket=socket,
-                admitted=len(transcript.calls),
+                call_count=len(transcript.calls),
                 first_lane=max(lanes, default=-1) + 1,
             )
             try:
@@ -98,7 +98,7 @@ class GatewayAgent(CommandAgent):
     ) -> EndedCommand:
         values = {
             **self.placeholders(task, folder),
-            "model": gateway.presented,
+            "model": gateway.model_name,
             "address": f"http://127.0.0.1:{gateway.port or PORT}",
             "token": gateway.token,
         }

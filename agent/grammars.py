@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Parser
 
 # A tree takes about 150 bytes for each character.
-_LONGEST = 2_000_000
+_MAX_CHARACTERS = 2_000_000
 _PACKAGE = "tree_sitter_language_pack"
 _BY_SUFFIX = {
     ".py": "python",
@@ -49,7 +49,9 @@ def language_of(path: str) -> str | None:
 
 def language_named(word: str) -> str | None:
     """Return the grammar that ``word`` means by its name or by a suffix, None for none."""
-    return word if word in _BY_SUFFIX.values() else language_of(f"x.{word}")
+    if word in _BY_SUFFIX.values():
+        return word
+    return language_of(f"x.{word}")
 
 
 def parser(language: str) -> Parser:
@@ -89,10 +91,7 @@ def has_errors(path: str, text: str) -> bool:
     Returns False without a grammar, and for a text whose tree would fill the memory.
     """
     language = language_of(path)
-    if language is None or len(text) > _LONGEST:
+    if language is None or len(text) > _MAX_CHARACTERS:
         return False
-    return bool(
-        parser(language)
-        .parse(text.encode("utf-8", "surrogatepass"))
-        .root_node.has_error
-    )
+    tree = parser(language).parse(text.encode("utf-8", "surrogatepass"))
+    return bool(tree.root_node.has_error)

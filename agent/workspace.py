@@ -14,11 +14,12 @@ from pathlib import Path
 
 from core.atomic import write_bytes_atomic
 
+# A comment that names the encoding of its file (PEP 263).
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _NO_CHARSETS = frozenset({"idna", "punycode", "undefined"})
 # Larger files are not sources, and several copies would not fit into memory.
-_LARGEST = 512 * 1024 * 1024
-OF_THE_MACHINE = frozenset(
+_MAX_BYTES = 512 * 1024 * 1024
+MACHINE_ERRORS = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 )
 """Error numbers that do not depend on the path."""
@@ -49,8 +50,9 @@ class TextFile:
     def decode(cls, data: bytes) -> TextFile:
         """Read ``data`` as UTF-8, as its coding cookie says (PEP 263), or as latin-1."""
         encoding = _encoding(data)
+        declared = encoding in _cookies(data)
         text = data.decode(encoding)
-        lines, declared = text.count("\n"), encoding in _cookies(data)
+        lines = text.count("\n")
         if lines and text.count("\r\n") == lines:
             return cls(text.replace("\r\n", "\n"), encoding, "\r\n", declared)
         return cls(text, encoding, declared=declared)
@@ -75,14 +77,15 @@ class TextFile:
 
 def _encoding(data: bytes) -> str:
     """Return the codec for ``data``; latin-1 where no other fits, as it decodes any bytes."""
-    candidates = ["utf-8-sig"] if data.startswith(codecs.BOM_UTF8) else _cookies(data)
+    candidates = _cookies(data)
+    if data.startswith(codecs.BOM_UTF8):
+        candidates = ["utf-8-sig"]
     for name in [*candidates, "utf-8"]:
         try:
             # Some of Python's codecs take forever, and are not encodings of sources.
-            if (
-                codecs.lookup(name).name not in _NO_CHARSETS
-                and data.decode(name).encode(name) == data
-            ):
+            if codecs.lookup(name).name in _NO_CHARSETS:
+                continue
+            if data.decode(name).encode(name) == data:
                 return name
         except (LookupError, UnicodeError, ValueError, TypeError, AttributeError):
             continue
@@ -90,8 +93,13 @@ def _encoding(data: bytes) -> str:
 
 
 def _cookies(data: bytes) -> list[str]:
-    found = (_COOKIE.match(line) for line in data.split(b"\n", 2)[:2])
-    return [match.group(1).decode() for match in found if match]
+    """Return the encodings that the first two lines name."""
+    cookies = []
+    for line in data.split(b"\n", 2)[:2]:
+        match = _COOKIE.match(line)
+        if match:
+            cookies.append(match[1].decode())
+    return cookies
 
 
 @dataclass
@@ -112,22 +120,28 @@ class Workspace:
     def read(self, path: str) -> str | None:
         """Return the text of the regular file ``path``, None where it cannot be read."""
         try:
-            place = self._place(path)
-            return TextFile.decode(place.read_bytes()).text if place.is_file() else None
+            file = self._resolve(path)
+            if file.is_file():
+                return TextFile.decode(file.read_bytes()).text
         except (UnsafePathError, OSError):
-            return None
+            pass
+        return None
 
     def original(self, path: str) -> str | None:
         if path not in self.originals:
             return self.read(path)
         data = self.originals[path]
-        return None if data is None else TextFile.decode(data).text
+        if data is None:
+            return None
+        return TextFile.decode(data).text
 
-    def edited(self) -> set[str]:
+    def edited_files(self) -> set[str]:
         """Return the files that differ from their content before the first edit."""
-        return {
-            path for path in self.originals if self.read(path) != self.original(path)
-        }
+        edited = set()
+        for path in self.originals:
+            if self.read(path) != self.original(path):
+                edited.add(path)
+        return edited
 
     def write(
         self, contents: Mapping[str, str | None], moved: Mapping[str, str] | None = None
@@ -137,20 +151,22 @@ class Workspace:
         A text of None removes the file. ``moved`` is new path to old path: the encoding, line ends
         and mode come along.
         """
-        places = {path: self.check(path) for path in contents}
-        models = {path: self._place((moved or {}).get(path, path)) for path in contents}
+        old_paths = moved or {}
+        files = {path: self.check(path) for path in contents}
+        models = {}
+        for path in contents:
+            models[path] = self._resolve(old_paths.get(path, path))
         # Moved files are read from their old paths, so deletions come last.
         for path, text in sorted(contents.items(), key=lambda item: item[1] is None):
+            file = files[path]
             try:
-                if text is None:
-                    place = places[path]
-                    if place.exists():
-                        self.originals.setdefault(path, place.read_bytes())
-                        place.unlink()
-                else:
-                    self._write(path, places[path], text, models[path])
+                if text is not None:
+                    self._write(path, file, text, models[path])
+                elif file.exists():
+                    self.originals.setdefault(path, file.read_bytes())
+                    file.unlink()
             except OSError as error:
-                if error.errno in OF_THE_MACHINE:
+                if error.errno in MACHINE_ERRORS:
                     raise
                 raise UnsafePathError(
                     f"{path} cannot be written: {error.strerror}"
@@ -159,34 +175,38 @@ class Workspace:
     def check(self, path: str) -> Path:
         """Return where ``path`` lies; raise UnsafePathError when it must not be written."""
         if self.writable is not None and path not in self.writable:
-            named = ", ".join(sorted(self.writable))
-            raise ForeignPathError(f"{path[:80]!a} may not be edited, only: {named}")
-        place = self._place(path)
-        if twin := twin_of(self.root, path):
+            names = ", ".join(sorted(self.writable))
+            raise ForeignPathError(f"{path[:80]!a} may not be edited, only: {names}")
+        file = self._resolve(path)
+        twin = twin_of(self.root, path)
+        if twin:
             raise UnsafePathError(
                 f"{path}: {twin} is there already, and many file systems take both for one. "
                 "Write the name as it is there"
             )
-        return place
+        return file
 
-    def _write(self, path: str, place: Path, text: str, model: Path) -> None:
-        self.originals.setdefault(path, place.read_bytes() if place.exists() else None)
-        before = model.read_bytes() if model.exists() else None
+    def _write(self, path: str, file: Path, text: str, model: Path) -> None:
+        if path not in self.originals:
+            self.originals[path] = file.read_bytes() if file.exists() else None
+        before = TextFile("")
+        mode = 0o644
+        if model.exists():
+            before = TextFile.decode(model.read_bytes())
+            mode = stat.S_IMODE(model.stat().st_mode)
         try:
-            data = (TextFile("") if before is None else TextFile.decode(before)).encode(
-                text
-            )
+            data = before.encode(text)
         except UnicodeEncodeError as error:
             lost = text[error.start : error.start + 1]
             raise UnsafePathError(
                 f"{path} declares the encoding {error.encoding}, which lacks {lost!r}"
             ) from error
-        mode = stat.S_IMODE(model.stat().st_mode) if before is not None else 0o644
-        write_bytes_atomic(place, data, durable=False)
-        place.chmod(mode)
+        write_bytes_atomic(file, data, durable=False)
+        file.chmod(mode)
 
-    def _place(self, path: str) -> Path:
-        if problem := problem_of(path):
+    def _resolve(self, path: str) -> Path:
+        problem = problem_of(path)
+        if problem:
             raise UnsafePathError(problem)
         for submodule in self.submodules:
             if f"{path}/".startswith(f"{submodule}/"):
@@ -194,53 +214,53 @@ class Workspace:
                     f"{path}: {submodule} is a submodule, another repository"
                 )
         try:
-            place = self.root
+            file = self.root
             for part in path.split("/"):
-                place = place / part
-                if place.is_symlink():
+                file = file / part
+                if file.is_symlink():
                     raise UnsafePathError(f"{path}: {part} is a symbolic link")
-                if place != self.root / path and place.exists() and not place.is_dir():
+                is_last = file == self.root / path
+                if not is_last and file.exists() and not file.is_dir():
                     raise UnsafePathError(f"{path}: {part} is a file, not a folder")
-            if place.exists() and not place.is_file():
+            if file.exists() and not file.is_file():
                 raise UnsafePathError(f"{path}: not a regular file")
-            if place.exists() and place.stat().st_size > _LARGEST:
+            if file.exists() and file.stat().st_size > _MAX_BYTES:
                 raise UnsafePathError(f"{path}: the file is too large")
         except OSError as error:
             raise UnsafePathError(f"{path}: {error.strerror}") from error
-        return place
+        return file
 
 
 # Room for the prefix and suffix of the temporary file.
-_LONGEST_NAME = 255 - 16
-_LONGEST_PATH = 1024
+_MAX_NAME = 255 - 16
+_MAX_PATH = 1024
 
 
 def problem_of(path: str) -> str:
     """Return why ``path`` cannot be a file of a checkout; empty when it can."""
+    reason = _reason_to_refuse(path)
+    if not reason:
+        return ""
+    return f"{path[:80]!a}: {reason}"
+
+
+def _reason_to_refuse(path: str) -> str:
     parts = path.split("/")
-    shown = f"{path[:80]!a}"
-    lengths = [len(part.encode("utf-8", "surrogatepass")) for part in parts]
     rooted = path.startswith(("/", "~")) or ":" in parts[0]
-    refused = (
-        (
-            not path or rooted or "\\" in path,
-            "only paths relative to the repository's root",
-        ),
-        (not path.isprintable(), "control characters in a file name"),
-        (
-            any(part in ("", ".", "..") or is_dot_git(part) for part in parts),
-            "`..`, `.` and `.git` are not allowed in a path",
-        ),
-        (
-            any(part.endswith((".", " ")) for part in parts),
-            "a name ends in a dot or a space",
-        ),
-        (
-            max(lengths) > _LONGEST_NAME or sum(lengths) > _LONGEST_PATH,
-            "the name is too long",
-        ),
-    )
-    return next((f"{shown}: {why}" for holds, why in refused if holds), "")
+    if not path or rooted or "\\" in path:
+        return "only paths relative to the repository's root"
+    if not path.isprintable():
+        return "control characters in a file name"
+    for part in parts:
+        if part in ("", ".", "..") or is_dot_git(part):
+            return "`..`, `.` and `.git` are not allowed in a path"
+    for part in parts:
+        if part.endswith((".", " ")):
+            return "a name ends in a dot or a space"
+    lengths = [len(part.encode("utf-8", "surrogatepass")) for part in parts]
+    if max(lengths) > _MAX_NAME or sum(lengths) > _MAX_PATH:
+        return "the name is too long"
+    return ""
 
 
 def is_dot_git(name: str) -> bool:
@@ -250,24 +270,27 @@ def is_dot_git(name: str) -> bool:
     end, the short name of NTFS and its streams. HFS+ ignores invisible characters, which are
     refused in any name.
     """
-    plain = name.split(":", 1)[0].rstrip(". ").casefold()
-    return plain in (".git", "git~1")
+    plain = name.split(":", 1)[0].rstrip(". ")
+    return plain.casefold() in (".git", "git~1")
 
 
 def twin_of(root: Path, path: str) -> str | None:
     """Return the existing path that differs from ``path`` in case or composition alone, if any."""
-    place = root
+    folder = root
     for part in path.split("/"):
-        if not os.path.lexists(place / part):
+        if not os.path.lexists(folder / part):
             try:
-                names = sorted(entry.name for entry in place.iterdir())
+                names = sorted(entry.name for entry in folder.iterdir())
             except OSError:
                 return None
-            same = [name for name in names if _folded(name) == _folded(part)]
-            return (place / same[0]).relative_to(root).as_posix() if same else None
-        place = place / part
+            for name in names:
+                if _fold_name(name) == _fold_name(part):
+                    return (folder / name).relative_to(root).as_posix()
+            return None
+        folder = folder / part
     return None
 
 
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
+def _fold_name(name: str) -> str:
+    decomposed = unicodedata.normalize("NFD", name)
+    return unicodedata.normalize("NFC", decomposed.casefold())

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from agent.workspace import Workspace
 from bench.instances.instance import Instance
-from bench.regression.related import RelatedTests, directives
+from bench.regression.related import RelatedTests, directive
 from bench.regression.runners import Runner, runner_of
 from bench.regression.testlogs import Results, read_run, with_report_file
 from benchmarks.regression import InstanceTests
@@ -105,7 +105,7 @@ class Executed:
         """Return the functions that a file's passing tests execute, and the untraced seconds."""
         session = self.checks.session
         runner = runner_of(session.test_command) or Runner.PYTEST
-        command = f"{session.test_command} {shlex.quote(directives(runner, test))}"
+        command = f"{session.test_command} {shlex.quote(directive(runner, test))}"
         token = secrets.token_hex(16)
         plain = run_once(session, {}, with_report_file(command, runner, token), seconds)
         files = self.checks.base.tracked_files()

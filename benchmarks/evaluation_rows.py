@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.instances.shape import END_MARKER, START_MARKER
-from bench.regression.related import directives
+from bench.regression.related import directive
 from bench.regression.runners import Runner, runner_of
 from core.errors import InfrastructureError, UserError
 from environments.docker.engine import engine_errors
@@ -104,7 +104,7 @@ def _test_command(spec: Mapping[str, Any], patch: str) -> str:
     paths = re.findall(r"diff --git a/.* b/(.*)", patch)
     tests = [path for path in paths if not path.endswith(tuple(NON_TEST_EXTS))]
     return " ".join(
-        [command, *(directives(runner_of(command) or Runner.PYTEST, p) for p in tests)]
+        [command, *(directive(runner_of(command) or Runner.PYTEST, p) for p in tests)]
     )
 
 

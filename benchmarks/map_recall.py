@@ -160,7 +160,7 @@ def _has_definitions(
 def _named(entry: FileEntry) -> set[int]:
     """Return the definitions whose names are in the text below the file's heading."""
     words = set(re.findall(r"[\w~]+", "\n".join(render_file(entry)[1:])))
-    return {n for n in entry.visible() if entry.definitions[n].name in words}
+    return {n for n in entry.visible_numbers() if entry.definitions[n].name in words}
 
 
 def _blobs(mirror: Path, commit: str) -> dict[str, str]:

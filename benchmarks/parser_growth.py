@@ -264,7 +264,7 @@ def _families() -> list[Family]:
     runs += [
         ("whole-func call", partial(_call, "whole-func"), {**ARGUMENTS}),
         ("diff-func call", partial(_call, "diff-func"), {**ARGUMENTS}),
-        ("mentions", index.mentioned, {**REPLIES, **LOGS}),
+        ("mentions", index.mentioned_files, {**REPLIES, **LOGS}),
         ("fence", lambda text: shortest_fence([text]), {**REPLIES, **LOGS}),
         ("lint of new Python", partial(_lint, "a.py", None), {**SOURCES}),
         ("lint of Python", partial(_lint, "a.py", "a = 1\n"), {**SOURCES}),

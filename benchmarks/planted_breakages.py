@@ -28,7 +28,7 @@ import typer
 from agent.workspace import Workspace
 from bench.cli.cli import run_cli
 from bench.instances.instance import Instance, split_row
-from bench.regression.related import RelatedTests, directives
+from bench.regression.related import RelatedTests, directive
 from bench.regression.runners import Runner, runner_of
 from bench.regression.suite import TestLimits
 from bench.repos.mirrors import Mirrors
@@ -177,7 +177,7 @@ def noticed(breakage: Breakage, checks: InstanceTests, seconds: float) -> bool:
         [*breakage.changes]
     )
     for test in related:
-        command = f"{session.test_command} {shlex.quote(directives(runner, test))}"
+        command = f"{session.test_command} {shlex.quote(directive(runner, test))}"
         with_it, without = (
             run_once(session, changes, command, seconds)
             for changes in (breakage.changes, {})

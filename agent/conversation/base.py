@@ -17,6 +17,7 @@ from core.settings import Section
 
 CheckOutcome = bool | None
 """True, False, or None for unknown."""
+# A topic and its number of messages: ``edit=2``.
 _PART = re.compile(r"^\s*([a-z]+)\s*=\s*(\d+)\s*$")
 
 
@@ -29,12 +30,12 @@ class ConversationSetup:
     Attributes:
         system: the system message; ``format_rules`` are the rules of the edit format.
         opening: the first message; ``problem`` is the task's message, ``repo_map`` the map, which
-            is empty where it does not fit, ``files`` the contents of ``shown``.
-        again: a later message with files that changed since they were last sent; ``message`` and
+            is empty where it does not fit, ``files`` the contents of ``shown_files``.
+        followup: a later message with files that changed since they were last sent; ``message`` and
             ``files``. Empty: changed files are not sent again by themselves.
-        shown: the files shown from the start.
+        shown_files: the files shown from the start.
         more_files: a reply may bring further files in, by naming or by editing them, and is asked
-            to name some. If not, edits of files other than ``shown`` fail.
+            to name some. If not, edits of files other than ``shown_files`` fail.
         as_edited: files are shown with their paths where the edit format has them, not above.
         lint: new findings of the linter are sent to the model.
         test_unedited: the tests run after every reply that is not asked to be corrected, also
@@ -44,8 +45,8 @@ class ConversationSetup:
 
     system: str
     opening: str
-    again: str = ""
-    shown: tuple[str, ...] = ()
+    followup: str = ""
+    shown_files: tuple[str, ...] = ()
     more_files: bool = True
     as_edited: bool = False
     lint: bool = True
@@ -91,29 +92,28 @@ class Reflections:
         """
         if text.strip().isdigit():
             return cls(shared=int(text))
-        given: dict[str, int] = {}
+        budgets: dict[str, int] = {}
+        topics = [topic.value for topic in Topic]
         for part in text.split(","):
             match = _PART.match(part)
-            if not match or match[1] not in {topic.value for topic in Topic}:
-                names = ",".join(f"{topic.value}=N" for topic in Topic)
+            if not match or match[1] not in topics:
+                names = ",".join(f"{topic}=N" for topic in topics)
                 raise ValueError(
                     f"{part.strip()!r} is neither a number nor one of {names}"
                 )
-            given[match[1]] = int(match[2])
-        return cls(**given)
+            budgets[match[1]] = int(match[2])
+        return cls(**budgets)
 
     def of(self, topic: Topic) -> int:
         budget: int = getattr(self, topic.value)
         return budget
 
     @property
-    def most(self) -> int:
+    def total(self) -> int:
         """The messages that may follow the first, all topics together."""
-        return (
-            sum(self.of(topic) for topic in Topic)
-            if self.shared is None
-            else self.shared
-        )
+        if self.shared is None:
+            return sum(map(self.of, Topic))
+        return self.shared
 
     def __str__(self) -> str:
         if self.shared is not None:
@@ -164,8 +164,10 @@ class ReflectionsUsed:
             left = self.budget.of(topic) - self.used[topic]
         else:
             left = self.budget.shared - self.used.total()
-        self.used[topic] += left > 0
-        return left > 0
+        if left <= 0:
+            return False
+        self.used[topic] += 1
+        return True
 
 
 @dataclass(frozen=True)

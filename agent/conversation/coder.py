@@ -23,7 +23,7 @@ from agent.conversation.context import (
     ContextFullError,
     ContextWindow,
     ShownFiles,
-    fitted,
+    fit_request,
 )
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import Failure, TestReport, describe
@@ -69,31 +69,30 @@ class Checks:
     linter: lint.Linter = field(default_factory=lint.Linter)
     run_tests: Callable[[], TestReport] | None = None
     setup: ConversationSetup = field(default_factory=harness_setup)
-    _linted: tuple[list[lint.Change], tuple[lint.Finding, ...]] = ([], ())
-    _tested: TestReport | None = None
-    _reported: tuple[Failure, ...] = ()
+    _lint_cache: tuple[list[lint.Change], tuple[lint.Finding, ...]] = ([], ())
+    _test_report: TestReport | None = None
+    _reported_failures: tuple[Failure, ...] = ()
 
-    def changed(self) -> None:
+    def discard_results(self) -> None:
         """Discard the test results: the tree has changed, or is to be tested again."""
-        self._tested = None
+        self._test_report = None
 
     def problem(self) -> tuple[Topic, str] | None:
         """Return the next problem as a message with its topic; None without a problem."""
-        if found := self._findings():
-            texts = {
-                finding.path: self.workspace.read(finding.path) or ""
-                for finding in found
-            }
-            return Topic.LINT, render(
-                "lint_failed", findings=lint.describe(found, texts)
-            )
+        findings = self._findings()
+        if findings:
+            texts = {}
+            for finding in findings:
+                texts[finding.path] = self.workspace.read(finding.path) or ""
+            description = lint.describe(findings, texts)
+            return Topic.LINT, render("lint_failed", findings=description)
         report = self._test(unedited=self.setup.test_unedited)
         if report.outcome is not False:
             return None
         if report.message:
             return Topic.TEST, report.message
-        text = describe(report.failures, self._reported)
-        self._reported = report.failures
+        text = describe(report.failures, self._reported_failures)
+        self._reported_failures = report.failures
         return Topic.TEST, render("tests_failed", report=text)
 
     def outcomes(self, *, unedited: bool = False) -> tuple[CheckOutcome, CheckOutcome]:
@@ -102,32 +101,37 @@ class Checks:
         Args:
             unedited: run them on a tree without edits, too.
         """
-        linted = self.setup.lint and self.workspace.originals
-        clean = not self._findings() if linted else None
-        return clean, None if clean is False else self._test(unedited=unedited).outcome
+        lint_outcome = None
+        if self.setup.lint and self.workspace.originals:
+            lint_outcome = not self._findings()
+            if not lint_outcome:
+                return False, None
+        return lint_outcome, self._test(unedited=unedited).outcome
 
     def _findings(self) -> tuple[lint.Finding, ...]:
         if not self.setup.lint:
             return ()
-        space = self.workspace
-        changes = [
-            lint.Change(path, space.original(path), after)
-            for path in sorted(space.edited())
-            if (after := space.read(path)) is not None
-        ]
-        if changes != self._linted[0]:
-            self._linted = changes, self.linter.new_findings(changes)
-        return self._linted[1]
+        changes = []
+        for path in sorted(self.workspace.edited_files()):
+            after = self.workspace.read(path)
+            if after is not None:
+                before = self.workspace.original(path)
+                changes.append(lint.Change(path, before, after))
+        if changes != self._lint_cache[0]:
+            self._lint_cache = changes, self.linter.new_findings(changes)
+        return self._lint_cache[1]
 
     def _test(self, *, unedited: bool) -> TestReport:
-        if self._tested is None:
-            run = self.run_tests if unedited or self.workspace.edited() else None
-            self._tested = run() if run else TestReport(None)
-        return self._tested
+        if self._test_report is None:
+            report = TestReport(None)
+            if self.run_tests and (unedited or self.workspace.edited_files()):
+                report = self.run_tests()
+            self._test_report = report
+        return self._test_report
 
 
 @dataclass(frozen=True)
-class _Next:
+class _NextMessage:
     """The next message and the topic whose budget pays for it."""
 
     topic: Topic
@@ -157,19 +161,19 @@ class Coder:
     image_urls: tuple[str, ...] = ()
     _edit: CheckOutcome = None
     _counts: list[ReplyCounts] = field(default_factory=list)
-    _partial: str = ""
+    _partial_reply: str = ""
     _nudged: bool = False
     _rules: str = ""
     _opening: str = ""
-    _unsent: _Next | None = None
-    _refused: ContextWindow | None = None
+    _unsent: _NextMessage | None = None
+    _reduced_window: ContextWindow | None = None
 
     @property
     def setup(self) -> ConversationSetup:
         return self.checks.setup
 
     @cached_property
-    def _shown(self) -> ShownFiles:
+    def _shown_files(self) -> ShownFiles:
         inside = self.setup.as_edited and self.edit_format.path_inside
         return ShownFiles(self.workspace, self.model, inside)
 
@@ -178,45 +182,47 @@ class Coder:
 
         This is the first try; ``repo_map`` may be empty.
         """
-        self._shown.add(self.setup.shown)
-        texts = filter(None, map(self.workspace.read, self.setup.shown))
-        self._rules = self.edit_format.instructions(shortest_fence([issue, *texts]))
+        self._shown_files.add(self.setup.shown_files)
+        texts = filter(None, map(self.workspace.read, self.setup.shown_files))
+        fence = shortest_fence([issue, *texts])
+        self._rules = self.edit_format.instructions(fence)
         reminder = self.model.traits.reminder
         rules = self._rules if reminder in (Reminder.SYSTEM, Reminder.BOTH) else ""
-        self.messages.append(
-            Message("system", fill(self.setup.system, format_rules=rules))
-        )
-        files = self._shown.contents(self.setup.shown)
-        text = partial(fill, self.setup.opening, problem=issue, files=files)
-        self._shown.sent()
-        self._opening = text(repo_map="")
-        return self._ended(_Next(Topic.LOCATE, text(repo_map=repo_map)))
+        system = fill(self.setup.system, format_rules=rules)
+        self.messages.append(Message("system", system))
+        files = self._shown_files.contents(self.setup.shown_files)
+        fill_opening = partial(fill, self.setup.opening, problem=issue, files=files)
+        self._shown_files.mark_sent()
+        self._opening = fill_opening(repo_map="")
+        text = fill_opening(repo_map=repo_map)
+        return self._converse(_NextMessage(Topic.LOCATE, text))
 
     def next_try(self) -> Result:
         """Continue after failing tests, with the report on them, and return the new outcomes.
 
         The budgets are those of a first try.
         """
-        waiting = self._unsent and self._unsent.topic is Topic.TEST
-        step = self._unsent if waiting else self._check()
+        step = self._unsent
+        if step is None or step.topic is not Topic.TEST:
+            step = self._check()
         if step is None:
             raise ValueError("no tests fail")
-        return self._ended(step)
+        return self._converse(step)
 
-    def _ended(self, step: _Next) -> Result:
-        self._counts, self._unsent, self._partial = [], None, ""
+    def _converse(self, step: _NextMessage) -> Result:
+        self._counts = []
+        self._unsent = None
+        self._partial_reply = ""
+        endless = self.limits.until_exhausted
+        reflections = ReflectionsUsed(self.limits.reflections)
         try:
-            spending = ReflectionsUsed(self.limits.reflections)
             while True:
                 following = self._react(self._ask(step))
-                if following is None and self.limits.until_exhausted:
-                    following = _Next(Topic.LOCATE, render("go_on"))
+                if following is None and endless:
+                    following = _NextMessage(Topic.LOCATE, render("go_on"))
                 if following is None:
                     return self.result(Ending.DONE)
-                if (
-                    not spending.take(following.topic)
-                    and not self.limits.until_exhausted
-                ):
+                if not reflections.take(following.topic) and not endless:
                     self._unsent = following
                     return self.result(Ending.REFLECTIONS_USED)
                 step = following
@@ -225,161 +231,181 @@ class Coder:
         except ContextFullError:
             return self.result(Ending.CONTEXT)
 
-    def _ask(self, step: _Next) -> Reply:
-        request = self._fitted(step)
+    def _ask(self, step: _NextMessage) -> Reply:
+        tools = self.edit_format.tools
+        request = self._fit_request(step)
         try:
-            reply = self.model.complete(request, self.edit_format.tools)
+            reply = self.model.complete(request, tools)
         except WindowExceededError as error:
             # The provider knows its window better: once more, with less.
-            self._refused = ContextWindow(size(request, self.model.count) - 1)
+            tokens = size(request, self.model.count)
+            self._reduced_window = ContextWindow(tokens - 1)
             try:
-                request = self._fitted(step)
+                request = self._fit_request(step)
             except ContextFullError:
                 raise error from None
-            reply = self.model.complete(request, self.edit_format.tools)
-        if self.setup.again:
-            self._shown.sent()
-        call = replace(reply, request_sha256=request_sha256(request))
-        self.calls.append(call)
+            reply = self.model.complete(request, tools)
+        if self.setup.followup:
+            self._shown_files.mark_sent()
+        digest = request_sha256(request)
+        self.calls.append(replace(reply, request_sha256=digest))
         if step.prefill:
             # The model continued its last message: join both.
-            reply = replace(reply, content=request.pop().content + reply.content)
-        calls = tuple(
-            replace(call, id=call.id or f"call_{len(self.calls)}_{number}")
-            for number, call in enumerate(reply.tool_calls)
-        )
-        self.messages[:] = [*request, Message("assistant", reply.content, calls)]
+            start = request.pop()
+            reply = replace(reply, content=start.content + reply.content)
+        tool_calls = []
+        for number, call in enumerate(reply.tool_calls):
+            call_id = call.id or f"call_{len(self.calls)}_{number}"
+            tool_calls.append(replace(call, id=call_id))
+        message = Message("assistant", reply.content, tuple(tool_calls))
+        self.messages[:] = [*request, message]
         return reply
 
-    def _fitted(self, step: _Next) -> list[Message]:
-        window, count = (
-            self._refused or ContextWindow.of(self.model.traits),
-            self.model.count,
-        )
-        request = self._request(step)
+    def _fit_request(self, step: _NextMessage) -> list[Message]:
+        window = self._reduced_window or ContextWindow.of(self.model.traits)
+        count = self.model.count
+        request = self._build_request(step)
         if len(request) < 3 and not window.holds(request, count):
-            request = self._request(replace(step, text=self._opening))
-        return fitted(request, window, count, self._shown, self._opening)
+            request = self._build_request(replace(step, text=self._opening))
+        return fit_request(request, window, count, self._shown_files, self._opening)
 
-    def _request(self, step: _Next) -> list[Message]:
+    def _build_request(self, step: _NextMessage) -> list[Message]:
         if step.prefill:
             return list(self.messages)
-        called = self.messages[-1].tool_calls
-        received = [
-            Message("tool", render("tool_received"), (), call.id) for call in called
-        ]
-        reminded = self.model.traits.reminder in (Reminder.USER, Reminder.BOTH)
+        traits = self.model.traits
+        messages = list(self.messages)
+        for call in messages[-1].tool_calls:
+            received = render("tool_received")
+            messages.append(Message("tool", received, tool_call_id=call.id))
         text = step.text
-        if self.setup.again and (changed := self._shown.changed()):
-            files = self._shown.contents(changed)
-            text = fill(self.setup.again, message=text, files=files)
-        text = f"{text}\n\n{self._rules}" if reminded else text
-        first = len(self.messages) == 1 and self.model.traits.images
-        images = self.image_urls if first else ()
-        return [*self.messages, *received, Message("user", text, images=images)]
+        changed = []
+        if self.setup.followup:
+            changed = self._shown_files.changed_files()
+        if changed:
+            files = self._shown_files.contents(changed)
+            text = fill(self.setup.followup, message=text, files=files)
+        if traits.reminder in (Reminder.USER, Reminder.BOTH):
+            text = f"{text}\n\n{self._rules}"
+        images: tuple[str, ...] = ()
+        if traits.images and len(self.messages) == 1:
+            images = self.image_urls
+        messages.append(Message("user", text, images=images))
+        return messages
 
-    def _react(self, reply: Reply) -> _Next | None:
-        text = self.edit_format.join(self._partial, reply.content)
-        self._partial = text if reply.truncated else ""
-        whole = replace(reply, content=text)
-        unknown = unknown_calls(whole, self.edit_format.tools)
-        self._counts.append(
-            ReplyCounts(truncated=reply.truncated, unknown_calls=unknown)
-        )
+    def _react(self, reply: Reply) -> _NextMessage | None:
+        edit_format = self.edit_format
+        text = edit_format.join(self._partial_reply, reply.content)
+        self._partial_reply = text if reply.truncated else ""
+        joined_reply = replace(reply, content=text)
+        unknown = unknown_calls(joined_reply, edit_format.tools)
+        counts = ReplyCounts(truncated=reply.truncated, unknown_calls=unknown)
+        self._counts.append(counts)
         if self.setup.test_unedited:
-            self.checks.changed()
+            self.checks.discard_results()
         if reply.truncated:
             self._edit = False
             if self.model.traits.prefill and reply.content and not reply.tool_calls:
-                self._partial = ""
-                return _Next(Topic.EDIT, prefill=True)
-            tools = bool(self.edit_format.tools)
-            rest = render("truncated", tools=tools, joins=self.edit_format.joins)
-            return _Next(Topic.EDIT, rest)
-        return self._follow(whole)
+                self._partial_reply = ""
+                return _NextMessage(Topic.EDIT, prefill=True)
+            has_tools = bool(edit_format.tools)
+            text = render("truncated", tools=has_tools, joins=edit_format.joins)
+            return _NextMessage(Topic.EDIT, text)
+        return self._follow_reply(joined_reply)
 
-    def _follow(self, reply: Reply) -> _Next | None:
+    def _follow_reply(self, reply: Reply) -> _NextMessage | None:
         try:
-            known = self._known | self.workspace.edited()
-            edits = self.edit_format.parse(
-                reply, ReplyScope(known, tuple(self._shown.paths))
-            )
+            editable = self._known_paths | self.workspace.edited_files()
+            scope = ReplyScope(editable, tuple(self._shown_files.paths))
+            edits = self.edit_format.parse(reply, scope)
         except MalformedReplyError as error:
             self._edit = False
             self._counts[-1] = replace(self._counts[-1], malformed=True)
             problem = render("malformed", problem=error)
-            return self._with_new(_Next(Topic.EDIT, problem), reply.content)
+            step = _NextMessage(Topic.EDIT, problem)
+            return self._with_new_files(step, reply.content)
         if edits:
-            return self._with_new(self._edit_lint_test(edits), reply.content)
-        return (
-            self._after_no_edit(reply.content)
-            if self.setup.more_files
-            else self._check()
-        )
-
-    @property
-    def _known(self) -> frozenset[str]:
-        return (
-            self.files.paths if self.setup.more_files else frozenset(self.setup.shown)
-        )
-
-    def _with_new(self, step: _Next | None, text: str) -> _Next | None:
-        added = self._shown.add(self._named(text)) if self.setup.more_files else []
-        if step is None or not added:
-            return step
-        files = render("files_added", files=self._shown.contents(added), edited=True)
-        return replace(step, text=f"{step.text}\n\n{files}")
-
-    def _after_no_edit(self, text: str) -> _Next | None:
-        if added := self._shown.add(self._named(text)):
-            files = self._shown.contents(added)
-            return _Next(Topic.LOCATE, render("files_added", files=files, edited=False))
-        if self._nudged or self._named(text):
-            return None
-        self._nudged = True
-        return _Next(Topic.LOCATE, render("name_files"))
-
-    def _edit_lint_test(self, edits: Sequence[Edit]) -> _Next | None:
-        report, counts = apply_reply(
-            edits, self.edit_format, self._shown, self._known, self.on_failure
-        )
-        self._counts[-1] = replace(counts, unknown_calls=self._counts[-1].unknown_calls)
-        self._edit = not report.failed
-        if report.contents:
-            self.checks.changed()
-        if report.failed:
-            stale = {result.path for result in report.failed} & self.workspace.edited()
-            # Files that changed come with the next message in any case where the setup says so.
-            files = "" if self.setup.again else self._shown.contents(sorted(stale))
-            return _Next(
-                Topic.EDIT,
-                render("edits_failed", feedback=feedback(report), files=files),
-            )
+            following = self._edit_lint_test(edits)
+            return self._with_new_files(following, reply.content)
+        if self.setup.more_files:
+            return self._after_no_edit(reply.content)
         return self._check()
 
-    def _check(self) -> _Next | None:
-        problem = self.checks.problem()
-        return _Next(*problem) if problem else None
+    @property
+    def _known_paths(self) -> frozenset[str]:
+        if self.setup.more_files:
+            return self.files.paths
+        return frozenset(self.setup.shown_files)
 
-    def _named(self, text: str) -> tuple[str, ...]:
-        plainly = self.edit_format.plain_mentions
-        return (
-            self.files.plainly_mentioned(text)
-            if plainly
-            else self.files.mentioned(text)
+    def _with_new_files(
+        self, step: _NextMessage | None, text: str
+    ) -> _NextMessage | None:
+        if not self.setup.more_files:
+            return step
+        added = self._shown_files.add(self._mentioned_files(text))
+        if step is None or not added:
+            return step
+        contents = self._shown_files.contents(added)
+        files = render("files_added", files=contents, edited=True)
+        return replace(step, text=f"{step.text}\n\n{files}")
+
+    def _after_no_edit(self, text: str) -> _NextMessage | None:
+        mentioned = self._mentioned_files(text)
+        added = self._shown_files.add(mentioned)
+        if added:
+            contents = self._shown_files.contents(added)
+            files = render("files_added", files=contents, edited=False)
+            return _NextMessage(Topic.LOCATE, files)
+        if self._nudged or mentioned:
+            return None
+        self._nudged = True
+        return _NextMessage(Topic.LOCATE, render("name_files"))
+
+    def _edit_lint_test(self, edits: Sequence[Edit]) -> _NextMessage | None:
+        report, counts = apply_reply(
+            edits,
+            self.edit_format,
+            self._shown_files,
+            self._known_paths,
+            self.on_failure,
         )
+        unknown = self._counts[-1].unknown_calls
+        self._counts[-1] = replace(counts, unknown_calls=unknown)
+        self._edit = not report.failures
+        if report.contents:
+            self.checks.discard_results()
+        if report.failures:
+            files = ""
+            # Files that changed come with the next message in any case where the setup says so.
+            if not self.setup.followup:
+                stale = {result.path for result in report.failures}
+                stale &= self.workspace.edited_files()
+                files = self._shown_files.contents(sorted(stale))
+            text = render("edits_failed", feedback=feedback(report), files=files)
+            return _NextMessage(Topic.EDIT, text)
+        return self._check()
+
+    def _check(self) -> _NextMessage | None:
+        problem = self.checks.problem()
+        if problem is None:
+            return None
+        return _NextMessage(*problem)
+
+    def _mentioned_files(self, text: str) -> tuple[str, ...]:
+        if self.edit_format.plain_mentions:
+            return self.files.plainly_mentioned_files(text)
+        return self.files.mentioned_files(text)
 
     def result(self, ending: Ending) -> Result:
         """Return the outcomes of the current tree; runs the tests if they have not run on it."""
-        edited = sorted(self.workspace.edited())
+        edited = sorted(self.workspace.edited_files())
         unedited = self.setup.test_unedited and ending.by_itself
-        clean, test = self.checks.outcomes(unedited=unedited)
+        lint_outcome, test = self.checks.outcomes(unedited=unedited)
         return Result(
             ending=ending,
             edit=self._edit,
-            lint=clean,
+            lint=lint_outcome,
             test=test,
-            chat_files=tuple(self._shown.paths),
+            chat_files=tuple(self._shown_files.paths),
             edited_files=tuple(edited),
             reflections=max(len(self.calls) - 1, 0),
             replies=tuple(self._counts),
@@ -389,38 +415,40 @@ class Coder:
 def apply_reply(
     edits: Sequence[Edit],
     edit_format: EditFormat,
-    shown: ShownFiles,
+    shown_files: ShownFiles,
     existing: Collection[str],
     on_failure: OnFailure,
 ) -> tuple[ApplyReport, ReplyCounts]:
     """Apply ``edits``, write the files, and count.
 
-    The edited files are added to ``shown``, and those of ``existing`` whose edits failed.
+    The edited files are added to ``shown_files``, and those of ``existing`` whose edits failed.
     """
-    space = shown.workspace
-    whole = 0
+    workspace = shown_files.workspace
+    whole_file_blocks = 0
     for edit in edits:
-        text = (space.read(edit.path) or "").strip()
+        text = workspace.read(edit.path) or ""
+        text = text.strip()
         if text and isinstance(edit, SearchReplace):
-            searches = (edit.search, *(search for search, _ in edit.readings))
-            whole += text in {search.strip() for search in searches}
-    applied = edit_format.apply(
-        safe_edits(edits, space), space.read, tuple(shown.paths)
-    )
-    report = write_report(after_failures(applied, on_failure), space)
-    named = [
-        path for result in report.results for path in (result.path, result.landed_in)
-    ]
-    shown.add(path for path in named if path in existing or path in report.contents)
+            searches = [edit.search.strip()]
+            searches += [search.strip() for search, _ in edit.readings]
+            whole_file_blocks += text in searches
+    safe = safe_edits(edits, workspace)
+    applied = edit_format.apply(safe, workspace.read, tuple(shown_files.paths))
+    report = write_report(after_failures(applied, on_failure), workspace)
+    paths = []
+    for result in report.results:
+        for path in (result.path, result.landed_in):
+            if path in existing or path in report.contents:
+                paths.append(path)
+    shown_files.add(paths)
     faults = Counter(result.fault for result in report.results)
-    return report, (
-        ReplyCounts(
-            edits=len(report.results),
-            failed=len(report.failed),
-            unreadable=faults[Fault.UNREADABLE],
-            unsafe=faults[Fault.UNSAFE],
-            foreign=faults[Fault.FOREIGN],
-            ambiguous=faults[Fault.AMBIGUOUS],
-            whole_file_blocks=whole,
-        )
+    counts = ReplyCounts(
+        edits=len(report.results),
+        failed=len(report.failures),
+        unreadable=faults[Fault.UNREADABLE],
+        unsafe=faults[Fault.UNSAFE],
+        foreign=faults[Fault.FOREIGN],
+        ambiguous=faults[Fault.AMBIGUOUS],
+        whole_file_blocks=whole_file_blocks,
     )
+    return report, counts

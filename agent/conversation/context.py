@@ -14,11 +14,11 @@ from llm.tokens import Count, most_tokens, size
 # A full conversation is cut to this share of the window: cutting a little each time would change
 # the cached prefix with every message.
 AFTER_CUT = 0.6
-_MOST_FOR_REPLY = 8192
+_MAX_REPLY = 8192
 # Tokens of the sentence around the files when earlier rounds were removed.
-_FOR_WORDS = 80
+_SENTENCE_TOKENS = 80
 # The limit of one message when the window is unknown: about 80,000 tokens.
-_MOST_CHARACTERS = 320_000
+_MAX_CHARACTERS = 320_000
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,14 @@ class ContextWindow:
         """Return the window of a model without the tokens that its reply needs."""
         if traits.context is None:
             return cls(None)
-        return cls(traits.context - min(traits.context // 4, _MOST_FOR_REPLY))
+        reply = min(traits.context // 4, _MAX_REPLY)
+        return cls(traits.context - reply)
 
     def holds(self, messages: Sequence[Message], count: Count) -> bool:
         """Return whether ``messages`` fit; counts their tokens only if their bytes do not fit."""
-        return (
-            self.tokens is None
-            or size(messages, most_tokens) <= self.tokens
-            or size(messages, count) <= self.tokens
-        )
+        if self.tokens is None or size(messages, most_tokens) <= self.tokens:
+            return True
+        return size(messages, count) <= self.tokens
 
 
 def without_oldest(
@@ -51,18 +50,19 @@ def without_oldest(
     The system message and the message with the issue stay. A round is a reply with the messages
     that answer it.
     """
-    head, rest = tuple(messages[:2]), list(messages[2:])
-    while rest and size((*head, *rest), count) > room:
-        ends = [n for n in range(1, len(rest)) if rest[n].role == "assistant"]
-        rest = rest[ends[0] :] if ends else []
-    return (*head, *rest)
+    remaining = list(messages)
+    while len(remaining) > 2 and size(remaining, count) > room:
+        del remaining[2]
+        while len(remaining) > 2 and remaining[2].role != "assistant":
+            del remaining[2]
+    return tuple(remaining)
 
 
 class ContextFullError(Exception):
     """The next message cannot be made to fit the model's window."""
 
 
-def fitted(
+def fit_request(
     request: list[Message],
     window: ContextWindow,
     count: Count,
@@ -80,19 +80,26 @@ def fitted(
         raise ContextFullError
     if last.role == "assistant":
         # A prefill stays as the model wrote it.
-        kept = without_oldest(request[:-1], window.tokens // 2, count)
-        return _first_that_fits([[*kept, last]], window, count)
-    missing = files.not_in(last.content)
-    wanted = count(files.contents(missing)) + size([last], count) + _FOR_WORDS
-    room = min(int(window.tokens * AFTER_CUT), window.tokens - wanted)
-    kept = without_oldest(request[:-1], room, count)
-    left = max(0, window.tokens - size([*kept, last], count) - _FOR_WORDS)
-    shown = files.contents(missing, left)
-    full = replace(
-        last, content=render("rounds_dropped", files=shown, message=last.content)
-    )
-    bare = [kept[0], replace(kept[1], content=opening), *kept[2:]]
-    choices = [[*kept, full], [*bare, full], [*kept, last], [*bare, last]]
+        shortened = without_oldest(request[:-1], window.tokens // 2, count)
+        choices = [[*shortened, last]]
+        return _first_that_fits(choices, window, count)
+    missing = files.missing_from(last.content)
+    tokens = window.tokens - _SENTENCE_TOKENS
+    room = tokens - count(files.contents(missing)) - size([last], count)
+    room = min(int(window.tokens * AFTER_CUT), room)
+    shortened = without_oldest(request[:-1], room, count)
+    left = tokens - size([*shortened, last], count)
+    contents = files.contents(missing, max(0, left))
+    text = render("rounds_dropped", files=contents, message=last.content)
+    last_with_files = replace(last, content=text)
+    system, first, *others = shortened
+    without_map = [system, replace(first, content=opening), *others]
+    choices = [
+        [*shortened, last_with_files],
+        [*without_map, last_with_files],
+        [*shortened, last],
+        [*without_map, last],
+    ]
     return _first_that_fits(choices, window, count)
 
 
@@ -111,38 +118,40 @@ def show_files(
     room: int | None = None,
     count: Count = len,
     *,
-    inside: bool = False,
+    path_inside: bool = False,
 ) -> str:
     """Return the files in fences; unreadable files, and those without room, are only named.
 
     The most important of ``paths`` come first. ``room`` is in the unit of ``count``; None stands
-    for 320,000 characters. With ``inside`` the path is the first line in the fence, not above it.
+    for 320,000 characters. With ``path_inside`` the path is the first line in the fence.
     """
-    shown: dict[str, str] = {}
+    fitting: dict[str, str] = {}
     notes: list[str] = []
     if room is None:
-        room, count = _MOST_CHARACTERS, len
+        room = _MAX_CHARACTERS
+        count = len
     texts = {path: read(path) for path in paths}
     if sum(map(most_tokens, filter(None, texts.values()))) <= room:
         count = most_tokens  # all fit: no exact count is needed
     for path, text in texts.items():
         if text is None or "\0" in text:
             notes.append(f"{path} is not a text file.")
-        elif (needed := count(text)) > room:
+            continue
+        needed = count(text)
+        if needed > room:
             notes.append(f"{path} is too long to be shown ({len(text)} characters).")
         else:
-            shown[path] = text
+            fitting[path] = text
             room -= needed
-    fence = shortest_fence(shown.values())
-    heads = {
-        path: f"{fence}\n{path}" if inside else f"{path}\n{fence}" for path in shown
-    }
-    ends = {
-        path: "\n" * bool(text and text[-1] != "\n") for path, text in shown.items()
-    }
-    blocks = [
-        f"{heads[path]}\n{text}{ends[path]}{fence}" for path, text in shown.items()
-    ]
+    fence = shortest_fence(fitting.values())
+    blocks = []
+    for path, text in fitting.items():
+        head = f"{path}\n{fence}"
+        if path_inside:
+            head = f"{fence}\n{path}"
+        if text and text[-1] != "\n":
+            text += "\n"
+        blocks.append(f"{head}\n{text}{fence}")
     return "\n\n".join([*blocks, *notes])
 
 
@@ -152,38 +161,52 @@ class ShownFiles:
 
     workspace: Workspace
     model: ChatModel
-    inside: bool = False
+    path_inside: bool = False
     paths: dict[str, None] = field(default_factory=dict)
-    _sent: dict[str, str | None] = field(default_factory=dict)
+    _sent_texts: dict[str, str | None] = field(default_factory=dict)
 
     def add(self, paths: Iterable[str]) -> list[str]:
-        new = [path for path in dict.fromkeys(paths) if path not in self.paths]
-        self.paths.update(dict.fromkeys(new))
+        new = []
+        for path in paths:
+            if path not in self.paths:
+                self.paths[path] = None
+                new.append(path)
         return new
 
     def contents(self, paths: Iterable[str], room: int | None = None) -> str:
         """Return the files in fences; ``room`` in tokens is half of the window by default."""
         if room is None:
             tokens = ContextWindow.of(self.model.traits).tokens
-            room = None if tokens is None else tokens // 2
-        read = self.workspace.read
-        return show_files(paths, read, room, self.model.count, inside=self.inside)
+            if tokens is not None:
+                room = tokens // 2
+        return show_files(
+            paths,
+            self.workspace.read,
+            room,
+            self.model.count,
+            path_inside=self.path_inside,
+        )
 
-    def changed(self) -> list[str]:
-        """Return the files that are not as they were when ``sent`` was last called."""
-        return [
-            path
-            for path in self.paths
-            if self._sent.get(path) != self.workspace.read(path)
-        ]
+    def changed_files(self) -> list[str]:
+        """Return the files that are not as they were when ``mark_sent`` was last called."""
+        changed = []
+        for path in self.paths:
+            if self._sent_texts.get(path) != self.workspace.read(path):
+                changed.append(path)
+        return changed
 
-    def sent(self) -> None:
+    def mark_sent(self) -> None:
         """Keep the texts of all files: the model has them now."""
-        self._sent = {path: self.workspace.read(path) for path in self.paths}
+        read = self.workspace.read
+        self._sent_texts = {path: read(path) for path in self.paths}
 
-    def not_in(self, message: str) -> list[str]:
+    def missing_from(self, message: str) -> list[str]:
         """Return the files that ``message`` does not show: edited ones, then those named last."""
-        edited, read = self.workspace.edited(), self.workspace.read
-        newest_first = [*self.paths][::-1]
-        ordered = sorted(newest_first, key=lambda path: path not in edited)
-        return [path for path in ordered if (read(path) or "") not in message]
+        edited = self.workspace.edited_files()
+        newest_first = reversed(self.paths)
+        missing = []
+        for path in sorted(newest_first, key=lambda path: path not in edited):
+            text = self.workspace.read(path) or ""
+            if text not in message:
+                missing.append(path)
+        return missing

@@ -17,14 +17,17 @@ _TOKEN = re.compile(r"[\w.@+~/\\:#?&%-]+")
 _LIKE_A_FILE = re.compile(r"[._-]")
 # The host of an address or the letter of a Windows drive.
 _ORIGIN = re.compile(r"^(?:\w+://[^/]*/|[A-Za-z]:/)")
-_TRAIL, _LEAD = ",.!;:)]}>'\"`*", "([{<'\"`*"
+# Marks behind and before a word.
+_TRAIL = ",.!;:)]}>'\"`*"
+_LEAD = "([{<'\"`*"
+# A path from the root: in a diff (a/…, b/…), or behind the revision in an address of a forge.
 _ROOTED = re.compile(r"(?:^[ab]|/(?:blob|raw|tree)/[^/]+)/([^:#?]+)")
 _BEHIND = re.compile(r"[:#?]")
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
 _MODULE_ENDINGS = (".py", "/__init__.py", ".java")
 _NAMES_IN_A_MODULE = 2
 # Longer than any path with an address before it.
-_LONGEST_TOKEN = 1_500
+_MAX_TOKEN = 1_500
 
 
 @dataclass(frozen=True)
@@ -45,36 +48,42 @@ class FileIndex:
         by_end: dict[str, str | None] = {}
         for path in paths:
             for end in _ends(path):
-                by_end[end] = None if end in by_end else path
+                if end in by_end:
+                    by_end[end] = None
+                else:
+                    by_end[end] = path
         return cls(paths, by_end)
 
-    def mentioned(self, text: str) -> tuple[str, ...]:
+    def mentioned_files(self, text: str) -> tuple[str, ...]:
         """Return the tracked files that ``text`` names, in the order of their first mention."""
-        found: dict[str, None] = {}
+        mentions: dict[str, None] = {}
         for token in dict.fromkeys(_TOKEN.findall(text)):
-            path = self._named(token) if len(token) <= _LONGEST_TOKEN else None
+            if len(token) > _MAX_TOKEN:
+                continue
+            path = self._path_in_token(token)
             if path is not None:
-                found[path] = None
-        return tuple(found)
+                mentions[path] = None
+        return tuple(mentions)
 
-    def plainly_mentioned(self, text: str) -> tuple[str, ...]:
+    def plainly_mentioned_files(self, text: str) -> tuple[str, ...]:
         """Return the files that single words of ``text`` name, as the recorded runs saw them.
 
         Only paths and unique base names count, with marks around them and a line number behind.
         """
-        found: dict[str, None] = {}
+        mentions: dict[str, None] = {}
         for word in text.split():
             bare = word.rstrip(_TRAIL).lstrip(_LEAD)
             number_off = bare.split(":", 1)[0].rstrip(_TRAIL)
             for form in (bare, number_off, number_off.removeprefix("./")):
-                known = form in self.paths or "/" not in form
-                path = self._by_path(form) if known else None
+                if form not in self.paths and "/" in form:
+                    continue
+                path = self._by_path(form)
                 if path is not None:
-                    found[path] = None
+                    mentions[path] = None
                     break
-        return tuple(found)
+        return tuple(mentions)
 
-    def _named(self, token: str) -> str | None:
+    def _path_in_token(self, token: str) -> str | None:
         for form in _forms(token):
             path = self._by_path(form)
             if path is not None:
@@ -83,24 +92,31 @@ class FileIndex:
                 return self._by_module(form)
         # A file in the root folder has no folder name; only these marks show that it is meant.
         rooted = _ROOTED.search(token)
-        return rooted[1] if rooted and rooted[1] in self.paths else None
+        if rooted and rooted[1] in self.paths:
+            return rooted[1]
+        return None
 
     def _by_path(self, form: str) -> str | None:
         if form in self.paths:
             return form
         if "/" not in form:
-            return self.by_end.get(form) if _LIKE_A_FILE.search(form) else None
-        # A base name alone does not count where the text gives other folders.
+            if _LIKE_A_FILE.search(form):
+                return self.by_end.get(form)
+            return None
         for end in (form, *_ends(form)):
-            if "/" in end and (end in self.paths or end in self.by_end):
-                return end if end in self.paths else self.by_end[end]
+            if "/" not in end:
+                # A base name alone does not count where the text gives other folders.
+                return None
+            if end in self.paths:
+                return end
+            if end in self.by_end:
+                return self.by_end[end]
         return None
 
     def _by_module(self, dotted: str) -> str | None:
         names = dotted.split(".")
-        for length in range(
-            len(names), max(1, len(names) - _NAMES_IN_A_MODULE - 1), -1
-        ):
+        shortest = max(1, len(names) - _NAMES_IN_A_MODULE - 1)
+        for length in range(len(names), shortest, -1):
             stem = "/".join(names[:length])
             for ending in _MODULE_ENDINGS:
                 path = self._by_path(stem + ending)
@@ -110,18 +126,16 @@ class FileIndex:
 
 
 def _ends(path: str) -> Iterator[str]:
-    at = path.find("/")
-    while at >= 0:
-        yield path[at + 1 :]
-        at = path.find("/", at + 1)
+    position = path.find("/")
+    while position >= 0:
+        yield path[position + 1 :]
+        position = path.find("/", position + 1)
 
 
 def _forms(token: str) -> Iterator[str]:
-    bare = (
-        token.strip(".:?&%~").rstrip("-+/\\")
-        if token[:1] != "."
-        else token.rstrip(".:?&%-+/")
-    )
+    bare = token.rstrip(".:?&%-+/")
+    if token[:1] != ".":
+        bare = token.strip(".:?&%~").rstrip("-+/\\")
     yield bare
     path = _ORIGIN.sub("", bare.replace("\\", "/"))
     path = _BEHIND.split(path, maxsplit=1)[0].rstrip(".")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_MOST_NAMES = 30
-_LONGEST_NAME = 160
-_ALIKE_SHOWN = 5
-_SMALLEST_DETAIL = 400
+_MAX_NAMES = 30
+_MAX_NAME = 160
+_MAX_ALIKE = 5
+_MIN_DETAIL = 400
 # Room for the sentence that says how many tests have no details.
 _RESERVE = 80
 # Line numbers and clock times differ between two runs that fail in the same way.
@@ -62,14 +62,15 @@ def describe(
     if previous:
         head, explained = _changes(previous, failures)
     else:
-        names = [
-            f"- {failure.name[:_LONGEST_NAME]}" for failure in failures[:_MOST_NAMES]
-        ]
-        more = len(failures) - len(names)
-        head = "\n".join([*names, *([f"… and {more} more"] if more else [])])
+        lines = [f"- {failure.name[:_MAX_NAME]}" for failure in failures[:_MAX_NAMES]]
+        others = len(failures) - len(lines)
+        if others:
+            lines.append(f"… and {others} more")
+        head = "\n".join(lines)
         explained = list(failures)
     head = cut(head, budget // 2 if explained else budget)
-    return "\n\n".join([head, *_details(explained, budget - len(head) - 2)])
+    details = _details(explained, budget - len(head) - 2)
+    return "\n\n".join([head, *details])
 
 
 def _changes(
@@ -79,51 +80,61 @@ def _changes(
     before = {failure.name: _VOLATILE.sub("", failure.detail) for failure in previous}
     now = {failure.name for failure in current}
     gone = [name for name in before if name not in now]
-    same, changed, new = list[Failure](), list[Failure](), list[Failure]()
+    same: list[Failure] = []
+    changed: list[Failure] = []
+    new: list[Failure] = []
     for failure in current:
         detail = before.get(failure.name)
-        equal = detail == _VOLATILE.sub("", failure.detail)
-        (new if detail is None else same if equal else changed).append(failure)
-    rows = [(f"no longer failing ({len(gone)} of {len(previous)})", gone)]
-    for what, failures in (
-        ("failing in the same way as before", same),
-        ("failing in another way than before", changed),
-        ("failing that did not fail before", new),
-    ):
-        rows.append(
-            (f"{what} ({len(failures)})", [failure.name for failure in failures])
-        )
-    changes = [f"- {what}: {_listed(names)}" for what, names in rows if names]
+        if detail is None:
+            new.append(failure)
+        elif detail == _VOLATILE.sub("", failure.detail):
+            same.append(failure)
+        else:
+            changed.append(failure)
+    lines = ["Since the last report of failing tests:"]
+    if gone:
+        count = f"{len(gone)} of {len(previous)}"
+        lines.append(f"- no longer failing ({count}): {_name_list(gone)}")
+    groups = {
+        "failing in the same way as before": same,
+        "failing in another way than before": changed,
+        "failing that did not fail before": new,
+    }
+    for label, failures in groups.items():
+        if failures:
+            names = [failure.name for failure in failures]
+            lines.append(f"- {label} ({len(names)}): {_name_list(names)}")
     if not (gone or changed or new):
-        changes.append(
+        lines.append(
             "The last edits made no difference to the failures; they are not repeated."
         )
-    return "\n".join(["Since the last report of failing tests:", *changes]), [
-        *changed,
-        *new,
-    ]
+    return "\n".join(lines), changed + new
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(name[:_LONGEST_NAME] for name in names[:_ALIKE_SHOWN])
-    more = len(names) - _ALIKE_SHOWN
-    return f"{shown} … and {more} more" if more > 0 else shown
+def _name_list(names: Sequence[str]) -> str:
+    line = ", ".join(name[:_MAX_NAME] for name in names[:_MAX_ALIKE])
+    others = len(names) - _MAX_ALIKE
+    if others > 0:
+        line += f" … and {others} more"
+    return line
 
 
 def _details(failures: Sequence[Failure], room: int) -> list[str]:
     groups: dict[str, list[Failure]] = {}
     for failure in failures:
         if failure.detail:
-            groups.setdefault(failure.cause or failure.detail, []).append(failure)
+            cause = failure.cause or failure.detail
+            groups.setdefault(cause, []).append(failure)
     parts: list[str] = []
     waiting = list(groups.values())
     room -= _RESERVE
-    while waiting and room >= min(_SMALLEST_DETAIL, len(waiting[0][0].detail)):
-        share = min(room, max(room // len(waiting), _SMALLEST_DETAIL))
+    while waiting and room >= min(_MIN_DETAIL, len(waiting[0][0].detail)):
+        share = min(room, max(room // len(waiting), _MIN_DETAIL))
         alike = waiting.pop(0)
-        first, *others = [failure.name for failure in alike]
-        title = f"## {first[:_LONGEST_NAME]}"
-        title += f"\nLikewise: {_listed(others)}" if others else ""
+        title = f"## {alike[0].name[:_MAX_NAME]}"
+        others = [failure.name for failure in alike[1:]]
+        if others:
+            title += f"\nLikewise: {_name_list(others)}"
         parts.append(cut(f"{title}\n{alike[0].detail}", share))
         room -= len(parts[-1]) + 2
     if waiting:
@@ -146,11 +157,15 @@ def cut(text: str, room: int) -> str:
     tail: list[str] = []
     while lines and left > 0:
         from_end = sum(map(len, tail)) <= 2 * sum(map(len, head))
-        line = (lines.pop() if from_end else lines.pop(0))[:_LONGEST_NAME]
+        line = lines[-1 if from_end else 0][:_MAX_NAME]
         left -= len(line) + 1
-        if left >= 0:
-            tail[:0] = [line] * from_end
-            head += [line] * (not from_end)
+        if left < 0:
+            break
+        if from_end:
+            tail.insert(0, line)
+            del lines[-1]
         else:
-            lines.append(line)
-    return "\n".join([*head, f"… ({len(lines)} lines left out)", *tail])[:room]
+            head.append(line)
+            del lines[0]
+    note = f"… ({len(lines)} lines left out)"
+    return "\n".join([*head, note, *tail])[:room]

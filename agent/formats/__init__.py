@@ -46,10 +46,11 @@ def get_format(
 
     The reference agent's matching exists for ``diff`` alone, which its recorded run used.
     """
-    current = notation is Notation.CURRENT
-    if current and name == DiffFormat.name and matching is Matching.REFERENCE:
+    is_reference = notation is Notation.CURRENT and matching is Matching.REFERENCE
+    if is_reference and name == DiffFormat.name:
         return ReferenceDiffFormat()
-    return {form.name: form for form in _formats(notation)}[name]()
+    forms = {form.name: form for form in _formats(notation)}
+    return forms[name]()
 
 
 def _formats(notation: Notation) -> tuple[type[EditFormat], ...]:

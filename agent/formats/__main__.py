@@ -56,25 +56,37 @@ def apply(
         text = reply.read_bytes().decode("utf-8", "replace")
     except OSError as error:
         _refuse(f"{reply}: {error.strerror}")
+    result = _apply_reply(edit_format, text, root, dry_run=dry_run)
+    print(json.dumps(result, indent=2, ensure_ascii=False))
+    succeeded = result["applied"] and not result["failed"]
+    raise typer.Exit(0 if succeeded else 1)
+
+
+def _apply_reply(
+    edit_format: EditFormat,
+    text: str,
+    root: Path,
+    *,
+    dry_run: bool,
+) -> dict[str, Any]:
     space = Workspace(root.resolve())
-    known = _files(root)
+    scope = ReplyScope(_files_below(root))
+    problem = ""
     try:
-        edits = edit_format.parse(Reply(text), ReplyScope(known))
-        problem = (
-            "" if edits else f"the reply holds no edit in the format {edit_format.name}"
-        )
+        edits = edit_format.parse(Reply(text), scope)
     except MalformedReplyError as error:
         problem = str(error)
-    if problem:
-        failed = [{"path": "", "reason": problem}]
-        result: dict[str, Any] = {"applied": [], "failed": failed, "feedback": problem}
     else:
-        report = edit_format.apply(safe_edits(edits, space), space.read, ())
-        if not dry_run:
-            report = write_report(report, space)
-        result = _described(report)
-    print(json.dumps(result, indent=2, ensure_ascii=False))
-    raise typer.Exit(0 if result["applied"] and not result["failed"] else 1)
+        if not edits:
+            problem = f"the reply holds no edit in the format {edit_format.name}"
+    if problem:
+        failure = {"path": "", "reason": problem}
+        return {"applied": [], "failed": [failure], "feedback": problem}
+    edits = safe_edits(edits, space)
+    report = edit_format.apply(edits, space.read, ())
+    if not dry_run:
+        report = write_report(report, space)
+    return _as_json(report)
 
 
 def _format(name: str) -> EditFormat:
@@ -89,13 +101,14 @@ def _refuse(problem: str) -> None:
     raise typer.Exit(2)
 
 
-def _described(report: ApplyReport) -> dict[str, Any]:
-    applied = []
-    failed = []
+def _as_json(report: ApplyReport) -> dict[str, Any]:
+    applied: list[dict[str, Any]] = []
+    failed: list[dict[str, Any]] = []
     for number, result in enumerate(report.results, 1):
         if result.applied:
-            edit = {"edit": number, "path": result.landed_in, "step": result.step}
-            applied.append(edit)
+            applied.append(
+                {"edit": number, "path": result.landed_in, "step": result.step}
+            )
         else:
             failed.append(
                 {"edit": number, "path": result.path, "reason": result.problem}
@@ -108,14 +121,19 @@ def _described(report: ApplyReport) -> dict[str, Any]:
     }
 
 
-def _files(root: Path) -> frozenset[str]:
+def _files_below(root: Path) -> frozenset[str]:
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others"]
-    listed = subprocess.run(command, capture_output=True, check=False)
-    if listed.returncode == 0:
-        names = listed.stdout.decode("utf-8", "surrogateescape").split("\0")
-        return frozenset(name for name in names if name and (root / name).is_file())
-    found = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
-    return frozenset(path.as_posix() for path in found if ".git" not in path.parts)
+    result = subprocess.run(command, capture_output=True, check=False)
+    if result.returncode == 0:
+        output = result.stdout.decode("utf-8", "surrogateescape")
+        names = filter(None, output.split("\0"))
+        return frozenset(name for name in names if (root / name).is_file())
+    files = set()
+    for path in root.rglob("*"):
+        relative = path.relative_to(root)
+        if path.is_file() and ".git" not in relative.parts:
+            files.add(relative.as_posix())
+    return frozenset(files)
 
 
 if __name__ == "__main__":

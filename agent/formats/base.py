@@ -22,8 +22,8 @@ class MalformedReplyError(ValueError):
     """A reply breaks its edit format; the message explains the error to the model."""
 
 
-_MOST_EXPLAINED = 20
-_MOST_LISTED = 500
+_MAX_EXPLAINED = 20
+_MAX_LISTED = 500
 
 
 class Matching(str, Enum):
@@ -59,6 +59,10 @@ class OnFailure(str, Enum):
     ROLL_BACK = "roll-back"
 
 
+Replacement = tuple[str, str]
+"""The old and the new lines of a change, as texts."""
+
+
 @dataclass(frozen=True)
 class SearchReplace:
     """Replace the lines ``search`` of the file ``path`` with ``replace`` (texts with newlines).
@@ -76,7 +80,7 @@ class SearchReplace:
     path: str
     search: str
     replace: str
-    readings: tuple[tuple[str, str], ...] = ()
+    readings: tuple[Replacement, ...] = ()
     appends: bool = False
     blank_end: bool = False
     line: int | None = None
@@ -125,6 +129,8 @@ class Unreadable:
 
 
 Edit = SearchReplace | WholeFile | DeleteFile | MoveFile | Unreadable
+Part = Edit | list[str]
+"""A part of a reply: an edit, or the lines between edits."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +167,12 @@ class ApplyReport:
     rolled_back: bool = False
 
     @property
-    def failed(self) -> tuple[EditResult, ...]:
-        return tuple(result for result in self.results if not result.applied)
+    def failures(self) -> tuple[EditResult, ...]:
+        failures = []
+        for result in self.results:
+            if not result.applied:
+                failures.append(result)
+        return tuple(failures)
 
 
 @dataclass(frozen=True)
@@ -170,18 +180,19 @@ class ReplyScope:
     """The files that a reply may name.
 
     Attributes:
-        known: paths of all files.
+        files: paths of all files.
         chat: the files shown to the model, in that order.
     """
 
-    known: Collection[str] = ()
+    files: Collection[str] = ()
     chat: Sequence[str] = ()
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[str]]:
         names: dict[str, list[str]] = {}
-        for path in self.known:
-            names.setdefault(path.rsplit("/", 1)[-1], []).append(path)
+        for path in self.files:
+            base = path.rsplit("/", 1)[-1]
+            names.setdefault(base, []).append(path)
         return names
 
 
@@ -207,7 +218,8 @@ class EditFormat(ABC):
         """Return the rules and the example for the system message."""
         from agent.prompts import render
 
-        return render(self.rules + self.name.replace("-", "_"), fence=fence)
+        name = self.rules + self.name.replace("-", "_")
+        return render(name, fence=fence)
 
     @abstractmethod
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
@@ -223,7 +235,12 @@ class EditFormat(ABC):
         """Apply ``edits`` to the texts that ``read`` returns; ``chat`` as in ``ReplyScope``."""
 
     @abstractmethod
-    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+    def render(
+        self,
+        path: str,
+        before: str | None,
+        after: str | None,
+    ) -> Reply:
         """Return the reply that turns ``before`` into ``after`` (None: there is no file).
 
         Parsed and applied, it gives ``after``; used for examples and to test formats.
@@ -239,40 +256,39 @@ class EditFormat(ABC):
 
 def after_failures(report: ApplyReport, on_failure: OnFailure) -> ApplyReport:
     """Return ``report``, without the applied edits where ``on_failure`` rolls them back."""
-    if on_failure is OnFailure.ROLL_BACK and report.failed:
+    if on_failure is OnFailure.ROLL_BACK and report.failures:
         return replace(report, contents={}, moved={}, rolled_back=True)
     return report
 
 
 def feedback(report: ApplyReport) -> str:
     """Return the message to the model about ``report``; empty when every edit was applied."""
-    if not report.failed:
+    if not report.failures:
         return ""
+    applied: list[str] = []
+    failed: dict[int, EditResult] = {}
+    for number, result in enumerate(report.results, 1):
+        if result.applied:
+            applied.append(f"{number} ({result.landed_in})")
+        else:
+            failed[number] = result
+    numbers = list(failed)
     total = len(report.results)
-    parts = [f"# {len(report.failed)} of {total} edits could not be applied."]
-    failed = [
-        (n, result) for n, result in enumerate(report.results, 1) if not result.applied
-    ]
-    parts += [
-        f"## Edit {n} of {total}: {result.problem}"
-        for n, result in failed[:_MOST_EXPLAINED]
-    ]
-    if more := [str(n) for n, _ in failed[_MOST_EXPLAINED:]]:
-        parts.append(
-            f"## The edits {some(more, _MOST_LISTED)} could not be applied either."
-        )
-    passed = [(n, r) for n, r in enumerate(report.results, 1) if r.applied]
+    parts = [f"# {len(failed)} of {total} edits could not be applied."]
+    for number in numbers[:_MAX_EXPLAINED]:
+        parts.append(f"## Edit {number} of {total}: {failed[number].problem}")
+    others = [str(number) for number in numbers[_MAX_EXPLAINED:]]
+    if others:
+        names = some(others, _MAX_LISTED)
+        parts.append(f"## The edits {names} could not be applied either.")
     if report.rolled_back:
         rest = "# So none of the reply's edits was kept: send all of them again, corrected."
-    elif not passed:
+    elif not applied:
         rest = "Reply with corrected versions of these edits."
     else:
-        named = some(
-            [f"{number} ({result.landed_in})" for number, result in passed],
-            _MOST_LISTED,
-        )
+        names = some(applied, _MAX_LISTED)
         rest = (
-            f"# The other {len(passed)} were applied and are in the files now, so do not send them "
-            f"again: {named}.\nReply with corrected versions of the edits above only."
+            f"# The other {len(applied)} were applied and are in the files now, so do not send "
+            f"them again: {names}.\nReply with corrected versions of the edits above only."
         )
     return "\n\n".join([*parts, rest])

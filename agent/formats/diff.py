@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from agent.formats.base import Edit, ReplyScope
+from agent.formats.base import Part, ReplyScope
 from agent.formats.matching.place_edits import hunks
 from agent.formats.reading.blocks import read_blocks
 from agent.formats.reading.fences import (
     CLOSE,
     DIVIDER,
     OPEN,
-    USUAL,
+    USUAL_SIZE,
     is_prose,
     marker_size,
     shortest_fence,
@@ -20,7 +20,7 @@ from agent.formats.reading.fences import (
 from agent.formats.text import TextFormat
 from llm.chat import Reply
 
-_MARKER = re.compile("|".join(m.pattern for m in (OPEN, DIVIDER, CLOSE)), re.IGNORECASE)
+_MARKER = re.compile(f"{OPEN.pattern}|{DIVIDER.pattern}|{CLOSE.pattern}", re.IGNORECASE)
 
 
 class DiffFormat(TextFormat):
@@ -28,36 +28,40 @@ class DiffFormat(TextFormat):
 
     name = "diff"
     joins = True
-    words = ("SEARCH", "REPLACE")
+    marker_words = ("SEARCH", "REPLACE")
     """The words at the opening and the closing marker."""
 
-    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
-        return read_blocks(lines, scope, self.words[1])
+    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Part]:
+        return read_blocks(lines, scope, self.marker_words[1])
 
-    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+    def render(
+        self,
+        path: str,
+        before: str | None,
+        after: str | None,
+    ) -> Reply:
         if after is None:
             raise ValueError("SEARCH/REPLACE blocks cannot delete a file")
         blocks = []
         for search, replace in hunks(before or "", after):
-            used = set(map(marker_size, [*search.split("\n"), *replace.split("\n")]))
-            size = next(n for n in range(USUAL, USUAL + len(used) + 1) if n not in used)
-            opening, closing = (
-                f"{'<' * size} {self.words[0]}",
-                f"{'>' * size} {self.words[1]}",
-            )
+            size = _unused_size(search, replace)
             fence = shortest_fence([search, replace])
             head = f"{fence}\n{path}" if self.path_inside else f"{path}\n{fence}"
-            lines = f"{opening}\n{search}{'=' * size}\n{replace}{closing}"
+            opening = f"{'<' * size} {self.marker_words[0]}"
+            divider = "=" * size
+            closing = f"{'>' * size} {self.marker_words[1]}"
+            lines = f"{opening}\n{search}{divider}\n{replace}{closing}"
             blocks.append(f"{head}\n{lines}\n{fence}\n")
         return Reply("\n".join(blocks))
 
     def join(self, partial: str, reply: str) -> str:
-        before, after = _markers(partial), _markers(reply)
-        open_block = bool(before) and not CLOSE.match(before[-1])
-        goes_on = bool(after) and not OPEN.match(after[0])
-        return (
-            partial + reply if open_block and goes_on and not is_prose(reply) else reply
-        )
+        before = _markers(partial)
+        after = _markers(reply)
+        if not before or not after or is_prose(reply):
+            return reply
+        is_open = not CLOSE.match(before[-1])
+        goes_on = not OPEN.match(after[0])
+        return partial + reply if is_open and goes_on else reply
 
 
 class DiffFencedFormat(DiffFormat):
@@ -71,14 +75,27 @@ class DiffFormat2023(DiffFencedFormat):
     """The ``diff`` format of 2023: the path inside the fence, ORIGINAL and UPDATED as markers."""
 
     name = "diff"
-    words = ("ORIGINAL", "UPDATED")
+    marker_words = ("ORIGINAL", "UPDATED")
 
     def instructions(self, fence: str) -> str:
         text = DiffFencedFormat().instructions(fence)
-        for word, old in zip(DiffFormat.words, self.words, strict=True):
-            text = text.replace(word, old)
+        for word, old_word in zip(
+            DiffFormat.marker_words, self.marker_words, strict=True
+        ):
+            text = text.replace(word, old_word)
         return text
 
 
+def _unused_size(search: str, replace: str) -> int:
+    """Return a length of markers that no line of the block has."""
+    lines = f"{search}\n{replace}".split("\n")
+    used = set(map(marker_size, lines))
+    size = USUAL_SIZE
+    while size in used:
+        size += 1
+    return size
+
+
 def _markers(text: str) -> list[str]:
-    return [line for line in text.split("\n") if _MARKER.match(line)]
+    lines = text.split("\n")
+    return [line for line in lines if _MARKER.match(line)]

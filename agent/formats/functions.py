@@ -26,11 +26,13 @@ from agent.formats.reading.calls import (
     first_of,
     text_of,
 )
-from agent.formats.reading.fences import STRAY, writes_markers
+from agent.formats.reading.fences import STRAY_MARKER, writes_markers
 from agent.formats.reading.names import clean_name, resolve_existing, resolve_likely
 from agent.formats.text import edits_of, lines_of
 from agent.grammars import has_errors
 from llm.chat import Reply, Tool, ToolCall
+
+Arguments = Mapping[str, Any]
 
 
 class FunctionFormat(EngineFormat):
@@ -47,47 +49,49 @@ class FunctionFormat(EngineFormat):
         calls = calls_of(reply)
         if not calls:
             return edits_of(self, reply, [lines_of(reply)], scope)
-        return tuple(edit for call in calls for edit in self._call(call, scope))
+        edits: list[Edit] = []
+        for call in calls:
+            edits += self._call_edits(call, scope)
+        return tuple(edits)
 
-    def _call(self, call: ToolCall, scope: ReplyScope) -> Iterator[Edit]:
-        names = (*PATH_NAMES, *self.lists, *self.contents, "explanation")
-        arguments: Mapping[str, Any]
+    def _call_edits(self, call: ToolCall, scope: ReplyScope) -> Iterator[Edit]:
         try:
-            try:
-                arguments = arguments_of(call, names)
-            except MalformedReplyError:
-                # Models with a code interpreter call ``python`` with bare code.
-                if call.name != "python":
-                    raise
-                arguments = self._from_code(call.arguments, scope)
+            arguments = self._arguments(call, scope)
         except MalformedReplyError as error:
             yield Unreadable("", str(error))
             return
-        known = call.name in (self.function, "python")
+        is_expected = call.name in (self.function, "python")
         # Another function name counts only when the arguments are unambiguous.
-        if not known and first_of(arguments, (*PATH_NAMES, *self.lists)) is None:
+        markers = (*PATH_NAMES, *self.lists)
+        if not is_expected and first_of(arguments, markers) is None:
             yield Unreadable("", no_function(call.name, self.function))
             return
-        several = first_of(arguments, self.lists)
-        for item in several if isinstance(several, list) else [arguments]:
+        items = first_of(arguments, self.lists)
+        if not isinstance(items, list):
+            items = [arguments]
+        for item in items:
             if not isinstance(item, dict):
                 problem = f"an edit of {self.function} is not an object: {reprlib.repr(item):.200}"
                 yield Unreadable("", problem)
                 continue
-            paths = (
-                own[name]
-                for name in PATH_NAMES
-                for own in (item, arguments)
-                if name in own
-            )
-            given = next(paths, None)
-            if isinstance(given, str) and given.strip():
-                yield self._edit(clean_name(given), item, scope)
+            path = _path_of(item, arguments)
+            if isinstance(path, str) and path.strip():
+                yield self._edit(clean_name(path), item, scope)
             else:
                 yield Unreadable("", f"a call of {self.function} has no `path`.")
 
+    def _arguments(self, call: ToolCall, scope: ReplyScope) -> Arguments:
+        names = (*PATH_NAMES, *self.lists, *self.contents, "explanation")
+        try:
+            return arguments_of(call, names)
+        except MalformedReplyError:
+            # Models with a code interpreter call ``python`` with bare code.
+            if call.name != "python":
+                raise
+        return self._from_code(call.arguments, scope)
+
     @abstractmethod
-    def _from_code(self, code: str, scope: ReplyScope) -> Mapping[str, Any]:
+    def _from_code(self, code: str, scope: ReplyScope) -> Arguments:
         """Return the arguments that bare code stands for.
 
         Raises:
@@ -95,23 +99,34 @@ class FunctionFormat(EngineFormat):
         """
 
     @abstractmethod
-    def _edit(self, path: str, item: Mapping[str, Any], scope: ReplyScope) -> Edit: ...
+    def _edit(
+        self,
+        path: str,
+        item: Arguments,
+        scope: ReplyScope,
+    ) -> Edit: ...
 
     @abstractmethod
     def _arguments_for(
         self, path: str, before: str | None, after: str
-    ) -> Sequence[Mapping[str, object]]: ...
+    ) -> Sequence[Arguments]: ...
 
-    def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        items = self._arguments_for(path, before, self._existing(after))
-        return Reply("", tool_calls=tuple(map(self._written, items)))
+    def render(
+        self,
+        path: str,
+        before: str | None,
+        after: str | None,
+    ) -> Reply:
+        items = self._arguments_for(path, before, self._content_of(after))
+        calls = tuple(map(self._as_call, items))
+        return Reply("", tool_calls=calls)
 
-    def _existing(self, after: str | None) -> str:
+    def _content_of(self, after: str | None) -> str:
         if after is None:
             raise ValueError(f"{self.function} cannot delete a file")
         return after
 
-    def _written(self, arguments: Mapping[str, object]) -> ToolCall:
+    def _as_call(self, arguments: Arguments) -> ToolCall:
         return ToolCall(self.function, json.dumps(arguments))
 
 
@@ -126,11 +141,24 @@ class FunctionFormat2023(FunctionFormat):
                 raise MalformedReplyError(no_function(call.name, self.function))
         return super().parse(reply, scope)
 
-    def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        items = self._arguments_for(path, before, self._existing(after))
-        return Reply(
-            "", tool_calls=(self._written({"explanation": "", self.lists[0]: items}),)
-        )
+    def render(
+        self,
+        path: str,
+        before: str | None,
+        after: str | None,
+    ) -> Reply:
+        items = self._arguments_for(path, before, self._content_of(after))
+        call = self._as_call({"explanation": "", self.lists[0]: items})
+        return Reply("", tool_calls=(call,))
+
+
+def _path_of(item: Arguments, arguments: Arguments) -> Any:  # noqa: ANN401 - JSON
+    """Return the path of an edit: for each name, its own goes before that of the whole call."""
+    for name in PATH_NAMES:
+        for owner in (item, arguments):
+            if name in owner:
+                return owner[name]
+    return None
 
 
 def no_function(name: str, function: str) -> str:
@@ -138,30 +166,35 @@ def no_function(name: str, function: str) -> str:
     return f"there is no function {name}: call {function}."
 
 
-def tool(name: str, description: str, arguments: Mapping[str, str]) -> Tool:
+def tool(
+    name: str,
+    description: str,
+    arguments: Mapping[str, str],
+) -> Tool:
     """Return the description of a function whose ``arguments`` are strings, all required."""
-    properties = {
-        key: {"type": "string", "description": what} for key, what in arguments.items()
-    }
-    return {"name": name, "description": description, "parameters": _object(properties)}
+    properties = {}
+    for key, text in arguments.items():
+        properties[key] = {"type": "string", "description": text}
+    parameters = _object_schema(properties)
+    return {"name": name, "description": description, "parameters": parameters}
 
 
 def tool_2023(plain: Tool, description: str, several: str) -> Tool:
     """Return the function of 2023 with the arguments of ``plain`` in a list named ``several``."""
-    text = [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
-    properties = {
-        key: said
-        if key == "path"
-        else {"anyOf": text, "description": said["description"]}
-        for key, said in plain["parameters"]["properties"].items()
-    }
+    string = {"type": "string"}
+    text = [string, {"type": "array", "items": string}]
+    properties = {}
+    for key, schema in plain["parameters"]["properties"].items():
+        if key != "path":
+            schema = {"anyOf": text, "description": schema["description"]}
+        properties[key] = schema
     explanation = {"type": "string", "description": "The changes and their reasons."}
-    edits = {"type": "array", "items": _object(properties)}
-    parameters = _object({"explanation": explanation, several: edits})
+    edits = {"type": "array", "items": _object_schema(properties)}
+    parameters = _object_schema({"explanation": explanation, several: edits})
     return {"name": plain["name"], "description": description, "parameters": parameters}
 
 
-def _object(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+def _object_schema(properties: Arguments) -> Arguments:
     return {
         "type": "object",
         "properties": properties,
@@ -170,7 +203,7 @@ def _object(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-_CONTENT = (
+_CONTENT_NAMES = (
     "content",
     "contents",
     "text",
@@ -186,7 +219,7 @@ class WholeFunctionFormat(FunctionFormat):
 
     name = "whole-func"
     function = "write_file"
-    contents = _CONTENT
+    contents = _CONTENT_NAMES
     lists = ("files",)
     tools = (
         tool(
@@ -201,16 +234,21 @@ class WholeFunctionFormat(FunctionFormat):
         ),
     )
 
-    def _edit(self, path: str, item: Mapping[str, Any], scope: ReplyScope) -> Edit:
-        content = text_of(first_of(item, _CONTENT))
+    def _edit(
+        self,
+        path: str,
+        item: Arguments,
+        scope: ReplyScope,
+    ) -> Edit:
+        content = text_of(first_of(item, _CONTENT_NAMES))
         if content is None:
             return Unreadable(
                 path, f"the call of write_file for {path} has no `content`."
             )
         return WholeFile(resolve_likely(path, scope), content)
 
-    def _from_code(self, code: str, scope: ReplyScope) -> Mapping[str, Any]:
-        candidates = list(scope.chat or scope.known)
+    def _from_code(self, code: str, scope: ReplyScope) -> Arguments:
+        candidates = list(scope.chat or scope.files)
         if len(candidates) != 1 or has_errors(candidates[0], code):
             raise MalformedReplyError(
                 "There is no function python, and the code could be meant for several files or for "
@@ -220,7 +258,7 @@ class WholeFunctionFormat(FunctionFormat):
 
     def _arguments_for(
         self, path: str, before: str | None, after: str
-    ) -> Sequence[Mapping[str, object]]:
+    ) -> Sequence[Arguments]:
         return [{"path": path, "content": after}]
 
 
@@ -236,7 +274,7 @@ class WholeFunctionFormat2023(FunctionFormat2023, WholeFunctionFormat):
     )
 
 
-_OLD = (
+_OLD_NAMES = (
     "original_lines",
     "original",
     "search",
@@ -245,7 +283,7 @@ _OLD = (
     "old_string",
     "old_str",
 )
-_NEW = (
+_NEW_NAMES = (
     "updated_lines",
     "updated",
     "replace",
@@ -261,7 +299,7 @@ class DiffFunctionFormat(FunctionFormat):
 
     name = "diff-func"
     function = "replace_lines"
-    contents = (*_OLD, *_NEW)
+    contents = (*_OLD_NAMES, *_NEW_NAMES)
     lists = ("edits", "replacements", "changes")
     tools = (
         tool(
@@ -276,20 +314,29 @@ class DiffFunctionFormat(FunctionFormat):
         ),
     )
 
-    def _edit(self, path: str, item: Mapping[str, Any], scope: ReplyScope) -> Edit:
-        old, new = text_of(first_of(item, _OLD)), text_of(first_of(item, _NEW))
+    def _edit(
+        self,
+        path: str,
+        item: Arguments,
+        scope: ReplyScope,
+    ) -> Edit:
+        old = text_of(first_of(item, _OLD_NAMES))
+        new = text_of(first_of(item, _NEW_NAMES))
         if old is None or new is None:
             missing = "original_lines" if old is None else "updated_lines"
             return Unreadable(
                 path, f"the call of replace_lines for {path} has no `{missing}`."
             )
-        if writes_markers(new.split("\n"), old.split("\n")):
-            return Unreadable(path, STRAY.format(path))
+        old_lines = old.split("\n")
+        if writes_markers(new.split("\n"), old_lines):
+            return Unreadable(path, STRAY_MARKER.format(path))
         if old.strip():
             path = resolve_existing(path, scope)
-        return SearchReplace(path, with_ends(to_lines(old)), with_ends(to_lines(new)))
+        search = with_ends(to_lines(old))
+        replace = with_ends(to_lines(new))
+        return SearchReplace(path, search, replace)
 
-    def _from_code(self, code: str, scope: ReplyScope) -> Mapping[str, Any]:
+    def _from_code(self, code: str, scope: ReplyScope) -> Arguments:
         raise MalformedReplyError(
             "There is no function python. Call replace_lines with `path`, `original_lines` and "
             "`updated_lines`."
@@ -297,11 +344,13 @@ class DiffFunctionFormat(FunctionFormat):
 
     def _arguments_for(
         self, path: str, before: str | None, after: str
-    ) -> Sequence[Mapping[str, object]]:
-        return [
-            {"path": path, "original_lines": search, "updated_lines": replace}
-            for search, replace in hunks(before or "", after)
-        ]
+    ) -> Sequence[Arguments]:
+        items = []
+        for search, replace in hunks(before or "", after):
+            items.append(
+                {"path": path, "original_lines": search, "updated_lines": replace}
+            )
+        return items
 
 
 class DiffFunctionFormat2023(FunctionFormat2023, DiffFunctionFormat):
@@ -317,12 +366,13 @@ class DiffFunctionFormat2023(FunctionFormat2023, DiffFunctionFormat):
 
     def _arguments_for(
         self, path: str, before: str | None, after: str
-    ) -> Sequence[Mapping[str, object]]:
-        return [
-            {
+    ) -> Sequence[Arguments]:
+        items = []
+        for search, replace in hunks(before or "", after):
+            item = {
                 "path": path,
                 "original_lines": to_lines(search),
                 "updated_lines": to_lines(replace),
             }
-            for search, replace in hunks(before or "", after)
-        ]
+            items.append(item)
+        return items

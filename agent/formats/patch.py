@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.formats.base import Edit, ReplyScope
+from agent.formats.base import Part, ReplyScope
 from agent.formats.matching.lines import to_lines
-from agent.formats.matching.place_edits import hunks, marked
+from agent.formats.matching.place_edits import hunks, marked_lines
 from agent.formats.reading.unified import BEGIN, END, read_patches
 from agent.formats.text import TextFormat
 from llm.chat import Reply
@@ -17,15 +17,25 @@ class PatchFormat(TextFormat):
 
     name = "patch"
 
-    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
+    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Part]:
         return read_patches(lines, scope)
 
-    def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        verb = "Delete" if after is None else "Add" if before is None else "Update"
-        lines = [f"*** {verb} File: {path}"]
+    def render(
+        self,
+        path: str,
+        before: str | None,
+        after: str | None,
+    ) -> Reply:
+        if after is None:
+            rows = [f"*** Delete File: {path}"]
+        elif before is None:
+            rows = [f"*** Add File: {path}"]
+        else:
+            rows = [f"*** Update File: {path}"]
         if after is not None and not to_lines(before or ""):
-            lines += [f"+{line}" for line in to_lines(after)]
+            rows += [f"+{line}" for line in to_lines(after)]
         elif after is not None:
             for search, replace in hunks(before or "", after):
-                lines += ["@@", *marked(search, replace)]
-        return Reply("\n".join([BEGIN, *lines, END, ""]))
+                rows += ["@@", *marked_lines(search, replace)]
+        text = "\n".join([BEGIN, *rows, END, ""])
+        return Reply(text)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from agent.formats.apply import MOST_EDITS, apply_edits, too_many
+from agent.formats.apply import MAX_EDITS, apply_edits, too_many_edits
 from agent.formats.base import (
     ApplyReport,
     Edit,
@@ -23,15 +23,22 @@ from agent.formats.base import (
 )
 from agent.formats.diff import DiffFormat
 from agent.formats.matching.explain import explain_mismatch
-from agent.formats.matching.lines import indent_of, starts_of, to_lines
+from agent.formats.matching.lines import (
+    Lines,
+    full_lines,
+    indent_of,
+    starts_of,
+    to_lines,
+)
 from agent.formats.reading.names import path_in_line
 from llm.chat import Reply
 
 _SEARCH = re.compile(r"^<{5,9} SEARCH\s*$")
 _DIVIDER = re.compile(r"^={5,9}\s*$")
 _REPLACE = re.compile(r"^>{5,9} REPLACE\s*$")
+_ANY_MARKER = re.compile(f"{_SEARCH.pattern}|{_DIVIDER.pattern}|{_REPLACE.pattern}")
 # The search for each piece between dots reads the whole file.
-_MOST_PIECES = 100
+_MAX_PIECES = 100
 
 
 class ReferenceDiffFormat(DiffFormat):
@@ -43,9 +50,9 @@ class ReferenceDiffFormat(DiffFormat):
     plain_mentions = True
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[SearchReplace]:
-        return tuple(
-            _blocks(reply.content.replace("\r\n", "\n").split("\n"), scope.known)
-        )
+        text = reply.content.replace("\r\n", "\n")
+        lines = text.split("\n")
+        return tuple(_read_blocks(lines, scope.files))
 
     def apply(
         self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]
@@ -54,86 +61,114 @@ class ReferenceDiffFormat(DiffFormat):
         results = []
 
         def current(path: str) -> str | None:
-            return contents[path] if path in contents else read(path)
+            if path in contents:
+                return contents[path]
+            return read(path)
 
         blocks = [edit for edit in edits if isinstance(edit, SearchReplace)]
         if len(blocks) < len(edits):
             return apply_edits(edits, read)
-        for edit in blocks[:MOST_EDITS]:
-            landed = _land(edit, current, chat)
-            if landed is None:
-                problem = explain_mismatch(
-                    edit.path, edit.search, edit.replace, current(edit.path)
-                )
-                results.append(EditResult(edit.path, applied=False, problem=problem))
+        for edit in blocks[:MAX_EDITS]:
+            path, text = _land_edit(edit, current, chat)
+            if text is None:
+                before = current(edit.path)
+                problem = explain_mismatch(edit.path, edit.search, edit.replace, before)
+                result = EditResult(edit.path, applied=False, problem=problem)
             else:
-                contents[landed[0]] = landed[1]
-                results.append(EditResult(edit.path, applied=True, landed_in=landed[0]))
-        results += [too_many(edit.path) for edit in blocks[MOST_EDITS:]]
+                contents[path] = text
+                result = EditResult(edit.path, applied=True, landed_in=path)
+            results.append(result)
+        for edit in blocks[MAX_EDITS:]:
+            results.append(too_many_edits(edit.path))
         return ApplyReport(contents, tuple(results))
 
 
-def _land(
+def _land_edit(
     edit: SearchReplace, current: Reader, chat: Sequence[str]
-) -> tuple[str, str] | None:
-    text = current(edit.path)
+) -> tuple[str, str | None]:
+    """Return the path and the new text of the first file that has the lines of ``edit``."""
     if not edit.search.strip():
+        text = current(edit.path) or ""
         joint = "\n" if text and not text.endswith("\n") else ""
-        return edit.path, keep_final_newline(
-            text or "", (text or "") + joint + edit.replace
-        )
+        result = text + joint + edit.replace
+        return edit.path, keep_final_newline(text, result)
     for path in dict.fromkeys((edit.path, *chat)):
-        text = current(path)
-        if text is None:
+        text_before = current(path)
+        if text_before is None:
             continue
-        changed = replace_in_text(text, edit.search, edit.replace)
+        changed = replace_in_text(text_before, edit.search, edit.replace)
         if changed is not None:
             return path, changed
-    return None
+    return edit.path, None
 
 
-def _blocks(lines: list[str], known: Collection[str]) -> Iterator[SearchReplace]:
-    path, start = None, 0
+def _read_blocks(lines: list[str], files: Collection[str]) -> Iterator[SearchReplace]:
+    path: str | None = None
+    start = 0
     index = 0
     while index < len(lines):
         if not _SEARCH.match(lines[index]):
             index += 1
             continue
-        above = [line for line in lines[start:index][-4:] if line.strip()][-2:]
-        if above and above[-1].lstrip().startswith(("```", "~~~")):
-            above = above[:1] if len(above) == 2 else []
-        path = (path_in_line(above[-1], known) if above else None) or path
+        near = lines[start:index][-4:]
+        above = full_lines(near)
+        path = _path_above(above[-2:], files) or path
         if path is None:
             raise MalformedReplyError(
                 "A SEARCH/REPLACE block has no file name. Put the file's path alone on the line "
                 "before the opening fence.\n\n" + "\n".join(lines[index : index + 3])
             )
-        search, index = _until(lines, index + 1, _DIVIDER, path, "=======")
-        replace, index = _until(lines, index + 1, _REPLACE, path, ">>>>>>> REPLACE")
+        search, index = _read_until(lines, index + 1, _DIVIDER, path, "=======")
+        replace, index = _read_until(
+            lines, index + 1, _REPLACE, path, ">>>>>>> REPLACE"
+        )
         yield SearchReplace(path, _unwrap(search, path), _unwrap(replace, path))
         index += 1
         start = index
 
 
+def _path_above(above: Lines, files: Collection[str]) -> str | None:
+    """Return the file that the last of one or two lines names, or the one over a fence."""
+    if above and above[-1].lstrip().startswith(("```", "~~~")):
+        above = above[:-1]
+    if not above:
+        return None
+    return path_in_line(above[-1], files)
+
+
 def _unwrap(lines: list[str], path: str) -> str:
-    if lines and lines[0].strip().endswith(path.rsplit("/", 1)[-1]):
+    base = path.rsplit("/", 1)[-1]
+    if lines and lines[0].strip().endswith(base):
         lines = lines[1:]
-    if lines and lines[0].startswith("```") and lines[-1].startswith("```"):
-        lines = lines[1:-1]
+    if lines:
+        begins = lines[0].startswith("```")
+        ends = lines[-1].startswith("```")
+        if begins and ends:
+            lines = lines[1:-1]
     if lines and not lines[-1]:
         lines = lines[:-1]
     return "".join(line + "\n" for line in lines)
 
 
-def _until(
-    lines: list[str], start: int, marker: re.Pattern[str], path: str, want: str
+def _read_until(
+    lines: list[str],
+    start: int,
+    marker: re.Pattern[str],
+    path: str,
+    want: str,
 ) -> tuple[list[str], int]:
+    """Return the lines before the next marker, and its line.
+
+    Raises:
+        MalformedReplyError: the next marker is not ``marker``.
+    """
     for index in range(start, len(lines)):
-        if marker.match(lines[index]):
+        line = lines[index]
+        if marker.match(line):
             return lines[start:index], index
-        if any(m.match(lines[index]) for m in (_SEARCH, _DIVIDER, _REPLACE)):
+        if _ANY_MARKER.match(line):
             raise MalformedReplyError(
-                f"In a block for {path}, expected `{want}` but found `{lines[index].strip()}`."
+                f"In a block for {path}, expected `{want}` but found `{line.strip()}`."
             )
     raise MalformedReplyError(
         f"A block for {path} is incomplete: `{want}` is missing at its end."
@@ -145,17 +180,25 @@ def split_lines(text: str) -> list[str]:
     return [line + "\n" for line in to_lines(text)]
 
 
-def replace_in_text(text: str, search: str, replace: str) -> str | None:
+def replace_in_text(
+    text: str,
+    search: str,
+    replace: str,
+) -> str | None:
     """Return ``text`` with the first match of ``search`` replaced, or None without a match.
 
     The final newline, or its absence, stays as it was.
     """
-    whole, part, new = split_lines(text), split_lines(search), split_lines(replace)
-    result = _by_lines(whole, part, new)
-    if result is None and len(part) > 2 and not part[0].strip():
-        result = _by_lines(whole, part[1:], new)
+    lines = split_lines(text)
+    old = split_lines(search)
+    new = split_lines(replace)
+    result = _replace_lines(lines, old, new)
+    begins_blank = len(old) > 2 and not old[0].strip()
+    if result is None and begins_blank:
+        result = _replace_lines(lines, old[1:], new)
     if result is None:
-        result = _by_elision("".join(whole), "".join(part), "".join(new))
+        text_lines = "".join(lines)
+        result = _replace_pieces(text_lines, "".join(old), "".join(new))
     if result is None:
         return None
     return keep_final_newline(text, result)
@@ -168,47 +211,71 @@ def keep_final_newline(text: str, result: str) -> str:
     return result
 
 
-def _by_lines(whole: list[str], part: list[str], new: list[str]) -> str | None:
-    exact = next(starts_of(whole, part), None) if part else 0
+def _replace_lines(
+    lines: list[str],
+    old: list[str],
+    new: list[str],
+) -> str | None:
+    exact = next(starts_of(lines, old), None) if old else 0
     if exact is not None:
-        return "".join([*whole[:exact], *new, *whole[exact + len(part) :]])
-    widths = [len(indent_of(line)) for line in [*part, *new] if line.strip()]
+        before = lines[:exact]
+        after = lines[exact + len(old) :]
+        return "".join([*before, *new, *after])
+    full = full_lines([*old, *new])
+    widths = [len(indent_of(line)) for line in full]
     width = min(widths, default=0)
-    part, new = (
-        [line[width:] if line.strip() else line for line in lines]
-        for lines in (part, new)
-    )
-    stripped = [line.lstrip() for line in part]
-    for start in starts_of([line.lstrip() for line in whole], stripped):
-        pairs = zip(whole[start : start + len(part)], part, strict=True)
-        indents = {
-            have[: len(have) - len(want)] for have, want in pairs if have.strip()
-        }
-        indent = indents.pop() if len(indents) == 1 else None
-        if indent is not None:
-            indented = [indent + line if line.strip() else line for line in new]
-            return "".join([*whole[:start], *indented, *whole[start + len(part) :]])
+    old = _without_indent(old, width)
+    new = _without_indent(new, width)
+    bare_lines = list(map(str.lstrip, lines))
+    bare_old = list(map(str.lstrip, old))
+    for start in starts_of(bare_lines, bare_old):
+        end = start + len(old)
+        window = lines[start:end]
+        indents = set()
+        for line, old_line in zip(window, old, strict=True):
+            if line.strip():
+                width = len(line) - len(old_line)
+                indents.add(line[:width])
+        if len(indents) == 1:
+            indented = _with_indent(new, indents.pop())
+            before = lines[:start]
+            after = lines[end:]
+            return "".join([*before, *indented, *after])
     return None
 
 
-def _by_elision(whole: str, part: str, new: str) -> str | None:
+def _with_indent(lines: Lines, indent: str) -> list[str]:
+    return [indent + line if line.strip() else line for line in lines]
+
+
+def _without_indent(lines: Lines, width: int) -> list[str]:
+    return [line[width:] if line.strip() else line for line in lines]
+
+
+def _replace_pieces(
+    text: str,
+    old: str,
+    new: str,
+) -> str | None:
     """Match the pieces between ``...`` lines one by one; each must occur exactly once."""
-    parts, news = _split_at_dots(part), _split_at_dots(new)
-    if (
-        len(parts) == 1
-        or len(parts) > 2 * _MOST_PIECES
-        or len(parts) != len(news)
-        or parts[1::2] != news[1::2]
-    ):
+    old_pieces = _split_at_dots(old)
+    new_pieces = _split_at_dots(new)
+    if not 1 < len(old_pieces) <= 2 * _MAX_PIECES:
         return None
-    for old_piece, new_piece in zip(parts[::2], news[::2], strict=True):
+    # Every second piece is a line of dots.
+    if len(old_pieces) != len(new_pieces):
+        return None
+    if old_pieces[1::2] != new_pieces[1::2]:
+        return None
+    pairs = zip(old_pieces[::2], new_pieces[::2], strict=True)
+    for old_piece, new_piece in pairs:
         if not old_piece:
-            whole += new_piece
-        elif whole.count(old_piece) != 1:
+            text += new_piece
+        elif text.count(old_piece) != 1:
             return None
         else:
-            whole = whole.replace(old_piece, new_piece, 1)
-    return whole
+            text = text.replace(old_piece, new_piece, 1)
+    return text
 
 
 def _split_at_dots(text: str) -> list[str]:
@@ -223,4 +290,5 @@ def _split_at_dots(text: str) -> list[str]:
         else:
             pieces[-1] += [*blanks, line]
         blanks = []
-    return ["".join(piece) for piece in [*pieces[:-1], pieces[-1] + blanks]]
+    pieces[-1] += blanks
+    return list(map("".join, pieces))

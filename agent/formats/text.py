@@ -5,26 +5,27 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 from agent.formats.apply import EngineFormat
-from agent.formats.base import Edit, EditFormat, ReplyScope, Unreadable, WholeFile
-from agent.formats.matching.lines import with_ends
+from agent.formats.base import Edit, EditFormat, Part, ReplyScope, Unreadable, WholeFile
+from agent.formats.matching.lines import Lines, full_lines, numbers_where, with_ends
 from agent.formats.reading.blocks import read_blocks
 from agent.formats.reading.calls import calls_of
-from agent.formats.reading.listings import MOST_PARSED, read_listings
+from agent.formats.reading.listings import MAX_PARSED, read_listings
 from agent.formats.reading.unified import read_diffs, read_patches
 from agent.grammars import has_errors, language_of
 from llm.chat import Reply
 
-Part = Edit | list[str]
-_KEYED = re.compile(
+# A key or tag such as `"file_path": "…"`, `<file name="…">`, and the path behind it.
+_PATH_KEY = re.compile(
     r"[\"'<](?:\w{1,20}\s{1,3})?(?:path|file|file_?name|file_?path)[\"']?\s{0,3}[:=>]\s{0,3}"
     r"[\"']?([^\s\"'<>]{1,1500})",
     re.IGNORECASE,
 )
 _MARKS = "#*`: "
 # The code after each of them is parsed.
-_MOST_UNFENCED = 20
+_MAX_UNFENCED = 20
 _Reader = Callable[[list[str], ReplyScope], Iterator[Part]]
 # The other notations, with the signs that a reply in them has.
 _READERS: tuple[tuple[_Reader, tuple[str, ...]], ...] = (
@@ -42,22 +43,29 @@ class TextFormat(EngineFormat):
         """Yield the edits in ``lines``, and the lines before, between and after them as lists."""
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
-        parts = [part for part in self.read(lines_of(reply), scope) if part]
+        lines = lines_of(reply)
+        parts = [part for part in self.read(lines, scope) if part]
         edits = edits_of(self, reply, parts, scope)
-        if not edits and (calls := calls_of(reply)):
-            return (
-                Unreadable("", f"there is no function {calls[0].name}. {_rules(self)}"),
-            )
-        return edits
+        if edits:
+            return edits
+        calls = calls_of(reply)
+        if not calls:
+            return ()
+        problem = f"there is no function {calls[0].name}. {_format_rules(self)}"
+        return (Unreadable("", problem),)
 
 
 def lines_of(reply: Reply) -> list[str]:
     """Return the lines of the reply's text, without byte-order mark and CRLF."""
-    return reply.content.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    text = reply.content.removeprefix("\ufeff")
+    return text.replace("\r\n", "\n").split("\n")
 
 
 def edits_of(
-    form: EditFormat, reply: Reply, parts: Sequence[Part], scope: ReplyScope
+    form: EditFormat,
+    reply: Reply,
+    parts: Sequence[Part],
+    scope: ReplyScope,
 ) -> Sequence[Edit]:
     """Return the edits of ``parts``, and of their lists those in another notation.
 
@@ -65,60 +73,84 @@ def edits_of(
     edit names is edited so. A file in full may be a quotation: it is reported unless it is a
     known file beside edits.
     """
-    readers = [
-        r for r, signs in _READERS if any(sign in reply.content for sign in signs)
-    ]
+    readers = []
+    for reader, signs in _READERS:
+        if any(sign in reply.content for sign in signs):
+            readers.append(reader)
     named = {part.path for part in parts if not isinstance(part, list)}
-    found: list[Edit] = []
+    edits: list[Edit] = []
     rest: list[list[str]] = []
     for part in parts:
         if not isinstance(part, list):
-            found.append(part)
+            edits.append(part)
             continue
-        for other in _others(part, scope, readers):
+        for other in _read_others(part, scope, readers):
             if isinstance(other, list):
                 rest.append(other)
             elif other.path not in named:
-                found.append(other)
-    edited, beside = {edit.path for edit in found}, bool(found)
-    # A list of names in a fence is not a file.
-    listed = [
-        edit.path
-        for part in (() if form.whole_files and not readers else rest)
-        for edit in read_listings(part, scope)
-        if isinstance(edit, WholeFile)
-        and any(" " in line for line in edit.content.split("\n"))
-    ]
-    for path in dict.fromkeys(listed):
-        if not (path in edited or (beside and path in scope.known)):
-            problem = f"the file {path} in a fence is not an edit in this format. {_rules(form)}"
-            found.append(Unreadable(path, problem))
-    for path in () if found else dict.fromkeys(_unfenced(rest, scope)):
-        problem = f"the change of {path} is not an edit in this format. {_rules(form)}"
-        found.append(Unreadable(path, problem))
-    return tuple(found)
+                edits.append(other)
+    # Without signs of another notation, a format of whole files has read all fences.
+    fences = [] if form.whole_files and not readers else rest
+    problems = _file_problems(form, fences, edits, scope)
+    if not edits and not problems:
+        for path in dict.fromkeys(_unfenced_paths(rest, scope)):
+            problem = f"the change of {path} is not an edit in this format."
+            problems.append(_report_unread(form, path, problem))
+    return (*edits, *problems)
 
 
-def _unfenced(parts: Sequence[Sequence[str]], scope: ReplyScope) -> Iterator[str]:
+def _file_problems(
+    form: EditFormat,
+    parts: Sequence[list[str]],
+    edits: list[Edit],
+    scope: ReplyScope,
+) -> list[Edit]:
+    """Return a problem for each file in full that no edit names."""
+    edited = {edit.path for edit in edits}
+    passed_over = scope.files if edits else ()
+    problems: dict[str, Edit] = {}
+    for part in parts:
+        for edit in read_listings(part, scope):
+            if not isinstance(edit, WholeFile):
+                continue
+            if edit.path in edited or edit.path in passed_over:
+                continue
+            # A list of names in a fence is not a file.
+            if " " in edit.content:
+                problem = (
+                    f"the file {edit.path} in a fence is not an edit in this format."
+                )
+                problems[edit.path] = _report_unread(form, edit.path, problem)
+    return list(problems.values())
+
+
+def _report_unread(form: EditFormat, path: str, problem: str) -> Unreadable:
+    return Unreadable(path, f"{problem} {_format_rules(form)}")
+
+
+def _unfenced_paths(parts: Sequence[Lines], scope: ReplyScope) -> Iterator[str]:
     """Yield known files that JSON or tags name, and those whose code follows without a fence."""
     parsed = 0
     for lines in parts:
-        yield from (
-            m[1] for line in lines for m in _KEYED.finditer(line) if m[1] in scope.known
-        )
-        names = [n for n, line in enumerate(lines) if line.strip(_MARKS) in scope.known]
-        if len(names) > _MOST_UNFENCED:
-            continue
-        for at, end in zip(names, [*names[1:], len(lines)], strict=False):
-            path, code = lines[at].strip(_MARKS), lines[at + 1 : end]
-            if language_of(path) and sum(bool(line.strip()) for line in code) > 1:
-                text = with_ends(code)
-                parsed += len(text)
-                if parsed <= MOST_PARSED and not has_errors(path, text):
+        for line in lines:
+            for path in _PATH_KEY.findall(line):
+                if path in scope.files:
                     yield path
+        numbers = numbers_where(lines, lambda line: line.strip(_MARKS) in scope.files)
+        if len(numbers) > _MAX_UNFENCED:
+            continue
+        for number, end in pairwise([*numbers, len(lines)]):
+            path = lines[number].strip(_MARKS)
+            code = lines[number + 1 : end]
+            if len(full_lines(code)) < 2 or not language_of(path):
+                continue
+            text = with_ends(code)
+            parsed += len(text)
+            if parsed <= MAX_PARSED and not has_errors(path, text):
+                yield path
 
 
-def _others(
+def _read_others(
     lines: list[str], scope: ReplyScope, readers: Sequence[_Reader]
 ) -> Iterator[Part]:
     if not readers:
@@ -128,9 +160,10 @@ def _others(
         if not isinstance(part, list):
             yield part
         elif part:
-            yield from _others(part, scope, readers[1:])
+            yield from _read_others(part, scope, readers[1:])
 
 
-def _rules(form: EditFormat) -> str:
-    rules = form.instructions("```").split("\nExample", 1)[0].strip()
+def _format_rules(form: EditFormat) -> str:
+    instructions = form.instructions("```")
+    rules = instructions.split("\nExample", 1)[0].strip()
     return f"Write it in the format that was asked for:\n\n{rules}"

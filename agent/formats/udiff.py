@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.formats.base import Edit, ReplyScope
-from agent.formats.matching.lines import to_lines
-from agent.formats.matching.place_edits import hunks, marked
+from agent.formats.base import Part, ReplyScope
+from agent.formats.matching.lines import Lines, to_lines
+from agent.formats.matching.place_edits import hunks, marked_lines
 from agent.formats.reading.fences import shortest_fence
 from agent.formats.reading.unified import read_diffs
 from agent.formats.text import TextFormat
@@ -18,19 +18,37 @@ class UnifiedDiffFormat(TextFormat):
 
     name = "udiff"
 
-    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
+    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Part]:
         return read_diffs(lines, scope)
 
-    def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        have, body = to_lines(before or ""), list[str]()
-        for search, replace in hunks(before or "", after or ""):
-            gone, added = to_lines(search), to_lines(replace)
-            starts = (n for n in range(len(have)) if have[n : n + len(gone)] == gone)
-            first = next(starts, -1) + 1 if gone else 0
-            body.append(f"@@ -{first},{len(gone)} +{first},{len(added)} @@")
-            body += marked(search, replace)
+    def render(
+        self,
+        path: str,
+        before: str | None,
+        after: str | None,
+    ) -> Reply:
         old = "/dev/null" if before is None else f"a/{path}"
         new = "/dev/null" if after is None else f"b/{path}"
-        text = f"--- {old}\n+++ {new}\n" + "\n".join(body)
+        rows = [f"--- {old}", f"+++ {new}"]
+        lines = to_lines(before or "")
+        changes = hunks(before or "", after or "")
+        for search, replace in changes:
+            removed = to_lines(search)
+            added = to_lines(replace)
+            first = _line_number(lines, removed)
+            rows.append(f"@@ -{first},{len(removed)} +{first},{len(added)} @@")
+            rows += marked_lines(search, replace)
+        if not changes:
+            rows.append("")
+        text = "\n".join(rows)
         fence = shortest_fence([text])
         return Reply(f"{fence}diff\n{text}\n{fence}\n")
+
+
+def _line_number(lines: Lines, removed: Lines) -> int:
+    """Return the first line of ``removed`` in ``lines``, counted from 1; 0 for none."""
+    if removed:
+        for start in range(len(lines)):
+            if lines[start : start + len(removed)] == removed:
+                return start + 1
+    return 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.formats.base import Edit, ReplyScope
+from agent.formats.base import Part, ReplyScope
+from agent.formats.matching.lines import numbers_where
 from agent.formats.reading.fences import fence_of, is_prose, path_above, shortest_fence
 from agent.formats.reading.listings import only_fence, read_listings
 from agent.formats.text import TextFormat
@@ -18,26 +19,41 @@ class WholeFormat(TextFormat):
     joins = True
     whole_files = True
 
-    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
+    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Part]:
         parts = list(read_listings(lines, scope))
-        unread = all(isinstance(part, list) for part in parts)
-        only = only_fence(lines, scope) if unread else None
-        yield from [only] if only else parts
+        if all(isinstance(part, list) for part in parts):
+            edit = only_fence(lines, scope)
+            if edit:
+                yield edit
+                return
+        yield from parts
 
-    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+    def render(
+        self,
+        path: str,
+        before: str | None,
+        after: str | None,
+    ) -> Reply:
         if after is None:
             raise ValueError("the whole format cannot delete a file")
         fence = shortest_fence([after])
-        end = "" if not after or after.endswith("\n") else "\n"
-        return Reply(f"{path}\n{fence}\n{after}{end}{fence}\n")
+        if after and not after.endswith("\n"):
+            after += "\n"
+        return Reply(f"{path}\n{fence}\n{after}{fence}\n")
 
     def join(self, partial: str, reply: str) -> str:
-        lines = reply.split("\n")
-        first = next((n for n, line in enumerate(lines) if fence_of(line)), None)
-        if first is None or is_prose(reply):
+        if is_prose(reply) or not _ends_in_fence(partial):
             return reply
-        opened = sum(bool(fence_of(line)) for line in partial.split("\n")) % 2
-        closes = not (fence_of(lines[first]) or ("", ""))[1] and not path_above(
-            lines[:first], ()
-        )
-        return partial + reply if opened and closes else reply
+        lines = reply.split("\n")
+        for number, line in enumerate(lines):
+            fence = fence_of(line)
+            if fence:
+                above = path_above(lines[:number], ())
+                closes = not fence[1] and not above
+                return partial + reply if closes else reply
+        return reply
+
+
+def _ends_in_fence(text: str) -> bool:
+    fences = numbers_where(text.split("\n"), fence_of)
+    return len(fences) % 2 == 1

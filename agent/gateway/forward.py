@@ -24,20 +24,25 @@ async def pass_on(source: StreamReader, target: StreamWriter) -> None:
 
 
 async def main(port: str, path: str, *argv: str) -> int:
-    async def serve(asks: StreamReader, agent: StreamWriter) -> None:
+    async def serve(agent_reader: StreamReader, agent_writer: StreamWriter) -> None:
         try:
-            answers, gateway = await asyncio.open_unix_connection(path)
+            gateway_reader, gateway_writer = await asyncio.open_unix_connection(path)
         except OSError:
-            agent.close()
+            agent_writer.close()
             return
-        await asyncio.gather(pass_on(asks, gateway), pass_on(answers, agent))
-        gateway.close()
-        agent.close()
+        await asyncio.gather(
+            pass_on(agent_reader, gateway_writer), pass_on(gateway_reader, agent_writer)
+        )
+        gateway_writer.close()
+        agent_writer.close()
 
     await asyncio.start_server(serve, "127.0.0.1", int(port), backlog=128)
     process = await asyncio.create_subprocess_exec(*argv)
     code = await process.wait()
-    return code if code >= 0 else 128 - code
+    if code < 0:
+        # A shell reports the end by a signal so.
+        return 128 - code
+    return code
 
 
 if __name__ == "__main__":

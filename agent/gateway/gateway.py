@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -24,7 +25,13 @@ import aiohttp
 from aiohttp import web
 
 from agent.gateway.dialects import dialect_of
-from agent.gateway.dialects.base import AgentRequest, Dialect, loaded, spoken
+from agent.gateway.dialects.base import (
+    AgentRequest,
+    Dialect,
+    Json,
+    answer_identity,
+    parse_json,
+)
 from agent.gateway.provider import (
     JSON_TYPE,
     NO_RETRY,
@@ -52,9 +59,9 @@ GRACE = 10.0
 """Seconds that an agent has to end by itself after its calls are refused for good."""
 # Agents and their libraries give up after some minutes of silence.
 PING = 10.0
-_MOST_AT_ONCE = 64
-_MOST_FAILURES = 20
-_LONGEST_REQUEST = 64 * 2**20
+_MAX_CONCURRENT = 64
+_MAX_FAILURES = 20
+_MAX_REQUEST = 64 * 2**20
 _PATIENCE = 30.0
 # JSON of code has three to four bytes for a token; base64 and other scripts have less than two.
 _BYTES_PER_TOKEN = 2
@@ -63,7 +70,7 @@ _SENT_HEADERS = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "openai-beta"}
 )
 _SENT_QUERY = frozenset({"beta"})
-_ENDING = (
+_FINAL_ERRORS = (
     BudgetUsedError,
     StoppedError,
     ReplayExhaustedError,
@@ -77,7 +84,7 @@ class _Lane:
     """One conversation of an agent: its main one, or that of a sub-agent."""
 
     tools: list[str]
-    spoken: list[list[Any]] = field(default_factory=list)
+    answer_identities: list[list[Any]] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     calls: list[Reply] = field(default_factory=list)
 
@@ -88,12 +95,12 @@ class Access:
 
     Attributes:
         apis: the protocols in which it calls its model.
-        most_calls: of an attempt; None for no limit.
+        max_calls: of an attempt; None for no limit.
         allow_web: keep tools that the provider runs, such as a search of the web.
     """
 
     apis: tuple[str, ...]
-    most_calls: int | None = None
+    max_calls: int | None = None
     allow_web: bool = False
 
 
@@ -104,7 +111,7 @@ class Gateway:
     Attributes:
         model: the attempt's; its gate, address, price and limits hold for each call.
         socket: a path to serve at; None for a port of the loopback address.
-        admitted: calls that the attempt has made, those before included.
+        call_count: calls that the attempt has made, those before included.
         first_lane: the number of its first conversation in the attempt.
         drift: answers that were served by the turn key, because the request had changed.
         removed: tools and parameters that were taken out of requests, and how often.
@@ -114,7 +121,7 @@ class Gateway:
     model: LiteLLMModel
     access: Access
     socket: Path | None = None
-    admitted: int = 0
+    call_count: int = 0
     first_lane: int = 0
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     port: int = 0
@@ -122,13 +129,15 @@ class Gateway:
     removed: Counter[str] = field(default_factory=Counter)
     problem: Exception | None = None
     _closing: bool = False
-    _ended_at: float = 0.0
+    _refused_since: float = 0.0
     _failures: int = 0
     _lanes: list[_Lane] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
     def __enter__(self) -> Gateway:
-        self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="gateway")
+        self._threads = ThreadPoolExecutor(
+            _MAX_CONCURRENT, thread_name_prefix="gateway"
+        )
         try:
             background().wait(self._start(), _PATIENCE)
         except BaseException:
@@ -147,36 +156,40 @@ class Gateway:
         try:
             self.model.gate.pause(0)
         except StoppedError as error:  # also of a run whose agent makes no calls
-            self._end(error)
-        return self.problem is not None and time.monotonic() - self._ended_at > GRACE
+            self._refuse_calls(error)
+        if self.problem is None:
+            return False
+        return time.monotonic() - self._refused_since > GRACE
 
     @property
-    def presented(self) -> str:
+    def model_name(self) -> str:
         """The name by which the agent must ask for its model: without litellm's provider."""
         try:
             return provider_of(self.model.name, self.model.api_base)[0]
-        except (
-            Exception
-        ):  # litellm's, for a replay of a name that only an own server knew
+        except Exception:
+            # Of litellm, for a replay of a name that only an own server knew.
             return self.model.name
 
     @property
     def messages(self) -> list[Message]:
         """The conversations, that of each sub-agent after those that began before it."""
-        lanes = enumerate(self._lanes, self.first_lane)
-        return [
-            replace(message, lane=n) for n, lane in lanes for message in lane.messages
-        ]
+        messages = []
+        for number, lane in enumerate(self._lanes, self.first_lane):
+            messages += [replace(message, lane=number) for message in lane.messages]
+        return messages
 
     @property
     def calls(self) -> list[Reply]:
         """The answered calls, in the order of ``messages``."""
-        return [call for lane in self._lanes for call in lane.calls]
+        calls: list[Reply] = []
+        for lane in self._lanes:
+            calls += lane.calls
+        return calls
 
     async def _start(self) -> None:
         self._client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         self._provider = Provider(self.model, self._client)
-        application = web.Application(client_max_size=_LONGEST_REQUEST)
+        application = web.Application(client_max_size=_MAX_REQUEST)
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
@@ -184,8 +197,8 @@ class Gateway:
             # The path of a socket has at most 107 bytes, and that of a descriptor is short.
             folder = os.open(self.socket.parent, os.O_PATH)
             try:
-                place = f"/proc/self/fd/{folder}/{self.socket.name}"
-                await web.UnixSite(self._runner, place).start()
+                path = f"/proc/self/fd/{folder}/{self.socket.name}"
+                await web.UnixSite(self._runner, path).start()
             finally:
                 os.close(folder)
             return
@@ -196,77 +209,75 @@ class Gateway:
         await self._runner.cleanup()
         await self._client.close()
 
-    def _end(self, problem: Exception) -> None:
+    def _refuse_calls(self, problem: Exception) -> None:
         with self._lock:
             if self.problem is None and not self._closing:
-                self.problem, self._ended_at = problem, time.monotonic()
+                # First the time, as ``overdue`` reads it once there is a problem.
+                self._refused_since = time.monotonic()
+                self.problem = problem
 
-    def _check(self) -> None:
+    def _check_open(self) -> None:
         if self.problem is not None:
             raise self.problem
         if self._closing:
             raise StoppedError("the agent has ended")
 
-    async def _handle(self, asked: web.Request) -> web.StreamResponse:
-        if asked.path == "/" and asked.method in ("HEAD", "GET"):
+    async def _handle(self, http_request: web.Request) -> web.StreamResponse:
+        path = http_request.path
+        method = http_request.method
+        if path == "/" and method in ("HEAD", "GET"):
             return web.Response()  # Claude Code looks whether there is a server
-        dialect = dialect_of(asked.path)
+        dialect = dialect_of(path)
         try:
-            data = await asked.read()
+            data = await http_request.read()
         except web.HTTPRequestEntityTooLarge:
-            return self._refused(dialect, "the request is too large", 413)
-        if _token_of(asked) != self.token:
+            return self._refuse(dialect, "the request is too large", 413)
+        if _token_of(http_request) != self.token:
             # Any program of this machine can reach a port, but only the agent the socket.
-            words, known = (
-                "this is not the token of the attempt",
-                self.socket is not None,
-            )
-            return self._refused(dialect, words, counted=known)
-        if asked.path.endswith(("/count_tokens", ":countTokens")):
+            from_agent = self.socket is not None
+            message = "this is not the token of the attempt"
+            return self._refuse(dialect, message, counted=from_agent)
+        if path.endswith(("/count_tokens", ":countTokens")):
             count = len(data) // _BYTES_PER_TOKEN
             return web.json_response({"input_tokens": count, "totalTokens": count})
-        if (
-            dialect is None
-            or dialect.api not in self.access.apis
-            or asked.method != "POST"
-        ):
-            return self._refused(
-                dialect, f"{asked.method} {asked.path} is not served here", 404
+        served = dialect is not None and dialect.api in self.access.apis
+        if dialect is None or not served or method != "POST":
+            return self._refuse(dialect, f"{method} {path} is not served here", 404)
+        body = parse_json(data)
+        if not isinstance(body, dict):
+            return self._refuse(dialect, "the request is not a JSON object")
+        name = dialect.model(path, body)
+        if name != self.model_name:
+            message = (
+                f"this attempt may call {self.model_name} alone, not {name[:100]!r}"
             )
-        if not isinstance(body := loaded(data), dict):
-            return self._refused(dialect, "the request is not a JSON object")
-        if (name := dialect.model(asked.path, body)) != self.presented:
-            words = f"this attempt may call {self.presented} alone, not {name[:100]!r}"
-            return self._refused(dialect, words)
+            return self._refuse(dialect, message)
         # The name without litellm's provider is what the provider knows too.
+        request = dialect.prepare_request(
+            path, body, self.model_name, web=self.access.allow_web
+        )
         request = replace(
-            dialect.prepared(
-                asked.path, body, self.presented, web=self.access.allow_web
-            ),
-            headers={
-                k.lower(): v
-                for k, v in asked.headers.items()
-                if k.lower() in _SENT_HEADERS
-            },
-            query={
-                key: value for key, value in asked.query.items() if key in _SENT_QUERY
-            },
+            request,
+            headers=_sent_headers(http_request),
+            query=_sent_query(http_request),
         )
         channel = Channel(request, asyncio.get_running_loop())
         channel.loop.run_in_executor(self._threads, self._serve, channel)
-        return await respond(asked, channel)
+        return await respond(http_request, channel)
 
-    def _refused(
+    def _refuse(
         self,
         dialect: Dialect | None,
-        words: str,
+        message: str,
         status: int = 400,
         *,
         counted: bool = True,
     ) -> web.Response:
         if counted:
-            self._failed(words)
-        body = dialect.refusal(words) if dialect else {"error": {"message": words}}
+            self._count_failure(message)
+        body: Json = {"error": {"message": message}}
+        if dialect:
+            body = dialect.refusal(message)
         return web.json_response(body, status=status, headers=NO_RETRY)
 
     def _serve(self, channel: Channel) -> None:
@@ -274,106 +285,116 @@ class Gateway:
         try:
             self._answer(channel)
         except (RequestRefusedError, BrokenStreamError, RecursionError) as error:
-            self._failed(str(error))
+            self._count_failure(str(error))
             channel.refuse(str(error))
-        except _ENDING as error:
-            self._end(error)
+        except _FINAL_ERRORS as error:
+            self._refuse_calls(error)
             channel.refuse(str(error))
         except Exception as error:
             problem = InfrastructureError(f"the gateway failed: {error!r}")
             problem.__cause__ = error
-            self._end(problem)
+            self._refuse_calls(problem)
             channel.refuse("the gateway failed")
         finally:
-            channel.give(None)
+            channel.put(None)
 
-    def _failed(self, words: str) -> None:
+    def _count_failure(self, message: str) -> None:
         """Count a request that failed: an agent that repeats it for ever is ended."""
         with self._lock:
             self._failures += 1
-        if self._failures >= _MOST_FAILURES:
-            self._end(
-                InfrastructureError(
-                    f"{_MOST_FAILURES} requests failed in turn: {words}"
-                )
-            )
+        if self._failures >= _MAX_FAILURES:
+            problem = f"{_MAX_FAILURES} requests failed in turn: {message}"
+            self._refuse_calls(InfrastructureError(problem))
 
     def _answer(self, channel: Channel) -> None:
-        request, model = channel.request, self.model
-        exact, turn = exact_key(request), turn_key(request, model.name)
+        request = channel.request
+        dialect = request.dialect
+        gate = self.model.gate
+        exact = exact_key(request)
+        turn = turn_key(request, self.model.name)
         with self._lock:
             self.removed.update(request.removed)
-            self._check()
-            most = self.access.most_calls
-            if most is not None and self.admitted >= most:
+            self._check_open()
+            max_calls = self.access.max_calls
+            if max_calls is not None and self.call_count >= max_calls:
                 raise TimeUsedError(
                     "agent.max_calls: all calls of this attempt are made"
                 )
-            self.admitted += 1
-            if (reply := model.gate.recorded(turn, exact)) is None:
-                reply = model.gate.recorded(turn)
+            self.call_count += 1
+            reply = gate.recorded(turn, exact)
+            if reply is None:
+                reply = gate.recorded(turn)
                 self.drift += reply is not None
         if reply is not None and reply.body:
             data = reply.body.encode("utf-8", "replace")
             kind = JSON_TYPE if data.lstrip()[:1] == b"{" else STREAM
             channel.rest = Piece(data, {"content-type": kind})
         else:
-            dialect, prompt = request.dialect, len(request.data) // _BYTES_PER_TOKEN
-            limit, answers = (
+            call = self.model.plan_call(
+                turn,
+                exact,
+                len(request.data) // _BYTES_PER_TOKEN,
                 dialect.output_limit(request.body),
-                dialect.answers(request.body),
+                dialect.answer_count(request.body),
             )
-            ask = model.plan_call(turn, exact, prompt, limit, answers)
-            reply = model.send_with_retries(
-                ask, lambda wire: self._send(channel, wire), self._pause
-            )
-        self._note(request, turn, reply)
-        channel.give(channel.rest)
+            send = partial(self._send, channel)
+            reply = self.model.send_with_retries(call, send, self._pause)
+        self._record_answer(request, turn, reply)
+        channel.put(channel.rest)
 
     def _pause(self, seconds: float) -> None:
-        self._check()
+        self._check_open()
         self.model.gate.pause(seconds)
 
     def _send(self, channel: Channel, wire: Wire) -> Reply:
-        self._check()  # it may have waited for long
+        self._check_open()  # it may have waited for long
         limit = self.model.call_timeout + _PATIENCE
         return background().wait(self._provider.send(channel, wire), limit)
 
-    def _note(self, request: AgentRequest, turn: str, reply: Reply) -> None:
-        said = Message("assistant", reply.content, reply.tool_calls)
-        before = (request.tools, request.spoken)
+    def _record_answer(self, request: AgentRequest, turn: str, reply: Reply) -> None:
+        message = Message("assistant", reply.content, reply.tool_calls)
+        identity = answer_identity(message)
         with self._lock:
             self._failures = 0
-            same = (one for one in self._lanes if (one.tools, one.spoken) == before)
-            # One without answers is new: sub-agents may have equal tasks.
-            lane = next(same, None) if request.spoken else None
-            if lane is None:
-                lane = _Lane(request.tools)
-                self._lanes.append(lane)
-            lane.spoken = [*request.spoken, spoken(said)]
-            lane.messages = [*request.conversation, said]
+            lane = self._lane_of(request)
+            lane.answer_identities = [*request.answer_identities, identity]
+            lane.messages = [*request.conversation, message]
             lane.calls.append(replace(reply, request_sha256=turn))
 
+    def _lane_of(self, request: AgentRequest) -> _Lane:
+        """Return the conversation that ``request`` goes on with, or a new one."""
+        # One without answers is new: sub-agents may have equal tasks.
+        if request.answer_identities:
+            for lane in self._lanes:
+                same_answers = lane.answer_identities == request.answer_identities
+                if lane.tools == request.tools and same_answers:
+                    return lane
+        lane = _Lane(request.tools)
+        self._lanes.append(lane)
+        return lane
 
-async def respond(asked: web.Request, channel: Channel) -> web.StreamResponse:
+
+async def respond(http_request: web.Request, channel: Channel) -> web.StreamResponse:
     """Pass the answer on as it comes; in a stream, say that it is still waited for."""
     response: web.StreamResponse | None = None
-    waiting = Piece(channel.request.dialect.ping, {"content-type": STREAM})
+    ping = Piece(channel.request.dialect.ping, {"content-type": STREAM})
+    wait = PING if channel.request.streamed else None
     try:
         while True:
-            wait = PING if channel.request.streamed else None
             try:
-                item = await asyncio.wait_for(channel.queue.get(), wait)
+                piece = await asyncio.wait_for(channel.queue.get(), wait)
             except (TimeoutError, asyncio.TimeoutError):
-                item = waiting
-            if item is None:
+                piece = ping
+            if piece is None:
                 break
             if response is None:
-                response = web.StreamResponse(status=item.status, headers=item.headers)
-                await response.prepare(asked)
-                await response.write(item.data)
+                response = web.StreamResponse(
+                    status=piece.status, headers=piece.headers
+                )
+                await response.prepare(http_request)
+                await response.write(piece.data)
             else:
-                await response.write(item.late or item.data)
+                await response.write(piece.late or piece.data)
         assert response is not None
         await response.write_eof()
     except OSError:  # the agent has hung up; the call goes on without it
@@ -381,10 +402,27 @@ async def respond(asked: web.Request, channel: Channel) -> web.StreamResponse:
     return response or web.Response(status=500)
 
 
-def _token_of(asked: web.Request) -> str:
-    bearer = asked.headers.get("authorization", "").removeprefix("Bearer ")
-    named = (asked.headers.get(name, "") for name in ("x-api-key", "x-goog-api-key"))
-    return next(filter(None, (*named, asked.query.get("key", ""), bearer)), "")
+def _sent_headers(http_request: web.Request) -> dict[str, str]:
+    headers = {}
+    for name, value in http_request.headers.items():
+        if name.lower() in _SENT_HEADERS:
+            headers[name.lower()] = value
+    return headers
+
+
+def _sent_query(http_request: web.Request) -> dict[str, str]:
+    items = http_request.query.items()
+    return {name: value for name, value in items if name in _SENT_QUERY}
+
+
+def _token_of(http_request: web.Request) -> str:
+    headers = http_request.headers
+    return (
+        headers.get("x-api-key")
+        or headers.get("x-goog-api-key")
+        or http_request.query.get("key")
+        or headers.get("authorization", "").removeprefix("Bearer ")
+    )
 
 
 # Ids of a session, of a device, of a cache, and of items: they name, and say nothing.
@@ -403,6 +441,7 @@ _NAMES_ONLY = frozenset(
 _PERHAPS_CHANGING = re.compile(
     r"-[0-9a-fA-F]{4}-|-\d{2}-\d{2}|day, [A-Z]|_1|Chunk ID: |Wall time: "
 )
+# A match is replaced by the name of its group.
 _CHANGING = re.compile(
     r"(?P<UUID>[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12})"
     r"|\b(?P<DATE>\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?Z?)?"
@@ -415,7 +454,7 @@ _NUMBER = re.compile(r"\d+")
 
 def exact_key(request: AgentRequest) -> str:
     """Return the hash of what is asked, without ids and times that differ in each run."""
-    return canonical_sha256([request.path, _plain(request.body)])
+    return canonical_sha256([request.path, _without_ids(request.body)])
 
 
 def turn_key(request: AgentRequest, model: str) -> str:
@@ -423,17 +462,31 @@ def turn_key(request: AgentRequest, model: str) -> str:
 
     The task is the first message of the user, without numbers: it tells sub-agents apart.
     """
-    task = next((m.content for m in request.conversation if m.role == "user"), "")
-    parts = [request.dialect.name, model, request.streamed, request.tools]
-    return canonical_sha256([*parts, _NUMBER.sub("0", _plain(task)), request.spoken])
+    task = ""
+    for message in request.conversation:
+        if message.role == "user":
+            task = _NUMBER.sub("0", _without_ids(message.content))
+            break
+    parts = [
+        request.dialect.name,
+        model,
+        request.streamed,
+        request.tools,
+        task,
+        request.answer_identities,
+    ]
+    return canonical_sha256(parts)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _without_ids(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, dict):
-        ids = {"id"} if "type" in value and "role" not in value else set()
-        return {k: _plain(v) for k, v in value.items() if k not in _NAMES_ONLY | ids}
+        left_out = _NAMES_ONLY
+        # The id of an item; that of a message stays.
+        if "type" in value and "role" not in value:
+            left_out |= {"id"}
+        return {k: _without_ids(v) for k, v in value.items() if k not in left_out}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_without_ids(item) for item in value]
     if isinstance(value, str) and _PERHAPS_CHANGING.search(value):
-        return _CHANGING.sub(lambda found: found.lastgroup or "", value)
+        return _CHANGING.sub(lambda match: match.lastgroup or "", value)
     return value

@@ -34,24 +34,28 @@ class Upstream:
     headers: Mapping[str, str]
     versions: bool = True
 
-    def without_keys(self, words: str) -> str:
-        """Return ``words`` without the keys: providers quote them in errors."""
+    def without_keys(self, text: str) -> str:
+        """Return ``text`` without the keys: providers quote them in errors."""
         for value in self.headers.values():
-            for secret in (value, value.removeprefix("Bearer ").removeprefix("Basic ")):
-                words = words.replace(secret, "[redacted]")
-        return words
+            key = value.removeprefix("Bearer ").removeprefix("Basic ")
+            text = text.replace(value, "[redacted]")
+            text = text.replace(key, "[redacted]")
+        return text
 
     def url(self, path: str) -> str:
-        if self.versions:
-            return self.root + (path if path.startswith("/v1") else f"/v1{path}")
-        return self.root + path.removeprefix("/v1")
+        if not self.versions:
+            path = path.removeprefix("/v1")
+        elif not path.startswith("/v1"):
+            path = f"/v1{path}"
+        return self.root + path
 
 
 def check_dialects(name: str, dialects: Sequence[Dialect]) -> None:
     """Check that the provider of ``name`` speaks one of ``dialects`` and has an address."""
     provider = provider_of(name, None)[1]
     for dialect in dialects:
-        if provider == dialect.api or (dialect.common and provider not in APIS):
+        is_common = dialect.common and provider not in APIS
+        if provider == dialect.api or is_common:
             upstream_of(name, None, dialect)
             return
     protocols = " and ".join(dialect.name for dialect in dialects)
@@ -68,12 +72,15 @@ def upstream_of(name: str, api_base: str | None, dialect: Dialect) -> Upstream:
     provider.
     """
     provider = dialect.api if api_base else provider_of(name, None)[1]
-    litellm, versions = load_litellm(), provider in APIS
+    litellm = load_litellm()
+    versions = provider in APIS
     if versions:
-        known = litellm.utils.ProviderConfigManager.get_provider_model_info(
+        manager = litellm.utils.ProviderConfigManager
+        model_info = manager.get_provider_model_info(
             None, litellm.LlmProviders(provider)
         )
-        key, address = known.get_api_key(), known.get_api_base(api_base)
+        key = model_info.get_api_key()
+        address = model_info.get_api_base(api_base)
     else:
         _, _, key, address = litellm.get_llm_provider(model=name)
         key = os.environ.get(f"{provider.upper()}_API_KEY") or key
@@ -83,11 +90,14 @@ def upstream_of(name: str, api_base: str | None, dialect: Dialect) -> Upstream:
         )
     address, headers = basic_auth(str(address))
     root = address.rstrip("/")
-    for version in _VERSIONS if versions else ():
-        root = root.removesuffix(version)
-    header = _KEY_HEADERS.get(provider, "authorization")
+    if versions:
+        for version in _VERSIONS:
+            root = root.removesuffix(version)
     if key and not headers:
-        headers = {header: f"Bearer {key}" if header == "authorization" else key}
+        if provider in _KEY_HEADERS:
+            headers = {_KEY_HEADERS[provider]: key}
+        else:
+            headers = {"authorization": f"Bearer {key}"}
     return Upstream(root, headers, versions)
 
 
@@ -103,22 +113,25 @@ def cost_of_tokens(
     name: str, price: Price | None, tokens: Tokens
 ) -> tuple[Usage, Decimal | None]:
     """Return the usage of a call, and its dollars by litellm's prices; None without a price."""
+    usage = Usage(tokens.prompt, tokens.completion, tokens.cached)
+    if tokens.searches:
+        return usage, None
     load_litellm()
-    from litellm.types.utils import Usage as Counted
+    from litellm.types.utils import Usage as LitellmUsage
 
-    written = {
-        "ephemeral_5m_input_tokens": tokens.written,
-        "ephemeral_1h_input_tokens": tokens.written_hour,
-    }
-    counted = Counted(
+    written = tokens.written + tokens.written_hour
+    cache_writes = None
+    if written:
+        cache_writes = {
+            "ephemeral_5m_input_tokens": tokens.written,
+            "ephemeral_1h_input_tokens": tokens.written_hour,
+        }
+    litellm_usage = LitellmUsage(
         prompt_tokens=tokens.prompt,
         completion_tokens=tokens.completion,
-        prompt_tokens_details={
-            "cache_creation_token_details": written if any(written.values()) else None
-        },
+        prompt_tokens_details={"cache_creation_token_details": cache_writes},
         completion_tokens_details={"reasoning_tokens": tokens.reasoning},
-        cache_creation_input_tokens=sum(written.values()),
+        cache_creation_input_tokens=written,
         cache_read_input_tokens=tokens.cached,
     )
-    usage = Usage(tokens.prompt, tokens.completion, tokens.cached)
-    return usage, None if tokens.searches else cost_of(name, price, usage, counted)
+    return usage, cost_of(name, price, usage, litellm_usage)

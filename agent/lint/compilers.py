@@ -14,10 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from agent.lint.findings import Finding, encoded
+from agent.lint.findings import Finding, as_bytes
 
+Files = Sequence[tuple[str, str]]
+"""The path and the text of each file."""
 # Larger sources are compiled in a process with limits, which takes 40 ms to start.
-_LONGEST_QUICK = 30_000
+_MAX_QUICK_LENGTH = 30_000
 _PER_FINALLY = 5_000
 
 
@@ -28,7 +30,7 @@ class CompilerFailedError(Exception):
 class Compiler(Protocol):
     """Checks whether files compile, without running them."""
 
-    def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
+    def check(self, files: Files) -> list[Finding | None]:
         """Return the first syntax error of each (path, text), None for a file without one."""
 
 
@@ -43,23 +45,25 @@ class OwnCompiler:
 
     version: str = ""
 
-    def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
-        return [self._one(path, text) for path, text in files]
+    def check(self, files: Files) -> list[Finding | None]:
+        return [self._check_file(path, text) for path, text in files]
 
-    def _one(self, path: str, text: str) -> Finding | None:
+    def _check_file(self, path: str, text: str) -> Finding | None:
         # In this process no limit holds. Each way out of a ``try`` has a copy of its ``finally``,
         # so the code doubles with each level; many functions of one name take quadratic time.
-        if len(text) + _PER_FINALLY * text.count("finally") < _LONGEST_QUICK:
-            found = _compile(path, _as_saved(text) if self.version else text)
-            if found is None or not self.version:
-                return found
-            return replace(found, problem=f"{found.problem} (Python {self.version})")
+        if len(text) + _PER_FINALLY * text.count("finally") < _MAX_QUICK_LENGTH:
+            data = _as_saved(text) if self.version else text
+            finding = _compile(path, data)
+            if finding is None or not self.version:
+                return finding
+            problem = f"{finding.problem} (Python {self.version})"
+            return replace(finding, problem=problem)
         try:
-            return InterpreterCompiler(Path(sys.executable)).check([(path, text)])[0]
+            compiler = InterpreterCompiler(Path(sys.executable))
+            return compiler.check([(path, text)])[0]
         except CompilerFailedError:
-            return Finding(
-                path, 1, "cannot be compiled in ten seconds and two gigabytes"
-            )
+            problem = "cannot be compiled in ten seconds and two gigabytes"
+            return Finding(path, 1, problem)
 
 
 @dataclass(frozen=True)
@@ -67,13 +71,14 @@ class RememberingCompiler:
     """Asks ``compiler`` once for each text: the text before an edit was usually checked before."""
 
     compiler: Compiler
-    _known: dict[tuple[str, str], Finding | None] = field(default_factory=dict)
+    _findings: dict[tuple[str, str], Finding | None] = field(default_factory=dict)
 
-    def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
-        new = [file for file in dict.fromkeys(files) if file not in self._known]
+    def check(self, files: Files) -> list[Finding | None]:
+        new = [file for file in dict.fromkeys(files) if file not in self._findings]
         if new:
-            self._known.update(zip(new, self.compiler.check(new), strict=True))
-        return [self._known[file] for file in files]
+            findings = self.compiler.check(new)
+            self._findings.update(zip(new, findings, strict=True))
+        return [self._findings[file] for file in files]
 
 
 def _compile(path: str, text: str | bytes) -> Finding | None:
@@ -124,8 +129,10 @@ class InterpreterCompiler:
     python: Path
     seconds: float = 10.0
 
-    def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
-        data = [base64.b64encode(_as_saved(text)).decode() for _, text in files]
+    def check(self, files: Files) -> list[Finding | None]:
+        data = []
+        for _, text in files:
+            data.append(base64.b64encode(_as_saved(text)).decode())
         try:
             result = subprocess.run(
                 [str(self.python), "-EsSB", "-c", _SCRIPT],
@@ -138,19 +145,22 @@ class InterpreterCompiler:
                 env={},
             )
             version, verdicts = json.loads(result.stdout)
-            return [
-                verdict
-                and Finding(path, verdict[0], f"{verdict[1]} (Python {version})")
-                for (path, _), verdict in zip(files, verdicts, strict=True)
-            ]
+            findings = []
+            for (path, _), verdict in zip(files, verdicts, strict=True):
+                finding = None
+                if verdict:
+                    problem = f"{verdict[1]} (Python {version})"
+                    finding = Finding(path, verdict[0], problem)
+                findings.append(finding)
+            return findings
         except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:
             raise CompilerFailedError(f"{self.python}: {error}") from error
 
 
 def _as_saved(text: str) -> bytes:
-    plain = encoded(text)
+    plain = as_bytes(text)
     try:
-        name, _ = tokenize.detect_encoding(io.BytesIO(plain).readline)
-        return text.encode(name)
+        encoding = tokenize.detect_encoding(io.BytesIO(plain).readline)[0]
+        return text.encode(encoding)
     except (SyntaxError, UnicodeError, LookupError):
         return plain

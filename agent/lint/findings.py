@@ -53,11 +53,15 @@ class SourceText:
     @cached_property
     def _tree(self) -> Tree | None:
         language = language_of(self.path)
-        return parser(language).parse(encoded(self.text)) if language else None
+        if language is None:
+            return None
+        return parser(language).parse(as_bytes(self.text))
 
     def line(self, number: int) -> str:
         """Return line ``number`` without the white space around it; empty outside the file."""
-        return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
+        if not 0 < number <= len(self.lines):
+            return ""
+        return self.lines[number - 1].strip()
 
     def scope(self, number: int) -> tuple[str, ...]:
         """Return the first lines of the definitions around line ``number``, the outermost first."""
@@ -69,36 +73,51 @@ class SourceText:
         Where the text is broken and the grammar finds no definition, the lines with less
         indentation take their place.
         """
-        found: list[range] = []
+        if self._tree is None:
+            return ()
         row = number - 1
-        node: Node | None = self._tree.root_node if self._tree else None
+        headers: list[range] = []
+        node: Node | None = self._tree.root_node
         while node is not None:
-            body = node.child_by_field_name("body")
-            if (
-                body is not None
-                and _DEFINITION.search(node.type)
-                and node.start_point.row < row
-            ):
-                before = body.prev_sibling
-                last = before.end_point.row if before is not None else 0
-                last = max(node.start_point.row, last)
-                found.append(range(node.start_point.row + 1, min(last, row - 1) + 2))
-            around = (
-                c for c in node.children if c.start_point.row <= row <= c.end_point.row
-            )
-            node = next((child for child in around if child.child_count > 0), None)
-        if found or not self._tree or not self._tree.root_node.has_error:
-            return tuple(found)
-        width = _indentation(self.lines[number - 1]) if number <= len(self.lines) else 0
-        for above in range(min(number - 1, len(self.lines)), 0, -1):
+            header = _header_of(node, row)
+            if header is not None:
+                headers.append(header)
+            node = _inner_node(node, row)
+        if headers or not self._tree.root_node.has_error:
+            return tuple(headers)
+        width = 0
+        if number <= len(self.lines):
+            width = _indentation(self.lines[row])
+        for above in range(min(row, len(self.lines)), 0, -1):
             line = self.lines[above - 1]
             if line.strip(" \t})];") and _indentation(line) < width:
                 width = _indentation(line)
-                found.insert(0, range(above, above + 1))
-        return tuple(found)
+                headers.insert(0, range(above, above + 1))
+        return tuple(headers)
 
 
-def encoded(text: str) -> bytes:
+def _header_of(node: Node, row: int) -> range | None:
+    """Return the lines of the signature of ``node``, counted from 1, if it begins above ``row``."""
+    start = node.start_point.row
+    body = node.child_by_field_name("body")
+    if body is None or start >= row or not _DEFINITION.search(node.type):
+        return None
+    end = start
+    before = body.prev_sibling
+    if before is not None:
+        end = max(start, before.end_point.row)
+    return range(start + 1, min(end, row - 1) + 2)
+
+
+def _inner_node(node: Node, row: int) -> Node | None:
+    for child in node.children:
+        is_around = child.start_point.row <= row <= child.end_point.row
+        if is_around and child.child_count > 0:
+            return child
+    return None
+
+
+def as_bytes(text: str) -> bytes:
     """Return ``text`` as bytes for the parser, also with lone surrogates."""
     return text.encode("utf-8", "surrogatepass")
 
@@ -107,68 +126,70 @@ def _indentation(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-_AROUND = 3
-_HEADER_LINES = 4
-_MOST_FINDINGS = 20
-_MOST_CHARACTERS = 8_000
-_LONGEST_LINE = 200
+_CONTEXT_LINES = 3
+_MAX_HEADER_LINES = 4
+_MAX_FINDINGS = 20
+_MAX_CHARACTERS = 8_000
+_MAX_LINE_LENGTH = 200
 
 
-def describe(found: Sequence[Finding], texts: Mapping[str, str]) -> str:
-    """Return ``found`` as a message: what is wrong, then the lines where it is.
+def describe(findings: Sequence[Finding], texts: Mapping[str, str]) -> str:
+    """Return ``findings`` as a message: what is wrong, then the lines where it is.
 
     ``texts`` holds the text of each path. The message shows the lines around each finding, marked
     with ``>``, and the signatures of the definitions around it; ``…`` stands for other lines. It
     holds at most 20 findings and about 8,000 characters, and the number of findings left out.
     """
     parts: list[str] = []
-    shown = 0
-    for path, group in groupby(
-        found[:_MOST_FINDINGS], key=lambda finding: finding.path
-    ):
-        findings = list(group)
-        part = _describe_file(findings, SourceText(path, texts[path]))
-        room = _MOST_CHARACTERS - sum(map(len, parts))
+    described = 0
+    room = _MAX_CHARACTERS
+    by_path = groupby(findings[:_MAX_FINDINGS], key=lambda finding: finding.path)
+    for path, group in by_path:
+        file_findings = list(group)
+        part = _describe_file(file_findings, SourceText(path, texts[path]))
         if len(part) > room:
-            part = "\n".join(_headlines(findings))
+            part = "\n".join(_headlines(file_findings))
         if parts and len(part) > room:
             break
         parts.append(part)
-        shown += len(findings)
-    if shown < len(found):
-        parts.append(f"… and {len(found) - shown} more.")
+        room -= len(part)
+        described += len(file_findings)
+    others = len(findings) - described
+    if others:
+        parts.append(f"… and {others} more.")
     return "\n\n".join(parts)
 
 
 def _headlines(findings: Sequence[Finding]) -> list[str]:
-    return [
-        f"{finding.path}:{finding.line}: {finding.problem}"[:_LONGEST_LINE]
-        for finding in findings
-    ]
+    rows = []
+    for finding in findings:
+        row = f"{finding.path}:{finding.line}: {finding.problem}"
+        rows.append(row[:_MAX_LINE_LENGTH])
+    return rows
 
 
 def _describe_file(findings: Sequence[Finding], source: SourceText) -> str:
     marked = {finding.line for finding in findings}
+    end = len(source.lines)
     # The empty text after the final line end is not a line.
-    end = len(source.lines) - (source.lines[-1] == "")
-    shown: set[int] = set()
+    if source.lines[-1] == "":
+        end -= 1
+    visible: set[int] = set()
     for line in marked:
-        shown |= {
-            number
-            for header in source.headers(line)
-            for number in header[:_HEADER_LINES]
-        }
-        shown |= set(range(max(1, line - _AROUND), min(end, line + _AROUND) + 1))
-    rows = []
-    last = 0
-    for number in sorted(shown):
-        if number > last + 1:
+        for header in source.headers(line):
+            visible.update(header[:_MAX_HEADER_LINES])
+        first = max(1, line - _CONTEXT_LINES)
+        last = min(end, line + _CONTEXT_LINES)
+        visible.update(range(first, last + 1))
+    rows = _headlines(findings)
+    previous = 0
+    for number in sorted(visible):
+        if number > previous + 1:
             rows.append("…")
         mark = ">" if number in marked else " "
-        rows.append(
-            f"{mark}{number:5d}  {source.lines[number - 1][:_LONGEST_LINE]}".rstrip()
-        )
-        last = number
-    if last < end:
+        text = source.lines[number - 1][:_MAX_LINE_LENGTH]
+        rows.append(f"{mark}{number:5d}  {text}".rstrip())
+        previous = number
+    if previous < end:
         rows.append("…")
-    return "\n".join([*_headlines(findings), *rows])
+    return "\n".join(rows)

@@ -21,14 +21,14 @@ from agent.lint.compilers import (
     OwnCompiler,
     RememberingCompiler,
 )
-from agent.lint.findings import Change, Finding, SourceText, encoded
+from agent.lint.findings import Change, Finding, SourceText, as_bytes
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
 @dataclass(frozen=True)
-class _Compiled:
+class _CompileResult:
     before: Finding | None
     after: Finding | None
 
@@ -48,57 +48,74 @@ class Linter:
 
     def new_findings(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
         """Return the fatal findings after the edits that were not there before, in order."""
-        fresh = (
-            change if (change.before or "").strip() else replace(change, before=None)
-            for change in changes
-        )
-        checked = [change for change in fresh if not is_exempt(change)]
+        checked = []
+        for change in changes:
+            if not (change.before or "").strip():
+                change = replace(change, before=None)
+            if not is_exempt(change):
+                checked.append(change)
         python = [change for change in checked if language_of(change.path) == "python"]
-        found: list[Finding] = []
-        own = _compiled(self.own, python)
-        for change, theirs, ours in zip(
-            python, self._theirs(python) or own, own, strict=True
+        findings: list[Finding] = []
+        own_results = _compile_changes(self.own, python)
+        results = self._project_results(python) or own_results
+        for change, result, own_result in zip(
+            python, results, own_results, strict=True
         ):
-            fitting = next(
-                (result for result in (theirs, ours) if result.before is None), None
-            )
-            if fitting is None:
-                found += new_errors(change)
-            elif fitting.after is not None:
-                found += [] if excuses_syntax(change) else [fitting.after]
-            elif ours.before is None and ours.after is None:
-                found += new_names(change)
+            findings += _python_findings(change, result, own_result)
         for change in checked:
             if language_of(change.path) != "python" and not excuses_syntax(change):
-                found += new_errors(change)
-        return tuple(sorted(found, key=lambda finding: (finding.path, finding.line)))
+                findings += new_syntax_errors(change)
+        findings.sort(key=lambda finding: (finding.path, finding.line))
+        return tuple(findings)
 
-    def _theirs(self, changes: Sequence[Change]) -> list[_Compiled] | None:
+    def _project_results(
+        self, changes: Sequence[Change]
+    ) -> list[_CompileResult] | None:
         if self.compiler is None or not changes:
             return None
         try:
-            return _compiled(self.compiler, changes)
+            return _compile_changes(self.compiler, changes)
         except CompilerFailedError:
             return None
 
 
-def _compiled(compiler: Compiler, changes: Sequence[Change]) -> list[_Compiled]:
+def _compile_changes(
+    compiler: Compiler, changes: Sequence[Change]
+) -> list[_CompileResult]:
     """Compile all files in one batch, because starting an interpreter takes time."""
-    before = [(change.path, change.before or "") for change in changes]
-    found = compiler.check(
-        [*before, *((change.path, change.after) for change in changes)]
-    )
-    return [
-        _Compiled(*pair)
-        for pair in zip(found[: len(before)], found[len(before) :], strict=True)
-    ]
+    files = []
+    for change in changes:
+        files.append((change.path, change.before or ""))
+    for change in changes:
+        files.append((change.path, change.after))
+    findings = compiler.check(files)
+    count = len(changes)
+    results = []
+    for before, after in zip(findings[:count], findings[count:], strict=True):
+        results.append(_CompileResult(before, after))
+    return results
 
 
-_HEAD_LINES = 15
-_LONG_LINE = 5_000
-_TOO_BIG = 2_000_000
+def _python_findings(
+    change: Change, result: _CompileResult, own_result: _CompileResult
+) -> Sequence[Finding]:
+    """Return the findings by the first compiler that could compile the file before."""
+    for compiled in (result, own_result):
+        if compiled.before is not None:
+            continue
+        if compiled.after is not None:
+            return () if excuses_syntax(change) else (compiled.after,)
+        if own_result.before is None and own_result.after is None:
+            return new_name_errors(change)
+        return ()
+    return new_syntax_errors(change)
+
+
+_MAX_MARK_LINES = 15
+_MAX_SCRIPT_LINE = 5_000
+_MAX_LENGTH = 2_000_000
 # Marks and tags stand at the beginning of short lines.
-_LOOKED_AT = 400
+_MAX_MARK_COLUMN = 400
 _GENERATED_NAMES = re.compile(
     r"(_pb2(_grpc)?\.pyi?|\.pb\.(go|cc|h)|(^|/)(parsetab|lextab|yacctab)\.py|[.-]min\.[cm]?js"
     r"|\.bundle\.js)$"
@@ -126,21 +143,21 @@ def is_exempt(change: Change) -> bool:
     mark.
     """
     text = change.after if change.before is None else change.before
+    if max(len(text), len(change.after)) > _MAX_LENGTH:
+        return True
+    if "{{" in change.path or "{%" in change.path:
+        return True
+    # Translations of Qt are XML in files that are called `.ts`, too.
+    if text.lstrip().startswith(("<?xml", "<!DOCTYPE TS")):
+        return True
+    if _GENERATED_NAMES.search(change.path) or _TEMPLATE_MARK.search(text):
+        return True
     lines = text.split("\n")
+    for line in lines[:_MAX_MARK_LINES]:
+        if _GENERATED_MARK.search(line[:_MAX_MARK_COLUMN]):
+            return True
     is_script = PurePosixPath(change.path).suffix in (".js", ".mjs", ".cjs")
-    return (
-        max(len(text), len(change.after)) > _TOO_BIG
-        or "{{" in change.path
-        or "{%" in change.path
-        or bool(_GENERATED_NAMES.search(change.path))
-        or any(
-            _GENERATED_MARK.search(line[:_LOOKED_AT]) for line in lines[:_HEAD_LINES]
-        )
-        or (is_script and any(len(line) > _LONG_LINE for line in lines))
-        or bool(_TEMPLATE_MARK.search(text))
-        # Translations of Qt are XML in files that are called `.ts`, too.
-        or text.lstrip().startswith(("<?xml", "<!DOCTYPE TS"))
-    )
+    return is_script and any(len(line) > _MAX_SCRIPT_LINE for line in lines)
 
 
 def excuses_syntax(change: Change) -> bool:
@@ -151,9 +168,8 @@ def excuses_syntax(change: Change) -> bool:
     """
     if change.before is not None:
         return False
-    return any(
-        _TEMPLATE_LINE.match(line[:_LOOKED_AT]) for line in change.after.split("\n")
-    )
+    lines = change.after.split("\n")
+    return any(_TEMPLATE_LINE.match(line[:_MAX_MARK_COLUMN]) for line in lines)
 
 
 _FATAL = (
@@ -180,21 +196,27 @@ _PYTHON_2_BUILTINS = frozenset(
         "file",
         "intern",
         "long",
+        "raw_input",
+        "reduce",
+        "reload",
+        "unichr",
+        "unicode",
+        "xrange",
     }
-    | {"raw_input", "reduce", "reload", "unichr", "unicode", "xrange"}
 )
 # Of one name, of `global`, or of `import *` in one file; no real file has a tenth of it.
-_MOST_REPEATED = 500
+_MAX_REPEATED = 500
+_FORKS = (ast.If, ast.Try, ast.match_case)
 # Statements directly below an `if` or a `try`: pyflakes compares each rebound name with all.
-_LONGEST_FORK = 200
+_MAX_FORK = 200
 # Each is searched for among all definitions of its file.
-_MOST_PLACED = 300
+_MAX_COMPARED = 300
 # Texts: each attempt edits the same few files and often restores an earlier text.
-_REMEMBERED = 256
-_Place = Callable[[SourceText, int], Hashable]
+_CACHE_SIZE = 256
+_KeyOf = Callable[[SourceText, int], Hashable]
 
 
-def new_names(change: Change) -> tuple[Finding, ...]:
+def new_name_errors(change: Change) -> tuple[Finding, ...]:
     """Return the findings of ``change.after`` that ``change.before`` does not have.
 
     A finding is old when the same problem was on an equal line, else in the same scope: lines,
@@ -202,19 +224,19 @@ def new_names(change: Change) -> tuple[Finding, ...]:
     texts must be Python that compiles here.
     """
     after = SourceText(change.path, change.after)
-    found = list(_findings(change.path, change.after))
-    if change.before is None or not found:
-        return tuple(found)
+    new = list(_name_errors(change.path, change.after))
+    if change.before is None or not new:
+        return tuple(new)
     before = SourceText(change.path, change.before)
-    old = list(_findings(change.path, change.before))
-    found, old = _without_pairs(found, after, old, before, SourceText.line)
-    if max(len(found), len(old)) <= _MOST_PLACED and old:
-        found, old = _without_pairs(found, after, old, before, SourceText.scope)
-    return tuple(found)
+    old = list(_name_errors(change.path, change.before))
+    new, old = _without_pairs(new, after, old, before, SourceText.line)
+    if max(len(new), len(old)) <= _MAX_COMPARED and old:
+        new, old = _without_pairs(new, after, old, before, SourceText.scope)
+    return tuple(new)
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _findings(path: str, text: str) -> tuple[Finding, ...]:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _name_errors(path: str, text: str) -> tuple[Finding, ...]:
     """Return the fatal findings of pyflakes in order of lines; none where pyflakes fails."""
     try:
         with warnings.catch_warnings():
@@ -222,99 +244,120 @@ def _findings(path: str, text: str) -> tuple[Finding, ...]:
             tree = ast.parse(text, path)
         if _repeats_itself(tree):
             return ()
-        found = checker.Checker(tree, filename=path).messages
+        all_messages = checker.Checker(tree, filename=path).messages
     except RecursionError:
         return ()
-    fatal = [message for message in found if isinstance(message, _FATAL)]
+    fatal = [message for message in all_messages if isinstance(message, _FATAL)]
     if _FOR_BOTH.search(text):
-        undefined = messages.UndefinedName
-        old = [
-            m
-            for m in fatal
-            if isinstance(m, undefined) and m.message_args[0] in _PYTHON_2_BUILTINS
-        ]
-        fatal = [message for message in fatal if message not in old]
-    fatal.sort(key=lambda m: (m.lineno, m.col))
-    return tuple(Finding(path, m.lineno, m.message % m.message_args) for m in fatal)
+        fatal = [message for message in fatal if not _is_python_2_name(message)]
+    fatal.sort(key=lambda message: (message.lineno, message.col))
+    findings = []
+    for message in fatal:
+        problem = message.message % message.message_args
+        findings.append(Finding(path, message.lineno, problem))
+    return tuple(findings)
+
+
+def _is_python_2_name(message: messages.Message) -> bool:
+    if not isinstance(message, messages.UndefinedName):
+        return False
+    return message.message_args[0] in _PYTHON_2_BUILTINS
 
 
 def _repeats_itself(tree: ast.AST) -> bool:
-    kinds: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            kinds[node.name] += 1
+            counts[node.name] += 1
         elif isinstance(node, ast.Global | ast.Nonlocal):
-            kinds["global"] += 1
+            counts["global"] += 1
         elif isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
-            kinds["import *"] += 1
-        elif (
-            isinstance(node, ast.If | ast.Try | ast.match_case)
-            and len(node.body) > _LONGEST_FORK
-        ):
+            counts["import *"] += 1
+        elif isinstance(node, _FORKS) and len(node.body) > _MAX_FORK:
             return True
-    return max(kinds.values(), default=0) > _MOST_REPEATED
+    return max(counts.values(), default=0) > _MAX_REPEATED
 
 
 def _without_pairs(
-    found: list[Finding],
+    new: list[Finding],
     after: SourceText,
     old: list[Finding],
     before: SourceText,
-    place: _Place,
+    key_of: _KeyOf,
 ) -> tuple[list[Finding], list[Finding]]:
-    present = [(finding.problem, place(after, finding.line)) for finding in found]
-    known = [(finding.problem, place(before, finding.line)) for finding in old]
-    return _surplus(found, present, known), _surplus(old, known, present)
+    new_keys = _keys(new, after, key_of)
+    old_keys = _keys(old, before, key_of)
+    new_surplus = _surplus(new, new_keys, old_keys)
+    old_surplus = _surplus(old, old_keys, new_keys)
+    return new_surplus, old_surplus
+
+
+def _keys(
+    findings: Sequence[Finding], source: SourceText, key_of: _KeyOf
+) -> Sequence[Hashable]:
+    keys = []
+    for finding in findings:
+        keys.append((finding.problem, key_of(source, finding.line)))
+    return keys
 
 
 def _surplus(
     findings: list[Finding], keys: Sequence[Hashable], partners: Sequence[Hashable]
 ) -> list[Finding]:
-    left = Counter(partners)
-    alone = []
+    remaining = Counter(partners)
+    unpaired = []
     for finding, key in zip(findings, keys, strict=True):
-        left[key] -= 1
-        if left[key] < 0:
-            alone.append(finding)
-    return alone
+        remaining[key] -= 1
+        if remaining[key] < 0:
+            unpaired.append(finding)
+    return unpaired
 
 
 _HAS_MACROS = frozenset({"c", "cpp"})
-_CLOSES = {")": "(", "]": "[", "}": "{"}
-_SHOWN = 60
+_OPENING_OF = {")": "(", "]": "[", "}": "{"}
+_MAX_QUOTED = 60
 
 
-def new_errors(change: Change) -> tuple[Finding, ...]:
+def new_syntax_errors(change: Change) -> tuple[Finding, ...]:
     """Return the syntax errors that ``change`` introduces; none for files without a grammar."""
     languages = _languages(change)
-    fitting = [
-        language
-        for language in languages
-        if change.before is None or not _parse(language, change.before).has_error
-    ]
-    if (
-        any(not _parse(language, change.after).has_error for language in fitting)
-        or not languages
-    ):
+    if not languages:
         return ()
+    fitting = []
+    for language in languages:
+        if change.before is None or not _parse(language, change.before).has_error:
+            if not _parse(language, change.after).has_error:
+                return ()
+            fitting.append(language)
     language = (fitting or languages)[0]
-    found = _errors(_parse(language, change.after), change)
-    if fitting and change.before is not None:
-        return found
-    if language in _HAS_MACROS:
-        if change.before is not None and _unbalanced(_parse(language, change.before)):
-            return ()
-        if change.before is None and "#el" in change.after:
-            return ()  # each branch of an `#if` may open the same bracket
-        line = _unbalanced(_parse(language, change.after))
-        problem = "syntax error: a bracket without its partner"
-        return (Finding(change.path, line, problem),) if line else ()
+    after = _parse(language, change.after)
+    errors = _syntax_errors(after, change.path)
     if change.before is None:
-        return found
-    if len(found) <= len(_errors(_parse(language, change.before), change)):
+        if language not in _HAS_MACROS:
+            return errors
+        if "#el" in change.after:
+            return ()  # each branch of an `#if` may open the same bracket
+        return _bracket_errors(after, change.path)
+    if fitting:
+        return errors
+    before = _parse(language, change.before)
+    if language in _HAS_MACROS:
+        return () if _unbalanced_line(before) else _bracket_errors(after, change.path)
+    if len(errors) <= len(_syntax_errors(before, change.path)):
         return ()
-    known, lines = set(change.before.split("\n")), change.after.split("\n")
-    return tuple(finding for finding in found if lines[finding.line - 1] not in known)
+    return _on_new_lines(errors, change.before, change.after)
+
+
+def _on_new_lines(
+    findings: Sequence[Finding], before: str, after: str
+) -> tuple[Finding, ...]:
+    old_lines = set(before.split("\n"))
+    lines = after.split("\n")
+    new = []
+    for finding in findings:
+        if lines[finding.line - 1] not in old_lines:
+            new.append(finding)
+    return tuple(new)
 
 
 def _languages(change: Change) -> list[str]:
@@ -330,44 +373,59 @@ def _languages(change: Change) -> list[str]:
 
 
 def _parse(language: str, text: str) -> Node:
-    return parser(language).parse(encoded(text)).root_node
+    return parser(language).parse(as_bytes(text)).root_node
 
 
-def _errors(root: Node, change: Change) -> tuple[Finding, ...]:
+def _syntax_errors(root: Node, path: str) -> tuple[Finding, ...]:
+    """Return the first error of each line: a missing node, or an innermost one not parsed."""
     by_line: dict[int, Finding] = {}
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        inner = [
-            child for child in node.children if child.has_error or child.is_missing
-        ]
-        waiting += inner
-        if not (node.is_missing or (node.type == "ERROR" and not inner)):
-            continue
-        text = (node.text or b"").decode("utf-8", "replace").strip()
-        problem = f"syntax error at `{text[:_SHOWN]}`"
-        if node.is_missing:
-            problem = f"syntax error: `{node.type}` is missing"
-        elif "\n" in text:
-            last = node.end_point.row + 1
-            problem = f"syntax error: cannot be parsed from here to line {last}"
-        line = node.start_point.row + 1
-        by_line.setdefault(line, Finding(change.path, line, problem))
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        inner = []
+        for child in node.children:
+            if child.has_error or child.is_missing:
+                inner.append(child)
+        pending += inner
+        is_innermost = node.type == "ERROR" and not inner
+        if node.is_missing or is_innermost:
+            line = node.start_point.row + 1
+            by_line.setdefault(line, Finding(path, line, _describe_error(node)))
     return tuple(by_line[line] for line in sorted(by_line))
 
 
-def _unbalanced(root: Node) -> int | None:
-    stack: list[Node] = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        waiting += reversed(node.children)
+def _describe_error(node: Node) -> str:
+    if node.is_missing:
+        return f"syntax error: `{node.type}` is missing"
+    text = (node.text or b"").decode("utf-8", "replace").strip()
+    if "\n" in text:
+        last = node.end_point.row + 1
+        return f"syntax error: cannot be parsed from here to line {last}"
+    return f"syntax error at `{text[:_MAX_QUOTED]}`"
+
+
+def _bracket_errors(root: Node, path: str) -> tuple[Finding, ...]:
+    line = _unbalanced_line(root)
+    if line is None:
+        return ()
+    return (Finding(path, line, "syntax error: a bracket without its partner"),)
+
+
+def _unbalanced_line(root: Node) -> int | None:
+    """Return the first line, counted from 1, of a bracket without its partner."""
+    openings: list[Node] = []
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        pending += reversed(node.children)
         if node.child_count or node.is_missing:
             continue
-        if node.type in _CLOSES.values():
-            stack.append(node)
-        elif node.type in _CLOSES and (
-            not stack or stack.pop().type != _CLOSES[node.type]
-        ):
+        if node.type in _OPENING_OF.values():
+            openings.append(node)
+            continue
+        opening_type = _OPENING_OF.get(node.type)
+        if opening_type and (not openings or openings.pop().type != opening_type):
             return node.start_point.row + 1
-    return stack[-1].start_point.row + 1 if stack else None
+    if not openings:
+        return None
+    return openings[-1].start_point.row + 1

@@ -10,7 +10,10 @@ from agent.named.base import NamedAgent
 
 
 def named_agent(name: str) -> NamedAgent | None:
-    return next((agent for agent in AGENTS if agent.name == name), None)
+    for agent in AGENTS:
+        if agent.name == name:
+            return agent
+    return None
 
 
 OUTSIDE = "agent"

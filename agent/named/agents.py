@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agent.named.base import NamedAgent, no_telemetry, shell
+from agent.named.base import NamedAgent, no_telemetry, shell_command
 
 _CODEX_CONFIG = """model = "{model}"
 model_provider = "gateway"
@@ -55,7 +55,7 @@ AGENTS = (
     NamedAgent(
         name="claude-code",
         program="claude",
-        words=shell(
+        argv=shell_command(
             "claude -p --output-format json --verbose --permission-mode bypassPermissions "
             '--model "$1" <"$0"'
         ),
@@ -86,7 +86,7 @@ AGENTS = (
     NamedAgent(
         name="codex",
         program="codex",
-        words=shell(
+        argv=shell_command(
             "codex exec --json --dangerously-bypass-approvals-and-sandbox "
             '--skip-git-repo-check - <"$0"'
         ),
@@ -100,7 +100,9 @@ AGENTS = (
     NamedAgent(
         name="gemini-cli",
         program="gemini",
-        words=shell('gemini --yolo --output-format json -m "$1" -p "$(cat "$0")"'),
+        argv=shell_command(
+            'gemini --yolo --output-format json -m "$1" -p "$(cat "$0")"'
+        ),
         dialect="generateContent",
         tested="0.61.0",
         install="npm install -g @google/gemini-cli@0.61.0",
@@ -116,7 +118,9 @@ AGENTS = (
     NamedAgent(
         name="opencode",
         program="opencode",
-        words=shell('opencode run --format json --model "gateway/$1" "$(cat "$0")"'),
+        argv=shell_command(
+            'opencode run --format json --model "gateway/$1" "$(cat "$0")"'
+        ),
         tested="1.18.33",
         install="npm install -g opencode-ai@1.18.33",
         licence="MIT",
@@ -135,7 +139,7 @@ AGENTS = (
     NamedAgent(
         name="qwen-code",
         program="qwen",
-        words=shell(
+        argv=shell_command(
             'qwen --yolo --output-format json --auth-type openai -p "$(cat "$0")"'
         ),
         tested="0.15.10",
@@ -152,7 +156,7 @@ AGENTS = (
     NamedAgent(
         name="goose",
         program="goose",
-        words=shell('goose run --no-session -i "$0" --with-builtin developer'),
+        argv=shell_command('goose run --no-session -i "$0" --with-builtin developer'),
         tested="1.34.0",
         install="npm install -g @aaif/goose-binary-linux-x64@0.20.1",
         licence="Apache-2.0",
@@ -170,7 +174,7 @@ AGENTS = (
     NamedAgent(
         name="openhands",
         program="openhands",
-        words=shell('openhands --headless --json --override-with-envs -f "$0"'),
+        argv=shell_command('openhands --headless --json --override-with-envs -f "$0"'),
         tested="1.16.0",
         install="pipx install --python 3.12 openhands==1.16.0",
         licence="MIT",
@@ -185,7 +189,7 @@ AGENTS = (
     NamedAgent(
         name="mini-swe-agent",
         program="mini",
-        words=shell(
+        argv=shell_command(
             'mini -m "openai/$1" -t "$(cat "$0")" -y -l 0 --exit-immediately -o /dev/null'
         ),
         tested="2.4.6",
@@ -203,7 +207,7 @@ AGENTS = (
     NamedAgent(
         name="aider",
         program="aider",
-        words=shell(
+        argv=shell_command(
             # Its own files in the checkout are not part of its edits.
             "echo '.aider*' >>.git/info/exclude; "
             'aider --model "openai/$1" --weak-model "openai/$1" --message-file "$0" '

@@ -27,7 +27,7 @@ class NamedAgent:
 
     Attributes:
         program: the command that is looked up in ``PATH``.
-        words: its command line, with placeholders; a shell runs it where it begins with ``sh``.
+        argv: its command line, with placeholders; a shell runs it where it begins with ``sh``.
         dialect: the name of the protocol in which it calls models.
         tested: the version that was run.
         install: a command that installs that version.
@@ -37,7 +37,7 @@ class NamedAgent:
 
     name: str
     program: str
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     tested: str
     install: str
     licence: str
@@ -48,19 +48,20 @@ class NamedAgent:
     @property
     def api(self) -> str:
         """The name of its protocol for ``agent.api``."""
-        return next(one.api for one in DIALECTS if one.name == self.dialect)
+        apis = {dialect.name: dialect.api for dialect in DIALECTS}
+        return apis[self.dialect]
 
     @property
     def variables(self) -> dict[str, str]:
         return {**_QUIET, **self.environment}
 
-    def installed(self) -> str:
+    def installed_version(self) -> str:
         """Return the version that is installed; empty where the program is not, or names none."""
         program = shutil.which(self.program)
         if program is None:
             return ""
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 [program, "--version"],
                 capture_output=True,
                 text=True,
@@ -71,11 +72,13 @@ class NamedAgent:
             )
         except (OSError, subprocess.TimeoutExpired):
             return ""
-        found = _VERSION.search(done.stdout + done.stderr)
-        return found[0] if found else ""
+        match = _VERSION.search(result.stdout + result.stderr)
+        if match is None:
+            return ""
+        return match[0]
 
 
-def shell(line: str) -> tuple[str, ...]:
+def shell_command(line: str) -> tuple[str, ...]:
     """Return the words of a command line of the shell; the message file is ``$0``."""
     return ("sh", "-c", line, "{message_file}", "{model}", "{address}")
 
@@ -93,10 +96,13 @@ def no_telemetry(kind: str) -> str:
 
 def variables_of(apis: Iterable[str]) -> dict[str, str]:
     """Return the variables by which programs find a server and a key, with placeholders."""
-    return {name: text for api in apis for name, text in _OF_API[api].items()}
+    variables = {}
+    for api in apis:
+        variables.update(_VARIABLES_BY_API[api])
+    return variables
 
 
-_OF_API = {
+_VARIABLES_BY_API = {
     "anthropic": {"ANTHROPIC_BASE_URL": "{address}", "ANTHROPIC_API_KEY": "{token}"},
     "openai": {
         "OPENAI_BASE_URL": "{address}/v1",

@@ -39,11 +39,11 @@ def source(name: str) -> str:
 
 def fill(template: str, **values: object) -> str:
     """Return ``template`` with ``values`` filled in; every name in it must be given."""
-    return _compiled(template).render(**values)
+    return _compile(template).render(**values)
 
 
 @cache
-def _compiled(template: str) -> Template:
+def _compile(template: str) -> Template:
     return _templates().from_string(template)
 
 

@@ -63,11 +63,10 @@ def main(
         raise typer.Exit(2) from None
     repo_map = RepoMap.of(blobs, folder, TagStore(_store()))
     if format is MapFormat.JSON:
-        shown = {entry.path for entry in repo_map.select(issue, tokens)}
-        rows = [
-            {**asdict(file), "shown": file.path in shown}
-            for file in repo_map.ranked(issue)
-        ]
+        visible_paths = {entry.path for entry in repo_map.select(issue, tokens)}
+        rows = []
+        for file in repo_map.ranked_files(issue):
+            rows.append({**asdict(file), "shown": file.path in visible_paths})
         print(json.dumps(rows, indent=1))
         return
     rendered = repo_map.render(issue, tokens)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 
 from agent.grammars import grammars_version
@@ -20,11 +21,11 @@ from llm.tokens import Count
 
 _WIDTH = 100
 _NAMES_WIDTH = 100
-_MOST_DECORATORS = 3
+_MAX_DECORATORS = 3
 CHARACTERS_PER_TOKEN = 4
 """The estimate without a counter of the model."""
 _MARGIN = 2.0
-_SHORTEST_CHOICE = 4
+_MIN_CHOICE = 4
 # Shares of the budget that go to signatures with documentation, and to signatures alone; the rest
 # goes to bare names, which cost a quarter and still tell a model where to look.
 DOCUMENTED_SHARE = 0.15
@@ -51,22 +52,21 @@ class FileEntry:
 
     Attributes:
         definitions: by place in the file, at least those that are shown and those around them.
-        shown: place to form; definitions around a shown one are shown at least by name.
+        forms: place to form; definitions around a shown one are shown at least by name.
     """
 
     path: str
     definitions: Mapping[int, Definition]
-    shown: Mapping[int, Form]
+    forms: Mapping[int, Form]
 
-    def visible(self) -> set[int]:
+    def visible_numbers(self) -> set[int]:
         """Return the places of all definitions that the map names: shown ones and those around."""
-        wanted = set(self.shown)
-        for number in self.shown:
-            parent = self.definitions[number].parent
-            while parent >= 0 and parent not in wanted:
-                wanted.add(parent)
-                parent = self.definitions[parent].parent
-        return wanted
+        numbers: set[int] = set()
+        for number in self.forms:
+            while number >= 0 and number not in numbers:
+                numbers.add(number)
+                number = self.definitions[number].parent
+        return numbers
 
 
 def render_file(entry: FileEntry) -> list[str]:
@@ -75,10 +75,12 @@ def render_file(entry: FileEntry) -> list[str]:
     Definitions that are shown by name share lines after those with signatures.
     """
     children: dict[int, list[int]] = {}
-    for number in sorted(entry.visible()):
-        children.setdefault(entry.definitions[number].parent, []).append(number)
+    for number in sorted(entry.visible_numbers()):
+        parent = entry.definitions[number].parent
+        children.setdefault(parent, []).append(number)
     # One line, with `?` for bytes that are not UTF-8.
-    path = "?".join(entry.path.splitlines()).encode("utf-8", "replace").decode()
+    path = "?".join(entry.path.splitlines())
+    path = path.encode("utf-8", "replace").decode()
     lines = [f"{path}:"]
     _render_level(entry, children, -1, " ", lines)
     return lines
@@ -91,35 +93,40 @@ def _render_level(
     indent: str,
     lines: list[str],
 ) -> None:
-    plain: list[str] = []
+    names: list[str] = []
     for number in children.get(parent, ()):
         definition = entry.definitions[number]
-        form = entry.shown.get(number, Form.NAME)
+        form = entry.forms.get(number, Form.NAME)
         if form is Form.NAME and number not in children:
-            plain.append(definition.name)
+            names.append(definition.name)
             continue
-        if form is Form.NAME:
-            head = [
-                definition.signature.partition(definition.name)[0] + definition.name
-            ]
-        else:
-            head = [*definition.decorators[:_MOST_DECORATORS], definition.signature]
-        if form is Form.DOCUMENTED and definition.doc:
-            head.append(f"  # {definition.doc}")
-        for line in (indent + text for text in head):
-            lines.append(line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…")
+        for text in _head(definition, form):
+            line = indent + text
+            if len(line) > _WIDTH:
+                line = line[: _WIDTH - 1] + "…"
+            lines.append(line)
         _render_level(entry, children, number, indent + " ", lines)
     first = len(lines)
-    for name in dict.fromkeys(plain):
+    for name in dict.fromkeys(names):
         if len(lines) > first and len(lines[-1]) + len(name) < _NAMES_WIDTH:
             lines[-1] += f", {name}"
         else:
             lines.append(f"{indent}+ {name}")
 
 
+def _head(definition: Definition, form: Form) -> list[str]:
+    if form is Form.NAME:
+        before = definition.signature.partition(definition.name)[0]
+        return [before + definition.name]
+    lines = [*definition.decorators[:_MAX_DECORATORS], definition.signature]
+    if form is Form.DOCUMENTED and definition.doc:
+        lines.append(f"  # {definition.doc}")
+    return lines
+
+
 def render(entries: Sequence[FileEntry]) -> str:
     """Return ``entries`` as text."""
-    return "\n".join(line for entry in entries for line in render_file(entry))
+    return "\n".join(chain.from_iterable(map(render_file, entries)))
 
 
 @dataclass(frozen=True)
@@ -157,7 +164,7 @@ class RepoMap:
     def _ranker(self) -> Ranker:
         return Ranker(self.index)
 
-    def ranked(self, text: str) -> tuple[RankedFile, ...]:
+    def ranked_files(self, text: str) -> tuple[RankedFile, ...]:
         return self._ranker.rank(text).ranked_files()
 
     def render(
@@ -186,75 +193,87 @@ class RepoMap:
     ) -> tuple[FileEntry, ...]:
         """Return the entries of the map that ``render`` returns as text."""
         ranking = self._ranker.rank(text)
-        order = {file: place for place, file in enumerate(ranking.order)}
-        definition = cache(self.index.definition)
-        offered = self._offered(
-            ranking, tokens * CHARACTERS_PER_TOKEN, chat, definition
-        )
+        ranks = {file: rank for rank, file in enumerate(ranking.order)}
+        definition_of = cache(self.index.definition)
+        characters = tokens * CHARACTERS_PER_TOKEN
+        choices = self._affordable_choices(ranking, characters, chat, definition_of)
         count = count or estimate_tokens
         best: tuple[FileEntry, ...] = ()
-        low, high = 1, len(offered)
+        # Bisection: more choices make a longer map.
+        low = 1
+        high = len(choices)
         while low <= high:
             middle = (low + high) // 2
-            candidate = self._entries(offered[:middle], order, definition)
+            candidate = self._entries(choices[:middle], ranks, definition_of)
             if count(render(candidate)) <= tokens:
-                best, low = candidate, middle + 1
+                best = candidate
+                low = middle + 1
             else:
                 high = middle - 1
         return best
 
     def _entries(
-        self, chosen: Sequence[MapChoice], order: Mapping[int, int], definition: Definer
+        self,
+        choices: Sequence[MapChoice],
+        ranks: Mapping[int, int],
+        definition_of: Definer,
     ) -> tuple[FileEntry, ...]:
-        shown: dict[int, dict[int, Form]] = {}
-        for choice in chosen:
-            forms = shown.setdefault(choice.file, {})
+        forms_by_file: dict[int, dict[int, Form]] = {}
+        for choice in choices:
+            forms = forms_by_file.setdefault(choice.file, {})
             if choice.unit is not None:
-                forms[choice.unit - int(self.index.first_unit[choice.file]) - 1] = (
-                    choice.form
-                )
+                forms[choice.unit - self._first_definition(choice.file)] = choice.form
         entries = []
-        for file in sorted(shown, key=lambda file: order[file]):
-            first = int(self.index.first_unit[file]) + 1
-            around: dict[int, Definition] = {}
-            for place in shown[file]:
-                while place >= 0 and place not in around:
-                    around[place] = definition(first + place)
-                    place = around[place].parent
-            entries.append(FileEntry(self.index.paths[file], around, shown[file]))
+        for file in sorted(forms_by_file, key=ranks.__getitem__):
+            forms = forms_by_file[file]
+            first = self._first_definition(file)
+            definitions: dict[int, Definition] = {}
+            for number in forms:
+                while number >= 0 and number not in definitions:
+                    definitions[number] = definition_of(first + number)
+                    number = definitions[number].parent
+            entries.append(FileEntry(self.index.paths[file], definitions, forms))
         return tuple(entries)
 
-    def _offered(
+    def _first_definition(self, file: int) -> int:
+        """Return the number of the unit behind the file's own one."""
+        return int(self.index.first_unit[file]) + 1
+
+    def _affordable_choices(
         self,
         ranking: Ranking,
         characters: int,
         chat: Collection[str],
-        definition: Definer,
+        definition_of: Definer,
     ) -> list[MapChoice]:
-        index = self.index
-        left_out = {file for file, path in enumerate(index.paths) if path in set(chat)}
+        paths = self.index.paths
+        file_of = ranking.file_of
+        hidden_paths = set(chat)
+        hidden_files = set()
+        hidden_units = 0
+        for file, path in enumerate(paths):
+            if path in hidden_paths:
+                hidden_files.add(file)
+                first_unit = self.index.first_unit[file]
+                hidden_units += int(self.index.first_unit[file + 1] - first_unit)
         # Each choice takes at least its name and a separator.
-        most = int(characters * _MARGIN) // _SHORTEST_CHOICE
-        hidden = sum(
-            int(index.first_unit[f + 1] - index.first_unit[f]) for f in left_out
-        )
-        files = [f for f in ranking.order if f not in left_out][:most]
-        units = [
-            u
-            for u in ranking.units(most + hidden)
-            if ranking.file_of[u] not in left_out
-        ]
-        offered: list[MapChoice] = []
+        limit = int(characters * _MARGIN) // _MIN_CHOICE
+        files = [file for file in ranking.order if file not in hidden_files]
+        units = ranking.units(limit + hidden_units)
+        units = [unit for unit in units if file_of[unit] not in hidden_files]
+        choices: list[MapChoice] = []
         spent = 0
         for choice in self._choices(
-            files, units, ranking.file_of, characters, definition
+            files[:limit], units, file_of, characters, definition_of
         ):
-            path = index.paths[choice.file]
-            spent += len(path if choice.unit is None else definition(choice.unit).name)
+            if choice.unit is None:
+                spent += len(paths[choice.file])
+            else:
+                spent += len(definition_of(choice.unit).name)
             if spent > characters * _MARGIN:
                 break
-            offered.append(choice)
-        return offered
+            choices.append(choice)
+        return choices
 
     def _choices(
         self,
@@ -262,7 +281,7 @@ class RepoMap:
         units: Sequence[int],
         file_of: Sequence[int],
         characters: int,
-        definition: Definer,
+        definition_of: Definer,
     ) -> Iterator[MapChoice]:
         """Yield choices for about ``characters`` and beyond, the most valuable first.
 
@@ -271,33 +290,37 @@ class RepoMap:
         Dantzig 1957); worth falls with the rank.
         """
         paths = self.index.paths
-        used, taken = 0.0, 0
+        used = 0.0
+        detailed = 0
         seen: set[int] = set()
         for unit in units:
             share = used / max(1, characters)
             if share >= SIGNATURE_SHARE:
                 break
-            form = Form.DOCUMENTED if share < DOCUMENTED_SHARE else Form.SIGNATURE
-            file, found = file_of[unit], definition(unit)
-            used += len(found.signature) + 4 + sum(map(len, found.decorators))
-            used += len(found.doc) if form is Form.DOCUMENTED else 0
-            used += 0 if file in seen else len(paths[file]) + 2
+            form = Form.SIGNATURE
+            file = file_of[unit]
+            definition = definition_of(unit)
+            used += len(definition.signature) + 4
+            used += sum(map(len, definition.decorators))
+            if share < DOCUMENTED_SHARE:
+                form = Form.DOCUMENTED
+                used += len(definition.doc)
+            if file not in seen:
+                used += len(paths[file]) + 2
             seen.add(file)
-            taken += 1
+            detailed += 1
             yield MapChoice(file, unit, form)
-        offers = [
-            (
-                FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2),
-                1,
-                MapChoice(file),
-            )
-            for rank, file in enumerate(files)
-        ]
-        for rank, unit in enumerate(units[taken:], taken):
-            worth = 1 / (rank + UNIT_RANK) / (len(definition(unit).name) + 2)
-            offers.append((worth, 0, MapChoice(file_of[unit], unit)))
-        offers.sort(key=lambda offer: (-offer[0], offer[1]))
-        yield from (choice for _, _, choice in offers)
+        # The sort is stable: of equal worth, names come before files.
+        offers = []
+        for rank, unit in enumerate(units[detailed:], detailed):
+            worth = 1 / (rank + UNIT_RANK) / (len(definition_of(unit).name) + 2)
+            offers.append((worth, MapChoice(file_of[unit], unit)))
+        for rank, file in enumerate(files):
+            worth = FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2)
+            offers.append((worth, MapChoice(file)))
+        offers.sort(key=lambda offer: -offer[0])
+        for _, choice in offers:
+            yield choice
 
 
 def tree_key(blobs: Mapping[str, str]) -> str:

@@ -42,14 +42,14 @@ class RenderedMaps:
                 empty where it is unknown: the map is not stored then.
         """
         if not counter:
-            return self._made(root).render(text, tokens, count=count)
+            return self._build_map(root).render(text, tokens, count=count)
         key = _hash([self._tree, code_version(), str(tokens), counter, text])
         if key not in self._texts:
-            kept = self.store.text(key)
-            if kept is None:
-                kept = self._made(root).render(text, tokens, count=count)
-                self.store.keep_text(key, kept)
-            self._texts[key] = kept
+            rendered = self.store.text(key)
+            if rendered is None:
+                rendered = self._build_map(root).render(text, tokens, count=count)
+                self.store.keep_text(key, rendered)
+            self._texts[key] = rendered
         return self._texts[key]
 
     @cached_property
@@ -58,7 +58,7 @@ class RenderedMaps:
 
         return tree_key(self.blobs)
 
-    def _made(self, root: Path) -> RepoMap:
+    def _build_map(self, root: Path) -> RepoMap:
         from agent.repomap.build import RepoMap  # it loads numpy
 
         if not self._maps:

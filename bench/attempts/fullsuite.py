@@ -9,7 +9,7 @@ from bench.attempts.choose import CandidateChoice
 from bench.attempts.trees import tree_of
 from bench.regression.baselines import ALL_TESTS
 from bench.regression.suite import RegressionTests, SuiteReport
-from bench.regression.testlogs import results_in_words
+from bench.regression.testlogs import describe_results
 from bench.repos.checkout import Checkout
 from core.plaintext import some
 from runs.jobs import JobContext
@@ -78,7 +78,7 @@ def _describe_report(report: SuiteReport, failing: Sequence[str]) -> str:
     if report.outcome is None:
         reason = report.untested or "they have no usable baseline"
         return f"all tests could not tell: {reason}"
-    text = f"all tests: {results_in_words(report.results.get(ALL_TESTS, {}))}"
+    text = f"all tests: {describe_results(report.results.get(ALL_TESTS, {}))}"
     if failing:
         text += f", newly failing: {some(failing, _MAX_NAMES)}"
     return text

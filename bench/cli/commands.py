@@ -146,7 +146,7 @@ def make_forecast(
     settings = config.settings
     attempts = len(config.models) * settings.models.tries
     # Of an attempt, then of all.
-    calls: int | None = 1 + settings.builtin.reflections.most
+    calls: int | None = 1 + settings.builtin.reflections.total
     if config.outside_agent:
         calls = settings.agent.max_calls
     if calls and config.calls_models:
@@ -279,7 +279,7 @@ def _upper_bound(config: RunConfig, money: Spending, instances: int) -> Decimal 
         if cost is None:
             return limit
         costs.append(cost)
-    calls = 1 + config.settings.builtin.reflections.most
+    calls = 1 + config.settings.builtin.reflections.total
     attempts = sum(costs, Decimal()) * calls * config.settings.models.tries
     scripts = max(costs, default=Decimal()) * _script_calls(config)
     dollars = (attempts + scripts) * instances

@@ -87,7 +87,7 @@ def list_agents(names: Sequence[str], say: Say, *, as_json: bool = False) -> Non
         agent = agents[name]
         row = {
             "agent": agent.name,
-            "installed": agent.installed() or None,
+            "installed": agent.installed_version() or None,
             "tested": agent.tested,
             "protocol": agent.dialect,
             "licence": agent.licence,

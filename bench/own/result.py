@@ -18,7 +18,12 @@ from bench.own.issues import Issue
 from bench.own.repository import OwnRepository
 from bench.own.settings import ProjectSettings
 from bench.regression.baselines import Baseline
-from bench.regression.testlogs import Results, failing, passing, results_in_words
+from bench.regression.testlogs import (
+    Results,
+    describe_results,
+    failed_test_names,
+    passing_tests,
+)
 from bench.repos.mirrors import ENV_NAME
 from core.address import without_logins
 from core.atomic import write_bytes_atomic, write_text_atomic
@@ -59,7 +64,7 @@ class Before:
                 end = f"did not end within {seconds:.0f} s"
             note = f"all tests {end}: related tests alone decide; see tests.timeout"
             return replace(before, note=note)
-        if passing(baseline.results):
+        if passing_tests(baseline.results):
             return before
         untested = "no test passes at the base commit"
         if not baseline.results:
@@ -69,8 +74,8 @@ class Before:
     def lines(self, limit: int) -> Iterator[str]:
         """Yield what a user should know of it, with at most ``limit`` names of tests."""
         if self.results:
-            yield f"Tests before, `{self.command}`: {results_in_words(self.results)}"
-        names = failing(self.results)
+            yield f"Tests before, `{self.command}`: {describe_results(self.results)}"
+        names = failed_test_names(self.results)
         if names:
             yield f"Failing before, so never held against a candidate: {_code(names, limit)}"
         if self.note:

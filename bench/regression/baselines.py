@@ -9,25 +9,24 @@ import secrets
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
 from bench.instances.instance import Instance
-from bench.regression.related import directives
+from bench.regression.related import directive
 from bench.regression.runners import OF_PYTHON, Runner
 from bench.regression.runners.base import BaseTree
 from bench.regression.runners.commands import file_command, reporting_command
-from bench.regression.statements import Stated
+from bench.regression.statements import Statements
 from bench.regression.testlogs import (
     Results,
     TestRun,
-    passing,
+    passing_tests,
     read_run,
     with_report_file,
 )
@@ -49,7 +48,8 @@ ALL_TESTS = ""
 
 # A shell's exit code after a signal ended its command: 128 plus the signal's number. PHP ends with
 # 255 after a fatal error.
-_SIGNALLED, _LAST_SIGNAL = 128, 192
+_FIRST_SIGNAL = 128
+_LAST_SIGNAL = 192
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,13 @@ class Baseline:
     seconds: float
     timed_out: bool
     died: bool = False
-    stated: Stated = field(default_factory=dict)
+    stated: Statements = field(default_factory=dict)
 
     @property
     def usable(self) -> bool:
-        return not self.timed_out and bool(passing(self.results))
+        if self.timed_out:
+            return False
+        return bool(passing_tests(self.results))
 
 
 @dataclass(frozen=True)
@@ -88,33 +90,37 @@ class TestFiles:
         """Return those of ``paths`` that can be run alone, one for each command."""
         if self.runner in OF_PYTHON:
             return tuple(paths)
-        commands = {self._file_command(path): path for path in reversed(paths)}
-        alone = {path for command, path in commands.items() if command is not None}
-        return tuple(path for path in paths if path in alone)
+        path_by_command: dict[str, str] = {}
+        for path in paths:
+            command = self._file_command(path)
+            if command is not None:
+                path_by_command.setdefault(command, path)
+        return tuple(path_by_command.values())
 
     def command(self, *paths: str) -> str:
         """Return the command that runs the tests of ``paths``, or all tests for ALL_TESTS.
 
         Runners of other languages than Python take one file; all tests stand for several.
         """
-        if self.runner not in OF_PYTHON:
-            alone = self._file_command(paths[0]) if len(paths) == 1 else None
-            return alone or self._suite_command
-        names = [
-            shlex.quote(directives(self.runner, path))
-            for path in paths
-            if path != ALL_TESTS
-        ]
-        return " ".join([self.test_command, *names])
+        if self.runner in OF_PYTHON:
+            files = [path for path in paths if path != ALL_TESTS]
+            names = [directive(self.runner, path) for path in files]
+            return " ".join([self.test_command, *map(shlex.quote, names)])
+        command = None
+        if len(paths) == 1:
+            command = self._file_command(paths[0])
+        return command or self._suite_command
 
-    def reported(self, path: str, token: str) -> str:
+    def report_command(self, path: str, token: str) -> str:
         """Return the command whose output ``read_run`` reads."""
-        return with_report_file(self.command(path), self.runner, token, self.show)
+        command = self.command(path)
+        return with_report_file(command, self.runner, token, self.show)
 
     @property
     def show(self) -> tuple[str, ...]:
         """Shell lines that print what the command has written elsewhere."""
-        return self.instance.test_setup.show if self.instance.test_setup else ()
+        setup = self.instance.test_setup
+        return setup.show if setup else ()
 
     def _file_command(self, path: str) -> str | None:
         if path == ALL_TESTS:
@@ -131,27 +137,34 @@ class TestFiles:
     ) -> tuple[CommandResult, TestRun]:
         """Run the tests of ``path``; output of the code under test does not count as results."""
         token = secrets.token_hex(16)
-        command = self.reported(path, token)
-        result = prepared.run(command, seconds)
-        found = read_run(result.output, self.instance, self.runner, token, self.files)
-        # A parser of the row knows a script's output; our own know more of a known runner's.
-        if self.instance.parser_source and (
-            self.runner is Runner.SCRIPT or not found.results
-        ):
-            with suppress(UnavailableError):
-                by_row = parsed_log(
-                    self.instance.parser_source, found.log, parser_folders()
-                )
-                found = replace(found, results=by_row or found.results)
-        if self.instance.commands and self.runner is Runner.SCRIPT and not died(result):
+        instance = self.instance
+        result = prepared.run(self.report_command(path, token), seconds)
+        test_run = read_run(result.output, instance, self.runner, token, self.files)
+        results = dict(self._results_by_row(test_run) or test_run.results)
+        scripted = instance.commands and self.runner is Runner.SCRIPT
+        if scripted and not was_killed(result):
             # Of a command that hides its runner, the exit code is a result too.
-            status = "PASSED" if result.exit_code == 0 else "FAILED"
-            found = replace(found, results={**found.results, self.test_command: status})
-        return result, found
+            results[self.test_command] = "FAILED" if result.exit_code else "PASSED"
+        return result, replace(test_run, results=results)
+
+    def _results_by_row(self, test_run: TestRun) -> Results:
+        """Return what the parser of the row reads; empty where it is not needed.
+
+        It knows a script's output; our own parsers know more of a known runner's.
+        """
+        source = self.instance.parser_source
+        if not source:
+            return {}
+        if test_run.results and self.runner is not Runner.SCRIPT:
+            return {}
+        try:
+            return run_parser(source, test_run.log, parser_folders())
+        except UnavailableError:
+            return {}
 
 
 @contextmanager
-def no_spare(wanted: int) -> Iterator[int]:
+def no_spare(count: int) -> Iterator[int]:
     yield 0
 
 
@@ -171,14 +184,17 @@ class Baselines:
     log: logging.Logger
     spare: Callable[[int], AbstractContextManager[int]] = no_spare
     check: Callable[[], None] = lambda: None
-    _known: dict[str, Baseline] = field(default_factory=dict)
+    _by_path: dict[str, Baseline] = field(default_factory=dict)
 
-    def known(self, path: str) -> Baseline | None:
+    def find(self, path: str) -> Baseline | None:
         """Return the baseline of ``path``; None if it must be measured."""
-        if path not in self._known and (found := _read(self._file(path))) is not None:
-            self._note(path, found)
-            self._known[path] = found
-        return self._known.get(path)
+        if path in self._by_path:
+            return self._by_path[path]
+        baseline = _read_baseline(self._file(path))
+        if baseline is not None:
+            self._log_baseline(path, baseline)
+            self._by_path[path] = baseline
+        return baseline
 
     def measure(
         self, prepared: Prepared, paths: Sequence[str], seconds: float
@@ -187,80 +203,88 @@ class Baselines:
 
         Each runs for at most ``seconds``.
         """
-        with self.spare(len(paths) - 1) as more:
-            chosen = paths[: 1 + more]
-            if len(chosen) == 1:
-                return [self._measured(prepared, chosen[0], seconds)]
-            with ThreadPoolExecutor(len(chosen)) as pool:
-                return list(
-                    pool.map(lambda p: self._measured(prepared, p, seconds), chosen)
-                )
 
-    def _measured(self, prepared: Prepared, path: str, seconds: float) -> Baseline:
+        def measure(path: str) -> Baseline:
+            return self._measure_file(prepared, path, seconds)
+
+        with self.spare(len(paths) - 1) as spare_slots:
+            chosen = paths[: 1 + spare_slots]
+            if len(chosen) == 1:
+                return [measure(chosen[0])]
+            with ThreadPoolExecutor(len(chosen)) as pool:
+                return list(pool.map(measure, chosen))
+
+    def _measure_file(self, prepared: Prepared, path: str, seconds: float) -> Baseline:
         file = self._file(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         with waited_for(FileLock(f"{file}.lock"), self.check):
-            found = _read(file)
-            if found is None:
+            baseline = _read_baseline(file)
+            if baseline is None:
                 sweep(file)
                 result, run = self.tests.run(prepared, path, seconds)
-                found = Baseline(
-                    run.results,
-                    result.seconds,
-                    result.timed_out,
-                    died(result),
-                    run.stated,
+                baseline = Baseline(
+                    results=run.results,
+                    seconds=result.seconds,
+                    timed_out=result.timed_out,
+                    died=was_killed(result),
+                    stated=run.stated,
                 )
                 # A busy machine ends runs that end by themselves at another time.
-                if not found.died:
-                    write_json_atomic(file, asdict(found))
+                if not baseline.died:
+                    write_json_atomic(file, asdict(baseline))
                 # A file that timed out may end in the full time.
-                if not found.timed_out or seconds >= self.longest:
-                    self._known[path] = found
-        self._note(path, found)
-        return found
+                if not baseline.timed_out or seconds >= self.longest:
+                    self._by_path[path] = baseline
+        self._log_baseline(path, baseline)
+        return baseline
 
     def note_flaky(self, path: str, baseline: Baseline, names: Collection[str]) -> None:
         """Keep that ``names`` fail at times at the base commit, so that they never count."""
-        known = {**baseline.results, **dict.fromkeys(names, "FAILED")}
-        self._known[path] = replace(baseline, results=known)
+        results = dict(baseline.results)
+        results.update(dict.fromkeys(names, "FAILED"))
+        noted = replace(baseline, results=results)
+        self._by_path[path] = noted
         if not baseline.died:
-            write_json_atomic(self._file(path), asdict(self._known[path]))
+            write_json_atomic(self._file(path), asdict(noted))
 
     def _file(self, path: str) -> Path:
-        tests = self.tests
-        command = tests.reported(path, "")
-        base = tests.instance.base_commit
+        instance = self.tests.instance
         key = json.dumps(
-            [tests.instance.instance_id, base, command, self.identity, self.longest]
+            [
+                instance.instance_id,
+                instance.base_commit,
+                self.tests.report_command(path, ""),
+                self.identity,
+                self.longest,
+            ]
         )
-        name = hashlib.sha256(key.encode()).hexdigest()[:32]
-        return self.cache / f"{tests.instance.instance_id}.{name}.json"
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        return self.cache / f"{instance.instance_id}.{digest[:32]}.json"
 
-    def _note(self, path: str, found: Baseline) -> None:
+    def _log_baseline(self, path: str, baseline: Baseline) -> None:
         self.log.info(
             "baseline of %s: %d of %d pass in %.1f s%s",
             path or "all tests",
-            len(passing(found.results)),
-            len(found.results),
-            found.seconds,
-            ", timed out" if found.timed_out else "",
+            len(passing_tests(baseline.results)),
+            len(baseline.results),
+            baseline.seconds,
+            ", timed out" if baseline.timed_out else "",
         )
 
 
-def died(result: CommandResult) -> bool:
+def was_killed(result: CommandResult) -> bool:
     """Return whether the time limit or a signal ended a run."""
     code = result.exit_code
-    return code is None or code < 0 or _SIGNALLED <= code <= _LAST_SIGNAL
+    return code is None or code < 0 or _FIRST_SIGNAL <= code <= _LAST_SIGNAL
 
 
-def _read(file: Path) -> Baseline | None:
+def _read_baseline(file: Path) -> Baseline | None:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-        found = Baseline(**data)
-        return None if found.died else found
+        text = file.read_text(encoding="utf-8")
+        baseline = Baseline(**json.loads(text))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    return None if baseline.died else baseline
 
 
 IMAGE = "python:3.11-slim"
@@ -268,8 +292,13 @@ IMAGE = "python:3.11-slim"
 
 _SECONDS = 60.0
 _RESULTS = "found"
-_WORDS = {"pass": "PASSED", "fail": "FAILED", "skip": "SKIPPED", "error": "ERROR"}
-_MOST_TESTS = 200_000
+_STATUS_BY_WORD = {
+    "pass": "PASSED",
+    "fail": "FAILED",
+    "skip": "SKIPPED",
+    "error": "ERROR",
+}
+_MAX_TESTS = 200_000
 # The parser may print, so its results go into a file.
 _DRIVER = f"""import json, sys
 names = {{}}
@@ -281,34 +310,44 @@ with open("{_RESULTS}", "w", encoding="utf-8") as file:
 """
 
 
-def parsed_log(source: str, log: str, folders: Folders) -> dict[str, str]:
+def run_parser(source: str, log: str, folders: Folders) -> dict[str, str]:
     """Return swebench's status by test that the function ``parser`` of ``source`` reads from a log.
 
     Empty if it fails, takes too long or returns something else: then nothing is known.
     """
-    files = {"parser.py": source, "log.txt": log, "driver.py": _DRIVER}
-    data = {name: text.encode("utf-8", "replace") for name, text in files.items()}
-    command = FolderCommand(
-        ("python3", "-I", "driver.py"), data, _SECONDS, collect=(_RESULTS,)
-    )
+    files = {
+        "parser.py": source,
+        "log.txt": log,
+        "driver.py": _DRIVER,
+    }
+    data = {}
+    for name, text in files.items():
+        data[name] = text.encode("utf-8", "replace")
+    argv = ("python3", "-I", "driver.py")
+    command = FolderCommand(argv, data, _SECONDS, collect=(_RESULTS,))
     result = folders.run(command)
     if result.exit_code != 0:
         return {}
     try:
-        found: Any = json.loads(result.files.get(_RESULTS, b"{}"))
+        statuses = json.loads(result.files.get(_RESULTS, b"{}"))
     except (ValueError, RecursionError):
         return {}
+    if not isinstance(statuses, Mapping):
+        return {}
     results = {}
-    for name, status in (
-        islice(found.items(), _MOST_TESTS) if isinstance(found, Mapping) else ()
-    ):
-        # The official evaluation looks for the words in a status.
-        read = next(
-            (known for word, known in _WORDS.items() if word in str(status).lower()), ""
-        )
-        if read:
-            results[name] = read
+    for name, text in islice(statuses.items(), _MAX_TESTS):
+        status = _status_in(str(text))
+        if status:
+            results[name] = status
     return results
+
+
+def _status_in(text: str) -> str | None:
+    """Return the status in ``text``, by the words for which the official evaluation looks."""
+    for word, status in _STATUS_BY_WORD.items():
+        if word in text.lower():
+            return status
+    return None
 
 
 def parser_folders(run_key: str = "") -> Folders:

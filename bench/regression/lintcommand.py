@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 
 from agent.lint import (
     Change,
@@ -27,13 +28,11 @@ from core.worktree import Changes
 from environments.base import Session, run_once
 from environments.local.venvs import find_python
 
-_NOT_STARTED = (
-    None,
-    126,
-    127,
-)  # no end in time, and a shell's codes for no such command
+# No end in time, and a shell's codes for no such command.
+_NOT_STARTED = (None, 126, 127)
 _SECONDS = 600.0
 _NUMBER = re.compile(r"\d+")
+# A path of a complaint, and the number of the line.
 _PLACE = r"(?<![\w/.-])(?:\./)?%s[:(](\d+)"
 
 
@@ -52,7 +51,11 @@ def make_linter(
         return run_once(session, changes, commands.lint, _SECONDS)
 
     return CommandLinter(
-        linter.compiler, linter.own, run=run, command=commands.lint, warn=warn
+        linter.compiler,
+        linter.own,
+        run=run,
+        command=commands.lint,
+        warn=warn,
     )
 
 
@@ -63,10 +66,12 @@ def linter_for(instance: Instance) -> Linter:
     Without one the harness's own compiler is used.
     """
     version = instance.spec.python if instance.spec else ""
-    if version == ".".join(map(str, sys.version_info[:2])):
+    if not version:
+        return Linter()
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         # No process has to be started.
         return Linter(RememberingCompiler(OwnCompiler(version)))
-    python = find_python(version) if version else None
+    python = find_python(version)
     if python is None:
         return Linter()
     return Linter(RememberingCompiler(InterpreterCompiler(python)))
@@ -98,19 +103,23 @@ class CommandLinter(Linter):
         return None
 
     def new_findings(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
-        found = super().new_findings(changes)
-        if found or not changes or self.base is None:
-            return found
-        data = {
-            one.path: one.after.encode("utf-8", "surrogateescape") for one in changes
-        }
+        findings = super().new_findings(changes)
+        if findings or not changes or self.base is None:
+            return findings
+        data = {}
+        for change in changes:
+            data[change.path] = change.after.encode("utf-8", "surrogateescape")
         result = self.run(data)
         if result.exit_code == 0:
             return ()
-        fails = Finding(changes[0].path, 0, f"`{self.command}` fails with these edits")
         new = new_complaints(self.base.output, result.output, changes)
-        placed = tuple(one for one in new if one.line)
-        return placed or (() if self.base.exit_code else new or (fails,))
+        placed = tuple(finding for finding in new if finding.line)
+        if placed or self.base.exit_code:
+            return placed
+        if new:
+            return new
+        text = f"`{self.command}` fails with these edits"
+        return (Finding(changes[0].path, 0, text),)
 
 
 def new_complaints(
@@ -121,25 +130,41 @@ def new_complaints(
     Lines move, so numbers do not count, but the text of the line that a complaint is about. What
     names no place in a changed file has the line 0 of the first of ``changes``.
     """
-    old = {one.path: (one.before or "").split("\n") for one in changes}
-    new = {one.path: one.after.split("\n") for one in changes}
-    known = Counter(key for key, _ in _complaints(before, old))
-    found = []
-    for key, complaint in _complaints(after, new):
-        known[key] -= 1
-        found += [complaint] if known[key] < 0 else []
-    return tuple(sorted(found, key=lambda one: (one.path, one.line)))
+    old = {}
+    new = {}
+    for change in changes:
+        text = change.before or ""
+        old[change.path] = text.split("\n")
+        new[change.path] = change.after.split("\n")
+    remaining = Counter(key for key, _ in _complaints(before, old))
+    findings = []
+    for key, finding in _complaints(after, new):
+        remaining[key] -= 1
+        if remaining[key] < 0:
+            findings.append(finding)
+    findings.sort(key=attrgetter("path", "line"))
+    return tuple(findings)
 
 
 def _complaints(
-    output: str, texts: dict[str, list[str]]
-) -> list[tuple[tuple[str, str], Finding]]:
-    found = []
-    for line in filter(None, map(one_line, output.splitlines())):
-        places = ((path, re.search(_PLACE % re.escape(path), line)) for path in texts)
-        path, named = next((one for one in places if one[1]), ("", None))
-        place = int(named[1]) if named else 0
-        about = texts[path][place - 1 : place] if path else []
-        key = (_NUMBER.sub("0", line), "".join(about).strip())
-        found.append((key, Finding(path or next(iter(texts)), place, line)))
-    return found
+    output: str, texts: Mapping[str, list[str]]
+) -> Iterator[tuple[tuple[str, str], Finding]]:
+    """Yield the complaints in ``output``, each with what does not change when lines move."""
+    for line in map(one_line, output.splitlines()):
+        if line:
+            path, number = _position(line, texts)
+            subject = ""
+            if 1 <= number <= len(texts[path]):
+                subject = texts[path][number - 1]
+            text = _NUMBER.sub("0", line)
+            key = (text, subject.strip())
+            yield key, Finding(path, number, line)
+
+
+def _position(line: str, paths: Iterable[str]) -> tuple[str, int]:
+    """Return the file and line that a complaint names; the first of ``paths`` and 0 without one."""
+    for path in paths:
+        match = re.search(_PLACE % re.escape(path), line)
+        if match:
+            return path, int(match[1])
+    return next(iter(paths)), 0

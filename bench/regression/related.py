@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from itertools import filterfalse
 from pathlib import PurePosixPath
 
 from bench.regression.runners import CONVENTIONS, Runner
@@ -19,8 +19,13 @@ from bench.regression.runners.base import Convention
 from bench.regression.runners.shell import Read
 from runs.patches import SOURCE_ROOTS, is_test_path
 
-_MOST_FILES, _MOST_FOR_ONE = 8, 6
-_EXACT, _BEGINS, _NEAR, _MENTIONS = 8, 6, 3, 4
+_MAX_FILES = 8
+_MAX_FOR_ONE_EDIT = 6
+# Scores of Python's tests.
+_EXACT = 8
+_BEGINS = 6
+_NEAR = 3
+_MENTIONS = 4
 # Where pytest reads its settings, the first place first, and what runners collect without any.
 _SETTINGS = (
     "pytest.toml",
@@ -30,24 +35,28 @@ _SETTINGS = (
     "tox.ini",
     "setup.cfg",
 )
+# The value: a list of TOML, or the rest of the line with indented lines below it.
 _PYTHON_FILES = re.compile(
     r"^[ \t]*(?:\w+\.)*python_files[ \t]*[=:][ \t]*(\[[^\]]*\]|.*(?:\n[ \t]+.*)*)",
     re.MULTILINE,
 )
-_USUAL = ("test_*.py", "*_test.py", "*_tests.py", "tests.py", "test.py")
-_LEVELS = frozenset({"test", "tests", "testing", *SOURCE_ROOTS})
+_DEFAULT_PATTERNS = ("test_*.py", "*_test.py", "*_tests.py", "tests.py", "test.py")
+_COMMON_WORDS = frozenset({"test", "tests", "testing", *SOURCE_ROOTS})
+_COMMENT = re.compile("#.*")
+_PATTERN = re.compile(r"[^\s,\"'\[\]]+")
+_LETTERS = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"[A-Za-z_]\w{2,}")
-_DEFINED = re.compile(
+_DEFINITION = re.compile(
     r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(?!__)(\w{3,})", re.MULTILINE
 )
 
 
 def has_convention(edited: Iterable[str]) -> bool:
     """Return whether one of ``edited`` is a source file in a language whose tests are known."""
-    sources = [path for path in edited if not is_test_path(path)]
-    return any(path.endswith(".py") for path in sources) or bool(
-        conventions_of(sources)
-    )
+    sources = list(filterfalse(is_test_path, edited))
+    if any(path.endswith(".py") for path in sources):
+        return True
+    return bool(conventions_of(sources))
 
 
 @dataclass(frozen=True)
@@ -66,94 +75,127 @@ class RelatedTests:
         is not enough; and for names that the module defines, rare ones the most. Those of other
         languages score by ``conventions``. Ties go to the shorter path, then to the alphabet.
         """
-        sources = [path for path in edited if not is_test_path(path)]
+        sources = list(filterfalse(is_test_path, edited))
         scores: Counter[str] = Counter()
         for source in sources:
             if source.endswith(".py"):
                 scores.update(self._python_scores(source))
-        # A test that the candidate itself changes cannot tell.
-        related = {p: s for p, s in scores.items() if s > _NEAR and p not in sources}
-        related |= scores_by_convention(sources, self.files, self.read)
-        found = sorted(related, key=lambda path: (-related[path], len(path), path))
-        return tuple(found[: min(_MOST_FILES, _MOST_FOR_ONE - 1 + len(sources))])
+        by_convention = scores_by_convention(sources, self.files, self.read)
+        related: dict[str, float] = dict(by_convention)
+        for test, score in scores.items():
+            # A test that the candidate itself changes cannot tell.
+            if score > _NEAR and test not in sources:
+                related.setdefault(test, score)
+        ordered = sorted(related, key=lambda path: (-related[path], len(path), path))
+        limit = min(_MAX_FILES, _MAX_FOR_ONE_EDIT - 1 + len(sources))
+        return tuple(ordered[:limit])
 
     def _python_scores(self, source: str) -> Mapping[str, float]:
-        name = _dotted(source)
-        # The top package's name says nothing: every test is about it.
-        top, module = (_words(name[:1]), name[1:]) if name[1:] else ([], name)
+        module = _module_parts(source)
+        package: list[str] = []
+        if len(module) > 1:
+            # The top package's name says nothing: every test is about it.
+            package = _words(module[:1])
+            module = module[1:]
         mentions = self._mentions(source, module[-1])
-        most = max([1, *mentions.values()])
+        max_mentions = max([1, *mentions.values()])
         scores = {}
         for test, (folder, stem) in self._tests.items():
-            inner = folder[len(top) :] if folder[: len(top)] == top else folder
-            place = _place([*inner, *stem], module, flat=bool(top) and not inner)
-            scores[test] = place + _MENTIONS * mentions.get(test, 0) / most
+            if folder[: len(package)] == package:
+                folder = folder[len(package) :]
+            flat = bool(package) and not folder
+            score = _MENTIONS * mentions.get(test, 0) / max_mentions
+            scores[test] = score + _position_score(folder + stem, module, flat=flat)
         return scores
 
     def _mentions(self, source: str, module: str) -> Mapping[str, float]:
-        names = {module, *_DEFINED.findall(self.read(source) or "")}
-        found: Counter[str] = Counter()
-        for name in names | {f"test_{name}" for name in names}:
-            tests = self._mentioning.get(name, ())
-            found.update(dict.fromkeys(tests, 1 / max(1, len(tests))))
-        return found
+        text = self.read(source) or ""
+        names = {module, *_DEFINITION.findall(text)}
+        names |= {f"test_{name}" for name in names}
+        counts: defaultdict[str, float] = defaultdict(float)
+        for name in names:
+            tests = self._tests_by_word.get(name, ())
+            for test in tests:
+                counts[test] += 1 / len(tests)
+        return counts
 
     @cached_property
     def _tests(self) -> Mapping[str, tuple[list[str], list[str]]]:
-        settings = (_PYTHON_FILES.search(self.read(name) or "") for name in _SETTINGS)
-        value = next((re.sub("#.*", "", match[1]) for match in settings if match), "")
-        patterns = re.findall(r"[^\s,\"'\[\]]+", value) or _USUAL
-        common = _LEVELS | {
-            *_words(PurePosixPath(pattern).stem for pattern in patterns)
-        }
-        found = {}
-        for path in filter(lambda path: path.endswith(".py"), self.files):
-            # A pattern that fits any name needs a place of tests.
-            named = [p for p in patterns if PurePosixPath(path).match(p)]
-            if any(
-                PurePosixPath(p).stem.strip("*?") or is_test_path(path) for p in named
-            ):
-                parts = (_words(_dotted(path)[:-1]), _words([PurePosixPath(path).stem]))
-                folder, stem = (
-                    [word for word in part if word not in common] for part in parts
+        """The telling words of folder and name, by the path of a test file of Python."""
+        patterns = self._patterns()
+        stems = [PurePosixPath(pattern).stem for pattern in patterns]
+        common = _COMMON_WORDS.union(_words(stems))
+        tests = {}
+        for path in self.files:
+            if path.endswith(".py") and _fits(path, patterns):
+                folder = _words(_module_parts(path)[:-1])
+                stem = _words([PurePosixPath(path).stem])
+                tests[path] = (
+                    [word for word in folder if word not in common],
+                    [word for word in stem if word not in common],
                 )
-                found[path] = (folder, stem)
-        return found
+        return tests
+
+    def _patterns(self) -> Sequence[str]:
+        for name in _SETTINGS:
+            match = _PYTHON_FILES.search(self.read(name) or "")
+            if match:
+                value = _COMMENT.sub("", match[1])
+                return _PATTERN.findall(value) or _DEFAULT_PATTERNS
+        return _DEFAULT_PATTERNS
 
     @cached_property
-    def _mentioning(self) -> Mapping[str, Sequence[str]]:
-        found: defaultdict[str, list[str]] = defaultdict(list)
+    def _tests_by_word(self) -> Mapping[str, Sequence[str]]:
+        tests = defaultdict(list)
         for path in self._tests:
-            for word in {*_WORD.findall(self.read(path) or "")}:
-                found[word].append(path)
-        return found
+            text = self.read(path) or ""
+            for word in set(_WORD.findall(text)):
+                tests[word].append(path)
+        return tests
 
 
-def _place(test: list[str], module: Sequence[str], *, flat: bool) -> int:
+def _fits(path: str, patterns: Iterable[str]) -> bool:
+    for pattern in patterns:
+        # A pattern that fits any name needs a place of tests.
+        tells = PurePosixPath(pattern).stem.strip("*?") or is_test_path(path)
+        if tells and PurePosixPath(path).match(pattern):
+            return True
+    return False
+
+
+def _position_score(test: list[str], module: Sequence[str], *, flat: bool) -> int:
     best = 0
     for start in range(len(module)):
-        words, package = _words(module[start:]), len(_words(module[start:-1]))
-        same = len(
-            [
-                *takewhile(
-                    lambda pair: pair[0] == pair[1], zip(words, test, strict=False)
-                )
-            ]
-        )
-        if same == len(words) or package < same == len(test):
-            best = max(
-                best, _EXACT + (not start) if len(words) == len(test) else _BEGINS
-            )
-        elif same == package and (package or (flat and not module[1:])):
-            best = max(best, _NEAR)
+        module_words = _words(module[start:])
+        package = len(_words(module[start:-1]))
+        shared = _shared_start(module_words, test)
+        score = 0
+        if shared == len(module_words) or package < shared == len(test):
+            score = _BEGINS
+            if len(module_words) == len(test):
+                score = _EXACT + 1 if start == 0 else _EXACT
+        elif shared == package and (package or (flat and len(module) == 1)):
+            score = _NEAR
+        best = max(best, score)
     return best
 
 
+def _shared_start(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return how many items are equal from the beginning on."""
+    count = 0
+    for item, other in zip(first, second, strict=False):
+        if item != other:
+            break
+        count += 1
+    return count
+
+
 def _words(parts: Iterable[str]) -> list[str]:
-    return [word for part in parts for word in re.findall(r"[^\W_]+", part.lower())]
+    text = " ".join(parts)
+    return _LETTERS.findall(text.lower())
 
 
-def _dotted(path: str) -> list[str]:
+def _module_parts(path: str) -> list[str]:
     parts = list(PurePosixPath(path).with_suffix("").parts)
     if parts[0] in SOURCE_ROOTS and len(parts) > 1:
         parts = parts[1:]
@@ -162,17 +204,22 @@ def _dotted(path: str) -> list[str]:
     return parts
 
 
-def directives(runner: Runner, path: str) -> str:
+def directive(runner: Runner, path: str) -> str:
     """Return the name of ``path`` on the runner's command line."""
     if runner is Runner.DJANGO:
-        return path.removeprefix("tests/").removesuffix(".py").replace("/", ".")
-    if runner is Runner.UNITTEST:
-        return path.removesuffix(".py").replace("/", ".")
-    return path
+        path = path.removeprefix("tests/")
+    elif runner is not Runner.UNITTEST:
+        return path
+    module = path.removesuffix(".py")
+    return module.replace("/", ".")
 
 
-EXACT, PREFIX, USE, PACKAGE, NEAR = 8, 4, 3, 2, 1
-"""Scores: the name of the file, its beginning, a use of the file, its folder's name, its place."""
+# Scores: the name of the file, its beginning, a use of the file, its folder's name, its place.
+EXACT = 8
+PREFIX = 4
+USE = 3
+PACKAGE = 2
+NEAR = 1
 
 # Folders of tests, and folders of sources that they mirror.
 _TEST_FOLDERS = frozenset(
@@ -190,104 +237,115 @@ _NOT_TESTS = re.compile(
 )
 # Their folder is what they are about.
 _ROOT_MODULES = frozenset({"mod", "index", "lib", "main"})
-_SHORTEST_PART = 5
+_MIN_PART = 5
 _WORD_BREAKS = re.compile(r"[^a-z0-9]")
 
 
 def conventions_of(edited: Iterable[str]) -> Mapping[str, Convention]:
-    by_suffix = {suffix: one for one in CONVENTIONS for suffix in one.sources}
-    found = (
-        (path, by_suffix.get(PurePosixPath(path).suffix.lower())) for path in edited
-    )
-    return {path: convention for path, convention in found if convention}
+    conventions = {}
+    for path in edited:
+        suffix = PurePosixPath(path).suffix.lower()
+        for convention in CONVENTIONS:
+            if suffix in convention.sources:
+                conventions[path] = convention
+    return conventions
 
 
 def scores_by_convention(
     edited: Iterable[str], files: Sequence[str], read: Read
 ) -> dict[str, int]:
     """Return the test files that belong to ``edited``, with their scores."""
+    groups = defaultdict(list)
+    for source, convention in conventions_of(edited).items():
+        groups[convention].append(source)
     scores: dict[str, int] = {}
-    sources = conventions_of(edited)
-    for convention in {id(one): one for one in sources.values()}.values():
-        group = [path for path, one in sources.items() if one is convention]
-        found = (path for path in files if convention.test.search(path))
-        tests = [path for path in found if not _NOT_TESTS.search(path)]
-        patterns = [
-            [_use(form, source) for form in convention.uses] for source in group
-        ]
-        for test in tests:
+    for convention, sources in groups.items():
+        uses = {source: _uses(convention, source) for source in sources}
+        for test in files:
+            if not convention.test.search(test) or _NOT_TESTS.search(test):
+                continue
             text = read(test) or ""
-            used = [any(form.search(text) for form in forms) for forms in patterns]
-            score = sum(
-                _score(convention, test, source) + USE * use
-                for source, use in zip(group, used, strict=True)
-            )
-            scores[test] = score
-        for source in group:
-            if convention.inside and convention.inside.search(read(source) or ""):
+            scores[test] = 0
+            for source in sources:
+                scores[test] += _score(convention, test, source)
+                if any(use.search(text) for use in uses[source]):
+                    scores[test] += USE
+        for source in sources:
+            text = read(source) or ""
+            if convention.inside and convention.inside.search(text):
                 scores[source] = 2 * EXACT
     # Tests that are only near count where no test has more.
-    least = NEAR if max(scores.values(), default=0) > NEAR else 0
-    return {path: score for path, score in scores.items() if score > least}
+    minimum = 0
+    if max(scores.values(), default=0) > NEAR:
+        minimum = NEAR
+    return {path: score for path, score in scores.items() if score > minimum}
 
 
-def _use(form: str, source: str) -> re.Pattern[str]:
-    stem = _name(source)
-    camel = "".join(part.capitalize() for part in re.split(r"[_-]", stem))
-    words = {
-        "stem": stem,
-        "folder": PurePosixPath(source).parent.name or stem,
-        "camel": camel,
+def _uses(convention: Convention, source: str) -> list[re.Pattern[str]]:
+    """Return patterns of texts that use ``source``."""
+    stem = _subject_name(source)
+    folder = PurePosixPath(source).parent.name or stem
+    parts = re.split(r"[_-]", stem)
+    camel = "".join(map(str.capitalize, parts))
+    names = {
+        "stem": re.escape(stem),
+        "folder": re.escape(folder),
+        "camel": re.escape(camel),
     }
-    return re.compile(
-        form.format(**{key: re.escape(word) for key, word in words.items()})
-    )
+    return [re.compile(form.format_map(names)) for form in convention.uses]
 
 
-def _name(source: str) -> str:
+def _subject_name(source: str) -> str:
     path = PurePosixPath(source)
     folder = path.parent.name
-    named_by_folder = (
-        path.stem in _ROOT_MODULES and folder and folder not in _SOURCE_FOLDERS
-    )
-    return folder if named_by_folder else path.stem
+    if path.stem in _ROOT_MODULES and folder and folder not in _SOURCE_FOLDERS:
+        return folder
+    return path.stem
 
 
 def _score(convention: Convention, test: str, source: str) -> int:
     match = convention.test.search(test)
     assert match is not None
-    subject = _plain(next((text for text in match.groups() if text), ""))
+    subjects = filter(None, match.groups())
+    subject = _letters(next(subjects, ""))
     path = PurePosixPath(source)
-    near = _folder(test) == _folder(source)
-    name = _plain(_name(source))
-    if subject in (name, _plain(path.stem)) and (
-        near or path.stem not in _ROOT_MODULES
-    ):
-        return EXACT + NEAR * near
-    if near and (convention.same_folder or path.stem in _ROOT_MODULES):
-        return PREFIX + NEAR
+    root = path.stem in _ROOT_MODULES
+    near = NEAR if _folder_parts(test) == _folder_parts(source) else 0
+    name = _letters(_subject_name(source))
+    same_name = subject in (name, _letters(path.stem))
+    if same_name and (near or not root):
+        return EXACT + near
+    if near and (convention.same_folder or root):
+        return PREFIX + near
     # A class with many tests may have a folder of its own.
-    folder = _plain(PurePosixPath(test).parent.name)
+    folder = _letters(PurePosixPath(test).parent.name)
     if subject.startswith(name) or folder == name:
-        return PREFIX + NEAR * near
-    long = min(len(subject), len(name)) >= _SHORTEST_PART
-    alike = long and (subject in name or name in subject)
-    package = bool(subject) and subject == _plain(path.parent.name)
-    crate, found, _ = source.rpartition("src/")
-    program = bool(found) and PurePosixPath(test).parent == PurePosixPath(
-        crate, "tests"
-    )
-    whole = path.suffix == ".rs" and program
-    return PACKAGE * (alike or package or whole) + NEAR * near
+        return PREFIX + near
+    if subject and subject == _letters(path.parent.name):
+        return PACKAGE + near
+    if _are_alike(subject, name) or _is_crate_test(test, source):
+        return PACKAGE + near
+    return near
 
 
-def _plain(name: str) -> str:
+def _are_alike(subject: str, name: str) -> bool:
+    if min(len(subject), len(name)) < _MIN_PART:
+        return False
+    return subject in name or name in subject
+
+
+def _is_crate_test(test: str, source: str) -> bool:
+    """Return whether ``test`` is a test program of the crate of ``source``, in Rust."""
+    crate, separator, _ = source.rpartition("src/")
+    if not separator or not source.endswith(".rs"):
+        return False
+    return PurePosixPath(test).parent == PurePosixPath(crate, "tests")
+
+
+def _letters(name: str) -> str:
     return _WORD_BREAKS.sub("", name.lower())
 
 
-def _folder(path: str) -> tuple[str, ...]:
-    return tuple(
-        part
-        for part in PurePosixPath(path).parts[:-1]
-        if part.lower() not in _OTHER_LEVELS
-    )
+def _folder_parts(path: str) -> list[str]:
+    folders = PurePosixPath(path).parts[:-1]
+    return [part for part in folders if part.lower() not in _OTHER_LEVELS]

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 
 from agent.conversation.testreport import Failure
 from bench.regression.runners import Runner
-from bench.regression.statements import mark_of, split_statements, stating
+from bench.regression.statements import mark_of, split_statements, with_statements
 from core.worktree import Changes
 from environments.base import AS_GIVEN, Prepared, Session, Setup, SetupWay
 from environments.docker.setupscript import WHOLE_SETUP, installs_project
@@ -25,7 +25,7 @@ _IMPORT_ROOTS = ("", "src", "lib")
 # The process ends itself once everything is imported.
 _SECONDS = 120.0
 _BUILD_SECONDS = 300.0
-_SHOWN_LINES = 30
+_MAX_LINES = 30
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _BUILD_FILES = frozenset({"setup.py", "setup.cfg", "pyproject.toml", "MANIFEST.in"})
 # Other files that setup scripts read: versions, long descriptions, lists of requirements.
@@ -87,29 +87,33 @@ def _package(path: PurePosixPath, files: Collection[str]) -> Package | None:
         top = folder
     if top is not None:
         return Package(top.name, _root(top), f"{top}/__init__.py")
-    module = (
-        path.suffix == ".py" and _root(path) in _IMPORT_ROOTS and str(path) in files
-    )
-    # Nothing imports a setup script, and pytest imports conftest files by their paths.
-    if not module or path.name in ("setup.py", "conftest.py"):
+    root = _root(path)
+    if path.suffix != ".py" or str(path) not in files:
         return None
-    return Package(path.stem, _root(path), str(path))
+    if root not in _IMPORT_ROOTS:
+        return None
+    # Nothing imports a setup script, and pytest imports conftest files by their paths.
+    if path.name in ("setup.py", "conftest.py"):
+        return None
+    return Package(path.stem, root, str(path))
 
 
 def _root(path: PurePosixPath) -> str:
-    return "" if str(path.parent) == "." else str(path.parent)
+    root = str(path.parent)
+    return "" if root == "." else root
 
 
 def concerns_build(edited: Iterable[str]) -> bool:
     """Return whether one of ``edited`` may affect the installation of the project."""
-    return any(_READ_BY_BUILDS.fullmatch(path) for path in edited)
+    return any(map(_READ_BY_BUILDS.fullmatch, edited))
 
 
 def needs_rebuild(edited: Collection[str], packages: Sequence[Package]) -> bool:
     """Return whether edits may change what an installation does; edits of modules do not."""
-    folders = tuple(p.file.removesuffix("__init__.py") for p in packages)
-    modules = all(path.endswith(".py") and path.startswith(folders) for path in edited)
-    return not (folders and modules) or concerns_build(edited)
+    if not packages or concerns_build(edited):
+        return True
+    folders = tuple(package.file.removesuffix("__init__.py") for package in packages)
+    return not all(path.endswith(".py") and path.startswith(folders) for path in edited)
 
 
 def build_files(edited: Iterable[str]) -> list[str]:
@@ -132,13 +136,14 @@ def find_setup(
     installation is needed where the tests import the tree already.
     """
     token = secrets.token_hex(16)
-    command = stating(command, token, runner, [package.name for package in packages])
-    mark = f"\n# {mark_of(token)}\n"
-    marked = {p.file: f"{read(p.file) or ''}{mark}" for p in packages}
-    changes = {
-        file: text.encode("utf-8", "surrogateescape") for file, text in marked.items()
-    }
-    roots = tuple(sorted({p.root for p in packages})) or ("",)
+    names = [package.name for package in packages]
+    command = with_statements(command, token, runner, names)
+    changes = {}
+    for package in packages:
+        text = read(package.file) or ""
+        marked = f"{text}\n# {mark_of(token)}\n"
+        changes[package.file] = marked.encode("utf-8", "surrogateescape")
+    roots = {package.root for package in packages} or {""}
     without_installation: ProvenSetup | None = None
     reason = ""
     for way in session.ways:
@@ -146,23 +151,32 @@ def find_setup(
             continue
         if way is SetupWay.ON_PATH and without_installation:
             break
-        setup = Setup(way, roots if way is SetupWay.ON_PATH else ())
+        setup = Setup(way)
+        if way is SetupWay.ON_PATH:
+            setup = Setup(way, tuple(sorted(roots)))
+        reason = ""
         with session.prepare(changes, setup) as prepared:
-            failing = tuple(command.command for command in prepared.failed)
-            output = prepared.run(command, _SECONDS).output if packages else ""
-        reason = _doubt(output, token, packages) if packages else ""
-        installs = session.installs(setup) and not any(map(installs_project, failing))
+            failing = tuple(failed.command for failed in prepared.failed)
+            if packages:
+                output = prepared.run(command, _SECONDS).output
+                reason = _doubt(output, token, packages)
+        installable = session.installs(setup)
+        installs = installable and not any(map(installs_project, failing))
         proven = ProvenSetup(setup, failing, installs, reason)
-        if not reason and (installs or not session.installs(setup)):
+        if reason:
+            continue
+        if installs or not installable:
             return proven
-        if not reason and WHOLE_SETUP not in failing:
+        if WHOLE_SETUP not in failing:
             without_installation = without_installation or proven
     return without_installation or ProvenSetup(reason=reason)
 
 
 def _doubt(output: str, token: str, packages: Sequence[Package]) -> str:
-    end = split_statements(output, token)[1].get("end", {})
-    paths = {**end.get("outside", {}), **end.get("inside", {})}
+    _, statements = split_statements(output, token)
+    end = statements.get("end", {})
+    paths = dict(end.get("outside", {}))
+    paths.update(end.get("inside", {}))
     names = [package.name for package in packages]
     imported = [name for name in names if name in paths]
     for name in imported:
@@ -213,5 +227,6 @@ def build_failures(
 
 
 def _setup_failure(what: str, output: str) -> Failure:
-    end = "\n".join(output.strip().splitlines()[-_SHOWN_LINES:])
+    lines = output.strip().splitlines()
+    end = "\n".join(lines[-_MAX_LINES:])
     return Failure(f"set-up: {what}", f"{what} fails with these edits:\n{end}")

@@ -19,7 +19,7 @@ from typing import Any
 from bench.regression.runners import Runner
 from core.worktree import Changes
 
-Stated = Mapping[str, Mapping[str, Any]]
+Statements = Mapping[str, Mapping[str, Any]]
 """Facts by moment: ``begin``, ``files`` (before the first test file) and ``end``."""
 
 _CODE = Path(__file__).with_name("stating.py")
@@ -30,60 +30,74 @@ cat >/tmp/{token}/{name}.py <<'{mark}'
 printf '\\nspeak("%s", "%s", %s)\\n' {mark} "$PWD" '{names}' >>/tmp/{token}/{name}.py
 export PYTHONPATH=/tmp/{token}${{PYTHONPATH:+:$PYTHONPATH}}
 {command}"""
-_LARGEST = 1 << 24
+_MAX_BYTES = 1 << 24
 _SUFFIXES = tuple(all_suffixes())
 
 
-def stating(command: str, token: str, runner: Runner, names: Sequence[str] = ()) -> str:
+def with_statements(
+    command: str, token: str, runner: Runner, names: Sequence[str] = ()
+) -> str:
     """Return shell lines that run ``command``, whose output then holds statements.
 
     The runner ends at an import after those of all ``names``, if there are some.
     """
-    plugin = runner is Runner.PYTEST
-    name = f"stated_{token}" if plugin else "sitecustomize"
+    name = "sitecustomize"
+    if runner is Runner.PYTEST:
+        name = f"stated_{token}"
+        command = f"{command} -p {name}"
     return _SCRIPT.format(
         token=token,
         name=name,
         mark=mark_of(token),
         code=_CODE.read_text(encoding="utf-8"),
         names=json.dumps(names),
-        command=f"{command} -p {name}" if plugin else command,
+        command=command,
     )
 
 
 def mark_of(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()[:32]
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    return digest[:32]
 
 
-def split_statements(output: str, token: str) -> tuple[str, Stated]:
+def split_statements(output: str, token: str) -> tuple[str, Statements]:
     """Return ``output`` without statements, and them; none if one was made twice."""
     head = f"{mark_of(token)} "
-    lines = output.split("\n")
-    said = [line.split(" ") for line in lines if line.startswith(head)]
-    kept = "\n".join(line for line in lines if not line.startswith(head))
+    rows = []
+    rest = []
+    for line in output.split("\n"):
+        if line.startswith(head):
+            rows.append(line.split(" "))
+        else:
+            rest.append(line)
+    text = "\n".join(rest)
+    facts = {}
     try:
-        found = {}
-        for _, moment, packed in said:
-            unpacked = zlib.decompressobj().decompress(
-                base64.b64decode(packed), _LARGEST
-            )
-            found[moment] = json.loads(unpacked)
+        for _, moment, packed in rows:
+            data = base64.b64decode(packed)
+            unpacked = zlib.decompressobj().decompress(data, _MAX_BYTES)
+            facts[moment] = json.loads(unpacked)
     except (ValueError, zlib.error, RecursionError):
-        return kept, {}
-    return kept, found if len(found) == len(said) else {}
+        return text, {}
+    if len(facts) < len(rows):
+        return text, {}
+    return text, facts
 
 
-def doubt(base: Stated, run: Stated, report: str) -> str:
+def doubt(base: Statements, run: Statements, report: str) -> str:
     """Return why a run's results cannot be trusted; empty where they can.
 
     ``base`` is what the base commit's run of the same tests stated, ``report`` is pytest's.
     """
     if not base or base.keys() != run.keys():
         return "the run does not state where its modules come from"
-    hashed = hashlib.sha256(report.encode("utf-8", "surrogateescape")).hexdigest()
-    return next(
-        (words for m in base for words in _differences(base[m], run[m], hashed)), ""
-    )
+    data = report.encode("utf-8", "surrogateescape")
+    digest = hashlib.sha256(data).hexdigest()
+    for moment in base:
+        reason = next(_differences(base[moment], run[moment], digest), "")
+        if reason:
+            return reason
+    return ""
 
 
 def _differences(
@@ -95,30 +109,35 @@ def _differences(
     if base.get("entries") != run.get("entries"):
         yield "the installed plugins of pytest are not those of the base commit"
     for what in ("plugins", "finders", "changed"):
-        for name in Counter(run.get(what, ())) - Counter(base.get(what, ())):
+        new = Counter(run.get(what, ()))
+        new.subtract(base.get(what, ()))
+        for name in +new:
             yield f"{name} is not as at the base commit ({what})"
     if run.get("report") not in (None, report):
         yield "the report was changed after the run"
 
 
-def shadowing(changes: Changes, files: Collection[str], base: Stated) -> Iterator[str]:
+def shadowing(
+    changes: Changes, files: Collection[str], base: Statements
+) -> Iterator[str]:
     """Yield new files that imports would find in place of the environment's modules."""
-    known = frozenset(files)
-    names = {name for facts in base.values() for name in facts.get("importable", ())}
-    roots = {"", *(place for facts in base.values() for place in facts["path"])}
-    for path in changes.keys() - known:
-        place = PurePosixPath(path)
-        module = place.parent if place.name.startswith("__init__.") else place
-        root = "" if str(module.parent) == "." else str(module.parent)
+    base_files = frozenset(files)
+    importable = set()
+    roots = {""}
+    for facts in base.values():
+        importable.update(facts.get("importable", ()))
+        roots.update(facts["path"])
+    for path in changes.keys() - base_files:
+        module = PurePosixPath(path)
+        if module.name.startswith("__init__."):
+            module = module.parent
+        root = str(module.parent)
+        if root == ".":
+            root = ""
         name = module.name.partition(".")[0]
-        own = {
-            str(module.with_name(f"{name}.py")),
-            str(module.with_name(name) / "__init__.py"),
-        }
-        if (
-            root in roots
-            and name in names
-            and path.endswith(_SUFFIXES)
-            and not own & known
-        ):
+        if root not in roots or name not in importable or not path.endswith(_SUFFIXES):
+            continue
+        package = module.with_name(name) / "__init__.py"
+        own = {str(module.with_name(f"{name}.py")), str(package)}
+        if not own & base_files:
             yield path

@@ -19,116 +19,130 @@ _STARTUP = {"sitecustomize", "usercustomize"}
 
 
 class Speaker:
-    """Writes statements to the output that the runner has now; ``kept`` is what was there first."""
+    """Writes statements to the output that the runner has now.
+
+    ``first_callables`` are the functions of other modules when they were first seen.
+    """
 
     def __init__(self, mark: str, tree: str, names: Any) -> None:  # noqa: ANN401
-        self.mark, self.names = mark, names
+        self.mark = mark
+        self.names = names
         self.tree = os.path.abspath(tree) + os.sep  # noqa: PTH100
-        self.output, self.process = os.dup(1), os.getpid()
-        self.said: Any = set()
-        self.kept: Any = {}
+        self.output = os.dup(1)
+        self.process = os.getpid()
+        self.moments: Any = set()
+        self.first_callables: Any = {}
 
     def say(self, moment: str, **facts: Any) -> None:  # noqa: ANN401
         """Write what holds at ``moment``, once; no process that was forked speaks."""
-        if moment in self.said or os.getpid() != self.process:
+        if moment in self.moments or os.getpid() != self.process:
             return
-        self.said.add(moment)
-        facts["inside"], facts["outside"] = self._places()
-        now = {} if self.names else self._callables(facts["inside"])
-        for name, value in now.items():
-            self.kept.setdefault(name, (value, _code(value)))
+        self.moments.add(moment)
+        facts["inside"], facts["outside"] = self._module_files()
+        callables = {}
+        if not self.names:
+            callables = self._callables(facts["inside"])
+        for name, value in callables.items():
+            self.first_callables.setdefault(name, (value, _code(value)))
         if moment == "end":
-            facts["changed"] = sorted(
-                name
-                for name, (value, code) in self.kept.items()
-                if now.get(name) is not value or _code(value) is not code
-            )
-        places = {**facts["inside"], **facts["outside"]}
-        facts["marked"] = [
-            name for name in self.names if self._marked(places.get(name, ""))
-        ]
-        facts["path"] = [
-            place for place in map(self.within, sys.path) if place is not None
-        ]
-        facts["finders"] = sorted(map(_name, [*sys.meta_path, *sys.path_hooks]))
-        packed = base64.b64encode(zlib.compress(json.dumps(facts).encode())).decode()
-        os.write(self.output, f"\n{self.mark} {moment} {packed}\n".encode())
+            facts["changed"] = self._changes(callables)
+        origins = {**facts["inside"], **facts["outside"]}
+        facts["marked"] = []
+        for name in self.names:
+            if self._has_mark(origins.get(name, "")):
+                facts["marked"].append(name)
+        paths = [self.within(path) for path in sys.path]
+        facts["path"] = [path for path in paths if path is not None]
+        finders = [*sys.meta_path, *sys.path_hooks]
+        facts["finders"] = sorted(map(_name, finders))
+        packed = zlib.compress(json.dumps(facts).encode())
+        text = base64.b64encode(packed).decode()
+        os.write(self.output, f"\n{self.mark} {moment} {text}\n".encode())
+
+    def _changes(self, callables: Any) -> Any:  # noqa: ANN401
+        """Return the names of functions that are not what they were at first."""
+        changed = []
+        for name, (value, code) in self.first_callables.items():
+            if callables.get(name) is not value or _code(value) is not code:
+                changed.append(name)
+        return sorted(changed)
 
     def importable(self) -> Any:  # noqa: ANN401
         """Return the top-level names that can be imported from outside of the tree."""
-        places = [place for place in sys.path if self.within(place) is None]
-        folders = (place for place in places if os.path.isdir(place))  # noqa: PTH112
-        found = {name.partition(".")[0] for p in folders for name in os.listdir(p)}  # noqa: PTH208
-        return sorted(found | set(sys.builtin_module_names) | _STARTUP)
+        names = _STARTUP.union(sys.builtin_module_names)
+        for folder in sys.path:
+            if self.within(folder) is None and os.path.isdir(folder):  # noqa: PTH112
+                files = os.listdir(folder)  # noqa: PTH208
+                names.update(file.partition(".")[0] for file in files)
+        return sorted(names)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:  # noqa: ANN401
         """End the process at an import after those of all ``names``: the tests need not run."""
-        if self.names and "end" not in self.said and self.imported(all):
+        if self.names and "end" not in self.moments and self.are_imported(all):
             self.say("end")
             os._exit(0)
 
     def leave(self) -> None:
         """State the end, unless this is another interpreter than the one that imports the names."""
-        if not self.names or self.imported(any):
+        if not self.names or self.are_imported(any):
             self.say("end")
 
-    def imported(self, how: Any) -> Any:  # noqa: ANN401
+    def are_imported(self, how: Any) -> Any:  # noqa: ANN401
         """Return whether ``all`` or ``any`` of the names are imported."""
         return how(name in sys.modules for name in self.names)
 
-    def _marked(self, place: str) -> bool:
+    def _has_mark(self, path: str) -> bool:
         try:
-            with open(os.path.join(self.tree, place), "rb") as stream:  # noqa: PTH118, PTH123
+            with open(os.path.join(self.tree, path), "rb") as stream:  # noqa: PTH118, PTH123
                 return self.mark.encode() in stream.read()
         except OSError:
             return False
 
-    def within(self, place: str) -> Any:  # noqa: ANN401
-        """Return ``place`` relative to the tree; None where it lies outside."""
-        found = os.path.abspath(place) + os.sep  # noqa: PTH100
-        return (
-            found[len(self.tree) :].rstrip("/") if found.startswith(self.tree) else None
-        )
+    def within(self, path: str) -> Any:  # noqa: ANN401
+        """Return ``path`` relative to the tree; None where it lies outside."""
+        full_path = os.path.abspath(path) + os.sep  # noqa: PTH100
+        if not full_path.startswith(self.tree):
+            return None
+        return full_path[len(self.tree) :].rstrip("/")
 
-    def _places(self) -> Any:  # noqa: ANN401
+    def _module_files(self) -> Any:  # noqa: ANN401
         inside: Any = {}
         outside: Any = {}
         for name, module in list(sys.modules.items()):
             values = getattr(module, "__dict__", {})
-            place = values.get("__file__") or getattr(
-                values.get("__spec__"), "origin", None
-            )
-            within = (
-                self.within(place)
-                if isinstance(place, str) and place[:1] == "/"
-                else None
-            )
-            (outside if within is None else inside)[name] = str(within or place)
+            specification = values.get("__spec__")
+            file = values.get("__file__") or getattr(specification, "origin", None)
+            within = None
+            if isinstance(file, str) and file[:1] == "/":
+                within = self.within(file)
+            if within is None:
+                outside[name] = str(file)
+            else:
+                inside[name] = str(within or file)
         return inside, outside
 
     def _callables(self, inside: Any) -> Any:  # noqa: ANN401
-        found = {}
+        """Return the functions, classes and methods of all modules that are not ``inside``."""
+        callables: Any = {}
         for name, module in list(sys.modules.items()):
-            values = {} if name in inside else getattr(module, "__dict__", {})
+            if name in inside:
+                continue
+            values = getattr(module, "__dict__", {})
             for key, value in list(values.items()):
                 if callable(value):
-                    found[f"{name}.{key}"] = value
+                    callables[f"{name}.{key}"] = value
                 if isinstance(value, type) and value.__module__ == name:
-                    own = [
-                        (k, v)
-                        for k, v in vars(value).items()
-                        if hasattr(type(v), "__get__")
-                    ]
-                    found.update(
-                        (f"{name}.{key}.{inner}", method) for inner, method in own
-                    )
-        return found
+                    for inner, method in vars(value).items():
+                        if hasattr(type(method), "__get__"):
+                            callables[f"{name}.{key}.{inner}"] = method
+        return callables
 
 
 def _code(value: Any) -> Any:  # noqa: ANN401
     # Of other objects an attribute may be looked up by an import.
-    function = value.__func__ if type(value) in (classmethod, staticmethod) else value
-    return function.__code__ if type(function) is FunctionType else None
+    if type(value) in (classmethod, staticmethod):
+        value = value.__func__
+    return value.__code__ if type(value) is FunctionType else None
 
 
 def _name(value: Any) -> str:  # noqa: ANN401
@@ -147,13 +161,14 @@ def _entry_points() -> Any:  # noqa: ANN401
         except ImportError:
             from pkg_resources import iter_entry_points  # type: ignore[import-untyped]
 
-            return sorted(
-                (point.name, str(point)) for point in iter_entry_points("pytest11")
-            )
-    points = [point for one in distributions() for point in one.entry_points]
-    return sorted(
-        (point.name, point.value) for point in points if point.group == "pytest11"
-    )
+            points = iter_entry_points("pytest11")
+            return sorted((point.name, str(point)) for point in points)
+    entries = []
+    for distribution in distributions():
+        for point in distribution.entry_points:
+            if point.group == "pytest11":
+                entries.append((point.name, point.value))
+    return sorted(entries)
 
 
 def speak(mark: str, tree: str, names: Any) -> None:  # noqa: ANN401
@@ -163,7 +178,8 @@ def speak(mark: str, tree: str, names: Any) -> None:  # noqa: ANN401
     speaker = Speaker(mark, tree, names)
     if __name__ == "sitecustomize":
         paths = os.environ["PYTHONPATH"].split(os.pathsep)
-        os.environ["PYTHONPATH"] = os.pathsep.join(paths[1:])
+        del paths[0]
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
         atexit.register(speaker.leave)
     elif "PYTEST_XDIST_WORKER" in os.environ:
         return
@@ -177,15 +193,15 @@ def speak(mark: str, tree: str, names: Any) -> None:  # noqa: ANN401
 
 def _say(moment: str, config: Any, **facts: Any) -> None:  # noqa: ANN401
     speaker = globals().get("_speaker")
-    if speaker:
-        plugins = [
-            one for one in config.pluginmanager.get_plugins() if _name(one) != __name__
-        ]
-        facts["plugins"] = sorted(
-            f"{_name(one)} {speaker.within(getattr(one, '__file__', None) or '/') or ''}"
-            for one in plugins
-        )
-        speaker.say(moment, **facts)
+    if not speaker:
+        return
+    plugins = []
+    for plugin in config.pluginmanager.get_plugins():
+        name = _name(plugin)
+        if name != __name__:
+            file = getattr(plugin, "__file__", None) or "/"
+            plugins.append(f"{name} {speaker.within(file) or ''}")
+    speaker.say(moment, plugins=sorted(plugins), **facts)
 
 
 def pytest_collectstart(collector: Any) -> None:  # noqa: ANN401
@@ -200,7 +216,8 @@ def pytest_unconfigure(config: Any) -> None:  # noqa: ANN401
     """State what holds at the end, with a hash of the report."""
     try:
         with open(config.option.xmlpath, "rb") as stream:  # noqa: PTH123
-            report = hashlib.sha256(stream.read().strip()).hexdigest()
+            data = stream.read()
+        report = hashlib.sha256(data.strip()).hexdigest()
     except (OSError, TypeError):
         report = ""
     _say("end", config, report=report)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path
 
 from agent.conversation.testreport import Failure, TestReport
@@ -17,12 +17,12 @@ from bench.regression.baselines import (
     Baseline,
     Baselines,
     TestFiles,
-    died,
     no_spare,
+    was_killed,
 )
 from bench.regression.failures import failures_of
 from bench.regression.related import RelatedTests, has_convention
-from bench.regression.runners import OF_PYTHON, SUPPORT, Runner, can_take
+from bench.regression.runners import OF_PYTHON, SUPPORT, Runner, may_hold_tests
 from bench.regression.runners.commands import find_runner, takes_arguments
 from bench.regression.setups import (
     Package,
@@ -37,7 +37,7 @@ from bench.regression.setups import (
 )
 from bench.regression.statements import doubt, shadowing
 from bench.regression.testconfig import TreeUnderTest, tree_under_test
-from bench.regression.testlogs import Results, TestRun, broken
+from bench.regression.testlogs import Results, TestRun, broken_tests
 from core.worktree import Changes
 from environments.base import Prepared, Session, Setup
 
@@ -100,8 +100,9 @@ class RegressionTests:
         """Run the tests on a tree with ``changes``; only what newly fails makes it fail."""
         tree = tree_under_test(changes, self.files, self.read)
         # The prediction must install, including edits that the tests run without.
-        configuration = build_files(tree.configuration)
-        installed = {**tree.changes, **{path: changes[path] for path in configuration}}
+        installed = dict(tree.changes)
+        for path in build_files(tree.configuration):
+            installed[path] = changes[path]
         return _TreeRun(self, tree, installed).report()
 
     @property
@@ -114,7 +115,8 @@ class RegressionTests:
         tests = self.full_suite
         files = (ALL_TESTS,)
         seconds = min(tests.limits.baseline, tests.usable_seconds)
-        with tests.measuring(tests.prove_setup({}, files), files) as measure:
+        proven = tests.prove_setup({}, files)
+        with tests.open_baselines(proven, files) as measure:
             return measure(ALL_TESTS, seconds)
 
     @property
@@ -123,7 +125,8 @@ class RegressionTests:
 
     def setup_for(self, changes: Changes) -> ProvenSetup:
         """Return the set-up in which commands run the code of a tree with ``changes``."""
-        return self.prove_setup(changes, self.select(tuple(changes)))
+        selected = self.select(tuple(changes))
+        return self.prove_setup(changes, selected)
 
     @cached_property
     def test_files(self) -> TestFiles:
@@ -132,13 +135,16 @@ class RegressionTests:
             # tox hides the variable from its commands that proof and statements need.
             command = "python -m pytest"
         runner = find_runner(command, self.instance.log_parser, self.read)
-        if (
-            self.instance.commands
-            and runner in OF_PYTHON
-            and not takes_arguments(command, runner)
-        ):
+        own_command = self.instance.commands and runner in OF_PYTHON
+        if own_command and not takes_arguments(command, runner):
             runner = Runner.SCRIPT
-        return TestFiles(self.instance, runner, command, self.files, self.read)
+        return TestFiles(
+            instance=self.instance,
+            runner=runner,
+            test_command=command,
+            files=self.files,
+            read=self.read,
+        )
 
     def select(self, edited: Sequence[str]) -> Sequence[str]:
         """Return the test files to run for edits of ``edited``."""
@@ -147,19 +153,25 @@ class RegressionTests:
         if self.choice is not TestChoice.RELATED:
             return ()
         runner = self.runner
-        related = [path for path in self._related(edited) if can_take(runner, path)]
+        related = [
+            path
+            for path in self._select_related(edited)
+            if may_hold_tests(runner, path)
+        ]
         runnable = self.test_files.runnable(related)
         if runnable:
             return runnable
         # Where files cannot be run alone, all of them stand for those that are related.
-        if (related or not SUPPORT[runner].takes_files) and has_convention(edited):
+        stand_in = related or not SUPPORT[runner].takes_files
+        if stand_in and has_convention(edited):
             return (ALL_TESTS,)
         return ()
 
     @cached_property
-    def _related(self) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    def _select_related(self) -> Callable[[Sequence[str]], tuple[str, ...]]:
         """Select related tests; texts are read once, and the choice for the same edits is kept."""
-        files = [path for path in self.files if can_take(self.runner, path)]
+        runner = self.runner
+        files = [path for path in self.files if may_hold_tests(runner, path)]
         return cache(RelatedTests(files, self.read).of)
 
     def prove_setup(self, changes: Changes, selected: Sequence[str]) -> ProvenSetup:
@@ -181,11 +193,12 @@ class RegressionTests:
                 rebuild=rebuild,
             )
             self._setups[key] = proven
-            self.log.info("tests: set up %s %s", proven.setup.way.value, proven.reason)
+            way = proven.setup.way.value
+            self.log.info("tests: set up %s %s", way, proven.reason)
         return self._setups[key]
 
     @contextmanager
-    def measuring(
+    def open_baselines(
         self, proven: ProvenSetup, files: Sequence[str]
     ) -> Iterator[Callable[[str, float], Baseline]]:
         """Yield what gives the baseline of one of ``files`` within a number of seconds.
@@ -195,16 +208,18 @@ class RegressionTests:
         baselines = self.baselines_on(proven)
         measured: dict[str, Baseline] = {}
         with ExitStack() as stack:
-            prepare = cache(
-                lambda: stack.enter_context(self.session.prepare({}, proven.setup))
-            )
+
+            @cache
+            def prepare() -> Prepared:
+                base = self.session.prepare({}, proven.setup)
+                return stack.enter_context(base)
 
             def measure(path: str, seconds: float) -> Baseline:
-                baseline = measured.get(path) or baselines.known(path)
+                baseline = measured.get(path) or baselines.find(path)
                 if baseline is not None:
                     return baseline
                 others = files[files.index(path) :]
-                unknown = [other for other in others if baselines.known(other) is None]
+                unknown = [other for other in others if baselines.find(other) is None]
                 results = baselines.measure(prepare(), unknown, seconds)
                 measured.update(zip(unknown, results, strict=False))
                 return measured[path]
@@ -254,28 +269,28 @@ class _TreeRun:
         if self.tree.mixed:
             path = self.tree.mixed[0]
             reason = f"{path} changes test configuration and other things at once"
-            return self._unknown(reason)
+            return self._report_unknown(reason)
         selected = suite.select(tuple(changes))
         builds = concerns_build(self.installed) and suite.runner in OF_PYTHON
         if not changes or not (selected or builds):
-            return self._unknown("")
+            return self._report_unknown("")
         proven = suite.prove_setup(changes, selected)
         if proven.reason:
-            return self._unknown(proven.reason)
+            return self._report_unknown(proven.reason)
         baselines = self._measure_baselines(proven, selected)
         if not (baselines or builds):
-            reason = ""
             if suite.runner is Runner.SCRIPT and ALL_TESTS in selected:
                 command = suite.session.test_command
                 reason = f"no result of a test in the output of {command!r}"
-            return self._unknown(reason)
+                return self._report_unknown(reason)
+            return self._report_unknown("")
         for baseline in baselines.values():
             for path in shadowing(changes, suite.files, baseline.stated):
                 self.doubt = f"{path} takes the place of a module of the environment"
-                return self._unknown(self.doubt)
-        return self._run(proven, baselines)
+                return self._report_unknown(self.doubt)
+        return self._run_tests(proven, baselines)
 
-    def _unknown(self, reason: str) -> SuiteReport:
+    def _report_unknown(self, reason: str) -> SuiteReport:
         self.suite.log.info("tests: %s", reason or "no related test can tell")
         return self._report(None, untested=reason)
 
@@ -304,7 +319,7 @@ class _TreeRun:
         spent = 0.0
         baselines: dict[str, Baseline] = {}
         left_out = []
-        with suite.measuring(proven, selected) as measure:
+        with suite.open_baselines(proven, selected) as measure:
             for path in selected:
                 # A baseline that takes longer than a candidate may run is of no use.
                 seconds = min(suite.limits.baseline - spent, budget)
@@ -327,7 +342,7 @@ class _TreeRun:
         self.suite.log.info("tests: %s", note)
         self.notes.append(note)
 
-    def _run(
+    def _run_tests(
         self, proven: ProvenSetup, baselines: Mapping[str, Baseline]
     ) -> SuiteReport:
         session = self.suite.session
@@ -345,13 +360,15 @@ class _TreeRun:
                 for path, baseline in baselines.items():
                     failures += self._find_failures(prepared, proven, path, baseline)
         self.suite.log.info(
-            "tests: %d files run, %d failures are new", len(baselines), len(failures)
+            "tests: %d files run, %d failures are new",
+            len(baselines),
+            len(failures),
         )
         if failures:
             return self._report(False, failures)
         untested = reason or unsure or self.doubt
         if untested or not baselines:
-            return self._unknown(untested)
+            return self._report_unknown(untested)
         return self._report(True)
 
     def _install(
@@ -381,13 +398,14 @@ class _TreeRun:
         for _ in range(2):
             result, run = suite.test_files.run(prepared, path, suite.limits.test)
             self.results[path] = run.results
-            newly_failed = set(broken(baseline.results, run.results))
-            failed = newly_failed if failed is None else failed & newly_failed
-            dead = dead and died(result) and not baseline.died
+            broken = set(broken_tests(baseline.results, run.results))
+            failed = broken if failed is None else failed & broken
+            dead = dead and was_killed(result) and not baseline.died
             if not failed and not dead:
                 self._compare(baseline, run)
                 return ()
-        failed, dead = self._confirm(proven, path, baseline, failed or set(), dead=dead)
+        failed = failed or set()
+        failed, dead = self._confirm(proven, path, baseline, failed, dead=dead)
         if not failed and not dead:
             self._compare(baseline, run)
             return ()
@@ -395,12 +413,12 @@ class _TreeRun:
         ended = ""
         if result.timed_out:
             ended = f"The run did not end within {suite.limits.test:.0f} seconds."
-        elif died(result):
+        elif was_killed(result):
             ended = f"The run was ended by a signal (exit code {result.exit_code})."
         failures = failures_of(run.log, suite.runner, names, ended, run.details)
-        if suite.runner is Runner.SYMPY:
-            failures = tuple(map(partial(_with_path, path), failures))
-        return failures
+        if suite.runner is not Runner.SYMPY:
+            return failures
+        return tuple(_with_path(path, failure) for failure in failures)
 
     def _confirm(
         self,
@@ -415,13 +433,14 @@ class _TreeRun:
         suite = self.suite
         with suite.session.prepare({}, proven.setup) as prepared:
             result, run = suite.test_files.run(prepared, path, suite.limits.test)
-        flaky = failed & set(broken(baseline.results, run.results))
+        broken = broken_tests(baseline.results, run.results)
+        flaky = failed.intersection(broken)
         if flaky:
             suite.baselines_on(proven).note_flaky(path, baseline, flaky)
-        if flaky or (dead and died(result)):
+        if flaky or (dead and was_killed(result)):
             names = ", ".join(sorted(flaky)) or path or "all tests"
             self._add_note(f"flaky at the base commit: {names}")
-        return failed - flaky, dead and not died(result)
+        return failed - flaky, dead and not was_killed(result)
 
     def _compare(self, baseline: Baseline, run: TestRun) -> None:
         """Doubt a run that is not as that of the base commit: did the tests run at all?"""

@@ -45,18 +45,24 @@ class FileEdit(Enum):
 
 
 def _compare(
-    base: Mapping[str, Any], new: Mapping[str, Any], is_setting: Callable[..., bool]
+    base: Mapping[str, Any],
+    new: Mapping[str, Any],
+    is_setting: Callable[..., bool],
 ) -> FileEdit:
     before = dict(_named_values((), base))
     after = dict(_named_values((), new))
-    names = before.keys() | after.keys()
-    changed = [name for name in names if before.get(name) != after.get(name)]
-    settings = [name for name in changed if is_setting(*name)]
+    settings = 0
+    others = 0
+    for name in before.keys() | after.keys():
+        if before.get(name) == after.get(name):
+            continue
+        if is_setting(*name):
+            settings += 1
+        else:
+            others += 1
     if not settings:
         return FileEdit.OTHERS
-    if len(settings) == len(changed):
-        return FileEdit.SETTINGS
-    return FileEdit.BOTH
+    return FileEdit.BOTH if others else FileEdit.SETTINGS
 
 
 def _named_values(
@@ -89,8 +95,9 @@ def _compare_toml(base: str, new: str) -> FileEdit:
 
 
 def _toml_values(text: str) -> Mapping[str, Any]:
-    if any(line.count(".") > _MAX_DOTS for line in text.split("\n")):
-        raise ValueError("a line has too many dots")
+    for line in text.split("\n"):
+        if line.count(".") > _MAX_DOTS:
+            raise ValueError("a line has too many dots")
     values: Mapping[str, Any] = tomllib.loads(text)
     return values
 
@@ -118,7 +125,8 @@ _REFERENCE = re.compile(r"\{\[([^\[\]\n]+)\]")
 
 
 def _compare_ini(base: str, new: str) -> FileEdit:
-    referenced = {name.strip() for name in _REFERENCE.findall(base + new)}
+    references = _REFERENCE.findall(base + new)
+    referenced = set(map(str.strip, references))
 
     def is_setting(_parser: str, section: str, option: str = "") -> bool:
         if _SECTION.fullmatch(section):
@@ -138,11 +146,14 @@ def _ini_values(text: str) -> Mapping[str, Any]:
     parser = configparser.RawConfigParser(default_section="")
     parser.read_string(text)
     # A file without sections is no empty table, which would be a value.
-    return {"iniconfig": {"": {}, **sections}, "configparser": parser}
+    return {
+        "iniconfig": {"": {}, **sections},
+        "configparser": parser,
+    }
 
 
 # With installed entry points.
-_WHOLE = (
+_CONFIGURATION_FILES = (
     TEST_CONFIGURATION
     | {f"{name}.py" for name in STARTUP_MODULES}
     | {"entry_points.txt"}
@@ -176,15 +187,19 @@ class TreeUnderTest:
         others = self.mixed or self.changes.keys() - set(plugins)
         if not others and (plugins or self.configuration):
             return ConfigurationEdits.ALL
-        return (
-            ConfigurationEdits.SOME if self.configuration else ConfigurationEdits.NONE
-        )
+        if self.configuration:
+            return ConfigurationEdits.SOME
+        return ConfigurationEdits.NONE
 
 
 def may_configure_tests(path: str) -> bool:
     """Return whether an edit of the existing file ``path`` may change how tests run."""
     name = PurePosixPath(path).name
-    if name in _WHOLE or name in _FORMATS or RUNNER_CONFIGURATION.fullmatch(name):
+    if (
+        name in _CONFIGURATION_FILES
+        or name in _FORMATS
+        or RUNNER_CONFIGURATION.fullmatch(name)
+    ):
         return True
     return path == _SYMPY_RUNNER or path.endswith(".pth")
 
@@ -194,18 +209,29 @@ def plugins_of(patch: str) -> frozenset[str]:
 
     Without these edits they do nothing.
     """
-    parts = tuple(split_patch(patch.encode("utf-8", "surrogateescape")))
-    edits = b"\n".join(part.data for part in parts if may_configure_tests(part.path))
-    new = [part.path for part in parts if part.new and part.path.endswith(".py")]
+    new_modules = []
+    edits = []
+    for part in split_patch(patch.encode("utf-8", "surrogateescape")):
+        if may_configure_tests(part.path):
+            edits.append(part.data)
+        if part.new and part.path.endswith(".py"):
+            new_modules.append(part.path)
+    settings = b"\n".join(edits)
     plugins = set()
-    for path in new:
-        names = PurePosixPath(path.removesuffix("/__init__.py")).with_suffix("").parts
-        if names[0] in SOURCE_ROOTS and len(names) > 1:
-            names = names[1:]
-        module = re.escape(os.fsencode(".".join(names)))
-        if re.search(rb"(?<![\w.])" + module + rb"(?!\w)", edits):
+    for path in new_modules:
+        # Not a part of a longer dotted name.
+        name = re.escape(os.fsencode(_module_name(path)))
+        if re.search(rb"(?<![\w.])" + name + rb"(?!\w)", settings):
             plugins.add(path)
     return frozenset(plugins)
+
+
+def _module_name(path: str) -> str:
+    module = PurePosixPath(path.removesuffix("/__init__.py"))
+    parts = module.with_suffix("").parts
+    if parts[0] in SOURCE_ROOTS and len(parts) > 1:
+        parts = parts[1:]
+    return ".".join(parts)
 
 
 def tree_under_test(
@@ -226,14 +252,19 @@ def tree_under_test(
         if not may_configure_tests(path) or (new and not _is_shared(path)):
             remaining[path] = data
             continue
-        edit = _edit_of(path, "" if new else read(path), data)
+        base = "" if new else read(path)
+        edit = _edit_of(path, base, data)
         if edit is FileEdit.OTHERS:
             remaining[path] = data
             continue
         configuration.append(path)
         if edit is FileEdit.BOTH:
             mixed.append(path)
-    return TreeUnderTest(remaining, tuple(sorted(configuration)), tuple(sorted(mixed)))
+    return TreeUnderTest(
+        changes=remaining,
+        configuration=tuple(sorted(configuration)),
+        mixed=tuple(sorted(mixed)),
+    )
 
 
 # Characters. Real files have up to 30,000; longer ones could slow down a parser.
@@ -249,14 +280,17 @@ def _edit_of(path: str, base: str | None, data: bytes | None) -> FileEdit:
     if base is None or not _is_shared(path):
         return FileEdit.SETTINGS
     try:
-        new = (data or b"").decode("utf-8").replace("\r\n", "\n")
+        new = (data or b"").decode("utf-8")
+        new = new.replace("\r\n", "\n")
         if max(len(base), len(new)) > _MAX_CHARACTERS:
             return FileEdit.SETTINGS
-        edit = _FORMATS[PurePosixPath(path).name](base, new)
+        compare = _FORMATS[PurePosixPath(path).name]
+        edit = compare(base, new)
     except (ValueError, RecursionError, configparser.Error, iniconfig.ParseError):
         return FileEdit.SETTINGS
-    added = len(_SETTING_WORDS.findall(new)) > len(_SETTING_WORDS.findall(base))
-    if added and edit is FileEdit.OTHERS:
+    words_before = len(_SETTING_WORDS.findall(base))
+    words_after = len(_SETTING_WORDS.findall(new))
+    if words_after > words_before and edit is FileEdit.OTHERS:
         return FileEdit.SETTINGS
     return edit
 

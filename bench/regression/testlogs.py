@@ -9,11 +9,12 @@ tests at the end and print a heading per failure, and their results are checked 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from typing import Any
+from xml.etree.ElementTree import Element
 
 from bench.instances.instance import Instance
 from bench.regression.runners import (
@@ -24,9 +25,14 @@ from bench.regression.runners import (
     parse_output,
     runner_of,
 )
-from bench.regression.runners.base import PASSED, XFAIL, worst
-from bench.regression.runners.documents import XML_STATUSES, cases_of, parse_xml
-from bench.regression.statements import Stated, split_statements, stating
+from bench.regression.runners.base import PASSED, XFAIL, limit_lines, worst_statuses
+from bench.regression.runners.documents import (
+    XML_STATUSES,
+    cases_of,
+    parse_xml,
+    problems_of,
+)
+from bench.regression.statements import Statements, split_statements, with_statements
 
 _SCRIPT = """{command} --junitxml=/tmp/{token}.xml
 code=$?{show}
@@ -44,9 +50,8 @@ find . \\( -path '*/surefire-reports/TEST-*.xml' -o -path '*/failsafe-reports/TE
 rm -f /tmp/{token}
 exit $code"""
 _XFAIL = "pytest.xfail"
-_OLD_XFAIL = (
-    "expected test failure"  # pytest before 4.1 gives no type, and this message
-)
+# pytest before 4.1 gives no type, and this message.
+_OLD_XFAIL = "expected test failure"
 
 
 def split_report(output: str, token: str) -> tuple[str, str]:
@@ -54,11 +59,12 @@ def split_report(output: str, token: str) -> tuple[str, str]:
 
     The line in which pytest names the report is removed, because it differs in each run.
     """
-    before, found, after = output.rpartition(f"\n{token}\n")
-    log, report = (before, after.strip()) if found else (output, "")
-    return "".join(
-        line for line in log.splitlines(keepends=True) if token not in line
-    ), report
+    log, separator, report = output.rpartition(f"\n{token}\n")
+    if not separator:
+        log = output
+        report = ""
+    lines = [line for line in log.splitlines(keepends=True) if token not in line]
+    return "".join(lines), report.strip()
 
 
 def report_results(report: str, files: Collection[str]) -> dict[str, str]:
@@ -66,39 +72,50 @@ def report_results(report: str, files: Collection[str]) -> dict[str, str]:
 
     ``files`` are those of the tree: the report does not say where the name of a file ends.
     """
-    # Files by their names in the report: ``tests.test_a``, and ``docs.a.txt`` for doctests.
+    # Files by their names in the report: ``docs.a.txt`` for doctests, and ``tests.test_a``.
     modules = {path.replace("/", "."): path for path in files}
-    modules |= {
-        p.removesuffix(".py").replace("/", "."): p for p in files if p.endswith(".py")
-    }
-    found: list[tuple[str, str]] = []
+    for path in files:
+        if path.endswith(".py"):
+            module = path.removesuffix(".py")
+            modules[module.replace("/", ".")] = path
+    pairs = []
     for case in cases_of(report):
-        name = _node_id(case.get("classname", ""), case.get("name", ""), modules)
+        classname = case.get("classname", "")
+        name = _node_id(classname, case.get("name", ""), modules)
         if name:  # the test that pytest.exit or an interrupt ended has none
-            statuses = []
-            for child in (one for one in case if one.tag in XML_STATUSES):
-                kind, message = child.get("type"), child.get("message")
-                expected = kind == _XFAIL or (kind is None and message == _OLD_XFAIL)
-                failed_as_expected = child.tag == "skipped" and expected
-                statuses.append(
-                    XFAIL if failed_as_expected else XML_STATUSES[child.tag]
-                )
-            found += [(name, status) for status in statuses or [PASSED]]
-    return worst(found)
+            problems = problems_of(case)
+            if not problems:
+                pairs.append((name, PASSED))
+            for problem in problems:
+                pairs.append((name, _status_of(problem)))
+    return worst_statuses(pairs)
 
 
-def _node_id(classname: str, name: str, modules: dict[str, str]) -> str:
+def _status_of(problem: Element) -> str:
+    expected = problem.get("type") == _XFAIL
+    if problem.get("type") is None:
+        expected = problem.get("message") == _OLD_XFAIL
+    if problem.tag == "skipped" and expected:
+        return XFAIL
+    return XML_STATUSES[problem.tag]
+
+
+def _node_id(classname: str, name: str, modules: Mapping[str, str]) -> str:
     """Return ``tests/test_a.py::TestX::test_b[1]`` for ``tests.test_a.TestX`` and ``test_b[1]``."""
     if not classname:
         return modules.get(name, name)  # a file that cannot be imported
-    module, classes = classname, list[str]()
+    module = classname
+    parts = [name]
     while module and module not in modules:
-        module, _, last = module.rpartition(".")
-        if last != "()":  # pytest before 4.0 counts the instance of a nested class
-            classes.insert(0, last)
-    return "::".join([modules[module], *classes, name] if module else [classname, name])
+        module, _, inner = module.rpartition(".")
+        if inner != "()":  # pytest before 4.0 counts the instance of a nested class
+            parts.insert(0, inner)
+    if not module:
+        return f"{classname}::{name}"
+    return "::".join([modules[module], *parts])
 
 
+# Groups: how many tests ran, remarks such as ``failures=1, skipped=2``.
 _UNITTEST_END = re.compile(
     r"^Ran (\d+) tests? in [\d.]+s\n\n(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$", re.M
 )
@@ -118,8 +135,9 @@ _SYMPY_WRAPPED = re.compile(r"^(test_\w+) \n(?=(?:ok|E|F)(?: +\[\w+\])?$)", re.M
 _SYMPY_LAST = re.compile(r"^(test_\w+ (?:ok|E|F)) +\[(?:OK|FAIL)\]$", re.M)
 # Before 3.11 Python prints no line end after failing subtests: "a (A) ... b (A) ... ok".
 _UNITTEST_GLUED = re.compile(r"^.* \.\.\. (?=\w+ \([\w.]+\)(?: \.\.\. |$))", re.M)
-_LONGEST_LINE = 500
-_NOTE, _MOST_NOTES = "Testing against Django installed in", 100
+_MAX_LINE = 500
+_NOTE = "Testing against Django installed in"
+_MAX_NOTES = 100
 
 
 def limited_output(output: str) -> str:
@@ -128,9 +146,9 @@ def limited_output(output: str) -> str:
     Some of their patterns take time by the square of a line's length, or of the number of lines
     that look like a certain note of Django. Lines that name a test are shorter.
     """
-    if output.count(_NOTE) > _MOST_NOTES:
+    if output.count(_NOTE) > _MAX_NOTES:
         return ""
-    return "\n".join(line[:_LONGEST_LINE] for line in output.split("\n"))
+    return limit_lines(output, _MAX_LINE)
 
 
 def one_per_line(output: str, runner: Runner) -> str:
@@ -140,11 +158,12 @@ def one_per_line(output: str, runner: Runner) -> str:
     tests of unittest into one, which disappears once a failing subtest is fixed.
     """
     if runner is Runner.SYMPY:
-        return _SYMPY_LAST.sub(r"\1", _SYMPY_WRAPPED.sub(r"\1 ", output))
+        output = _SYMPY_WRAPPED.sub(r"\1 ", output)
+        return _SYMPY_LAST.sub(r"\1", output)
     return _UNITTEST_GLUED.sub("", output)
 
 
-def cross_checked(
+def cross_check(
     results: Mapping[str, str], output: str, runner: Runner
 ) -> dict[str, str]:
     """Return the ``results`` that the rest of ``output`` confirms.
@@ -153,35 +172,48 @@ def cross_checked(
     more tests passed or were skipped than the runner counted, or without exactly one count.
     """
     if runner is Runner.SYMPY:
-        names = {name for pair in _SYMPY_HEADING.findall(output) for name in pair}
-        kept = _with_failed(results, names)
-        counts = [int(number) for number in _SYMPY_END.findall(output)]
-        return kept if len(counts) == 1 and _count(kept, PASSING) <= counts[0] else {}
-    headings = [heading.splitlines() for heading in _UNITTEST_HEADING.findall(output)]
-    failed = {_SUBTEST.sub(r"\1", lines[0]) for lines in headings}
-    # In one of the two places the first line of a docstring may replace the name.
-    kept = _with_failed(
-        results, failed | {line for lines in headings for line in lines[1:]}
-    )
+        return _cross_check_sympy(results, output)
+    failed = set()
+    docstrings = set()
+    for heading in _UNITTEST_HEADING.findall(output):
+        lines = heading.splitlines()
+        failed.add(_SUBTEST.sub(r"\1", lines[0]))
+        # In one of the two places the first line of a docstring may replace the name.
+        docstrings.update(lines[1:])
+    corrected = _mark_failed(results, failed | docstrings)
     ends = _UNITTEST_END.findall(output)
     if len(ends) != 1:
         return {}
-    (ran, remarks) = ends[0]
-    counted = {name for name in failed if not _STEP_OF_CLASS.match(name)}
+    ran, remarks = ends[0]
+    failed_tests = [name for name in failed if not _STEP_OF_CLASS.match(name)]
     skipped = _SKIPPED.search(remarks)
-    may_skip = int(skipped.group(1)) if skipped else 0
-    enough = _count(kept, PASSING) <= int(ran) - len(counted)
-    return kept if enough and _count(kept, ("SKIPPED",)) <= may_skip else {}
+    max_passing = int(ran) - len(failed_tests)
+    max_skipped = int(skipped[1]) if skipped else 0
+    statuses = list(corrected.values())
+    if len(passing_tests(corrected)) > max_passing:
+        return {}
+    if statuses.count("SKIPPED") > max_skipped:
+        return {}
+    return corrected
 
 
-def _with_failed(results: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    return {
-        name: "FAILED" if name in names else status for name, status in results.items()
-    }
+def _cross_check_sympy(results: Mapping[str, str], output: str) -> dict[str, str]:
+    failed = set(chain.from_iterable(_SYMPY_HEADING.findall(output)))
+    corrected = _mark_failed(results, failed)
+    counts = _SYMPY_END.findall(output)
+    if len(counts) != 1:
+        return {}
+    if len(passing_tests(corrected)) > int(counts[0]):
+        return {}
+    return corrected
 
 
-def _count(results: Mapping[str, str], statuses: Collection[str]) -> int:
-    return sum(status in statuses for status in results.values())
+def _mark_failed(results: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    corrected = dict(results)
+    for name in names:
+        if name in corrected:
+            corrected[name] = "FAILED"
+    return corrected
 
 
 Results = Mapping[str, str]
@@ -197,8 +229,12 @@ def fallback_parser(command: str) -> str:
     return SUPPORT[runner_of(command) or Runner.PYTEST].swebench_parser
 
 
+LogParser = Callable[[str, Any], dict[str, str]]
+"""A parser of swebench, which takes a log and a test specification."""
+
+
 @dataclass(frozen=True)
-class _Parsed:
+class _TestSpec:
     """Stands in for the test specification, which swebench's parsers for Python ignore."""
 
     repo: str = ""
@@ -220,30 +256,38 @@ class TestRun:
     log: str
     results: Results
     details: Mapping[str, str] = field(default_factory=dict)
-    stated: Stated = field(default_factory=dict)
+    stated: Statements = field(default_factory=dict)
     report: str = ""
 
 
 def with_report_file(
-    command: str, runner: Runner, token: str, show: Sequence[str] = ()
+    command: str,
+    runner: Runner,
+    token: str,
+    show: Sequence[str] = (),
 ) -> str:
     """Return the command whose output ``read_run`` reads with the same ``token``.
 
     Code under test prints into this output. ``token`` is a new random word per run, unknown to it.
     The shell lines ``show`` print what the command has written elsewhere.
     """
-    shown = "".join(f"\n{line}" for line in show)
     if runner in OF_PYTHON:
-        command = stating(command, token, runner)
+        command = with_statements(command, token, runner)
+    suffix = "".join(f"\n{line}" for line in show)
+    script = "{command}{show}"
     if SUPPORT[runner].writes_reports:
-        return _SCRIPT_OF_MANY.format(command=command, token=token, show=shown)
-    if runner is Runner.PYTEST:
-        return _SCRIPT.format(command=command, token=token, show=shown)
-    return command + shown
+        script = _SCRIPT_OF_MANY
+    elif runner is Runner.PYTEST:
+        script = _SCRIPT
+    return script.format(command=command, token=token, show=suffix)
 
 
 def read_run(
-    output: str, instance: Instance, runner: Runner, token: str, files: Collection[str]
+    output: str,
+    instance: Instance,
+    runner: Runner,
+    token: str,
+    files: Collection[str],
 ) -> TestRun:
     """Read the output of a command of ``with_report_file``; ``files`` are those of the tree."""
     if runner not in OF_PYTHON:
@@ -251,68 +295,73 @@ def read_run(
     output, stated = split_statements(output, token)
     if runner is Runner.PYTEST:
         log, report = split_report(output, token)
-        return TestRun(log, report_results(report, files), stated=stated, report=report)
-    text, parsers = limited_output(output), _registry()
+        results = report_results(report, files)
+        return TestRun(log, results, stated=stated, report=report)
+    text = limited_output(output)
+    parsers = _registry()
     usual = SUPPORT[runner].swebench_parser
-    parser = parsers.get(instance.log_parser or usual, parsers[usual])
-    parsed = parser(
-        one_per_line(text, runner), _Parsed(instance.repo, instance.version)
-    )
-    return TestRun(output, cross_checked(parsed, text, runner), stated=stated)
+    parse = parsers.get(instance.log_parser or usual, parsers[usual])
+    specification = _TestSpec(instance.repo, instance.version)
+    parsed = parse(one_per_line(text, runner), specification)
+    results = cross_check(parsed, text, runner)
+    return TestRun(output, results, stated=stated)
 
 
 def _other_run(output: str, instance: Instance, runner: Runner, token: str) -> TestRun:
-    log, reports = (
-        split_report(output, token) if SUPPORT[runner].writes_reports else (output, "")
-    )
-    parsed = parse_xml(reports)
+    log = output
+    parsed = ParsedOutput()
+    if SUPPORT[runner].writes_reports:
+        log, reports = split_report(output, token)
+        parsed = parse_xml(reports)
     # The set knows better than a guess what a script prints.
-    if (
-        not parsed.results
-        and runner is Runner.SCRIPT
-        and instance.log_parser
-        and instance.log_parser in _registry()
-    ):
-        parser = _registry()[instance.log_parser]
-        with suppress(ValueError, LookupError, TypeError, AttributeError, SyntaxError):
-            found = parser(
-                limited_output(log), _Parsed(instance.repo, instance.version)
-            )
-            parsed = ParsedOutput(dict(found))
+    if not parsed.results and runner is Runner.SCRIPT:
+        parsed = ParsedOutput(_results_by_set(log, instance))
     if not parsed.results:
         parsed = parse_output(log, runner)
     return TestRun(log, parsed.results, parsed.details)
 
 
+def _results_by_set(log: str, instance: Instance) -> dict[str, str]:
+    """Return what the parser reads that the row names; empty without one, or if it fails."""
+    parse = _registry().get(instance.log_parser)
+    if parse is None:
+        return {}
+    specification = _TestSpec(instance.repo, instance.version)
+    try:
+        return dict(parse(limited_output(log), specification))
+    except (ValueError, LookupError, TypeError, AttributeError, SyntaxError):
+        return {}
+
+
 @cache
-def _registry() -> Mapping[str, Callable[[str, Any], dict[str, str]]]:
+def _registry() -> Mapping[str, LogParser]:
     from swebench.harness.log_parsers import PARSER_REGISTRY
 
-    registry: Mapping[str, Callable[[str, Any], dict[str, str]]] = PARSER_REGISTRY
+    registry: Mapping[str, LogParser] = PARSER_REGISTRY
     return registry
 
 
-def passing(results: Results) -> frozenset[str]:
-    return frozenset(name for name, status in results.items() if status in PASSING)
+def passing_tests(results: Results) -> frozenset[str]:
+    return frozenset(name for name in results if results[name] in PASSING)
 
 
-def failing(results: Results) -> list[str]:
+def failed_test_names(results: Results) -> list[str]:
     """Return the names of the tests that fail, sorted."""
-    return sorted(
-        name for name, status in results.items() if status in ("FAILED", "ERROR")
-    )
+    return sorted(name for name in results if results[name] in ("FAILED", "ERROR"))
 
 
-def results_in_words(results: Results) -> str:
+def describe_results(results: Results) -> str:
     """Return how many tests pass, fail and are skipped."""
-    passed, failed = len(passing(results)), len(failing(results))
+    passed = len(passing_tests(results))
+    failed = len(failed_test_names(results))
     skipped = len(results) - passed - failed
-    return f"{passed} pass, {failed} fail" + (
-        f", {skipped} are skipped" if skipped else ""
-    )
+    text = f"{passed} pass, {failed} fail"
+    if skipped:
+        text += f", {skipped} are skipped"
+    return text
 
 
-def broken(before: Results, after: Results) -> tuple[str, ...]:
+def broken_tests(before: Results, after: Results) -> tuple[str, ...]:
     """Return the sorted tests that pass in ``before`` and neither pass nor skip in ``after``."""
-    fine = {name for name, status in after.items() if status in _MAINTAINED}
-    return tuple(sorted(passing(before) - fine))
+    maintained = {name for name in after if after[name] in _MAINTAINED}
+    return tuple(sorted(passing_tests(before) - maintained))

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.workspace import OF_THE_MACHINE
+from agent.workspace import MACHINE_ERRORS
 from bench.repos.checkout import Checkout, make_repository, restore_files
 from core.errors import InfrastructureError
 from core.git import git, git_result, join_paths, split_paths
@@ -67,7 +67,7 @@ def prepare_left_tree(checkout: Checkout) -> tuple[DroppedPath, ...]:
     try:
         return tuple(_prepare_tree(checkout))
     except OSError as error:
-        if error.errno in OF_THE_MACHINE:
+        if error.errno in MACHINE_ERRORS:
             raise InfrastructureError(
                 f"cannot read the tree {root}: {error}"
             ) from error

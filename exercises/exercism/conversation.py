@@ -587,8 +587,8 @@ class ExerciseWork:
         setup = ConversationSetup(
             system=_SYSTEM,
             opening=_OPENING,
-            again=_AGAIN,
-            shown=exercise.solution,
+            followup=_AGAIN,
+            shown_files=exercise.solution,
             more_files=False,
             as_edited=True,
             lint=False,

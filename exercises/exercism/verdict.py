@@ -13,7 +13,7 @@ import threading
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from bench.regression.testlogs import failing, report_results
+from bench.regression.testlogs import failed_test_names, report_results
 from environments.folders import FolderResult
 from exercises.exercism.languages import REPORT
 
@@ -58,7 +58,7 @@ def pytest_counts(
     results = report_results(report, files)
     if not results:
         return None
-    failed = len(failing(results))
+    failed = len(failed_test_names(results))
     passed = list(results.values()).count("PASSED")
     return TestCounts(
         passed,
@@ -120,7 +120,7 @@ def failing_tests(
         return None
     if unittest:
         return set(_FAILED_UNITTEST.findall(run.output))
-    names = failing(report_results(_report(run), files))
+    names = failed_test_names(report_results(_report(run), files))
     return {name.rpartition("::")[2].partition("[")[0] for name in names}
 
 

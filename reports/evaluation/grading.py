@@ -15,10 +15,10 @@ from bench.instances.shape import END_MARKER, START_MARKER
 from bench.regression.runners import Runner, runner_of
 from bench.regression.testlogs import (
     PASSING,
-    cross_checked,
+    cross_check,
     fallback_parser,
     limited_output,
-    passing,
+    passing_tests,
     report_results,
     split_report,
 )
@@ -61,7 +61,7 @@ def grade_output(
         if names:
             reason = f"as swebench reads {some(names, 3)}, which pytest's report cannot confirm"
     elif runner:
-        statuses = cross_checked(statuses, printed, runner)
+        statuses = cross_check(statuses, printed, runner)
     tests = get_eval_tests_report(
         statuses,
         {"FAIL_TO_PASS": fail_to_pass, "PASS_TO_PASS": pass_to_pass},
@@ -143,7 +143,7 @@ def _fail_unconfirmed(
     results = report_results(junit_report, {*test_files, *deciding_files})
     # The parser shortens and rewrites names, so the names of the report pass through it as well.
     parse = PARSER_REGISTRY[test_spec.log_parser]
-    lines = [f"{results[name]} {name}" for name in passing(results)]
+    lines = [f"{results[name]} {name}" for name in passing_tests(results)]
     passed = parse("\n".join(lines), test_spec)
     lines = [f"PASSED {name}" for name in results]
     in_report = parse("\n".join(lines), test_spec)

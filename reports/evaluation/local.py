@@ -17,10 +17,10 @@ from pathlib import Path
 from agent.workspace import UnsafePathError, Workspace
 from bench.instances.names import BUNDLED
 from bench.instances.project import project_of, snapshot_of
-from bench.regression.related import directives
+from bench.regression.related import directive
 from bench.regression.runners import OF_PYTHON, Runner, runner_of
 from bench.regression.statements import (
-    Stated,
+    Statements,
     doubt,
     shadowing,
     split_statements,
@@ -189,7 +189,7 @@ class HiddenTests:
         return verdict.but(status=VerdictStatus.UNRESOLVED, reason=reason, log=log)
 
     @cached_property
-    def _base_statements(self) -> Stated:
+    def _base_statements(self) -> Statements:
         """What a run of these tests on the base commit states of its modules."""
         base = make_checkout(self.snapshot, self.folder / "plain")
         changes = apply_patches(base, [self.task.evaluation.test_patch])
@@ -219,7 +219,7 @@ class HiddenTests:
                 # Data files and deleted tests cannot be run.
                 is_test = path.endswith(".py") and is_test_path(path)
                 if is_test and changes.get(path) is not None:
-                    command += f" {shlex.quote(directives(self._runner, path))}"
+                    command += f" {shlex.quote(directive(self._runner, path))}"
             command = with_report_file(f"{command}{option}", self._runner, token)
         return run_once(self.session, changes, command, self.timeout)
 

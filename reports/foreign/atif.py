@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from agent.gateway.dialects.base import Json, at, object_at, objects, text_at
+from agent.gateway.dialects.base import Json, object_at, objects, text_at, value_at
 from core.errors import DamagedFileError
 from core.money import as_number
 from core.plaintext import counted
@@ -93,7 +93,7 @@ def _instance(path: Path, data: Json) -> InstanceData:
             attempts.append(_attempt(path, trajectory, position))
         return instance_of(name, attempts, extension)
     trial = _trial_of(path)
-    reward = number(at(trial, "verifier_result", "rewards", "reward"))
+    reward = number(value_at(trial, "verifier_result", "rewards", "reward"))
     resolved = None
     if reward is not None:
         resolved = reward >= 1
@@ -102,7 +102,7 @@ def _instance(path: Path, data: Json) -> InstanceData:
         stem = path.parent.name
     # As recorded, else by the task, the session or the file.
     task = text_at(trial, "task_name").rpartition("/")[2]
-    recorded = at(data, "extra", "instance_id")
+    recorded = value_at(data, "extra", "instance_id")
     for candidate in (recorded, task, data.get("session_id"), stem):
         if is_safe_key(candidate):
             break
@@ -138,11 +138,11 @@ def _attempt(
     totals = totals_of(numbers)
     return attempt_of(
         path,
-        at(data, "extra", "patch"),
+        value_at(data, "extra", "patch"),
         replace(sums, **_without_none(vars(totals))),
         object_at(data, "extra", EXTENSION),
         attempt=position,
-        model=at(data, "agent", "model_name"),
+        model=value_at(data, "agent", "model_name"),
         messages=[step.message for step in steps],
         calls=calls_of(steps),
     )
@@ -198,7 +198,7 @@ def _read_step(raw: Json) -> Iterator[ChatStep]:
             "calls": raw.get("llm_call_count"),
             "cost": metrics.get("cost_usd"),
         }
-        step.call = reply_of(totals, at(raw, "extra", "seconds"))
+        step.call = reply_of(totals, value_at(raw, "extra", "seconds"))
     yield step
     for result in objects(raw, "observation", "results"):
         answer = Message(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent.gateway.dialects.base import Json, at, object_at, objects, text_at
+from agent.gateway.dialects.base import Json, object_at, objects, text_at, value_at
 from core.errors import DamagedFileError
 from core.money import as_number
 from llm.chat import Message, Reply, ToolCall
@@ -53,8 +53,8 @@ _FURTHER = re.compile(r"\.attempt-\d{1,4}$")
 
 
 def is_mini(value: object) -> bool:
-    messages = at(value, "messages")
-    info = at(value, "info")
+    messages = value_at(value, "messages")
+    info = value_at(value, "info")
     return isinstance(messages, list) and isinstance(info, dict)
 
 
@@ -134,7 +134,7 @@ def _attempt(
 ) -> Attempt:
     info = object_at(data, "info")
     model = object_at(info, "config", "model")
-    cost = dollars(at(info, "model_stats", "instance_cost"))
+    cost = dollars(value_at(info, "model_stats", "instance_cost"))
     if not cost and model.get("cost_tracking") == "ignore_errors":
         cost = None  # the harness was told to ignore unknown prices
     steps: list[ChatStep] = []
@@ -142,7 +142,7 @@ def _attempt(
         steps += _read_message(_as_chat(raw))
     totals = replace(
         sums_of(steps),
-        calls=integer(at(info, "model_stats", "api_calls")),
+        calls=integer(value_at(info, "model_stats", "api_calls")),
         cost=cost,
     )
     return attempt_of(
@@ -183,7 +183,7 @@ def _as_chat(raw: Json) -> Json:
         "tool_calls": tool_calls,
         "extra": {
             "response": raw,
-            "cost": at(raw, "extra", "cost"),
+            "cost": value_at(raw, "extra", "cost"),
         },
     }
 
@@ -262,10 +262,10 @@ def _commands(actions: object) -> tuple[ToolCall, ...]:
     calls = []
     if isinstance(actions, list):
         for action in actions:
-            command = at(action, "command")
+            command = value_at(action, "command")
             if not isinstance(action, dict):
                 command = action
-            id = at(action, "tool_call_id")
+            id = value_at(action, "tool_call_id")
             call = tool_call_of("bash", {"command": command}, id)
             calls.append(call)
     return tuple(calls)
@@ -281,7 +281,7 @@ def _call(extra: Json, extension: Json) -> Reply:
         "calls": 1,
         "prompt_tokens": usage.get("prompt_tokens", usage.get("input_tokens")),
         "completion_tokens": usage.get("completion_tokens", usage.get("output_tokens")),
-        "cached_tokens": at(details, "cached_tokens"),
+        "cached_tokens": value_at(details, "cached_tokens"),
         "cost": extra.get("cost"),
     }
     return reply_of(totals)

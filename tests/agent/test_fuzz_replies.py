@@ -184,7 +184,7 @@ def carry_out(
     text = ""
     try:
         report = _applied(reply, form, source, arena, space)
-        counts["failed"] = len(report.failed)
+        counts["failed"] = len(report.failures)
         counts["applied"] = len(report.results) - counts["failed"]
         counts["edits"] = len(report.results)
         text = feedback(report)
@@ -193,8 +193,8 @@ def carry_out(
         text = str(error)
     index = FileIndex.of(arena.known)
     shown = {
-        *index.mentioned(reply.content),
-        *index.plainly_mentioned(reply.content[:2000]),
+        *index.mentioned_files(reply.content),
+        *index.plainly_mentioned_files(reply.content[:2000]),
     }
     text += show_files(sorted(shown), space.read) + str(Checks(space).problem())
     message = Message("assistant", reply.content, reply.tool_calls)

@@ -192,7 +192,7 @@ def test_of_two_new_twins_the_second_is_a_failed_edit(tmp_path: Path) -> None:
     edits = safe_edits([WholeFile("new.py", "1\n"), WholeFile("New.py", "2\n")], space)
     report = write_report(WholeFormat().apply(edits, space.read, ()), space)
     assert [result.applied for result in report.results] == [True, False]
-    assert "new.py is there already" in report.failed[0].problem
+    assert "new.py is there already" in report.failures[0].problem
 
 
 def test_what_the_system_refuses_is_a_failed_edit(
@@ -201,7 +201,7 @@ def test_what_the_system_refuses_is_a_failed_edit(
     space = Workspace(_checkout(tmp_path))
     if os.geteuid() == 0:
         # Root may write anywhere, but a name may be too long for the system.
-        monkeypatch.setattr("agent.workspace._LONGEST_NAME", 1_000)
+        monkeypatch.setattr("agent.workspace._MAX_NAME", 1_000)
         path = "x" * 256
     else:
         (space.root / "folder").chmod(0o500)

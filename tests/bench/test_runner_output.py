@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.regression.runners import Runner
-from bench.regression.testlogs import Results, broken, read_run
+from bench.regression.testlogs import Results, broken_tests, read_run
 from tests.conftest import an_instance
 
 LOGS = Path(__file__).parents[1] / "data" / "testlogs"
@@ -50,4 +50,4 @@ def test_a_test_after_failing_subtests_has_a_line_of_its_own() -> None:
     found = read("unittest-3.9-subtests", Runner.UNITTEST)
     assert found["test_b (test_glued.A)"] == "PASSED"
     fixed = {"test_a (test_glued.A)": "PASSED", "test_b (test_glued.A)": "PASSED"}
-    assert broken(found, fixed) == ()
+    assert broken_tests(found, fixed) == ()

@@ -59,7 +59,7 @@ def block(name: str, search: str, replace: str, info: str = "python") -> str:
 
 
 def problem(report: ApplyReport) -> str:
-    (failed,) = report.failed
+    (failed,) = report.failures
     return failed.problem
 
 
@@ -78,8 +78,8 @@ FILES = {"f.py": STUB, "f_test.py": "import f\n", "g.py": "x = 1\nx = 1\n"}
 SETUP = ConversationSetup(
     system="You write code.\n\n{{ format_rules }}",
     opening="The files:\n\n{{ files }}\n\n{{ problem }}",
-    again="The files now:\n\n{{ files }}\n\n{{ message }}",
-    shown=("f.py", "g.py"),
+    followup="The files now:\n\n{{ files }}\n\n{{ message }}",
+    shown_files=("f.py", "g.py"),
     more_files=False,
     as_edited=True,
     lint=False,

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from heapq import nsmallest
 from itertools import accumulate
 
 from rapidfuzz.distance import Indel
 
-from agent.formats.matching.lines import indent_of, scope_of
+from agent.formats.matching.lines import (
+    Lines,
+    Numbers,
+    indent_of,
+    scope_of,
+    strip_lines,
+)
 
-_CONTEXT = 3
-_MINIMUM = 0.6
-_MOST_LINES = 400
-_MOST_QUOTED = 40
-_MOST_PLACES = 10
-_MOST_STARTS = 50
-_LONGEST_LINE = 1_000
+_CONTEXT_LINES = 3
+_MIN_LIKENESS = 0.6
+_MAX_LINES = 400
+_MAX_QUOTED = 40
+_MAX_MATCHES = 10
+_MAX_STARTS = 50
+_MAX_LINE_LENGTH = 1_000
 AMBIGUOUS = "these lines stand in "
 """How the explanation of lines that are found in several places begins."""
 
 
-def explain_mismatch(path: str, search: str, replace: str, text: str | None) -> str:
+def explain_mismatch(
+    path: str,
+    search: str,
+    replace: str,
+    text: str | None,
+) -> str:
     """Return a paragraph for the model about lines of ``path`` that were not found."""
+    quotation = _quotation(search)
     if text is None:
-        return f"there is no file {path}; these lines were looked for in it:\n{_quoted(search)}"
-    parts = [f"these lines are not in {path}:\n{_quoted(search)}"]
-    near = nearest_lines(search.splitlines(), text.split("\n"))
+        return (
+            f"there is no file {path}; these lines were looked for in it:\n{quotation}"
+        )
+    parts = [f"these lines are not in {path}:\n{quotation}"]
+    lines = text.split("\n")
+    near = nearest_lines(search.splitlines(), lines)
     if near:
         parts.append(f"The nearest lines of {path} are:\n{near}")
     if replace.strip() and f"\n{replace}" in f"\n{text}\n":
@@ -34,90 +48,122 @@ def explain_mismatch(path: str, search: str, replace: str, text: str | None) -> 
     return "\n\n".join(parts)
 
 
-def explain_ambiguity(path: str, search: str, starts: Sequence[int], text: str) -> str:
+def explain_ambiguity(
+    path: str,
+    search: str,
+    starts: Numbers,
+    text: str,
+) -> str:
     """Return a paragraph about lines that were found in several places (``starts`` from 0)."""
     lines = text.split("\n")
-    shown = []
-    for start in starts[:_MOST_PLACES]:
-        first, _ = scope_of(lines, start)
-        line = _cut(lines[start].strip()) if start < len(lines) else ""
-        head = (
-            _cut(lines[first].strip())
-            if first < start and indent_of(lines[start])
-            else ""
-        )
-        shown.append(f"{start + 1:5d}  {line}" + (f"    (in: {head})" if head else ""))
-    more = len(starts) - len(shown)
-    return "\n".join(
-        [
-            f"{AMBIGUOUS}{len(starts)} places of {path}, so it is not clear which are "
-            f"meant:\n{_quoted(search)}",
-            "The places, with the definition that each is in:",
-            *shown,
-            *([f"and {more} more"] if more else []),
-            "Take more lines around the place that you mean, until it is the only one.",
-        ]
+    rows = [
+        f"{AMBIGUOUS}{len(starts)} places of {path}, so it is not clear which are "
+        f"meant:\n{_quotation(search)}",
+        "The places, with the definition that each is in:",
+    ]
+    for start in starts[:_MAX_MATCHES]:
+        rows.append(_describe_place(lines, start))
+    others = len(starts) - _MAX_MATCHES
+    if others > 0:
+        rows.append(f"and {others} more")
+    rows.append(
+        "Take more lines around the place that you mean, until it is the only one."
     )
+    return "\n".join(rows)
 
 
-def _quoted(search: str) -> str:
+def _describe_place(lines: Lines, start: int) -> str:
+    row = f"{start + 1:5d}  "
+    if start >= len(lines):
+        return row
+    row += _shorten(lines[start].strip())
+    header = scope_of(lines, start)[0]
+    if header < start and indent_of(lines[start]):
+        header_line = _shorten(lines[header].strip())
+        if header_line:
+            row += f"    (in: {header_line})"
+    return row
+
+
+def _quotation(search: str) -> str:
     lines = search.splitlines()
-    shown = "\n".join(f"    | {_cut(line)}" for line in lines[:_MOST_QUOTED])
-    more = len(lines) - _MOST_QUOTED
-    return f"{shown}\n    … {more} more lines" if more > 0 else shown
+    rows = [f"    | {_shorten(line)}" for line in lines[:_MAX_QUOTED]]
+    others = len(lines) - _MAX_QUOTED
+    if others > 0:
+        rows.append(f"    … {others} more lines")
+    return "\n".join(rows)
 
 
-def _cut(line: str) -> str:
-    more = len(line) - _LONGEST_LINE
-    return line if more <= 0 else f"{line[:_LONGEST_LINE]}… ({more} more characters)"
+def _shorten(line: str) -> str:
+    excess = len(line) - _MAX_LINE_LENGTH
+    if excess <= 0:
+        return line
+    return f"{line[:_MAX_LINE_LENGTH]}… ({excess} more characters)"
 
 
-def nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:
+def nearest_lines(search: Lines, lines: Lines) -> str:
     """Return the numbered lines most like ``search``, with some context; empty if none is like it.
 
     Likeness is the normalized Indel similarity of the stripped lines (rapidfuzz), with a line as
     one symbol; ties go to the first place.
     """
-    wanted = [line.strip() for line in search][:_MOST_LINES]
-    have = [line.strip() for line in lines]
-    size = max(1, len(wanted))
-    likely = _likely_starts(have, set(wanted) - {""}, size)
-    scored = [
-        (Indel.normalized_similarity(have[s : s + size], wanted), -s) for s in likely
-    ]
-    best, negative = max(scored, default=(0.0, 0))
-    start = -negative
-    if best < _MINIMUM:
-        start, best = _nearest_single(wanted, have)
-    if best < _MINIMUM:
+    stripped_search = strip_lines(search[:_MAX_LINES])
+    stripped_lines = strip_lines(lines)
+    size = max(1, len(stripped_search))
+    start = 0
+    likeness = 0.0
+    for likely in sorted(_likely_starts(stripped_lines, stripped_search, size)):
+        window = stripped_lines[likely : likely + size]
+        score = Indel.normalized_similarity(window, stripped_search)
+        if score > likeness:
+            start = likely
+            likeness = score
+    if likeness < _MIN_LIKENESS:
+        start, likeness = _nearest_line(stripped_search, stripped_lines)
+    if likeness < _MIN_LIKENESS:
         return ""
-    first, last = max(0, start - _CONTEXT), min(len(lines), start + size + _CONTEXT)
-    return "\n".join(
-        f"{number + 1:5d}  {_cut(lines[number])}" for number in range(first, last)
-    )
+    first = max(0, start - _CONTEXT_LINES)
+    end = min(len(lines), start + size + _CONTEXT_LINES)
+    rows = []
+    for number in range(first, end):
+        rows.append(f"{number + 1:5d}  {_shorten(lines[number])}")
+    return "\n".join(rows)
 
 
 def _likely_starts(
-    have: Sequence[str], wanted: Collection[str], size: int
+    lines: Lines,
+    search: Lines,
+    size: int,
 ) -> list[int]:
-    sums = [0, *accumulate(line in wanted for line in have)]
-    starts = range(max(1, len(have) - size + 1))
-    counts = {
-        start: sums[min(start + size, len(have))] - sums[start] for start in starts
-    }
-    return nsmallest(
-        _MOST_STARTS, (s for s in starts if counts[s]), key=lambda s: (-counts[s], s)
-    )
+    """Return where windows of ``size`` begin that share the most lines with ``search``."""
+    full = set(search) - {""}
+    sums = [0, *accumulate(line in full for line in lines)]
+    counts: dict[int, int] = {}
+    max_start = max(0, len(lines) - size)
+    for start in range(max_start + 1):
+        end = min(start + size, len(lines))
+        count = sums[end] - sums[start]
+        if count:
+            counts[start] = count
+
+    def rank(start: int) -> tuple[int, int]:
+        return -counts[start], start
+
+    return nsmallest(_MAX_STARTS, counts, key=rank)
 
 
-def _nearest_single(wanted: Sequence[str], have: Sequence[str]) -> tuple[int, float]:
-    if not any(wanted):
+def _nearest_line(search: Lines, lines: Lines) -> tuple[int, float]:
+    """Return where ``search`` begins if its longest line is the likest one, and the likeness."""
+    if not any(search):
         return 0, 0.0
-    anchor = max(range(len(wanted)), key=lambda i: len(wanted[i]))
-    looked_for = wanted[anchor][:_LONGEST_LINE]
-    scores = [
-        (Indel.normalized_similarity(line[:_LONGEST_LINE], looked_for), -i)
-        for i, line in enumerate(have)
-    ]
-    best, negative = max(scores, default=(0.0, 0))
-    return max(0, -negative - anchor), best
+    longest = max(search, key=len)
+    start = 0
+    likeness = 0.0
+    for number, line in enumerate(lines):
+        score = Indel.normalized_similarity(
+            line[:_MAX_LINE_LENGTH], longest[:_MAX_LINE_LENGTH]
+        )
+        if score > likeness:
+            start = number
+            likeness = score
+    return max(0, start - search.index(longest)), likeness

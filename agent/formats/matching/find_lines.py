@@ -1,7 +1,7 @@
 """Find the lines of an edit in a file, from exact to similar lines.
 
-The first step that finds any place decides and returns all its places; the caller decides whether
-several places are ambiguous. The order, documented in docs/edit-formats.md: exact lines; trailing
+The first step that finds any match decides and returns all its matches; the caller decides whether
+several matches are ambiguous. The order, documented in docs/edit-formats.md: exact lines; trailing
 white space; a uniform difference in indentation; blank lines; ``...`` elisions; likeness.
 """
 
@@ -14,16 +14,31 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import Enum
 from functools import cached_property, lru_cache, partial
-from itertools import dropwhile, pairwise
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from rapidfuzz.distance import Indel, Opcodes
+from rapidfuzz.distance import Indel
 
-from agent.formats.matching.lines import indent_of, starts_of
+from agent.formats.matching.lines import (
+    Lines,
+    Numbers,
+    full_lines,
+    has_text,
+    indent_of,
+    lines_at,
+    numbers_where,
+    starts_of,
+    strip_lines,
+)
 from agent.grammars import language_of, parser
 
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
 Opcode = tuple[str, int, int, int, int]
+FixedLines = tuple[str, ...]
 # difflib reads each pair of equal lines again for each run that it finds.
-_MOST_EQUAL_PAIRS = 100_000
+_MAX_EQUAL_PAIRS = 100_000
 
 
 @dataclass(frozen=True)
@@ -39,28 +54,26 @@ class IndentShift:
     spaces: int = 0
 
     @classmethod
-    def between(cls, have: str, wrote: str) -> IndentShift:
-        """Return the shift from the indentation ``wrote`` to ``have``, less their common part."""
-        tabs, spaces = have.count("\t"), wrote.count(" ")
-        if (
-            have
-            and tabs == len(have)
-            and spaces == len(wrote)
-            and spaces
-            and spaces % tabs == 0
-        ):
+    def between(cls, file_indent: str, model_indent: str) -> IndentShift:
+        """Return the shift from the model's indentation to the file's, less their common part."""
+        tabs = file_indent.count("\t")
+        spaces = model_indent.count(" ")
+        only_tabs = tabs == len(file_indent)
+        only_spaces = spaces == len(model_indent)
+        if tabs and spaces and only_tabs and only_spaces and spaces % tabs == 0:
             return cls(spaces=spaces // tabs)
-        if have.endswith(wrote):
-            return cls(add=have[: len(have) - len(wrote)])
-        if wrote.endswith(have):
-            return cls(drop=wrote[: len(wrote) - len(have)])
-        return cls(drop=wrote, add=have)
+        if file_indent.endswith(model_indent):
+            return cls(add=file_indent.removesuffix(model_indent))
+        if model_indent.endswith(file_indent):
+            return cls(drop=model_indent.removesuffix(file_indent))
+        return cls(drop=model_indent, add=file_indent)
 
     def __call__(self, line: str) -> str:
         """Return ``line`` shifted; blank lines and lines without ``drop`` stay."""
         if self.spaces:
             bare = line.lstrip(" ")
-            depth, rest = divmod(len(line) - len(bare), self.spaces)
+            width = len(line) - len(bare)
+            depth, rest = divmod(width, self.spaces)
             return "\t" * depth + " " * rest + bare
         if not line.strip() or not line.startswith(self.drop):
             return line
@@ -68,61 +81,66 @@ class IndentShift:
 
 
 def counterparts(
-    have: Sequence[str],
-    search: Sequence[str],
-    taken: Sequence[int],
-    wanted: Sequence[int],
+    lines: Lines, search: Lines, file_numbers: Numbers, search_numbers: Numbers
 ) -> list[list[str]]:
     """Return for each line of ``search`` the corresponding lines of the file.
 
     Blank lines correspond to blank lines of the file while there are any; further blank lines of
-    the file belong to the line before. ``taken`` are the numbers of lines of ``have`` that are not
-    blank, ``wanted`` those of the corresponding lines of ``search``, one to one.
+    the file belong to the line before. ``file_numbers`` are the lines of the file that are not
+    blank, ``search_numbers`` the corresponding lines of ``search``, one to one.
     """
     parts: list[list[str]] = [[] for _ in search]
-    for number, (index, line) in enumerate(zip(wanted, taken, strict=True)):
-        parts[index] = [have[line]]
-        last = number + 1 == len(wanted)
-        blanks = [] if last else list(have[line + 1 : taken[number + 1]])
-        for copied in range(index + 1, index + 1 if last else wanted[number + 1]):
-            parts[copied] = [blanks.pop(0)] if blanks else []
-            index = copied
-        parts[index] += blanks
+    last = len(file_numbers) - 1
+    pairs = zip(search_numbers, file_numbers, strict=True)
+    for position, (index, file_number) in enumerate(pairs):
+        parts[index] = [lines[file_number]]
+        if position == last:
+            break
+        next_number = file_numbers[position + 1]
+        blanks = list(lines[file_number + 1 : next_number])
+        last_index = search_numbers[position + 1] - 1
+        for blank_index in range(index + 1, last_index + 1):
+            if blanks:
+                parts[blank_index] = [blanks.pop(0)]
+        parts[last_index] += blanks
     return parts
 
 
 @lru_cache(maxsize=4)
-def _opcodes(old: tuple[str, ...], new: tuple[str, ...]) -> Sequence[Opcode]:
+def _opcodes(old: FixedLines, new: FixedLines) -> Sequence[Opcode]:
     """Return difflib's opcodes; with too many equal pairs of lines, one that replaces all."""
     counts = Counter(new)
-    if sum(counts[line] for line in old) > _MOST_EQUAL_PAIRS:
+    if sum(counts[line] for line in old) > _MAX_EQUAL_PAIRS:
         return [("replace", 0, len(old), 0, len(new))]
     return SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
 
 
-def reindented(
-    parts: Sequence[Sequence[str]],
-    search: Sequence[str],
-    replace: Sequence[str],
+def reindent(
+    parts: Sequence[Lines],
+    search: Lines,
+    replace: Lines,
     shifts: Sequence[IndentShift],
-) -> tuple[str, ...]:
+) -> FixedLines:
     """Return the new lines for ``search``; ``parts`` and ``shifts`` have an entry for each line.
 
     Unchanged lines stay as they are in the file; new lines are shifted like the line that they
     replace.
     """
-    out: list[str] = []
-    for kind, first, last, start, end in _opcodes(tuple(search), tuple(replace)):
+    new_lines: list[str] = []
+    opcodes = _opcodes(tuple(search), tuple(replace))
+    for kind, first, last, start, end in opcodes:
         if kind == "equal":
-            out += [line for part in parts[first:last] for line in part]
-        else:
-            shift = _nearest_shift(shifts, search, first)
-            new = replace[start:end]
-            if first and len(parts[first - 1]) > 1:
-                # The file already has the blank line that the model adds.
-                new = list(dropwhile(lambda line: not line.strip(), new))
-            out += [shift(line) for line in new]
-    return tuple(out)
+            for part in parts[first:last]:
+                new_lines += part
+            continue
+        shift = _nearest_shift(shifts, search, first)
+        if first and len(parts[first - 1]) > 1:
+            # The file already has the blank line that the model adds.
+            while start < end and not replace[start].strip():
+                start += 1
+        for line in replace[start:end]:
+            new_lines.append(shift(line))
+    return tuple(new_lines)
 
 
 def _nearest_shift(
@@ -130,14 +148,15 @@ def _nearest_shift(
 ) -> IndentShift:
     for distance in range(len(search) + 1):
         for near in (index - distance, index + distance):
-            if 0 <= near < len(search) and search[near].strip():
+            is_inside = 0 <= near < len(search)
+            if is_inside and search[near].strip():
                 return shifts[near]
     return IndentShift()
 
 
 _DOTS = frozenset({"...", "…", "# ...", "// ...", "/* ... */", "# …", "// …"})
 # The search for each piece reads the whole file.
-_MOST_PIECES = 50
+_MAX_PIECES = 50
 
 
 class MatchStep(str, Enum):
@@ -152,7 +171,7 @@ class MatchStep(str, Enum):
 
 
 @dataclass
-class Place:
+class Match:
     """Lines ``start`` to ``end`` (from 0, end not included); ``make`` returns the new lines.
 
     It is not frozen because there may be many thousands: a frozen one takes twice the time.
@@ -160,90 +179,112 @@ class Place:
 
     start: int
     end: int
-    make: Callable[[], tuple[str, ...]]
+    make: Callable[[], FixedLines]
 
     @cached_property
-    def lines(self) -> tuple[str, ...]:
-        """The new lines, made when the place is chosen, as there may be thousands of places."""
+    def lines(self) -> FixedLines:
+        """The new lines, made when the match is chosen, as there may be thousands of matches."""
         return self.make()
 
 
-Lines = Sequence[str]
-_Search = Callable[[Lines, Lines, Lines], list[Place]]
+_Search = Callable[[Lines, Lines, Lines], list[Match]]
 
 
-def find_places(
-    have: Lines, search: Lines, replace: Lines, path: str = "", *, likeness: bool = True
-) -> tuple[MatchStep | None, list[Place]]:
-    """Return the first step that finds places for ``search`` in ``have``, and these places.
+def find_matches(
+    lines: Lines,
+    search: Lines,
+    replace: Lines,
+    path: str = "",
+    *,
+    likeness: bool = True,
+) -> tuple[MatchStep | None, list[Match]]:
+    """Return the first step that finds matches of ``search`` in ``lines``, and these matches.
 
     ``path`` gives the language for the last step; without ``likeness`` that step is left out.
     """
-    if not any(line.strip() for line in search):
-        # Blank lines alone have no place, unless the file has no other lines.
-        whole = list(search) == list(have) and bool(have)
-        return (
-            (MatchStep.EXACT, [_place(0, len(have), tuple(replace))])
-            if whole
-            else (None, [])
-        )
-    steps: tuple[tuple[MatchStep, _Search], ...] = (
-        (MatchStep.EXACT, _exact),
-        (MatchStep.TRAILING_SPACE, _trailing),
-        (MatchStep.INDENTATION, _indented),
-        (MatchStep.BLANK_LINES, _without_blanks),
-        (MatchStep.ELISION, _elided),
-        (MatchStep.LIKENESS, partial(_similar, path=path)),
-    )
-    # New lines are made when a place is chosen: they need the lines of now.
-    have = tuple(have)
-    for step, find in steps if likeness else steps[:-1]:
-        if places := find(have, search, replace):
-            return step, places
+    # New lines are made when a match is chosen: they need the lines of now.
+    lines = tuple(lines)
+    if not has_text(search):
+        # Blank lines alone have no match, unless the file has no other lines.
+        if lines and tuple(search) == lines:
+            match = _fixed_match(0, len(lines), tuple(replace))
+            return MatchStep.EXACT, [match]
+        return None, []
+    steps: list[tuple[MatchStep, _Search]] = [
+        (MatchStep.EXACT, _exact_matches),
+        (MatchStep.TRAILING_SPACE, _trailing_space_matches),
+        (MatchStep.INDENTATION, _indentation_matches),
+        (MatchStep.BLANK_LINES, _blank_line_matches),
+        (MatchStep.ELISION, _elision_matches),
+    ]
+    if likeness:
+        find_similar = partial(_likeness_matches, path=path)
+        steps.append((MatchStep.LIKENESS, find_similar))
+    for step, find in steps:
+        matches = find(lines, search, replace)
+        if matches:
+            return step, matches
     return None, []
 
 
-def _place(start: int, end: int, lines: tuple[str, ...]) -> Place:
-    return Place(start, end, lambda: lines)
+def _fixed_match(start: int, end: int, lines: FixedLines) -> Match:
+    return Match(start, end, lambda: lines)
 
 
-def _exact(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    size, new = len(search), tuple(replace)
-    return [_place(s, s + size, new) for s in starts_of(have, search)]
+def _exact_matches(
+    lines: Lines,
+    search: Lines,
+    replace: Lines,
+) -> list[Match]:
+    size = len(search)
+    new_lines = tuple(replace)
+    starts = starts_of(lines, search)
+    return [_fixed_match(start, start + size, new_lines) for start in starts]
 
 
 @lru_cache(maxsize=8)
-def _stripped(lines: tuple[str, ...], strip: Callable[[str], str]) -> tuple[str, ...]:
+def _strip_lines(lines: FixedLines, strip: Callable[[str], str]) -> FixedLines:
     # Cached for hundreds of edits of one file.
     return tuple(map(strip, lines))
 
 
-def _trailing(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    bare = _stripped(tuple(have), str.rstrip)
-    every = range(len(search))
-    return [
-        _shifted(
-            have,
-            search,
-            replace,
-            range(start, start + len(search)),
-            every,
-            IndentShift(),
+def _trailing_space_matches(
+    lines: Lines,
+    search: Lines,
+    replace: Lines,
+) -> list[Match]:
+    bare_lines = _strip_lines(tuple(lines), str.rstrip)
+    bare_search = [line.rstrip() for line in search]
+    size = len(search)
+    no_shift = IndentShift()
+    matches = []
+    for start in starts_of(bare_lines, bare_search):
+        file_numbers = range(start, start + size)
+        match = _shifted_match(
+            lines, search, replace, file_numbers, range(size), no_shift
         )
-        for start in starts_of(bare, [line.rstrip() for line in search])
-    ]
+        matches.append(match)
+    return matches
 
 
-def _indented(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    bare = _stripped(tuple(have), str.strip)
-    found = []
-    every = range(len(search))
-    for start in starts_of(bare, [line.strip() for line in search]):
-        taken = range(start, start + len(search))
-        shift = uniform_shift([have[n] for n in taken], search)
+def _indentation_matches(
+    lines: Lines,
+    search: Lines,
+    replace: Lines,
+) -> list[Match]:
+    bare_lines = _strip_lines(tuple(lines), str.strip)
+    bare_search = strip_lines(search)
+    size = len(search)
+    matches = []
+    for start in starts_of(bare_lines, bare_search):
+        shift = uniform_shift(lines[start : start + size], search)
         if shift is not None:
-            found.append(_shifted(have, search, replace, taken, every, shift))
-    return found
+            file_numbers = range(start, start + size)
+            match = _shifted_match(
+                lines, search, replace, file_numbers, range(size), shift
+            )
+            matches.append(match)
+    return matches
 
 
 def uniform_shift(window: Lines, search: Lines) -> IndentShift | None:
@@ -251,71 +292,110 @@ def uniform_shift(window: Lines, search: Lines) -> IndentShift | None:
 
     Lines correspond one to one; blank ones do not count.
     """
-    pairs = zip(window, search, strict=True)
-    shifts = {
-        IndentShift.between(indent_of(h), indent_of(s)) for h, s in pairs if h.strip()
-    }
-    return shifts.pop() if len(shifts) == 1 else None
+    shifts = set()
+    for file_line, search_line in zip(window, search, strict=True):
+        if file_line.strip():
+            file_indent = indent_of(file_line)
+            shift = IndentShift.between(file_indent, indent_of(search_line))
+            shifts.add(shift)
+    if len(shifts) == 1:
+        return shifts.pop()
+    return None
 
 
 @lru_cache(maxsize=2)
-def _full_lines(have: tuple[str, ...]) -> tuple[Sequence[int], Sequence[str]]:
-    bare = _stripped(have, str.strip)
-    return [n for n, line in enumerate(bare) if line], [line for line in bare if line]
+def _full_numbers(lines: FixedLines) -> Numbers:
+    return numbers_where(lines, str.strip)
 
 
-def _without_blanks(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    numbers, bare = _full_lines(tuple(have))
-    wanted = [n for n, line in enumerate(search) if line.strip()]
-    core = [search[n] for n in wanted]
-    found = []
-    for at in starts_of(bare, [line.strip() for line in core]):
-        taken = numbers[at : at + len(core)]
-        shift = uniform_shift([have[n] for n in taken], core)
-        if shift is not None:
-            found.append(_shifted(have, search, replace, taken, wanted, shift))
-    return found
+@lru_cache(maxsize=2)
+def _bare_full_lines(lines: FixedLines) -> Lines:
+    return strip_lines(full_lines(lines))
 
 
-def _shifted(
-    have: Lines,
+def _blank_line_matches(
+    lines: Lines,
     search: Lines,
     replace: Lines,
-    taken: Sequence[int],
-    wanted: Sequence[int],
+) -> list[Match]:
+    numbers = _full_numbers(tuple(lines))
+    bare_lines = _bare_full_lines(tuple(lines))
+    search_numbers = numbers_where(search, str.strip)
+    full_search = lines_at(search, search_numbers)
+    matches = []
+    for start in starts_of(bare_lines, strip_lines(full_search)):
+        file_numbers = numbers[start : start + len(full_search)]
+        window = lines_at(lines, file_numbers)
+        shift = uniform_shift(window, full_search)
+        if shift is not None:
+            match = _shifted_match(
+                lines, search, replace, file_numbers, search_numbers, shift
+            )
+            matches.append(match)
+    return matches
+
+
+def _shifted_match(
+    lines: Lines,
+    search: Lines,
+    replace: Lines,
+    file_numbers: Numbers,
+    search_numbers: Numbers,
     shift: IndentShift,
-) -> Place:
-    """Return the place of the lines ``taken``, which stand for the lines ``wanted`` of a search."""
+) -> Match:
+    """Return the match of the lines ``file_numbers`` with the lines ``search_numbers``."""
 
-    def make() -> tuple[str, ...]:
-        parts = counterparts(have, search, taken, wanted)
-        return reindented(parts, search, replace, [shift] * len(search))
+    def make() -> FixedLines:
+        parts = counterparts(lines, search, file_numbers, search_numbers)
+        shifts = [shift] * len(search)
+        return reindent(parts, search, replace, shifts)
 
-    return Place(taken[0], taken[-1] + 1, make)
+    return Match(file_numbers[0], file_numbers[-1] + 1, make)
 
 
-def _elided(have: Lines, search: Lines, replace: Lines) -> list[Place]:
+def _elision_matches(
+    lines: Lines,
+    search: Lines,
+    replace: Lines,
+) -> list[Match]:
     """Match the pieces between lines of dots in order; the lines in between are kept."""
-    wanted, new = _pieces(search), _pieces(replace)
-    if len(wanted) == 1 or len(wanted) != len(new) or len(wanted) > _MOST_PIECES:
+    old_pieces = _pieces(search)
+    new_pieces = _pieces(replace)
+    if len(old_pieces) != len(new_pieces):
         return []
-    pairs = [(w, n) for w, n in zip(wanted, new, strict=True) if w or n]
-    if any(not piece for piece, _ in pairs):
+    if not 1 < len(old_pieces) <= _MAX_PIECES:
         return []
-    places: list[Place] = []
-    for piece, substitute in pairs:
-        end = places[-1].end if places else 0
-        found = (
-            step(have, piece, substitute) for step in (_exact, _trailing, _indented)
-        )
-        later = [p for p in next(filter(None, found), []) if p.start >= end]
-        if len(later) != 1:
+    matches: list[Match] = []
+    end = 0
+    for old, new in zip(old_pieces, new_pieces, strict=True):
+        if not old and not new:
+            continue
+        if not old:
             return []
-        places += later
-    lines = list(places[0].lines)
-    for before, after in pairwise(places):
-        lines += [*have[before.end : after.start], *after.lines]
-    return [_place(places[0].start, places[-1].end, tuple(lines))]
+        match = _only_match_from(end, lines, old, new)
+        if match is None:
+            return []
+        matches.append(match)
+        end = match.end
+    if not matches:
+        return []
+    new_lines = list(matches[0].lines)
+    for before, after in pairwise(matches):
+        new_lines += lines[before.end : after.start]
+        new_lines += after.lines
+    return [_fixed_match(matches[0].start, end, tuple(new_lines))]
+
+
+def _only_match_from(
+    first: int, lines: Lines, search: Lines, replace: Lines
+) -> Match | None:
+    """Return the only match of a piece from ``first`` on, by the first step that has any."""
+    for find in (_exact_matches, _trailing_space_matches, _indentation_matches):
+        matches = find(lines, search, replace)
+        if matches:
+            later = [match for match in matches if match.start >= first]
+            return later[0] if len(later) == 1 else None
+    return None
 
 
 def _pieces(lines: Lines) -> list[list[str]]:
@@ -328,136 +408,204 @@ def _pieces(lines: Lines) -> list[list[str]]:
     return pieces
 
 
-_LEAST = 0.85
-_LEAST_LINE = 0.8
-_LEAD = 0.08
+_MIN_LIKENESS = 0.85
+_MIN_LINE_LIKENESS = 0.8
+_MIN_LEAD = 0.08
 _WORD = re.compile(r"\w+")
+# A word with a mark, a digit or a capital inside is no word of prose.
 _NAME = re.compile(r"_|\d|[a-z][A-Z]")
 _OPERATOR = re.compile(r"[<>=!+\-*/%&|^~@]")
 _LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
 _QUOTES = str.maketrans(
-    {"‘": "'", "’": "'", "“": '"', "”": '"', "\u00a0": " ", "–": "-", "—": "-"}
+    {
+        "‘": "'",
+        "’": "'",
+        "“": '"',
+        "”": '"',
+        "\u00a0": " ",
+        "–": "-",
+        "—": "-",
+    }
 )
-_MOST_LINES = 400
+_MAX_LINES = 400
 # The comparison takes each line of one text with each of the other, by character.
-_MOST_PAIRS = 2_000_000
-_LONGEST_LINE = 1_000
-_LARGEST_FILE = 2_000_000
+_MAX_PAIRS = 2_000_000
+_MAX_LINE_LENGTH = 1_000
+_MAX_FILE_LENGTH = 2_000_000
 
 
-def _similar(have: Lines, search: Lines, replace: Lines, path: str) -> list[Place]:
-    """Return the only place whose lines are like ``search``, or nothing.
+def _likeness_matches(
+    lines: Lines, search: Lines, replace: Lines, path: str
+) -> list[Match]:
+    """Return the only match whose lines are like ``search``, or nothing.
 
     Likeness is the mean over the lines of the normalized Indel similarity (rapidfuzz), white
     space, blank lines and the kind of quotes aside. It must be at least 0.85 and lead any place
     that does not overlap by 0.08. Only plain words of prose (comments, docstrings, sentences in
     strings) may differ, and every line is alike by 0.8.
     """
-    wanted = [n for n, line in enumerate(search) if line.strip()]
-    numbers, _ = _full_lines(tuple(have))
-    if not wanted or len(wanted) > _MOST_LINES or len(numbers) < len(wanted):
+    search_numbers = numbers_where(search, str.strip)
+    numbers = _full_numbers(tuple(lines))
+    size = len(search_numbers)
+    if not 0 < size <= min(_MAX_LINES, len(numbers)):
         return []
-    if len(wanted) * len(numbers) > _MOST_PAIRS or sum(map(len, have)) > _LARGEST_FILE:
+    if size * len(numbers) > _MAX_PAIRS:
         return []
-    core = [search[n] for n in wanted]
-    looked_for = [_plain(line) for line in core]
-    plain, known = _plain_lines(tuple(have))
+    if sum(map(len, lines)) > _MAX_FILE_LENGTH:
+        return []
+    full_search = lines_at(search, search_numbers)
+    plain_search = list(map(_plain, full_search))
+    plain_lines = _plain_lines(tuple(lines))
+    all_plain_lines = _plain_line_set(tuple(lines))
     # Where most lines are nowhere in the file, the places are not compared.
-    if 2 * sum(line in known for line in looked_for) < len(wanted) - 2:
+    equal_count = sum(line in all_plain_lines for line in plain_search)
+    if 2 * equal_count < size - 2:
         return []
-    best = _best([plain[n] for n in numbers], looked_for)
-    if best is None:
+    full_plain_lines = lines_at(plain_lines, numbers)
+    start = _best_start(full_plain_lines, plain_search)
+    if start is None:
         return []
-    taken = numbers[best : best + len(wanted)]
-    if not _may_stand_for(have, list(zip(taken, core, strict=True)), path):
+    file_numbers = numbers[start : start + size]
+    pairs = list(zip(file_numbers, full_search, strict=True))
+    if not _may_stand_for(lines, pairs, path):
         return []
-    parts = counterparts(have, search, taken, wanted)
-    shifts = [
-        IndentShift.between(indent_of(part[0]), indent_of(line))
-        if part
-        else IndentShift()
-        for part, line in zip(parts, search, strict=True)
-    ]
-    lines = reindented(parts, search, replace, shifts)
-    return [_place(taken[0], taken[-1] + 1, lines)]
+    parts = counterparts(lines, search, file_numbers, search_numbers)
+    shifts = []
+    for part, line in zip(parts, search, strict=True):
+        shift = IndentShift()
+        if part:
+            file_indent = indent_of(part[0])
+            shift = IndentShift.between(file_indent, indent_of(line))
+        shifts.append(shift)
+    new_lines = reindent(parts, search, replace, shifts)
+    return [_fixed_match(file_numbers[0], file_numbers[-1] + 1, new_lines)]
 
 
 @lru_cache(maxsize=2)
-def _plain_lines(have: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[str]]:
-    lines = tuple(_plain(line) for line in have)
-    return lines, frozenset(lines)
+def _plain_lines(lines: FixedLines) -> FixedLines:
+    return tuple(map(_plain, lines))
+
+
+@lru_cache(maxsize=2)
+def _plain_line_set(lines: FixedLines) -> frozenset[str]:
+    return frozenset(_plain_lines(lines))
 
 
 def _plain(line: str) -> str:
     return " ".join(line.translate(_QUOTES).split())
 
 
-def _best(have: Lines, search: Lines) -> int | None:
+def _best_start(lines: Lines, search: Lines) -> int | None:
+    """Return where ``search`` is likest, if it is like enough and no other place is near to it."""
     size = len(search)
-    known: dict[tuple[str, str], float] = {}
+    likeness_of: dict[tuple[str, str], float] = {}
 
     def likeness(start: int) -> float:
         total = 0.0
         for index, line in enumerate(search):
-            key = (have[start + index], line)
-            if key not in known:
-                known[key] = (
-                    Indel.normalized_similarity(*key, score_cutoff=0.5)
-                    if max(map(len, key)) <= _LONGEST_LINE
-                    else float(key[0] == line)
-                )
-            total += known[key]
-            if total + size - index - 1 < _LEAST * size:
+            pair = (lines[start + index], line)
+            if pair not in likeness_of:
+                likeness_of[pair] = _line_likeness(*pair)
+            total += likeness_of[pair]
+            # Even with equal lines from here on it is too low.
+            if total + size - index - 1 < _MIN_LIKENESS * size:
                 return 0.0
         return total / size
 
-    scores = [likeness(start) for start in range(len(have) - size + 1)]
-    best = max(range(len(scores)), key=lambda start: (scores[start], -start))
-    apart = [score for start, score in enumerate(scores) if abs(start - best) >= size]
-    second = max([*apart, 0.0])
-    return best if scores[best] >= _LEAST and scores[best] - second >= _LEAD else None
+    starts = range(len(lines) - size + 1)
+    scores = list(map(likeness, starts))
+    best_score = max(scores)
+    best = scores.index(best_score)
+    second = 0.0
+    for start, score in enumerate(scores):
+        if abs(start - best) >= size:
+            second = max(second, score)
+    if best_score >= _MIN_LIKENESS and best_score - second >= _MIN_LEAD:
+        return best
+    return None
 
 
-def _may_stand_for(have: Lines, pairs: Sequence[tuple[int, str]], path: str) -> bool:
-    differing = [(n, line) for n, line in pairs if _plain(have[n]) != _plain(line)]
+def _line_likeness(line: str, other: str) -> float:
+    if max(len(line), len(other)) > _MAX_LINE_LENGTH:
+        return float(line == other)
+    return Indel.normalized_similarity(line, other, score_cutoff=0.5)
+
+
+def _may_stand_for(
+    lines: Lines,
+    pairs: Sequence[tuple[int, str]],
+    path: str,
+) -> bool:
+    """Return whether the lines of the file and of the model, in pairs, mean the same."""
+    differing: dict[int, str] = {}
+    for number, written in pairs:
+        line = lines[number]
+        if _plain(line) != _plain(written):
+            if max(len(line), len(written)) > _MAX_LINE_LENGTH:
+                return False
+            differing[number] = written
     if not differing:
         return True
-    if any(max(len(have[n]), len(line)) > _LONGEST_LINE for n, line in differing):
-        return False
-    prose = comment_columns(have, path, {n for n, _ in differing})
-    return all(
-        _harmless(have[n], line, prose.get(n, frozenset())) for n, line in differing
-    )
-
-
-def _harmless(line: str, wrote: str, prose: frozenset[int]) -> bool:
-    if Indel.normalized_similarity(_plain(line), _plain(wrote)) < _LEAST_LINE:
-        return False
-    if _OPERATOR.findall(line) != _OPERATOR.findall(wrote):
-        return False
-    have, want = list(_WORD.finditer(line)), _WORD.findall(wrote)
-    literals = [
-        m for m in _LITERAL.finditer(line.translate(_QUOTES)) if m.start() not in prose
-    ]
-    said = _LITERAL.findall(wrote.translate(_QUOTES))
-    if any(m.group() not in said for m in literals) or (
-        not prose and len(literals) != len(said)
-    ):
-        return False
-    changes: Opcodes = Indel.opcodes([match.group() for match in have], want)
-    for change in changes:
-        if change.tag == "equal":
-            continue
-        # A new word belongs to the word before it, else to the one behind it.
-        first = change.src_start - (change.tag == "insert")
-        touched = have[max(0, first) : max(change.src_end, first + 1)]
-        words = [match.group() for match in touched] + want[
-            change.dest_start : change.dest_end
-        ]
-        in_prose = bool(touched) and all(match.start() in prose for match in touched)
-        if not in_prose or any(_NAME.search(word) for word in words):
+    prose = comment_columns(lines, path, differing)
+    for number, written in differing.items():
+        columns = prose.get(number, frozenset())
+        if not _is_harmless(lines[number], written, columns):
             return False
     return True
+
+
+def _is_harmless(
+    line: str,
+    written: str,
+    prose: frozenset[int],
+) -> bool:
+    """Return whether only plain words differ, in the columns ``prose`` of ``line``."""
+    likeness = Indel.normalized_similarity(_plain(line), _plain(written))
+    if likeness < _MIN_LINE_LIKENESS:
+        return False
+    if _OPERATOR.findall(line) != _OPERATOR.findall(written):
+        return False
+    if not _has_equal_literals(line, written, prose):
+        return False
+    line_words = list(_WORD.finditer(line))
+    written_words = _WORD.findall(written)
+    old_words = _texts(line_words)
+    for change in Indel.opcodes(old_words, written_words):
+        if change.tag == "equal":
+            continue
+        first = change.src_start
+        if change.tag == "insert":
+            # A new word belongs to the word before it, else to the one behind it.
+            first -= 1
+        end = max(change.src_end, first + 1)
+        touched = line_words[max(0, first) : end]
+        in_prose = [match.start() in prose for match in touched]
+        if not touched or not all(in_prose):
+            return False
+        new_words = written_words[change.dest_start : change.dest_end]
+        changed_words = [*_texts(touched), *new_words]
+        if any(map(_NAME.search, changed_words)):
+            return False
+    return True
+
+
+def _texts(matches: Sequence[re.Match[str]]) -> list[str]:
+    return [match.group() for match in matches]
+
+
+def _has_equal_literals(
+    line: str,
+    written: str,
+    prose: frozenset[int],
+) -> bool:
+    written_literals = _LITERAL.findall(written.translate(_QUOTES))
+    count = 0
+    for match in _LITERAL.finditer(line.translate(_QUOTES)):
+        if match.start() not in prose:
+            count += 1
+            if match.group() not in written_literals:
+                return False
+    return bool(prose) or count == len(written_literals)
 
 
 # A string that is a sentence, not a name: three or more plain words in one line.
@@ -465,9 +613,9 @@ _SENTENCE = re.compile(rb"(?:\b[A-Za-z]+\b[,;:]? +){2,}[A-Za-z]+")
 
 
 def comment_columns(
-    lines: Sequence[str], path: str, asked: Collection[int]
+    lines: Lines, path: str, rows: Collection[int]
 ) -> Mapping[int, frozenset[int]]:
-    """Return for each of the lines ``asked`` (from 0) the columns, in characters, that are prose.
+    """Return for each of the lines ``rows`` (from 0) the columns, in characters, that are prose.
 
     Prose is in comments, docstrings, and strings of one line that are sentences. A file in an
     unknown language has none.
@@ -477,31 +625,45 @@ def comment_columns(
         return {}
     encoded = [line.encode("utf-8", "surrogatepass") for line in lines]
     tree = parser(language).parse(b"\n".join(encoded))
-    columns: dict[int, set[int]] = {}
+    columns: dict[int, frozenset[int]] = {}
     stack = [tree.root_node]
     while stack:
         node = stack.pop()
-        string = node.type.startswith("string") or node.type.endswith("string_literal")
-        prose = "comment" in node.type
-        if string and not prose:
-            alone = (
-                node.parent is not None and node.parent.type == "expression_statement"
-            )
-            one_line = node.start_point.row == node.end_point.row
-            prose = alone or (one_line and bool(_SENTENCE.search(node.text or b"")))
-        if not prose:
-            stack += [] if string else node.children
+        is_string = _is_string(node)
+        is_prose = "comment" in node.type
+        if is_string and not is_prose:
+            is_prose = _is_prose_string(node)
+        if not is_prose:
+            if not is_string:
+                stack += node.children
             continue
-        for row in asked:
-            if not node.start_point.row <= row <= node.end_point.row:
+        first = node.start_point
+        last = node.end_point
+        for row in rows:
+            if not first.row <= row <= last.row:
                 continue
-            first = node.start_point.column if row == node.start_point.row else 0
-            last = (
-                node.end_point.column
-                if row == node.end_point.row
-                else len(encoded[row])
-            )
-            start = len(encoded[row][:first].decode("utf-8", "ignore"))
-            end = len(encoded[row][:last].decode("utf-8", "ignore"))
-            columns.setdefault(row, set()).update(range(start, end))
-    return {row: frozenset(found) for row, found in columns.items()}
+            text = encoded[row]
+            start = 0
+            if row == first.row:
+                start = _characters(text[: first.column])
+            if row == last.row:
+                text = text[: last.column]
+            prose = range(start, _characters(text))
+            columns[row] = columns.get(row, frozenset()).union(prose)
+    return columns
+
+
+def _is_prose_string(node: Node) -> bool:
+    """Return whether a string is a docstring or a sentence in one line."""
+    if node.parent is not None and node.parent.type == "expression_statement":
+        return True
+    is_on_one_line = node.start_point.row == node.end_point.row
+    return is_on_one_line and bool(_SENTENCE.search(node.text or b""))
+
+
+def _is_string(node: Node) -> bool:
+    return node.type.startswith("string") or node.type.endswith("string_literal")
+
+
+def _characters(text: bytes) -> int:
+    return len(text.decode("utf-8", "ignore"))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
 
+Lines = Sequence[str]
+Numbers = Sequence[int]
+"""Numbers of lines, counted from 0."""
 # Code points that stand for lines; the first is for all lines that are not searched for.
-_MOST_KINDS = 0x10FFFF
+_MAX_KINDS = 0x10FFFF
 # Overlapping places are compared one by one, each over the whole length of the search.
-_MOST_OVERLAPPING = 2_000_000
+_MAX_OVERLAPPING = 2_000_000
 
 
 def to_lines(text: str) -> list[str]:
@@ -19,12 +21,13 @@ def to_lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
-def to_text(lines: Sequence[str], before: str | None) -> str:
+def to_text(lines: Lines, before: str | None) -> str:
     """Return ``lines`` as a text that ends, or does not end, in a newline as ``before`` did."""
     if not lines:
         return ""
-    joined = "\n".join(lines)
-    return joined if before and not before.endswith("\n") else joined + "\n"
+    if before and not before.endswith("\n"):
+        return "\n".join(lines)
+    return with_ends(lines)
 
 
 def final_newline(text: str, before: str | None) -> str:
@@ -37,78 +40,113 @@ def indent_of(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def with_ends(lines: Sequence[str]) -> str:
+def with_ends(lines: Lines) -> str:
     """Return ``lines`` as a text in which each of them ends in a newline."""
     return "\n".join([*lines, ""])
 
 
-def starts_of(have: Sequence[str], search: Sequence[str]) -> Iterator[int]:
-    """Yield the places of the lines of ``search`` in ``have``, in linear time.
+def numbers_where(lines: Lines, test: Callable[[str], object]) -> list[int]:
+    """Return the numbers, from 0, of the lines that pass ``test``."""
+    return [number for number, line in enumerate(lines) if test(line)]
+
+
+def lines_at(lines: Lines, numbers: Numbers) -> list[str]:
+    """Return the lines of the given numbers, counted from 0."""
+    return [lines[number] for number in numbers]
+
+
+def full_lines(lines: Lines) -> list[str]:
+    """Return the lines that are not blank."""
+    return [line for line in lines if line.strip()]
+
+
+def strip_lines(lines: Lines) -> list[str]:
+    """Return the lines without the white space around them."""
+    return [line.strip() for line in lines]
+
+
+def has_text(lines: Lines) -> bool:
+    """Return whether a line is not blank."""
+    return any(line.strip() for line in lines)
+
+
+def starts_of(lines: Lines, search: Lines) -> Iterator[int]:
+    """Yield the places of the lines of ``search`` in ``lines``, in linear time.
 
     Each line becomes a character, and Python searches in the strings. Of long overlapping places
     only the first are found, at least two.
     """
-    kinds = {line: number for number, line in enumerate(dict.fromkeys(search), 1)}
-    if not search or len(search) > len(have) or len(kinds) > _MOST_KINDS:
+    if not search or len(search) > len(lines):
         return
     # Most searches fail at their first line, which is found out many times faster.
-    if search[0] not in have:
+    if search[0] not in lines:
         return
-    wanted = "".join(chr(kinds[line]) for line in search)
-    text = "".join([chr(kinds.get(line, 0)) for line in have])
-    at = text.find(wanted)
-    for _ in range(max(2, _MOST_OVERLAPPING // len(search))):
-        if at < 0:
+    characters: dict[str, str] = {}
+    for line in search:
+        if line not in characters:
+            if len(characters) == _MAX_KINDS:
+                return
+            characters[line] = chr(len(characters) + 1)
+    pattern = "".join([characters[line] for line in search])
+    text = "".join([characters.get(line, "\0") for line in lines])
+    start = text.find(pattern)
+    max_starts = max(2, _MAX_OVERLAPPING // len(search))
+    for _ in range(max_starts):
+        if start < 0:
             return
-        yield at
-        at = text.find(wanted, at + 1)
+        yield start
+        start = text.find(pattern, start + 1)
 
 
+# The first line of a block that may hold functions, in the usual languages.
 _CONTAINER = re.compile(
     r"\s*(?:[\w@]+\s+)*(?:class|interface|namespace|module|impl|trait|struct|object|if|try)\b"
 )
 
 
-def scope_of(lines: Sequence[str], at: int) -> tuple[int, int]:
+def scope_of(lines: Lines, at: int) -> tuple[int, int]:
     """Return the lines (first, end) of the function or method around line ``at`` (from 0).
 
     That is the outermost block that is not a class or similar: a line and the lines with more
     indentation that follow it, in any language with the usual layout. It is the whole file when
     line ``at`` has no indentation.
     """
-    heads: list[int] = []  # the outermost first
+    headers: list[int] = []  # the outermost first
     width = width_at(lines, at)
-    if at < len(lines) and lines[at].strip() and width_at(lines, at + 1) > width:
-        heads.append(at)
-    for number in range(min(at, len(lines)) - 1, -1, -1):
+    is_full = at < len(lines) and bool(lines[at].strip())
+    if is_full and width_at(lines, at + 1) > width:
+        headers.append(at)
+    for number in reversed(range(min(at, len(lines)))):
         if width == 0:
             break
-        if lines[number].strip() and len(indent_of(lines[number])) < width:
-            heads.insert(0, number)
-            width = len(indent_of(lines[number]))
-    if not heads:
+        line_width = len(indent_of(lines[number]))
+        if lines[number].strip() and line_width < width:
+            headers.insert(0, number)
+            width = line_width
+    if not headers:
         return 0, len(lines)
-    first = next(
-        (head for head in heads if not _CONTAINER.match(lines[head])), heads[-1]
-    )
+    first = headers[-1]
+    for header in headers:
+        if not _CONTAINER.match(lines[header]):
+            first = header
+            break
     return first, end_of_block(lines, first)
 
 
-def width_at(lines: Sequence[str], at: int) -> int:
+def width_at(lines: Lines, at: int) -> int:
     """Return the indentation at ``at``; a blank line has that of the next full one."""
-    rest = islice(lines, at, None)
-    return next((len(indent_of(line)) for line in rest if line.strip()), 0)
+    for number in range(at, len(lines)):
+        if lines[number].strip():
+            return len(indent_of(lines[number]))
+    return 0
 
 
-def end_of_block(lines: Sequence[str], first: int) -> int:
+def end_of_block(lines: Lines, first: int) -> int:
     """Return the line behind the block that the line ``first`` opens."""
     width = len(indent_of(lines[first]))
     for number in range(first + 1, len(lines)):
-        line = lines[number]
-        if (
-            line.strip()
-            and len(indent_of(line)) <= width
-            and line.strip()[0] not in ")]}"
-        ):
+        bare = lines[number].strip()
+        is_inside = len(indent_of(lines[number])) > width
+        if bare and not is_inside and bare[0] not in ")]}":
             return number
     return len(lines)

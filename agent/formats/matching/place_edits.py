@@ -12,29 +12,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from agent.formats.base import SearchReplace
-from agent.formats.matching.find_lines import MatchStep, Place, find_places
+from agent.formats.base import Replacement, SearchReplace
+from agent.formats.matching.find_lines import Match, MatchStep, find_matches
 from agent.formats.matching.lines import (
+    Lines,
     end_of_block,
+    has_text,
     indent_of,
+    numbers_where,
     scope_of,
     starts_of,
+    strip_lines,
     to_lines,
     width_at,
     with_ends,
 )
 
 # The search for likeness takes time, and a model that errs this often does not copy at all.
-_MOST_LIKENED = 20
+_MAX_LIKENED = 20
 # Lines to compare for the edits of one reply to one file; a place counts as several lines.
-_MOST_COMPARED = 5_000_000
-_PLACE = 40
+_MAX_COMPARED = 5_000_000
+_LINES_PER_MATCH = 40
 # The search for each reads the whole file; definitions do not nest deeper.
-_MOST_HEADERS = 20
+_MAX_HEADERS = 20
 # No recorded reply has so many equal edits.
-_MOST_EQUAL = 2_000
+_MAX_EQUAL = 2_000
 # Steps that find equal lines, apart from the white space around them.
-_SURE = (MatchStep.EXACT, MatchStep.TRAILING_SPACE, MatchStep.INDENTATION)
+_SURE_STEPS = (MatchStep.EXACT, MatchStep.TRAILING_SPACE, MatchStep.INDENTATION)
+
+
+_Span = tuple[int, int]
+"""The first line, and the line behind the last one."""
 
 
 @dataclass
@@ -42,296 +50,381 @@ class Placement:
     """One edit and its place.
 
     Attributes:
-        found: the places of the last search, in the text at that time, which ``step`` found.
+        matches: the places of the last search, in the text at that time, which ``step`` found.
         span: the new lines as (first, end), once the edit is applied.
-        looked: a search was made; False when the edits before it took too much time.
+        searched: a search was made; False when the edits before it took too much time.
     """
 
     edit: SearchReplace
-    found: list[Place]
+    matches: list[Match]
     step: MatchStep | None = None
-    span: tuple[int, int] | None = None
-    looked: bool = False
+    span: _Span | None = None
+    searched: bool = False
 
 
 def place_edits(lines: list[str], edits: Sequence[SearchReplace]) -> list[Placement]:
     """Apply ``edits`` to ``lines``, in place, and return the placement of each."""
     blocks = [Placement(edit, []) for edit in edits]
-    effort = _Effort()
-    _round(lines, blocks, effort, deciding=False)
+    placer = _Placer(lines, blocks)
+    placer.try_edits(deciding=False)
     while any(block.span is None for block in blocks):
-        if not _round(lines, blocks, effort, deciding=True):
+        if not placer.try_edits(deciding=True):
             break
     return blocks
 
 
 @dataclass
-class _Effort:
+class _Placer:
+    """Places the edits of one reply in the lines of one file.
+
+    Attributes:
+        compared: how many lines were compared.
+        missed: how many searches had no match.
+    """
+
+    lines: list[str]
+    blocks: list[Placement]
     compared: int = 0
     missed: int = 0
 
-    def look(
-        self, lines: Sequence[str], edit: SearchReplace
-    ) -> tuple[MatchStep | None, list[Place]] | None:
-        if self.compared > _MOST_COMPARED:
-            return None
-        readings = 1 + len(edit.readings)
-        self.compared += (len(lines) + edit.search.count("\n")) * readings
-        step, found = look(lines, edit, likeness=self.missed < _MOST_LIKENED)
-        self.missed += not found
-        self.compared += _PLACE * len(found)
-        return step, found
+    def try_edits(self, *, deciding: bool) -> bool:
+        """Try each edit without a place; return whether one of them was placed.
 
-
-def _round(
-    lines: list[str], blocks: Sequence[Placement], effort: _Effort, *, deciding: bool
-) -> bool:
-    """Try each edit without a place; return whether one of them was placed.
-
-    An edit that matched nothing is tried again only after an edit that waited, as its lines may be
-    those of that edit.
-    """
-    waited = False
-    for block in blocks:
-        if block.span is not None:
-            continue
-        if deciding and not block.found and not waited:
-            continue
-        looked = effort.look(lines, block.edit)
-        if looked is None:
-            return False
-        block.looked = True
-        block.step, block.found = looked
-        if _is_repeated(block, blocks):
-            continue
-        if deciding and (pairs := _among_equals(lines, block, blocks)):
-            for equal, own in reversed(pairs):
-                _apply(lines, equal, own, blocks)
-            return True
-        place = _choose(lines, block, blocks, deciding=deciding)
-        if place is not None:
-            _apply(lines, block, place, blocks)
+        An edit that matched nothing is tried again only after an edit that waited, as its lines may
+        be those of that edit.
+        """
+        waited = False
+        for block in self.blocks:
+            if block.span is not None:
+                continue
+            if deciding and not block.matches and not waited:
+                continue
+            if not self._search(block):
+                return False
+            if self._share_span(block):
+                continue
             if deciding:
+                pairs = self._among_equals(block)
+                for equal, own_match in reversed(pairs):
+                    self._apply(equal, own_match)
+                if pairs:
+                    return True
+            match = self._choose(block, deciding=deciding)
+            if match is not None:
+                self._apply(block, match)
+                if deciding:
+                    return True
+            waited = waited or bool(block.matches)
+        return False
+
+    def _search(self, block: Placement) -> bool:
+        """Search for the lines of ``block``; return False where that takes too much time."""
+        if self.compared > _MAX_COMPARED:
+            return False
+        edit = block.edit
+        readings = 1 + len(edit.readings)
+        line_count = len(self.lines) + edit.search.count("\n")
+        self.compared += line_count * readings
+        likeness = self.missed < _MAX_LIKENED
+        block.step, block.matches = edit_matches(self.lines, edit, likeness=likeness)
+        block.searched = True
+        if not block.matches:
+            self.missed += 1
+        self.compared += _LINES_PER_MATCH * len(block.matches)
+        return True
+
+    def _share_span(self, block: Placement) -> bool:
+        """Give a block that repeats another in its new lines the place of that."""
+        if not block.matches:
+            return False
+        first_start = block.matches[0].start
+        last_start = block.matches[-1].start
+        for twin in self.blocks:
+            if twin.span is None or twin.edit != block.edit:
+                continue
+            first, end = twin.span
+            if first <= first_start and last_start < end:
+                block.span = twin.span
+                block.step = twin.step
                 return True
-        waited = waited or bool(block.found)
-    return False
+        return False
+
+    def _among_equals(self, block: Placement) -> list[tuple[Placement, Match]]:
+        """Return all blocks with these old lines and a match each, if there are as many matches."""
+        if block.step not in _SURE_STEPS:
+            return []
+        if len(block.matches) > _MAX_EQUAL:
+            return []
+        spans = []
+        waiting = []
+        for other in self.blocks:
+            if other.edit.search != block.edit.search:
+                continue
+            if other.span:
+                spans.append(other.span)
+            else:
+                waiting.append(other)
+        free = []
+        for index, match in enumerate(block.matches):
+            inside = [first <= match.start < end for first, end in spans]
+            if not any(inside):
+                free.append(index)
+        if len(free) < 2 or len(waiting) != len(free):
+            return []
+        pairs = []
+        for other, index in zip(waiting, free, strict=True):
+            matches = block.matches
+            if other.edit != block.edit:
+                # Their new lines may differ, so each has its own search; the places are the same.
+                matches = edit_matches(self.lines, other.edit)[1]
+            pairs.append((other, matches[index]))
+        return pairs
+
+    def _choose(self, block: Placement, *, deciding: bool) -> Match | None:
+        if len(block.matches) == 1:
+            return block.matches[0]
+        if block.edit.line is not None:
+            for match in block.matches:
+                if match.start == block.edit.line - 1:
+                    return match
+        if not block.matches or not deciding:
+            return None
+        return self._among_neighbours(block)
+
+    def _among_neighbours(self, block: Placement) -> Match | None:
+        """Return the only match between the placed blocks around it, or in the scope of one."""
+        before: _Span | None = None
+        after: _Span | None = None
+        is_behind = False
+        for other in self.blocks:
+            if other is block:
+                is_behind = True
+            elif other.span and not is_behind:
+                before = other.span
+            elif other.span:
+                after = other.span
+                break
+        if before and after and before[1] <= after[0]:
+            match = _only_match_inside(block.matches, before[1], after[0])
+            if match:
+                return match
+        for span in (before, after):
+            if span:
+                first, end = scope_of(self.lines, span[0])
+                match = _only_match_inside(block.matches, first, end)
+                if match:
+                    return match
+        return None
+
+    def _apply(self, block: Placement, match: Match) -> None:
+        self.lines[match.start : match.end] = match.lines
+        size = len(match.lines)
+        growth = size - (match.end - match.start)
+        for other in self.blocks:
+            if other.span and other.span[0] >= match.end:
+                first, end = other.span
+                other.span = (first + growth, end + growth)
+        block.span = (match.start, match.start + size)
 
 
-def look(
-    lines: Sequence[str], edit: SearchReplace, *, likeness: bool = True
-) -> tuple[MatchStep | None, list[Place]]:
-    """Return the places of ``edit`` by the first of its readings that has any."""
-    if not edit.search and (edit.headers or edit.line is not None):
+def _only_match_inside(
+    matches: Sequence[Match],
+    first: int,
+    end: int,
+) -> Match | None:
+    inside = []
+    for match in matches:
+        if first <= match.start and match.end <= end:
+            inside.append(match)
+    if len(inside) == 1:
+        return inside[0]
+    return None
+
+
+def edit_matches(
+    lines: Lines, edit: SearchReplace, *, likeness: bool = True
+) -> tuple[MatchStep | None, list[Match]]:
+    """Return the matches of ``edit`` by the first of its readings that has any."""
+    has_place = edit.headers or edit.line is not None
+    if has_place and not edit.search:
         return MatchStep.EXACT, _insertions(lines, edit)
     for search, replace in _readings(lines, edit):
-        step, found = find_places(lines, search, replace, edit.path, likeness=likeness)
-        found = _after_headers(lines, edit, found)
+        step, matches = find_matches(
+            lines, search, replace, edit.path, likeness=likeness
+        )
+        matches = _after_headers(lines, edit, matches)
         if edit.at_end:
-            found = [place for place in found if place.end == len(lines)] or found
-        if found:
-            return step, found
+            last = [match for match in matches if match.end == len(lines)]
+            matches = last or matches
+        if matches:
+            return step, matches
     return None, []
 
 
-def _readings(
-    lines: Sequence[str], edit: SearchReplace
-) -> list[tuple[list[str], list[str]]]:
+def _readings(lines: Lines, edit: SearchReplace) -> list[tuple[Lines, Lines]]:
     readings = []
-    for search, replace in ((edit.search, edit.replace), *edit.readings):
-        wanted, new = to_lines(search), to_lines(replace)
-        if edit.blank_end and wanted != list(lines):
-            bare = _without_blank_end(wanted), _without_blank_end(new)
+    first = (edit.search, edit.replace)
+    for search, replace in (first, *edit.readings):
+        old: Lines = to_lines(search)
+        new: Lines = to_lines(replace)
+        if edit.blank_end and old != list(lines):
+            bare_old = _without_blank_end(old)
+            bare_new = _without_blank_end(new)
             # Where only blank lines differ, the edit is about them.
-            wanted, new = bare if bare[0] != bare[1] else (wanted, new)
-        readings.append((wanted, new))
+            if bare_old != bare_new:
+                old = bare_old
+                new = bare_new
+        readings.append((old, new))
     # The longest exact one takes precedence: what divides a shorter one may be its heading's rule.
-    if len(readings) > 1:
-        readings.sort(key=lambda r: -len(r[0]) if _stands_exactly(lines, r[0]) else 0)
-    return readings
+    if len(readings) == 1:
+        return readings
+
+    def exact_size(reading: tuple[Lines, Lines]) -> int:
+        search = reading[0]
+        return len(search) if _is_exact(lines, search) else 0
+
+    return sorted(readings, key=exact_size, reverse=True)
 
 
-def _stands_exactly(lines: Sequence[str], search: Sequence[str]) -> bool:
+def _is_exact(lines: Lines, search: Lines) -> bool:
     if list(search) == list(lines):
         return True
-    return (
-        any(map(str.strip, search)) and next(starts_of(lines, search), None) is not None
-    )
+    if not has_text(search):
+        return False
+    return next(starts_of(lines, search), None) is not None
 
 
-def _without_blank_end(lines: list[str]) -> list[str]:
-    return lines[:-1] if len(lines) > 1 and not lines[-1].strip() else lines
+def _without_blank_end(lines: Lines) -> Lines:
+    if len(lines) > 1 and not lines[-1].strip():
+        return lines[:-1]
+    return lines
 
 
 def _after_headers(
-    lines: Sequence[str], edit: SearchReplace, found: list[Place]
-) -> list[Place]:
-    starts = [place.start for place in found]
+    lines: Lines, edit: SearchReplace, matches: list[Match]
+) -> list[Match]:
+    """Return the first match behind each place of the headers; all matches without any."""
+    starts = [match.start for match in matches]
     if edit.line is not None and edit.line - 1 in starts:
-        return found
-    heads = _last_headers(lines, edit.headers)
-    first = (bisect_left(starts, head) for head in heads)
-    behind = {starts[n]: found[n] for n in first if n < len(found)}
-    return list(behind.values()) or found
+        return matches
+    behind: dict[int, Match] = {}
+    for header in _last_headers(lines, edit.headers):
+        index = bisect_left(starts, header)
+        if index < len(starts):
+            behind[starts[index]] = matches[index]
+    return list(behind.values()) or matches
 
 
-def _insertions(lines: Sequence[str], edit: SearchReplace) -> list[Place]:
+def _insertions(lines: Lines, edit: SearchReplace) -> list[Match]:
     """Return the places of new lines: at their line, or right behind their header.
 
     Lines that are not indented more than the header stand behind the block that it opens.
     """
-    new = tuple(to_lines(edit.replace))
+    new_lines = tuple(to_lines(edit.replace))
+    starts = []
     if edit.line is not None:
-        places = [max(0, edit.line - 1)]
+        starts.append(max(0, edit.line - 1))
     else:
-        depth = width_at(new, 0)
-        heads = _last_headers(lines, edit.headers)
-        places = [
-            at + 1 if depth > len(indent_of(lines[at])) else end_of_block(lines, at)
-            for at in heads
-        ]
-    return [Place(at, at, lambda: new) for at in places if at <= len(lines)]
+        depth = width_at(new_lines, 0)
+        for header in _last_headers(lines, edit.headers):
+            if depth > len(indent_of(lines[header])):
+                starts.append(header + 1)
+            else:
+                starts.append(end_of_block(lines, header))
+    matches = []
+    for start in starts:
+        if start <= len(lines):
+            matches.append(Match(start, start, lambda: new_lines))
+    return matches
 
 
-def _last_headers(lines: Sequence[str], headers: Sequence[str]) -> list[int]:
-    heads: list[int] | None = None
-    bare = [line.strip() for line in lines] if headers else []
-    for header in map(str.strip, headers[-_MOST_HEADERS:]):
-        hits = [n for n, line in enumerate(bare) if line == header]
+def _last_headers(lines: Lines, headers: Lines) -> list[int]:
+    """Return the lines of the last header, each behind one of those before it."""
+    numbers: list[int] | None = None
+    if not headers:
+        return []
+    bare_lines = strip_lines(lines)
+    for header in map(str.strip, headers[-_MAX_HEADERS:]):
+        hits = [number for number, line in enumerate(bare_lines) if line == header]
         if not hits:
-            begins = re.compile(rf"{re.escape(header)}(?!\w)")
-            hits = [n for n, line in enumerate(bare) if begins.match(line)]
-        if heads is not None:
-            behind = (bisect_right(hits, head) for head in heads)
-            hits = [hits[n] for n in behind if n < len(hits)]
-        heads = hits
-    return heads or []
+            begins = re.compile(rf"{re.escape(header)}(?!\w)").match
+            hits = numbers_where(bare_lines, begins)
+        if numbers is None:
+            numbers = hits
+            continue
+        behind = []
+        for number in numbers:
+            index = bisect_right(hits, number)
+            if index < len(hits):
+                behind.append(hits[index])
+        numbers = behind
+    return numbers or []
 
 
-def _choose(
-    lines: Sequence[str],
-    block: Placement,
-    blocks: Sequence[Placement],
-    *,
-    deciding: bool,
-) -> Place | None:
-    found = block.found
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        return None
-    if block.edit.line is not None:
-        named = [place for place in found if place.start == block.edit.line - 1]
-        if named:
-            return named[0]
-    if not deciding:
-        return None
-    return _among_neighbours(lines, block, blocks)
+_CONTEXT_LINES = 3
 
 
-def _is_repeated(block: Placement, blocks: Sequence[Placement]) -> bool:
-    twins = [b for b in blocks if b.span and b.edit == block.edit]
-    places = block.found
-    for twin in twins:
-        first, end = twin.span or (0, 0)
-        if places and first <= places[0].start and places[-1].start < end:
-            block.span, block.step = twin.span, twin.step
-            return True
-    return False
-
-
-def _among_equals(
-    lines: Sequence[str], block: Placement, blocks: Sequence[Placement]
-) -> list[tuple[Placement, Place]]:
-    if len(block.found) > _MOST_EQUAL:
-        return []
-    equal = [b for b in blocks if b.edit.search == block.edit.search]
-    taken = [b.span for b in equal if b.span]
-    waiting = [b for b in equal if b.span is None]
-    free = [
-        n
-        for n, place in enumerate(block.found)
-        if not any(first <= place.start < end for first, end in taken)
-    ]
-    if len(free) < 2 or len(waiting) != len(free) or block.step not in _SURE:
-        return []
-    # Their new lines may differ, so each has its own search; the places are the same.
-    found = [
-        block.found if b.edit == block.edit else look(lines, b.edit)[1] for b in waiting
-    ]
-    return [(b, f[n]) for b, f, n in zip(waiting, found, free, strict=True)]
-
-
-def _among_neighbours(
-    lines: Sequence[str], block: Placement, blocks: Sequence[Placement]
-) -> Place | None:
-    index = next(n for n, other in enumerate(blocks) if other is block)
-    before = next((b.span for b in reversed(blocks[:index]) if b.span), None)
-    after = next((b.span for b in blocks[index + 1 :] if b.span), None)
-    if before and after and before[1] <= after[0]:
-        inside = [p for p in block.found if before[1] <= p.start and p.end <= after[0]]
-        if len(inside) == 1:
-            return inside[0]
-    for span in (before, after):
-        if span:
-            first, end = scope_of(lines, span[0])
-            inside = [p for p in block.found if first <= p.start and p.end <= end]
-            if len(inside) == 1:
-                return inside[0]
-    return None
-
-
-def _apply(
-    lines: list[str], block: Placement, place: Place, blocks: Sequence[Placement]
-) -> None:
-    lines[place.start : place.end] = place.lines
-    grown = len(place.lines) - (place.end - place.start)
-    for other in blocks:
-        if other.span and other.span[0] >= place.end:
-            other.span = (other.span[0] + grown, other.span[1] + grown)
-    block.span = (place.start, place.start + len(place.lines))
-
-
-_CONTEXT = 3
-
-
-def hunks(before: str, after: str) -> list[tuple[str, str]]:
+def hunks(before: str, after: str) -> list[Replacement]:
     """Return (search, replace) for each change, with enough lines around to be unique.
 
     Applied in order they turn ``before`` into ``after``; where no lines around make a change
     unique, one hunk holds the whole text.
     """
-    old, new = to_lines(before), to_lines(after)
+    old = to_lines(before)
+    new = to_lines(after)
     if old == new:
         return []
     if old:
-        for context in (_CONTEXT, 4 * _CONTEXT):
-            matcher = SequenceMatcher(None, old, new, autojunk=False)
-            found = []
-            for group in matcher.get_grouped_opcodes(context):
-                (_, first, _, start, _), (_, _, last, _, end) = group[0], group[-1]
-                found.append((with_ends(old[first:last]), with_ends(new[start:end])))
-            lines = list(old)
-            edits = [
-                SearchReplace("", search, replace, blank_end=True)
-                for search, replace in found
-            ]
-            blocks = place_edits(lines, edits)
-            if lines == list(new) and all(block.span is not None for block in blocks):
-                return found
+        for context in (_CONTEXT_LINES, 4 * _CONTEXT_LINES):
+            changes = _changes(old, new, context)
+            if _leads_to(old, changes, new):
+                return changes
     return [(with_ends(old), with_ends(new))]
 
 
-def marked(search: str, replace: str) -> list[str]:
+def _changes(
+    old: Lines,
+    new: Lines,
+    context: int,
+) -> list[Replacement]:
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    changes = []
+    for group in matcher.get_grouped_opcodes(context):
+        _, old_start, _, new_start, _ = group[0]
+        _, _, old_end, _, new_end = group[-1]
+        search = with_ends(old[old_start:old_end])
+        replace = with_ends(new[new_start:new_end])
+        changes.append((search, replace))
+    return changes
+
+
+def _leads_to(
+    old: Lines,
+    changes: Sequence[Replacement],
+    new: list[str],
+) -> bool:
+    lines = list(old)
+    edits = []
+    for search, replace in changes:
+        edits.append(SearchReplace("", search, replace, blank_end=True))
+    blocks = place_edits(lines, edits)
+    return lines == new and all(block.span is not None for block in blocks)
+
+
+def marked_lines(search: str, replace: str) -> list[str]:
     """Return the lines of a hunk as a diff has them: `` `` kept, ``-`` old, ``+`` new."""
-    old, new = to_lines(search), to_lines(replace)
-    out: list[str] = []
-    for kind, i1, i2, j1, j2 in SequenceMatcher(
-        None, old, new, autojunk=False
-    ).get_opcodes():
+    old = to_lines(search)
+    new = to_lines(replace)
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    rows: list[str] = []
+    for kind, first, last, start, end in matcher.get_opcodes():
         if kind == "equal":
-            out += [f" {line}" for line in old[i1:i2]]
-        else:
-            out += [f"-{line}" for line in old[i1:i2]] + [
-                f"+{line}" for line in new[j1:j2]
-            ]
-    return out
+            rows += _with_mark(" ", old[first:last])
+            continue
+        rows += _with_mark("-", old[first:last])
+        rows += _with_mark("+", new[start:end])
+    return rows
+
+
+def _with_mark(mark: str, lines: Lines) -> list[str]:
+    return [mark + line for line in lines]

@@ -10,12 +10,22 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from agent.formats.base import MalformedReplyError
+from agent.formats.matching.lines import numbers_where
 from agent.formats.reading.fences import fence_of
 from llm.chat import Reply, Tool, ToolCall
 
-PATH_NAMES = ("path", "file", "filename", "file_path", "filepath", "file_name", "name")
+PATH_NAMES = (
+    "path",
+    "file",
+    "filename",
+    "file_path",
+    "filepath",
+    "file_name",
+    "name",
+)
 # json-repair reads far ahead at every mark.
-_LONGEST_REPAIRED = 30_000
+_MAX_REPAIRED = 30_000
+# Marks of JSON and white space, which a repair may add or remove.
 _STRUCTURE = re.compile(r"[\s{}\[\]\"',:]")
 
 
@@ -23,16 +33,24 @@ def calls_of(reply: Reply) -> Sequence[ToolCall]:
     """Return the calls of ``reply``; without any, a call that its text holds as JSON."""
     if reply.tool_calls:
         return reply.tool_calls
-    lines = reply.content.removeprefix("\ufeff").strip().split("\n")
-    marks = [n for n, line in enumerate(lines) if fence_of(line)]
-    data = _loaded(
-        "\n".join(lines[marks[0] + 1 : marks[-1]] if len(marks) > 1 else lines)
-    )
-    if not isinstance(data, dict) or not isinstance(data.get("name"), str):
+    text = reply.content.removeprefix("\ufeff").strip()
+    lines = text.split("\n")
+    fences = numbers_where(lines, fence_of)
+    if len(fences) > 1:
+        first = fences[0] + 1
+        lines = lines[first : fences[-1]]
+    data = _load("\n".join(lines))
+    if not isinstance(data, dict):
         return ()
-    given = data.get("arguments", data.get("parameters"))
-    text = given if isinstance(given, str) else _written(given)
-    return (ToolCall(data["name"], text),) if given is not None else ()
+    name = data.get("name")
+    if not isinstance(name, str):
+        return ()
+    arguments = data.get("arguments", data.get("parameters"))
+    if arguments is None:
+        return ()
+    if not isinstance(arguments, str):
+        arguments = _dump(arguments)
+    return (ToolCall(name, arguments),)
 
 
 def unknown_calls(reply: Reply, tools: Sequence[Tool]) -> int:
@@ -41,9 +59,9 @@ def unknown_calls(reply: Reply, tools: Sequence[Tool]) -> int:
     They count whether or not the format understands them. Without tools only real calls count:
     JSON in the text of a reply may be a file's content.
     """
-    known = {tool["name"] for tool in tools}
+    names = {tool["name"] for tool in tools}
     calls = calls_of(reply) if tools else reply.tool_calls
-    return sum(call.name not in known for call in calls)
+    return sum(call.name not in names for call in calls)
 
 
 def arguments_of(call: ToolCall, names: Collection[str] = ()) -> dict[str, Any]:
@@ -54,11 +72,11 @@ def arguments_of(call: ToolCall, names: Collection[str] = ()) -> dict[str, Any]:
         names: names of arguments; a repair that finds others has split a value.
     """
     text = call.arguments.strip()
-    for read in (_loaded, _closed, _literal):
+    for read in (_load, _close_braces, _load_literal):
         data = read(text)
         if isinstance(data, dict):
             return data
-    data = _repaired(text)
+    data = _repair(text)
     if isinstance(data, dict) and set(data) <= set(names):
         return data
     if text.startswith("{"):
@@ -73,19 +91,25 @@ def arguments_of(call: ToolCall, names: Collection[str] = ()) -> dict[str, Any]:
 
 def first_of(arguments: Mapping[str, Any], names: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
     """Return the value of the first of ``names`` that exists, None without any."""
-    return next((arguments[name] for name in names if name in arguments), None)
+    for name in names:
+        if name in arguments:
+            return arguments[name]
+    return None
 
 
 def text_of(value: Any) -> str | None:  # noqa: ANN401 - JSON
     """Return a text given as a string or as a list of lines; None for anything else."""
     if isinstance(value, str):
         return value.replace("\r\n", "\n")
-    if isinstance(value, list) and all(isinstance(line, str) for line in value):
-        return "".join(line.rstrip("\n") + "\n" for line in value)
-    return None
+    if not isinstance(value, list):
+        return None
+    if not all(isinstance(line, str) for line in value):
+        return None
+    lines = [line.rstrip("\n") + "\n" for line in value]
+    return "".join(lines)
 
 
-def _loaded(text: str) -> Any:  # noqa: ANN401 - JSON
+def _load(text: str) -> Any:  # noqa: ANN401 - JSON
     try:
         # strict=False accepts raw line ends in strings, as models write them.
         return json.loads(text, strict=False)
@@ -93,9 +117,11 @@ def _loaded(text: str) -> Any:  # noqa: ANN401 - JSON
         return None
 
 
-def _closed(text: str) -> Any:  # noqa: ANN401 - JSON
+def _close_braces(text: str) -> Any:  # noqa: ANN401 - JSON
     """Read an object that lacks only closing braces: no value of it can be missing."""
-    open_, in_string, escaped = [], False, False
+    brackets = []
+    in_string = False
+    escaped = False
     for mark in text:
         if in_string:
             in_string = escaped or mark != '"'
@@ -103,15 +129,16 @@ def _closed(text: str) -> Any:  # noqa: ANN401 - JSON
         elif mark == '"':
             in_string = True
         elif mark in "{[":
-            open_.append(mark)
-        elif mark in "}]" and open_:
-            open_.pop()
-    if in_string or "[" in open_ or text.endswith((",", ":")):
+            brackets.append(mark)
+        elif mark in "}]" and brackets:
+            brackets.pop()
+    is_in_list = "[" in brackets
+    if in_string or is_in_list or text.endswith((",", ":")):
         return None
-    return _loaded(text + "}" * len(open_))
+    return _load(text + "}" * len(brackets))
 
 
-def _literal(text: str) -> Any:  # noqa: ANN401 - JSON
+def _load_literal(text: str) -> Any:  # noqa: ANN401 - JSON
     """Read Python literals in place of JSON: single quotes, triple quotes, True."""
     try:
         with warnings.catch_warnings():
@@ -121,20 +148,22 @@ def _literal(text: str) -> Any:  # noqa: ANN401 - JSON
         return None
 
 
-def _repaired(text: str) -> Any:  # noqa: ANN401 - JSON
+def _repair(text: str) -> Any:  # noqa: ANN401 - JSON
     """Try json-repair; a result that loses or adds more than marks of structure is not a repair."""
     from json_repair import repair_json
 
-    if not text.endswith("}") or len(text) > _LONGEST_REPAIRED:
+    if not text.endswith("}") or len(text) > _MAX_REPAIRED:
         return None
     try:
         data = repair_json(text, return_objects=True)
     except (ValueError, TypeError, IndexError, RecursionError):
         return None
-    return data if _substance(_written(data)) == _substance(text) else None
+    if _substance(_dump(data)) != _substance(text):
+        return None
+    return data
 
 
-def _written(data: Any) -> str:  # noqa: ANN401 - JSON
+def _dump(data: Any) -> str:  # noqa: ANN401 - JSON
     try:
         return json.dumps(data, ensure_ascii=False)
     except (ValueError, TypeError, RecursionError):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator
 
-from agent.formats.base import Edit, ReplyScope, Unreadable, WholeFile
-from agent.formats.matching.lines import with_ends
+from agent.formats.base import Edit, Part, ReplyScope, Unreadable, WholeFile
+from agent.formats.matching.lines import Lines, with_ends
 from agent.formats.reading.fences import (
-    KINDS,
-    MARKUP,
+    DIFF_WORDS,
+    MARKUP_SUFFIXES,
     OPEN,
     fence_of,
     path_above,
@@ -23,77 +22,134 @@ from agent.formats.reading.fences import (
 from agent.formats.reading.names import path_in_line, resolve_likely
 from agent.grammars import has_errors, language_named, language_of
 
-_MOST_FENCES = 20
-MOST_PARSED = 200_000
+_MAX_FENCES = 20
+MAX_PARSED = 200_000
 """Characters of a reply that are parsed to find the ends of its files; it costs the most time."""
-_LONGEST = 1_000
-_FIRST = ("diff --git ", "--- ")
+_MAX_LINE_LENGTH = 1_000
+_DIFF_STARTS = ("diff --git ", "--- ")
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*|\d+[.)]\s|[-*]\s)")
+# Words of a sentence that announces the content of a file.
 _CONTENT = re.compile(
     r"\b(?:complete|full|entire|whole|updated?|new|modified|revised|corrected|fixed|final|contents?)\b",
     re.IGNORECASE,
 )
+_ALONE = "write the path alone on the line before the fence of its complete content."
 
 
-def read_listings(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
+def read_listings(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
     """Yield the files in ``lines``, and the lines between them as lists.
 
     A file that only a sentence names is ``likely`` meant; where another fence names it, or several
     are likely, that one is not.
     """
-    found = list(_Listings(lines, scope).all())
-    counts = Counter(e.path for e in found if isinstance(e, WholeFile) and e.likely)
-    sure = {e.path for e in found if isinstance(e, WholeFile) and not e.likely}
-    for part in found:
+    parts = list(_ListingReader(lines, scope).read())
+    sure = set()
+    likely_counts: Counter[str] = Counter()
+    for part in parts:
+        if isinstance(part, WholeFile) and part.likely:
+            likely_counts[part.path] += 1
+        elif isinstance(part, WholeFile):
+            sure.add(part.path)
+    for part in parts:
         if not (isinstance(part, WholeFile) and part.likely):
             yield part
         elif part.path in sure:
             continue
-        elif counts[part.path] > 1:
+        elif likely_counts[part.path] > 1:
             problem = f"several fences could be the content of {part.path}: {_ALONE}"
             yield Unreadable(part.path, problem)
         else:
             yield part
 
 
-_ALONE = "write the path alone on the line before the fence of its complete content."
-
-
-class _Listings:
+class _ListingReader:
     def __init__(self, lines: list[str], scope: ReplyScope) -> None:
         self.lines = lines
         self.scope = scope
         self.parsed = 0
         self.fences = _Fences(lines)
 
-    def all(self) -> Iterator[Edit | list[str]]:
-        lines, behind, done = self.lines, 0, 0
-        for index, marks, info in self.fences.all:
-            if index < behind:
+    def read(self) -> Iterator[Part]:
+        unread = 0
+        next_line = 0
+        for index, marks, info in self.fences.entries:
+            if index < next_line:
                 continue
-            path, start = _name(lines, index, info, self.scope)
-            said = path or _said(lines, done, index, info, self.scope)
-            end = self._closing(start - 1, marks, said)
-            edit: Edit | None = None
-            if said and end is None:
+            named_path, start = self._named_path(index, info)
+            path = named_path or self._likely_path(unread, index, info)
+            end = self._closing_fence(start - 1, marks, path)
+            next_line = len(self.lines) if end is None else end + 1
+            if not path:
+                continue
+            edit: Edit
+            if end is None:
                 missing = f"its closing fence {marks} is missing."
-                problem = f"the file {said} is not complete: {missing}"
-                edit = Unreadable(said, problem)
-            elif (
-                said and end is not None and not _is_diff(info, said, lines, start, end)
-            ):
-                text = with_ends(lines[start:end])
+                edit = Unreadable(path, f"the file {path} is not complete: {missing}")
+            elif _is_diff(info, path, self.lines, start, end):
+                continue
+            else:
                 edit = WholeFile(
-                    resolve_likely(said, self.scope), text, likely=not path
+                    path=resolve_likely(path, self.scope),
+                    content=with_ends(self.lines[start:end]),
+                    likely=not named_path,
                 )
-            behind = len(lines) if end is None else end + 1
-            if edit:
-                yield lines[done : start - 1]
-                yield edit
-                done = behind
-        yield lines[done:]
+            yield self.lines[unread : start - 1]
+            yield edit
+            unread = next_line
+        yield self.lines[unread:]
 
-    def _closing(self, start: int, fence: str, path: str | None) -> int | None:
+    def _named_path(self, index: int, info: str) -> tuple[str | None, int]:
+        """Return the path that stands at a fence, or None, and the first line of the content."""
+        above = self.lines[max(0, index - 2) : index]
+        files = self.scope.files
+        path = path_in_info(info, files) or path_above(above, files)
+        start = index + 1
+        if path or start >= len(self.lines) or fence_of(self.lines[start]):
+            return path, start
+        inside = path_in_line(self.lines[start], files)
+        # A file name as the first line is also content, unless the file is known.
+        if inside in files:
+            return inside, start + 1
+        return None, start
+
+    def _likely_path(
+        self,
+        start: int,
+        index: int,
+        info: str,
+    ) -> str | None:
+        """Return the only path in the sentence above a fence whose content may be that file."""
+        if index and fence_of(self.lines[index - 1]):
+            return None
+        above = ""
+        for line in self.lines[max(start, index - 3) : index]:
+            if line.strip():
+                above = line[:_MAX_LINE_LENGTH]
+        is_heading = bool(_HEADING.match(above))
+        announces = is_heading or above.rstrip(" *").endswith(":")
+        if not announces or fence_of(above):
+            return None
+        paths = set(paths_in_prose([above], self.scope.files))
+        paths.update(quoted_paths(above))
+        if len(paths) != 1:
+            return None
+        path = paths.pop()
+        if not info:
+            return path if is_heading or _CONTENT.search(above) else None
+        word = info.split()[0].lower()
+        language = language_of(path)
+        if language:
+            return path if language_named(word) == language else None
+        extension = path.rsplit(".", 1)[-1]
+        is_same_letter = word[:1] == extension[:1]
+        return path if is_same_letter and not language_named(word) else None
+
+    def _closing_fence(
+        self,
+        start: int,
+        fence: str,
+        path: str | None,
+    ) -> int | None:
         """Return the line that closes the fence at or before ``start``, None without one.
 
         A file may hold fences itself, as documentation does: shorter ones do not count, and a bare
@@ -101,128 +157,134 @@ class _Listings:
         complete program, but those up to a later one are, the later one closes the file. For texts
         there is no such test: the last bare fence before the next named one closes them.
         """
-        bare = self.fences.bare(start, fence)
-        first = next((n for n, depth in bare if depth == 0), None)
+        ends = self._possible_ends(start, fence)
+        first = next(ends, None)
         if first is None or path is None:
             return first
-        later = [first, *islice((n for n, depth in bare if depth == 0), _MOST_FENCES)]
+        candidates = [first]
+        for end in ends:
+            candidates.append(end)
+            if len(candidates) > _MAX_FENCES:
+                break
         if language_of(path) is None:
-            return later[-1] if path.endswith(MARKUP) else first
-        for end in later if len(later) > 1 else ():
-            text = "\n".join([*self.lines[start + 1 : end], ""])
+            return candidates[-1] if path.endswith(MARKUP_SUFFIXES) else first
+        if len(candidates) == 1:
+            return first
+        for end in candidates:
+            text = with_ends(self.lines[start + 1 : end])
             self.parsed += len(text)
-            if self.parsed <= MOST_PARSED and not has_errors(path, text):
+            if self.parsed <= MAX_PARSED and not has_errors(path, text):
                 return end
         return first
 
+    def _possible_ends(self, start: int, fence: str) -> Iterator[int]:
+        for number, depth in self.fences.bare_fences(start, fence):
+            if depth == 0:
+                yield number
+
 
 class _Fences:
-    def __init__(self, lines: Sequence[str]) -> None:
-        self.lines = lines
-        self.all = [
-            (n, *mark) for n, line in enumerate(lines) if (mark := fence_of(line))
-        ]
-        self.named: dict[int, bool] = {}
+    """The fences of a reply.
 
-    def bare(self, start: int, fence: str) -> Iterator[tuple[int, int]]:
+    Attributes:
+        entries: line, run of marks and info string of each.
+        named: whether the lines above a fence are a file's name, by line.
+    """
+
+    def __init__(self, lines: Lines) -> None:
+        self.lines = lines
+        self.entries: list[tuple[int, str, str]] = []
+        self.named: dict[int, bool] = {}
+        for number, line in enumerate(lines):
+            mark = fence_of(line)
+            if mark:
+                self.entries.append((number, *mark))
+
+    def bare_fences(self, start: int, fence: str) -> Iterator[tuple[int, int]]:
+        """Yield the fences without a language that may belong to ``fence``, with their depth."""
         depth = 1
-        for index in range(bisect_left(self.all, (start + 1,)), len(self.all)):
-            number, marks, info = self.all[index]
-            if depth == 0:
-                if number not in self.named:
-                    above = self.lines[max(start, number - 2) : number]
-                    self.named[number] = path_above(above, ()) is not None
-                if self.named[number]:
-                    return
-            if marks[0] != fence[0] or len(marks) < len(fence):
+        first = bisect_left(self.entries, (start + 1,))
+        for index in range(first, len(self.entries)):
+            number, marks, info = self.entries[index]
+            if depth == 0 and self._is_named(number, start):
+                return
+            if not marks.startswith(fence):
                 continue
-            depth = depth + 1 if info else max(depth - 1, 0)
-            if not info:
+            if info:
+                depth += 1
+            else:
+                depth = max(depth - 1, 0)
                 yield number, depth
 
-
-def _name(
-    lines: Sequence[str], index: int, info: str, scope: ReplyScope
-) -> tuple[str | None, int]:
-    known = scope.known
-    path = path_in_info(info, known) or path_above(
-        lines[max(0, index - 2) : index], known
-    )
-    if path or index + 1 >= len(lines) or fence_of(lines[index + 1]):
-        return path, index + 1
-    inside = path_in_line(lines[index + 1], known)
-    # A file name as the first line is also content, unless the file is known.
-    return (inside, index + 2) if inside in known else (None, index + 1)
+    def _is_named(self, number: int, start: int) -> bool:
+        if number not in self.named:
+            above = self.lines[max(start, number - 2) : number]
+            path = path_above(above, ())
+            self.named[number] = path is not None
+        return self.named[number]
 
 
-def _said(
-    lines: Sequence[str], done: int, index: int, info: str, scope: ReplyScope
-) -> str | None:
-    if index and fence_of(lines[index - 1]):
-        return None
-    near = reversed(lines[max(done, index - 3) : index])
-    above = next((line for line in near if line.strip()), "")[:_LONGEST]
-    heading = bool(_HEADING.match(above))
-    if not (heading or above.rstrip(" *").endswith(":")) or fence_of(above):
-        return None
-    paths = dict.fromkeys([*paths_in_prose([above], scope.known), *quoted_paths(above)])
-    path = next(iter(paths), "")
-    if len(paths) != 1:
-        return None
-    if not info:
-        return path if heading or _CONTENT.search(above) else None
-    word, language = info.split()[0].lower(), language_of(path)
-    if language:
-        return path if language_named(word) == language else None
-    same = word[:1] == path.rsplit(".", 1)[-1][:1]
-    return path if same and not language_named(word) else None
-
-
-def _is_diff(info: str, path: str, lines: Sequence[str], start: int, end: int) -> bool:
+def _is_diff(
+    info: str,
+    path: str,
+    lines: Lines,
+    start: int,
+    end: int,
+) -> bool:
     """Return whether a fence holds an edit of its file instead of the file."""
     if path.endswith((".diff", ".patch")):
         return False
-    return info.split(" ")[0].lower() in KINDS or _is_edit(lines, start, end)
+    word = info.split(" ")[0].lower()
+    return word in DIFF_WORDS or _is_edit(lines, start, end)
 
 
-def _is_edit(lines: Sequence[str], start: int, end: int) -> bool:
-    full = list(islice((line for line in lines[start:end] if line.strip()), 6))
-    diff = (
-        full[:1]
-        and full[0].startswith(_FIRST)
-        and any(line[:2] == "@@" for line in full)
-    )
-    v4a = (
-        full[:1]
-        and full[0].startswith("*** ")
-        and any(" File: " in line for line in full[:2])
-    )
-    hunk = (
-        full[:1]
-        and full[0].startswith("@@ ")
-        and any(line[:1] in "+-" for line in full)
-    )
-    return bool(diff or v4a or hunk or any(OPEN.match(line) for line in full[:2]))
+def _is_edit(lines: Lines, start: int, end: int) -> bool:
+    full: list[str] = []
+    for number in range(start, end):
+        if lines[number].strip():
+            full.append(lines[number])
+            if len(full) == 6:
+                break
+    if not full:
+        return False
+    if any(OPEN.match(line) for line in full[:2]):
+        return True
+    if full[0].startswith(_DIFF_STARTS):
+        return any(line.startswith("@@") for line in full)
+    if full[0].startswith("*** "):
+        return any(" File: " in line for line in full[:2])
+    if full[0].startswith("@@ "):
+        return any(line[:1] in "+-" for line in full)
+    return False
 
 
-def only_fence(lines: Sequence[str], scope: ReplyScope) -> Edit | None:
+def only_fence(lines: Lines, scope: ReplyScope) -> Edit | None:
     """Return the file of the only fence with code, where no file is named beside it.
 
     It is the only known file that the reply names, else the only one of the chat.
     """
-    code, behind, fences = [], 0, _Fences(lines)
-    if not any(info and language_named(info.lower()) for _, _, info in fences.all):
+    fences = _Fences(lines)
+    if not any(_is_language(info) for _, _, info in fences.entries):
         return None
-    for at, marks, info in fences.all:
-        if at < behind:
+    code = []
+    next_line = 0
+    for start, marks, info in fences.entries:
+        if start < next_line:
             continue
-        end = next((n for n, _ in fences.bare(at, marks)), None)
-        if end and language_named(info.lower()) and not _is_edit(lines, at + 1, end):
-            code.append(lines[at + 1 : end])
-        behind = len(lines) if end is None else end + 1
+        end, _ = next(fences.bare_fences(start, marks), (None, 0))
+        first = start + 1
+        if end and _is_language(info) and not _is_edit(lines, first, end):
+            code.append(lines[first:end])
+        next_line = len(lines) if end is None else end + 1
     if not code:
         return None
-    named = paths_in_prose(lines, scope.known) or list(scope.chat or scope.known)
-    if len(code) > 1 or len(named) != 1:
+    paths = paths_in_prose(lines, scope.files)
+    if not paths:
+        paths = list(scope.chat or scope.files)
+    if len(code) > 1 or len(paths) != 1:
         return Unreadable("", f"a fence has no file name: {_ALONE}")
-    return WholeFile(named[0], with_ends(code[0]), likely=True)
+    return WholeFile(paths[0], with_ends(code[0]), likely=True)
+
+
+def _is_language(info: str) -> bool:
+    return bool(info and language_named(info.lower()))

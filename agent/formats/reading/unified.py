@@ -14,20 +14,30 @@ from agent.formats.base import (
     DeleteFile,
     Edit,
     MoveFile,
+    Part,
+    Replacement,
     ReplyScope,
     SearchReplace,
     Unreadable,
     WholeFile,
 )
-from agent.formats.matching.lines import with_ends
-from agent.formats.reading.fences import KINDS, STRAY, fence_of, file_for, strays
+from agent.formats.matching.lines import Lines, full_lines, has_text, with_ends
+from agent.formats.reading.fences import (
+    DIFF_WORDS,
+    STRAY_MARKER,
+    fence_of,
+    file_for,
+    stray_markers,
+)
 from agent.formats.reading.names import (
     clean_name,
     resolve_existing,
     without_bogus_folders,
 )
 
-_OLD, _NEW = re.compile(r"^--- (.+)$"), re.compile(r"^\+\+\+ (.+)$")
+_OLD_HEADER = re.compile(r"^--- (.+)$")
+_NEW_HEADER = re.compile(r"^\+\+\+ (.+)$")
+# `@@ -1,2 +3,4 @@ hint`: both numbers with their counts, and the hint; also without numbers.
 _HUNK = re.compile(
     r"^@@(?: -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?)?(?:[ .…]*@@)?(.*)$"
 )
@@ -46,6 +56,10 @@ _ENDINGS = (*_HEADERS, "--- ", "```", "~~~")
 # Lines at which one may begin, besides fences.
 _BEGINNINGS = ("--- ", "@@", "rename ")
 _NOWHERE = "/dev/null"
+_DIFF_MARKS = ("+", "-", " ")
+_NO_NAME = (
+    "a diff names no file. Begin it with the lines `--- a/PATH` and `+++ b/PATH`."
+)
 
 
 @dataclass
@@ -67,177 +81,257 @@ class Hunk:
     def of(cls, head: re.Match[str]) -> Hunk:
         inserts = head[2] == "0"
         number = head[3] if inserts else head[1]
-        return cls(int(number) if number else None, inserts, head[5].strip(" @"))
+        return cls(
+            line=int(number) if number else None,
+            inserts=inserts,
+            hint=head[5].strip(" @"),
+        )
 
 
-def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
+Hunks = Sequence[Hunk]
+
+
+def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
     """Yield an edit for each hunk, in order, and the lines outside of diffs as lists."""
-    at = done = 0
-    renamed: tuple[str, str] | None = None
+    is_v4a = any(line.startswith("*** ") for line in lines)
+    unread = 0
+    at = 0
+    renamed_to = ""
     path: str | None = None
-    v4a = any(line.startswith("*** ") for line in lines)
     while at < len(lines):
-        if not (lines[at].startswith(_BEGINNINGS) or fence_of(lines[at])):
+        is_beginning = lines[at].startswith(_BEGINNINGS)
+        if not is_beginning and not fence_of(lines[at]):
             at += 1
             continue
-        before = _RENAME.match(lines[at])
-        after = _RENAME.match(lines[at + 1]) if before and at + 1 < len(lines) else None
-        if before and after:
-            yield lines[done:at]
-            renamed = resolve_existing(_path(before[1]), scope), _path(after[1])
-            if not _has_hunks(lines, at + 2):
-                yield MoveFile(*renamed)
-            done = at = at + 2
+        old, new = _paths_at(lines, at, _RENAME, _RENAME)
+        if new is not None:
+            yield lines[unread:at]
+            at += 2
+            unread = at
+            renamed_to = new
+            if not _has_hunks(lines, at):
+                yield MoveFile(resolve_existing(old, scope), new)
             continue
-        old, new = _header(lines, at)
+        old, new = _paths_at(lines, at, _OLD_HEADER, _NEW_HEADER)
         if old and new:
-            yield lines[done:at]
-            body, at = _body(lines, at + 2)
-            yield from _file(
-                old, new, body, scope, moved=bool(renamed and new == renamed[1])
-            )
-            done, path = at, new
+            yield lines[unread:at]
+            hunks, at = _read_hunks(lines, at + 2)
+            moved = new == renamed_to
+            yield from _file_edits(old, new, hunks, scope, moved=moved)
+            unread = at
+            path = new
             continue
-        body, end = ([], at + 1) if v4a else _without_header(lines, at)
-        if body:
-            yield lines[done:at]
-            above = lines[done : at + (lines[at][:2] != "@@")]
-            # Half a header may be there.
-            half = next(
-                (_GIT.match(line) for line in reversed(above) if line.strip()), None
-            )
-            path = _path(half[1]) if half else file_for(above, scope.known, path)
+        if is_v4a:
+            at += 1
+            continue
+        hunks, end = _hunks_without_header(lines, at)
+        if hunks:
+            above = lines[unread:at]
+            yield list(above)
+            if not lines[at].startswith("@@"):
+                above.append(lines[at])
+            path = _path_before(above, scope, path)
             if path is None:
-                problem = (
-                    "a diff names no file. Begin it with the lines `--- a/PATH` "
-                    "and `+++ b/PATH`."
-                )
-                yield Unreadable("", problem)
+                yield Unreadable("", _NO_NAME)
             else:
-                yield from _hunks(_existing(path, body, scope), body, scope)
-            done = end
+                existing = _existing_path(path, hunks, scope)
+                yield from _hunk_edits(existing, hunks, scope)
+            unread = end
         at = end
-    yield lines[done:]
+    yield lines[unread:]
 
 
-def _header(lines: Sequence[str], at: int) -> tuple[str, str]:
-    old = _OLD.match(lines[at])
-    new = _NEW.match(lines[at + 1]) if old and at + 1 < len(lines) else None
-    return (_path(old[1]), _path(new[1])) if old and new else ("", "")
+def _paths_at(
+    lines: Lines,
+    at: int,
+    first: re.Pattern[str],
+    second: re.Pattern[str],
+) -> tuple[str, str | None]:
+    """Return the paths of a header's two lines; the second is None where there is no header."""
+    below = at + 1
+    old = first.match(lines[at])
+    if not old or below == len(lines):
+        return "", None
+    new = second.match(lines[below])
+    if not new:
+        return "", None
+    return _header_path(old[1]), _header_path(new[1])
 
 
-def _without_header(lines: Sequence[str], at: int) -> tuple[list[Hunk], int]:
+def _path_before(
+    above: Lines,
+    scope: ReplyScope,
+    previous: str | None,
+) -> str | None:
+    """Return the path of a diff without a header: half a header may be there."""
+    for line in reversed(above):
+        if line.strip():
+            half = _GIT.match(line)
+            if half:
+                return _header_path(half[1])
+            break
+    return file_for(above, scope.files, previous)
+
+
+def _hunks_without_header(lines: Lines, at: int) -> tuple[list[Hunk], int]:
+    """Return the hunks that begin at ``at``, if they change anything, and where to read on."""
+    start = at
+    is_diff = lines[at].startswith("@@")
     fence = fence_of(lines[at])
-    if not (lines[at].startswith("@@") or (fence and fence[1].split(" ")[0] in KINDS)):
+    if fence:
+        start += 1
+        is_diff = fence[1].split(" ")[0] in DIFF_WORDS
+    if not is_diff:
         return [], at + 1
-    start = at + bool(fence)
     if start == len(lines) or _GIT.match(lines[start]):
         return [], start
-    body, end = _body(lines, start)
-    changes = any(line[:1] in ("+", "-") for hunk in body for line in hunk.lines)
-    return (body if changes else []), max(end, at + 1)
+    hunks, end = _read_hunks(lines, start)
+    end = max(end, at + 1)
+    for hunk in hunks:
+        if _has_changes(hunk.lines):
+            return hunks, end
+    return [], end
 
 
-def _has_hunks(lines: Sequence[str], start: int) -> bool:
+def _has_changes(lines: Lines) -> bool:
+    return any(line[:1] in ("+", "-") for line in lines)
+
+
+def _has_hunks(lines: Lines, start: int) -> bool:
     for at in range(start, len(lines)):
-        if _header(lines, at)[0]:
+        if _paths_at(lines, at, _OLD_HEADER, _NEW_HEADER)[0]:
             return True
         if not lines[at].startswith("index "):
             return False
     return False
 
 
-def _file(
-    old: str, new: str, body: Sequence[Hunk], scope: ReplyScope, *, moved: bool
+def _file_edits(
+    old: str,
+    new: str,
+    hunks: Hunks,
+    scope: ReplyScope,
+    *,
+    moved: bool,
 ) -> Iterator[Edit]:
+    content = _content(hunks)
     if new == _NOWHERE:
-        gone = with_ends(_side(_content(body), "-"))
-        yield DeleteFile(without_bogus_folders(old, scope), gone or None)
+        removed = with_ends(_side(content, "-"))
+        yield DeleteFile(without_bogus_folders(old, scope), removed or None)
         return
     if old == _NOWHERE:
-        content = _content(body)
-        edit = SearchReplace(new, "", with_ends(_side(content, "+")))
-        plain = [line for line in content if line[:1] not in ("+", "-", " ")]
-        yield Unreadable(new, STRAY.format(new)) if strays(plain) else edit
+        unmarked = [line for line in content if line[:1] not in _DIFF_MARKS]
+        if stray_markers(unmarked):
+            yield Unreadable(new, STRAY_MARKER.format(new))
+        else:
+            added = _side(content, "+")
+            yield SearchReplace(new, "", with_ends(added))
         return
-    path = old if old in scope.known else _existing(new, body, scope)
-    yield from _hunks(path, body, scope)
+    path = old
+    if old not in scope.files:
+        path = _existing_path(new, hunks, scope)
+    yield from _hunk_edits(path, hunks, scope)
     # A name within the other is the same file.
-    same = new.startswith(old) or new.endswith("/" + old) or old.endswith("/" + new)
-    if moved or (path == old and not same and new not in scope.known):
+    is_within = new.startswith(old) or new.endswith("/" + old)
+    is_same = is_within or old.endswith("/" + new)
+    is_renamed = path == old and not is_same
+    if moved or (is_renamed and new not in scope.files):
         yield MoveFile(path, new)
 
 
-def _existing(name: str, body: Sequence[Hunk], scope: ReplyScope) -> str:
+def _existing_path(name: str, hunks: Hunks, scope: ReplyScope) -> str:
     """Return the file that ``name`` means; a new one is not searched by its base name."""
-    if name in scope.known:
+    if name in scope.files:
         return name
-    adds = not any(line.strip() for line in _side(_content(body), "-"))
-    return without_bogus_folders(name, scope) if adds else resolve_existing(name, scope)
+    old_lines = _side(_content(hunks), "-")
+    if has_text(old_lines):
+        return resolve_existing(name, scope)
+    return without_bogus_folders(name, scope)
 
 
-def _path(given: str) -> str:
+def _header_path(name: str) -> str:
     """Return a header's path: without its time stamp and the ``a/`` or ``b/`` before it."""
-    path = given.split("\t", 1)[0].strip()
+    path = name.split("\t", 1)[0].strip()
     if path.endswith("dev/null"):
         return _NOWHERE
     return re.sub(r"^[ab]/", "", clean_name(path))
 
 
-def _body(lines: Sequence[str], start: int) -> tuple[list[Hunk], int]:
-    found: list[Hunk] = []
+def _read_hunks(lines: Lines, start: int) -> tuple[list[Hunk], int]:
+    hunks: list[Hunk] = []
     at = start
     while at < len(lines) and not _ends(lines, at):
         head = _HUNK.match(lines[at])
         if head:
-            length = _counted(lines, at + 1, head)
-            found.append(Hunk.of(head))
-            found[-1].lines += lines[at + 1 : at + 1 + length]
-            at += 1 + length
+            hunk = Hunk.of(head)
+            first = at + 1
+            at = first + _counted_length(lines, first, head)
+            hunk.lines += lines[first:at]
+            hunks.append(hunk)
             continue
-        if not found:
-            found.append(Hunk())
-        found[-1].lines.append(lines[at])
+        if not hunks:
+            hunks.append(Hunk())
+        hunks[-1].lines.append(lines[at])
         at += 1
-    return found, at
+    return hunks, at
 
 
-def _ends(lines: Sequence[str], at: int) -> bool:
+def _ends(lines: Lines, at: int) -> bool:
+    """Return whether the diff of a file ends before the line ``at``."""
     line = lines[at]
     if not line.startswith(_ENDINGS):
         return False
     if line.startswith("--- "):
-        return bool(
-            _OLD.match(line) and at + 1 < len(lines) and _NEW.match(lines[at + 1])
-        )
+        new = _paths_at(lines, at, _OLD_HEADER, _NEW_HEADER)[1]
+        return new is not None
     return line.startswith(_HEADERS) or bool(fence_of(line))
 
 
-def _counted(lines: Sequence[str], start: int, head: re.Match[str]) -> int:
+def _counted_length(
+    lines: Lines,
+    start: int,
+    head: re.Match[str],
+) -> int:
+    """Return how many lines the counts of ``head`` cover; 0 where the counts are wrong."""
     if head[1] is None:
         return 0
-    old, new = int(head[2] or 1), int(head[4] or 1)
+    old = int(head[2] or 1)
+    new = int(head[4] or 1)
     at = start
     while (old > 0 or new > 0) and at < len(lines):
         mark = lines[at][:1]
         if mark not in (" ", "-", "+", "\\", ""):
             return 0
-        old -= mark in (" ", "-", "")
-        new -= mark in (" ", "+", "")
+        if mark in (" ", "-", ""):
+            old -= 1
+        if mark in (" ", "+", ""):
+            new -= 1
         at += 1
-    ended = at == len(lines) or _ends(lines, at) or bool(_HUNK.match(lines[at]))
-    return at - start if old == new == 0 and (ended or not lines[at].strip()) else 0
+    if old != 0 or new != 0:
+        return 0
+    is_end = at == len(lines) or not lines[at].strip()
+    if is_end or _ends(lines, at) or _HUNK.match(lines[at]):
+        return at - start
+    return 0
 
 
-def _hunks(path: str, body: Sequence[Hunk], scope: ReplyScope) -> Iterator[Edit]:
-    for hunk in body:
+def _hunk_edits(
+    path: str,
+    hunks: Hunks,
+    scope: ReplyScope,
+) -> Iterator[Edit]:
+    for hunk in hunks:
         content = _content([hunk])
-        if any(line[:1] in "+-" and line for line in content):
-            yield hunk_edit(path, hunk, content, known=path in scope.known)
+        if _has_changes(content):
+            yield hunk_edit(path, hunk, content, exists=path in scope.files)
 
 
 def hunk_edit(
-    path: str, hunk: Hunk, content: Sequence[str], *, known: bool
+    path: str,
+    hunk: Hunk,
+    content: Lines,
+    *,
+    exists: bool,
 ) -> SearchReplace:
     """Return the edit for the lines ``content`` of ``hunk``.
 
@@ -247,52 +341,77 @@ def hunk_edit(
     search, replace = _sides(content)
     headers = (hunk.hint,) if hunk.hint else ()
     if search.strip() or not replace.strip():
-        readings = _readings(content)
-        line = None if hunk.inserts else hunk.line
         return SearchReplace(
-            path, search, replace, readings, line=line, headers=headers
+            path=path,
+            search=search,
+            replace=replace,
+            readings=_readings(content),
+            line=None if hunk.inserts else hunk.line,
+            headers=headers,
         )
-    if known and hunk.inserts:
+    if exists and hunk.inserts:
         return SearchReplace(path, "", replace, line=hunk.line)
-    full = [line for line in replace.split("\n") if line.strip()]
-    defines = not full[0][:1].isspace() and any(line[:1].isspace() for line in full)
-    ends = known and hunk.line is None and not headers and defines
-    if known and headers:
+    if exists and headers:
         return SearchReplace(path, "", replace, headers=headers)
-    return SearchReplace(path, search, replace, appends=ends)
+    appends = exists and hunk.line is None and _is_definition(replace)
+    return SearchReplace(path, search, replace, appends=appends)
 
 
-def _readings(content: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def _is_definition(text: str) -> bool:
+    """Return whether ``text`` begins without indentation and has lines with some."""
+    full = full_lines(text.split("\n"))
+    is_indented = [line[:1].isspace() for line in full]
+    return any(is_indented) and not is_indented[0]
+
+
+def _readings(content: Lines) -> tuple[Replacement, ...]:
     """Return other readings: without unmarked lines at the end, and with unmarked kept lines."""
-    end = next(
-        n for n in range(len(content), 0, -1) if content[n - 1][:1] in ("+", "-", " ")
-    )
-    ended = [_sides(content[:end])] if end < len(content) else []
-    unmarked = (
-        [_sides(content, "+-")] if any(line[:1] == " " for line in content) else []
-    )
-    return (*ended, *unmarked)
+    readings = []
+    end = len(content)
+    while end > 0:
+        last = content[end - 1]
+        if last[:1] in _DIFF_MARKS:
+            break
+        end -= 1
+    if end < len(content):
+        readings.append(_sides(content[:end]))
+    if any(line[:1] == " " for line in content):
+        readings.append(_sides(content, "+-"))
+    return tuple(readings)
 
 
-def _content(body: Sequence[Hunk]) -> list[str]:
-    lines = [line for hunk in body for line in hunk.lines if not line.startswith("\\ ")]
+def _content(hunks: Hunks) -> list[str]:
+    lines = []
+    for hunk in hunks:
+        for line in hunk.lines:
+            # `\\ No newline at end of file`
+            if not line.startswith("\\ "):
+                lines.append(line)
     while lines and not lines[-1]:
         lines.pop()
     return lines
 
 
-def _sides(lines: Sequence[str], marks: str = " +-") -> tuple[str, str]:
-    return with_ends(_side(lines, "-", marks)), with_ends(_side(lines, "+", marks))
+def _sides(lines: Lines, marks: str = " +-") -> Replacement:
+    old = _side(lines, "-", marks)
+    new = _side(lines, "+", marks)
+    return with_ends(old), with_ends(new)
 
 
-def _side(lines: Sequence[str], sign: str, marks: str = " +-") -> list[str]:
+def _side(
+    lines: Lines,
+    sign: str,
+    marks: str = " +-",
+) -> list[str]:
     """Return the old (``-``) or new (``+``) lines; lines without a mark are kept lines."""
     other = "+" if sign == "-" else "-"
-    return [
-        line[1:] if line[:1] in marks and line else line
-        for line in lines
-        if line[:1] != other
-    ]
+    side = []
+    for line in lines:
+        mark = line[:1]
+        if mark == other:
+            continue
+        side.append(line[1:] if mark in marks else line)
+    return side
 
 
 _ACTION = re.compile(
@@ -300,82 +419,95 @@ _ACTION = re.compile(
     re.IGNORECASE,
 )
 _MOVE = re.compile(r"^\*\*\* ?(?:Move|Rename)(?: File)? to:? ?(.+)$", re.IGNORECASE)
-BEGIN, END, _LAST = "*** Begin Patch", "*** End Patch", "*** end of file"
+BEGIN = "*** Begin Patch"
+END = "*** End Patch"
+_END_OF_FILE = "*** end of file"
 _EDGES = (BEGIN.lower(), END.lower())
 
 
-def read_patches(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
+def read_patches(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
     """Yield the edits of each action, in order, and the lines outside of patches as lists."""
     section: _Section | None = None
     outside: list[str] = []
     closing = _closing_fences(lines)
     for number, line in enumerate(lines):
         action = _ACTION.match(line)
-        edge = line.rstrip().lower() in _EDGES
-        if (action or edge or number in closing) and section:
+        is_edge = line.rstrip().lower() in _EDGES
+        if section and (action or is_edge or number in closing):
             yield from section.edits(scope)
             section = None
         if action:
             yield outside
             outside = []
             section = _Section(
-                "Add" if action[1] else "Update" if action[2] else "", action[3]
+                name=action[3],
+                adds=bool(action[1]),
+                updates=bool(action[2]),
             )
         elif section:
-            section.take(line)
-        elif not edge:
+            section.add_line(line)
+        elif not is_edge:
             outside.append(line)
     if section:
         yield from section.edits(scope)
     yield outside
 
 
-def _closing_fences(lines: Sequence[str]) -> set[int]:
-    found, inside = set(), False
-    for number in range(len(lines) - 1, -1, -1):
+def _closing_fences(lines: Lines) -> set[int]:
+    """Return the fences that no later line of the same patch with stars follows."""
+    numbers = set()
+    inside = False
+    for number in reversed(range(len(lines))):
         line = lines[number]
+        is_fence = line.startswith(("`", "~")) and fence_of(line)
         if line.startswith("***"):
             inside = line.strip().lower() != _EDGES[0]
-        elif not inside and line[:1] in ("`", "~") and fence_of(line):
-            found.add(number)
-    return found
+        elif is_fence and not inside:
+            numbers.add(number)
+    return numbers
 
 
 @dataclass
 class _Section:
-    verb: str
-    given: str
-    lines: list[str] = field(default_factory=list)
-    to: str = ""
+    """The lines of an action; it removes its file where it neither adds nor updates it."""
 
-    def take(self, line: str) -> None:
+    name: str
+    adds: bool
+    updates: bool
+    lines: list[str] = field(default_factory=list)
+    target: str = ""
+
+    def add_line(self, line: str) -> None:
         move = _MOVE.match(line)
         if move:
-            self.to = move[1]
+            self.target = move[1]
         else:
             self.lines.append(line)
 
     def edits(self, scope: ReplyScope) -> Iterator[Edit]:
-        path = clean_name(self.given)
-        if self.verb == "Add":
-            if strays([line for line in self.lines if not line.startswith("+")]):
-                yield Unreadable(path, STRAY.format(path))
-                return
-            while self.lines and not self.lines[-1].strip():
-                self.lines.pop()
-            content = with_ends([line.removeprefix("+") for line in self.lines])
-            yield WholeFile(path, content, new=True)
+        path = clean_name(self.name)
+        if self.adds:
+            yield self._new_file(path)
             return
-        if not self.verb:
+        if not self.updates:
             yield DeleteFile(without_bogus_folders(path, scope))
             return
         path = resolve_existing(path, scope)
-        yield from _chunks(path, self.lines)
-        if self.to:
-            yield MoveFile(path, clean_name(self.to))
+        yield from _chunk_edits(path, self.lines)
+        if self.target:
+            yield MoveFile(path, clean_name(self.target))
+
+    def _new_file(self, path: str) -> Edit:
+        unmarked = [line for line in self.lines if not line.startswith("+")]
+        if stray_markers(unmarked):
+            return Unreadable(path, STRAY_MARKER.format(path))
+        while self.lines and not self.lines[-1].strip():
+            self.lines.pop()
+        content = [line.removeprefix("+") for line in self.lines]
+        return WholeFile(path, with_ends(content), new=True)
 
 
-def _chunks(path: str, lines: Sequence[str]) -> Iterator[Edit]:
+def _chunk_edits(path: str, lines: Lines) -> Iterator[Edit]:
     headers: list[str] = []
     hunk = Hunk()
     for line in [*lines, "@@"]:
@@ -383,24 +515,32 @@ def _chunks(path: str, lines: Sequence[str]) -> Iterator[Edit]:
             hunk.lines.append(line)
             continue
         if any(hunk.lines):
-            at_end = any(line.rstrip().lower() == _LAST for line in hunk.lines)
-            content = [line for line in hunk.lines if line.rstrip().lower() != _LAST]
-            while content and not content[-1]:
-                content.pop()
-            if any(line[:1] in ("+", "-") for line in content):
-                edit = hunk_edit(path, hunk, content, known=True)
-                appends = at_end or edit.appends
-                yield replace(
-                    edit, headers=tuple(headers), at_end=at_end, appends=appends
-                )
-            else:
-                yield Unreadable(
-                    path, f"a part of the patch for {path} changes nothing."
-                )
+            yield _chunk_edit(path, hunk, headers)
             headers = []
         head = _HUNK.match(line)
-        said = Hunk.of(head) if head else Hunk()
-        hunk = Hunk(said.line, said.inserts)
-        header = said.hint if said.line else line[2:].strip("@ \t.…")
+        header_hunk = Hunk.of(head) if head else Hunk()
+        hunk = Hunk(header_hunk.line, header_hunk.inserts)
+        header = header_hunk.hint
+        if not header_hunk.line:
+            header = line[2:].strip("@ \t.…")
         if header.strip():
             headers.append(header)
+
+
+def _chunk_edit(path: str, hunk: Hunk, headers: Lines) -> Edit:
+    content = []
+    for line in hunk.lines:
+        if line.rstrip().lower() != _END_OF_FILE:
+            content.append(line)
+    at_end = len(content) < len(hunk.lines)
+    while content and not content[-1]:
+        content.pop()
+    if not _has_changes(content):
+        return Unreadable(path, f"a part of the patch for {path} changes nothing.")
+    edit = hunk_edit(path, hunk, content, exists=True)
+    return replace(
+        edit,
+        headers=tuple(headers),
+        at_end=at_end,
+        appends=at_end or edit.appends,
+    )

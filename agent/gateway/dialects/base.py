@@ -18,7 +18,11 @@ from typing import Any, ClassVar
 from llm.chat import Message, ToolCall
 
 Json = dict[str, Any]
-_MOST_TOKENS = 1_000_000_000
+Turns = Iterator[tuple[str, list[Json]]]
+"""The role and the parts of each message of a request."""
+PartContent = str | ToolCall | Message | None
+"""What a part is: a text, a call of a tool, or a message with its result."""
+_MAX_TOKENS = 1_000_000_000
 _LINE = re.compile(r"\r\n|\n|\r")
 _ROLES = {"developer": "system", "model": "assistant", "": "user"}
 _CUT_OFF = frozenset({"max_tokens", "length", "incomplete", "MAX_TOKENS"})
@@ -46,11 +50,17 @@ class Tokens:
     searches: int = 0
 
     @property
-    def possible(self) -> bool:
-        stored = self.cached + self.written + self.written_hour
-        if not self.prompt or max(self.prompt, self.completion) > _MOST_TOKENS:
+    def is_possible(self) -> bool:
+        if not self.prompt or max(self.prompt, self.completion) > _MAX_TOKENS:
             return False
-        return stored <= self.prompt and self.reasoning <= self.completion
+        if self.reasoning > self.completion:
+            return False
+        stored = self.cached + self.written + self.written_hour
+        return stored <= self.prompt
+
+
+AnswerOutcome = tuple[list[Json], str, Tokens]
+"""The parts of an answer, why it ended (empty where it broke off), its tokens."""
 
 
 @dataclass(frozen=True)
@@ -97,29 +107,24 @@ class AgentRequest:
         return self.dialect.conversation(self.body)
 
     @cached_property
-    def spoken(self) -> list[list[Any]]:
+    def answer_identities(self) -> list[list[Any]]:
         """What identifies the answers of the model in it."""
-        return [
-            spoken(message)
-            for message in self.conversation
-            if message.role == "assistant"
-        ]
+        answers = [m for m in self.conversation if m.role == "assistant"]
+        return list(map(answer_identity, answers))
 
     @cached_property
     def tools(self) -> list[str]:
         """The names of the tools that it offers."""
-        tools = objects(self.body, "tools")
-        named = (
-            one
-            for tool in tools
-            for one in objects(tool, "functionDeclarations") or [tool]
-        )
-        return sorted(map(tool_name, named))
+        declarations: list[Json] = []
+        for tool in objects(self.body, "tools"):
+            declarations += objects(tool, "functionDeclarations") or [tool]
+        return sorted(map(tool_name, declarations))
 
 
-def spoken(message: Message) -> list[Any]:
+def answer_identity(message: Message) -> list[Any]:
     """Return what identifies an answer of the model; agents complete arguments of calls."""
-    return [message.content.strip(), [call.name for call in message.tool_calls]]
+    tools = [call.name for call in message.tool_calls]
+    return [message.content.strip(), tools]
 
 
 class Dialect(ABC):
@@ -135,7 +140,7 @@ class Dialect(ABC):
     name: ClassVar[str]
     api: ClassVar[str]
     common: ClassVar[bool] = False
-    place: ClassVar[re.Pattern[str]]
+    path_pattern: ClassVar[re.Pattern[str]]
     parameters: ClassVar[str]
     ping: ClassVar[bytes] = b": waiting\n\n"
 
@@ -144,70 +149,95 @@ class Dialect(ABC):
         """Return whether the agent runs ``tool`` itself, so that it needs no network."""
 
     @abstractmethod
-    def turns(self, body: Json) -> Iterator[tuple[str, list[Json]]]:
-        """Yield the role and the parts of each message of a request."""
+    def turns(self, body: Json) -> Turns:
+        """Return the messages of a request."""
 
     @abstractmethod
-    def part(self, part: Json) -> str | ToolCall | Message | None:
-        """Return what a part is: a text, a call of a tool, or a message with its result."""
+    def part(self, part: Json) -> PartContent:
+        """Return what a part is."""
 
     @abstractmethod
-    def folded(self, events: Sequence[Json]) -> Json:
+    def merge_events(self, events: Sequence[Json]) -> Json:
         """Return the events of a stream as the answer that is not streamed."""
 
     @abstractmethod
-    def outcome(self, answer: Json) -> tuple[list[Json], str, Tokens]:
-        """Return the parts of an answer, why it ended (empty where it broke off), its tokens."""
+    def outcome(self, answer: Json) -> AnswerOutcome:
+        """Return what an answer has, and how it ended."""
 
     @abstractmethod
-    def refusal(self, words: str) -> Json:
+    def refusal(self, message: str) -> Json:
         """Return the body of an error that the agent will not try again."""
 
-    def stream_error(self, words: str) -> bytes:
-        return sse(self.refusal(words))
+    def stream_error(self, message: str) -> bytes:
+        return sse(self.refusal(message))
 
     def conversation(self, body: Json) -> list[Message]:
         """Return the messages of a request; one answer may stand in several."""
-        found: list[Message] = []
-        for given, parts in self.turns(body):
-            role = _ROLES.get(given, given)
-            found += (
-                part for part in map(self.part, parts) if isinstance(part, Message)
-            )
-            text, calls = self._said(parts, "" if role == "assistant" else "\n")
+        messages: list[Message] = []
+        for role_name, parts in self.turns(body):
+            role = _ROLES.get(role_name, role_name)
+            texts, calls, results = self._read_parts(parts)
+            messages += results
+            separator = "" if role == "assistant" else "\n"
+            text = separator.join(texts)
             if not text and not calls:
                 continue
-            same = found and found[-1].role == role == "assistant"
-            last = found.pop() if same else Message(role, "")
-            calls = (*last.tool_calls, *calls)
-            found.append(replace(last, content=last.content + text, tool_calls=calls))
-        return found
+            if messages and messages[-1].role == role == "assistant":
+                last = messages.pop()
+            else:
+                last = Message(role, "")
+            message = replace(
+                last,
+                content=last.content + text,
+                tool_calls=(*last.tool_calls, *calls),
+            )
+            messages.append(message)
+        return messages
 
-    def _said(
-        self, parts: Iterable[Json], between: str
-    ) -> tuple[str, tuple[ToolCall, ...]]:
-        read = [self.part(part) for part in parts]
-        text = between.join(part for part in read if isinstance(part, str))
-        return text, tuple(part for part in read if isinstance(part, ToolCall))
+    def _read_parts(
+        self, parts: Iterable[Json]
+    ) -> tuple[list[str], list[ToolCall], list[Message]]:
+        """Return the texts, the calls of tools, and the messages with results in ``parts``."""
+        texts = []
+        calls = []
+        results = []
+        for part in parts:
+            content = self.part(part)
+            if isinstance(content, str):
+                texts.append(content)
+            elif isinstance(content, ToolCall):
+                calls.append(content)
+            elif content is not None:
+                results.append(content)
+        return texts, calls, results
 
-    def read(self, answer: Json) -> Answer:
+    def read_answer(self, answer: Json) -> Answer:
         """Return what an answer that is not streamed says."""
         parts, end, tokens = self.outcome(answer)
-        content, calls = self._said(parts, "")
-        model = text_at(answer, "model") or text_at(answer, "modelVersion")
-        counted = tokens if tokens.possible else None
+        texts, calls, _ = self._read_parts(parts)
         error = answer.get("error")
-        words = text_at(error, "message") or dumped(error) if error else ""
-        return Answer(content, calls, counted, model, end in _CUT_OFF, bool(end), words)
+        error_message = ""
+        if error:
+            error_message = text_at(error, "message") or as_json(error)
+        return Answer(
+            content="".join(texts),
+            tool_calls=tuple(calls),
+            tokens=tokens if tokens.is_possible else None,
+            model=text_at(answer, "model") or text_at(answer, "modelVersion"),
+            truncated=end in _CUT_OFF,
+            complete=bool(end),
+            error=error_message,
+        )
 
-    def acts(self, event: Json) -> bool:
+    def is_actionable(self, event: Json) -> bool:
         """Return whether an agent may act on ``event`` before the stream ends.
 
         An error counts: a call that failed at once can be repeated, where nothing was passed on.
         """
-        parts, end, _ = self.outcome(whole := self.folded([event]))
-        called = any(isinstance(self.part(part), ToolCall) for part in parts)
-        return bool(called or end or whole.get("error") or event.get("error"))
+        answer = self.merge_events([event])
+        parts, end, _ = self.outcome(answer)
+        _, calls, _ = self._read_parts(parts)
+        return bool(calls or end or answer.get("error") or event.get("error"))
 
     def model(self, path: str, body: Json) -> str:
         """Return the model that a request asks."""
@@ -221,22 +251,36 @@ class Dialect(ABC):
             "max_output_tokens",
             "maxOutputTokens",
         )
-        return _most(body, names) or None
+        return _max_count(body, names) or None
 
-    def answers(self, body: Json) -> int:
+    def answer_count(self, body: Json) -> int:
         """Return how many answers a request asks for."""
-        return _most(body, ("n", "candidateCount")) or 1
+        return _max_count(body, ("n", "candidateCount")) or 1
 
-    def prepared(self, path: str, body: Json, model: str, *, web: bool) -> AgentRequest:
+    def prepare_request(
+        self, path: str, body: Json, model: str, *, web: bool
+    ) -> AgentRequest:
         """Return the request for the provider's ``model``; ``web`` keeps the provider's tools."""
-        streamed = body.get("stream") is True or path.endswith(":streamGenerateContent")
-        kept, removed = (body, []) if web else self._without_provider_tools(body)
-        path, sent = self._addressed(path, kept, model, streamed=streamed)
+        streamed = body.get("stream") is True
+        if path.endswith(":streamGenerateContent"):
+            streamed = True
+        removed: list[str] = []
+        if not web:
+            body, removed = self._without_provider_tools(body)
+        path, body = self._address_request(path, body, model, streamed=streamed)
         # Not the agent's bytes: of a key that stands twice others may read the first value.
-        data = json.dumps(sent, ensure_ascii=False).encode("utf-8", "replace")
-        return AgentRequest(self, path, sent, streamed, tuple(removed), data)
+        text = json.dumps(body, ensure_ascii=False)
+        data = text.encode("utf-8", "replace")
+        return AgentRequest(
+            dialect=self,
+            path=path,
+            body=body,
+            streamed=streamed,
+            removed=tuple(removed),
+            data=data,
+        )
 
-    def _addressed(
+    def _address_request(
         self, path: str, body: Json, model: str, *, streamed: bool
     ) -> tuple[str, Json]:
         """Return path and body of the request to the provider."""
@@ -244,102 +288,124 @@ class Dialect(ABC):
 
     def _without_provider_tools(self, body: Json) -> tuple[Json, list[str]]:
         """Leave out what the provider would do itself: unknown parameters and tools."""
-        known = self.parameters.split()
-        removed = [name for name in body if name not in known]
-        kept = {name: value for name, value in body.items() if name in known}
-        given = kept.pop("tools", [])
-        mine = [tool for tool in objects(given) if self.is_client_tool(tool)]
-        theirs = [
-            tool_name(tool) for tool in objects(given) if not self.is_client_tool(tool)
-        ]
-        removed += theirs if isinstance(given, list) else ["tools"]
-        if mine:
-            kept["tools"] = mine
+        parameters = self.parameters.split()
+        allowed = dict(body)
+        removed = []
+        for name in body:
+            if name not in parameters:
+                del allowed[name]
+                removed.append(name)
+        tools = allowed.pop("tools", [])
+        if not isinstance(tools, list):
+            removed.append("tools")
+        client_tools = []
+        has_provider_tools = False
+        for tool in objects(tools):
+            if self.is_client_tool(tool):
+                client_tools.append(tool)
+            else:
+                has_provider_tools = True
+                removed.append(tool_name(tool))
+        if client_tools:
+            allowed["tools"] = client_tools
         # It may name a tool that is removed.
-        if not mine or (theirs and isinstance(kept.get("tool_choice"), dict)):
-            kept.pop("tool_choice", None)
-        return kept, removed
+        names_a_tool = isinstance(allowed.get("tool_choice"), dict)
+        if not client_tools or (has_provider_tools and names_a_tool):
+            allowed.pop("tool_choice", None)
+        return allowed, removed
 
 
 def sse(event: Json) -> bytes:
     """Return one server-sent event, whose name is its type."""
-    named = f"event: {event['type']}\n" if "type" in event else ""
-    return f"{named}data: {json.dumps(event)}\n\n".encode()
+    lines = f"data: {json.dumps(event)}\n\n"
+    if "type" in event:
+        lines = f"event: {event['type']}\n{lines}"
+    return lines.encode()
 
 
 def events_of(text: str) -> Iterator[Json]:
     """Yield the JSON objects in a stream of server-sent events."""
     # Only these end a line, and JSON may hold others as they are.
     for block in re.split(r"\r\n\r\n|\n\n|\r\r", text):
-        lines = (
-            line[5:].strip() for line in _LINE.split(block) if line.startswith("data:")
-        )
-        found = loaded("\n".join(lines))
-        if isinstance(found, dict):
-            yield found
+        data = []
+        for line in _LINE.split(block):
+            if line.startswith("data:"):
+                data.append(line.removeprefix("data:").strip())
+        event = parse_json("\n".join(data))
+        if isinstance(event, dict):
+            yield event
 
 
-def at(value: object, *path: str) -> Any:  # noqa: ANN401
+def value_at(value: object, *path: str) -> Any:  # noqa: ANN401
     """Return what stands in nested objects, None where a key is missing."""
     for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
     return value
 
 
 def objects(value: object, *path: str) -> list[Json]:
-    found = at(value, *path)
-    return (
-        [item for item in found if isinstance(item, dict)]
-        if isinstance(found, list)
-        else []
-    )
+    items = value_at(value, *path)
+    if not isinstance(items, list):
+        return []
+    return [item for item in items if isinstance(item, dict)]
 
 
-def first(value: Json, key: str) -> Json:
-    return next(iter(objects(value, key)), {})
+def first_object(value: Json, key: str) -> Json:
+    for item in objects(value, key):
+        return item
+    return {}
 
 
 def object_at(value: object, *path: str) -> Json:
-    found = at(value, *path)
-    return found if isinstance(found, dict) else {}
+    item = value_at(value, *path)
+    if isinstance(item, dict):
+        return item
+    return {}
 
 
 def text_at(value: object, *path: str) -> str:
-    found = at(value, *path)
-    return found if isinstance(found, str) else ""
+    item = value_at(value, *path)
+    if isinstance(item, str):
+        return item
+    return ""
 
 
 def count_at(value: object, *path: str) -> int:
-    found = at(value, *path)
-    return (
-        found
-        if isinstance(found, int) and not isinstance(found, bool) and found > 0
-        else 0
-    )
+    item = value_at(value, *path)
+    if isinstance(item, bool) or not isinstance(item, int):
+        return 0
+    return max(item, 0)
 
 
-def _most(body: Json, names: Iterable[str]) -> int:
-    asked = {**body, **object_at(body, "generationConfig")}
-    return max(count_at(asked, name) for name in names)
+def _max_count(body: Json, names: Iterable[str]) -> int:
+    settings = {**body, **object_at(body, "generationConfig")}
+    return max(count_at(settings, name) for name in names)
 
 
 def tool_name(tool: Json) -> str:
-    name = tool.get("name") or at(tool, "function", "name") or tool.get("type")
-    return text_at(name) or next(iter(tool), "")
+    name = tool.get("name") or value_at(tool, "function", "name") or tool.get("type")
+    if name and isinstance(name, str):
+        return name
+    return next(iter(tool), "")
 
 
-def joined(content: object) -> str:
+def join_texts(content: object) -> str:
     """Return a content that is a text, or a list of parts with texts."""
     if isinstance(content, str):
         return content
-    return "\n".join(filter(None, (text_at(part, "text") for part in objects(content))))
+    texts = [text_at(part, "text") for part in objects(content)]
+    return "\n".join(filter(None, texts))
 
 
-def dumped(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def as_json(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)
 
 
-def loaded(text: str | bytes) -> Any:  # noqa: ANN401
+def parse_json(text: str | bytes) -> Any:  # noqa: ANN401
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
 from agent.gateway.dialects.base import (
+    AnswerOutcome,
     Dialect,
     Json,
+    PartContent,
     Tokens,
-    at,
+    Turns,
+    as_json,
     count_at,
-    dumped,
-    first,
+    first_object,
     object_at,
     objects,
     text_at,
+    value_at,
 )
 from llm.chat import Message, ToolCall
 
@@ -24,12 +27,13 @@ from llm.chat import Message, ToolCall
 class Gemini(Dialect):
     """Gemini's generateContent (https://ai.google.dev/api/generate-content)."""
 
-    name, api = "generateContent", "gemini"
+    name = "generateContent"
+    api = "gemini"
     parameters = (
         "contents tools toolConfig systemInstruction generationConfig "
         "safetySettings labels"
     )
-    place = re.compile(
+    path_pattern = re.compile(
         r"/v1(?:beta)?/models/([^/:]+):(generateContent|streamGenerateContent)"
     )
 
@@ -37,60 +41,62 @@ class Gemini(Dialect):
         return set(tool) <= {"functionDeclarations", "function_declarations"}
 
     def model(self, path: str, body: Json) -> str:
-        return unquote(self.place.fullmatch(path)[1])  # type: ignore[index]
+        return unquote(self.path_pattern.fullmatch(path)[1])  # type: ignore[index]
 
-    def _addressed(
+    def _address_request(
         self, path: str, body: Json, model: str, *, streamed: bool
     ) -> tuple[str, Json]:
-        method = path.rpartition(":")[2] + ("?alt=sse" if streamed else "")
+        method = path.rpartition(":")[2]
+        if streamed:
+            method += "?alt=sse"
         return f"/v1beta/models/{quote(model, safe='')}:{method}", body
 
-    def turns(self, body: Json) -> Iterator[tuple[str, list[Json]]]:
+    def turns(self, body: Json) -> Turns:
         yield "system", objects(body, "systemInstruction", "parts")
         for content in objects(body, "contents"):
             yield text_at(content, "role"), objects(content, "parts")
 
-    def part(self, part: Json) -> str | ToolCall | Message | None:
-        if answered := object_at(part, "functionResponse"):
-            name = text_at(answered, "name")
-            return Message("tool", dumped(answered.get("response")), tool_call_id=name)
-        if call := object_at(part, "functionCall"):
-            return ToolCall(
-                text_at(call, "name"), dumped(call.get("args")), text_at(call, "name")
-            )
-        return None if part.get("thought") else text_at(part, "text")
+    def part(self, part: Json) -> PartContent:
+        result = object_at(part, "functionResponse")
+        if result:
+            name = text_at(result, "name")
+            return Message("tool", as_json(result.get("response")), tool_call_id=name)
+        call = object_at(part, "functionCall")
+        if call:
+            name = text_at(call, "name")
+            return ToolCall(name, as_json(call.get("args")), id=name)
+        if part.get("thought"):
+            return None
+        return text_at(part, "text")
 
-    def folded(self, events: Sequence[Json]) -> Json:
-        whole: Json = {}
+    def merge_events(self, events: Sequence[Json]) -> Json:
+        answer: Json = {}
         parts: list[Json] = []
         finish = None
         for event in events:
-            whole |= event
-            candidate = first(event, "candidates")
+            answer |= event
+            candidate = first_object(event, "candidates")
             parts += objects(candidate, "content", "parts")
             finish = candidate.get("finishReason") or finish
-        return {
-            **whole,
-            "candidates": [{"content": {"parts": parts}, "finishReason": finish}],
-        }
+        answer["candidates"] = [{"content": {"parts": parts}, "finishReason": finish}]
+        return answer
 
-    def outcome(self, answer: Json) -> tuple[list[Json], str, Tokens]:
-        candidate, usage = (
-            first(answer, "candidates"),
-            object_at(answer, "usageMetadata"),
-        )
+    def outcome(self, answer: Json) -> AnswerOutcome:
+        candidate = first_object(answer, "candidates")
+        usage = object_at(answer, "usageMetadata")
+        tool_use = count_at(usage, "toolUsePromptTokenCount")
         thoughts = count_at(usage, "thoughtsTokenCount")
         tokens = Tokens(
-            count_at(usage, "promptTokenCount")
-            + count_at(usage, "toolUsePromptTokenCount"),
-            count_at(usage, "candidatesTokenCount") + thoughts,
-            count_at(usage, "cachedContentTokenCount"),
+            prompt=count_at(usage, "promptTokenCount") + tool_use,
+            completion=count_at(usage, "candidatesTokenCount") + thoughts,
+            cached=count_at(usage, "cachedContentTokenCount"),
             reasoning=thoughts,
         )
-        end = candidate.get("finishReason") or at(
-            answer, "promptFeedback", "blockReason"
-        )
+        blocked = value_at(answer, "promptFeedback", "blockReason")
+        end = candidate.get("finishReason") or blocked
         return objects(candidate, "content", "parts"), text_at(end), tokens
 
-    def refusal(self, words: str) -> Json:
-        return {"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}}
+    def refusal(self, message: str) -> Json:
+        return {
+            "error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}
+        }

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from agent.gateway.dialects.base import (
+    AnswerOutcome,
     Dialect,
     Json,
+    PartContent,
     Tokens,
+    Turns,
+    as_json,
     count_at,
-    dumped,
-    first,
-    joined,
+    first_object,
+    join_texts,
     object_at,
     objects,
     sse,
     text_at,
+    value_at,
 )
 from llm.chat import Message, ToolCall
 
@@ -24,91 +29,95 @@ from llm.chat import Message, ToolCall
 class _OpenAI(Dialect):
     api = "openai"
 
-    def refusal(self, words: str) -> Json:
+    def refusal(self, message: str) -> Json:
         kind = "invalid_request_error"
-        return {"error": {"message": words, "type": kind, "param": None, "code": kind}}
+        error = {"message": message, "type": kind, "param": None, "code": kind}
+        return {"error": error}
 
 
-def _tokens(answer: Json, into: str, out: str) -> Tokens:
-    """Return the counts, whose names begin with ``into`` and ``out``."""
+def _tokens(answer: Json, prompt: str, completion: str) -> Tokens:
+    """Return the counts, whose names begin with ``prompt`` and ``completion``."""
     usage = object_at(answer, "usage")
     return Tokens(
-        count_at(usage, f"{into}_tokens"),
-        count_at(usage, f"{out}_tokens"),
-        count_at(usage, f"{into}_tokens_details", "cached_tokens"),
-        reasoning=count_at(usage, f"{out}_tokens_details", "reasoning_tokens"),
+        prompt=count_at(usage, f"{prompt}_tokens"),
+        completion=count_at(usage, f"{completion}_tokens"),
+        cached=count_at(usage, f"{prompt}_tokens_details", "cached_tokens"),
+        reasoning=count_at(usage, f"{completion}_tokens_details", "reasoning_tokens"),
     )
 
 
 class Chat(_OpenAI):
     """OpenAI's chat completions (https://platform.openai.com/docs/api-reference/chat)."""
 
-    name, common = "chat", True
+    name = "chat"
+    common = True
     parameters = (
         "model messages tools tool_choice temperature top_p max_tokens max_completion_tokens stop "
         "seed stream stream_options reasoning reasoning_effort thinking parallel_tool_calls "
         "response_format frequency_penalty presence_penalty logit_bias logprobs top_logprobs user "
         "prompt_cache_key safety_identifier store metadata verbosity n chat_template_kwargs"
     )
-    place = re.compile(r"(/v1)?/chat/completions")
+    path_pattern = re.compile(r"(/v1)?/chat/completions")
 
     def is_client_tool(self, tool: Json) -> bool:
         return tool.get("type") in ("function", "custom")
 
-    def turns(self, body: Json) -> Iterator[tuple[str, list[Json]]]:
+    def turns(self, body: Json) -> Turns:
         for message in objects(body, "messages"):
-            yield text_at(message, "role"), [message, *objects(message, "tool_calls")]
+            calls = objects(message, "tool_calls")
+            yield text_at(message, "role"), [message, *calls]
 
-    def part(self, part: Json) -> str | ToolCall | Message | None:
-        text = joined(part.get("content"))
+    def part(self, part: Json) -> PartContent:
+        text = join_texts(part.get("content"))
         if part.get("role") == "tool":
             return Message("tool", text, tool_call_id=text_at(part, "tool_call_id"))
         if "function" not in part:
             return text
-        called = object_at(part, "function")
         return ToolCall(
-            text_at(called, "name"), text_at(called, "arguments"), text_at(part, "id")
+            name=text_at(part, "function", "name"),
+            arguments=text_at(part, "function", "arguments"),
+            id=text_at(part, "id"),
         )
 
-    def folded(self, events: Sequence[Json]) -> Json:
+    def merge_events(self, events: Sequence[Json]) -> Json:
         message: Json = {"content": ""}
         calls: dict[int, Json] = {}
-        whole: Json = {}
+        answer: Json = {}
         finish = None
         for event in events:
-            whole |= {k: event[k] for k in ("model", "usage", "error") if event.get(k)}
-            choice = first(event, "choices")
+            for key in ("model", "usage", "error"):
+                if event.get(key):
+                    answer[key] = event[key]
+            choice = first_object(event, "choices")
             message["content"] += text_at(choice, "delta", "content")
             for part in objects(choice, "delta", "tool_calls"):
-                call = calls.setdefault(count_at(part, "index"), {"function": {}})
-                call["id"] = text_at(part, "id") or call.get("id", "")
+                index = count_at(part, "index")
+                call = calls.setdefault(index, {"function": {}, "id": ""})
+                call["id"] = text_at(part, "id") or call["id"]
+                function = call["function"]
                 for key, value in object_at(part, "function").items():
-                    call["function"][key] = call["function"].get(key, "") + text_at(
-                        value
-                    )
+                    function[key] = function.get(key, "") + text_at(value)
             finish = choice.get("finish_reason") or finish
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
-        return {**whole, "choices": [{"message": message, "finish_reason": finish}]}
+        answer["choices"] = [{"message": message, "finish_reason": finish}]
+        return answer
 
-    def outcome(self, answer: Json) -> tuple[list[Json], str, Tokens]:
-        choice = first(answer, "choices")
-        parts = [
-            object_at(choice, "message"),
-            *objects(choice, "message", "tool_calls"),
-        ]
+    def outcome(self, answer: Json) -> AnswerOutcome:
+        choice = first_object(answer, "choices")
+        message = object_at(choice, "message")
+        parts = [message, *objects(message, "tool_calls")]
         tokens = _tokens(answer, "prompt", "completion")
         return parts, text_at(choice, "finish_reason"), tokens
 
-    def _addressed(
+    def _address_request(
         self, path: str, body: Json, model: str, *, streamed: bool
     ) -> tuple[str, Json]:
-        path, asking = super()._addressed(path, body, model, streamed=streamed)
+        sent_body = {**body, "model": model}
         if streamed:
-            asking["stream_options"] = {
-                **object_at(body, "stream_options"),
-                "include_usage": True,
-            }
-        return path, asking
+            options = dict(object_at(body, "stream_options"))
+            options["include_usage"] = True
+            sent_body["stream_options"] = options
+        return path, sent_body
 
 
 class Responses(_OpenAI):
@@ -121,55 +130,64 @@ class Responses(_OpenAI):
         "store include reasoning parallel_tool_calls text prompt_cache_key metadata "
         "client_metadata truncation user safety_identifier stream_options"
     )
-    place = re.compile(r"(/v1)?/responses")
+    path_pattern = re.compile(r"(/v1)?/responses")
     _CLIENT = frozenset({"function", "custom", "local_shell", "apply_patch"})
-    _DONE, _FAILED = "response.output_item.done", "response.failed"
-    _ENDS = ("completed", "incomplete")
+    _DONE = "response.output_item.done"
+    _FAILED = "response.failed"
 
     def is_client_tool(self, tool: Json) -> bool:
         if tool.get("type") == "namespace":
             return all(map(self.is_client_tool, objects(tool, "tools")))
         return tool.get("type") in self._CLIENT
 
-    def turns(self, body: Json) -> Iterator[tuple[str, list[Json]]]:
-        yield "system", [{"role": "system", "content": body.get("instructions")}]
-        asked = body.get("input")
-        items = (
-            [{"role": "user", "content": asked}]
-            if isinstance(asked, str)
-            else objects(asked)
-        )
+    def turns(self, body: Json) -> Turns:
+        system = {"role": "system", "content": body.get("instructions")}
+        yield "system", [system]
+        content = body.get("input")
+        items = objects(content)
+        if isinstance(content, str):
+            items = [{"role": "user", "content": content}]
         for item in items:
             # One answer has several items: its text, and each call.
             yield text_at(item, "role") or "assistant", [item]
 
-    def part(self, part: Json) -> str | ToolCall | Message | None:
-        kind, call_id = text_at(part, "type"), text_at(part, "call_id")
+    def part(self, part: Json) -> PartContent:
+        kind = text_at(part, "type")
+        call_id = text_at(part, "call_id")
         if kind.endswith("_call_output"):
-            return Message("tool", joined(part.get("output")), tool_call_id=call_id)
+            return Message("tool", join_texts(part.get("output")), tool_call_id=call_id)
         if kind.endswith("_call"):
-            said = next(
-                (part[k] for k in ("arguments", "input", "action") if k in part), ""
-            )
-            return ToolCall(text_at(part, "name") or kind, dumped(said), call_id)
-        return joined(part.get("content")) if "role" in part else None
+            arguments: Any = ""
+            # Later keys go before earlier ones.
+            for key in ("action", "input", "arguments"):
+                arguments = part.get(key, arguments)
+            return ToolCall(text_at(part, "name") or kind, as_json(arguments), call_id)
+        if "role" in part:
+            return join_texts(part.get("content"))
+        return None
 
-    def folded(self, events: Sequence[Json]) -> Json:
-        done = [object_at(e, "item") for e in events if e.get("type") == self._DONE]
-        whole: Json = {}
+    def merge_events(self, events: Sequence[Json]) -> Json:
+        items = []
+        answer: Json = {}
         for event in events:
-            if event.get("type") in ("error", self._FAILED):
-                error = event.get("error") or object_at(event, "response").get("error")
-                whole["error"] = error or {"message": text_at(event, "message")}
-            elif event.get("type") in [f"response.{end}" for end in self._ENDS]:
-                whole |= object_at(event, "response")
-        return {**whole, "output": objects(whole, "output") or done}
+            kind = event.get("type")
+            if kind == self._DONE:
+                items.append(object_at(event, "item"))
+            elif kind in ("error", self._FAILED):
+                error = event.get("error") or value_at(event, "response", "error")
+                answer["error"] = error or {"message": text_at(event, "message")}
+            elif kind in ("response.completed", "response.incomplete"):
+                answer |= object_at(event, "response")
+        answer["output"] = objects(answer, "output") or items
+        return answer
 
-    def outcome(self, answer: Json) -> tuple[list[Json], str, Tokens]:
+    def outcome(self, answer: Json) -> AnswerOutcome:
         end = text_at(answer, "status")
+        if end not in ("completed", "incomplete"):
+            end = ""
         tokens = _tokens(answer, "input", "output")
-        return objects(answer, "output"), end if end in self._ENDS else "", tokens
+        return objects(answer, "output"), end, tokens
 
-    def stream_error(self, words: str) -> bytes:
-        response = {"status": "failed", **self.refusal(words)}
+    def stream_error(self, message: str) -> bytes:
+        response = {"status": "failed", **self.refusal(message)}
         return sse({"type": self._FAILED, "response": response})

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,21 @@ from agent.conversation.mentions import FileIndex
 from agent.repomap.scanning.tags import IDENTIFIER, Definition, FileTags, parts
 
 Ints = NDArray[np.int32]
+Numbers = NDArray[np.integer]
 
-FILE, TYPE, FUNCTION = 0, 1, 2
+FILE = 0
+TYPE = 1
+FUNCTION = 2
 
 LAYOUT = 4
 """Part of the key in the store, because other layouts cannot be unpacked."""
 
 # The parts never contain them: paths hold no NUL, and one-line texts no separators.
-_UNIT, _FIELD, _DECORATOR = "\0", "\x1f", "\x1e"
+_UNIT = "\0"
+_FIELD = "\x1f"
+_DECORATOR = "\x1e"
 _UTF8 = ("utf-8", "surrogateescape")
-_MOST_COUNTED = 255
+_MAX_COUNT = 255
 _KINDS = {"file": FILE, "type": TYPE, "function": FUNCTION}
 _NAMELESS = Definition("", "file", 1, 1, -1, "")
 
@@ -67,45 +73,76 @@ class Index:
         return _definition(self.rows[unit])
 
     def definitions_of(self, file: int) -> tuple[Definition, ...]:
-        rows = self.rows[self.first_unit[file] + 1 : self.first_unit[file + 1]]
-        return tuple(map(_definition, rows))
+        start = self.first_unit[file] + 1
+        end = self.first_unit[file + 1]
+        return tuple(map(_definition, self.rows[start:end]))
 
     def pack(self) -> Iterator[tuple[str, bytes]]:
         """Yield the parts of the index by name, as the whole would be in memory twice."""
         for part in fields(self):
             value = getattr(self, part.name)
-            is_array = isinstance(value, np.ndarray)
-            yield (
-                part.name,
-                value.tobytes() if is_array else _UNIT.join(value).encode(*_UTF8),
-            )
+            if isinstance(value, np.ndarray):
+                data = value.tobytes()
+            else:
+                data = _UNIT.join(value).encode(*_UTF8)
+            yield part.name, data
 
     @classmethod
     def unpack(cls, packed: Mapping[str, bytes]) -> Index:
         values: dict[str, Any] = {}
         try:
-            for name in (part.name for part in fields(cls)):
-                data = packed[name]
-                if name in ("paths", "rows", "identifiers", "stems"):
-                    values[name] = (
-                        tuple(data.decode(*_UTF8).split(_UNIT)) if data else ()
-                    )
-                else:
-                    kind = np.uint8 if name in ("kinds", "counts") else np.int32
-                    values[name] = np.frombuffer(data, kind)
+            for part in fields(cls):
+                values[part.name] = _unpack_part(part.name, packed[part.name])
         except LookupError as error:
             raise ValueError(f"not a packed index: without {error}") from error
         index = cls(**values)
-        if not len(index.rows) == len(index.kinds) == index.first_unit[-1]:
+        units = index.first_unit[-1]
+        if len(index.rows) != units or len(index.kinds) != units:
             raise ValueError("not a packed index: its parts do not fit")
         return index
 
 
-def _definition(text: str) -> Definition:
-    name, kind, first, last, parent, signature, decorators, doc = text.split(_FIELD)
-    marks = tuple(decorators.split(_DECORATOR)) if decorators else ()
+def _unpack_part(name: str, data: bytes) -> tuple[str, ...] | NDArray[Any]:
+    if name in ("paths", "rows", "identifiers", "stems"):
+        return _split(data.decode(*_UTF8), _UNIT)
+    if name in ("kinds", "counts"):
+        return np.frombuffer(data, np.uint8)
+    return np.frombuffer(data, np.int32)
+
+
+def _split(text: str, separator: str) -> tuple[str, ...]:
+    if not text:
+        return ()
+    return tuple(text.split(separator))
+
+
+def _definition(row: str) -> Definition:
+    name, kind, first, last, parent, signature, decorators, doc = row.split(_FIELD)
     return Definition(
-        name, kind, int(first), int(last), int(parent), signature, marks, doc
+        name=name,
+        kind=kind,
+        first=int(first),
+        last=int(last),
+        parent=int(parent),
+        signature=signature,
+        decorators=_split(decorators, _DECORATOR),
+        doc=doc,
+    )
+
+
+def _row(definition: Definition) -> str:
+    """Return ``definition`` as the text that ``_definition`` parses."""
+    return _FIELD.join(
+        (
+            definition.name,
+            definition.kind,
+            str(definition.first),
+            str(definition.last),
+            str(definition.parent),
+            definition.signature,
+            _DECORATOR.join(definition.decorators),
+            definition.doc,
+        )
     )
 
 
@@ -117,7 +154,7 @@ class _File:
     names: tuple[str, ...]
     kinds: bytes
     parents: array[int]
-    words: array[int]
+    word_numbers: array[int]
     units: array[int]
     counts: array[int]
 
@@ -131,27 +168,24 @@ class IndexBuilder:
 
     def add(self, path: str, tags: FileTags) -> None:
         numbers = self._numbers
-        words, units, counts = array("i"), array("i"), array("B")
-        for unit, found in enumerate(tags.words):
-            words.extend([numbers.setdefault(word, len(numbers)) for word in found])
-            units.extend([unit] * len(found))
-            counts.extend([min(count, _MOST_COUNTED) for count in found.values()])
-        definitions = (_NAMELESS, *tags.definitions)
-        rows = []
-        for d in definitions:
-            decorators = _DECORATOR.join(d.decorators)
-            lines = (str(d.first), str(d.last), str(d.parent))
-            rows.append(
-                _FIELD.join((d.name, d.kind, *lines, d.signature, decorators, d.doc))
+        word_numbers = array("i")
+        units = array("i")
+        counts = array("B")
+        for unit, word_counts in enumerate(tags.word_counts):
+            word_numbers.extend(
+                [numbers.setdefault(word, len(numbers)) for word in word_counts]
             )
+            units.extend([unit] * len(word_counts))
+            counts.extend([min(count, _MAX_COUNT) for count in word_counts.values()])
+        definitions = (_NAMELESS, *tags.definitions)
         self._files[path] = _File(
-            tuple(rows),
-            tuple(d.name for d in definitions),
-            bytes(_KINDS[d.kind] for d in definitions),
-            array("i", [d.parent + 1 for d in definitions]),
-            words,
-            units,
-            counts,
+            rows=tuple(map(_row, definitions)),
+            names=tuple(definition.name for definition in definitions),
+            kinds=bytes(_KINDS[definition.kind] for definition in definitions),
+            parents=array("i", [definition.parent + 1 for definition in definitions]),
+            word_numbers=word_numbers,
+            units=units,
+            counts=counts,
         )
 
     def build(self, paths: Iterable[str]) -> Index:
@@ -165,69 +199,88 @@ class IndexBuilder:
             if path not in self._files:
                 self.add(path, empty)
         files = [self._files.pop(path) for path in names]
-        numbers, self._numbers = self._numbers, {}
-        return _index(names, files, numbers)
+        numbers = self._numbers
+        self._numbers = {}
+        return _build_index(names, files, numbers)
 
 
-def _index(
+def _build_index(
     paths: tuple[str, ...], files: Sequence[_File], numbers: dict[str, int]
 ) -> Index:
     identifiers = tuple(sorted(numbers))
-    place = np.empty(len(identifiers), np.int32)
-    place[[numbers[word] for word in identifiers]] = np.arange(len(identifiers))
-    first_unit = np.cumsum([0, *(len(f.rows) for f in files)]).astype(np.int32)
-    word = place[_concatenated([f.words for f in files], np.int32)]
-    unit = _concatenated([f.units for f in files], np.int32)
-    unit += np.repeat(first_unit[:-1], [len(f.units) for f in files])
-    order = np.argsort(word, kind="stable").astype(np.int32)
-    parents = _concatenated([f.parents for f in files], np.int32)
-    stems, stem_starts, stem_identifiers = _stemmed(identifiers)
-    known = [numbers.get(name, -1) for f in files for name in f.names]
+    # Words are numbered as they come; identifiers are sorted.
+    positions = np.empty(len(identifiers), np.int32)
+    sorted_numbers = [numbers[identifier] for identifier in identifiers]
+    positions[sorted_numbers] = np.arange(len(identifiers))
+    first_unit = _starts([len(file.rows) for file in files])
+    word_numbers = _concatenate((file.word_numbers for file in files), np.int32)
+    word_positions = positions[word_numbers]
+    units = _concatenate((file.units for file in files), np.int32)
+    word_counts = [len(file.units) for file in files]
+    units += np.repeat(first_unit[:-1], word_counts)
+    counts = _concatenate((file.counts for file in files), np.uint8)
+    order = np.argsort(word_positions, kind="stable").astype(np.int32)
+    word_uses = np.bincount(word_positions, minlength=len(identifiers))
+    parents = _concatenate((file.parents for file in files), np.int32)
+    unit_counts = np.diff(first_unit)
+    parents += np.repeat(first_unit[:-1], unit_counts)
+    unit_names = chain.from_iterable(file.names for file in files)
+    name_numbers = np.array([numbers.get(name, -1) for name in unit_names], np.int32)
+    names = np.full(len(name_numbers), -1, np.int32)
+    has_number = name_numbers >= 0
+    names[has_number] = positions[name_numbers[has_number]]
+    stems, stem_starts, stem_identifiers = _stem_table(identifiers)
     return Index(
         paths=paths,
         first_unit=first_unit,
-        parents=parents + np.repeat(first_unit[:-1], np.diff(first_unit)),
-        names=np.where(
-            np.array(known, np.int32) < 0, -1, place[known] if len(place) else -1
-        ),
-        kinds=np.frombuffer(b"".join(f.kinds for f in files), np.uint8),
-        rows=tuple(row for f in files for row in f.rows),
+        parents=parents,
+        names=names,
+        kinds=np.frombuffer(b"".join(file.kinds for file in files), np.uint8),
+        rows=tuple(chain.from_iterable(file.rows for file in files)),
         identifiers=identifiers,
-        starts=np.concatenate(
-            ([0], np.cumsum(np.bincount(word, minlength=len(identifiers))))
-        ).astype(np.int32),
-        units=unit[order],
-        counts=_concatenated([f.counts for f in files], np.uint8)[order],
+        starts=_starts(word_uses),
+        units=units[order],
+        counts=counts[order],
         stems=stems,
         stem_starts=stem_starts,
         stem_identifiers=stem_identifiers,
     )
 
 
-def _concatenated(arrays: Sequence[array[int]], kind: type[Any]) -> NDArray[Any]:
-    return np.concatenate(
-        [np.empty(0, kind), *(np.frombuffer(a, kind) for a in arrays)]
-    )
+def _starts(sizes: Sequence[int] | Numbers) -> Ints:
+    """Return where groups of these sizes start one after another, and the end of the last."""
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    return starts.astype(np.int32)
 
 
-def _stemmed(identifiers: Sequence[str]) -> tuple[tuple[str, ...], Ints, Ints]:
-    holders: dict[str, list[int]] = {}
+def _concatenate(arrays: Iterable[array[int]], dtype: type[Any]) -> NDArray[Any]:
+    # One without values first, as there may be no arrays.
+    blocks = [np.empty(0, dtype)]
+    for values in arrays:
+        blocks.append(np.frombuffer(values, dtype))
+    return np.concatenate(blocks)
+
+
+def _stem_table(identifiers: Sequence[str]) -> tuple[tuple[str, ...], Ints, Ints]:
+    numbers_by_stem: dict[str, list[int]] = {}
     for number, identifier in enumerate(identifiers):
         for part in parts(identifier):
-            holders.setdefault(part, []).append(number)
-    stems = tuple(sorted(holders))
-    found = [holders[stem] for stem in stems]
-    starts = np.cumsum([0, *map(len, found)]).astype(np.int32)
-    return stems, starts, np.array([n for numbers in found for n in numbers], np.int32)
+            numbers_by_stem.setdefault(part, []).append(number)
+    stems = tuple(sorted(numbers_by_stem))
+    groups = [numbers_by_stem[stem] for stem in stems]
+    starts = _starts([len(numbers) for numbers in groups])
+    numbers = list(chain.from_iterable(groups))
+    return stems, starts, np.array(numbers, np.int32)
 
 
 Floats = NDArray[np.float64]
-Places = tuple[NDArray[np.integer], Floats]
+Shares = tuple[Numbers, Floats]
 """Numbers of units or files, each with a share between 0 and 1."""
 
 _FOLDER_SHARE = 0.5
 # BM25 (Robertson & Zaragoza 2009): saturation of repetition, and weight of length.
-K1, _B = 1.2, 0.4
+K1 = 1.2
+_B = 0.4
 
 
 @dataclass(frozen=True)
@@ -242,28 +295,30 @@ class Lexicon:
 
     @cached_property
     def file_numbers(self) -> dict[str, int]:
-        return {path: number for number, path in enumerate(self.index.paths)}
+        return _numbers(self.index.paths)
 
     @cached_property
     def identifier_numbers(self) -> dict[str, int]:
-        return {word: number for number, word in enumerate(self.index.identifiers)}
+        return _numbers(self.index.identifiers)
 
     @cached_property
     def _stem_numbers(self) -> dict[str, int]:
-        return {stem: number for number, stem in enumerate(self.index.stems)}
+        return _numbers(self.index.stems)
 
     @cached_property
     def file_of(self) -> Ints:
         files = np.arange(len(self.index.paths), dtype=np.int32)
-        return np.repeat(files, np.diff(self.index.first_unit))
+        unit_counts = np.diff(self.index.first_unit)
+        return np.repeat(files, unit_counts)
 
     @cached_property
     def unit_lengths(self) -> Floats:
-        return summed(self.index.units, self.index.counts, len(self.file_of))
+        index = self.index
+        return sum_by_number(index.units, index.counts, len(index.rows))
 
     @cached_property
     def file_lengths(self) -> Floats:
-        return summed(self.file_of, self.unit_lengths, len(self.index.paths))
+        return sum_by_number(self.file_of, self.unit_lengths, len(self.index.paths))
 
     @cached_property
     def unit_norms(self) -> Floats:
@@ -274,17 +329,16 @@ class Lexicon:
         return _norms(self.file_lengths)
 
     @cached_property
-    def _defining(self) -> tuple[Ints, Ints]:
+    def _units_by_name(self) -> tuple[Ints, Ints]:
         names = self.index.names
         order = np.argsort(names, kind="stable").astype(np.int32)
-        starts = np.searchsorted(
-            names[order], np.arange(len(self.index.identifiers) + 1)
-        )
+        identifiers = np.arange(len(self.index.identifiers) + 1)
+        starts = np.searchsorted(names[order], identifiers)
         return order, starts.astype(np.int32)
 
     @cached_property
-    def definers(self) -> Ints:
-        return np.diff(self._defining[1])
+    def definition_counts(self) -> Ints:
+        return np.diff(self._units_by_name[1])
 
     @cached_property
     def stem_counts(self) -> Floats:
@@ -293,56 +347,58 @@ class Lexicon:
         counts = np.bincount(self.index.stem_identifiers, minlength=number)
         return np.maximum(counts, 1).astype(np.float64)
 
-    def named(self, name: str) -> Ints:
+    def units_named(self, name: str) -> Ints:
         number = self.identifier_numbers.get(name)
-        return self.defining(np.array([] if number is None else [number], np.int64))
+        if number is None:
+            return np.empty(0, np.int32)
+        return self.units_defining(np.array([number]))
 
-    def defining(self, identifiers: NDArray[np.integer]) -> Ints:
-        order, starts = self._defining
-        units: Ints = order[_ranges(starts[identifiers], starts[identifiers + 1])]
+    def units_defining(self, identifiers: Numbers) -> Ints:
+        order, starts = self._units_by_name
+        positions = _ranges(starts[identifiers], starts[identifiers + 1])
+        units: Ints = order[positions]
         return units
 
     @cached_property
-    def path_stems(self) -> dict[str, Places]:
+    def path_stems(self) -> dict[str, Shares]:
         """For each stem the files with it in their path: the base name counts 1, folders half."""
-        found: dict[str, dict[int, float]] = {}
-        stems = cache(
-            lambda text: [s for word in IDENTIFIER.findall(text) for s in parts(word)]
-        )
+        stems_of = cache(_stems_of)
+        shares_by_stem: dict[str, dict[int, float]] = {}
         for number, path in enumerate(self.index.paths):
             folders, _, base = path.rpartition("/")
-            for text, share in (
-                (base.rpartition(".")[0] or base, 1.0),
-                (folders, _FOLDER_SHARE),
-            ):
-                for stem in stems(text):
-                    found.setdefault(stem, {}).setdefault(number, share)
-        return {
-            key: (np.array(list(places), np.int64), np.array(list(places.values())))
-            for key, places in found.items()
-        }
+            name = base.rpartition(".")[0] or base
+            for stem in stems_of(name):
+                shares_by_stem.setdefault(stem, {})[number] = 1.0
+            for stem in stems_of(folders):
+                shares_by_stem.setdefault(stem, {}).setdefault(number, _FOLDER_SHARE)
+        path_stems: dict[str, Shares] = {}
+        for stem, shares in shares_by_stem.items():
+            numbers = np.array(list(shares), np.int64)
+            values = np.array(list(shares.values()))
+            path_stems[stem] = (numbers, values)
+        return path_stems
 
-    def holding(self, stem: str) -> Ints:
+    def identifiers_with(self, stem: str) -> Ints:
         """Return the numbers of the identifiers that hold ``stem``."""
         number = self._stem_numbers.get(stem)
         if number is None:
             return np.empty(0, np.int32)
-        starts = self.index.stem_starts
-        return self.index.stem_identifiers[starts[number] : starts[number + 1]]
+        start = self.index.stem_starts[number]
+        end = self.index.stem_starts[number + 1]
+        return self.index.stem_identifiers[start:end]
 
-    def postings(
-        self, identifiers: NDArray[np.integer]
-    ) -> tuple[Ints, NDArray[np.uint8]]:
+    def postings(self, identifiers: Numbers) -> tuple[Ints, NDArray[np.uint8]]:
         """Return the units that hold ``identifiers``, and how often."""
         index = self.index
-        at = _ranges(index.starts[identifiers], index.starts[identifiers + 1])
-        return index.units[at], index.counts[at]
+        positions = _ranges(index.starts[identifiers], index.starts[identifiers + 1])
+        return index.units[positions], index.counts[positions]
 
     def qualifiers(self, unit: int) -> tuple[str, str]:
         """Return the names that may precede the dot: the definition around ``unit``, its module."""
-        around = self.index.definition(int(self.index.parents[unit])).name
-        base = self.index.paths[self.file_of[unit]].rpartition("/")[2]
-        return around, base.partition(".")[0]
+        enclosing = self.index.definition(int(self.index.parents[unit]))
+        path = self.index.paths[self.file_of[unit]]
+        base = path.rpartition("/")[2]
+        return enclosing.name, base.partition(".")[0]
 
     def kind_factors(self, type_factor: float) -> Floats:
         """Return ``type_factor`` for each class or similar, 1 for functions, 0 for files."""
@@ -350,17 +406,30 @@ class Lexicon:
         return factors[self.index.kinds]
 
 
+def _numbers(names: Iterable[str]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(names)}
+
+
+def _stems_of(text: str) -> list[str]:
+    stems: list[str] = []
+    for identifier in IDENTIFIER.findall(text):
+        stems += parts(identifier)
+    return stems
+
+
 def _norms(lengths: Floats) -> Floats:
-    return 1 - _B + _B * lengths / (lengths.mean() or 1.0)
+    mean = lengths.mean() or 1.0
+    return 1 - _B + _B * lengths / mean
 
 
-def summed(places: NDArray[np.integer], values: NDArray[Any], number: int) -> Floats:
-    """Return for each of ``number`` places the sum of its values."""
-    return np.bincount(places, values, number).astype(np.float64, copy=False)
+def sum_by_number(numbers: Numbers, values: NDArray[Any], size: int) -> Floats:
+    """Return for each of ``size`` places the sum of its values."""
+    sums = np.bincount(numbers, values, size)
+    return sums.astype(np.float64, copy=False)
 
 
-def _ranges(
-    starts: NDArray[np.integer], ends: NDArray[np.integer]
-) -> NDArray[np.integer]:
+def _ranges(starts: Numbers, ends: Numbers) -> Numbers:
+    """Return the numbers of all ranges one after another."""
     sizes = ends - starts
-    return np.repeat(ends - np.cumsum(sizes), sizes) + np.arange(sizes.sum())
+    shifts = np.repeat(ends - np.cumsum(sizes), sizes)
+    return shifts + np.arange(sizes.sum())

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,15 @@ from agent.repomap.ranking.index import (
     Index,
     Ints,
     Lexicon,
-    Places,
-    summed,
+    Numbers,
+    Shares,
+    sum_by_number,
 )
 from agent.repomap.scanning.tags import IDENTIFIER, parts
 
+Mask = NDArray[np.bool_]
+
+# A folder of tests, or the name of a file with tests.
 _TEST = re.compile(
     r"(^|/)(tests?|testing|__tests__|specs?|testdata|test-data|fixtures?|benchmarks?|roottest)/"
     r"|(^|/)(test_[^/]*|conftest\.py|[^/]*_(test|spec)\.\w+|[^/]*\.(test|spec)\.\w+"
@@ -55,11 +60,18 @@ _UNIT_WEIGHTS = {
     "calls": 0.3,
     "size": 0.1,
 }
-# A definition adds this share of the score of the definition around it and of its file's score,
-# plain and times its own evidence; a file adds this share of the score of its best definition.
-_PARENT, _FILE, _PRODUCT, _BEST = 0.2, 1.0, 1.0, 0.3
-# Factors for tests, documentation, files without definitions, and classes.
-_SIDE, _NOTHING_DEFINED, _TYPE = 0.25, 0.3, 0.9
+# A definition adds this share of the score of the definition around it,
+_PARENT = 0.2
+# this share of its file's score, plain
+_FILE = 1.0
+# and times its own evidence.
+_PRODUCT = 1.0
+# A file adds this share of the score of its best definition.
+_BEST = 0.3
+# Factors for tests and documentation, for files without definitions, and for classes.
+_SIDE = 0.25
+_NOTHING_DEFINED = 0.3
+_TYPE = 0.9
 # Surfers start at this many files, more often at better ones.
 _STARTS = 100
 
@@ -91,21 +103,27 @@ class Ranking:
     unit_scores: Floats
     shares: Mapping[str, Floats]
 
-    def units(self, most: int) -> list[int]:
+    def units(self, limit: int) -> list[int]:
         order = np.argsort(-self.unit_scores, kind="stable")
-        best: list[int] = order[self.index.kinds[order] != FILE][:most].tolist()
+        is_definition = self.index.kinds[order] != FILE
+        best: list[int] = order[is_definition][:limit].tolist()
         return best
 
     def ranked_files(self) -> tuple[RankedFile, ...]:
         ranked = []
-        for n in self.order:
-            found = {kind: float(values[n]) for kind, values in self.shares.items()}
-            reasons = sorted(
-                (k for k, v in found.items() if v > 0), key=lambda k: (-found[k], k)
-            )
-            score = round(float(self.file_scores[n]), 4)
-            ranked.append(RankedFile(self.index.paths[n], score, tuple(reasons)))
+        for file in self.order:
+            score = round(float(self.file_scores[file]), 4)
+            reasons = self._reasons(file)
+            ranked.append(RankedFile(self.index.paths[file], score, reasons))
         return tuple(ranked)
+
+    def _reasons(self, file: int) -> tuple[str, ...]:
+        strengths = []
+        for kind, shares in self.shares.items():
+            share = float(shares[file])
+            if share > 0:
+                strengths.append((-share, kind))
+        return tuple(kind for _, kind in sorted(strengths))
 
 
 @dataclass(frozen=True)
@@ -127,118 +145,130 @@ class Ranker:
         return self.references.between_files(self.lexicon)
 
     @cached_property
-    def _tests(self) -> NDArray[np.bool_]:
-        return np.array([bool(_TEST.search(path)) for path in self.index.paths], bool)
+    def _tests(self) -> Mask:
+        return self._matches(_TEST)
 
     @cached_property
-    def _documentation(self) -> NDArray[np.bool_]:
-        return np.array(
-            [bool(_DOCUMENTATION.search(path)) for path in self.index.paths], bool
-        )
+    def _documentation(self) -> Mask:
+        return self._matches(_DOCUMENTATION)
+
+    def _matches(self, pattern: re.Pattern[str]) -> Mask:
+        matches = [bool(pattern.search(path)) for path in self.index.paths]
+        return np.array(matches, bool)
 
     def rank(self, text: str) -> Ranking:
         query = read_query(text)
-        evidence = weigh(self.lexicon, query)
-        named = [
-            self.lexicon.file_numbers[p] for p in self.lexicon.files.mentioned(text)
-        ]
+        lexicon = self.lexicon
+        evidence = weigh(lexicon, query)
+        mentioned = lexicon.files.mentioned_files(text)
+        named_files = [lexicon.file_numbers[path] for path in mentioned]
         factors = np.ones(len(self.index.paths))
-        factors[self._tests & (not query.asks_for_tests)] *= _SIDE
-        factors[self._documentation & (not query.asks_for_documentation)] *= _SIDE
-        factors[np.diff(self.index.first_unit) == 1] *= _NOTHING_DEFINED
-        shares = self._file_shares(evidence, named, factors)
-        files = sum(shares.values(), np.zeros(len(factors)))
-        units = self._unit_scores(evidence, files, factors)
-        if len(files):
-            files = files + _BEST * np.maximum.reduceat(
-                units, self.index.first_unit[:-1]
-            )
-        by_score: list[int] = np.argsort(-files, kind="stable").tolist()
+        if not query.asks_for_tests:
+            factors[self._tests] *= _SIDE
+        if not query.asks_for_documentation:
+            factors[self._documentation] *= _SIDE
+        unit_counts = np.diff(self.index.first_unit)
+        factors[unit_counts == 1] *= _NOTHING_DEFINED
+        shares = self._file_shares(evidence, named_files, factors)
+        file_scores = sum(shares.values(), np.zeros(len(factors)))
+        unit_scores = self._unit_scores(evidence, file_scores, factors)
+        if len(file_scores):
+            first_unit = self.index.first_unit[:-1]
+            best_units = np.maximum.reduceat(unit_scores, first_unit)
+            file_scores = file_scores + _BEST * best_units
+        by_score: list[int] = np.argsort(-file_scores, kind="stable").tolist()
         return Ranking(
-            self.index,
-            tuple(dict.fromkeys([*named, *by_score])),
-            self.lexicon.file_of.tolist(),
-            files,
-            units,
-            shares,
+            index=self.index,
+            order=tuple(dict.fromkeys([*named_files, *by_score])),
+            file_of=lexicon.file_of.tolist(),
+            file_scores=file_scores,
+            unit_scores=unit_scores,
+            shares=shares,
         )
 
     def _file_shares(
-        self, evidence: Fits, named: Sequence[int], factors: Floats
+        self, evidence: Fits, named_files: Sequence[int], factors: Floats
     ) -> dict[str, Floats]:
         files = evidence.files
-        given = np.zeros(len(factors))
-        given[list(named)] = 1.0
+        named = np.zeros(len(factors))
+        named[list(named_files)] = 1.0
         kinds = {
-            "words": _scaled(files.words),
-            "identifiers": _scaled(files.identifiers),
-            "defines": _scaled(files.names),
-            "path": _scaled(files.name_words),
+            "words": _scale(files.stems),
+            "identifiers": _scale(files.identifiers),
+            "defines": _scale(files.names),
+            "path": _scale(files.name_words),
             "traceback": files.traceback,
-            "named": given,
-            "size": _scaled(np.log1p(self.lexicon.file_lengths)),
+            "named": named,
+            "size": _scale(np.log1p(self.lexicon.file_lengths)),
         }
-        seeds = factors * sum(
-            _FILE_WEIGHTS[k] * kinds[k] for k in ("words", "identifiers", "defines")
+        direct = sum(
+            _FILE_WEIGHTS[kind] * kinds[kind]
+            for kind in ("words", "identifiers", "defines")
         )
-        kinds["references"] = _scaled(np.sqrt(self.graph.importance(_strongest(seeds))))
-        return {
-            kind: factors * _FILE_WEIGHTS[kind] * values
-            for kind, values in kinds.items()
-        }
+        importance = self.graph.importance(_start_weights(factors * direct))
+        kinds["references"] = _scale(np.sqrt(importance))
+        shares = {}
+        for kind, values in kinds.items():
+            shares[kind] = factors * _FILE_WEIGHTS[kind] * values
+        return shares
 
     def _unit_scores(self, evidence: Fits, files: Floats, factors: Floats) -> Floats:
-        units, file_of, index = evidence.units, self.lexicon.file_of, self.index
+        units = evidence.units
+        file_of = self.lexicon.file_of
+        index = self.index
         kinds = {
-            "words": _scaled(units.words),
-            "identifiers": _scaled(units.identifiers),
-            "name": _scaled(units.names),
-            "name words": _scaled(units.name_words),
+            "words": _scale(units.stems),
+            "identifiers": _scale(units.identifiers),
+            "name": _scale(units.names),
+            "name words": _scale(units.name_words),
             "qualified": units.qualified,
             "traceback": units.traceback,
-            "size": _scaled(np.log1p(self.lexicon.unit_lengths)),
+            "size": _scale(np.log1p(self.lexicon.unit_lengths)),
         }
-        kept = factors[file_of]
-        direct = kept * (
+        unit_factors = factors[file_of]
+        direct = (
             kinds["words"] + kinds["identifiers"] + kinds["name"] + kinds["qualified"]
         )
-        called, calls = self.references.neighbours(direct)
-        kinds["called"], kinds["calls"] = (
-            _scaled(np.sqrt(called)),
-            _scaled(np.sqrt(calls)),
-        )
-        own = sum(
-            (_UNIT_WEIGHTS[k] * v for k, v in kinds.items()), np.zeros(len(file_of))
-        )
-        in_file = _scaled(files)[file_of]
+        called, calls = self.references.neighbours(unit_factors * direct)
+        kinds["called"] = _scale(np.sqrt(called))
+        kinds["calls"] = _scale(np.sqrt(calls))
+        totals = np.zeros(len(file_of))
+        for kind, values in kinds.items():
+            totals = totals + _UNIT_WEIGHTS[kind] * values
+        in_file = _scale(files)[file_of]
         inner = index.parents != index.first_unit[file_of]
-        score = (
-            own
-            + _PARENT * own[index.parents] * inner
-            + in_file * (_FILE + _PRODUCT * own)
-        )
-        scores: Floats = score * kept * self.lexicon.kind_factors(_TYPE)
-        return scores
+        from_parent = _PARENT * totals[index.parents] * inner
+        from_file = in_file * (_FILE + _PRODUCT * totals)
+        type_factors = self.lexicon.kind_factors(_TYPE)
+        scores: Floats = totals + from_parent + from_file
+        return scores * unit_factors * type_factors
 
 
-def _scaled(values: Floats) -> Floats:
-    most = values.max(initial=0.0)
-    return values / most if most > 0 else values
+def _scale(values: Floats) -> Floats:
+    maximum = values.max(initial=0.0)
+    if maximum > 0:
+        values = values / maximum
+    return values
 
 
-def _strongest(scores: Floats) -> Floats:
-    if len(scores) <= _STARTS:
-        return scores**2
-    limit = np.partition(scores, -_STARTS)[-_STARTS]
-    return np.where(scores > limit, scores, 0.0) ** 2
+def _start_weights(scores: Floats) -> Floats:
+    if len(scores) > _STARTS:
+        partition = np.partition(scores, -_STARTS)
+        limit = partition[-_STARTS]
+        scores = np.where(scores > limit, scores, 0.0)
+    return scores**2
 
 
 _FENCED = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _QUOTED = re.compile(r"`([^`\n]+)`")
+# Lines of an indented block, or behind the prompt of Python or IPython.
 _INDENTED = re.compile(r"^(?: {4}|\t|>>> |In \[\d+\]:)(.*)$", re.MULTILINE)
+# _name, camelCase, snake_case, v2, CONSTANT, or a name before a parenthesis.
 _LIKE_CODE = re.compile(r"^_|[a-z0-9][A-Z]|\w_\w|[A-Za-z]\d|^[A-Z]{2,}$|\w+(?=\()")
 _CALLED = re.compile(r"([^\W\d]\w+)\(")
+# Looks ahead, so that a.b.c has two.
 _QUALIFIED = re.compile(r"(?=\b([^\W\d]\w*)\.([^\W\d]\w+))")
+# File and function of one line of Python's traceback.
 _FRAME = re.compile(r"File \"([^\"\n]+)\", line \d+, in (\w+)")
 _ON_TESTS = re.compile(
     r"\b(?:failing|broken|flaky|add|missing|write|new) (?:\w+ )?tests?\b", re.I
@@ -265,7 +295,7 @@ _EVERYDAY = """
     who why will with within without won work would wrong www yes yet you your actual behavior
     behaviour bit linux windows macos call last file module
     """
-_EVERYDAY_STEMS = frozenset(part for word in _EVERYDAY.split() for part in parts(word))
+_EVERYDAY_STEMS = frozenset(chain.from_iterable(map(parts, _EVERYDAY.split())))
 
 
 @dataclass(frozen=True)
@@ -293,40 +323,54 @@ def read_query(text: str) -> Query:
     title, _, body = text.strip().partition("\n")
     stems: dict[str, float] = defaultdict(float)
     identifiers: dict[str, float] = defaultdict(float)
-    without = _FENCED.sub(" ", text)
+    prose = _FENCED.sub(" ", text)
     code = [
         *_FENCED.findall(text),
-        *_QUOTED.findall(without),
-        *_INDENTED.findall(without),
+        *_QUOTED.findall(prose),
+        *_INDENTED.findall(prose),
     ]
     called = set(_CALLED.findall(text))
     marked = set(IDENTIFIER.findall(" ".join(code))) | called
     for part, weight in ((title, _TITLE_WEIGHS), (body, 1.0)):
-        for word, count in Counter(IDENTIFIER.findall(part)).items():
-            found = [p for p in parts(word) if p not in _EVERYDAY_STEMS and len(p) > 1]
-            for stem in found:
+        counts = Counter(IDENTIFIER.findall(part))
+        for word, count in counts.items():
+            word_stems = _telling_stems(word)
+            for stem in word_stems:
                 stems[stem] += weight * count
-            if found and (word in marked or _LIKE_CODE.search(word)):
+            if word_stems and (word in marked or _LIKE_CODE.search(word)):
                 identifiers[word] += weight * count
     return Query(
-        {stem: _damped(n) for stem, n in sorted(stems.items())},
-        {word: _damped(n) for word, n in sorted(identifiers.items())},
-        tuple(dict.fromkeys(_QUALIFIED.findall(text))),
-        tuple(dict.fromkeys(_FRAME.findall(text))),
+        stems=_dampen(stems),
+        identifiers=_dampen(identifiers),
+        qualified=tuple(dict.fromkeys(_QUALIFIED.findall(text))),
+        frames=tuple(dict.fromkeys(_FRAME.findall(text))),
         asks_for_tests=_ON_TESTS.search(title) is not None,
         asks_for_documentation=_ON_DOCUMENTATION.search(title) is not None,
     )
 
 
-def _damped(count: float) -> float:
-    return 3.0 * count / (2.0 + count)
+def _telling_stems(word: str) -> list[str]:
+    stems = []
+    for stem in parts(word):
+        if stem not in _EVERYDAY_STEMS and len(stem) > 1:
+            stems.append(stem)
+    return stems
+
+
+def _dampen(counts: Mapping[str, float]) -> dict[str, float]:
+    """Return weights that grow more slowly than the counts, by sorted names."""
+    weights = {}
+    for name, count in sorted(counts.items()):
+        weights[name] = 3.0 * count / (2.0 + count)
+    return weights
 
 
 # A name with more definitions than this does not identify one of them.
-_MOST_DEFINERS = 5
-_SHORTEST_NAME = 3
+_MAX_DEFINITIONS = 5
+_MIN_NAME = 3
 _DAMPING = 0.6
-_MOST_STEPS, _CLOSE_ENOUGH = 50, 1e-6
+_MAX_STEPS = 50
+_CLOSE_ENOUGH = 1e-6
 
 
 @dataclass(frozen=True)
@@ -334,48 +378,63 @@ class References:
     """Edges from the units that use a name to the units that define it.
 
     Attributes:
-        users, defined: one unit each; ``weights``: of the edge, less for names used everywhere.
+        users, definitions: one unit each.
+        weights: of each edge, less for names used everywhere.
     """
 
     users: Ints
-    defined: Ints
+    definitions: Ints
     weights: NDArray[np.float32]
 
     @classmethod
     def of(cls, lexicon: Lexicon) -> References:
         lengths = np.array([len(word) for word in lexicon.index.identifiers])
-        users, defined, weights = [], [], []
-        for definers in range(1, _MOST_DEFINERS + 1):
-            shared = lexicon.definers == definers
-            names = np.flatnonzero(shared & (lengths >= _SHORTEST_NAME))
-            where, counts = lexicon.postings(names)
-            uses = np.diff(lexicon.index.starts)[names]
-            weight = np.sqrt(counts / (definers**2 * np.repeat(uses, uses))).astype(
-                np.float32
-            )
-            for units in lexicon.defining(names).reshape(-1, definers).T:
-                users.append(where)
-                defined.append(np.repeat(units, uses))
-                weights.append(weight)
-        edges = cls(*map(np.concatenate, (users, defined, weights)))
-        return edges._without(edges.users == edges.defined)
+        all_uses = np.diff(lexicon.index.starts)
+        users = []
+        definitions = []
+        weights = []
+        for definition_count in range(1, _MAX_DEFINITIONS + 1):
+            shared = lexicon.definition_counts == definition_count
+            names = np.flatnonzero(shared & (lengths >= _MIN_NAME))
+            postings, counts = lexicon.postings(names)
+            uses = all_uses[names]
+            commonness = definition_count**2 * np.repeat(uses, uses)
+            weight = np.sqrt(counts / commonness)
+            units_of_names = lexicon.units_defining(names)
+            for units in units_of_names.reshape(-1, definition_count).T:
+                users.append(postings)
+                definitions.append(np.repeat(units, uses))
+                weights.append(weight.astype(np.float32))
+        edges = cls(
+            users=np.concatenate(users),
+            definitions=np.concatenate(definitions),
+            weights=np.concatenate(weights),
+        )
+        return edges._without(edges.users == edges.definitions)
 
-    def _without(self, dropped: NDArray[np.bool_]) -> References:
-        kept = ~dropped
-        return References(self.users[kept], self.defined[kept], self.weights[kept])
+    def _without(self, dropped: Mask) -> References:
+        remaining = ~dropped
+        return References(
+            users=self.users[remaining],
+            definitions=self.definitions[remaining],
+            weights=self.weights[remaining],
+        )
 
     def neighbours(self, scores: Floats) -> tuple[Floats, Floats]:
         """Return, for each unit, the weighted scores of its users, and of what it uses."""
-        number = len(scores)
+        from_users = self.weights * scores[self.users]
+        from_definitions = self.weights * scores[self.definitions]
         return (
-            summed(self.defined, self.weights * scores[self.users], number),
-            summed(self.users, self.weights * scores[self.defined], number),
+            sum_by_number(self.definitions, from_users, len(scores)),
+            sum_by_number(self.users, from_definitions, len(scores)),
         )
 
     def between_files(self, lexicon: Lexicon) -> References:
         """Return the edges from file to file, one for each edge of units in different files."""
-        users, defined = lexicon.file_of[self.users], lexicon.file_of[self.defined]
-        return References(users, defined, self.weights)._without(users == defined)
+        users = lexicon.file_of[self.users]
+        definitions = lexicon.file_of[self.definitions]
+        edges = References(users, definitions, self.weights)
+        return edges._without(users == definitions)
 
     def importance(self, start: Floats) -> Floats:
         """Return the rank of each node for surfers that start at the nodes of ``start``, by weight.
@@ -383,38 +442,40 @@ class References:
         PageRank (Page et al. 1999) with weighted edges and a personalised start (Haveliwala
         2002), by power iteration; all zeros for no start. Surfers without an edge start again.
         """
-        number, total = len(start), start.sum()
+        number = len(start)
+        total = start.sum()
         if total <= 0:
             return np.zeros(number)
         begin = start / total
-        leaving = summed(self.users, self.weights, number)
+        leaving = sum_by_number(self.users, self.weights, number)
         share = self.weights / leaving[self.users]
         stuck = leaving == 0
         ranks: Floats = begin
-        for _ in range(_MOST_STEPS):
-            moved = summed(self.defined, share * ranks[self.users], number)
+        for _ in range(_MAX_STEPS):
+            flow = share * ranks[self.users]
+            moved = sum_by_number(self.definitions, flow, number)
             moved += ranks[stuck].sum() * begin
             moved = _DAMPING * moved + (1 - _DAMPING) * begin
-            done = np.abs(moved - ranks).sum() < _CLOSE_ENOUGH
+            change = np.abs(moved - ranks).sum()
             ranks = moved
-            if done:
+            if change < _CLOSE_ENOUGH:
                 break
         return ranks
 
 
 @dataclass(frozen=True)
-class Fit:
+class FitScores:
     """Scores of units or files, comparable within one kind; zero means no evidence.
 
     Attributes:
-        words: BM25 over stems; ``identifiers``: BM25 over whole identifiers.
+        stems: BM25 over stems; ``identifiers``: BM25 over whole identifiers.
         names: the text holds a name that is defined here.
         name_words: words of the text are parts of the name, or of the path.
         qualified: 1 where the text has the name with its class or module before a dot.
         traceback: 1 for the innermost frame, less for those around it.
     """
 
-    words: Floats
+    stems: Floats
     identifiers: Floats
     names: Floats
     name_words: Floats
@@ -422,53 +483,59 @@ class Fit:
     traceback: Floats
 
     @classmethod
-    def none(cls, number: int) -> Fit:
-        return cls(*(np.zeros(number) for _ in range(6)))
+    def none(cls, number: int) -> FitScores:
+        scores = [np.zeros(number) for _ in range(6)]
+        return cls(*scores)
 
 
 @dataclass(frozen=True)
 class Fits:
     """The scores of all units and of all files."""
 
-    units: Fit
-    files: Fit
+    units: FitScores
+    files: FitScores
 
 
 def weigh(lexicon: Lexicon, query: Query) -> Fits:
     """Return the evidence of ``query`` for each unit and file."""
-    index = lexicon.index
-    evidence = Fits(Fit.none(len(index.rows)), Fit.none(len(index.paths)))
+    units = FitScores.none(len(lexicon.index.rows))
+    files = FitScores.none(len(lexicon.index.paths))
+    evidence = Fits(units, files)
     for stem, weight in query.stems.items():
-        units = evidence.units
-        files = evidence.files
-        held = lexicon.holding(stem)
-        if len(held):
-            _bm25(lexicon, held, weight, (units.words, files.words))
-            shares = np.repeat(1.0 / lexicon.stem_counts[held], lexicon.definers[held])
-            _spread((lexicon.defining(held), shares), weight, units.name_words)
+        identifiers = lexicon.identifiers_with(stem)
+        if len(identifiers):
+            _bm25(lexicon, identifiers, weight, units.stems, files.stems)
+            # A stem is as small a share of a name as the name has stems.
+            stem_shares = 1.0 / lexicon.stem_counts[identifiers]
+            definition_counts = lexicon.definition_counts[identifiers]
+            shares = np.repeat(stem_shares, definition_counts)
+            named_units = lexicon.units_defining(identifiers)
+            _spread((named_units, shares), weight, units.name_words)
         if stem in lexicon.path_stems:
             _spread(lexicon.path_stems[stem], weight, files.name_words)
     for word, weight in query.identifiers.items():
-        units = evidence.units
-        files = evidence.files
         number = lexicon.identifier_numbers.get(word)
-        if number is None:
-            continue
-        _bm25(
-            lexicon, np.array([number]), weight, (units.identifiers, files.identifiers)
-        )
-        defining = lexicon.named(word)
-        if len(defining):
-            names = np.count_nonzero(lexicon.definers)
-            rareness = np.log(1 + names / len(defining)) / np.sqrt(len(defining))
-            units.names[defining] += weight * rareness
-            files.names[np.unique(lexicon.file_of[defining])] += weight * rareness
-    for before, name in query.qualified:
-        for unit in lexicon.named(name).tolist():
-            if before in lexicon.qualifiers(unit):
-                evidence.units.qualified[unit] = 1.0
+        if number is not None:
+            identifiers = np.array([number], np.int32)
+            _bm25(lexicon, identifiers, weight, units.identifiers, files.identifiers)
+            _weigh_name(lexicon, word, weight, evidence)
+    for qualifier, name in query.qualified:
+        for unit in lexicon.units_named(name).tolist():
+            if qualifier in lexicon.qualifiers(unit):
+                units.qualified[unit] = 1.0
     _weigh_traceback(lexicon, query.frames, evidence)
     return evidence
+
+
+def _weigh_name(lexicon: Lexicon, name: str, weight: float, evidence: Fits) -> None:
+    """Add ``weight`` where ``name`` is defined, less where it is defined often."""
+    units = lexicon.units_named(name)
+    if len(units):
+        names = np.count_nonzero(lexicon.definition_counts)
+        rareness = np.log(1 + names / len(units)) / np.sqrt(len(units))
+        files = np.unique(lexicon.file_of[units])
+        evidence.units.names[units] += weight * rareness
+        evidence.files.names[files] += weight * rareness
 
 
 def _weigh_traceback(
@@ -478,46 +545,45 @@ def _weigh_traceback(
     units = evidence.units.traceback
     for depth, (path, function) in enumerate(reversed(frames)):
         value = 1.0 / np.sqrt(1 + depth)
-        for named in lexicon.files.mentioned(path):
+        for named in lexicon.files.mentioned_files(path):
             file = lexicon.file_numbers[named]
             files[file] = max(files[file], value)
-            inside = lexicon.named(function)
+            inside = lexicon.units_named(function)
             inside = inside[lexicon.file_of[inside] == file]
             units[inside] = np.maximum(units[inside], value)
 
 
 def _bm25(
     lexicon: Lexicon,
-    identifiers: NDArray[np.integer],
+    identifiers: Numbers,
     weight: float,
-    into: tuple[Floats, Floats],
+    units: Floats,
+    files: Floats,
 ) -> None:
-    units, files = into
-    where, counts = lexicon.postings(identifiers)
-    in_units = summed(where, counts, len(units))
-    in_files = summed(lexicon.file_of[where], counts, len(files))
+    """Add BM25's scores of ``identifiers`` to the sums of the units and of the files."""
+    postings, counts = lexicon.postings(identifiers)
+    in_units = sum_by_number(postings, counts, len(units))
+    in_files = sum_by_number(lexicon.file_of[postings], counts, len(files))
     _add_bm25(units, in_units, lexicon.unit_norms, weight)
     _add_bm25(files, in_files, lexicon.file_norms, weight)
 
 
-def _add_bm25(into: Floats, counts: Floats, norms: Floats, weight: float) -> None:
-    hit = np.flatnonzero(counts)
-    found = counts[hit]
-    into[hit] += (
-        weight
-        * _idf(len(hit), len(into))
-        * found
-        * (K1 + 1)
-        / (found + K1 * norms[hit])
-    )
+def _add_bm25(sums: Floats, counts: Floats, norms: Floats, weight: float) -> None:
+    hits = np.flatnonzero(counts)
+    hit_counts = counts[hits]
+    rarity = weight * _idf(len(hits), len(sums))
+    saturation = hit_counts + K1 * norms[hits]
+    sums[hits] += rarity * hit_counts * (K1 + 1) / saturation
 
 
 def _idf(holding: int, number: int) -> float:
     """Return BM25's inverse document frequency: nearly zero for a word in all documents."""
-    return float(np.log(1 + (number - holding + 0.5) / (holding + 0.5)))
+    odds = (number - holding + 0.5) / (holding + 0.5)
+    return float(np.log(1 + odds))
 
 
-def _spread(places: Places, weight: float, into: Floats) -> None:
-    where, shares = places
-    if len(where):
-        into[where] += weight * _idf(len(where), len(into)) * shares
+def _spread(shares: Shares, weight: float, sums: Floats) -> None:
+    numbers, values = shares
+    if len(numbers):
+        rarity = weight * _idf(len(numbers), len(sums))
+        sums[numbers] += rarity * values

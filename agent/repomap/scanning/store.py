@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, chain
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,20 +22,21 @@ if TYPE_CHECKING:
 
 _BATCH = 200
 # Indexes of whole trees take up to 10 MB and soon expire: a run needs only its own trees.
-_TREES_KEPT = 8
+_MAX_TREES = 8
 # Maps as texts take about 8 kB each.
-_TEXTS_KEPT = 4096
+_MAX_TEXTS = 4096
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS blobs (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS trees (tree TEXT, part TEXT, value BLOB, UNIQUE (tree, part));
 CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, value BLOB);
 """
 _INSERT = "INSERT OR REPLACE INTO blobs VALUES (?, ?)"
-_FORGET = """
+_DELETE_TREES = """
 DELETE FROM trees WHERE tree NOT IN
 (SELECT tree FROM trees GROUP BY tree ORDER BY max(rowid) DESC LIMIT ?)
 """
-_FORGET_TEXTS = "DELETE FROM texts WHERE rowid <= (SELECT max(rowid) FROM texts) - ?"
+_DELETE_TEXTS = "DELETE FROM texts WHERE rowid <= (SELECT max(rowid) FROM texts) - ?"
+_Statement = tuple[str, tuple[object, ...]]
 
 
 @dataclass(frozen=True)
@@ -51,60 +52,61 @@ class TagStore:
 
         Only the tags of one file are in memory: those of a large repository take much.
         """
-        languages = {path: language_of(path) for path in blobs}
-        wanted = {
-            path: f"{SCANNER}:{grammars_version()}:{lang}:{blobs[path]}"
-            for path, lang in languages.items()
-            if lang
-        }
-        found: set[str] = set()
-        by_key: dict[str, list[str]] = {}
-        for path, key in sorted(wanted.items()):
-            by_key.setdefault(key, []).append(path)
-        for batch in _batches(sorted(by_key)):
+        languages: dict[str, str] = {}
+        paths_by_key: dict[str, list[str]] = {}
+        for path, blob in sorted(blobs.items()):
+            language = language_of(path)
+            if language:
+                key = f"{SCANNER}:{grammars_version()}:{language}:{blob}"
+                languages[key] = language
+                paths_by_key.setdefault(key, []).append(path)
+        stored_keys: set[str] = set()
+        for batch in _batches(sorted(paths_by_key)):
             marks = ",".join("?" * len(batch))
             query = f"SELECT key, value FROM blobs WHERE key IN ({marks})"
             for key, value in self._query(query, batch):
-                with suppress(ValueError):
+                try:
                     tags = FileTags.unpack(value)
-                    found.add(key)
-                    yield from ((path, tags) for path in by_key[key])
-        missing = [key for key in sorted(by_key) if key not in found]
-        if not missing:
-            return
+                except ValueError:
+                    continue
+                stored_keys.add(key)
+                for path in paths_by_key[key]:
+                    yield path, tags
+        missing = [key for key in sorted(paths_by_key) if key not in stored_keys]
         for batch in _batches(missing):
-            rows = []
+            inserts = []
             for key in batch:
-                first = by_key[key][0]
+                paths = paths_by_key[key]
                 data = b""
                 with suppress(OSError):
-                    data = (root / first).read_bytes()
-                tags = scan(data, languages[first] or "")
-                rows.append((key, tags.pack()))
-                yield from ((path, tags) for path in by_key[key])
-            self._save((_INSERT, row) for row in rows)
+                    data = (root / paths[0]).read_bytes()
+                tags = scan(data, languages[key])
+                inserts.append((_INSERT, (key, tags.pack())))
+                for path in paths:
+                    yield path, tags
+            self._save(inserts)
 
     def tree(self, key: str) -> dict[str, bytes]:
         """Return the parts that ``keep_tree`` stored for ``key``; none without them."""
         return dict(self._query("SELECT part, value FROM trees WHERE tree = ?", [key]))
 
     def keep_tree(self, key: str, parts: Iterable[tuple[str, bytes]]) -> None:
-        insert = "INSERT INTO trees VALUES (?, ?, ?)"
-        rows = ((insert, (key, part, value)) for part, value in parts)
-        delete = ("DELETE FROM trees WHERE tree = ?", (key,))
-        self._save(chain([delete], rows, [(_FORGET, (_TREES_KEPT,))]))
+        self._save(_tree_statements(key, parts))
 
     def text(self, key: str) -> str | None:
         """Return the text that ``keep_text`` stored for ``key``, None without it."""
-        found = self._query("SELECT key, value FROM texts WHERE key = ?", [key])
-        with suppress(UnicodeError, AttributeError):
-            return found[0][1].decode("utf-8", "surrogatepass") if found else None
-        return None
+        rows = self._query("SELECT key, value FROM texts WHERE key = ?", [key])
+        if not rows:
+            return None
+        try:
+            return rows[0][1].decode("utf-8", "surrogatepass")
+        except (UnicodeError, AttributeError):
+            return None
 
     def keep_text(self, key: str, text: str) -> None:
         row = (key, text.encode("utf-8", "surrogatepass"))
         insert = "INSERT OR REPLACE INTO texts VALUES (?, ?)"
-        self._save([(insert, row), (_FORGET_TEXTS, (_TEXTS_KEPT,))])
+        self._save([(insert, row), (_DELETE_TEXTS, (_MAX_TEXTS,))])
 
     def _query(self, query: str, values: list[str]) -> list[tuple[str, bytes]]:
         try:
@@ -115,7 +117,7 @@ class TagStore:
         except (sqlite3.Error, OSError):
             return []
 
-    def _save(self, statements: Iterable[tuple[str, tuple[object, ...]]]) -> None:
+    def _save(self, statements: Iterable[_Statement]) -> None:
         with suppress(sqlite3.Error, OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=60)) as database, database:
@@ -125,107 +127,140 @@ class TagStore:
                     database.execute(statement, values)
 
 
+def _tree_statements(
+    key: str, parts: Iterable[tuple[str, bytes]]
+) -> Iterator[_Statement]:
+    yield "DELETE FROM trees WHERE tree = ?", (key,)
+    for part, value in parts:
+        yield "INSERT INTO trees VALUES (?, ?, ?)", (key, part, value)
+    yield _DELETE_TREES, (_MAX_TREES,)
+
+
 def _batches(keys: list[str]) -> Iterator[list[str]]:
-    return (keys[start : start + _BATCH] for start in range(0, len(keys), _BATCH))
+    for start in range(0, len(keys), _BATCH):
+        yield keys[start : start + _BATCH]
 
 
-_MOST_BYTES = 4_000_000
-_LONGEST_HEAD = 160
-_LONGEST_DOC = 120
+_MAX_BYTES = 4_000_000
+_MAX_HEAD = 160
+_MAX_DOC = 120
+# The first line of a docstring behind the colon of a head, with or without a prefix.
 _DOCSTRING = re.compile(rb"[:\s]*[rRuUbB]{0,2}(?:\"\"\"|'''|\"|')\\?\s*([^\n\"]+)")
 _TRAILING_COMMENT = re.compile(r":\s*#.*$")
+# A line of a comment: //, ///, //!, /*, a star inside /* */, or #.
 _COMMENT = re.compile(r"^\s*(?:///?!?|/\*+|\*+|#+)\s*(.*?)\s*(?:\*+/)?\s*$")
 
 
 def scan(data: bytes, language: str) -> FileTags:
     """Return the tags of ``data``; binary files and files above four megabytes have none."""
-    if len(data) > _MOST_BYTES or b"\0" in data:
+    if len(data) > _MAX_BYTES or b"\0" in data:
         return FileTags()
     spans = find_spans(data, language)
-    lines = list(accumulate((len(line) + 1 for line in data.split(b"\n")), initial=0))
+    line_lengths = (len(line) + 1 for line in data.split(b"\n"))
+    line_starts = list(accumulate(line_lengths, initial=0))
     parents = _parents(spans)
-    python = language == "python"
-    definitions = tuple(
-        Definition(
-            span.name,
-            span.kind,
-            bisect_right(lines, span.start),
-            bisect_right(lines, max(span.start, span.end - 1)),
-            parent,
-            _one_line(data[span.start : span.body], _LONGEST_HEAD),
-            span.decorators,
-            _docstring(data, span) if python else _comment_above(data, lines, span),
+    definitions = []
+    for span, parent in zip(spans, parents, strict=True):
+        if language == "python":
+            doc = _docstring(data, span)
+        else:
+            doc = _comment_above(data, line_starts, span)
+        last_byte = max(span.start, span.end - 1)
+        definition = Definition(
+            name=span.name,
+            kind=span.kind,
+            first=bisect_right(line_starts, span.start),
+            last=bisect_right(line_starts, last_byte),
+            parent=parent,
+            signature=_one_line(data[span.start : span.body], _MAX_HEAD),
+            decorators=span.decorators,
+            doc=doc,
         )
-        for span, parent in zip(spans, parents, strict=True)
-    )
+        definitions.append(definition)
     counts: list[Counter[str]] = [Counter() for _ in range(len(spans) + 1)]
     for owner, start, end in _segments(len(data), spans, parents):
-        counts[owner + 1].update(
-            IDENTIFIER.findall(data[start:end].decode("utf-8", "replace"))
-        )
-    return FileTags(definitions, tuple(map(dict, counts)))
+        text = _text(data[start:end])
+        counts[owner + 1].update(IDENTIFIER.findall(text))
+    return FileTags(tuple(definitions), tuple(map(dict, counts)))
 
 
 def _parents(spans: Sequence[Span]) -> list[int]:
-    parents, around = [], list[int]()
+    """Return the index of the span around each span, -1 for none."""
+    parents: list[int] = []
+    parent = -1
     for number, span in enumerate(spans):
-        while around and spans[around[-1]].end <= span.start:
-            around.pop()
-        parents.append(around[-1] if around else -1)
-        around.append(number)
+        while parent >= 0 and spans[parent].end <= span.start:
+            parent = parents[parent]
+        parents.append(parent)
+        parent = number
     return parents
 
 
 def _segments(
     length: int, spans: Sequence[Span], parents: Sequence[int]
 ) -> Iterator[tuple[int, int, int]]:
-    owner, at = -1, 0
+    """Yield the innermost span of each part of a file, -1 for none, with the part's ends."""
+    owner = -1
+    position = 0
     for number, span in enumerate(spans):
         while owner >= 0 and spans[owner].end <= span.start:
-            yield owner, at, spans[owner].end
-            at, owner = spans[owner].end, parents[owner]
-        yield owner, at, span.start
-        at, owner = span.start, number
+            yield owner, position, spans[owner].end
+            position = spans[owner].end
+            owner = parents[owner]
+        yield owner, position, span.start
+        position = span.start
+        owner = number
     while owner >= 0:
-        yield owner, at, spans[owner].end
-        at, owner = spans[owner].end, parents[owner]
-    yield -1, at, length
+        yield owner, position, spans[owner].end
+        position = spans[owner].end
+        owner = parents[owner]
+    yield -1, position, length
 
 
 def _docstring(data: bytes, span: Span) -> str:
-    found = _DOCSTRING.match(data, span.body, min(span.end, span.body + 1000))
-    return _one_line(found[1], _LONGEST_DOC) if found else ""
+    end = min(span.end, span.body + 1000)
+    match = _DOCSTRING.match(data, span.body, end)
+    if match is None:
+        return ""
+    return _one_line(match[1], _MAX_DOC)
 
 
-def _comment_above(data: bytes, lines: Sequence[int], span: Span) -> str:
+def _comment_above(data: bytes, line_starts: Sequence[int], span: Span) -> str:
+    """Return the first line of the comment that ends above ``span``."""
     doc = ""
-    for number in range(bisect_right(lines, span.start) - 1, 0, -1):
-        line = data[lines[number - 1] : lines[number]].decode("utf-8", "replace")
-        found = _COMMENT.match(line)
-        if found is None:
+    first = bisect_right(line_starts, span.start)
+    for number in range(first - 1, 0, -1):
+        start = line_starts[number - 1]
+        end = line_starts[number]
+        match = _COMMENT.match(_text(data[start:end]))
+        if match is None:
             break
-        doc = found[1] or doc
-    return " ".join(doc[:_LONGEST_DOC].split())
+        doc = match[1] or doc
+    return " ".join(doc[:_MAX_DOC].split())
 
 
-def _one_line(data: bytes, longest: int) -> str:
-    text = " ".join(data[: 4 * longest].decode("utf-8", "replace").split())
-    return _TRAILING_COMMENT.sub("", text)[:longest].rstrip(" :{=;")
+def _one_line(data: bytes, limit: int) -> str:
+    text = _text(data[: 4 * limit])
+    text = " ".join(text.split())
+    text = _TRAILING_COMMENT.sub("", text)
+    return text[:limit].rstrip(" :{=;")
 
 
-MOST_PARSED = 128 * 1024
-MOST_PARSED_PYTHON = 40 * 1024
+MAX_PARSED = 128 * 1024
+MAX_PARSED_PYTHON = 40 * 1024
 """Bytes; a longer file is scanned, as its syntax tree takes a hundred times its size.
 
 In Python the scan finds the same definitions, as indentation is syntax there; in other languages
 it is a guess.
 """
 
+# Decorators, indentation, keyword and name of a definition.
 _PYTHON_HEAD = re.compile(
     rb"""^((?:[ \t]*@[^\n]*\n)*)
     ([ \t]*)(?:async[ \t]+)?(class|def)[ \t]+([^\W\d]\w*)[ \t]*[(:][^\n]*""",
     re.MULTILINE | re.VERBOSE,
 )
+# The same in other languages: modifiers come before the keyword, and Go's receiver behind it.
 _ANY_HEAD = re.compile(
     rb"""^()([ \t]*)
     (?:(?:export|default|declare|abstract|public|private|protected|internal|static|final|pub
@@ -237,6 +272,8 @@ _ANY_HEAD = re.compile(
 )
 _FUNCTIONS = (b"def", b"function", b"func", b"fn")
 _OPENING = re.compile(rb"[{\n]")
+# What stands between the parts of a qualified or generic name.
+_QUALIFIER_END = re.compile(r"::|\.|[<(\s]")
 
 
 @dataclass(frozen=True)
@@ -253,38 +290,51 @@ class Span:
 
 def find_spans(data: bytes, language: str) -> list[Span]:
     """Return the definitions in ``data``, outer ones before those inside them."""
-    python = language == "python"
-    if len(data) > (MOST_PARSED_PYTHON if python else MOST_PARSED):
-        return scanned(data, _PYTHON_HEAD if python else _ANY_HEAD)
+    if language == "python":
+        limit = MAX_PARSED_PYTHON
+        head_pattern = _PYTHON_HEAD
+    else:
+        limit = MAX_PARSED
+        head_pattern = _ANY_HEAD
+    if len(data) > limit:
+        return guess_spans(data, head_pattern)
     from tree_sitter import QueryCursor
 
     tree = parser(language).parse(data)
     captures = QueryCursor(definitions_query(language)).captures(tree.root_node)
-    spans = [_span(node, kind) for kind, nodes in captures.items() for node in nodes]
-    found = {(s.start, s.end): s for s in spans if s is not None}
-    return sorted(found.values(), key=lambda s: (s.start, -s.end))
+    spans = {}
+    for kind, nodes in captures.items():
+        for node in nodes:
+            span = _span(node, kind)
+            if span is not None:
+                spans[span.start, -span.end] = span
+    return [spans[position] for position in sorted(spans)]
 
 
-def scanned(data: bytes, head_of: re.Pattern[bytes] = _ANY_HEAD) -> list[Span]:
+def guess_spans(data: bytes, head_pattern: re.Pattern[bytes] = _ANY_HEAD) -> list[Span]:
     """Return the definitions by the form of their first lines; indentation ends them."""
-    heads = list(head_of.finditer(data))
+    heads = list(head_pattern.finditer(data))
     ends = [len(data)] * len(heads)
     unfinished: list[int] = []
     for number, head in enumerate(heads):
-        while unfinished and len(heads[unfinished[-1]][2]) >= len(head[2]):
+        indent = len(head[2])
+        while unfinished and len(heads[unfinished[-1]][2]) >= indent:
             ends[unfinished.pop()] = head.start()
         unfinished.append(number)
-    return [
-        Span(
-            _text(head[4]),
-            "function" if head[3] in _FUNCTIONS else "type",
-            head.end(2),
-            head.end(),
-            end,
-            tuple(" ".join(line.split()) for line in _text(head[1]).splitlines()),
+    spans = []
+    for head, end in zip(heads, ends, strict=True):
+        lines = _text(head[1]).splitlines()
+        decorators = [" ".join(line.split()) for line in lines]
+        span = Span(
+            name=_text(head[4]),
+            kind="function" if head[3] in _FUNCTIONS else "type",
+            start=head.end(2),
+            body=head.end(),
+            end=end,
+            decorators=tuple(decorators),
         )
-        for head, end in zip(heads, ends, strict=True)
-    ]
+        spans.append(span)
+    return spans
 
 
 def _text(data: bytes) -> str:
@@ -292,37 +342,49 @@ def _text(data: bytes) -> str:
 
 
 def _span(node: Node, kind: str) -> Span | None:
-    name = _name(node)
+    name = _name_node(node)
     if name is None or name.text is None:
         return None
-    word = re.split(r"::|\.|[<(\s]", _text(name.text))[-1]
-    if not word:
+    names = _QUALIFIER_END.split(_text(name.text))
+    if not names[-1]:
         return None
+    return Span(
+        name=names[-1],
+        kind=kind,
+        start=node.start_byte,
+        body=_head_end(node),
+        end=node.end_byte,
+        decorators=tuple(_decorators(node)),
+    )
+
+
+def _head_end(node: Node) -> int:
     body = node.child_by_field_name("body") or node.child_by_field_name("value")
     if body is not None:
-        head_end = body.start_byte
-    else:
-        found = _OPENING.search(node.text or b"")
-        head_end = node.start_byte + found.start() if found else node.end_byte
-    marks: list[str] = []
+        return body.start_byte
+    match = _OPENING.search(node.text or b"")
+    if match:
+        return node.start_byte + match.start()
+    return node.end_byte
+
+
+def _decorators(node: Node) -> Iterator[str]:
     if node.parent is not None and node.parent.type == "decorated_definition":
-        siblings = node.parent.named_children
-        texts = [
-            sibling.text or b"" for sibling in siblings if sibling.type == "decorator"
-        ]
-        marks = [" ".join(_text(text).split()) for text in texts if text]
-    return Span(word, kind, node.start_byte, head_end, node.end_byte, tuple(marks))
+        for sibling in node.parent.named_children:
+            if sibling.type == "decorator" and sibling.text:
+                yield " ".join(_text(sibling.text).split())
 
 
-def _name(node: Node) -> Node | None:
+def _name_node(node: Node) -> Node | None:
     """Return the node of the defined name; in C it lies deep in the declarator."""
     inner: Node | None = node
     while inner is not None:
-        found = inner.child_by_field_name("name") or inner.child_by_field_name("type")
+        name = inner.child_by_field_name("name") or inner.child_by_field_name("type")
         declarator = inner.child_by_field_name("declarator")
         if declarator is None:
-            named = inner.type in ("identifier", "field_identifier", "type_identifier")
-            return inner if named else found or _only_child(inner)
+            if inner.type in ("identifier", "field_identifier", "type_identifier"):
+                return inner
+            return name or _only_child(inner)
         inner = declarator
     return None
 
@@ -330,7 +392,9 @@ def _name(node: Node) -> Node | None:
 def _only_child(node: Node) -> Node:
     """Return the name inside a reference declarator, which has no field; else ``node``."""
     children = node.named_children
-    return (_name(children[-1]) or node) if children else node
+    if not children:
+        return node
+    return _name_node(children[-1]) or node
 
 
 _SCRIPT = """

@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 SCANNER = 3
 """Part of the key in the store, so that a changed scanner does not read older tags."""
@@ -39,61 +40,52 @@ class FileTags:
     """The definitions of one file in the order of their lines.
 
     Attributes:
-        words: how often each identifier stands in each *unit*: unit 0 is what lies outside all
+        word_counts: how often each identifier stands in each *unit*: unit 0 lies outside all
             definitions, unit ``i + 1`` is definition ``i`` without the definitions inside it.
     """
 
     definitions: tuple[Definition, ...] = ()
-    words: tuple[Mapping[str, int], ...] = ({},)
+    word_counts: tuple[Mapping[str, int], ...] = ({},)
 
     def pack(self) -> bytes:
-        names = sorted({word for unit in self.words for word in unit})
-        number = {word: place for place, word in enumerate(names)}
-        units = [
-            [n for w in sorted(unit) for n in (number[w], unit[w])]
-            for unit in self.words
-        ]
-        rows = [
-            [
-                d.name,
-                d.kind,
-                d.first,
-                d.last,
-                d.parent,
-                d.signature,
-                d.decorators,
-                d.doc,
-            ]
-            for d in self.definitions
-        ]
-        return zlib.compress(json.dumps([rows, " ".join(names), units]).encode(), 1)
+        names = sorted(set(chain.from_iterable(self.word_counts)))
+        positions = {word: position for position, word in enumerate(names)}
+        units = []
+        for counts in self.word_counts:
+            unit: list[int] = []
+            for word in sorted(counts):
+                unit += (positions[word], counts[word])
+            units.append(unit)
+        # The values of a definition, in the order of its fields.
+        rows = [list(vars(definition).values()) for definition in self.definitions]
+        text = json.dumps([rows, " ".join(names), units])
+        return zlib.compress(text.encode(), 1)
 
     @classmethod
     def unpack(cls, packed: bytes) -> FileTags:
         try:
             rows, joined, units = json.loads(zlib.decompress(packed))
             names = joined.split(" ")
-            definitions = tuple(
-                Definition(
-                    name, kind, first, last, parent, head, tuple(decorators), doc
+            definitions = []
+            for name, kind, first, last, parent, signature, decorators, doc in rows:
+                definition = Definition(
+                    name, kind, first, last, parent, signature, tuple(decorators), doc
                 )
-                for name, kind, first, last, parent, head, decorators, doc in rows
-            )
-            words = tuple(
-                {
-                    names[n]: count
-                    for n, count in zip(unit[::2], unit[1::2], strict=True)
-                }
-                for unit in units
-            )
+                definitions.append(definition)
+            word_counts = []
+            for unit in units:
+                unit_names = [names[position] for position in unit[::2]]
+                counts = zip(unit_names, unit[1::2], strict=True)
+                word_counts.append(dict(counts))
         except (zlib.error, ValueError, TypeError, LookupError) as error:
             raise ValueError(f"not packed tags: {error}") from error
-        return cls(definitions, words)
+        return cls(tuple(definitions), tuple(word_counts))
 
 
 IDENTIFIER = re.compile(r"[^\W\d]\w+")
 """An identifier: two or more characters, as single letters prove nothing."""
 
+# Capitals, a word with or without a capital, two or more digits, letters of other scripts.
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]{2,}|[^\W\d_A-Za-z]+")
 # Endings that change the number or tense of a word (after Porter 1980, steps 1a-1b).
 _ENDINGS = (
@@ -104,19 +96,26 @@ _ENDINGS = (
     ("es", "e"),
     ("s", ""),
 )
-_SHORTEST_STEM = 4
+_MIN_STEM = 4
 
 
 def parts(identifier: str) -> tuple[str, ...]:
     """Return the stemmed words in ``identifier``: ``get_HTTPLines`` has three."""
-    found = (stem(part.lower()) for part in _PART.findall(identifier) if len(part) > 1)
-    return tuple(dict.fromkeys(found))
+    stems: dict[str, None] = {}
+    for part in _PART.findall(identifier):
+        if len(part) > 1:
+            stems[stem(part.lower())] = None
+    return tuple(stems)
 
 
 def stem(word: str) -> str:
     """Return ``word`` without a plural's or a verb's ending; short words stay as they are."""
-    for ending, other in _ENDINGS:
-        if word.endswith(ending) and not word.endswith("ss"):
-            cut = word[: -len(ending)] + other
-            return cut if len(cut) >= _SHORTEST_STEM else word
+    if word.endswith("ss"):
+        return word
+    for ending, replacement in _ENDINGS:
+        if word.endswith(ending):
+            shortened = word[: -len(ending)] + replacement
+            if len(shortened) >= _MIN_STEM:
+                return shortened
+            return word
     return word

@@ -22,46 +22,54 @@ def blobs_below(root: Path) -> dict[str, str]:
     """
     if not root.is_dir():
         raise UserError(f"{root} is not a folder")
-    return _tracked(root) or {
-        path: blob_hash((root / path).read_bytes()) if language_of(path) else ""
-        for path in sorted(_walk(root))
-    }
+    blobs = _tracked_files(root)
+    if blobs:
+        return blobs
+    for path in sorted(_walk(root)):
+        blobs[path] = ""
+        if language_of(path):
+            blobs[path] = blob_hash((root / path).read_bytes())
+    return blobs
 
 
 def blob_hash(data: bytes) -> str:
     """Return the hash that git gives to a file with the contents ``data``."""
-    return hashlib.sha1(
-        b"blob %d\0" % len(data) + data, usedforsecurity=False
-    ).hexdigest()
+    content = b"blob %d\0" % len(data) + data
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
-def _tracked(root: Path) -> dict[str, str]:
+def _tracked_files(root: Path) -> dict[str, str]:
     """Return the tracked files; those that are not clean in git's stat cache are hashed again."""
     listing = git_result("ls-files", "--stage", "-z", cwd=root)
     if listing.returncode:
         return {}
     blobs = {}
-    for entry in filter(None, listing.stdout.split(b"\0")):
+    entries = listing.stdout.split(b"\0")
+    for entry in filter(None, entries):
         meta, _, path = entry.partition(b"\t")
         mode, blob, _ = meta.decode().split()
         if mode.startswith("100"):
             blobs[os.fsdecode(path)] = blob
     changed = git("diff-files", "--name-only", "--relative", "-z", cwd=root)
-    for name in map(os.fsdecode, filter(None, changed.split(b"\0"))):
-        if name in blobs and not _is_file(root / name):
-            del blobs[name]
-        elif name in blobs:
+    for name in map(os.fsdecode, changed.split(b"\0")):
+        if name not in blobs:
+            continue
+        if _is_file(root / name):
             blobs[name] = blob_hash((root / name).read_bytes())
+        else:
+            del blobs[name]
     return blobs
 
 
 def _walk(root: Path) -> Iterator[str]:
     for folder, folders, files in os.walk(root):
-        folders[:] = [f for f in folders if f[0] != "." and f not in _SKIPPED_FOLDERS]
+        for name in list(folders):
+            if name[0] == "." or name in _SKIPPED_FOLDERS:
+                folders.remove(name)
         for file in files:
-            place = Path(folder, file)
-            if _is_file(place) and os.access(place, os.R_OK):
-                yield place.relative_to(root).as_posix()
+            path = Path(folder, file)
+            if _is_file(path) and os.access(path, os.R_OK):
+                yield path.relative_to(root).as_posix()
 
 
 def _is_file(path: Path) -> bool:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 
 from bench.regression.runners import compiled, documents, javascript, native, scripting
 from bench.regression.runners.base import (
-    LONGEST_LINE,
     OF_PYTHON,
     Convention,
     ParsedOutput,
     Runner,
     RunnerSupport,
-    plain,
+    limit_lines,
+    without_escapes,
 )
 
 __all__ = [
-    "CONVENTIONS", "OF_PYTHON", "SUPPORT", "ParsedOutput", "Runner", "can_take", "parse_output",
-    "runner_of", "runner_of_parser",
+    "CONVENTIONS", "OF_PYTHON", "SUPPORT", "ParsedOutput", "Runner", "may_hold_tests",
+    "parse_output", "runner_of", "runner_of_parser",
 ]  # fmt: skip
 
 _BY_LINES = (
@@ -26,7 +27,7 @@ _BY_LINES = (
     javascript.NODE, compiled.MAVEN, compiled.GRADLE, scripting.PHPUNIT, scripting.RSPEC,
     scripting.MINITEST,
 )  # fmt: skip
-_EVERY = [parser for support in _BY_LINES for parser in support.parsers]
+_LINE_PARSERS = list(chain.from_iterable(support.parsers for support in _BY_LINES))
 SUPPORT: Mapping[Runner, RunnerSupport] = {
     Runner.DJANGO: RunnerSupport(
         re.compile(r"\bruntests\.py\b"), (".py",), swebench_parser="parse_log_django"
@@ -58,7 +59,9 @@ SUPPORT: Mapping[Runner, RunnerSupport] = {
     # A script may print in any format.
     Runner.SCRIPT: RunnerSupport(
         re.compile(r"(?!)"),
-        parsers=tuple(dict.fromkeys((*_EVERY, *native.OTHERS, *native.CTEST.parsers))),
+        parsers=tuple(
+            dict.fromkeys((*_LINE_PARSERS, *native.OTHERS, *native.CTEST.parsers))
+        ),
         report_parsers=(compiled.parse_go_json, documents.parse_json),
         writes_reports=True,
     ),
@@ -79,20 +82,21 @@ CONVENTIONS: tuple[Convention, ...] = (
 
 def runner_of(command: str) -> Runner | None:
     """Return the runner that ``command`` starts; None for an unknown one."""
-    return next(
-        (runner for runner, one in SUPPORT.items() if one.command.search(command)), None
-    )
+    for runner, support in SUPPORT.items():
+        if support.command.search(command):
+            return runner
+    return None
 
 
 def runner_of_parser(name: str) -> Runner | None:
     """Return the runner whose output the parser called ``name`` reads; None for an unknown one."""
-    named = (
-        (part, runner) for runner, one in SUPPORT.items() for part in one.parser_names
-    )
-    return next((runner for part, runner in named if part in name.lower()), None)
+    for runner, support in SUPPORT.items():
+        if any(part in name.lower() for part in support.parser_names):
+            return runner
+    return None
 
 
-def can_take(runner: Runner, path: str) -> bool:
+def may_hold_tests(runner: Runner, path: str) -> bool:
     """Return whether ``path`` may hold tests of ``runner``."""
     return path.endswith(SUPPORT[runner].suffixes)
 
@@ -103,8 +107,9 @@ def parse_output(output: str, runner: Runner) -> ParsedOutput:
     A runner may print in several formats. The one with the most results counts, because lines of
     one format may look like those of another.
     """
-    text = plain(output)
-    cut = "\n".join(line[:LONGEST_LINE] for line in text.split("\n"))
-    found = [parser(text) for parser in SUPPORT[runner].report_parsers]
-    found += [parser(cut) for parser in SUPPORT[runner].parsers]
-    return max(found, key=lambda one: len(one.results), default=ParsedOutput())
+    text = without_escapes(output)
+    short_lines = limit_lines(text)
+    support = SUPPORT[runner]
+    outputs = [parse(text) for parse in support.report_parsers]
+    outputs += [parse(short_lines) for parse in support.parsers]
+    return max(outputs, key=lambda parsed: len(parsed.results), default=ParsedOutput())

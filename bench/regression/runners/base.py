@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import PurePosixPath
 
-from bench.regression.runners.shell import Read, SimpleCommand
+from bench.regression.runners.shell import Read, SimpleCommand, is_computed
 
 
 class Runner(str, Enum):
@@ -39,11 +39,16 @@ class Runner(str, Enum):
 
 OF_PYTHON = frozenset({Runner.PYTEST, Runner.DJANGO, Runner.SYMPY, Runner.UNITTEST})
 """The runners whose tests import the project's packages."""
-PASSED, FAILED, SKIPPED, ERROR, XFAIL = "PASSED", "FAILED", "SKIPPED", "ERROR", "XFAIL"
+PASSED = "PASSED"
+FAILED = "FAILED"
+SKIPPED = "SKIPPED"
+ERROR = "ERROR"
+XFAIL = "XFAIL"
+# From the best to the worst.
 _ORDER = (PASSED, XFAIL, SKIPPED, FAILED, ERROR)
 # Lines that name a test are shorter; patterns take time by the length of a line.
-LONGEST_LINE = 1_000
-_LONGEST_DETAIL = 4_000
+MAX_LINE = 1_000
+_MAX_DETAIL = 4_000
 STATUS_WORDS = {
     "pass": PASSED,
     "passed": PASSED,
@@ -60,6 +65,12 @@ STATUS_WORDS = {
 
 COMMAND_START = r"(?:^|[\s/;&|(])"
 """What may stand before the name of a program."""
+PROGRAM = r"(?:(?:npx|yarn|pnpm|bun|bundle exec|php)(?: exec)? +)?(?:[\w./-]*/)?"
+"""The beginning of a command, up to the name of a program of a project's packages."""
+
+
+NamedStatus = tuple[str, str]
+"""The name of a test and its status."""
 
 
 @dataclass(frozen=True)
@@ -78,77 +89,112 @@ class ParsedOutput:
     passed: int | None = None
     counts: bool = False
 
-    def checked(self) -> ParsedOutput:
+    def if_consistent(self) -> ParsedOutput:
         """Return nothing where more tests pass than the runner counted."""
         if self.passed is None:
             return ParsedOutput() if self.counts else self
-        passing = sum(status == PASSED for status in self.results.values())
-        return ParsedOutput() if passing > self.passed else self
+        statuses = list(self.results.values())
+        passing = statuses.count(PASSED)
+        return self if passing <= self.passed else ParsedOutput()
 
 
 OutputParser = Callable[[str], ParsedOutput]
 
 
-def worst(found: Iterable[tuple[str, str]]) -> dict[str, str]:
+def worst_statuses(pairs: Iterable[NamedStatus]) -> dict[str, str]:
     """Return each name's worst status: where a teardown fails, a test is reported twice."""
     results: dict[str, str] = {}
-    for name, status in found:
-        results[name] = max(status, results.get(name, PASSED), key=_ORDER.index)
+    for name, status in pairs:
+        earlier = results.get(name, PASSED)
+        results[name] = max(status, earlier, key=_ORDER.index)
     return results
 
 
-def merged(parts: Iterable[ParsedOutput]) -> ParsedOutput:
-    """Return all results of ``parts``, which were checked before."""
-    kept = [*parts]
-    results = worst(pair for part in kept for pair in part.results.items())
-    return ParsedOutput(
-        results, {k: v for part in kept for k, v in part.details.items()}
-    )
+def matching_lines(
+    pattern: re.Pattern[str], lines: Iterable[str]
+) -> list[re.Match[str]]:
+    """Return the matches of ``pattern`` at the beginning of ``lines``."""
+    matches = []
+    for line in lines:
+        match = pattern.match(line)
+        if match:
+            matches.append(match)
+    return matches
 
 
-def total(pattern: re.Pattern[str], output: str) -> int | None:
+def sum_numbers(pattern: re.Pattern[str], output: str) -> int | None:
     """Return the sum of the numbers in group 1 of all matches; None without any."""
-    numbers = [int(match.group(1) or 0) for match in pattern.finditer(output)]
-    return sum(numbers) if numbers else None
+    numbers = [match[1] or 0 for match in pattern.finditer(output)]
+    if not numbers:
+        return None
+    return sum(map(int, numbers))
 
 
-def detail(lines: Iterable[str]) -> str:
+def explain(titles: Mapping[str, str], reasons: Mapping[str, str]) -> dict[str, str]:
+    """Return the reason of each test that has one; ``titles`` are the keys of ``reasons``."""
+    details = {}
+    for name, title in titles.items():
+        if title in reasons:
+            details[name] = reasons[title]
+    return details
+
+
+def limit_detail(lines: Iterable[str]) -> str:
     """Return the text of the explanation ``lines``, cut to a length that says why."""
-    text = "\n".join(line.rstrip() for line in lines).strip("\n")
-    half = _LONGEST_DETAIL // 2
-    return text if len(text) <= _LONGEST_DETAIL else f"{text[:half]}\n…\n{text[-half:]}"
+    text = "\n".join(map(str.rstrip, lines))
+    text = text.strip("\n")
+    if len(text) <= _MAX_DETAIL:
+        return text
+    half = _MAX_DETAIL // 2
+    return f"{text[:half]}\n…\n{text[-half:]}"
 
 
-def blocks(
-    lines: Iterable[str], start: re.Pattern[str], end: re.Pattern[str]
+def limit_details(bodies: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """Return the text of each test's explanation."""
+    return {name: limit_detail(lines) for name, lines in bodies.items()}
+
+
+def limit_lines(output: str, length: int = MAX_LINE) -> str:
+    """Return ``output`` with lines that are cut to ``length``."""
+    return "\n".join(line[:length] for line in output.split("\n"))
+
+
+def blocks_below(
+    lines: Iterable[str],
+    start: re.Pattern[str],
+    end: re.Pattern[str],
 ) -> dict[str, str]:
     """Return the lines below each heading up to the next or to ``end``, by group 1 of ``start``."""
-    found: dict[str, list[str]] = {}
+    bodies: dict[str, list[str]] = {}
     name = ""
     for line in lines:
-        if heading := start.match(line):
-            name = heading.group(1)
-            found.setdefault(name, [])
+        heading = start.match(line)
+        if heading:
+            name = heading[1]
+            bodies.setdefault(name, [])
         elif end.match(line):
             name = ""
         elif name:
-            found[name].append(line)
-    return {key: detail(body) for key, body in found.items()}
+            bodies[name].append(line)
+    return limit_details(bodies)
 
 
 class Nesting:
-    """The titles of suites, by how far their lines are indented, around a test."""
+    """The titles of suites around a test, by how far their lines are indented."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: str = "") -> None:
+        self.file = file
         self.titles: list[tuple[int, str]] = []
 
     def enter(self, depth: int, title: str) -> None:
         self.titles = [pair for pair in self.titles if pair[0] < depth]
         self.titles.append((depth, title))
 
-    def named(self, first: str, depth: int, title: str) -> str:
-        around = [name for start, name in self.titles if start < depth]
-        return " > ".join([*([first] if first else []), *around, title])
+    def full_name(self, depth: int, title: str) -> str:
+        titles = [suite for start, suite in self.titles if start < depth]
+        if self.file:
+            titles.insert(0, self.file)
+        return " > ".join([*titles, title])
 
 
 @dataclass(frozen=True)
@@ -166,14 +212,16 @@ class ResultLines:
     count: re.Pattern[str] | None = None
 
     def parse(self, output: str) -> ParsedOutput:
-        """Parse ``output``, whose lines were cut to ``LONGEST_LINE``."""
-        found = (match for match in map(self.line.match, output.split("\n")) if match)
-        pairs = ((m["name"].strip(), m["status"].strip().lower()) for m in found)
-        results = worst(
-            (name, self.statuses.get(status, FAILED)) for name, status in pairs
-        )
-        passed = total(self.count, output) if self.count else None
-        return ParsedOutput(results, passed=passed).checked()
+        """Parse ``output``, whose lines were cut to ``MAX_LINE``."""
+        pairs = []
+        for match in matching_lines(self.line, output.split("\n")):
+            word = match["status"].strip().lower()
+            status = self.statuses.get(word, FAILED)
+            pairs.append((match["name"].strip(), status))
+        passed = None
+        if self.count:
+            passed = sum_numbers(self.count, output)
+        return ParsedOutput(worst_statuses(pairs), passed=passed).if_consistent()
 
 
 @dataclass(frozen=True)
@@ -183,13 +231,12 @@ class BaseTree:
     files: Collection[str]
     read: Read
 
-    def nearest(self, path: str, names: Iterable[str]) -> str | None:
+    def nearest(self, path: str, *names: str) -> str | None:
         """Return the folder above ``path`` that holds one of ``names``; empty for the root."""
-        wanted = tuple(names)
-        for folder in map(str, PurePosixPath(path).parents):
-            prefix = "" if folder == "." else f"{folder}/"
-            if any(f"{prefix}{name}" in self.files for name in wanted):
-                return prefix.rstrip("/")
+        for folder in PurePosixPath(path).parents:
+            for name in names:
+                if str(folder / name) in self.files:
+                    return "" if str(folder) == "." else str(folder)
         return None
 
 
@@ -236,14 +283,14 @@ class RunnerSupport:
     Attributes:
         command: finds the runner in a command.
         suffixes: of the files that may hold its tests.
-        parsers: of its output, whose lines are cut to ``LONGEST_LINE``.
+        parsers: of its output, whose lines are cut to ``MAX_LINE``.
         report_parsers: of the whole output: reports in JSON have all of their text on one line.
         parser_names: parts of the names that task sets give to parsers, as parse_log_gotest.
         swebench_parser: swebench's parser of its output.
         writes_reports: whether it writes JUnit's XML files.
         reports: options that make each test, or all of them, appear in the output: unless a word
             begins with one of them, ``report_option`` is added by ``with_option``.
-        whole: what may stay of a command that names tests.
+        whole_suite: what may stay of a command that names tests.
         one_file: returns the command for one file of tests; None where that is unsure.
         program: the base name of a program that takes names of files, also inside a script.
         values: the program's options whose value is the next word.
@@ -261,7 +308,7 @@ class RunnerSupport:
     reports: tuple[str, ...] = ()
     report_option: str = ""
     with_option: Callable[[SimpleCommand, str], str] = SimpleCommand.with_option
-    whole: WholeSuite | None = None
+    whole_suite: WholeSuite | None = None
     one_file: Callable[[SimpleCommand, str, BaseTree], str | None] | None = None
     program: re.Pattern[str] | None = None
     values: frozenset[str] = frozenset()
@@ -274,22 +321,27 @@ class RunnerSupport:
         return self.suffixes != ("",)
 
 
-def kept_options(
-    words: Iterable[str], takes: Collection[str], end: str
+def options_of(
+    arguments: Iterable[str], value_options: Collection[str], end: str
 ) -> list[str] | None:
-    kept: list[str] = []
+    """Return the options in front of ``end``, with their values.
+
+    None where the shell computes an operand: it may be an option.
+    """
+    options = []
     waiting = False
-    for word in words:
+    for word in arguments:
         if word == end:
             break
         if waiting or word.startswith("-") or ">" in word:
-            kept.append(word)
-        elif word.startswith(("$", "`", '"$')):
+            options.append(word)
+        elif is_computed(word):
             return None
-        waiting = word in takes
-    return kept
+        waiting = word in value_options
+    return options
 
 
+# Sequences with parameters as for colours, titles of windows, and commands of one character.
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])"
 )
@@ -327,17 +379,22 @@ _PROGRESS = re.compile(
 )
 
 
-def plain(output: str) -> str:
+def without_escapes(output: str) -> str:
     """Return ``output`` without colours, movements of the cursor and rewritten lines."""
     text = _ESCAPES.sub("", output.replace("\r\n", "\n"))
-    # A progress bar rewrites its line.
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    lines = []
+    for line in text.split("\n"):
+        # A progress bar rewrites its line.
+        rewritten = line.rstrip("\r").split("\r")
+        lines.append(rewritten[-1])
+    return "\n".join(lines)
 
 
 def without_noise(output: str) -> str:
     """Return ``output`` as a terminal shows it, without the parts that change from run to run."""
-    lines = (line.rstrip() for line in plain(output).split("\n"))
-    text = _CONTROLS.sub("", "\n".join(lines))
+    lines = without_escapes(output).split("\n")
+    text = "\n".join(map(str.rstrip, lines))
+    text = _CONTROLS.sub("", text)
     for pattern, replacement in _REPLACED:
         text = pattern.sub(replacement, text)
     return text

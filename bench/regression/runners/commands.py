@@ -13,13 +13,13 @@ from bench.regression.runners import SUPPORT, Runner, runner_of, runner_of_parse
 from bench.regression.runners.base import BaseTree, RunnerSupport
 from bench.regression.runners.shell import (
     Read,
-    ScriptCall,
-    expanded,
+    expand_scripts,
+    index_of,
+    is_computed,
     is_plain,
     only_command,
-    place_of,
-    quoted,
-    script_call,
+    quote_path,
+    script_calls,
     simple_commands,
     without_installs,
 )
@@ -30,8 +30,14 @@ _FLAGS = re.compile(
     r"|passWithNoTests|colors?|recursive|exit|check-leaks|full-trace|parallel|run|watchAll"
     r"|testdox|stop-on-\w+|fail-fast|test|experimental-.*|inspect|update|allow-uncaught)"
 )
+_ASSIGNMENT = re.compile(r"\w+=")
+_PYTHON = re.compile(r"(.*/)?python[\d.]*")
+# Characters by which a line is more than one program with its arguments.
+_SHELL = re.compile(r"[;&|<>`$()\n]")
 # Scripts find the programs of the project's packages there.
 _BIN = 'PATH="$PWD/node_modules/.bin:$PATH"'
+_PLAIN_VALUE = re.compile(r"[\w.,:/-]+")
+# Variables that select no tests.
 _VARIABLE = re.compile(
     r"(?:RUSTFLAGS|CARGO_TERM_COLOR|CGO_ENABLED|GO111MODULE|GOFLAGS|NODE_ENV|CI|TZ|NODE_OPTIONS"
     r"|FASTLANE_SKIP_UPDATE_CHECK|TERM|RAILS_ENV)=.*"
@@ -40,19 +46,21 @@ _VARIABLE = re.compile(
 
 def find_runner(command: str, parser: str, read: Read) -> Runner:
     """Return the runner that ``command`` starts, also through scripts of the base commit."""
-    known = runner_of(without_installs(command)) or runner_of(
-        without_installs(expanded(command, read))
-    )
-    return known or runner_of_parser(parser) or Runner.SCRIPT
+    runner = runner_of(without_installs(command))
+    if runner is None:
+        expanded = expand_scripts(command, read)
+        runner = runner_of(without_installs(expanded))
+    return runner or runner_of_parser(parser) or Runner.SCRIPT
 
 
 def takes_arguments(command: str, runner: Runner) -> bool:
     """Return whether words behind ``command`` reach ``runner``: it is no shell line, no script."""
-    words = [word for word in command.split() if not re.match(r"\w+=", word)]
-    if words and re.fullmatch(r"(.*/)?python[\d.]*", words[0]):
-        words = [word for word in words[1:] if word != "-m"]
-    plain = not re.search(r"[;&|<>`$()\n]", command)
-    return plain and bool(words) and bool(SUPPORT[runner].command.search(words[0]))
+    if _SHELL.search(command):
+        return False
+    tokens = [token for token in command.split() if not _ASSIGNMENT.match(token)]
+    if tokens and _PYTHON.fullmatch(tokens[0]):
+        tokens = [token for token in tokens[1:] if token != "-m"]
+    return bool(tokens) and bool(SUPPORT[runner].command.search(tokens[0]))
 
 
 def file_command(command: str, runner: Runner, path: str, tree: BaseTree) -> str | None:
@@ -62,69 +70,83 @@ def file_command(command: str, runner: Runner, path: str, tree: BaseTree) -> str
     through a shell that may not quote.
     """
     support = SUPPORT[runner]
-    one = only_command(command, support.command)
+    simple = only_command(command, support.command)
     if support.one_file:
-        return support.one_file(one, path, tree) if one else None
+        return support.one_file(simple, path, tree) if simple else None
     if support.program is None:
         return None
-    if one is not None:
-        here = one.path_here(path)
-        name = quoted(support.file_name(here)) if here else None
-        words = _without_operands(one.words, support)
-        return one.with_words(*words, name) if name and words else None
-    calls = [
-        call
-        for one in simple_commands(command)
-        if (call := script_call(one, tree.read))
-    ]
-    found = [
-        call
-        for call in calls
-        if any(support.command.search(one.text) for one in simple_commands(call.text))
-    ]
-    return _by_script(found[0], support, path) if len(found) == 1 else None
+    if simple is None:
+        return _file_command_by_script(command, support, path, tree.read)
+    here = simple.path_here(path)
+    tokens = _without_operands(simple.tokens, support)
+    if not here or tokens is None:
+        return None
+    name = quote_path(support.file_name(here))
+    if name is None:
+        return None
+    return simple.with_tokens(*tokens, name)
 
 
-def _by_script(call: ScriptCall, support: RunnerSupport, path: str) -> str | None:
+def _file_command_by_script(
+    command: str, support: RunnerSupport, path: str, read: Read
+) -> str | None:
+    calls = []
+    for call in script_calls(command, read):
+        commands = simple_commands(call.text)
+        if any(support.command.search(simple.text) for simple in commands):
+            calls.append(call)
+    if len(calls) != 1:
+        return None
+    call = calls[0]
     here = call.command.path_here(path)
     if here is None or not is_plain(here):
         return None
-    script = only_command(call.whole, support.command)
-    name = quoted(support.file_name(here))
+    script = only_command(call.full_text, support.command)
+    name = quote_path(support.file_name(here))
     if script is None or script.folder or name is None:
         return None
-    words = _without_operands(script.words, support)
-    if words is None:
+    tokens = _without_operands(script.tokens, support)
+    if tokens is None:
         return None
-    if words == script.words and not script.after.strip():
+    if tokens == script.tokens and not script.after.strip():
         return call.with_arguments(name)
     # The scripts around it may build what the tests run, so they cannot be left out.
     alone = not script.before.strip() and not script.after.strip()
-    if call.around or not alone or call.manager == "composer":
+    if call.has_hooks or not alone or call.manager == "composer":
         return None
-    return call.command.with_words(_BIN, *words, name)
+    return call.command.with_tokens(_BIN, *tokens, name)
 
 
 def _without_operands(
-    words: tuple[str, ...], support: RunnerSupport
+    tokens: tuple[str, ...], support: RunnerSupport
 ) -> tuple[str, ...] | None:
-    place = place_of(words, support.program) if support.program else None
-    if place is None or any(
-        word.startswith(("$", "`", '"$')) for word in words[place + 1 :]
-    ):
+    """Return ``tokens`` without names of files; None where these are not known."""
+    if support.program is None:
         return None
-    kept = [*words[: place + 1]]
-    before = ""
-    for number, word in enumerate(words[place + 1 :]):
-        option = word.startswith("-") or ">" in word
-        value = before in support.values
-        named = number == 0 and word in support.subcommands
-        flag = not before.startswith("--") or "=" in before or _FLAGS.fullmatch(before)
-        may_be_value = not flag and not re.search(r"[/*.]", word)
-        if option or value or named or may_be_value:
-            kept.append(word)
-        before = word if option else ""
-    return tuple(kept)
+    index = index_of(tokens, support.program)
+    if index is None:
+        return None
+    arguments = tokens[index + 1 :]
+    if any(map(is_computed, arguments)):
+        return None
+    remaining = list(tokens[: index + 1])
+    if arguments and arguments[0] in support.subcommands:
+        remaining.append(arguments[0])
+        arguments = arguments[1:]
+    option = ""
+    for token in arguments:
+        is_option = token.startswith("-") or ">" in token
+        if is_option or option in support.values or _may_be_value(token, option):
+            remaining.append(token)
+        option = token if is_option else ""
+    return tuple(remaining)
+
+
+def _may_be_value(token: str, option: str) -> bool:
+    """Return whether ``token`` may be the value of an ``option`` that is not known."""
+    if not option.startswith("--") or "=" in option or _FLAGS.fullmatch(option):
+        return False
+    return not re.search(r"[/*.]", token)
 
 
 def reporting_command(command: str, runner: Runner, read: Read) -> str:
@@ -132,21 +154,20 @@ def reporting_command(command: str, runner: Runner, read: Read) -> str:
     support = SUPPORT[runner]
     if not support.report_option:
         return command
-    words = re.split(r"[\s'\"]+", expanded(command, read))
-    if any(word.startswith(support.reports) for word in words):
+    tokens = re.split(r"[\s'\"]+", expand_scripts(command, read))
+    if any(token.startswith(support.reports) for token in tokens):
         return command
-    one = only_command(command, support.command)
-    if one is not None:
-        return support.with_option(one, support.report_option)
-    calls = [
-        call for one in simple_commands(command) if (call := script_call(one, read))
-    ]
-    alone = calls[0] if len(calls) == 1 else None
-    last = simple_commands(alone.text)[-1:] if alone else []
+    simple = only_command(command, support.command)
+    if simple is not None:
+        return support.with_option(simple, support.report_option)
+    calls = script_calls(command, read)
+    if len(calls) != 1:
+        return command
     # A script hands its arguments to its last command.
-    if alone is None or not last or not support.command.search(last[0].text):
+    last = simple_commands(calls[0].text)[-1:]
+    if not last or not support.command.search(last[0].text):
         return command
-    return alone.with_arguments(support.report_option)
+    return calls[0].with_arguments(support.report_option)
 
 
 def whole_suite(command: str) -> str | None:
@@ -155,22 +176,27 @@ def whole_suite(command: str) -> str | None:
     None where its runner or its form is not understood. A pipe behind it is left out.
     """
     runner = runner_of(command)
-    known = SUPPORT[runner].whole if runner else None
-    one = only_command(command, SUPPORT[runner].command) if runner and known else None
-    if one is None or known is None or one.folder:
+    if runner is None:
         return None
-    variables = [word for word in one.words if _VARIABLE.fullmatch(word)]
-    rest = " ".join(dropwhile(re.compile(r"\w+=").match, one.words))
-    start = known.start.match(rest)
+    support = SUPPORT[runner]
+    rules = support.whole_suite
+    simple = only_command(command, support.command)
+    if rules is None or simple is None or simple.folder:
+        return None
+    parts = list(filter(_VARIABLE.fullmatch, simple.tokens))
+    text = " ".join(dropwhile(_ASSIGNMENT.match, simple.tokens))
+    start = rules.start.match(text)
     if start is None:
         return None
-    kept: list[str] = []
+    parts.append(start[0])
     before = ""
-    for word in rest[start.end() :].split():
-        if word == "--":
+    for token in text[start.end() :].split():
+        if token == "--":
             break
-        value = before in known.values and re.fullmatch(r"[\w.,:/-]+", word)
-        if word in known.values or value or known.flags.fullmatch(word):
-            kept.append(word)
-        before = word
-    return " ".join([*variables, start[0], *kept, *([known.end] if known.end else [])])
+        is_value = before in rules.values and _PLAIN_VALUE.fullmatch(token)
+        if is_value or token in rules.values or rules.flags.fullmatch(token):
+            parts.append(token)
+        before = token
+    if rules.end:
+        parts.append(rules.end)
+    return " ".join(parts)

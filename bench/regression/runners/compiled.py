@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from bench.regression.runners.base import (
@@ -15,17 +16,19 @@ from bench.regression.runners.base import (
     STATUS_WORDS,
     BaseTree,
     Convention,
+    NamedStatus,
     ParsedOutput,
     ResultLines,
     RunnerSupport,
     WholeSuite,
-    blocks,
-    detail,
-    kept_options,
-    total,
-    worst,
+    blocks_below,
+    explain,
+    limit_detail,
+    options_of,
+    sum_numbers,
+    worst_statuses,
 )
-from bench.regression.runners.shell import SimpleCommand, is_plain, place_of, quoted
+from bench.regression.runners.shell import SimpleCommand, index_of, is_plain, quote_path
 
 _GO_VALUES = frozenset(
     {
@@ -38,8 +41,6 @@ _GO_VALUES = frozenset(
         "-cpu",
         "-shuffle",
         "-skip",
-    }
-    | {
         "-coverprofile",
         "-covermode",
         "-coverpkg",
@@ -48,8 +49,6 @@ _GO_VALUES = frozenset(
         "-mod",
         "-vet",
         "-exec",
-    }
-    | {
         "-bench",
         "-benchtime",
         "-o",
@@ -68,37 +67,37 @@ _GO_RUN = re.compile(r"^=== (?:RUN|CONT|NAME) +(\S+)$")
 _GO_NOISE = re.compile(
     r"^=== |^ *--- (?:PASS|FAIL|SKIP): |^(?:PASS|FAIL)$|^ok  \t|^FAIL\t|^exit status "
 )
+_GO_SUBCOMMAND = re.compile("test")
 _NO_TESTS = re.compile(r"\[no tests? (?:files|to run)\]")
 
 
 def go_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run the package of ``path``: Go compiles all files of a folder together."""
-    place = place_of(command.words, re.compile("test"))
-    here = command.path_here(path)
-    module = tree.nearest(path, ("go.mod",))
-    if (
-        place is None
-        or here is None
-        or module is None
-        or command.folder not in ("", module)
-    ):
+    index = index_of(command.tokens, _GO_SUBCOMMAND)
+    module = tree.nearest(path, "go.mod")
+    if index is None or module is None or command.path_here(path) is None:
         return None
-    kept = kept_options(command.words[place + 1 :], _GO_VALUES, "-args")
-    package = quoted(f"./{PurePosixPath(path.removeprefix(f'{module}/')).parent}")
-    if kept is None or package is None:
+    if command.folder not in ("", module):
         return None
-    enter = module if not command.folder and module else ""
-    if enter and not is_plain(enter):
+    options = options_of(command.tokens[index + 1 :], _GO_VALUES, "-args")
+    folder = PurePosixPath(path.removeprefix(f"{module}/")).parent
+    package = quote_path(f"./{folder}")
+    if options is None or package is None:
         return None
-    changed = command.with_words(
-        *command.words[: place + 1], *kept, package.removesuffix("/.")
-    )
-    return f"cd {enter} && {changed}" if enter else changed
+    start = command.tokens[: index + 1]
+    changed = command.with_tokens(*start, *options, package.removesuffix("/."))
+    if command.folder or not module:
+        return changed
+    if not is_plain(module):
+        return None
+    return f"cd {module} && {changed}"
 
 
-def _go_with_option(one: SimpleCommand, option: str) -> str:
-    place = (place_of(one.words, re.compile("test")) or 0) + 1
-    return one.with_words(*one.words[:place], option, *one.words[place:])
+def _go_with_option(command: SimpleCommand, option: str) -> str:
+    tokens = list(command.tokens)
+    index = index_of(command.tokens, _GO_SUBCOMMAND) or 0
+    tokens.insert(index + 1, option)
+    return command.with_tokens(*tokens)
 
 
 def parse_go(output: str) -> ParsedOutput:
@@ -107,86 +106,109 @@ def parse_go(output: str) -> ParsedOutput:
     Without ``-v``, or where a package cannot be built, the package itself is the test.
     """
     lines = output.split("\n")
-    results = worst(_go_results(lines))
-    printed: dict[str, list[str]] = {}
-    current = ""
-    for line in lines:
-        if started := _GO_RUN.match(line):
-            current = started[1]
-        elif ended := _GO_TEST.match(line):
-            current = ended[2]  # without -v, its output follows
-        elif current and not _GO_NOISE.match(line):
-            printed.setdefault(current, []).append(line)
-        elif _GO_PACKAGE.match(line):
-            current = ""
-    failed = [name for name, status in results.items() if status == FAILED]
-    details = {
-        n: detail(printed[t]) for n in failed if (t := n.rpartition("::")[2]) in printed
-    }
+    results = worst_statuses(_go_results(lines))
+    printed = _go_output(lines)
+    details = {}
+    for name, status in results.items():
+        test = name.rpartition("::")[2]
+        if status == FAILED and test in printed:
+            details[name] = limit_detail(printed[test])
     return ParsedOutput(results, details)
 
 
-def _go_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    waiting: list[tuple[str, str]] = []
+def _go_output(lines: Iterable[str]) -> Mapping[str, list[str]]:
+    """Return what each test printed, by its name without the package."""
+    printed = defaultdict(list)
+    current = ""
     for line in lines:
-        if test := _GO_TEST.match(line):
-            waiting.append((test[2], _GO_STATUSES[test[1]]))
-        elif package := _GO_PACKAGE.match(line):
+        start = _GO_RUN.match(line)
+        end = _GO_TEST.match(line)
+        if start:
+            current = start[1]
+        elif end:
+            current = end[2]  # without -v, its output follows
+        elif current and not _GO_NOISE.match(line):
+            printed[current].append(line)
+        elif _GO_PACKAGE.match(line):
+            current = ""
+    return printed
+
+
+def _go_results(lines: Iterable[str]) -> Iterator[NamedStatus]:
+    # The line of a package follows those of its tests.
+    tests = []
+    for line in lines:
+        test = _GO_TEST.match(line)
+        package = _GO_PACKAGE.match(line)
+        if test:
+            status = _GO_STATUSES[test[1]]
+            tests.append((test[2], status))
+        elif package:
+            for name, result in tests:
+                yield f"{package[2]}::{name}", result
             status = PASSED if package[1] == "ok  " else FAILED
-            yield from ((f"{package[2]}::{name}", found) for name, found in waiting)
             # A package fails without a failed test where it cannot be built or its process dies.
-            told = (
-                waiting if status == PASSED else [w for w in waiting if w[1] == FAILED]
-            )
-            if not told and not _NO_TESTS.search(package[3] or ""):
+            if status == FAILED:
+                tests = [pair for pair in tests if pair[1] == FAILED]
+            if not tests and not _NO_TESTS.search(package[3] or ""):
                 yield package[2], status
-            waiting = []
-    yield from waiting
+            tests = []
+    yield from tests
 
 
 def parse_go_json(output: str) -> ParsedOutput:
     """Parse ``go test -json``, with names as in ``parse_go``."""
-    found: list[tuple[str, str]] = []
-    printed: dict[str, list[str]] = {}
-    for line in output.split("\n"):
-        if not line.startswith("{"):
-            continue
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        package, test, action = (
-            event.get("Package"),
-            event.get("Test"),
-            event.get("Action"),
-        )
+    pairs = []
+    printed = defaultdict(list)
+    for event in _json_lines(output):
+        package = event.get("Package")
+        action = event.get("Action")
         if not (isinstance(package, str) and isinstance(action, str)):
             continue
+        test = event.get("Test")
         name = f"{package}::{test}" if test else package
         if action == "output":
-            printed.setdefault(name, []).append(
-                str(event.get("Output", "")).rstrip("\n")
-            )
+            line = str(event.get("Output", ""))
+            printed[name].append(line.rstrip("\n"))
         elif action.upper() in _GO_STATUSES:
-            found.append((name, _GO_STATUSES[action.upper()]))
-    results = worst(_without_explained_packages(found))
-    failed = [
-        name for name, status in results.items() if status == FAILED and name in printed
-    ]
-    kept = {
-        n: [line for line in printed[n] if not _GO_NOISE.match(line)] for n in failed
-    }
-    return ParsedOutput(results, {name: detail(lines) for name, lines in kept.items()})
+            pairs.append((name, _GO_STATUSES[action.upper()]))
+    results = worst_statuses(_without_explained_packages(pairs))
+    details = {}
+    for name, status in results.items():
+        if status == FAILED and name in printed:
+            lines = [line for line in printed[name] if not _GO_NOISE.match(line)]
+            details[name] = limit_detail(lines)
+    return ParsedOutput(results, details)
+
+
+def _json_lines(output: str) -> Iterator[Mapping[str, object]]:
+    for line in output.split("\n"):
+        if line.startswith("{"):
+            try:
+                event = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            yield event
 
 
 def _without_explained_packages(
-    found: list[tuple[str, str]],
-) -> Iterator[tuple[str, str]]:
-    told = {(name.partition("::")[0], status) for name, status in found if "::" in name}
-    packages = {package for package, _ in told}
-    for name, status in found:
-        explained = (name, FAILED) in told if status == FAILED else name in packages
-        if "::" in name or not (explained or status == SKIPPED):
+    pairs: list[NamedStatus],
+) -> Iterator[NamedStatus]:
+    """Yield the results of tests, and of packages where no test has the same result."""
+    explained = set()
+    for name, status in pairs:
+        package, separator, _ = name.partition("::")
+        if separator:
+            explained.add((package, status))
+    tested = {package for package, _ in explained}
+    for name, status in pairs:
+        if "::" in name:
+            tells = True
+        elif status == FAILED:
+            tells = (name, FAILED) not in explained
+        else:
+            tells = status == PASSED and name not in tested
+        if tells:
             yield name, status
 
 
@@ -200,7 +222,7 @@ GO = RunnerSupport(
     reports=("-v", "-json"),
     report_option="-v",
     with_option=_go_with_option,
-    whole=WholeSuite(
+    whole_suite=WholeSuite(
         re.compile(r"go test\b"),
         re.compile(r"-v|-json|-race|-short|-count=\d+|-timeout=\w+|-tags=[\w,]+"),
         frozenset({"-timeout", "-tags", "-p"}),
@@ -229,16 +251,12 @@ _CARGO_VALUES = frozenset(
         "--bin",
         "--example",
         "--bench",
-    }
-    | {
         "--target",
         "--target-dir",
         "--manifest-path",
         "--message-format",
         "--config",
         "--profile",
-    }
-    | {
         "-j",
         "--jobs",
         "--color",
@@ -259,8 +277,6 @@ _CARGO_TARGETS = frozenset(
         "--tests",
         "--doc",
         "--examples",
-    }
-    | {
         "--benches",
         "-p",
         "--package",
@@ -271,6 +287,8 @@ _CARGO_TARGETS = frozenset(
         "--exclude",
     }
 )
+_CARGO_SUBCOMMAND = re.compile("test|run")
+# The name in the table [package], in front of any other table.
 _CARGO_NAME = re.compile(
     r'^\[package\][^\[]*?^\s*name\s*=\s*["\']([\w-]+)["\']', re.M | re.S
 )
@@ -297,27 +315,28 @@ NEXTEST = ResultLines(
 
 def cargo_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run a test program of ``tests/``, or the tests inside the module ``path``."""
-    place = place_of(command.words, re.compile("test|run"))
-    crate = tree.nearest(path, ("Cargo.toml",))
-    if place is None or crate is None or command.folder:
+    index = index_of(command.tokens, _CARGO_SUBCOMMAND)
+    crate = tree.nearest(path, "Cargo.toml")
+    if index is None or crate is None or command.folder:
         return None
-    inside = path.removeprefix(f"{crate}/") if crate else path
-    target = _cargo_target(inside, crate, tree)
-    name = _CARGO_NAME.search(
-        tree.read(f"{crate}/Cargo.toml" if crate else "Cargo.toml") or ""
-    )
-    kept = kept_options(command.words[place + 1 :], _CARGO_VALUES, "--")
-    if target is None or name is None or kept is None:
+    prefix = f"{crate}/" if crate else ""
+    target = _cargo_target(path.removeprefix(prefix), prefix, tree)
+    package = _CARGO_NAME.search(tree.read(f"{prefix}Cargo.toml") or "")
+    options = options_of(command.tokens[index + 1 :], _CARGO_VALUES, "--")
+    if target is None or package is None or options is None:
         return None
-    options = [*_without_targets(kept), "-p", name[1], *target]
-    tail = command.words[command.words.index("--") :] if "--" in command.words else ()
-    plain = [word for word in tail if word.startswith("-")]
-    return command.with_words(*command.words[: place + 1], *options, *plain)
+    tokens = list(command.tokens[: index + 1])
+    tokens += _without_targets(options)
+    tokens += ["-p", package[1], *target]
+    if "--" in command.tokens:
+        end = command.tokens[command.tokens.index("--") :]
+        tokens += [token for token in end if token.startswith("-")]
+    return command.with_tokens(*tokens)
 
 
-def _without_targets(words: list[str]) -> Iterator[str]:
+def _without_targets(options: list[str]) -> Iterator[str]:
     skip = False
-    for word in words:
+    for word in options:
         name = word.partition("=")[0]
         if name in _CARGO_TARGETS:
             skip = name in _CARGO_VALUES and name == word
@@ -327,66 +346,82 @@ def _without_targets(words: list[str]) -> Iterator[str]:
             yield word
 
 
-def _cargo_target(inside: str, crate: str, tree: BaseTree) -> tuple[str, ...] | None:
+def _cargo_target(inside: str, prefix: str, tree: BaseTree) -> tuple[str, ...] | None:
+    """Return the words that select the tests of the file ``inside`` a crate."""
     parts = PurePosixPath(inside).with_suffix("").parts
-    if not all(_RUST_NAME.fullmatch(part) for part in parts) or len(parts) < 2:
+    if len(parts) < 2 or not all(map(_RUST_NAME.fullmatch, parts)):
         return None
-    prefix = f"{crate}/" if crate else ""
     if parts[0] == "tests":
         if len(parts) == 2:
             return ("--test", parts[1])
         if f"{prefix}tests/{parts[1]}/main.rs" in tree.files:
             return ("--test", parts[1], *_module(parts[2:], "main"))
         # Some programs include modules from below by their paths.
-        return None if parts[-1] == "mod" else (f"{parts[-1]}::",)
+        if parts[-1] == "mod":
+            return None
+        return (f"{parts[-1]}::",)
     if parts[0] != "src":
         return None
     if parts[1] == "bin" and len(parts) > 2:
         return ("--bin", parts[2])
+    if parts[1:] == ("main",):
+        return ("--bins",)
     program = "--lib" if f"{prefix}src/lib.rs" in tree.files else "--bins"
-    return (
-        ("--bins",) if parts[1:] == ("main",) else (program, *_module(parts[1:], "lib"))
-    )
+    return (program, *_module(parts[1:], "lib"))
 
 
 def _module(parts: tuple[str, ...], root: str) -> tuple[str, ...]:
-    names = parts[:-1] if parts and parts[-1] in ("mod", root, "tests") else parts
-    return (f"{'::'.join(names)}::",) if names else ()
+    if parts and parts[-1] in ("mod", root, "tests"):
+        parts = parts[:-1]
+    if not parts:
+        return ()
+    return ("::".join(parts) + "::",)
 
 
-def _cargo_with_option(one: SimpleCommand, option: str) -> str:
-    place = one.words.index("--") if "--" in one.words else len(one.words)
-    return one.with_words(*one.words[:place], option, *one.words[place:])
+def _cargo_with_option(command: SimpleCommand, option: str) -> str:
+    tokens = list(command.tokens)
+    index = tokens.index("--") if "--" in tokens else len(tokens)
+    tokens.insert(index, option)
+    return command.with_tokens(*tokens)
 
 
 def parse_cargo(output: str) -> ParsedOutput:
     """Parse ``cargo test``: tests are named ``crate src/lib.rs: module::test``."""
     lines = output.split("\n")
-    found: list[tuple[str, str]] = []
-    unit, waiting = "", ""
+    pairs = []
+    unit = ""
+    waiting = ""
     for line in lines:
-        if started := _CARGO_UNIT.match(line):
-            source, program = started.groups()
-            crate = _CARGO_HASH.sub("", (program or source).rpartition("/")[2])
-            unit, waiting = f"{crate} {source}: " if program else f"{crate}: ", ""
-        elif _CARGO_DOCS.match(line):
-            unit, waiting = f"{line.split()[-1]} docs: ", ""
-        elif test := _CARGO_TEST.match(line):
+        program = _CARGO_UNIT.match(line)
+        documentation = _CARGO_DOCS.match(line)
+        test = _CARGO_TEST.match(line)
+        if program:
+            unit = _cargo_unit(program[1], program[2])
+            waiting = ""
+        elif documentation:
+            unit = f"{documentation[1]} docs: "
+            waiting = ""
+        elif test:
             name = unit + _DOC_LINE.sub("", test[1])
             status = _CARGO_STATUS.match(test[2])
             if status:
-                found.append((name, _CARGO_STATUSES[status[1]]))
+                pairs.append((name, _CARGO_STATUSES[status[1]]))
             # With --nocapture the test's output follows, and then its status.
             waiting = "" if status else name
         elif waiting and line in ("ok", "FAILED"):
-            found.append((waiting, _CARGO_STATUSES[line]))
+            pairs.append((waiting, _CARGO_STATUSES[line]))
             waiting = ""
-    results = worst(found)
-    reasons = blocks(lines, _CARGO_REASON, _CARGO_END)
-    details = {
-        n: reasons[t] for n in results if (t := n.partition(": ")[2] or n) in reasons
-    }
-    return ParsedOutput(results, details, total(_CARGO_COUNT, output)).checked()
+    results = worst_statuses(pairs)
+    titles = {name: name.partition(": ")[2] or name for name in results}
+    details = explain(titles, blocks_below(lines, _CARGO_REASON, _CARGO_END))
+    passed = sum_numbers(_CARGO_COUNT, output)
+    return ParsedOutput(results, details, passed).if_consistent()
+
+
+def _cargo_unit(source: str, program: str | None) -> str:
+    base = (program or source).rpartition("/")[2]
+    crate = _CARGO_HASH.sub("", base)
+    return f"{crate} {source}: " if program else f"{crate}: "
 
 
 CARGO = RunnerSupport(
@@ -398,7 +433,7 @@ CARGO = RunnerSupport(
     reports=("--no-fail-fast",),
     report_option="--no-fail-fast",
     with_option=_cargo_with_option,
-    whole=WholeSuite(
+    whole_suite=WholeSuite(
         re.compile(r"cargo (?:\+\S+ )?(?:nextest run|test)\b"),
         re.compile(
             r"--(?:offline|locked|release|all-features|no-default-features|workspace|all"
@@ -422,16 +457,19 @@ RUST_TESTS = Convention(
 
 
 _MAVEN_GOALS = frozenset({"test", "verify", "install", "package", "integration-test"})
+# Groups: folder of the project, source set, class.
 _JVM_FILE = re.compile(
     r"(?:(.*)/)?src/(\w+)/(?:java|kotlin|groovy|scala)/(?:.*/)?(\w+)\.\w+"
 )
 _JVM_PACKAGE = re.compile(r"^\s*package\s+([\w.]+)", re.M)
 _GRADLE_TASK = re.compile(r"(?::?[\w-]+)*:?(test\w*|check|build|\w+Test)")
 _GRADLE_BUILDS = ("build.gradle", "build.gradle.kts")
+# Groups: run, failures, errors, skipped, class.
 _MAVEN_CLASS = re.compile(
     r"^(?:\[\w+\] )?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+), "
     r"Time elapsed: .*?-{1,2} in (\S+)"
 )
+# Groups: test, class.
 _MAVEN_TEST = re.compile(
     r"^(?:\[ERROR\] )?(\S+?)(?:\(([\w.$]+)\))? +(?:-- )?Time elapsed: .* <<< (?:FAILURE|ERROR)!$"
 )
@@ -447,47 +485,48 @@ _JVM = (".java", ".kt", ".groovy", ".scala")
 def maven_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run one class, in the module that holds it and in those that it depends on."""
     match = _JVM_FILE.fullmatch(path)
-    module = tree.nearest(path, ("pom.xml",))
-    goals = {word.rpartition(":")[2] for word in command.words}
+    module = tree.nearest(path, "pom.xml")
+    goals = {token.rpartition(":")[2] for token in command.tokens}
     if not match or module is None or command.folder or not goals & _MAVEN_GOALS:
         return None
     if module and not is_plain(module):
         return None
-    words = [word for word in command.words if not word.startswith("-Dtest=")]
-    selected = f"-pl {module} -am " if module and "-pl" not in words else ""
+    tokens = [token for token in command.tokens if not token.startswith("-Dtest=")]
+    if module and "-pl" not in tokens:
+        tokens += ["-pl", module, "-am"]
     # Nested classes have names of their own; a module without the class does not fail.
-    found = f"{selected}-Dtest='{match[3]},{match[3]}$*' -DfailIfNoTests=false"
-    return command.with_words(
-        *words, f"{found} -Dsurefire.failIfNoSpecifiedTests=false"
+    name = match[3]
+    return command.with_tokens(
+        *tokens,
+        f"-Dtest='{name},{name}$*'",
+        "-DfailIfNoTests=false",
+        "-Dsurefire.failIfNoSpecifiedTests=false",
     )
 
 
 def gradle_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run one class by the task of its project and of its source set."""
     match = _JVM_FILE.fullmatch(path)
-    project = tree.nearest(path, _GRADLE_BUILDS)
-    tasks = [
-        n for n, word in enumerate(command.words) if n and _GRADLE_TASK.fullmatch(word)
-    ]
-    if (
-        not match
-        or project is None
-        or command.folder
-        or not tasks
-        or "--tests" in command.words
-    ):
+    project = tree.nearest(path, *_GRADLE_BUILDS)
+    if not match or project is None or command.folder or "--tests" in command.tokens:
         return None
     if (project and not is_plain(project)) or ":" in project:
         return None
     package = _JVM_PACKAGE.search(tree.read(path) or "")
     name = f"{package[1]}.{match[3]}" if package else match[3]
-    task = f":{project.replace('/', ':')}:{match[2]}" if project else f":{match[2]}"
+    task = f":{match[2]}"
+    if project:
+        task = f":{project.replace('/', ':')}{task}"
     # In its place, because tasks such as `clean` run in the order in which they are named.
-    first, *more = tasks
-    words = [word for n, word in enumerate(command.words) if n not in more]
-    return command.with_words(
-        *words[:first], task, "--tests", name, *words[first + 1 :]
-    )
+    tokens = list(command.tokens[:1])
+    selected = False
+    for token in command.tokens[1:]:
+        if not _GRADLE_TASK.fullmatch(token):
+            tokens.append(token)
+        elif not selected:
+            tokens += [task, "--tests", name]
+            selected = True
+    return command.with_tokens(*tokens) if selected else None
 
 
 def parse_maven(output: str) -> ParsedOutput:
@@ -496,19 +535,24 @@ def parse_maven(output: str) -> ParsedOutput:
     So a class is a test here.
     """
     lines = output.split("\n")
-    found: list[tuple[str, str]] = []
+    pairs = []
     for line in lines:
-        if match := _MAVEN_CLASS.match(line):
-            run, failures, errors, skipped = (
-                int(number) for number in match.groups()[:4]
-            )
-            bad, all_skipped = failures + errors > 0, run == skipped
-            found.append(
-                (match[5], FAILED if bad else SKIPPED if all_skipped else PASSED)
-            )
-        elif match := _MAVEN_TEST.match(line):
-            found.append((f"{match[2]}.{match[1]}" if match[2] else match[1], FAILED))
-    return ParsedOutput(worst(found), blocks(lines, _MAVEN_TEST, _MAVEN_END))
+        counts = _MAVEN_CLASS.match(line)
+        failed = _MAVEN_TEST.match(line)
+        if counts:
+            pairs.append((counts[5], _maven_status(counts)))
+        elif failed:
+            name = f"{failed[2]}.{failed[1]}" if failed[2] else failed[1]
+            pairs.append((name, FAILED))
+    details = blocks_below(lines, _MAVEN_TEST, _MAVEN_END)
+    return ParsedOutput(worst_statuses(pairs), details)
+
+
+def _maven_status(counts: re.Match[str]) -> str:
+    if int(counts[2]) or int(counts[3]):
+        return FAILED
+    all_skipped = int(counts[1]) == int(counts[4])
+    return SKIPPED if all_skipped else PASSED
 
 
 MAVEN = RunnerSupport(
@@ -520,7 +564,7 @@ MAVEN = RunnerSupport(
     writes_reports=True,
     reports=("-Dmaven.test.failure.ignore", "-fn"),
     report_option="-Dmaven.test.failure.ignore=true",
-    whole=WholeSuite(
+    whole_suite=WholeSuite(
         re.compile(r"(?:[\w./-]*/)?mvn[dw]?(?= )(?= (?:.* )?(?:test|verify)\b)"),
         re.compile(
             r"test|verify|-B|-q|-o|-fae|-fn|--offline|--batch-mode|-Dstyle\.color=never"
@@ -540,7 +584,7 @@ GRADLE = RunnerSupport(
     writes_reports=True,
     reports=("--continue",),
     report_option="--continue",
-    whole=WholeSuite(
+    whole_suite=WholeSuite(
         re.compile(r"(?:[\w./-]*/)?gradlew?(?= )"),
         re.compile(
             r"test|--continue|--offline|--no-daemon|--console=\w+|--rerun-tasks"

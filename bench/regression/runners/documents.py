@@ -14,41 +14,50 @@ from bench.regression.runners.base import (
     PASSED,
     SKIPPED,
     ParsedOutput,
-    detail,
-    worst,
+    limit_detail,
+    worst_statuses,
 )
 
-_WORDS = {"passed": PASSED, "pass": PASSED, "pending": SKIPPED, "skipped": SKIPPED}
-_WORDS |= {"todo": SKIPPED, "disabled": SKIPPED, "focused": PASSED}
+_STATUSES = {
+    "passed": PASSED,
+    "pass": PASSED,
+    "focused": PASSED,
+    "pending": SKIPPED,
+    "skipped": SKIPPED,
+    "todo": SKIPPED,
+    "disabled": SKIPPED,
+}
+_MOCHA_STATUSES = {"passes": PASSED, "failures": FAILED, "pending": SKIPPED}
 _RSPEC_UNLOADED = re.compile(
     r"^An error occurred while loading (\S+?)\.?$", re.MULTILINE
 )
 _OBJECT = re.compile(r"^\{", re.MULTILINE)
 # One report per run, and few other lines that begin with a brace.
-_MOST_OBJECTS = 200
+_MAX_OBJECTS = 200
 _XML_START = re.compile(r"^<\?xml |(?<=>)<\?xml ", re.MULTILINE)
 XML_STATUSES = {"failure": FAILED, "error": ERROR, "skipped": SKIPPED}
 
 
 def parse_json(output: str) -> ParsedOutput:
     """Parse the JSON reports of jest, vitest, mocha and RSpec, wherever they begin in a line."""
-    results: list[tuple[str, str]] = []
+    results = []
     reasons: dict[str, str] = {}
-    for report in _objects(output):
+    for report in _json_objects(output):
         try:
-            cases = list(_cases(report))
+            cases = [*_jest_cases(report), *_mocha_cases(report), *_rspec_cases(report)]
         except (AttributeError, KeyError, TypeError):
             continue
         for name, status, reason in cases:
             results.append((name, status))
             if reason and status == FAILED:
-                reasons[name] = detail(reason.split("\n"))
-    return ParsedOutput(worst(results), reasons)
+                reasons[name] = limit_detail(reason.split("\n"))
+    return ParsedOutput(worst_statuses(results), reasons)
 
 
-def _objects(output: str) -> Iterator[Mapping[str, Any]]:
-    decoder, position = json.JSONDecoder(), 0
-    for _ in range(_MOST_OBJECTS):
+def _json_objects(output: str) -> Iterator[Mapping[str, Any]]:
+    decoder = json.JSONDecoder()
+    position = 0
+    for _ in range(_MAX_OBJECTS):
         start = _OBJECT.search(output, position)
         if start is None:
             return
@@ -60,35 +69,39 @@ def _objects(output: str) -> Iterator[Mapping[str, Any]]:
             yield value
 
 
-def _cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    # jest and vitest
+def _jest_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield name, status and reason of the tests in a report of jest or vitest."""
     for file in report.get("testResults", ()):
+        path = file["name"]
         cases = file["assertionResults"]
         for case in cases:
-            name = " > ".join([file["name"], *case["ancestorTitles"], case["title"]])
+            suites = case["ancestorTitles"]
+            name = " > ".join([path, *suites, case["title"]])
             reason = "\n".join(case.get("failureMessages") or ())
-            yield name, _WORDS.get(case["status"], FAILED), reason
+            yield name, _STATUSES.get(case["status"], FAILED), reason
         if not cases:
-            yield (
-                file["name"],
-                _WORDS.get(file["status"], FAILED),
-                str(file.get("message", "")),
-            )
-    mocha = {"passes": PASSED, "failures": FAILED, "pending": SKIPPED}
-    for key, status in mocha.items() if "stats" in report else ():
+            reason = str(file.get("message", ""))
+            yield path, _STATUSES.get(file["status"], FAILED), reason
+
+
+def _mocha_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    if "stats" not in report:
+        return
+    for key, status in _MOCHA_STATUSES.items():
         for case in report.get(key, ()):
-            yield (
-                case["fullTitle"],
-                status,
-                str((case.get("err") or {}).get("stack", "")),
-            )
-    # RSpec
+            error = case.get("err") or {}
+            yield case["fullTitle"], status, str(error.get("stack", ""))
+
+
+def _rspec_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for case in report.get("examples", ()):
         name = f"{case['file_path']}: {case['full_description']}"
-        reason = str((case.get("exception") or {}).get("message", ""))
-        yield name, _WORDS.get(case["status"], FAILED), reason
+        exception = case.get("exception") or {}
+        reason = str(exception.get("message", ""))
+        yield name, _STATUSES.get(case["status"], FAILED), reason
     for message in report.get("messages", ()):
-        if unloaded := _RSPEC_UNLOADED.search(message):
+        unloaded = _RSPEC_UNLOADED.search(message)
+        if unloaded:
             yield unloaded[1], FAILED, message
 
 
@@ -98,24 +111,30 @@ def parse_xml(output: str) -> ParsedOutput:
     Tests are named ``class::test``.
     """
     starts = [match.start() for match in _XML_START.finditer(output)] or [0]
-    results: list[tuple[str, str]] = []
+    ends = [*starts[1:], len(output)]
+    pairs = []
     reasons: dict[str, str] = {}
-    for start, end in zip(starts, [*starts[1:], len(output)], strict=True):
+    for start, end in zip(starts, ends, strict=True):
         for case in cases_of(output[start:end].strip()):
             name = f"{case.get('classname', '')}::{case.get('name', '')}"
-            found = [child for child in case if child.tag in XML_STATUSES]
-            results += [(name, XML_STATUSES[child.tag]) for child in found] or [
-                (name, PASSED)
-            ]
-            for child in found:
-                reasons[name] = detail(
-                    (child.text or child.get("message") or "").split("\n")
-                )
-    failed = worst(results)
-    kept = {
-        n: text for n, text in reasons.items() if text and failed[n] in (FAILED, ERROR)
-    }
-    return ParsedOutput(failed, kept)
+            problems = problems_of(case)
+            if not problems:
+                pairs.append((name, PASSED))
+            for problem in problems:
+                pairs.append((name, XML_STATUSES[problem.tag]))
+                reason = problem.text or problem.get("message") or ""
+                reasons[name] = limit_detail(reason.split("\n"))
+    results = worst_statuses(pairs)
+    details = {}
+    for name, reason in reasons.items():
+        if reason and results[name] in (FAILED, ERROR):
+            details[name] = reason
+    return ParsedOutput(results, details)
+
+
+def problems_of(case: ElementTree.Element) -> list[ElementTree.Element]:
+    """Return what tells that a test case did not pass."""
+    return [child for child in case if child.tag in XML_STATUSES]
 
 
 def cases_of(report: str) -> Iterator[ElementTree.Element]:
@@ -123,6 +142,7 @@ def cases_of(report: str) -> Iterator[ElementTree.Element]:
     if "<!DOCTYPE" in report or "<!ENTITY" in report:
         return
     try:
-        yield from [*ElementTree.fromstring(report).iter("testcase")]
+        root = ElementTree.fromstring(report)
     except (ElementTree.ParseError, ValueError):
         return
+    yield from root.iter("testcase")

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from bench.regression.runners.base import (
     COMMAND_START,
     FAILED,
-    LONGEST_LINE,
+    MAX_LINE,
     PASSED,
+    PROGRAM,
     SKIPPED,
     STATUS_WORDS,
     Convention,
+    NamedStatus,
     Nesting,
     ParsedOutput,
     ResultLines,
     RunnerSupport,
     WholeSuite,
-    blocks,
-    detail,
-    total,
-    worst,
+    blocks_below,
+    explain,
+    limit_detail,
+    limit_details,
+    matching_lines,
+    sum_numbers,
+    worst_statuses,
 )
 from bench.regression.runners.documents import parse_json
 
-_PROGRAM = r"(?:(?:npx|yarn|pnpm|bun|bundle exec|php)(?: exec)? +)?(?:[\w./-]*/)?"
 _DURATION = r"(?: \(?\d+(?:\.\d+)? ?m?s\)?)?"
 _MARKS = {
     "✓": PASSED,
@@ -35,8 +40,12 @@ _MARKS = {
     "✖": FAILED,
     "×": FAILED,
     "✗": FAILED,
+    "○": SKIPPED,
+    "✎": SKIPPED,
+    "↓": SKIPPED,
+    "□": SKIPPED,
+    "﹣": SKIPPED,
 }
-_MARKS |= {"○": SKIPPED, "✎": SKIPPED, "↓": SKIPPED, "□": SKIPPED, "﹣": SKIPPED}
 _JEST_FILE = re.compile(r"^(PASS|FAIL) +(?:.* )?(\S+\.\S+)(?: \([\d.]+ m?s\))?$")
 _JEST_TEST = re.compile(rf"^ +([✓✔√✕×○✎]) (?:skipped |todo )?(.+?){_DURATION}$")
 _JEST_COUNT = re.compile(r"^Tests: +(?:.*?(\d+) passed)?.*\d+ total$", re.MULTILINE)
@@ -53,6 +62,7 @@ _VITEST_SUITE = re.compile(r"^ FAIL  (?:\|.*?\| )?(\S+\.\S+) \[ .* \]$")
 _VITEST_COUNT = re.compile(r"^ +Tests +(?:.*?(\d+) passed)?.*\(\d+\)$", re.MULTILINE)
 _VITEST_REASON = re.compile(r"^ FAIL  (?:\|.*?\| )?(\S.*?)(?: \[ .* \])?$")
 _VITEST_END = re.compile(r"^⎯+")
+# Groups: indentation, mark, number of a failure, dash of a pending test, title.
 _SPEC_TEST = re.compile(
     r"^( *)(?:([✓✔√✖✗×﹣])|(\d+\))|(-)) (.+?)(?: \(\d+(?:\.\d+)? ?m?s\)(?: # .*)?)?$"
 )
@@ -64,6 +74,7 @@ _SPEC_AGAIN = re.compile(r"^  [^\s\d]")
 _SPEC_END = re.compile(r"^(?: +\d+ (?:passing\b|tests? passed)|ℹ tests )")
 _SPEC_NUMBER = re.compile(r"^  \d+\) ", re.MULTILINE)
 _SPEC_COUNT = re.compile(r"^(?: +(\d+) (?:passing\b.*|tests? passed)|ℹ pass (\d+))$")
+# Groups: indentation, not, number, title (in which `#` is escaped), directive.
 _TAP_TEST = re.compile(
     r"^( *)(not )?ok\b *(\d*)(?: -)? ?([^#]*?(?:\\#[^#]*?)*)(?: +# *(.*))?$"
 )
@@ -88,39 +99,48 @@ def parse_jest(output: str) -> ParsedOutput:
     Without it, and where a file cannot be loaded, the file itself is the test.
     """
     lines = output.split("\n")
-    results = worst(_jest_results(lines))
-    reasons = blocks(lines, _JEST_REASON, _JEST_END)
-    tested = any(" > " in name for name in results)
-    passed = total(_JEST_COUNT, output) if tested else None
-    failed = (name for name, status in results.items() if status == FAILED)
-    titles = {name: name.partition(" > ")[2].replace(" > ", " › ") for name in failed}
-    details = {
-        name: reasons[title] for name, title in titles.items() if title in reasons
-    }
-    if _JEST_UNLOADED in reasons:
-        details |= {
-            name: reasons[_JEST_UNLOADED] for name in results if " > " not in name
-        }
-    return ParsedOutput(results, details, passed).checked()
-
-
-def _jest_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    file, failed, tests, inside = "", False, 0, False
-    around = Nesting()
-    for line in [*lines, "PASS end.end"]:
-        if heading := _JEST_FILE.match(line):
-            if file and not tests:
-                yield file, FAILED if failed else PASSED
-            file, failed, tests, inside = heading[2], heading[1] == "FAIL", 0, True
-            around = Nesting()
-        elif inside and (test := _JEST_TEST.match(line)):
+    results = worst_statuses(_jest_results(lines))
+    reasons = blocks_below(lines, _JEST_REASON, _JEST_END)
+    titles = {}
+    tests = 0
+    for name, status in results.items():
+        title = name.partition(" > ")[2]
+        if title:
             tests += 1
-            yield (
-                around.named(file, len(line) - len(line.lstrip()), test[2]),
-                _MARKS[test[1]],
-            )
+            if status == FAILED:
+                titles[name] = title.replace(" > ", " › ")
+        else:
+            titles[name] = _JEST_UNLOADED
+    passed = None
+    if tests:
+        passed = sum_numbers(_JEST_COUNT, output)
+    return ParsedOutput(results, explain(titles, reasons), passed).if_consistent()
+
+
+def _jest_results(lines: Iterable[str]) -> Iterator[NamedStatus]:
+    file = ""
+    status = PASSED
+    tests = 0
+    inside = False
+    suites = Nesting()
+    for line in [*lines, "PASS end.end"]:
+        heading = _JEST_FILE.match(line)
+        test = _JEST_TEST.match(line)
+        depth = len(line) - len(line.lstrip())
+        if heading:
+            if file and not tests:
+                yield file, status
+            file = heading[2]
+            status = FAILED if heading[1] == "FAIL" else PASSED
+            tests = 0
+            inside = True
+            suites = Nesting(file)
+        elif inside and test:
+            tests += 1
+            name = suites.full_name(depth, test[2])
+            yield name, _MARKS[test[1]]
         elif inside and line.startswith("  ") and not line.startswith("  ●"):
-            around.enter(len(line) - len(line.lstrip()), line.strip())
+            suites.enter(depth, line.strip())
         else:
             inside = False
 
@@ -131,83 +151,108 @@ def parse_vitest(output: str) -> ParsedOutput:
     Other reporters name files that passed and no tests in them, so the files are the tests.
     """
     lines = output.split("\n")
-    tests = [
-        (m[2], _MARKS.get(m[1], FAILED)) for m in map(_VITEST_TEST.match, lines) if m
-    ]
-    known = {name.partition(" > ")[0] for name, _ in tests}
-    files = [
-        (m[2], m[1]) for m in map(_VITEST_FILE.match, lines) if m and m[2] not in known
-    ]
-    broken = [(m[1], FAILED) for m in map(_VITEST_SUITE.match, lines) if m]
-    results = worst(
-        [*tests, *((file, _MARKS.get(mark, FAILED)) for file, mark in files), *broken]
-    )
-    reasons = blocks(lines, _VITEST_REASON, _VITEST_END)
-    passed = total(_VITEST_COUNT, output) if tests and not files else None
-    return ParsedOutput(
-        results, {n: reasons[n] for n in results if n in reasons}, passed
-    ).checked()
+    tests = matching_lines(_VITEST_TEST, lines)
+    tested_files = {test[2].partition(" > ")[0] for test in tests}
+    files = []
+    for file in matching_lines(_VITEST_FILE, lines):
+        if file[2] not in tested_files:
+            files.append(file)
+    pairs = []
+    for match in [*tests, *files]:
+        status = _MARKS.get(match[1], FAILED)
+        pairs.append((match[2], status))
+    for suite in matching_lines(_VITEST_SUITE, lines):
+        pairs.append((suite[1], FAILED))
+    results = worst_statuses(pairs)
+    reasons = blocks_below(lines, _VITEST_REASON, _VITEST_END)
+    details = explain({name: name for name in results}, reasons)
+    passed = None
+    if tests and not files:
+        passed = sum_numbers(_VITEST_COUNT, output)
+    return ParsedOutput(results, details, passed).if_consistent()
 
 
 def parse_spec(output: str) -> ParsedOutput:
+    """Parse the reporters called ``spec`` of mocha and Node: names are ``suite > test``."""
     lines = output.split("\n")
-    counts = [int(m[1] or m[2]) for m in map(_SPEC_COUNT.match, lines) if m]
-    passed = sum(counts) if counts else None
-    found: list[tuple[str, str]] = []
-    around, suites, inside = Nesting(), set[str](), True
+    passed = None
+    for count in matching_lines(_SPEC_COUNT, lines):
+        passed = (passed or 0) + int(count[1] or count[2])
+    results = worst_statuses(_spec_results(lines))
+    details = _spec_details(output)
+    return ParsedOutput(results, details, passed, counts=True).if_consistent()
+
+
+def _spec_results(lines: Iterable[str]) -> Iterator[NamedStatus]:
+    nesting = Nesting()
+    suites = set()
+    inside = True
     for line in lines:
+        opened = _SPEC_OPEN.match(line)
+        test = _SPEC_TEST.match(line)
+        suite = _SPEC_SUITE.match(line)
         if _SPEC_END.match(line):
             inside = False
-        elif opened := _SPEC_OPEN.match(line):
-            suites.add(around.named("", len(opened[1]), opened[2]))
-            around.enter(len(opened[1]), opened[2])
-        elif inside and (test := _SPEC_TEST.match(line)):
-            name = around.named("", len(test[1]), test[5])
-            skipped = test[4] or line.endswith("# SKIP")
-            if name not in suites:  # Node repeats a suite's name with its result
-                found.append(
-                    (name, SKIPPED if skipped else _MARKS.get(test[2], FAILED))
-                )
-        elif suite := _SPEC_SUITE.match(line):
+        elif opened:
+            depth = len(opened[1])
+            suites.add(nesting.full_name(depth, opened[2]))
+            nesting.enter(depth, opened[2])
+        elif inside and test:
+            name = nesting.full_name(len(test[1]), test[5])
+            if name in suites:
+                continue  # Node repeats a suite's name with its result
+            if test[4] or line.endswith("# SKIP"):
+                yield name, SKIPPED
+            else:
+                yield name, _MARKS.get(test[2], FAILED)
+        elif suite:
             inside = inside or bool(_SPEC_AGAIN.match(line))
-            around.enter(len(suite[1]), suite[2])
-    return ParsedOutput(
-        worst(found), _spec_details(output), passed, counts=True
-    ).checked()
+            nesting.enter(len(suite[1]), suite[2])
 
 
 def _spec_details(output: str) -> dict[str, str]:
     """Return mocha's explanations: ``  1) suite``, ``       test:`` and the lines below."""
-    found: dict[str, str] = {}
-    for part in _SPEC_NUMBER.split(output.partition(" failing\n")[2])[1:]:
+    details: dict[str, str] = {}
+    explanations = output.partition(" failing\n")[2]
+    for part in _SPEC_NUMBER.split(explanations)[1:]:
         titles, colon, reason = part.partition(":\n")
-        if colon and len(titles) < LONGEST_LINE:
-            name = " > ".join(line.strip() for line in titles.split("\n"))
-            found[name] = detail(reason.split("\n"))
-    return found
+        if colon and len(titles) < MAX_LINE:
+            parts = map(str.strip, titles.split("\n"))
+            name = " > ".join(parts)
+            details[name] = limit_detail(reason.split("\n"))
+    return details
 
 
 def parse_tap(output: str) -> ParsedOutput:
-    found: list[tuple[str, str]] = []
-    reasons: dict[str, list[str]] = {}
-    around, failed = Nesting(), ""
+    """Parse TAP, with subtests as Node writes them."""
+    pairs = []
+    reasons = defaultdict(list)
+    nesting = Nesting()
+    failed = ""
     for line in output.split("\n"):
-        if subtest := _TAP_SUBTEST.match(line):
-            around.enter(len(subtest[1]), subtest[2])
+        subtest = _TAP_SUBTEST.match(line)
+        test = _TAP_TEST.match(line)
+        if subtest:
+            nesting.enter(len(subtest[1]), subtest[2])
             failed = ""
-        elif test := _TAP_TEST.match(line):
+        elif test:
             title = test[4].strip() or f"test {test[3]}"
-            left_out = (test[5] or "").upper().startswith(("SKIP", "TODO"))
-            status = SKIPPED if left_out else FAILED if test[2] else PASSED
-            name = around.named("", len(test[1]), title)
-            found.append((name, status))
+            name = nesting.full_name(len(test[1]), title)
+            status = _tap_status(test)
+            pairs.append((name, status))
             failed = name if status == FAILED else ""
         elif failed and not _TAP_NOISE.match(line):
-            reasons.setdefault(failed, []).append(line)
+            reasons[failed].append(line)
+    details = limit_details(reasons)
     # Producers differ in whether suites and skipped tests count.
-    return ParsedOutput(
-        worst(found), {name: detail(lines) for name, lines in reasons.items()}
-    )
+    return ParsedOutput(worst_statuses(pairs), details)
+
+
+def _tap_status(test: re.Match[str]) -> str:
+    directive = test[5] or ""
+    if directive.upper().startswith(("SKIP", "TODO")):
+        return SKIPPED
+    return FAILED if test[2] else PASSED
 
 
 JEST = RunnerSupport(
@@ -219,8 +264,8 @@ JEST = RunnerSupport(
     swebench_parser="parse_log_jest",
     reports=("--verbose", "--json"),
     report_option="--verbose",
-    whole=WholeSuite(
-        re.compile(_PROGRAM + r"jest(?:\.js)?(?= |$)"),
+    whole_suite=WholeSuite(
+        re.compile(PROGRAM + r"jest(?:\.js)?(?= |$)"),
         re.compile(
             r"--(?:verbose|ci|no-color|runInBand|silent|json|colors|no-coverage"
             r"|coverage=false)|-i"
@@ -228,23 +273,26 @@ JEST = RunnerSupport(
     ),
     program=re.compile(r"jest(\.js)?"),
     values=frozenset(
-        {"-c", "--config", "-w", "--maxWorkers", "-t", "--testNamePattern"}
-    )
-    | {
-        "--env",
-        "--reporters",
-        "--projects",
-        "--selectProjects",
-        "--rootDir",
-        "--testTimeout",
-    }
-    | {
-        "--testPathIgnorePatterns",
-        "--coverageDirectory",
-        "--shard",
-        "--outputFile",
-        "--logLevel",
-    },
+        {
+            "-c",
+            "--config",
+            "-w",
+            "--maxWorkers",
+            "-t",
+            "--testNamePattern",
+            "--env",
+            "--reporters",
+            "--projects",
+            "--selectProjects",
+            "--rootDir",
+            "--testTimeout",
+            "--testPathIgnorePatterns",
+            "--coverageDirectory",
+            "--shard",
+            "--outputFile",
+            "--logLevel",
+        }
+    ),
     file_name=lambda path: _JEST_SPECIAL.sub(r"\\\1", path),
 )
 
@@ -258,23 +306,28 @@ VITEST = RunnerSupport(
     swebench_parser="parse_log_vitest",
     reports=("--reporter",),
     report_option="--reporter=verbose",
-    whole=WholeSuite(
-        re.compile(_PROGRAM + r"vitest(?: run)?(?= |$)"),
+    whole_suite=WholeSuite(
+        re.compile(PROGRAM + r"vitest(?: run)?(?= |$)"),
         re.compile(r"--(?:run|reporter=[\w-]+|no-watch|no-color)"),
     ),
     program=re.compile(r"vitest(\.mjs)?"),
     values=frozenset(
-        {"-c", "--config", "-t", "--testNamePattern", "--reporter", "--root"}
-    )
-    | {
-        "--dir",
-        "--project",
-        "--environment",
-        "--pool",
-        "--outputFile",
-        "--shard",
-        "--mode",
-    },
+        {
+            "-c",
+            "--config",
+            "-t",
+            "--testNamePattern",
+            "--reporter",
+            "--root",
+            "--dir",
+            "--project",
+            "--environment",
+            "--pool",
+            "--outputFile",
+            "--shard",
+            "--mode",
+        }
+    ),
     subcommands=frozenset({"run", "watch", "dev", "bench"}),
 )
 
@@ -287,36 +340,46 @@ MOCHA = RunnerSupport(
     parser_names=("mocha",),
     reports=("spec", "tap", "json"),
     report_option="--reporter spec",
-    whole=WholeSuite(
-        re.compile(_PROGRAM + r"_?mocha(?= |$)"),
+    whole_suite=WholeSuite(
+        re.compile(PROGRAM + r"_?mocha(?= |$)"),
         re.compile(r"--(?:exit|recursive|no-color|reporter=\w+)"),
         frozenset({"-R", "--reporter"}),
     ),
     program=re.compile(r"_?mocha(\.js)?"),
     values=frozenset(
-        {"-r", "--require", "-R", "--reporter", "-t", "--timeout", "-u", "--ui"}
-    )
-    | {
-        "-g",
-        "--grep",
-        "-f",
-        "--fgrep",
-        "-s",
-        "--slow",
-        "--extension",
-        "--config",
-        "--package",
-    }
-    | {
-        "-O",
-        "--reporter-option",
-        "--reporter-options",
-        "--ignore",
-        "-j",
-        "--jobs",
-        "--retries",
-    }
-    | {"--file", "--opts", "--import", "--loader", "-n", "--node-option"},
+        {
+            "-r",
+            "--require",
+            "-R",
+            "--reporter",
+            "-t",
+            "--timeout",
+            "-u",
+            "--ui",
+            "-g",
+            "--grep",
+            "-f",
+            "--fgrep",
+            "-s",
+            "--slow",
+            "--extension",
+            "--config",
+            "--package",
+            "-O",
+            "--reporter-option",
+            "--reporter-options",
+            "--ignore",
+            "-j",
+            "--jobs",
+            "--retries",
+            "--file",
+            "--opts",
+            "--import",
+            "--loader",
+            "-n",
+            "--node-option",
+        }
+    ),
 )
 
 
@@ -325,8 +388,19 @@ NODE = RunnerSupport(
     suffixes=_SUFFIXES,
     parsers=(parse_tap, parse_spec),
     program=re.compile(r"node"),
-    values=frozenset({"-r", "--require", "--import", "--loader", "--test-reporter"})
-    | {"--test-name-pattern", "--test-reporter-destination", "-C", "--conditions"},
+    values=frozenset(
+        {
+            "-r",
+            "--require",
+            "--import",
+            "--loader",
+            "--test-reporter",
+            "--test-name-pattern",
+            "--test-reporter-destination",
+            "-C",
+            "--conditions",
+        }
+    ),
 )
 
 

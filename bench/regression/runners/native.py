@@ -17,7 +17,7 @@ from bench.regression.runners.base import (
     ResultLines,
     RunnerSupport,
     WholeSuite,
-    merged,
+    worst_statuses,
 )
 
 _CTEST = ResultLines(
@@ -28,7 +28,6 @@ _CTEST = ResultLines(
     ),
     STATUS_WORDS | {"not run (disabled)": SKIPPED},
 )
-"""``ctest``; its closing line counts skipped tests as passed: ``parse_ctest``."""
 _CTEST_END = re.compile(
     r"^\d+% tests passed, (\d+) tests? failed out of (\d+)$", re.MULTILINE
 )
@@ -72,16 +71,23 @@ PYTEST_VERBOSE = ResultLines(
 
 
 def parse_ctest(output: str) -> ParsedOutput:
+    """Parse ``ctest``, whose closing line counts skipped tests as passed."""
+    results = _CTEST.parse(output).results
     ends = _CTEST_END.findall(output)
-    passed = sum(int(tests) - int(failed) for failed, tests in ends) if ends else None
-    if passed is not None:
-        passed -= len(_CTEST_SKIPPED.findall(output))
-    return ParsedOutput(_CTEST.parse(output).results, passed=passed).checked()
+    if not ends:
+        return ParsedOutput(results)
+    passed = -len(_CTEST_SKIPPED.findall(output))
+    for failed, tests in ends:
+        passed += int(tests) - int(failed)
+    return ParsedOutput(results, passed=passed).if_consistent()
 
 
 def parse_native(output: str) -> ParsedOutput:
     """Parse the output of ctest, each test of which may hold many tests of GoogleTest."""
-    return merged([parse_ctest(output), GTEST.parse(output)])
+    tests = parse_ctest(output).results
+    inner_tests = GTEST.parse(output).results
+    pairs = [*tests.items(), *inner_tests.items()]
+    return ParsedOutput(worst_statuses(pairs))
 
 
 OTHERS = (AUTOMAKE.parse, REDIS.parse, PYTEST_SUMMARY.parse, PYTEST_VERBOSE.parse)
@@ -92,7 +98,7 @@ CTEST = RunnerSupport(
     parsers=(parse_native,),
     parser_names=("ctest", "googletest"),
     swebench_parser="parse_log_googletest",
-    whole=WholeSuite(
+    whole_suite=WholeSuite(
         re.compile(r"ctest(?= |$)"),
         re.compile(r"-V|--output-on-failure|-j\d*|--verbose"),
         frozenset({"--test-dir", "-j"}),

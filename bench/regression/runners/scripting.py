@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 from bench.regression.runners.base import (
     COMMAND_START,
     FAILED,
     PASSED,
+    PROGRAM,
     SKIPPED,
     STATUS_WORDS,
     BaseTree,
     Convention,
+    NamedStatus,
     Nesting,
     ParsedOutput,
     ResultLines,
     RunnerSupport,
     WholeSuite,
-    blocks,
-    detail,
-    worst,
+    blocks_below,
+    explain,
+    limit_details,
+    matching_lines,
+    worst_statuses,
 )
 from bench.regression.runners.documents import parse_json
-from bench.regression.runners.shell import SimpleCommand, is_plain, place_of, quoted
+from bench.regression.runners.shell import SimpleCommand, index_of, is_plain, quote_path
 
-_PROGRAM = r"(?:(?:npx|yarn|pnpm|bun|bundle exec|php)(?: exec)? +)?(?:[\w./-]*/)?"
 _TESTDOX_TEST = re.compile(r"^ ([✔✘↩∅☢⚠]) (.+?)(?: \[[\d.]+ m?s\])?$")
 _TESTDOX_SUITE = re.compile(r"^[^\W\d][^:]*$")
 _TESTDOX_LINE = re.compile(r"^   [│┐├┴] ?(.*)$")
@@ -48,26 +52,42 @@ _PHPUNIT_BAD = re.compile(r"\b(?:Errors|Failures|Skipped|Incomplete): (\d+)")
 
 def parse_testdox(output: str) -> ParsedOutput:
     """Parse ``phpunit --testdox``: tests are named ``class > test``."""
-    results: list[tuple[str, str]] = []
-    reasons: dict[str, list[str]] = {}
-    suite, name, before, odd = "", "", "", 0
+    pairs = []
+    reasons = defaultdict(list)
+    suite = ""
+    name = ""
+    before = ""
+    odd = 0
     for line in output.split("\n"):
+        test = _TESTDOX_TEST.match(line)
+        reason = _TESTDOX_LINE.match(line)
         if _TESTDOX_END.match(line):
             break
-        odd += bool(_TESTDOX_ODD.match(line))
-        if test := _TESTDOX_TEST.match(line):
+        if _TESTDOX_ODD.match(line):
+            odd += 1
+        if test:
             name = f"{suite} > {test[2]}"
-            results.append((name, _TESTDOX_MARKS[test[1]]))
-        elif results and (reason := _TESTDOX_LINE.match(line)):
-            reasons.setdefault(name, []).append(reason[1])
+            pairs.append((name, _TESTDOX_MARKS[test[1]]))
+        elif pairs and reason:
+            reasons[name].append(reason[1])
         elif not before and _TESTDOX_SUITE.match(line):
             suite = line
         before = line.strip()
-    details = {key: detail(lines) for key, lines in reasons.items()}
-    counts = [*_PHPUNIT_COUNT.finditer(output)]
-    bad = (int(n) for match in counts for n in _PHPUNIT_BAD.findall(match[0]))
-    passed = sum(int(m[1] or m[2]) for m in counts) - sum(bad) - odd if counts else None
-    return ParsedOutput(worst(results), details, passed, counts=True).checked()
+    details = limit_details(reasons)
+    passed = _testdox_passed(output)
+    if passed is not None:
+        passed -= odd
+    results = worst_statuses(pairs)
+    return ParsedOutput(results, details, passed, counts=True).if_consistent()
+
+
+def _testdox_passed(output: str) -> int | None:
+    passed = None
+    for count in _PHPUNIT_COUNT.finditer(output):
+        numbers = _PHPUNIT_BAD.findall(count[0])
+        bad = sum(map(int, numbers))
+        passed = (passed or 0) + int(count[1] or count[2]) - bad
+    return passed
 
 
 PHPUNIT = RunnerSupport(
@@ -78,20 +98,26 @@ PHPUNIT = RunnerSupport(
     swebench_parser="parse_log_phpunit",
     reports=("--testdox",),
     report_option="--testdox",
-    whole=WholeSuite(
-        re.compile(_PROGRAM + r"phpunit(?= |$)"),
+    whole_suite=WholeSuite(
+        re.compile(PROGRAM + r"phpunit(?= |$)"),
         re.compile(r"--(?:testdox|colors=\w+|no-coverage|no-progress)"),
     ),
     program=re.compile(r"phpunit(\.phar)?"),
-    values=frozenset({"-c", "--configuration", "--bootstrap", "--filter", "--group"})
-    | {
-        "--exclude-group",
-        "--testsuite",
-        "-d",
-        "--log-junit",
-        "--printer",
-        "--order-by",
-    },
+    values=frozenset(
+        {
+            "-c",
+            "--configuration",
+            "--bootstrap",
+            "--filter",
+            "--group",
+            "--exclude-group",
+            "--testsuite",
+            "-d",
+            "--log-junit",
+            "--printer",
+            "--order-by",
+        }
+    ),
 )
 
 
@@ -105,6 +131,7 @@ PHP_TESTS = Convention(
 _MINITEST_TEST = re.compile(r"^(\S.*?#test_\S.*?) = (.*)$")
 _MINITEST_END = re.compile(r"^(?:.*?\D)?\d+\.\d+ s = ([.FES])$")
 _MINITEST_STATUSES = {".": PASSED, "S": SKIPPED}
+# Groups: tests, failures, errors, the rest of the line.
 _MINITEST_COUNT = re.compile(
     r"^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors(.*)$",
     re.MULTILINE,
@@ -117,6 +144,7 @@ _TEST_UNIT_TEST = re.compile(r"^( +)(\S.*?):\t+([.EFOPN])(?:: \([\d.]+\))?$")
 _TEST_UNIT_STATUSES = {".": PASSED, "O": SKIPPED, "P": SKIPPED, "N": PASSED}
 _TEST_UNIT_REASON = re.compile(r"^(?:Failure|Error): (test.*?\(\S+\))")
 _TEST_UNIT_BREAK = re.compile(r"^={20,}$")
+# Groups: indentation, title, mark.
 _RSPEC_LINE = re.compile(r"^( *)(\S.*?)( \(FAILED - \d+\)| \(PENDING: .*\))?$")
 _RSPEC_END = re.compile(r"^(?:Pending|Failures):|^Finished in ")
 _RSPEC_COUNT = re.compile(
@@ -129,92 +157,100 @@ SUFFIXED = ResultLines(
     STATUS_WORDS,
 )
 """RSpec's report as some task sets rewrite it with jq."""
+_RAKE = re.compile("rake")
+_RUBY = re.compile("rails|ruby")
 _RAKE_TASK = re.compile(r"(?:test|spec)(?::\w+)*")
 
 
-def ruby_file(one: SimpleCommand, path: str, _tree: BaseTree) -> str | None:
+def ruby_file(command: SimpleCommand, path: str, _tree: BaseTree) -> str | None:
     """Run one file with ``rake test``, ``rails test`` or ``ruby``; None for other commands."""
-    here = one.path_here(path)
-    name = quoted(here) if here else None
-    if here is None or name is None:
+    here = command.path_here(path)
+    if not here:
         return None
-    if (place := place_of(one.words, re.compile("rake"))) is not None:
-        tasks = [word for word in one.words[place + 1 :] if _RAKE_TASK.fullmatch(word)]
+    name = quote_path(here)
+    if name is None:
+        return None
+    tokens = command.tokens
+    rake = index_of(tokens, _RAKE)
+    if rake is not None:
+        has_task = any(map(_RAKE_TASK.fullmatch, tokens[rake + 1 :]))
         # rake reads a pattern.
-        return (
-            one.with_words(*one.words, f"TEST={name}")
-            if tasks and is_plain(here)
-            else None
-        )
-    place = place_of(one.words, re.compile("rails|ruby"))
-    if place is None or "-e" in one.words:
+        if not has_task or not is_plain(here):
+            return None
+        return command.with_tokens(*tokens, f"TEST={name}")
+    program = index_of(tokens, _RUBY)
+    if program is None or "-e" in tokens:
         return None
-    files = [
-        n for n, word in enumerate(one.words) if n > place and word.endswith(".rb")
-    ]
-    if one.words[place].endswith("rails"):
-        return one.with_words(
-            *(w for n, w in enumerate(one.words) if n not in files), name
-        )
+    arguments = tokens[program + 1 :]
+    files = [token for token in arguments if token.endswith(".rb")]
+    if tokens[program].endswith("rails"):
+        others = [token for token in arguments if token not in files]
+        return command.with_tokens(*tokens[: program + 1], *others, name)
     if len(files) != 1:
         return None
-    return one.with_words(*one.words[: files[0]], name, *one.words[files[0] + 1 :])
+    index = tokens.index(files[0], program + 1)
+    return command.with_tokens(*tokens[:index], name, *tokens[index + 1 :])
 
 
-def _ruby_with_option(one: SimpleCommand, option: str) -> str:
-    rake = place_of(one.words, re.compile("rake")) is not None
-    return one.with_words(*one.words, f"TESTOPTS={option}" if rake else option)
+def _ruby_with_option(command: SimpleCommand, option: str) -> str:
+    if index_of(command.tokens, _RAKE) is not None:
+        option = f"TESTOPTS={option}"
+    return command.with_option(option)
 
 
 def parse_minitest(output: str) -> ParsedOutput:
     """Parse minitest with ``-v``: tests are named ``Class#test``."""
     lines = output.split("\n")
-    reasons = blocks(lines, _MINITEST_REASON, _MINITEST_BREAK)
-    found: list[tuple[str, str]] = []
+    pairs = []
     name = ""
     for line in lines:
-        if started := _MINITEST_TEST.match(line):
-            name = started[1]
+        start = _MINITEST_TEST.match(line)
+        if start:
+            name = start[1]
         # The output of a test stands between its name and its result.
-        if name and (ended := _MINITEST_END.match(line)):
-            found.append((name, _MINITEST_STATUSES.get(ended[1], FAILED)))
+        end = _MINITEST_END.match(line)
+        if name and end:
+            status = _MINITEST_STATUSES.get(end[1], FAILED)
+            pairs.append((name, status))
             name = ""
-    return ParsedOutput(
-        worst(found), reasons, _ruby_passed(output), counts=True
-    ).checked()
+    results = worst_statuses(pairs)
+    reasons = blocks_below(lines, _MINITEST_REASON, _MINITEST_BREAK)
+    passed = _ruby_passed(output)
+    return ParsedOutput(results, reasons, passed, counts=True).if_consistent()
 
 
 def _ruby_passed(output: str) -> int | None:
-    ends = _MINITEST_COUNT.findall(output)
-    bad = sum(
-        int(n)
-        for _, *numbers, rest in ends
-        for n in [*numbers, *_NOT_PASSED.findall(rest)]
-    )
-    return sum(int(end[0]) for end in ends) - bad if ends else None
+    passed = None
+    for tests, failures, errors, rest in _MINITEST_COUNT.findall(output):
+        others = _NOT_PASSED.findall(rest)
+        bad = sum(map(int, [failures, errors, *others]))
+        passed = (passed or 0) + int(tests) - bad
+    return passed
 
 
 def parse_test_unit(output: str) -> ParsedOutput:
     """Parse test-unit with ``-v``: tests are named ``Class > test``."""
     lines = output.split("\n")
-    results: list[tuple[str, str]] = []
-    suites = Nesting()
+    pairs = []
+    nesting = Nesting()
     for line in lines:
-        if test := _TEST_UNIT_TEST.match(line):
+        test = _TEST_UNIT_TEST.match(line)
+        suite = _TEST_UNIT_SUITE.match(line)
+        if test:
+            name = nesting.full_name(len(test[1]), test[2])
             status = _TEST_UNIT_STATUSES.get(test[3], FAILED)
-            results.append((suites.named("", len(test[1]), test[2]), status))
-        elif suite := _TEST_UNIT_SUITE.match(line):
-            suites.enter(len(suite[1]), suite[2])
-    reasons = blocks(lines, _TEST_UNIT_REASON, _TEST_UNIT_BREAK)
-    details = {}
-    for name, _ in results:
-        *around, test_name = name.split(" > ")
-        title = f"{test_name}({'::'.join(around)})"  # test_a(A::B) for A > B > test_a
-        if title in reasons:
-            details[name] = reasons[title]
-    return ParsedOutput(
-        worst(results), details, _ruby_passed(output), counts=True
-    ).checked()
+            pairs.append((name, status))
+        elif suite:
+            nesting.enter(len(suite[1]), suite[2])
+    results = worst_statuses(pairs)
+    titles = {}
+    for name in results:
+        parts = name.split(" > ")
+        suites = "::".join(parts[:-1])
+        titles[name] = f"{parts[-1]}({suites})"  # test_a(A::B) for A > B > test_a
+    details = explain(titles, blocks_below(lines, _TEST_UNIT_REASON, _TEST_UNIT_BREAK))
+    passed = _ruby_passed(output)
+    return ParsedOutput(results, details, passed, counts=True).if_consistent()
 
 
 def parse_rspec(output: str) -> ParsedOutput:
@@ -223,36 +259,48 @@ def parse_rspec(output: str) -> ParsedOutput:
     Groups and passed examples look the same; what nothing is indented below is an example.
     """
     lines = output.split("\n")
-    results = worst(_rspec_results(lines))
-    reasons = blocks(lines, _RSPEC_REASON, _RSPEC_BREAK)
+    results = worst_statuses(_rspec_results(lines))
     titles = {name: name.replace(" > ", " ") for name in results}
-    details = {
-        name: reasons[title] for name, title in titles.items() if title in reasons
-    }
-    ends = _RSPEC_COUNT.findall(output)
-    passed = sum(int(a) - int(b) - int(c or 0) for a, b, c in ends) if ends else None
-    return ParsedOutput(results, details, passed, counts=True).checked()
+    details = explain(titles, blocks_below(lines, _RSPEC_REASON, _RSPEC_BREAK))
+    passed = None
+    for examples, failures, pending in _RSPEC_COUNT.findall(output):
+        bad = int(failures) + int(pending or 0)
+        passed = (passed or 0) + int(examples) - bad
+    return ParsedOutput(results, details, passed, counts=True).if_consistent()
 
 
-def _rspec_results(lines: list[str]) -> Iterator[tuple[str, str]]:
-    end = next(
-        (n for n, line in enumerate(lines) if _RSPEC_END.match(line)), len(lines)
-    )
-    # A group that stands alone has an empty line above it; output of a test mostly has not.
-    above = zip(lines[:end], ["", *lines], strict=False)
-    shown = [line for line, before in above if line.startswith("  ") or not before]
-    found = [match for match in map(_RSPEC_LINE.match, shown) if match]
+def _rspec_results(lines: list[str]) -> Iterator[NamedStatus]:
+    matches = matching_lines(_RSPEC_LINE, _rspec_lines(lines))
     groups: list[tuple[int, str]] = []
-    for match, following in zip_longest(found, found[1:]):
-        depth, mark = len(match[1]), match[3] or ""
+    for match, following in zip_longest(matches, matches[1:]):
+        depth = len(match[1])
         if depth % 2:
             continue  # output of a test
-        groups = [one for one in groups if one[0] < depth]
-        if not mark and following and len(following[1]) > depth:
+        groups = [group for group in groups if group[0] < depth]
+        if not match[3] and following and len(following[1]) > depth:
             groups.append((depth, match[2]))
         elif groups:
-            status = FAILED if "FAILED" in mark else SKIPPED if mark else PASSED
-            yield " > ".join([*(name for _, name in groups), match[2]]), status
+            titles = [title for _, title in groups]
+            name = " > ".join([*titles, match[2]])
+            yield name, _rspec_status(match[3])
+
+
+def _rspec_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines that may name groups and examples."""
+    before = ""
+    for line in lines:
+        if _RSPEC_END.match(line):
+            return
+        # A group that stands alone has an empty line above it; output of a test mostly has not.
+        if line.startswith("  ") or not before:
+            yield line
+        before = line
+
+
+def _rspec_status(mark: str | None) -> str:
+    if not mark:
+        return PASSED
+    return FAILED if "FAILED" in mark else SKIPPED
 
 
 RSPEC = RunnerSupport(
@@ -263,26 +311,33 @@ RSPEC = RunnerSupport(
     parser_names=("rspec",),
     reports=("-f", "--format"),
     report_option="--format json",
-    whole=WholeSuite(
-        re.compile(_PROGRAM + r"rspec(?= |$)"),
+    whole_suite=WholeSuite(
+        re.compile(PROGRAM + r"rspec(?= |$)"),
         re.compile(r"--(?:no-color|format=\w+)"),
         frozenset({"--format", "-f"}),
     ),
     program=re.compile(r"rspec"),
     values=frozenset(
-        {"-f", "--format", "-r", "--require", "-I", "-O", "--options", "-o"}
-    )
-    | {
-        "--out",
-        "-t",
-        "--tag",
-        "-P",
-        "--pattern",
-        "-e",
-        "--example",
-        "--seed",
-        "--order",
-    },
+        {
+            "-f",
+            "--format",
+            "-r",
+            "--require",
+            "-I",
+            "-O",
+            "--options",
+            "-o",
+            "--out",
+            "-t",
+            "--tag",
+            "-P",
+            "--pattern",
+            "-e",
+            "--example",
+            "--seed",
+            "--order",
+        }
+    ),
 )
 
 

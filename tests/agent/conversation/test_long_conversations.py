@@ -177,7 +177,7 @@ def test_budgets_are_read_and_written() -> None:
     assert (given.locate, given.edit, given.test) == (2, 5, 0)
     assert Reflections.parse(str(given)) == given
     assert str(Reflections.parse("4")) == "4"
-    assert given.most == 2 + 5 + 2
+    assert given.total == 2 + 5 + 2
     for wrong in ("edit", "edit=-1", "speed=2", "", "2.5"):
         with pytest.raises(ValueError, match="neither a number"):
             Reflections.parse(wrong)

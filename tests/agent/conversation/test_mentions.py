@@ -30,19 +30,19 @@ def test_files_at_the_top_in_diffs_and_addresses() -> None:
         "diff --git a/setup.py b/setup.py",
         "https://github.com/pallets/flask/blob/main/setup.py#L3",
     ):
-        assert index.mentioned(said) == ("setup.py",), said
+        assert index.mentioned_files(said) == ("setup.py",), said
 
 
 def test_only_plain_paths_count_where_recorded_runs_are_replayed() -> None:
     index = FileIndex.of(["pkg/core/add.py", "pkg/mul.py", "setup.py", "bin/test"])
     said = "`pkg/core/add.py:12`, (mul.py) and ./setup.py; pkg.mul, core/add.py, test"
-    assert index.plainly_mentioned(said) == (
+    assert index.plainly_mentioned_files(said) == (
         "pkg/core/add.py",
         "pkg/mul.py",
         "setup.py",
     )
-    assert index.plainly_mentioned("pkg.mul core/add.py test") == ()
-    assert index.mentioned("pkg.mul core/add.py test") == (
+    assert index.plainly_mentioned_files("pkg.mul core/add.py test") == ()
+    assert index.mentioned_files("pkg.mul core/add.py test") == (
         "pkg/mul.py",
         "pkg/core/add.py",
     )
@@ -83,7 +83,7 @@ def test_only_plain_paths_count_where_recorded_runs_are_replayed() -> None:
     ],
 )
 def test_names_that_are_understood(text: str, expected: tuple[str, ...]) -> None:
-    assert INDEX.mentioned(text) == expected
+    assert INDEX.mentioned_files(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -101,18 +101,18 @@ def test_names_that_are_understood(text: str, expected: tuple[str, ...]) -> None
     ],
 )
 def test_what_names_no_file(text: str) -> None:
-    assert INDEX.mentioned(text) == ()
+    assert INDEX.mentioned_files(text) == ()
 
 
 def test_an_exact_path_wins_over_a_longer_one_with_the_same_end() -> None:
     index = FileIndex.of(["lib/util.py", "vendor/lib/util.py"])
-    assert index.mentioned("lib/util.py") == ("lib/util.py",)
-    assert index.mentioned("vendor/lib/util.py") == ("vendor/lib/util.py",)
+    assert index.mentioned_files("lib/util.py") == ("lib/util.py",)
+    assert index.mentioned_files("vendor/lib/util.py") == ("vendor/lib/util.py",)
 
 
 @given(st.text(max_size=200))
 def test_any_text_can_be_searched(text: str) -> None:
-    assert set(INDEX.mentioned(text)) <= INDEX.paths
+    assert set(INDEX.mentioned_files(text)) <= INDEX.paths
 
 
 @given(
@@ -120,4 +120,4 @@ def test_any_text_can_be_searched(text: str) -> None:
     st.sampled_from(["({})", '"{}",', "{}:3", "<{}>."]),
 )
 def test_a_full_path_is_found_in_any_dress(path: str, dress: str) -> None:
-    assert INDEX.mentioned(f"look at {dress.format(path)} now") == (path,)
+    assert INDEX.mentioned_files(f"look at {dress.format(path)} now") == (path,)

@@ -188,5 +188,5 @@ def test_the_fence_of_the_rules_is_in_no_file(tmp_path: Path) -> None:
     (tmp_path / "f.py").write_text("```\n")
     model = Scripted([""])
     one = Attempt(tmp_path, model, [TestReport(True)])
-    next(tries(one.task(replace(SETUP, shown=("f.py",)), "whole")))
+    next(tries(one.task(replace(SETUP, shown_files=("f.py",)), "whole")))
     assert get_format("whole").instructions("````") in model.requests[0][0].content

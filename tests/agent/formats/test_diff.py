@@ -165,7 +165,7 @@ def test_an_insertion_sent_twice_is_made_once() -> None:
     one = block("a", "x\n", "import re\nx\n")
     report = apply("diff", one + one, {"a": "x\n"})
     assert report.contents == {"a": "import re\nx\n"}
-    assert not report.failed
+    assert not report.failures
 
 
 def test_talk_of_appending_is_no_wish_to_append() -> None:

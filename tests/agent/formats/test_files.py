@@ -59,7 +59,7 @@ def test_what_is_kept_of_a_file(
     file.write_bytes(before)
     file.chmod(0o755)
     reply = block("a.py", "x\n", "y\n")
-    assert not write(tmp_path, reply, matching=matching).failed
+    assert not write(tmp_path, reply, matching=matching).failures
     assert file.read_bytes() == after
     assert stat.S_IMODE(file.stat().st_mode) == 0o755
 
@@ -70,7 +70,7 @@ def test_a_character_that_the_declared_encoding_lacks_is_refused(
     before = b"# -*- coding: iso-8859-1 -*-\nx = 1\n"
     (tmp_path / "a.py").write_bytes(before)
     report = write(tmp_path, block("a.py", "x = 1\n", "x = '\u20ac'\n"))
-    assert "lacks" in report.failed[0].problem
+    assert "lacks" in report.failures[0].problem
     assert (tmp_path / "a.py").read_bytes() == before
 
 

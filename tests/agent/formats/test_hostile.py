@@ -13,7 +13,7 @@ import pytest
 from agent import lint
 from agent.conversation.mentions import FileIndex
 from agent.formats import format_names, get_format
-from agent.formats.apply import MOST_EDITS
+from agent.formats.apply import MAX_EDITS
 from agent.formats.base import Matching, ReplyScope, SearchReplace, Unreadable, feedback
 from agent.formats.reading import listings
 from agent.formats.reference import _split_at_dots
@@ -48,7 +48,7 @@ def test_arguments_that_are_no_json(form: str, arguments: str) -> None:
 def test_an_edit_that_is_a_deep_list() -> None:
     deep = "[" * 900 + "]" * 900
     call = ToolCall("write_file", f'{{"path": "a.py", "files": [{deep}]}}')
-    assert apply("whole-func", Reply("", tool_calls=(call,)), {}).failed
+    assert apply("whole-func", Reply("", tool_calls=(call,)), {}).failures
 
 
 def test_a_block_with_thousands_of_dividers_has_few_readings() -> None:
@@ -59,23 +59,21 @@ def test_a_block_with_thousands_of_dividers_has_few_readings() -> None:
 
 @pytest.mark.parametrize("matching", Matching)
 def test_edits_beyond_the_limit_are_reported_as_not_tried(matching: Matching) -> None:
-    replies = "".join(
-        block("a.py", f"x{n}\n", f"y{n}\n") for n in range(MOST_EDITS + 7)
-    )
-    files = {"a.py": "".join(f"x{n}\n" for n in range(MOST_EDITS + 7))}
+    replies = "".join(block("a.py", f"x{n}\n", f"y{n}\n") for n in range(MAX_EDITS + 7))
+    files = {"a.py": "".join(f"x{n}\n" for n in range(MAX_EDITS + 7))}
     edit_format = get_format("diff", matching)
     edits = edit_format.parse(Reply(replies), ReplyScope(frozenset(files)))
     report = edit_format.apply(edits, files.get, ())
-    assert len(report.failed) == 7
+    assert len(report.failures) == 7
     assert "was not tried" in feedback(report)
-    assert f"y{MOST_EDITS - 1}\nx{MOST_EDITS}\n" in (report.contents["a.py"] or "")
+    assert f"y{MAX_EDITS - 1}\nx{MAX_EDITS}\n" in (report.contents["a.py"] or "")
 
 
 def test_long_lines_are_not_reported_in_full() -> None:
     report = apply(
         "diff", block("a.py", "x" * 1_000_000 + "\n", "y\n"), {"a.py": "z" * 1_000_000}
     )
-    assert report.failed
+    assert report.failures
     assert len(feedback(report)) < 10_000
 
 
@@ -83,7 +81,7 @@ def test_a_long_search_in_a_file_of_equal_lines_is_ambiguous() -> None:
     report = apply(
         "diff", block("a.py", "x\n" * 4_000, "y\n"), {"a.py": "x\n" * 10_000}
     )
-    assert "places" in report.failed[0].problem
+    assert "places" in report.failures[0].problem
 
 
 @pytest.mark.parametrize("form", format_names())
@@ -93,7 +91,7 @@ def test_a_long_search_in_a_file_of_equal_lines_is_ambiguous() -> None:
 def test_runs_of_one_thing_are_read(form: str, unit: str) -> None:
     text = unit * 20_000
     apply(form, Reply(text, tool_calls=(ToolCall("f", text),)), {"a.py": "x\n"})
-    assert FileIndex.of(["a.py"]).mentioned(text) == ()
+    assert FileIndex.of(["a.py"]).mentioned_files(text) == ()
 
 
 def test_dots_are_split_as_the_reference_splits_them() -> None:
@@ -174,7 +172,7 @@ def test_the_search_for_a_closing_fence_parses_a_bounded_text(
             "whole",
             "".join(f"a{n}.py\n```python\n{unit * 20}" for n in range(count // 20)),
         )
-        assert 0 < sum(parsed) <= listings.MOST_PARSED
+        assert 0 < sum(parsed) <= listings.MAX_PARSED
 
 
 def test_markers_are_measured_once_for_each_reading() -> None:
@@ -191,5 +189,5 @@ def test_long_code_without_a_fence_is_not_parsed() -> None:
     (short,) = parse("udiff", "a.py\n" + 2 * line, ["a.py"])
     assert isinstance(short, Unreadable)
     assert not parse(
-        "udiff", "a.py\n" + (listings.MOST_PARSED // len(line) + 1) * line, ["a.py"]
+        "udiff", "a.py\n" + (listings.MAX_PARSED // len(line) + 1) * line, ["a.py"]
     )

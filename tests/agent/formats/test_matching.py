@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.formats.matching.find_lines import MatchStep, find_places
+from agent.formats.matching.explain import explain_ambiguity
+from agent.formats.matching.find_lines import MatchStep, find_matches
 from tests.support.formats import apply, block, problem
 
 CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n"
@@ -16,7 +17,7 @@ def change(text: str, search: str, replace: str, path: str = "a.py") -> str | No
 
 def step(text: str, search: str, path: str = "a.py") -> MatchStep | None:
     lines = search.split("\n")
-    return find_places(text.split("\n"), lines, lines, path)[0]
+    return find_matches(text.split("\n"), lines, lines, path)[0]
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,10 @@ def test_elided_lines_are_kept_and_dots_stand_for_whole_lines() -> None:
     assert change("a\nb\nc\n", "c\n...\na\n", "C\n...\nA\n") is None
 
 
+def test_dots_alone_are_no_match() -> None:
+    assert change("a\nb\n", "...\n", "...\n") is None
+
+
 def test_a_line_of_dots_that_is_code_is_found_as_it_is() -> None:
     assert change(
         "def f():\n    ...\n", "def f():\n    ...\n", "def f():\n    pass\n"
@@ -187,6 +192,11 @@ def test_an_ambiguous_search_is_an_error_that_says_where() -> None:
     assert "2 places" in text
     assert "    3  return 1    (in: def f(self):)" in text
     assert "    6  return 1    (in: def g(self):)" in text
+
+
+def test_an_ambiguous_place_behind_the_end_is_named_by_its_number() -> None:
+    explanation = explain_ambiguity("a.py", "x\n", [0, 9], "x\n")
+    assert "    1  x\n   10  \n" in explanation
 
 
 def test_two_equal_blocks_for_two_equal_places_are_meant_for_both() -> None:

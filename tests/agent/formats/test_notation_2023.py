@@ -85,7 +85,7 @@ def test_a_change_is_written_and_read(
     before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
     reply = form(name).render("src/a.py", before, after)
     report = applied(name, reply, {"src/a.py": before})
-    assert not report.failed, reply
+    assert not report.failures, reply
     assert report.contents.get("src/a.py", before) == after, reply
 
 
@@ -107,7 +107,7 @@ def test_the_example_of_the_instructions_reads_back(name: str) -> None:
     }
     report = applied(name, Reply(call if "call:" in sentence else example), files)
     assert report.contents
-    assert not report.failed
+    assert not report.failures
     assert ".title()" in "".join(filter(None, report.contents.values()))
 
 
@@ -124,7 +124,7 @@ def test_the_words_of_diff_are_those_of_2023() -> None:
     assert form("diff").path_inside
     assert form("diff").name == "diff"
     cut = Reply("```\na.py\n<<<<<<< ORIGINAL\nimport re\n=======\n")
-    (failed,) = applied("diff", cut, {"a.py": BEFORE}).failed
+    (failed,) = applied("diff", cut, {"a.py": BEFORE}).failures
     assert "`>>>>>>> UPDATED`" in failed.problem
 
 

@@ -98,7 +98,7 @@ def test_rendered_edits_give_the_text_that_was_meant(
         reply = edit_format.render("src/a.py", text, wanted)
         edits = edit_format.parse(reply, ReplyScope({"src/a.py"}))
         report = edit_format.apply(edits, space.read, ())
-        assert not report.failed, (reply, report.failed)
+        assert not report.failures, (reply, report.failures)
         write_report(report, space)
         kept = newline if before else "\n"
         # An ASCII file has no encoding to preserve, except for a byte-order mark.

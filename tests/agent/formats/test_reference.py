@@ -42,7 +42,7 @@ def test_prose_around_several_blocks_for_several_files() -> None:
     reply = f"First:\n\n{first}\nthen\n\n{second}Done."
     report = apply(reply, {"a.py": "x = 1\n", "b/c.py": "y\n"})
     assert report.contents == {"a.py": "x = 2\n", "b/c.py": "z\n"}
-    assert not report.failed
+    assert not report.failures
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_uniform_indentation_is_put_back() -> None:
 
 def test_uneven_indentation_is_no_match() -> None:
     text = "    a\n        b\n"
-    assert apply(block("a.py", "a\nb\n", "c\n"), {"a.py": text}).failed
+    assert apply(block("a.py", "a\nb\n", "c\n"), {"a.py": text}).failures
 
 
 def test_leading_blank_line_is_dropped() -> None:
@@ -145,7 +145,7 @@ def test_elisions_match_piece_by_piece() -> None:
 
 def test_an_elided_piece_that_stands_in_two_places_is_no_match() -> None:
     reply = block("a.py", "a\n...\nc\n", "A\n...\nC\n")
-    assert apply(reply, {"a.py": "a\nb\na\nc\n"}).failed
+    assert apply(reply, {"a.py": "a\nb\na\nc\n"}).failures
 
 
 def test_lines_found_in_another_file_of_the_chat() -> None:
@@ -168,13 +168,13 @@ def test_empty_search_creates_or_appends() -> None:
 def test_deleting_all_lines_of_a_file_is_an_edit() -> None:
     report = apply(block("a.py", "x\n", ""), {"a.py": "x\n"})
     assert report.contents == {"a.py": ""}
-    assert not report.failed
+    assert not report.failures
 
 
 def test_a_failing_block_for_a_missing_file_creates_nothing() -> None:
     report = apply(block("no.py", "x\n", "y\n"), {"a.py": "1\n"})
     assert report.contents == {}
-    assert "no file no.py" in report.failed[0].problem
+    assert "no file no.py" in report.failures[0].problem
 
 
 def test_matching_blocks_stay_when_others_fail_and_the_model_learns_it() -> None:

@@ -159,7 +159,7 @@ def test_what_stands_twice_or_is_not_known_does_not_pass(
     assert response.status == 200
     assert stub.requests == [ASK] and gateway.removed == {"service_tier": 1}
     for tools in ({"googleSearch": {}}, "search", 5):
-        request = Gemini().prepared(
+        request = Gemini().prepare_request(
             "/v1beta/models/m:generateContent", {"tools": tools}, "m", web=False
         )
         assert request.body == {} and request.removed == ("tools",)
@@ -170,10 +170,10 @@ def test_bounds_count_every_answer_that_is_asked_for(gateway: Gateway) -> None:
     limits = {"max_tokens": 1, "max_completion_tokens": 500, "n": 3}
     assert (
         dialects["chat"].output_limit(limits) == 500
-        and dialects["chat"].answers(limits) == 3
+        and dialects["chat"].answer_count(limits) == 3
     )
     asked = {"generationConfig": {"candidateCount": 4}}
-    assert dialects["generateContent"].answers(asked) == 4
+    assert dialects["generateContent"].answer_count(asked) == 4
 
 
 def test_a_key_that_a_provider_quotes_stays_here(
@@ -243,13 +243,13 @@ def test_the_price_of_a_cache_written_for_an_hour_is_higher() -> None:
     assert costs == ["0.0045900000", "0.0050400000"]
     usage = {"input_tokens": 5, "output_tokens": 7, "cache_creation_input_tokens": 9}
     hours = {**usage, "cache_creation": {"ephemeral_1h_input_tokens": 4}}
-    assert Messages().read({"usage": hours}).tokens == Tokens(14, 7, 0, 5, 4)
+    assert Messages().read_answer({"usage": hours}).tokens == Tokens(14, 7, 0, 5, 4)
 
 
 @pytest.mark.parametrize("count", [-1, True, 10**12, "5", None])
 def test_impossible_counts_make_a_cost_unknown(count: object) -> None:
     said = {"usage": {"prompt_tokens": count, "completion_tokens": 1}}
-    assert Chat().read(said).tokens is None
+    assert Chat().read_answer(said).tokens is None
 
 
 def test_a_tool_counts_as_the_agents_own_only_where_it_is_known_to_run_there() -> None:
@@ -301,19 +301,19 @@ def test_hostile_requests_and_answers_are_read_without_an_error() -> None:
                 "model",
             )
             body = {**dict.fromkeys(names, value), "stream_options": value}
-            request = dialect.prepared(path, body, "m", web=False)
+            request = dialect.prepare_request(path, body, "m", web=False)
             dialect.conversation(request.body)
             answer = dict.fromkeys(
                 ("content", "choices", "output", "candidates", "usage", "error"), value
             )
-            dialect.read(answer)
+            dialect.read_answer(answer)
             events = [
                 {**answer, "type": kind, "delta": value}
                 for kind in ("message_start", "x")
             ]
-            dialect.read(dialect.folded(events))
-            assert not dialect.acts({"type": "ping"})
-    assert Responses().read({"output": []}).complete is False
+            dialect.read_answer(dialect.merge_events(events))
+            assert not dialect.is_actionable({"type": "ping"})
+    assert Responses().read_answer({"output": []}).complete is False
 
 
 @needs_bubblewrap

@@ -171,7 +171,7 @@ def test_reports_name_the_agent_and_agree_with_its_ledger(
     monkeypatch.setenv("PATH", f"{place.parent}:{os.environ['PATH']}")
     (agent,) = (one for one in AGENTS if one.name == "qwen-code")
     shown = (AGENT, place)
-    small = replace(agent, words=("qwen", *["-"] * 6, "{message_file}"))
+    small = replace(agent, argv=("qwen", *["-"] * 6, "{message_file}"))
     monkeypatch.setattr("agent.agents.named_agent", {"qwen-code": small}.get)
     with served(monkeypatch, turns=TURNS):
         found = solve(of(agent, agent_sandbox_read=shown, tries=1), tmp_path, cache)

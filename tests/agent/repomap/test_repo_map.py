@@ -45,7 +45,7 @@ def shop(tmp_path: Path) -> RepoMap:
 
 
 def paths(repo_map: RepoMap, text: str) -> list[str]:
-    return [file.path for file in repo_map.ranked(text)]
+    return [file.path for file in repo_map.ranked_files(text)]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def paths(repo_map: RepoMap, text: str) -> list[str]:
 def test_a_named_file_comes_first_with_any_other_text(shop: RepoMap, text: str) -> None:
     text = f"Cart.total of the cart is wrong, rounded and discounted\n{text}"
     assert paths(shop, text)[0] == "shop/mail.py"
-    assert shop.ranked(text)[0].reasons[0] == "named"
+    assert shop.ranked_files(text)[0].reasons[0] == "named"
     assert shop.render(text, 100).startswith("shop/mail.py:")
 
 
@@ -110,7 +110,7 @@ def test_what_the_relevant_code_uses_is_relevant(tmp_path: Path) -> None:
     assert ranked.index("a.py") < ranked.index("b.py")
     assert (
         "references"
-        in {f.path: f.reasons for f in found.ranked("frobnicate crashes")}["a.py"]
+        in {f.path: f.reasons for f in found.ranked_files("frobnicate crashes")}["a.py"]
     )
 
 
@@ -183,7 +183,10 @@ def test_strange_paths_and_comments_are_no_error(tmp_path: Path) -> None:
     root = write_files(tmp_path / "tree", files)
     for _ in range(2):  # the second time from the store
         found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
-        assert [file.path for file in found.ranked("words")] == ["a\nb.c", "c\udce9.c"]
+        assert [file.path for file in found.ranked_files("words")] == [
+            "a\nb.c",
+            "c\udce9.c",
+        ]
         assert found.render("words", 100).encode().split(b"\n")[::3] == [
             b"a?b.c:",
             b"c?.c:",
@@ -193,7 +196,7 @@ def test_strange_paths_and_comments_are_no_error(tmp_path: Path) -> None:
 def test_a_tree_without_files_gives_an_empty_map(tmp_path: Path) -> None:
     found = RepoMap.of({}, tmp_path, TagStore(tmp_path / "tags.sqlite"))
     assert found.render("anything", 1000) == ""
-    assert found.ranked("anything") == ()
+    assert found.ranked_files("anything") == ()
 
 
 def maps(tmp_path: Path) -> tuple[RenderedMaps, Path]:
@@ -252,7 +255,7 @@ def test_a_broken_text_is_made_again_and_old_ones_are_removed(
     with sqlite3.connect(tmp_path / "tags.sqlite") as database:
         database.execute("UPDATE texts SET value = x'ff'")
     assert shown(maps(tmp_path)) == first
-    monkeypatch.setattr("agent.repomap.scanning.store._TEXTS_KEPT", 2)
+    monkeypatch.setattr("agent.repomap.scanning.store._MAX_TEXTS", 2)
     store = TagStore(tmp_path / "tags.sqlite")
     for number in range(4):
         store.keep_text(str(number), f"map {number}")

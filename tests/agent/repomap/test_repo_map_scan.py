@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.repomap.scanning.store import MOST_PARSED, scan
+from agent.repomap.scanning.store import MAX_PARSED, scan
 from agent.repomap.scanning.tags import FileTags
 
 SOURCES = {
@@ -63,7 +63,7 @@ def test_words_belong_to_the_innermost_definition() -> None:
         b"import outer\nclass A:\n  x = within\n  def f(self): return deep(deep)\n",
         "python",
     )
-    outside, in_a, in_f = tags.words
+    outside, in_a, in_f = tags.word_counts
     assert outside == {"import": 1, "outer": 1}
     assert in_a["within"] == 1 and "deep" not in in_a
     assert in_f["deep"] == 2
@@ -77,7 +77,7 @@ def test_a_comment_above_stands_for_a_docstring() -> None:
 def test_a_very_large_file_is_scanned_by_lines() -> None:
     body = "class A:\n  @cached\n  def f(self): pass\n  def g(self):\n    def inner(): ...\n"
     body += "def h(): ...\n"
-    filler = "x = 1  # filler\n" * (MOST_PARSED // 10)
+    filler = "x = 1  # filler\n" * (MAX_PARSED // 10)
     small, large = (scan((body + more).encode(), "python") for more in ("", filler))
     assert qualified(large) == qualified(small) == ["A", "A.f", "A.g", "A.g.inner", "h"]
     assert [d.decorators for d in large.definitions] == [(), ("@cached",), (), (), ()]
@@ -96,7 +96,7 @@ def test_a_very_large_file_is_scanned_by_lines() -> None:
 )
 def test_strange_python_is_no_error(data: bytes) -> None:
     tags = scan(data, "python")
-    assert len(tags.words) == len(tags.definitions) + 1
+    assert len(tags.word_counts) == len(tags.definitions) + 1
 
 
 def test_a_binary_file_has_no_tags() -> None:

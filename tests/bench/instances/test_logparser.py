@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.regression.baselines import parsed_log, parser_folders
+from bench.regression.baselines import parser_folders, run_parser
 from environments.base import UnavailableError
 from environments.folders import Folders
 
@@ -29,7 +29,7 @@ def folders() -> Iterator[Folders]:
 
 
 def test_results_of_a_parser(folders: Folders) -> None:
-    assert parsed_log(GOOD, "ok a::b\nno c\n", folders) == {
+    assert run_parser(GOOD, "ok a::b\nno c\n", folders) == {
         "a::b": "PASSED",
         "c": "FAILED",
     }
@@ -47,7 +47,7 @@ def test_results_of_a_parser(folders: Folders) -> None:
     ],
 )
 def test_broken_parsers_say_nothing(source: str, folders: Folders) -> None:
-    assert parsed_log(source, "x", folders) == {}
+    assert run_parser(source, "x", folders) == {}
 
 
 def test_a_parser_reaches_nothing_of_this_machine(
@@ -63,6 +63,6 @@ def test_a_parser_reaches_nothing_of_this_machine(
         "    try:\n        socket.create_connection(('127.0.0.1', 22), 1)\n"
         "    except OSError:\n        return {'environment': seen}\n"
     )
-    assert parsed_log(source, "", folders) == {"environment": "PASSED"}
+    assert run_parser(source, "", folders) == {"environment": "PASSED"}
     assert not mark.exists()
     del os.environ["ZQ_SECRET"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bench.regression.failures import failures_of
 from bench.regression.runners import Runner, parse_output
 from bench.regression.runners.documents import parse_xml
-from bench.regression.testlogs import broken, read_run, with_report_file
+from bench.regression.testlogs import broken_tests, read_run, with_report_file
 from tests.conftest import an_instance
 
 LOGS = Path(__file__).parents[2] / "data" / "testlogs" / "other"
@@ -193,7 +193,7 @@ def test_reports_of_maven_count_more_than_what_it_prints() -> None:
     stopped = read_run(
         "BUILD FAILURE\nTOKEN\n", an_instance(), Runner.MAVEN, "TOKEN", ()
     )
-    assert len(broken(run.results, stopped.results)) == 4
+    assert len(broken_tests(run.results, stopped.results)) == 4
 
 
 def test_a_specification_that_cannot_be_loaded_says_why() -> None:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.regression.related import RelatedTests, directives
+from bench.regression.related import RelatedTests, directive
 from bench.regression.runners import Runner, runner_of
-from bench.regression.testlogs import broken, read_run
+from bench.regression.testlogs import broken_tests, read_run
 from tests.conftest import an_instance
 
 FILES = {
@@ -158,9 +158,9 @@ def test_each_test_file_is_read_once() -> None:
 
 
 def test_directives_of_the_runners() -> None:
-    assert directives(Runner.DJANGO, "tests/admin/test_a.py") == "admin.test_a"
-    assert directives(Runner.UNITTEST, "pkg/test_a.py") == "pkg.test_a"
-    assert directives(Runner.PYTEST, "tests/test_a.py") == "tests/test_a.py"
+    assert directive(Runner.DJANGO, "tests/admin/test_a.py") == "admin.test_a"
+    assert directive(Runner.UNITTEST, "pkg/test_a.py") == "pkg.test_a"
+    assert directive(Runner.PYTEST, "tests/test_a.py") == "tests/test_a.py"
 
 
 @pytest.mark.parametrize(
@@ -213,4 +213,4 @@ def test_results_per_test(runner: Runner, output: str, results: dict[str, str]) 
 def test_only_tests_that_passed_can_break() -> None:
     before = {"a": "PASSED", "b": "PASSED", "c": "FAILED", "d": "PASSED", "e": "XFAIL"}
     after = {"a": "FAILED", "c": "FAILED", "d": "SKIPPED", "e": "PASSED", "f": "FAILED"}
-    assert broken(before, after) == ("a", "b")
+    assert broken_tests(before, after) == ("a", "b")

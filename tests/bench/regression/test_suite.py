@@ -411,4 +411,4 @@ def test_baselines_are_measured_at_once_in_spare_slots(tmp_path: Path) -> None:
     paths = ["tests/test_a.py", "tests/test_b.py", "tests/test_c.py"]
     found = baselines.measure(Meeting(), paths, 5)
     assert len(found) == len(ran) == 2
-    assert [baselines.known(path) is not None for path in paths] == [True, True, False]
+    assert [baselines.find(path) is not None for path in paths] == [True, True, False]
