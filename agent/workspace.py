@@ -144,7 +144,9 @@ class Workspace:
         return edited
 
     def write(
-        self, contents: Mapping[str, str | None], moved: Mapping[str, str] | None = None
+        self,
+        contents: Mapping[str, str | None],
+        moved: Mapping[str, str] | None = None,
     ) -> None:
         """Write all of ``contents``; nothing is written when one of the paths is unsafe.
 
@@ -186,7 +188,13 @@ class Workspace:
             )
         return file
 
-    def _write(self, path: str, file: Path, text: str, model: Path) -> None:
+    def _write(
+        self,
+        path: str,
+        file: Path,
+        text: str,
+        model: Path,
+    ) -> None:
         if path not in self.originals:
             self.originals[path] = file.read_bytes() if file.exists() else None
         before = TextFile("")

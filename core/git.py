@@ -58,7 +58,12 @@ class GitError(InfrastructureError):
         output: the end of its error output.
     """
 
-    def __init__(self, command: str, cwd: Path, output: str) -> None:
+    def __init__(
+        self,
+        command: str,
+        cwd: Path,
+        output: str,
+    ) -> None:
         super().__init__(f"git {command} in {cwd}: {output}")
         self.output = output
 
@@ -168,7 +173,9 @@ def split_paths(output: bytes) -> list[str]:
 
 
 def blob_contents(
-    blobs: Collection[str], cwd: Path, env: Mapping[str, str] | None = None
+    blobs: Collection[str],
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
 ) -> list[bytes]:
     """Return the contents of blobs, which are given by hash, in their order."""
     if not blobs:

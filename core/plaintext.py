@@ -40,7 +40,11 @@ def visible(text: str) -> str:
     return "".join(characters)
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def counted(
+    number: int,
+    noun: str,
+    plural: str = "",
+) -> str:
     """Return a number with its noun: ``1 instance``, ``2 instances``."""
     if number != 1:
         noun = plural or f"{noun}s"
@@ -99,7 +103,9 @@ def _markdown_lines(
 
 
 def _aligned_lines(
-    rows: Sequence[Sequence[str]], numbers: Collection[int], width: int
+    rows: Sequence[Sequence[str]],
+    numbers: Collection[int],
+    width: int,
 ) -> Iterator[str]:
     # Imported here: most commands print no table.
     from rich.cells import cell_len

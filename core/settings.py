@@ -71,7 +71,12 @@ class NoSuchSettingError(UserError):
         source: the option, file or variable that it stands in.
     """
 
-    def __init__(self, name: str, source: str, hint: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        hint: str,
+    ) -> None:
         super().__init__(f"{source}: there is no setting {name}{hint}")
         self.name = name
         self.source = source
@@ -196,7 +201,11 @@ def _is_mapping(field: FieldInfo) -> bool:
     return get_origin(field.annotation) is dict
 
 
-def no_such_setting(root: type[Section], name: str, source: str) -> NoSuchSettingError:
+def no_such_setting(
+    root: type[Section],
+    name: str,
+    source: str,
+) -> NoSuchSettingError:
     """Return the error for a name that no setting has, with the names that may be meant."""
     names = list(settings_of(root))
     field = name.rpartition(".")[2]
@@ -239,7 +248,9 @@ def of_texts(root: type[Section], texts: Iterable[str]) -> Layer:
 
 
 def of_flags(
-    flags: Sequence[SettingFlag], values: Mapping[str, Any], texts: Layer
+    flags: Sequence[SettingFlag],
+    values: Mapping[str, Any],
+    texts: Layer,
 ) -> Layer:
     """Return the values of flags and those of ``--set`` as one layer.
 
@@ -282,7 +293,11 @@ def of_file(root: type[Section], path: Path) -> Layer:
     return of_mapping(root, data, where)
 
 
-def of_mapping(root: type[Section], data: Mapping[Any, Any], where: str) -> Layer:
+def of_mapping(
+    root: type[Section],
+    data: Mapping[Any, Any],
+    where: str,
+) -> Layer:
     """Return the settings of a mapping: nested by section, or with dotted names."""
     settings = settings_of(root)
     layer: Layer = {}
@@ -414,7 +429,9 @@ def values_of(settings: Section) -> dict[str, Any]:
 
 
 def setting_lines(
-    settings: Section, flags: Sequence[SettingFlag], word: str | None
+    settings: Section,
+    flags: Sequence[SettingFlag],
+    word: str | None,
 ) -> Iterator[str]:
     """Yield a line for each setting: name, value, help and flag; ``word`` narrows them."""
     options = {flag.setting: flag.option for flag in flags}
@@ -466,7 +483,11 @@ class CommandLine(Generic[Root]):
         """The values of the command line and the files."""
         return merge_layers(self.root, [*map(self._of_file, self.files), self.layer])
 
-    def load(self, recorded: Layer | None = None, fixed: Layer | None = None) -> Root:
+    def load(
+        self,
+        recorded: Layer | None = None,
+        fixed: Layer | None = None,
+    ) -> Root:
         """Return the settings.
 
         The command line precedes the files, of which a later one precedes; these precede the

@@ -259,7 +259,10 @@ def request_sha256(request: Request) -> str:
 
 
 def exchange_sha256(
-    model: str, request: Request, options: Mapping[str, Any], tools: Sequence[Tool] = ()
+    model: str,
+    request: Request,
+    options: Mapping[str, Any],
+    tools: Sequence[Tool] = (),
 ) -> str:
     """Return the hash of everything that is sent but keys (docs/trajectory.md has the layout).
 

@@ -184,7 +184,12 @@ class LiteLLMModel:
             if not wire.sent and not isinstance(error, TransientError):
                 raise
 
-    def _send(self, request: Request, arguments: dict[str, Any], wire: Wire) -> Reply:
+    def _send(
+        self,
+        request: Request,
+        arguments: dict[str, Any],
+        wire: Wire,
+    ) -> Reply:
         litellm = load_litellm()
         # litellm refuses options of unknown models unless they are allowed here.
         allowed = sorted(
@@ -207,7 +212,10 @@ class LiteLLMModel:
             raise translate_error(litellm, self.name, error, wire) from error
 
     def _plan(
-        self, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]
+        self,
+        request: Request,
+        tools: Sequence[Tool],
+        options: Mapping[str, Any],
     ) -> PlannedCall:
         prompt = size(request, self.count) + _PRIMING
         if tools:
@@ -293,7 +301,12 @@ class LiteLLMModel:
                 self.warn_once(f"{self.name} takes no {name}: none is sent")
         return options
 
-    def _reply(self, response: Any, prefix: str, seconds: float) -> Reply:  # noqa: ANN401
+    def _reply(
+        self,
+        response: Any,  # noqa: ANN401
+        prefix: str,
+        seconds: float,
+    ) -> Reply:
         choice = response.choices[0] if response.choices else None
         message = choice.message if choice else None
         finish = choice.finish_reason if choice else ""
@@ -380,7 +393,10 @@ _MIN_ECHO = 16
 
 
 def messages_as_sent(
-    messages: Request, *, markers: bool = False, provider: str = ""
+    messages: Request,
+    *,
+    markers: bool = False,
+    provider: str = "",
 ) -> list[dict[str, Any]]:
     """Return ``messages`` in the OpenAI protocol.
 

@@ -151,7 +151,10 @@ class ModelChoice:
 
 
 def _name_and_format(
-    text: str, formats: Collection[str] | None, *, replay: bool
+    text: str,
+    formats: Collection[str] | None,
+    *,
+    replay: bool,
 ) -> tuple[str, str]:
     name, at, last = text.rpartition("@")
     if not at or not _FORMAT.match(last) or last in _VERSION_WORDS:

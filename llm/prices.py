@@ -46,7 +46,10 @@ def dearest_price(name: str) -> Price | None:
 
 
 def cost_bound(
-    name: str, price: Price | None, prompt_tokens: int, output_tokens: int | None
+    name: str,
+    price: Price | None,
+    prompt_tokens: int,
+    output_tokens: int | None,
 ) -> Decimal | None:
     """Return the most dollars that a call can cost; None without a price or an output limit."""
     price = price or dearest_price(name)
@@ -56,7 +59,10 @@ def cost_bound(
 
 
 def cost_of(
-    name: str, price: Price | None, usage: Usage, raw: object
+    name: str,
+    price: Price | None,
+    usage: Usage,
+    raw: object,
 ) -> Decimal | None:
     """Return the dollars of a call; None when the price is unknown.
 

@@ -65,7 +65,12 @@ class TransientError(Exception):
         self.uses_try = True
 
 
-def translate_error(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:  # noqa: ANN401
+def translate_error(
+    litellm: Any,  # noqa: ANN401 - it has no types
+    name: str,
+    error: Exception,
+    wire: Wire,
+) -> Exception:
     """Return the exception of the harness for one of litellm, after what ``wire`` saw."""
     # Before the text is cut, because half a password is not found.
     message = without_logins(_text_of(error)).replace("\n", " ")
@@ -104,7 +109,10 @@ def translate_error(litellm: Any, name: str, error: Exception, wire: Wire) -> Ex
 
 
 def _translate_unsent(
-    name: str, error: Exception, message: str, wire: Wire
+    name: str,
+    error: Exception,
+    message: str,
+    wire: Wire,
 ) -> Exception:
     """Return the exception for a request that did not reach the provider."""
     # Credentials come over the network too.

@@ -71,7 +71,10 @@ async def _raise_again(self: object, *args: object, **kwargs: object) -> None:
 
 
 def resolve_model(
-    name: str, aliases: Mapping[str, str], *, any_name: bool = False
+    name: str,
+    aliases: Mapping[str, str],
+    *,
+    any_name: bool = False,
 ) -> str:
     """Return litellm's name for an alias or a name.
 
@@ -167,7 +170,9 @@ def price_entry(name: str) -> dict[str, Any] | None:
 
 @cache
 def complete_settings(
-    settings: ModelSettings, name: str, api_base: str | None = None
+    settings: ModelSettings,
+    name: str,
+    api_base: str | None = None,
 ) -> ModelSettings:
     """Return ``settings``, with missing values from litellm's data on ``name``.
 
@@ -208,7 +213,10 @@ def traits(settings: ModelSettings) -> Traits:
 
 @cache  # litellm takes a millisecond, and each call asks
 def accepts_temperature(
-    settings: ModelSettings, name: str, temperature: float, api_base: str | None
+    settings: ModelSettings,
+    name: str,
+    temperature: float,
+    api_base: str | None,
 ) -> bool:
     """Return whether the model with the filled ``settings`` takes ``temperature``."""
     if settings.temperature is not None:
@@ -222,7 +230,9 @@ def accepts_temperature(
 
 
 def accepts_options(
-    name: str, api_base: str | None, options: Mapping[str, Any]
+    name: str,
+    api_base: str | None,
+    options: Mapping[str, Any],
 ) -> bool:
     """Return whether litellm sends ``options`` to the model; it sends any reasoning effort."""
     litellm = load_litellm()
@@ -243,7 +253,11 @@ def accepts_options(
 
 
 def endpoint_arguments(
-    name: str, api_base: str | None, seconds: float, *, text: bool
+    name: str,
+    api_base: str | None,
+    seconds: float,
+    *,
+    text: bool,
 ) -> dict[str, Any]:
     """Return what litellm is told of model, address and key.
 
@@ -269,7 +283,11 @@ def endpoint_arguments(
     return arguments
 
 
-def _text_client(api_base: str | None, key: str, seconds: float) -> Any:  # noqa: ANN401
+def _text_client(
+    api_base: str | None,
+    key: str,
+    seconds: float,
+) -> Any:  # noqa: ANN401
     """Return litellm's client for ``/v1/completions``, the same each time: it keeps connections.
 
     Without one, litellm opens a client for every text completion and never closes it.

@@ -47,7 +47,11 @@ class Tracing:
 
     @contextmanager
     def attempt(
-        self, instance: str, number: int, model: str, agent: str
+        self,
+        instance: str,
+        number: int,
+        model: str,
+        agent: str,
     ) -> Iterator[Span]:
         """Make the span of an attempt; the caller notes its end, or an exception does."""
         # The SDK would note the words of an exception.
@@ -73,7 +77,12 @@ class Tracing:
                 note_error(span, type(error).__name__)
                 raise
 
-    def note_messages(self, span: Span, name: str, messages: Sequence[Message]) -> None:
+    def note_messages(
+        self,
+        span: Span,
+        name: str,
+        messages: Sequence[Message],
+    ) -> None:
         """Add messages in the JSON of the conventions, without secrets."""
         if self.content:
             plain = [
@@ -167,7 +176,12 @@ def _note_reply(span: Span, reply: Reply) -> None:
 
 
 @cache
-def make_tracing(run: str, *, enabled: bool, content: bool) -> Tracing | None:
+def make_tracing(
+    run: str,
+    *,
+    enabled: bool,
+    content: bool,
+) -> Tracing | None:
     """Return the one tracing of this process, None without ``calls.trace``.
 
     Raises:

@@ -68,7 +68,12 @@ class JobContext:
     def slot(self) -> Slot:
         return Slot(self.worker.slots)
 
-    def step(self, attempt: int, model: str, step: WorkStep) -> None:
+    def step(
+        self,
+        attempt: int,
+        model: str,
+        step: WorkStep,
+    ) -> None:
         self.steps.step(self.key, attempt, model, step)
 
     def gate(self, attempt: int, seconds: float | None = None) -> AttemptGate:
@@ -142,7 +147,11 @@ class Job(Protocol):
         """Return the work; ``services`` is what ``Benchmark.services`` built in this process."""
 
 
-def work_on(job: Job, services: Any, context: JobContext) -> Finished[Any]:  # noqa: ANN401
+def work_on(
+    job: Job,
+    services: Any,  # noqa: ANN401
+    context: JobContext,
+) -> Finished[Any]:
     """Work on a job; only what the user has to fix leaves it as an exception."""
     started = time.monotonic()
     work = job.start(services, context)

@@ -722,7 +722,10 @@ def number_attempts(
 
 
 def _filled(
-    result: Mapping[str, Any], models: Sequence[str], turn: int, position: int
+    result: Mapping[str, Any],
+    models: Sequence[str],
+    turn: int,
+    position: int,
 ) -> Values:
     # ``turn`` earlier attempts have the same try; ``position`` stands for an unknown number.
     model = result.get("model")

@@ -33,7 +33,12 @@ class Redo:
     good: str
 
     @classmethod
-    def parse(cls, text: str, ids: Collection[str], statuses: Sequence[str]) -> Redo:
+    def parse(
+        cls,
+        text: str,
+        ids: Collection[str],
+        statuses: Sequence[str],
+    ) -> Redo:
         """Read a comma list of ``ids`` and of statuses; ``statuses`` are the benchmark's own."""
         alternatives = (f"not_{statuses[0]}", *statuses, *COMMON_WORDS)
         parts = {word.strip() for word in text.split(",") if word.strip()}
@@ -93,7 +98,11 @@ class Plan:
         )
 
 
-def plan(store: RunStore, limits: BudgetLimits, ids: Sequence[str]) -> Plan:
+def plan(
+    store: RunStore,
+    limits: BudgetLimits,
+    ids: Sequence[str],
+) -> Plan:
     """Return what the plain command does with the instances ``ids``."""
     todo = []
     over = {}
@@ -123,7 +132,11 @@ def plan(store: RunStore, limits: BudgetLimits, ids: Sequence[str]) -> Plan:
 
 
 def _stopped_by(
-    store: RunStore, name: str, limits: BudgetLimits, *, predicted: bool
+    store: RunStore,
+    name: str,
+    limits: BudgetLimits,
+    *,
+    predicted: bool,
 ) -> str:
     """Return the option of the limit that keeps an instance from its next call; empty for none.
 
@@ -176,7 +189,10 @@ def prepare_redo(
 
 
 def _put_aside(
-    store: RunStore, coordinator: CallCoordinator, redo: Redo, name: str
+    store: RunStore,
+    coordinator: CallCoordinator,
+    redo: Redo,
+    name: str,
 ) -> None:
     result = store.result(name)
     if result is None:  # it was put aside before a kill

@@ -199,7 +199,10 @@ class RunSession:
             self._clean()
 
     def _execute(
-        self, stop: Shutdown, log: logging.Logger, lines: LoggedLines
+        self,
+        stop: Shutdown,
+        log: logging.Logger,
+        lines: LoggedLines,
     ) -> RunSummary:
         benchmark = self.benchmark
         options = benchmark.options
@@ -251,7 +254,12 @@ class JobRun:
     _over_budget: dict[str, str] = field(default_factory=dict)
     _errors: list[str] = field(default_factory=list)
 
-    def execute(self, engine: Engine, jobs: Sequence[Job], plan: Plan) -> RunSummary:
+    def execute(
+        self,
+        engine: Engine,
+        jobs: Sequence[Job],
+        plan: Plan,
+    ) -> RunSummary:
         """Work on ``jobs`` of a run that is open; ``plan`` names what is left alone."""
         benchmark = self.benchmark
         coordinator = self.coordinator

@@ -147,7 +147,11 @@ def make_rates(calls: Calls, resolve: Resolve) -> Rates:
     return Rates(requests, tokens)
 
 
-def _by_model(values: dict[str, T], resolve: Resolve, setting: str) -> dict[str, T]:
+def _by_model(
+    values: dict[str, T],
+    resolve: Resolve,
+    setting: str,
+) -> dict[str, T]:
     """Return values by litellm's names of the models that the user named.
 
     Raises:
@@ -162,7 +166,11 @@ def _by_model(values: dict[str, T], resolve: Resolve, setting: str) -> dict[str,
     return resolved
 
 
-def _per_minute(values: dict[str, int], resolve: Resolve, setting: str) -> PerModel:
+def _per_minute(
+    values: dict[str, int],
+    resolve: Resolve,
+    setting: str,
+) -> PerModel:
     named = dict(values)
     others = named.pop(EVERY, None)
     return PerModel(others, _by_model(named, resolve, setting))

@@ -49,7 +49,9 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 @contextmanager
 def heeding_signals(
-    stop: Shutdown, say: Callable[[str], None], clean_up: Callable[[], None]
+    stop: Shutdown,
+    say: Callable[[str], None],
+    clean_up: Callable[[], None],
 ) -> Iterator[None]:
     """Turn the first SIGINT or SIGTERM into a stop; at the second clean up and exit with 130.
 

@@ -22,7 +22,11 @@ from runs.storage.store import RunStore
 
 @contextmanager
 def held_run(
-    store: RunStore, cache: Path, say: Say, *, containers: bool
+    store: RunStore,
+    cache: Path,
+    say: Say,
+    *,
+    containers: bool,
 ) -> Iterator[None]:
     """Hold a run's lock; what a killed process of it left is removed first."""
     with run_lock(store.folder) as died:

@@ -43,7 +43,9 @@ class ContextWindow:
 
 
 def without_oldest(
-    messages: Sequence[Message], room: int, count: Count
+    messages: Sequence[Message],
+    room: int,
+    count: Count,
 ) -> tuple[Message, ...]:
     """Return ``messages`` without as many of their oldest rounds as it takes to fit ``room``.
 
@@ -104,7 +106,9 @@ def fit_request(
 
 
 def _first_that_fits(
-    requests: Sequence[list[Message]], window: ContextWindow, count: Count
+    requests: Sequence[list[Message]],
+    window: ContextWindow,
+    count: Count,
 ) -> list[Message]:
     for request in requests:
         if window.holds(request, count):

@@ -108,7 +108,10 @@ class FunctionFormat(EngineFormat):
 
     @abstractmethod
     def _arguments_for(
-        self, path: str, before: str | None, after: str
+        self,
+        path: str,
+        before: str | None,
+        after: str,
     ) -> Sequence[Arguments]: ...
 
     def render(
@@ -179,7 +182,11 @@ def tool(
     return {"name": name, "description": description, "parameters": parameters}
 
 
-def tool_2023(plain: Tool, description: str, several: str) -> Tool:
+def tool_2023(
+    plain: Tool,
+    description: str,
+    several: str,
+) -> Tool:
     """Return the function of 2023 with the arguments of ``plain`` in a list named ``several``."""
     string = {"type": "string"}
     text = [string, {"type": "array", "items": string}]
@@ -257,7 +264,10 @@ class WholeFunctionFormat(FunctionFormat):
         return {"path": candidates[0], "content": code}
 
     def _arguments_for(
-        self, path: str, before: str | None, after: str
+        self,
+        path: str,
+        before: str | None,
+        after: str,
     ) -> Sequence[Arguments]:
         return [{"path": path, "content": after}]
 
@@ -343,7 +353,10 @@ class DiffFunctionFormat(FunctionFormat):
         )
 
     def _arguments_for(
-        self, path: str, before: str | None, after: str
+        self,
+        path: str,
+        before: str | None,
+        after: str,
     ) -> Sequence[Arguments]:
         items = []
         for search, replace in hunks(before or "", after):
@@ -365,7 +378,10 @@ class DiffFunctionFormat2023(FunctionFormat2023, DiffFunctionFormat):
     )
 
     def _arguments_for(
-        self, path: str, before: str | None, after: str
+        self,
+        path: str,
+        before: str | None,
+        after: str,
     ) -> Sequence[Arguments]:
         items = []
         for search, replace in hunks(before or "", after):

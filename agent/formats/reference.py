@@ -55,7 +55,10 @@ class ReferenceDiffFormat(DiffFormat):
         return tuple(_read_blocks(lines, scope.files))
 
     def apply(
-        self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]
+        self,
+        edits: Sequence[Edit],
+        read: Reader,
+        chat: Sequence[str],
     ) -> ApplyReport:
         contents: dict[str, str | None] = {}
         results = []
@@ -84,7 +87,9 @@ class ReferenceDiffFormat(DiffFormat):
 
 
 def _land_edit(
-    edit: SearchReplace, current: Reader, chat: Sequence[str]
+    edit: SearchReplace,
+    current: Reader,
+    chat: Sequence[str],
 ) -> tuple[str, str | None]:
     """Return the path and the new text of the first file that has the lines of ``edit``."""
     if not edit.search.strip():

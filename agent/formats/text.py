@@ -124,7 +124,11 @@ def _file_problems(
     return list(problems.values())
 
 
-def _report_unread(form: EditFormat, path: str, problem: str) -> Unreadable:
+def _report_unread(
+    form: EditFormat,
+    path: str,
+    problem: str,
+) -> Unreadable:
     return Unreadable(path, f"{problem} {_format_rules(form)}")
 
 
@@ -151,7 +155,9 @@ def _unfenced_paths(parts: Sequence[Lines], scope: ReplyScope) -> Iterator[str]:
 
 
 def _read_others(
-    lines: list[str], scope: ReplyScope, readers: Sequence[_Reader]
+    lines: list[str],
+    scope: ReplyScope,
+    readers: Sequence[_Reader],
 ) -> Iterator[Part]:
     if not readers:
         yield lines

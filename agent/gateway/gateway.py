@@ -351,7 +351,12 @@ class Gateway:
         limit = self.model.call_timeout + _PATIENCE
         return background().wait(self._provider.send(channel, wire), limit)
 
-    def _record_answer(self, request: AgentRequest, turn: str, reply: Reply) -> None:
+    def _record_answer(
+        self,
+        request: AgentRequest,
+        turn: str,
+        reply: Reply,
+    ) -> None:
         message = Message("assistant", reply.content, reply.tool_calls)
         identity = answer_identity(message)
         with self._lock:

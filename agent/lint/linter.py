@@ -293,7 +293,9 @@ def _without_pairs(
 
 
 def _keys(
-    findings: Sequence[Finding], source: SourceText, key_of: _KeyOf
+    findings: Sequence[Finding],
+    source: SourceText,
+    key_of: _KeyOf,
 ) -> Sequence[Hashable]:
     keys = []
     for finding in findings:
@@ -302,7 +304,9 @@ def _keys(
 
 
 def _surplus(
-    findings: list[Finding], keys: Sequence[Hashable], partners: Sequence[Hashable]
+    findings: list[Finding],
+    keys: Sequence[Hashable],
+    partners: Sequence[Hashable],
 ) -> list[Finding]:
     remaining = Counter(partners)
     unpaired = []
@@ -349,7 +353,9 @@ def new_syntax_errors(change: Change) -> tuple[Finding, ...]:
 
 
 def _on_new_lines(
-    findings: Sequence[Finding], before: str, after: str
+    findings: Sequence[Finding],
+    before: str,
+    after: str,
 ) -> tuple[Finding, ...]:
     old_lines = set(before.split("\n"))
     lines = after.split("\n")

@@ -145,7 +145,12 @@ class RepoMap:
     index: Index
 
     @classmethod
-    def of(cls, blobs: Mapping[str, str], root: Path, store: TagStore) -> RepoMap:
+    def of(
+        cls,
+        blobs: Mapping[str, str],
+        root: Path,
+        store: TagStore,
+    ) -> RepoMap:
         """Build the map of the files ``blobs`` (path to git blob hash), which lie below ``root``.
 
         Files are read only where the store has neither the tree nor the blob.

@@ -32,7 +32,13 @@ class RenderedMaps:
     _texts: dict[str, str] = field(default_factory=dict)
 
     def render(
-        self, root: Path, text: str, tokens: int, *, count: Count, counter: str
+        self,
+        root: Path,
+        text: str,
+        tokens: int,
+        *,
+        count: Count,
+        counter: str,
     ) -> str:
         """Return the map for ``text``, at most ``tokens`` long by ``count``.
 

@@ -139,7 +139,9 @@ def make_app(command: Callable[..., object], name: str) -> typer.Typer:
 
 
 def run_cli(
-    command: Callable[..., object], name: str, program: Program | None = None
+    command: Callable[..., object],
+    name: str,
+    program: Program | None = None,
 ) -> int:
     """Run ``command`` with the options of the command line and return the exit code.
 

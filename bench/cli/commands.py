@@ -94,7 +94,10 @@ def _ignore(line: str) -> None:
 
 
 def _with_recording(
-    config: RunConfig, options: Options, selected: Sequence[Instance], note: Say
+    config: RunConfig,
+    options: Options,
+    selected: Sequence[Instance],
+    note: Say,
 ) -> Sequence[Instance]:
     """Return the instances that a replay has a recording of; those named by id must have one."""
     replay = config.settings.calls.replay
@@ -219,7 +222,11 @@ Bounds = tuple[Decimal | None, Decimal | None]
 """The least and the most dollars; None if unknown."""
 
 
-def cost_bounds(config: RunConfig, money: Spending, todo: Sequence[Instance]) -> Bounds:
+def cost_bounds(
+    config: RunConfig,
+    money: Spending,
+    todo: Sequence[Instance],
+) -> Bounds:
     """Return the least and the most dollars that a run over ``todo`` can cost.
 
     The least: one request of the first model for each instance, with its instructions and the

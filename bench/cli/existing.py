@@ -17,7 +17,11 @@ RunName = Annotated[
 ]
 
 
-def status(run: RunName, out: OutOption = TOP, format: JsonFormat = "text") -> int:
+def status(
+    run: RunName,
+    out: OutOption = TOP,
+    format: JsonFormat = "text",
+) -> int:
     """Print how far a run is; start nothing."""
     from bench.attempts import RESULTS
 

@@ -76,7 +76,12 @@ def list_models(
         say(line)
 
 
-def list_agents(names: Sequence[str], say: Say, *, as_json: bool = False) -> None:
+def list_agents(
+    names: Sequence[str],
+    say: Say,
+    *,
+    as_json: bool = False,
+) -> None:
     """Say the table of these coding agents, and without any of all; each tells its version."""
     agents = {agent.name: agent for agent in AGENTS}
     for name in names:

@@ -271,7 +271,12 @@ def _choose_environment(
     return kind
 
 
-def own_files(tree: Path, out: Path, cache: Path, patch: Path | None) -> set[str]:
+def own_files(
+    tree: Path,
+    out: Path,
+    cache: Path,
+    patch: Path | None,
+) -> set[str]:
     """Return the files and folders in ``tree`` that are the harness's own, not the user's.
 
     What this version makes is hidden from git; runs of earlier ones are known by their files.
@@ -384,7 +389,12 @@ def measure_base(
             tests.session.stop()
 
 
-def _show_output(session: Session, command: str, seconds: float, note: Say) -> None:
+def _show_output(
+    session: Session,
+    command: str,
+    seconds: float,
+    note: Say,
+) -> None:
     """Run the tests again and show the end of the output, so that the user sees what is wrong."""
     result = run_once(session, {}, command, seconds)
     for line in result.output.strip().splitlines()[-_MAX_LINES:]:

@@ -108,7 +108,11 @@ def _take_patch(checkout: Checkout, *, ours: bool) -> tuple[str, list[str]]:
 
 
 def _lines(
-    config: RunConfig, result: AgentResult, task: Task, seconds: float, patch: str
+    config: RunConfig,
+    result: AgentResult,
+    task: Task,
+    seconds: float,
+    patch: str,
 ) -> Iterator[str]:
     replies = task.transcript.calls
     usages = [reply.usage for reply in replies]

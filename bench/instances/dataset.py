@@ -274,7 +274,10 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
 
 
 def rows_of_hub(
-    name: str, split: str, revision: str = "", config: str = ""
+    name: str,
+    split: str,
+    revision: str = "",
+    config: str = "",
 ) -> tuple[Iterable[Row], str]:
     """Return the rows of one split, and the hub's commit; empty where it is not known.
 

@@ -164,7 +164,10 @@ class Evaluation:
 
 
 def evaluation_of(
-    row: Mapping[str, Any], instance_id: str, *, plants_bug: bool
+    row: Mapping[str, Any],
+    instance_id: str,
+    *,
+    plants_bug: bool,
 ) -> Evaluation:
     """Read the hidden half of ``row``."""
     for key in _TEXTS:

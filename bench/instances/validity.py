@@ -93,7 +93,9 @@ def states_in_words(states: Mapping[str, Validity]) -> str:
 
 
 def left_out_instances(
-    path: Path | None, ids: Sequence[str], say: Callable[[str], None]
+    path: Path | None,
+    ids: Sequence[str],
+    say: Callable[[str], None],
 ) -> dict[str, Validity]:
     """Return which of ``ids`` a run leaves out, with their states, and say so; none by default."""
     if path is None:

@@ -170,7 +170,14 @@ def _describe(error: Exception) -> str:
     return shortened(str(error) or repr(error), 300)
 
 
-def _api_of(origin: str, host: str, repo: str, number: str, *, is_gitlab: bool) -> _Api:
+def _api_of(
+    origin: str,
+    host: str,
+    repo: str,
+    number: str,
+    *,
+    is_gitlab: bool,
+) -> _Api:
     """Return the address of GitLab, GitHub, or else of a server such as Gitea and Forgejo."""
     if is_gitlab:
         project = quote(repo, "")

@@ -194,7 +194,11 @@ Git = Callable[..., bytes]
 
 
 @contextmanager
-def view_of(repo: Repo, head: str, objects: Path | None = None) -> Iterator[Git]:
+def view_of(
+    repo: Repo,
+    head: str,
+    objects: Path | None = None,
+) -> Iterator[Git]:
     """Yield git in a view of ``repo`` with ``head`` as its HEAD; see the text of this module.
 
     New objects are written to ``objects``, without it to those of ``repo``.
@@ -381,7 +385,11 @@ def _open_local(
 
 
 def _repository_at(
-    repo: Repo, name: str, head: str, mirror: Path, url: str = ""
+    repo: Repo,
+    name: str,
+    head: str,
+    mirror: Path,
+    url: str = "",
 ) -> OwnRepository:
     """Return a repository whose base commit is ``head`` without files named ``.env``."""
     with tempfile.TemporaryDirectory() as folder:
@@ -407,7 +415,10 @@ def _divide(paths: Iterable[str], ours: Collection[str]) -> tuple[list[str], lis
 
 
 def _add_changes(
-    view: Git, head: str, users: Sequence[str], harness: Sequence[str]
+    view: Git,
+    head: str,
+    users: Sequence[str],
+    harness: Sequence[str],
 ) -> None:
     """Put the user's changes into the index of ``view``; our own files stay as in ``head``."""
     # What is staged counts, also where it is ignored.

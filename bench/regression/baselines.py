@@ -238,7 +238,12 @@ class Baselines:
         self._log_baseline(path, baseline)
         return baseline
 
-    def note_flaky(self, path: str, baseline: Baseline, names: Collection[str]) -> None:
+    def note_flaky(
+        self,
+        path: str,
+        baseline: Baseline,
+        names: Collection[str],
+    ) -> None:
         """Keep that ``names`` fail at times at the base commit, so that they never count."""
         results = dict(baseline.results)
         results.update(dict.fromkeys(names, "FAILED"))

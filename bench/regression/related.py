@@ -163,7 +163,12 @@ def _fits(path: str, patterns: Iterable[str]) -> bool:
     return False
 
 
-def _position_score(test: list[str], module: Sequence[str], *, flat: bool) -> int:
+def _position_score(
+    test: list[str],
+    module: Sequence[str],
+    *,
+    flat: bool,
+) -> int:
     best = 0
     for start in range(len(module)):
         module_words = _words(module[start:])
@@ -252,7 +257,9 @@ def conventions_of(edited: Iterable[str]) -> Mapping[str, Convention]:
 
 
 def scores_by_convention(
-    edited: Iterable[str], files: Sequence[str], read: Read
+    edited: Iterable[str],
+    files: Sequence[str],
+    read: Read,
 ) -> dict[str, int]:
     """Return the test files that belong to ``edited``, with their scores."""
     groups = defaultdict(list)

@@ -35,7 +35,10 @@ _SUFFIXES = tuple(all_suffixes())
 
 
 def with_statements(
-    command: str, token: str, runner: Runner, names: Sequence[str] = ()
+    command: str,
+    token: str,
+    runner: Runner,
+    names: Sequence[str] = (),
 ) -> str:
     """Return shell lines that run ``command``, whose output then holds statements.
 
@@ -101,7 +104,9 @@ def doubt(base: Statements, run: Statements, report: str) -> str:
 
 
 def _differences(
-    base: Mapping[str, Any], run: Mapping[str, Any], report: str
+    base: Mapping[str, Any],
+    run: Mapping[str, Any],
+    report: str,
 ) -> Iterator[str]:
     for name in base["outside"]:
         if name in run["inside"]:

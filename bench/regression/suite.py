@@ -386,7 +386,11 @@ class _TreeRun:
         return (), "the set-up failed in one of two tries"
 
     def _find_failures(
-        self, prepared: Prepared, proven: ProvenSetup, path: str, baseline: Baseline
+        self,
+        prepared: Prepared,
+        proven: ProvenSetup,
+        path: str,
+        baseline: Baseline,
     ) -> tuple[Failure, ...]:
         """Return what newly fails in ``path`` in both of two runs; a run that dies is a failure.
 

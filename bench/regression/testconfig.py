@@ -273,7 +273,11 @@ _MAX_CHARACTERS = 100_000
 _SETTING_WORDS = re.compile(r"ini_options|pytest11|tool:pytest|\[pytest\]")
 
 
-def _edit_of(path: str, base: str | None, data: bytes | None) -> FileEdit:
+def _edit_of(
+    path: str,
+    base: str | None,
+    data: bytes | None,
+) -> FileEdit:
     """Return what an edit changes; settings, where a parser refuses the file."""
     if data is not None and TextFile.decode(data).text == base:
         return FileEdit.OTHERS

@@ -111,7 +111,11 @@ def applies(root: Path, patch: str) -> bool:
     return _fits(root, patch, index)
 
 
-def _fits(repository: Path, patch: str, index: Mapping[str, str]) -> bool:
+def _fits(
+    repository: Path,
+    patch: str,
+    index: Mapping[str, str],
+) -> bool:
     data = patch.encode("utf-8", "surrogateescape")
     argv = ("apply", "--check", "--cached", "-")
     result = git_result(*argv, cwd=repository, stdin=data, env=index)

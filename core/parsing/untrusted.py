@@ -103,7 +103,12 @@ def key_path(keys: Keys) -> str:
     return path.removeprefix(".")
 
 
-def damage_at(path: Path, keys: Keys, problem: str, fix: str) -> DamagedFileError:
+def damage_at(
+    path: Path,
+    keys: Keys,
+    problem: str,
+    fix: str,
+) -> DamagedFileError:
     """Return the error about the value at ``keys`` in a JSON file, with its path of keys."""
     if keys:
         problem += f" (at {key_path(keys)!a})"
@@ -111,7 +116,10 @@ def damage_at(path: Path, keys: Keys, problem: str, fix: str) -> DamagedFileErro
 
 
 def invalid(
-    path: Path, error: ValidationError, what: str, fix: str
+    path: Path,
+    error: ValidationError,
+    what: str,
+    fix: str,
 ) -> DamagedFileError:
     """Return the error about a JSON file that does not fit its model, in one line.
 
@@ -250,7 +258,9 @@ class TextLoader(ShallowNodes, OnceOnly, yaml.BaseLoader):
 
 
 def yaml_of(
-    text: str, loader: type[ShallowNodes] = PlainLoader, limit: int = MAX_YAML
+    text: str,
+    loader: type[ShallowNodes] = PlainLoader,
+    limit: int = MAX_YAML,
 ) -> Any:  # noqa: ANN401
     """Return the value of a YAML text.
 

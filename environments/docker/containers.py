@@ -211,7 +211,11 @@ def in_memory(size: int) -> str:
     return f"rw,exec,mode=1777,size={size}"
 
 
-def _tar(root: str, changes: Changes, files: Mapping[str, str]) -> bytes:
+def _tar(
+    root: str,
+    changes: Changes,
+    files: Mapping[str, str],
+) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         folder = tarfile.TarInfo(HARNESS.lstrip("/"))
@@ -227,7 +231,11 @@ def _tar(root: str, changes: Changes, files: Mapping[str, str]) -> bytes:
     return buffer.getvalue()
 
 
-def add_file(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+def add_file(
+    archive: tarfile.TarFile,
+    name: str,
+    data: bytes,
+) -> None:
     info = tarfile.TarInfo(name)
     info.size = len(data)
     info.mode = 0o755

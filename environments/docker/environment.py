@@ -132,7 +132,10 @@ class DockerSession:
 
     @contextmanager
     def prepare(
-        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
+        self,
+        changes: Changes,
+        setup: Setup = AS_GIVEN,
+        commands: int = 1,
     ) -> Iterator[DockerPrepared]:
         token = secrets.token_hex(16)
         folder = self.image.folder
@@ -222,7 +225,11 @@ _EMPTY = """git -c safe.directory='*' ls-files -z >/harness/tracked || exit 1
 xargs -0 rm -f -- </harness/tracked; rm /harness/tracked"""
 
 
-def cleaned_image(containers: Containers, spec: ImageSpec, root: Path) -> str:
+def cleaned_image(
+    containers: Containers,
+    spec: ImageSpec,
+    root: Path,
+) -> str:
     """Return the id of a new image: ``spec``'s with the tree in ``root``, cleaned."""
     as_root = replace(containers, user="0:0", home="/root")
     with as_root.start(spec.name) as container:
@@ -238,7 +245,11 @@ def cleaned_image(containers: Containers, spec: ImageSpec, root: Path) -> str:
         return container.commit()
 
 
-def installed_image(containers: Containers, spec: ImageSpec, project: Project) -> str:
+def installed_image(
+    containers: Containers,
+    spec: ImageSpec,
+    project: Project,
+) -> str:
     """Return the tag of an image with the files of ``project``, installed; it stays."""
     client = containers.client
     lines = spec.installation or ()
@@ -260,7 +271,11 @@ def installed_image(containers: Containers, spec: ImageSpec, project: Project) -
     return f"{repository}:{tag}"
 
 
-def _put_tree(container: Container, spec: ImageSpec, root: Path) -> None:
+def _put_tree(
+    container: Container,
+    spec: ImageSpec,
+    root: Path,
+) -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         archive.add(root, ".", filter=_kept)
@@ -268,7 +283,11 @@ def _put_tree(container: Container, spec: ImageSpec, root: Path) -> None:
         container.made.put_archive(spec.folder, buffer.getvalue())
 
 
-def _run(container: Container, spec: ImageSpec, script: str) -> None:
+def _run(
+    container: Container,
+    spec: ImageSpec,
+    script: str,
+) -> None:
     token = secrets.token_hex(8)
     container.put({}, {_SCRIPT: f"exec 2>&1\n{script}\n[ $? = 0 ] && echo {token}\n"})
     result = container.bash([_SCRIPT], _SECONDS)

@@ -40,7 +40,9 @@ def installs_project(line: str) -> bool:
 
 
 def setup_lines(
-    lines: Iterable[str], setup: Setup, folder: str = FOLDER
+    lines: Iterable[str],
+    setup: Setup,
+    folder: str = FOLDER,
 ) -> Iterator[str]:
     """Yield the image's set-up ``lines``, changed as the way of ``setup`` says.
 
@@ -60,7 +62,11 @@ def setup_lines(
         yield f"export PYTHONPATH={folders}${{PYTHONPATH:+:$PYTHONPATH}}"
 
 
-def setup_script(lines: Sequence[str], token: str, folder: str = FOLDER) -> str:
+def setup_script(
+    lines: Sequence[str],
+    token: str,
+    folder: str = FOLDER,
+) -> str:
     """Return the script that runs set-up ``lines``, then prints ``token`` and the failed commands.
 
     The lines share one shell, whose exported variables ``command_script`` restores. The trap

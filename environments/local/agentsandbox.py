@@ -40,7 +40,12 @@ class AgentBubble(Surroundings):
     readable: tuple[Path, ...]
     network: bool
 
-    def command_line(self, argv: Sequence[str], root: Path, scratch: Path) -> list[str]:
+    def command_line(
+        self,
+        argv: Sequence[str],
+        root: Path,
+        scratch: Path,
+    ) -> list[str]:
         return keyring_argv(
             self.sandboxed_argv(argv, {folder: folder for folder in (root, scratch)})
         )
@@ -84,7 +89,12 @@ class GatewayBubble(AgentBubble):
     def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
         return self._SCRATCH, self._HOME
 
-    def command_line(self, argv: Sequence[str], root: Path, scratch: Path) -> list[str]:
+    def command_line(
+        self,
+        argv: Sequence[str],
+        root: Path,
+        scratch: Path,
+    ) -> list[str]:
         program = self._SCRATCH / "forward.py"
         shutil.copyfile(forward.__file__, scratch / program.name)
         writable = {

@@ -88,7 +88,10 @@ def process_limit_binds() -> bool:
 
 
 def sandbox_argv(
-    command: Sequence[str], view: View, limits: ResourceLimits, as_other: bool = False
+    command: Sequence[str],
+    view: View,
+    limits: ResourceLimits,
+    as_other: bool = False,
 ) -> list[str]:
     """Return the command line that runs ``command`` in a sandbox with ``view``.
 
@@ -139,7 +142,11 @@ def sandbox_argv_with(
     return [*argv, "--chdir", str([*writable, Path("/")][0]), *command]
 
 
-def _base(limits: ResourceLimits, as_other: bool, network: bool = False) -> list[str]:
+def _base(
+    limits: ResourceLimits,
+    as_other: bool,
+    network: bool = False,
+) -> list[str]:
     argv = [
         "bwrap",
         "--unshare-pid",
@@ -190,7 +197,11 @@ def _open_parents(paths: Sequence[Path]) -> list[str]:
     ]
 
 
-def _in_memory(path: str, size: int, mode: str = "0755") -> list[str]:
+def _in_memory(
+    path: str,
+    size: int,
+    mode: str = "0755",
+) -> list[str]:
     return ["--perms", mode, "--size", str(size), "--tmpfs", path]
 
 

@@ -101,7 +101,10 @@ class LocalSession:
 
     @contextmanager
     def prepare(
-        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
+        self,
+        changes: Changes,
+        setup: Setup = AS_GIVEN,
+        commands: int = 1,
     ) -> Iterator[LocalPrepared]:
         paths = [str(self.built.testbed / root) for root in setup.roots]
         yield LocalPrepared(self, changes, ":".join(paths))

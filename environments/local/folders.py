@@ -216,7 +216,11 @@ class Gated:
             resource.prlimit(self.pid, number, (least, least))
 
     def run(
-        self, tail: Tail, errors: Tail | None, timeout: float, check: Callable[[], None]
+        self,
+        tail: Tail,
+        errors: Tail | None,
+        timeout: float,
+        check: Callable[[], None],
     ) -> bool:
         """Start the command and collect its output; tell whether it ended in time.
 

@@ -141,7 +141,11 @@ class Venvs:
         return BuildSteps(title, log, self.check, project.version)
 
 
-def shared_name(project: Project, spec: VenvSpec, interpreter: Path) -> str:
+def shared_name(
+    project: Project,
+    spec: VenvSpec,
+    interpreter: Path,
+) -> str:
     key = spec_key(spec, [*spec.packages, str(interpreter)])
     return f"{project.group.replace('/', '__')}-{project.version or 'any'}-{key}"
 
@@ -195,7 +199,10 @@ def _uv() -> str:
 
 
 def _make_shared(
-    steps: BuildSteps, folder: Path, spec: VenvSpec, interpreter: Path
+    steps: BuildSteps,
+    folder: Path,
+    spec: VenvSpec,
+    interpreter: Path,
 ) -> None:
     steps.run(
         "make a virtual environment",
@@ -259,7 +266,11 @@ def _make_project(
     shutil.copytree(built.testbed, built.template, symlinks=True)
 
 
-def _install(python: Path, target: str, interpreter: Path) -> list[str | Path]:
+def _install(
+    python: Path,
+    target: str,
+    interpreter: Path,
+) -> list[str | Path]:
     # It sees the shared packages, so it fetches missing ones only.
     install: list[str | Path] = [
         python,
@@ -391,12 +402,20 @@ def toolchains(commands: Iterable[str]) -> tuple[Path, ...]:
     return tuple(root for root in roots if root not in private and root.is_dir())
 
 
-def seal(marker: Path, key: str, folders: Sequence[Path]) -> None:
+def seal(
+    marker: Path,
+    key: str,
+    folders: Sequence[Path],
+) -> None:
     """Record in ``marker`` that ``folders`` are complete, with a hash of their state."""
     write_text_atomic(marker, f"{key}\n{_look(folders, marker)}\n")
 
 
-def is_unchanged(marker: Path, key: str, folders: Sequence[Path]) -> bool:
+def is_unchanged(
+    marker: Path,
+    key: str,
+    folders: Sequence[Path],
+) -> bool:
     """Return whether ``folders`` were sealed for ``key`` and not changed since.
 
     Test code without a sandbox could write there with the user's rights. Only the kernel sets the

@@ -129,7 +129,12 @@ class OverBudgetError(Exception):
         limit: dollars or calls, as the option of ``scope`` sets them.
     """
 
-    def __init__(self, scope: LimitScope, message: str, limit: Decimal) -> None:
+    def __init__(
+        self,
+        scope: LimitScope,
+        message: str,
+        limit: Decimal,
+    ) -> None:
         super().__init__(message)
         self.scope = scope
         self.limit = limit
@@ -207,7 +212,11 @@ class Budget:
         self._open: set[Reservation] = set()
 
     def charge(
-        self, instance_id: str, model: str, cost: Decimal | None, calls: int = 1
+        self,
+        instance_id: str,
+        model: str,
+        cost: Decimal | None,
+        calls: int = 1,
     ) -> None:
         """Count spending without a reservation; an unknown ``cost`` counts the calls alone."""
         amount = _checked(cost or _ZERO)
@@ -215,7 +224,10 @@ class Budget:
             self._spend(instance_id, model, amount, calls)
 
     def reserve(
-        self, instance_id: str, model: str, bound: Decimal | None
+        self,
+        instance_id: str,
+        model: str,
+        bound: Decimal | None,
     ) -> Reservation | None:
         """Reserve one call and ``bound`` dollars; None: not now, ask again later.
 
@@ -283,7 +295,13 @@ class Budget:
         for _, account, part in self._parts(*of, reservation.bound or _ZERO):
             account.reserved = _EXACT.subtract(account.reserved, part)
 
-    def _spend(self, instance_id: str, model: str, amount: Decimal, calls: int) -> None:
+    def _spend(
+        self,
+        instance_id: str,
+        model: str,
+        amount: Decimal,
+        calls: int,
+    ) -> None:
         for scope, account, _ in self._parts(instance_id, model, amount):
             part = amount
             if scope is LimitScope.CALLS:
@@ -292,7 +310,11 @@ class Budget:
 
 
 def _over(
-    scope: LimitScope, account: _Account, amount: Decimal, instance_id: str, model: str
+    scope: LimitScope,
+    account: _Account,
+    amount: Decimal,
+    instance_id: str,
+    model: str,
 ) -> OverBudgetError:
     limit = account.limit or _ZERO
     if scope is LimitScope.CALLS:

@@ -58,7 +58,12 @@ class WorkerCalls(Protocol):
     def entries(self, instance_id: str) -> Sequence[JournalEntry]:
         """Return the entries of an instance's journal."""
 
-    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
+    def begin(
+        self,
+        instance_id: str,
+        attempt: int,
+        ask: PlannedCall,
+    ) -> Ticket | Wait:
         """Let a request through, or say when to ask again."""
 
     def end(self, call: str, outcome: CallOutcome) -> bool:
@@ -103,7 +108,12 @@ class CallCoordinator:
     def stopping(self) -> str:
         return self.stop.reason
 
-    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
+    def begin(
+        self,
+        instance_id: str,
+        attempt: int,
+        ask: PlannedCall,
+    ) -> Ticket | Wait:
         if self.stop.reason:
             raise StoppedError(self.stop.reason)
         # The budget comes first: a call that the rate limiter admits counts as sent.

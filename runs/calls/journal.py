@@ -65,7 +65,12 @@ class AskedEntry(_Entry):
     at: AnyText = ""
 
     @classmethod
-    def of(cls, call: str, attempt: int, ask: PlannedCall) -> AskedEntry:
+    def of(
+        cls,
+        call: str,
+        attempt: int,
+        ask: PlannedCall,
+    ) -> AskedEntry:
         return cls(
             call=call,
             attempt=attempt,
@@ -177,7 +182,12 @@ class Journal:
         self.path.replace(aside)
 
 
-def append_line(path: Path, entry: Mapping[str, Any], *, durable: bool) -> None:
+def append_line(
+    path: Path,
+    entry: Mapping[str, Any],
+    *,
+    durable: bool,
+) -> None:
     """Append one line to ``path``, after a torn one on a line of its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(entry, ensure_ascii=True).encode() + b"\n"
@@ -190,7 +200,11 @@ def append_line(path: Path, entry: Mapping[str, Any], *, durable: bool) -> None:
             os.fsync(stream.fileno())
 
 
-def end_of(call: str, outcome: CallOutcome, redact: Redactor) -> EndEntry:
+def end_of(
+    call: str,
+    outcome: CallOutcome,
+    redact: Redactor,
+) -> EndEntry:
     """Return the entry that ends ``call``, redacted where providers quote keys: in errors."""
     if isinstance(outcome, Answered):
         reply = replace(outcome.reply, request_sha256="", exchange_sha256=None)

@@ -157,7 +157,10 @@ class Ledger:
 
 
 def replayed_lines(
-    instance_id: str, attempt: int, model: str, calls: Iterable[Reply]
+    instance_id: str,
+    attempt: int,
+    model: str,
+    calls: Iterable[Reply],
 ) -> Iterator[LedgerLine]:
     """Yield the lines of the replayed replies of an attempt: what they once cost."""
     for number, call in enumerate(calls, 1):

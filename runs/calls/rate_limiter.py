@@ -151,7 +151,11 @@ class RateLimiter:
         self._providers: dict[str, _Provider] = {}
 
     def admit(
-        self, model: str, provider: str, tokens: int, caller: Hashable | None = None
+        self,
+        model: str,
+        provider: str,
+        tokens: int,
+        caller: Hashable | None = None,
     ) -> float:
         """Return 0.0 when the call may start, and count it; else seconds until asking again.
 
@@ -304,7 +308,11 @@ class RateWindow:
     _head: _Head | None = None
 
     def wait(
-        self, now: float, tokens: int, caller: Hashable, grace: float
+        self,
+        now: float,
+        tokens: int,
+        caller: Hashable,
+        grace: float,
     ) -> float | None:
         """Return the seconds until ``caller`` may ask again, None when its call may start.
 

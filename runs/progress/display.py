@@ -67,7 +67,11 @@ class Display:
         self.close()
 
     def note_finished(
-        self, key: str, status: str, reason: str, cost: Decimal | None
+        self,
+        key: str,
+        status: str,
+        reason: str,
+        cost: Decimal | None,
     ) -> None:
         """Note the end of a job, and write ``[3/300] key: status; reason; $cost``."""
         progress = self._progress
@@ -185,7 +189,12 @@ class _Bar(tqdm):  # type: ignore[type-arg]
     monitor_interval = 0  # no thread that refreshes as well
 
 
-def _bar(stream: TextIO, position: int, total: int, size: os.terminal_size) -> _Bar:
+def _bar(
+    stream: TextIO,
+    position: int,
+    total: int,
+    size: os.terminal_size,
+) -> _Bar:
     return _Bar(
         total=total,
         file=stream,

@@ -102,7 +102,9 @@ class RunStatus:
 
 
 def _row(
-    status: str, entries: Sequence[InstanceEntry], dollars: Mapping[str, Decimal | None]
+    status: str,
+    entries: Sequence[InstanceEntry],
+    dollars: Mapping[str, Decimal | None],
 ) -> StatusTotals:
     attempts = sum(entry.attempts for entry in entries)
     costs = [dollars.get(entry.instance_id, entry.cost) for entry in entries]
@@ -215,7 +217,10 @@ class _Reading:
         return []
 
     def entry(
-        self, name: str, path: Path, read: Callable[[str, Path], InstanceEntry]
+        self,
+        name: str,
+        path: Path,
+        read: Callable[[str, Path], InstanceEntry],
     ) -> InstanceEntry:
         return self._read(path, lambda: read(name, path)) or InstanceEntry(name, BROKEN)
 

@@ -74,7 +74,13 @@ class Steps(Protocol):
 
     def note_start(self, instance_id: str) -> None: ...
 
-    def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
+    def step(
+        self,
+        instance_id: str,
+        attempt: int,
+        model: str,
+        step: WorkStep,
+    ) -> None:
         """Note the step of an attempt; ``attempt`` is 0 before the first."""
 
 
@@ -107,7 +113,13 @@ class ProgressState:
             self._running[instance_id] = self._clock(), new
             self._widest = max(self._widest, len(self._running))
 
-    def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
+    def step(
+        self,
+        instance_id: str,
+        attempt: int,
+        model: str,
+        step: WorkStep,
+    ) -> None:
         with self._lock:
             if instance_id in self._running:
                 since, old = self._running[instance_id]
@@ -190,7 +202,10 @@ def headline(seen: ProgressSnapshot) -> str:
 
 
 def running_lines(
-    snapshot: ProgressSnapshot, rows: int, columns: int, first_lines: Sequence[str] = ()
+    snapshot: ProgressSnapshot,
+    rows: int,
+    columns: int,
+    first_lines: Sequence[str] = (),
 ) -> list[str]:
     """Return a line for each running instance that a terminal of that size has room for.
 

@@ -99,7 +99,11 @@ def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
     )
 
 
-def note_left_out(store: RunStore, file: str, states: Mapping[str, str]) -> None:
+def note_left_out(
+    store: RunStore,
+    file: str,
+    states: Mapping[str, str],
+) -> None:
     """Add the states of the instances that a validity file kept out of the run, by id."""
     run = store.read_run() or Run()
     before = run.only_valid.get("left_out")

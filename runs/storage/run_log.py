@@ -16,7 +16,9 @@ _NO_INSTANCE = "-"
 
 @contextmanager
 def run_log(
-    path: Path, redact: Redactor, level: int = logging.INFO
+    path: Path,
+    redact: Redactor,
+    level: int = logging.INFO,
 ) -> Iterator[logging.Logger]:
     """Yield the logger of a run, which appends to ``path``; safe to use from many threads.
 
@@ -31,7 +33,10 @@ def run_log(
 
 @contextmanager
 def instance_log(
-    path: Path, name: str, parent: logging.Logger, redact: Redactor
+    path: Path,
+    name: str,
+    parent: logging.Logger,
+    redact: Redactor,
 ) -> Iterator[logging.Logger]:
     """Yield a logger that writes to ``path`` while a worker works on the instance.
 
@@ -48,7 +53,11 @@ def instance_log(
 
 @contextmanager
 def _written_to(
-    logger: logging.Logger, path: Path, redact: Redactor, style: str, level: int
+    logger: logging.Logger,
+    path: Path,
+    redact: Redactor,
+    style: str,
+    level: int,
 ) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and path.stat().st_size:

@@ -81,7 +81,10 @@ class IndentShift:
 
 
 def counterparts(
-    lines: Lines, search: Lines, file_numbers: Numbers, search_numbers: Numbers
+    lines: Lines,
+    search: Lines,
+    file_numbers: Numbers,
+    search_numbers: Numbers,
 ) -> list[list[str]]:
     """Return for each line of ``search`` the corresponding lines of the file.
 
@@ -144,7 +147,9 @@ def reindent(
 
 
 def _nearest_shift(
-    shifts: Sequence[IndentShift], search: Lines, index: int
+    shifts: Sequence[IndentShift],
+    search: Lines,
+    index: int,
 ) -> IndentShift:
     for distance in range(len(search) + 1):
         for near in (index - distance, index + distance):
@@ -227,7 +232,11 @@ def find_matches(
     return None, []
 
 
-def _fixed_match(start: int, end: int, lines: FixedLines) -> Match:
+def _fixed_match(
+    start: int,
+    end: int,
+    lines: FixedLines,
+) -> Match:
     return Match(start, end, lambda: lines)
 
 
@@ -387,7 +396,10 @@ def _elision_matches(
 
 
 def _only_match_from(
-    first: int, lines: Lines, search: Lines, replace: Lines
+    first: int,
+    lines: Lines,
+    search: Lines,
+    replace: Lines,
 ) -> Match | None:
     """Return the only match of a piece from ``first`` on, by the first step that has any."""
     for find in (_exact_matches, _trailing_space_matches, _indentation_matches):
@@ -435,7 +447,10 @@ _MAX_FILE_LENGTH = 2_000_000
 
 
 def _likeness_matches(
-    lines: Lines, search: Lines, replace: Lines, path: str
+    lines: Lines,
+    search: Lines,
+    replace: Lines,
+    path: str,
 ) -> list[Match]:
     """Return the only match whose lines are like ``search``, or nothing.
 
@@ -613,7 +628,9 @@ _SENTENCE = re.compile(rb"(?:\b[A-Za-z]+\b[,;:]? +){2,}[A-Za-z]+")
 
 
 def comment_columns(
-    lines: Lines, path: str, rows: Collection[int]
+    lines: Lines,
+    path: str,
+    rows: Collection[int],
 ) -> Mapping[int, frozenset[int]]:
     """Return for each of the lines ``rows`` (from 0) the columns, in characters, that are prose.
 

@@ -242,7 +242,10 @@ def _only_match_inside(
 
 
 def edit_matches(
-    lines: Lines, edit: SearchReplace, *, likeness: bool = True
+    lines: Lines,
+    edit: SearchReplace,
+    *,
+    likeness: bool = True,
 ) -> tuple[MatchStep | None, list[Match]]:
     """Return the matches of ``edit`` by the first of its readings that has any."""
     has_place = edit.headers or edit.line is not None
@@ -301,7 +304,9 @@ def _without_blank_end(lines: Lines) -> Lines:
 
 
 def _after_headers(
-    lines: Lines, edit: SearchReplace, matches: list[Match]
+    lines: Lines,
+    edit: SearchReplace,
+    matches: list[Match],
 ) -> list[Match]:
     """Return the first match behind each place of the headers; all matches without any."""
     starts = [match.start for match in matches]

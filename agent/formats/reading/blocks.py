@@ -60,7 +60,9 @@ _NO_NAME = (
 
 
 def read_blocks(
-    lines: list[str], scope: ReplyScope, closing: str = "REPLACE"
+    lines: list[str],
+    scope: ReplyScope,
+    closing: str = "REPLACE",
 ) -> Iterator[Part]:
     """Yield the blocks in ``lines``, and the lines before, between and after them as lists.
 
@@ -403,7 +405,11 @@ def _by_size(numbers: Numbers, lines: Lines) -> Mapping[int, Numbers]:
     return groups
 
 
-def _first_from(numbers: Numbers, start: int, end: int) -> int:
+def _first_from(
+    numbers: Numbers,
+    start: int,
+    end: int,
+) -> int:
     """Return the first of the sorted ``numbers`` from ``start`` on, at most ``end``."""
     index = bisect_left(numbers, start)
     if index == len(numbers):

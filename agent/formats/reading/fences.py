@@ -201,7 +201,9 @@ def _size_of_marker(line: str) -> int:
 
 
 def stray_markers(
-    new: Lines, old: Iterable[str] = (), size: int = USUAL_SIZE
+    new: Lines,
+    old: Iterable[str] = (),
+    size: int = USUAL_SIZE,
 ) -> set[int]:
     """Return the lines of ``new``, not in ``old``, that are markers of ``size`` or longer.
 

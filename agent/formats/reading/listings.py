@@ -238,7 +238,11 @@ def _is_diff(
     return word in DIFF_WORDS or _is_edit(lines, start, end)
 
 
-def _is_edit(lines: Lines, start: int, end: int) -> bool:
+def _is_edit(
+    lines: Lines,
+    start: int,
+    end: int,
+) -> bool:
     full: list[str] = []
     for number in range(start, end):
         if lines[number].strip():

@@ -239,7 +239,11 @@ def _file_edits(
         yield MoveFile(path, new)
 
 
-def _existing_path(name: str, hunks: Hunks, scope: ReplyScope) -> str:
+def _existing_path(
+    name: str,
+    hunks: Hunks,
+    scope: ReplyScope,
+) -> str:
     """Return the file that ``name`` means; a new one is not searched by its base name."""
     if name in scope.files:
         return name
@@ -527,7 +531,11 @@ def _chunk_edits(path: str, lines: Lines) -> Iterator[Edit]:
             headers.append(header)
 
 
-def _chunk_edit(path: str, hunk: Hunk, headers: Lines) -> Edit:
+def _chunk_edit(
+    path: str,
+    hunk: Hunk,
+    headers: Lines,
+) -> Edit:
     content = []
     for line in hunk.lines:
         if line.rstrip().lower() != _END_OF_FILE:

@@ -258,7 +258,12 @@ class Dialect(ABC):
         return _max_count(body, ("n", "candidateCount")) or 1
 
     def prepare_request(
-        self, path: str, body: Json, model: str, *, web: bool
+        self,
+        path: str,
+        body: Json,
+        model: str,
+        *,
+        web: bool,
     ) -> AgentRequest:
         """Return the request for the provider's ``model``; ``web`` keeps the provider's tools."""
         streamed = body.get("stream") is True
@@ -281,7 +286,12 @@ class Dialect(ABC):
         )
 
     def _address_request(
-        self, path: str, body: Json, model: str, *, streamed: bool
+        self,
+        path: str,
+        body: Json,
+        model: str,
+        *,
+        streamed: bool,
     ) -> tuple[str, Json]:
         """Return path and body of the request to the provider."""
         return path, {**body, "model": model}

@@ -44,7 +44,12 @@ class Gemini(Dialect):
         return unquote(self.path_pattern.fullmatch(path)[1])  # type: ignore[index]
 
     def _address_request(
-        self, path: str, body: Json, model: str, *, streamed: bool
+        self,
+        path: str,
+        body: Json,
+        model: str,
+        *,
+        streamed: bool,
     ) -> tuple[str, Json]:
         method = path.rpartition(":")[2]
         if streamed:

@@ -35,7 +35,11 @@ class _OpenAI(Dialect):
         return {"error": error}
 
 
-def _tokens(answer: Json, prompt: str, completion: str) -> Tokens:
+def _tokens(
+    answer: Json,
+    prompt: str,
+    completion: str,
+) -> Tokens:
     """Return the counts, whose names begin with ``prompt`` and ``completion``."""
     usage = object_at(answer, "usage")
     return Tokens(
@@ -110,7 +114,12 @@ class Chat(_OpenAI):
         return parts, text_at(choice, "finish_reason"), tokens
 
     def _address_request(
-        self, path: str, body: Json, model: str, *, streamed: bool
+        self,
+        path: str,
+        body: Json,
+        model: str,
+        *,
+        streamed: bool,
     ) -> tuple[str, Json]:
         sent_body = {**body, "model": model}
         if streamed:

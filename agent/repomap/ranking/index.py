@@ -205,7 +205,9 @@ class IndexBuilder:
 
 
 def _build_index(
-    paths: tuple[str, ...], files: Sequence[_File], numbers: dict[str, int]
+    paths: tuple[str, ...],
+    files: Sequence[_File],
+    numbers: dict[str, int],
 ) -> Index:
     identifiers = tuple(sorted(numbers))
     # Words are numbered as they come; identifiers are sorted.
@@ -422,7 +424,11 @@ def _norms(lengths: Floats) -> Floats:
     return 1 - _B + _B * lengths / mean
 
 
-def sum_by_number(numbers: Numbers, values: NDArray[Any], size: int) -> Floats:
+def sum_by_number(
+    numbers: Numbers,
+    values: NDArray[Any],
+    size: int,
+) -> Floats:
     """Return for each of ``size`` places the sum of its values."""
     sums = np.bincount(numbers, values, size)
     return sums.astype(np.float64, copy=False)

@@ -187,7 +187,10 @@ class Ranker:
         )
 
     def _file_shares(
-        self, evidence: Fits, named_files: Sequence[int], factors: Floats
+        self,
+        evidence: Fits,
+        named_files: Sequence[int],
+        factors: Floats,
     ) -> dict[str, Floats]:
         files = evidence.files
         named = np.zeros(len(factors))
@@ -212,7 +215,12 @@ class Ranker:
             shares[kind] = factors * _FILE_WEIGHTS[kind] * values
         return shares
 
-    def _unit_scores(self, evidence: Fits, files: Floats, factors: Floats) -> Floats:
+    def _unit_scores(
+        self,
+        evidence: Fits,
+        files: Floats,
+        factors: Floats,
+    ) -> Floats:
         units = evidence.units
         file_of = self.lexicon.file_of
         index = self.index
@@ -527,7 +535,12 @@ def weigh(lexicon: Lexicon, query: Query) -> Fits:
     return evidence
 
 
-def _weigh_name(lexicon: Lexicon, name: str, weight: float, evidence: Fits) -> None:
+def _weigh_name(
+    lexicon: Lexicon,
+    name: str,
+    weight: float,
+    evidence: Fits,
+) -> None:
     """Add ``weight`` where ``name`` is defined, less where it is defined often."""
     units = lexicon.units_named(name)
     if len(units):
@@ -539,7 +552,9 @@ def _weigh_name(lexicon: Lexicon, name: str, weight: float, evidence: Fits) -> N
 
 
 def _weigh_traceback(
-    lexicon: Lexicon, frames: Sequence[tuple[str, str]], evidence: Fits
+    lexicon: Lexicon,
+    frames: Sequence[tuple[str, str]],
+    evidence: Fits,
 ) -> None:
     files = evidence.files.traceback
     units = evidence.units.traceback
@@ -568,7 +583,12 @@ def _bm25(
     _add_bm25(files, in_files, lexicon.file_norms, weight)
 
 
-def _add_bm25(sums: Floats, counts: Floats, norms: Floats, weight: float) -> None:
+def _add_bm25(
+    sums: Floats,
+    counts: Floats,
+    norms: Floats,
+    weight: float,
+) -> None:
     hits = np.flatnonzero(counts)
     hit_counts = counts[hits]
     rarity = weight * _idf(len(hits), len(sums))
@@ -582,7 +602,11 @@ def _idf(holding: int, number: int) -> float:
     return float(np.log(1 + odds))
 
 
-def _spread(shares: Shares, weight: float, sums: Floats) -> None:
+def _spread(
+    shares: Shares,
+    weight: float,
+    sums: Floats,
+) -> None:
     numbers, values = shares
     if len(numbers):
         rarity = weight * _idf(len(numbers), len(sums))

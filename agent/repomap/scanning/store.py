@@ -90,7 +90,11 @@ class TagStore:
         """Return the parts that ``keep_tree`` stored for ``key``; none without them."""
         return dict(self._query("SELECT part, value FROM trees WHERE tree = ?", [key]))
 
-    def keep_tree(self, key: str, parts: Iterable[tuple[str, bytes]]) -> None:
+    def keep_tree(
+        self,
+        key: str,
+        parts: Iterable[tuple[str, bytes]],
+    ) -> None:
         self._save(_tree_statements(key, parts))
 
     def text(self, key: str) -> str | None:
@@ -197,7 +201,9 @@ def _parents(spans: Sequence[Span]) -> list[int]:
 
 
 def _segments(
-    length: int, spans: Sequence[Span], parents: Sequence[int]
+    length: int,
+    spans: Sequence[Span],
+    parents: Sequence[int],
 ) -> Iterator[tuple[int, int, int]]:
     """Yield the innermost span of each part of a file, -1 for none, with the part's ends."""
     owner = -1
@@ -225,7 +231,11 @@ def _docstring(data: bytes, span: Span) -> str:
     return _one_line(match[1], _MAX_DOC)
 
 
-def _comment_above(data: bytes, line_starts: Sequence[int], span: Span) -> str:
+def _comment_above(
+    data: bytes,
+    line_starts: Sequence[int],
+    span: Span,
+) -> str:
     """Return the first line of the comment that ends above ``span``."""
     doc = ""
     first = bisect_right(line_starts, span.start)

@@ -322,7 +322,9 @@ class RunnerSupport:
 
 
 def options_of(
-    arguments: Iterable[str], value_options: Collection[str], end: str
+    arguments: Iterable[str],
+    value_options: Collection[str],
+    end: str,
 ) -> list[str] | None:
     """Return the options in front of ``end``, with their values.
 

@@ -63,7 +63,12 @@ def takes_arguments(command: str, runner: Runner) -> bool:
     return bool(tokens) and bool(SUPPORT[runner].command.search(tokens[0]))
 
 
-def file_command(command: str, runner: Runner, path: str, tree: BaseTree) -> str | None:
+def file_command(
+    command: str,
+    runner: Runner,
+    path: str,
+    tree: BaseTree,
+) -> str | None:
     """Return the command that runs the tests of the file ``path``; None if only all can be run.
 
     The file may have any name, so it is quoted, and left to the whole suite where it would pass

@@ -107,7 +107,11 @@ class RayEngine:
                 )
 
 
-def rooms_of(scale: ScaleSettings, cpus: float, jobs: int) -> list[Room]:
+def rooms_of(
+    scale: ScaleSettings,
+    cpus: float,
+    jobs: int,
+) -> list[Room]:
     """Return what the workers of a run of so many jobs take."""
     workers = min(scale.workers, jobs)
     if scale.cluster:
@@ -331,7 +335,9 @@ def own_ray(cpus: int) -> Iterator[None]:
 
 @contextmanager
 def connect_cluster(
-    address: str, cpus: float, packages: Sequence[str]
+    address: str,
+    cpus: float,
+    packages: Sequence[str],
 ) -> Iterator[None]:
     """Connect this process to the cluster at ``address``, with the code for its workers.
 

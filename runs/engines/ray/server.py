@@ -78,15 +78,31 @@ class RunServer:
         with self._state(start):
             return self.driver.coordinator.entries(start.key)
 
-    def begin(self, start: JobStart, attempt: int, ask: PlannedCall) -> Ticket | Wait:
+    def begin(
+        self,
+        start: JobStart,
+        attempt: int,
+        ask: PlannedCall,
+    ) -> Ticket | Wait:
         with self._state(start):
             return self.driver.coordinator.begin(start.key, attempt, ask)
 
-    def end(self, start: JobStart, call: str, outcome: CallOutcome) -> bool:
+    def end(
+        self,
+        start: JobStart,
+        call: str,
+        outcome: CallOutcome,
+    ) -> bool:
         with self._state(start):
             return self.driver.coordinator.end(call, outcome)
 
-    def step(self, start: JobStart, attempt: int, model: str, step: WorkStep) -> None:
+    def step(
+        self,
+        start: JobStart,
+        attempt: int,
+        model: str,
+        step: WorkStep,
+    ) -> None:
         with self._state(start):
             self.driver.progress.step(start.key, attempt, model, step)
 

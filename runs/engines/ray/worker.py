@@ -85,7 +85,12 @@ class Worker:
             self._connection.send()
         return ""
 
-    def _access(self, plan: WorkerPlan, node: str, slots: int) -> WorkerAccess:
+    def _access(
+        self,
+        plan: WorkerPlan,
+        node: str,
+        slots: int,
+    ) -> WorkerAccess:
         cache = plan.cache
         key = plan.key
         if not plan.own_ray:
@@ -204,7 +209,12 @@ class RemoteCalls:
     def entries(self, instance_id: str) -> Sequence[JournalEntry]:
         return cast(Sequence[JournalEntry], self.connection.ask("entries", self.start))
 
-    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
+    def begin(
+        self,
+        instance_id: str,
+        attempt: int,
+        ask: PlannedCall,
+    ) -> Ticket | Wait:
         return cast(
             "Ticket | Wait", self.connection.ask("begin", self.start, attempt, ask)
         )
@@ -218,7 +228,13 @@ class RemoteCalls:
     def note_start(self, instance_id: str) -> None:
         """Do nothing: the driver started the job."""
 
-    def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
+    def step(
+        self,
+        instance_id: str,
+        attempt: int,
+        model: str,
+        step: WorkStep,
+    ) -> None:
         self.connection.tell("step", self.start, attempt, model, step)
 
 
