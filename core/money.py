@@ -24,9 +24,8 @@ def dollars(amount: Decimal | float | str) -> Decimal:
         ValueError: the amount is negative, not finite, or at least 1e29.
     """
     try:
-        if not isinstance(amount, (Decimal, str)):
-            amount = repr(amount)
-        exact = Decimal(amount)
+        digits = amount if isinstance(amount, (Decimal, str)) else repr(amount)
+        exact = Decimal(digits)
         if not exact.is_finite() or exact < 0:
             raise ValueError
         return exact.quantize(_PLACES, context=_CONTEXT)
