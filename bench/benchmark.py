@@ -23,7 +23,7 @@ from bench.options import Options as Options
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from core.errors import InfrastructureError, UserError
-from core.plaintext import Say, counted
+from core.plaintext import Say, quantity
 from environments.base import EnvironmentKind
 from environments.choice import make_environment, make_image_store
 from environments.docker.engine import connect
@@ -223,7 +223,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         images = used_images(todo)
         untestable = len(todo) - len(images)
         if untestable and uses_images(self.config):
-            which = counted(untestable, "instance")
+            which = quantity(untestable, "instance")
             say(f"not pulled: images of {which} whose rows have no usable eval_script")
         on_ray = self.options.settings.scale.ray
         if not images or on_ray or self._has_image_limit:

@@ -40,7 +40,7 @@ def visible(text: str) -> str:
     return "".join(characters)
 
 
-def counted(
+def quantity(
     number: int,
     noun: str,
     plural: str = "",
@@ -51,7 +51,7 @@ def counted(
     return f"{number:,} {noun}"
 
 
-def shortened(text: str, limit: int) -> str:
+def abbreviate(text: str, limit: int) -> str:
     """Return ``text`` as one line of at most ``limit`` characters, with … where it was cut."""
     line = one_line(text[: 10 * limit + 1000])
     if len(line) <= limit:

@@ -10,7 +10,7 @@ import typer
 from pydantic import AfterValidator
 
 from core.errors import UserError
-from core.plaintext import shortened
+from core.plaintext import abbreviate
 from core.settings import CommandLine, Root
 
 SettingsWord = Annotated[str | None, typer.Argument(metavar="WORD", hidden=True)]
@@ -60,7 +60,7 @@ def token_counter(
             f"{setting} {tokenizer} needs the package {error.name}; {fix}"
         ) from error
     except Exception as error:  # of any class, for files that cannot be read
-        reason = shortened(str(error), 200)
+        reason = abbreviate(str(error), 200)
         raise UserError(
             f"{setting} {tokenizer} cannot be used ({reason}); {fix}"
         ) from error

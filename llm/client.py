@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from core.errors import InfrastructureError
-from core.plaintext import counted
+from core.plaintext import quantity
 from llm.chat import (
     REPLY,
     Message,
@@ -117,7 +117,7 @@ class LiteLLMModel:
     def _complete(self, request: Request, tools: Sequence[Tool]) -> Reply:
         options = self._options(request)
         ask = self._plan(request, tools, options)
-        recorded = self.gate.recorded(ask.request_sha256, ask.exchange_sha256)
+        recorded = self.gate.recorded_reply(ask.request_sha256, ask.exchange_sha256)
         if recorded is not None:
             return recorded
 
@@ -137,7 +137,7 @@ class LiteLLMModel:
         try:
             reply: Reply = make_retries(self.retries, pause)(self._call_once, ask, send)
         except TransientError as error:
-            calls = counted(self.retries.attempts, "call")
+            calls = quantity(self.retries.attempts, "call")
             raise InfrastructureError(
                 f"{self.name} did not answer in {calls}: {error}"
             ) from error

@@ -73,7 +73,7 @@ CallOutcome = Answered | Refused | Failed
 class Gate(Protocol):
     """Gives permission for requests and records their outcomes."""
 
-    def recorded(
+    def recorded_reply(
         self, request_sha256: str, exchange_sha256: str | None = None
     ) -> Reply | None:
         """Return a recorded reply, which is paid for, each once; None when there is none.
@@ -107,7 +107,7 @@ class Gate(Protocol):
 class OpenGate:
     """A gate without records and limits."""
 
-    def recorded(
+    def recorded_reply(
         self, request_sha256: str, exchange_sha256: str | None = None
     ) -> Reply | None:
         return None

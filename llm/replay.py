@@ -81,7 +81,7 @@ class RecordedGate(OpenGate):
 
     calls: list[Reply]
 
-    def recorded(
+    def recorded_reply(
         self, request_sha256: str, exchange_sha256: str | None = None
     ) -> Reply | None:
         for number, call in enumerate(self.calls):

@@ -120,10 +120,10 @@ class TracedGate:
     attempt: Span
     spans: dict[str, Span] = field(default_factory=dict)
 
-    def recorded(
+    def recorded_reply(
         self, request_sha256: str, exchange_sha256: str | None = None
     ) -> Reply | None:
-        return self.inner.recorded(request_sha256, exchange_sha256)
+        return self.inner.recorded_reply(request_sha256, exchange_sha256)
 
     def pause(self, seconds: float) -> None:
         self.inner.pause(seconds)

@@ -34,7 +34,7 @@ from bench.selection import Instances, created_between
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.parsing.untrusted import invalid, read_object
-from core.plaintext import Say, counted, one_line
+from core.plaintext import Say, one_line, quantity
 from core.settings import (
     CommandLine,
     SettingFlag,
@@ -315,8 +315,8 @@ class GoldRun:
                 tasks.append(EvaluationTask(prediction, instance, hidden))
             self.content.instances[name] = trials
         self._write()
-        count = counted(len(self.content.instances), "instance")
-        total = counted(self.total, "evaluation")
+        count = quantity(len(self.content.instances), "instance")
+        total = quantity(self.total, "evaluation")
         self.say(f"{count}, {total} to do ({self.content.evaluator})")
         # A killed command loses the evaluations of one part in one round.
         size = 2 * self.evaluator.settings.evaluation.workers
@@ -457,7 +457,7 @@ def _state_of(
     if any(trial.resolved for trial in trials.empty):
         return Validity.INVALID, "an empty patch resolves it"
     if 0 < resolved < len(gold):
-        times = f"{resolved} of {counted(len(gold), 'time')}"
+        times = f"{resolved} of {quantity(len(gold), 'time')}"
         cause = _cause(gold, changing)
         return Validity.FLAKY, f"the gold patch resolves it {times}: {cause}"
     if trials.missing(repeat):

@@ -26,7 +26,7 @@ from bench.instances.adapters.base import Row
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.money import total
 from core.parsing.untrusted import Keys, key_path, read_object
-from core.plaintext import Say, counted, one_line
+from core.plaintext import Say, one_line, quantity
 from reports.data.checksums import compare_checksums
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds
@@ -342,7 +342,7 @@ def _unpaid_calls(run: RunData) -> Iterator[str]:
                 calls[key] += 1
             lacking = calls - paid
             if lacking:
-                count = counted(lacking.total(), "call")
+                count = quantity(lacking.total(), "call")
                 yield f"lacks {count} that attempt {number} of {name} has"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from core.address import recorded_address
-from core.plaintext import Say, counted
+from core.plaintext import Say, quantity
 from environments.base import EnvironmentKind
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.ledger import replayed_lines
@@ -110,7 +110,7 @@ class Benchmark(ABC, Generic[V]):
         if self.options.redo:
             redo = Redo.parse(self.options.redo, keys, self.statuses)
             chosen = prepare_redo(self.store, coordinator, redo, keys)
-            say(f"{counted(len(keys), self.noun)} selected, {len(chosen)} to redo")
+            say(f"{quantity(len(keys), self.noun)} selected, {len(chosen)} to redo")
             rest = [key for key in keys if key not in chosen]
             pending = replace(
                 plan(self.store, self.options.money.limits, rest), todo=tuple(chosen)
@@ -134,7 +134,7 @@ class Benchmark(ABC, Generic[V]):
         before = ""
         if earlier is not None:
             before = f"{skipped} {self.statuses[0]} in earlier runs, "
-        selected = counted(len(keys), self.noun)
+        selected = quantity(len(keys), self.noun)
         say(
             f"{selected} selected, {pending.done} done before, {before}{len(pending.todo)} to do"
         )

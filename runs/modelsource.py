@@ -13,7 +13,7 @@ from typing import Protocol
 from agent.formats import format_names
 from agent.named import is_outside, named_agent
 from core.errors import UserError
-from core.plaintext import shortened
+from core.plaintext import abbreviate
 from llm.chat import ChatModel, Message, Reply, Traits, request_sha256
 from llm.client import LiteLLMModel
 from llm.gate import Gate
@@ -282,7 +282,7 @@ def recorded_of(folder: Path, ids: Collection[str]) -> set[str]:
     recorded = {name for name in ids if (folder / f"{name}.json").exists()}
     if ids and not recorded:
         raise UserError(
-            f"--replay: {folder} has no recording of {shortened(', '.join(sorted(ids)), _SHOWN)}; "
+            f"--replay: {folder} has no recording of {abbreviate(', '.join(sorted(ids)), _SHOWN)}; "
             "give the run that recorded them, or its --dataset and --instances"
         )
     return recorded

@@ -321,9 +321,9 @@ class Gateway:
                     "agent.max_calls: all calls of this attempt are made"
                 )
             self.call_count += 1
-            reply = gate.recorded(turn, exact)
+            reply = gate.recorded_reply(turn, exact)
             if reply is None:
-                reply = gate.recorded(turn)
+                reply = gate.recorded_reply(turn)
                 self.drift += reply is not None
         if reply is not None and reply.body:
             data = reply.body.encode("utf-8", "replace")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from core.plaintext import counted, some
+from core.plaintext import quantity, some
 from runs.records import Attempt, AttemptStatus, InstanceStatus
 
 _RANKS: dict[bool | None, int] = {True: 0, None: 1, False: 2}
@@ -74,7 +74,7 @@ def choose(
     usable.sort(key=rank)
     if usable:
         winner = usable[0]
-    count = counted(len(candidates), "attempt")
+    count = quantity(len(candidates), "attempt")
     if all(candidate.broken for candidate in candidates):
         reason = f"no attempt ended normally ({count})"
         if winner:

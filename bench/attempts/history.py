@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent.prompts import render
 from bench.policy import HistoryChoice
-from core.plaintext import counted, some
+from core.plaintext import quantity, some
 from runs.records import Attempt
 
 _MAX_NAMES = 20
@@ -32,7 +32,7 @@ class HistoryPolicy:
         if self.history is HistoryChoice.NONE or not attempts:
             return Briefing()
         outcomes = "\n".join(map(describe_outcome, attempts))
-        count = counted(len(attempts), "attempt was made", "attempts were made")
+        count = quantity(len(attempts), "attempt was made", "attempts were made")
         text = render("history", count=count, outcomes=outcomes)
         return Briefing(text, tuple(attempt.attempt for attempt in attempts))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from bench.attempts.choose import OUTCOME_WORDS
 from bench.attempts.evidence.choice import describe_script, matrix
 from core.money import column, in_words
-from core.plaintext import counted, shortened, table
+from core.plaintext import abbreviate, quantity, table
 from runs.evidence import Evidence
 from runs.records import Attempt, InstanceResult
 
@@ -27,7 +27,7 @@ def transcript(result: InstanceResult) -> str:
 def title_of(problem_statement: str) -> str:
     """Return the first line of an issue."""
     lines = problem_statement.strip().splitlines() or [""]
-    return shortened(lines[0].lstrip("# "), _MAX_TITLE)
+    return abbreviate(lines[0].lstrip("# "), _MAX_TITLE)
 
 
 def _lines(result: InstanceResult) -> Iterator[str]:
@@ -37,7 +37,7 @@ def _lines(result: InstanceResult) -> Iterator[str]:
     yield f"{heading}\n"
     yield f"- status: {result.status}"
     yield f"- choice: {result.reason}"
-    attempts = counted(len(result.attempts), "attempt")
+    attempts = quantity(len(result.attempts), "attempt")
     yield f"- {attempts}, cost: {in_words(result.cost)}\n"
     yield from attempts_table(result.attempts, result.winner)
     if result.evidence:
@@ -130,7 +130,7 @@ def _attempt(
     mark = ", chosen" if chosen else ""
     number = attempt.attempt
     yield f"## Attempt {number}: {attempt.model}, try {attempt.try_}: {status}{mark}\n"
-    reflections = counted(attempt.reflections or 0, "reflection")
+    reflections = quantity(attempt.reflections or 0, "reflection")
     yield f"- {reflections}, cost: {in_words(attempt.cost)}"
     if attempt.temperature is not None:
         yield f"- temperature: {attempt.temperature:g}"

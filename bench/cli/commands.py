@@ -28,7 +28,7 @@ from bench.repos.mirrors import Mirrors, has_commit
 from bench.selection import created_between
 from core.errors import UserError
 from core.money import as_text, in_words
-from core.plaintext import Say, counted
+from core.plaintext import Say, quantity
 from core.redaction import Redactor
 from environments.base import EnvironmentKind
 from environments.docker.engine import connect
@@ -110,7 +110,7 @@ def _with_recording(
     recorded = [instance for instance in selected if instance.instance_id in names]
     left_out = len(selected) - len(recorded)
     if left_out:
-        which = counted(left_out, "instance")
+        which = quantity(left_out, "instance")
         note(f"left out: {which} of the dataset without a recording in {folder}")
     return recorded
 
@@ -187,8 +187,8 @@ def _forecast_lines(forecast: Mapping[str, Any]) -> Iterator[str]:
     models = []
     for model in forecast["models"]:
         models.append(f"{model['name']} ({model['edit_format']})")
-    attempts = counted(forecast["attempts"], "attempt")
-    todo = counted(len(forecast["todo"]), "instance")
+    attempts = quantity(forecast["attempts"], "attempt")
+    todo = quantity(len(forecast["todo"]), "instance")
     yield f"models: {', '.join(models)}; up to {attempts} on each of {todo}"
     if forecast["calls"] is None:
         seconds = forecast["agent_timeout"]
@@ -332,12 +332,12 @@ def _missing_mirrors(todo: Sequence[Instance], mirrors: Mirrors) -> Iterator[str
     for repo, commits in sorted(by_repo.items()):
         mirror = mirrors.find(repo)
         if mirror is None:
-            count = counted(len(commits), "instance")
+            count = quantity(len(commits), "instance")
             yield f"a mirror of {repo} ({count}); it would be cloned"
             continue
         absent = [commit for commit in commits if not has_commit(mirror, commit)]
         if absent:
-            count = counted(len(absent), "base commit")
+            count = quantity(len(absent), "base commit")
             yield f"{count} in {mirror}, as {absent[0]}"
 
 
@@ -350,4 +350,4 @@ def _missing_engine(config: RunConfig, todo: Sequence[Instance]) -> Iterator[str
         return
     absent = missing_images(client, used_images(todo))
     if absent:
-        yield f"{counted(len(absent), 'image')} to be pulled, as {absent[0]}"
+        yield f"{quantity(len(absent), 'image')} to be pulled, as {absent[0]}"

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from core.errors import UserError
 from core.parsing.untrusted import invalid, read_object
-from core.plaintext import counted
+from core.plaintext import quantity
 from runs.keys import SafeKey
 
 VALIDITY_SCHEMA: Final = 1
@@ -103,7 +103,7 @@ def left_out_instances(
     validity = read_validity(path)
     left_out = validity.not_valid(ids)
     if left_out:
-        count = counted(len(left_out), "instance")
+        count = quantity(len(left_out), "instance")
         say(
             f"left out: {count} that {path} does not call valid: {states_in_words(left_out)}"
         )

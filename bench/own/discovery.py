@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from bench.instances.shape import Commands
 from core.errors import UserError
 from core.parsing.untrusted import DamagedError, fault_of, object_of
-from core.plaintext import shortened
+from core.plaintext import abbreviate
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -346,4 +346,4 @@ def read_saved(text: str) -> Commands:
 
 def _wrong_saved_file(problem: str) -> UserError:
     keys = ", ".join(_KEYS.values())
-    return UserError(f"{CONFIG_FILE}: {shortened(problem, 200)}; its keys are {keys}")
+    return UserError(f"{CONFIG_FILE}: {abbreviate(problem, 200)}; its keys are {keys}")

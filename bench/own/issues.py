@@ -14,7 +14,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
 from core.address import parse_address, without_logins
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import MIB, fault_of, json_of
-from core.plaintext import shortened
+from core.plaintext import abbreviate
 
 _MAX_BYTES = MIB
 _MAX_ANSWER = 4 * MIB
@@ -96,7 +96,7 @@ def read_issue(value: str, stdin: TextIO) -> Issue:
         UserError: the value, the file or the address is of no use, with the fix.
         InfrastructureError: the server or the way to it failed.
     """
-    option = f"--issue {without_logins(shortened(value, 300))}"
+    option = f"--issue {without_logins(abbreviate(value, 300))}"
     path = os.path.expanduser(value)  # noqa: PTH111 - of any length
     try:
         if value == "-":
@@ -129,7 +129,7 @@ def _issue_of_text(text: str, option: str, **values: Any) -> Issue:  # noqa: ANN
         raise UserError(f"{option}: is empty")
     if len(text.encode()) > _MAX_BYTES:
         raise UserError(f"{option}: is larger than 1 MiB; give the part that matters")
-    title = shortened(text.partition("\n")[0].lstrip("# "), 200)
+    title = abbreviate(text.partition("\n")[0].lstrip("# "), 200)
     return Issue(text=text, title=title, **values)
 
 
@@ -166,8 +166,8 @@ def _fetch(address: str, option: str) -> Issue:
 
 def _describe(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        return shortened(fault_of(error), 300)
-    return shortened(str(error) or repr(error), 300)
+        return abbreviate(fault_of(error), 300)
+    return abbreviate(str(error) or repr(error), 300)
 
 
 def _api_of(

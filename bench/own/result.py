@@ -28,7 +28,7 @@ from bench.repos.mirrors import ENV_NAME
 from core.address import without_logins
 from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import as_text, in_words
-from core.plaintext import one_line, shortened, some, visible
+from core.plaintext import abbreviate, one_line, some, visible
 from runs.calls.ledger import Ledger, total
 from runs.patches import SubmittablePatch, split_patch, submittable_patch
 from runs.records import Attempt
@@ -255,7 +255,7 @@ def deliver(project: ProjectSettings, result: OwnResult) -> Iterator[str]:
 def _commit(branch: str, result: OwnResult) -> Iterator[str]:
     """Commit the patch to a new branch; yield its commit, and the commands for a pull request."""
     repository = result.repository
-    subject = shortened(result.issue.title, _MAX_SUBJECT)
+    subject = abbreviate(result.issue.title, _MAX_SUBJECT)
     lines = [subject, ""]
     if result.issue.url:
         lines += [result.issue.url, ""]

@@ -17,7 +17,7 @@ from agent.workspace import MACHINE_ERRORS
 from bench.repos.checkout import Checkout, make_repository, restore_files
 from core.errors import InfrastructureError
 from core.git import git, git_result, join_paths, split_paths
-from core.plaintext import shortened
+from core.plaintext import abbreviate
 from core.processes import remove_tree
 from core.worktree import differences, stamps
 
@@ -45,7 +45,7 @@ class DroppedPath:
     reason: str
 
     def __str__(self) -> str:
-        return f"{shortened(ascii(self.path)[1:-1], _MAX_SHOWN)} ({self.reason})"
+        return f"{abbreviate(ascii(self.path)[1:-1], _MAX_SHOWN)} ({self.reason})"
 
 
 def prepare_left_tree(checkout: Checkout) -> tuple[DroppedPath, ...]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from core.errors import DamagedFileError
-from core.plaintext import shortened
+from core.plaintext import abbreviate
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -135,7 +135,7 @@ def fault_of(error: ValidationError) -> str:
     message = errors[0]["msg"].removeprefix("Value error, ")
     # The names of our classes tell a user nothing.
     message = message.partition(" or instance of ")[0]
-    fault = shortened(message, _MAX_FAULT)
+    fault = abbreviate(message, _MAX_FAULT)
     keys = errors[0]["loc"]
     if keys:
         fault = f"{key_path(keys)!a}: {fault}"

@@ -27,7 +27,7 @@ from core.atomic import write_bytes_atomic
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.hashing import sha256_of
 from core.parsing.untrusted import json_of, read_bytes
-from core.plaintext import counted, one_line, some
+from core.plaintext import one_line, quantity, some
 from core.shutdown import Shutdown
 from environments.base import (
     EnvironmentKind,
@@ -280,9 +280,9 @@ def _evaluate(
     counts = []
     for status, number in statuses.most_common():
         counts.append(f"{number:,} {status}")
-    _say(f"{counted(statuses.total(), 'completion')}: {', '.join(counts) or 'none'}")
+    _say(f"{quantity(statuses.total(), 'completion')}: {', '.join(counts) or 'none'}")
     if outputs:
-        _say(f"{counted(len(runnable), 'file')} written to {', '.join(outputs)}")
+        _say(f"{quantity(len(runnable), 'file')} written to {', '.join(outputs)}")
 
 
 def _check_missing(
@@ -297,7 +297,7 @@ def _check_missing(
     fault = f"cannot be imported: {'; '.join(reasons)}"
     if lacking:
         names = some(lacking, _MAX_NAMES)
-        fault += f"; {counted(len(lacking), 'problem')} need them: {names}"
+        fault += f"; {quantity(len(lacking), 'problem')} need them: {names}"
     if MEASURING in missing or not settings.report.allow_missing:
         raise UserError(
             f"{fault}; install them, or leave the problems out by "
@@ -343,7 +343,7 @@ def run_programs(
             outcomes[sha256] = EvaluatedProgram.model_validate(content)
     waiting = [programs[sha256] for sha256 in programs if sha256 not in outcomes]
     _say(
-        f"{counted(len(programs), 'distinct program')}: "
+        f"{quantity(len(programs), 'distinct program')}: "
         f"{len(outcomes):,} known, {len(waiting):,} to run"
     )
     bar = tqdm(total=len(waiting), unit="program", disable=None, leave=False)

@@ -18,7 +18,7 @@ from bench.cli.command_line import MODELS, RedoOption
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.hashing import sha256_of
 from core.money import as_number, as_text, dollars_or_none, total
-from core.plaintext import Say, counted
+from core.plaintext import Say, quantity
 from core.redaction import Redactor
 from core.settings import CommandLine, SettingFlag, command
 from exercises.canitedit.metrics import ScoreRow, column
@@ -279,9 +279,9 @@ class CompletionWork:
             for number in range(1, self.job.settings.each + 1):
                 self.context.worker.stop.check()
                 rows.append(self._complete(number))
-            reason = counted(len(rows), "completion")
+            reason = quantity(len(rows), "completion")
             if self.refusals:
-                reason += f", {counted(len(self.refusals), 'request')} refused"
+                reason += f", {quantity(len(self.refusals), 'request')} refused"
         except BudgetUsedError as error:
             status = InstanceStatus.BUDGET
             reason = str(error)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bench.instances.dataset import rows_of_hub, rows_of_path
 from core.errors import UserError
 from core.parsing.untrusted import fault_of
-from core.plaintext import counted
+from core.plaintext import quantity
 
 HUB_ID = "nuprl/CanItEdit"
 _SPLIT = "test"
@@ -151,7 +151,7 @@ def describe_problems(names: Iterable[str]) -> str:
         return "all 105"
     if names == FIRST_PAPER:
         return "the 54 of the first paper"
-    return counted(len(names), "problem")
+    return quantity(len(names), "problem")
 
 
 TABLE_3 = """

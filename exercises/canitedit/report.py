@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from core.errors import DamagedFileError, StoppedError, UserError
-from core.plaintext import counted, one_line, some
+from core.plaintext import one_line, quantity, some
 from core.settings import CommandLine, SettingFlag, command
 from exercises.canitedit.evaluation import evaluate
 from exercises.canitedit.metrics import (
@@ -177,7 +177,7 @@ def _faults(
     damages: Sequence[str],
 ) -> Iterator[str]:
     if damages:
-        files = counted(len(damages), "file")
+        files = quantity(len(damages), "file")
         yield f"{files} cannot be used ({some(damages, _SHOWN)})"
     stems = {file.name.removesuffix(COMPLETED) for file in path.glob(f"*{COMPLETED}")}
     waiting = []
@@ -185,7 +185,7 @@ def _faults(
         if not stem.endswith(".results") and f"{stem}.results" not in stems:
             waiting.append(stem)
     if waiting:
-        files = counted(len(waiting), "file")
+        files = quantity(len(waiting), "file")
         yield f"{files} not evaluated ({some(waiting, _SHOWN)})"
     expected = expected_problems(column(scores, "name"))
     for kind in KINDS:
@@ -207,7 +207,7 @@ def _mixture(
 ) -> Iterator[str]:
     parts = []
     for value, count in counts.most_common(_SHOWN):
-        parts.append(f"{value} in {counted(count, 'file')}")
+        parts.append(f"{value} in {quantity(count, 'file')}")
     if len(counts) > 1:
         yield f"{name}: {', '.join(parts)}"
 

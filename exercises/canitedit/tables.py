@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from core.plaintext import counted, one_line, table
+from core.plaintext import one_line, quantity, table
 from exercises.canitedit.metrics import EXCESS, SAMPLING, SHARES, ScoreRow, column
 from exercises.canitedit.problems import (
     FIRST_PAPER,
@@ -100,7 +100,7 @@ def _heads(rows: Sequence[ScoreRow]) -> Iterator[str]:
                 parts.append(f"{name} {row[name]}")
         unknown = sum(column(totals, "unknown_coverage"))
         if unknown:
-            completions = counted(unknown, "passing completion")
+            completions = quantity(unknown, "passing completion")
             parts.append(f"{completions} without known coverage")
         yield one_line(f"{model}: {', '.join(parts)}")
         if row["faults"]:

@@ -20,7 +20,7 @@ import typer
 
 from core.errors import UserError
 from core.parsing.untrusted import DamagedError
-from core.plaintext import shortened
+from core.plaintext import abbreviate
 from core.settings import CommandLine, command
 from exercises.editpack.files import (
     DECONTAMINATE,
@@ -213,7 +213,7 @@ class ProblemIndex:
                     record["rows_by_problem"][problem.problem] += 1
                     detail = (
                         f"{record['name']} {problem.problem}, {problem.column} = {column}: "
-                        f"{shortened(leak.shared, _MAX_SHOWN)}"
+                        f"{abbreviate(leak.shared, _MAX_SHOWN)}"
                     )
                     return row, reason(leak.rule, detail)
         # A column of another text would not have been compared.

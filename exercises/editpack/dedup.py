@@ -19,7 +19,7 @@ from pydantic import Field
 from tqdm import tqdm
 
 from core.errors import UserError
-from core.plaintext import counted
+from core.plaintext import quantity
 from core.settings import CommandLine, Section, command
 from exercises.editpack.files import (
     DroppedFile,
@@ -112,8 +112,8 @@ def main(
         details=lambda: facts,
     )
     print(
-        f"{counted(facts['clusters'], 'cluster')}, the largest of "
-        f"{counted(facts['largest_cluster'], 'row')}; {bands} bands × {width} rows"
+        f"{quantity(facts['clusters'], 'cluster')}, the largest of "
+        f"{quantity(facts['largest_cluster'], 'row')}; {bands} bands × {width} rows"
     )
 
 

@@ -22,7 +22,7 @@ from tqdm import tqdm
 from core.atomic import check_folder, write_json_atomic
 from core.errors import UserError
 from core.parsing.untrusted import read_object
-from core.plaintext import counted, table
+from core.plaintext import quantity, table
 from core.settings import Section
 from exercises.editpack.rows import (
     JSON_LINES,
@@ -144,7 +144,7 @@ def write_rows(
     lines = [("rows", report["rows"]), *counts.items(), ("kept", written)]
     cells = [(name, f"{number:,}") for name, number in lines]
     print("\n".join(table(("", command), cells, numbers={1})))
-    print(f"{counted(written, 'row')} in {out}, the report beside it")
+    print(f"{quantity(written, 'row')} in {out}, the report beside it")
 
 
 def _check_outputs(

@@ -12,7 +12,7 @@ import math
 from pydantic import Field, FilePath
 
 from core.errors import UserError
-from core.plaintext import counted
+from core.plaintext import quantity
 from core.settings import Section
 
 _SEEDS = 1 << 32
@@ -97,6 +97,6 @@ class Recipe(Section):
         if rest or not accumulate:
             raise UserError(
                 f"train.step_windows={self.step_windows} is no multiple of train.batch="
-                f"{self.batch} x {counted(devices, 'device')}; change one of them"
+                f"{self.batch} x {quantity(devices, 'device')}; change one of them"
             )
         return accumulate

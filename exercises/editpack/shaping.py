@@ -11,7 +11,7 @@ from pydantic import Field
 from tqdm import tqdm
 
 from core.errors import UserError
-from core.plaintext import counted
+from core.plaintext import quantity
 from core.settings import CommandLine, Section, command
 from exercises.editpack.files import (
     DroppedFile,
@@ -104,7 +104,7 @@ def _sample(
         total += why is None
     if size > total:
         raise UserError(
-            f"--size {size}: {name} has {counted(total, 'row')}; ask for fewer"
+            f"--size {size}: {name} has {quantity(total, 'row')}; ask for fewer"
         )
     chosen = frozenset(random.Random(seed).sample(range(total), size))
     number = 0

@@ -19,7 +19,7 @@ from rapidfuzz.distance import Levenshtein
 from tqdm import tqdm
 
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
-from core.plaintext import counted, table
+from core.plaintext import quantity, table
 from core.settings import CommandLine, Section, command
 from exercises.editpack.files import (
     OUT_FOLDER,
@@ -171,7 +171,7 @@ def main(
     }
     write_json_atomic(report_of(out), report)
     print("\n".join(stats_lines(stats)))
-    print(f"\nstatistics of {counted(number, 'row')} in {out}, the report beside it")
+    print(f"\nstatistics of {quantity(number, 'row')} in {out}, the report beside it")
 
 
 def distribution(counts: Counter[int]) -> Distribution:

@@ -15,7 +15,7 @@ import typer
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import StoppedError, UserError
 from core.parsing.untrusted import read_object
-from core.plaintext import counted, one_line, table
+from core.plaintext import one_line, quantity, table
 from core.settings import CommandLine, command
 from core.shutdown import Shutdown
 from exercises.editpack.files import (
@@ -154,8 +154,8 @@ def main(
             write_text_atomic(out / _CARD, card_of(record))
             write_json_atomic(out / _RECORD, record)
     say(
-        f"{counted(facts['tokens_seen'], 'token')} in {counted(facts['steps'], 'step')}, the last "
-        f"start {facts['seconds']:,.0f} s on {facts['device']}; the model is in {out}"
+        f"{quantity(facts['tokens_seen'], 'token')} in {quantity(facts['steps'], 'step')}, the "
+        f"last start {facts['seconds']:,.0f} s on {facts['device']}; the model is in {out}"
     )
 
 
@@ -263,8 +263,8 @@ def card_of(record: Mapping[str, Any]) -> str:
         "\n## Training\n",
         *table(("option", "value"), facts.items(), markdown=True),
         "\n## Data\n",
-        f"{counted(corpus['documents'], 'edit')} of `{one_line(str(data['name']))}`, SHA-256 "
-        f"`{data['sha256']}`; {counted(corpus['held_out_documents'], 'edit')} of them held out.",
+        f"{quantity(corpus['documents'], 'edit')} of `{one_line(str(data['name']))}`, SHA-256 "
+        f"`{data['sha256']}`; {quantity(corpus['held_out_documents'], 'edit')} of them held out.",
         f"\n{source}\n",
         *table(("licence", "edits"), licences, numbers={1}, markdown=True),
         "\n## Scores\n",

@@ -24,7 +24,7 @@ from transformers.utils import logging
 from trl import SFTConfig, SFTTrainer
 
 from core.errors import StoppedError, UserError
-from core.plaintext import Say, counted, shortened
+from core.plaintext import Say, abbreviate, quantity
 from core.shutdown import Shutdown
 from exercises.editpack.recipe import Recipe
 from exercises.editpack.rows import EditRow
@@ -80,7 +80,7 @@ class Training:
         windows, rest = windows_of(epoch_order(training, recipe.seed, 0), recipe.window)
         if not len(windows):
             raise UserError(
-                f"{counted(len(rest), 'token')} to train on are less than a window of "
+                f"{quantity(len(rest), 'token')} to train on are less than a window of "
                 f"{recipe.window}; set a shorter train.window, or give more rows"
             )
         held_out, short = windows_of(aside, recipe.window)
@@ -92,9 +92,9 @@ class Training:
             arguments.eval_strategy = "no"
             arguments.eval_on_start = False
         say(
-            f"{counted(len(documents), 'document')}, {len(aside)} of them held out; "
-            f"{counted(len(windows), 'window')} an epoch, {counted(len(rest), 'token')} dropped; "
-            f"{counted(arguments.max_steps, 'step')}"
+            f"{quantity(len(documents), 'document')}, {len(aside)} of them held out; "
+            f"{quantity(len(windows), 'window')} an epoch, {quantity(len(rest), 'token')} dropped; "
+            f"{quantity(arguments.max_steps, 'step')}"
         )
         if checkpoint:
             say(f"goes on from {Path(checkpoint).name}")
@@ -189,7 +189,7 @@ class Training:
         devices = arguments.world_size * max(arguments.n_gpu, 1)
         if devices != self.devices:
             raise UserError(
-                f"{counted(devices, 'device')} would work together, not {self.devices}; start one "
+                f"{quantity(devices, 'device')} would work together, not {self.devices}; start one "
                 f"process for each with `torchrun --nproc-per-node {devices} -m "
                 "exercises.editpack train …`, or show it one with CUDA_VISIBLE_DEVICES"
             )
@@ -298,7 +298,7 @@ def _load(what: str, kind: Any, name: str, **options: Any) -> Any:  # noqa: ANN4
         return kind.from_pretrained(name, trust_remote_code=False, **options)
     # Transformers raises OSError, ValueError, ImportError and the errors of its parsers.
     except Exception as error:
-        cause = shortened(str(error), 300) or type(error).__name__
+        cause = abbreviate(str(error), 300) or type(error).__name__
         raise UserError(
             f"--model {name}: no {what} could be loaded ({cause}); give a folder with "
             "safetensors and a tokenizer, or a name on the hub"

@@ -22,7 +22,7 @@ from pydantic_core import to_jsonable_python
 from core.atomic import write_text_atomic
 from core.errors import UserError
 from core.money import in_words
-from core.plaintext import counted, some, table
+from core.plaintext import quantity, some, table
 from core.redaction import Redactor
 from core.settings import CommandLine, Commas, Section, command
 from exercises.exercism.records import (
@@ -406,7 +406,7 @@ def main(
         fix = "; run the same command again, or set report.allow_partial=true"
         if chosen.allow_partial:
             fix = ""
-        _say(f"not completed: {counted(open_count, 'exercise')}{fix}")
+        _say(f"not completed: {quantity(open_count, 'exercise')}{fix}")
     return int(open_count > 0 and not chosen.allow_partial)
 
 

@@ -20,7 +20,7 @@ from bench.cli.command_line import INSTANCES, MODELS, RedoOption
 from core.address import without_logins
 from core.errors import DamagedFileError, UserError
 from core.money import in_words, known_sum, total
-from core.plaintext import Say, counted
+from core.plaintext import Say, quantity
 from core.redaction import Redactor
 from core.settings import CommandLine, SettingFlag, command
 from environments.choice import default_environment
@@ -261,7 +261,7 @@ def _usable_exercises(
         problems = "; ".join(dict.fromkeys(reasons.values()))
         raise UserError(f"no exercise can be tested: {problems}")
     for language, reason in reasons.items():
-        exercises = counted(counts[language], "exercise")
+        exercises = quantity(counts[language], "exercise")
         say(f"skipped: {exercises} in {language}: {reason}")
     testable = [item for item in selected if item.language in versions]
     missing = prepare(testable, resources.cache)

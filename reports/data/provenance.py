@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from core.plaintext import counted
+from core.plaintext import quantity
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import IMPORTED
 from reports.data.rundata import InstanceData, RunData, verdicts_on_patches
@@ -81,7 +81,7 @@ def _models(run: RunData, instances: Sequence[InstanceData]) -> Facts:
                 replies[call.model or "no name"] += 1
     names = []
     for model, number in sorted(replies.items()):
-        names.append(f"{model} ({counted(number, 'reply', 'replies')})")
+        names.append(f"{model} ({quantity(number, 'reply', 'replies')})")
     yield "models", ", ".join(run.models) or UNKNOWN
     yield "as returned", ", ".join(names) or UNKNOWN
 
@@ -89,7 +89,7 @@ def _models(run: RunData, instances: Sequence[InstanceData]) -> Facts:
 def _evaluation_facts(verdicts: Mapping[str, Any]) -> Facts:
     evaluators = []
     for evaluator, number in verdicts["evaluators"].items():
-        evaluators.append(f"{evaluator} ({counted(number, 'verdict')})")
+        evaluators.append(f"{evaluator} ({quantity(number, 'verdict')})")
     yield "evaluator", ", ".join(evaluators) or "none"
     if evaluators:
         times = verdicts["first"]

@@ -19,7 +19,7 @@ from typing import IO, ClassVar
 from bench.instances.names import ALIASES
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import MIB, read_object
-from core.plaintext import Say, shortened
+from core.plaintext import Say, abbreviate
 from core.processes import Tail, run_limited, without_secrets
 from environments.leftovers import remove_mounted, remove_named
 from reports.data.jsonvalues import mapping, texts
@@ -111,7 +111,7 @@ class OfficialEvaluator(EngineEvaluator):
             line = result.output.strip().rpartition("\n")[2]
             if result.exit_code == 0:
                 return f"{self.package} {line}"
-            problem = shortened(line, 200) or "no output"
+            problem = abbreviate(line, 200) or "no output"
         raise UserError(
             f"evaluation.python {self.python} does not run {self.package}: {problem}; "
             "install the package in an environment of its own, and name that"
@@ -209,7 +209,7 @@ class OfficialEvaluator(EngineEvaluator):
         name = self.identifier(task)
         for line in reversed(read_log(log).splitlines()):
             if name in line and _FAILURE.search(line.replace(name, "")):
-                return f"{self.name}: {shortened(line, 300)}; see {log}"
+                return f"{self.name}: {abbreviate(line, 300)}; see {log}"
         return ""
 
     def result(
@@ -263,7 +263,7 @@ class ConsoleLog(Tail):
     def _show_line(self, line: bytes) -> None:
         # A bar goes back to the start of its line.
         end = line.rstrip(b"\r").rpartition(b"\r")[2]
-        text = shortened(end.decode("utf-8", "replace"), 200)
+        text = abbreviate(end.decode("utf-8", "replace"), 200)
         if text:
             self.last_line = text
             self._show(text)

@@ -13,7 +13,7 @@ from bench.instances.dataset import Dataset, load_dataset
 from bench.instances.instance import split_row
 from bench.instances.names import BUNDLED
 from core.errors import UserError
-from core.plaintext import Say, counted, some
+from core.plaintext import Say, quantity, some
 from environments.docker.engine import engine_answers
 from reports.data.predictions import Prediction, run_id
 from reports.data.rundata import RunData, rounds
@@ -182,7 +182,7 @@ class RequestedEvaluation:
             problem = f"not in the dataset {self.dataset.name}: {some(missing, 5)}"
             if not tasks:
                 raise UserError(f"{problem}; check --dataset")
-            self.say(f"{counted(len(missing), 'instance')}: {problem}")
+            self.say(f"{quantity(len(missing), 'instance')}: {problem}")
         return tasks
 
     def _new_verdicts(
@@ -235,4 +235,4 @@ def _evaluator_class(kind: str) -> type[Evaluator]:
 
 
 def _patches(count: int) -> str:
-    return counted(count, "patch", "patches")
+    return quantity(count, "patch", "patches")

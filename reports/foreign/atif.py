@@ -14,7 +14,7 @@ from pathlib import Path
 from agent.gateway.dialects.base import Json, object_at, objects, text_at, value_at
 from core.errors import DamagedFileError
 from core.money import as_number
-from core.plaintext import counted
+from core.plaintext import quantity
 from llm.chat import Message
 from reports.data.jsonvalues import number
 from reports.data.rundata import InstanceData
@@ -219,7 +219,7 @@ def atif_files(instance: InstanceData, agent: str) -> dict[str, Json]:
         attempts.append(trajectory)
         reference = {"trajectory_id": trajectory["trajectory_id"]}
         results.append({"subagent_trajectory_ref": [reference]})
-    attempts_made = counted(len(results), "attempt")
+    attempts_made = quantity(len(results), "attempt")
     task = {
         "step_id": 1,
         "source": "user",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from core.atomic import write_json_atomic
 from core.errors import UserError
-from core.plaintext import Say, counted
+from core.plaintext import Say, quantity
 from core.redaction import Redactor
 from reports.foreign.atif import atif_files
 from reports.foreign.attempts import predicted_patch
@@ -51,5 +51,7 @@ def export_command(
             }
     if layout is ExportLayout.MINI:
         write_json_atomic(folder / PREDS, redact.of(predictions))
-    say(f"exported {counted(len(predictions), 'instance')} as {layout.value}: {folder}")
+    say(
+        f"exported {quantity(len(predictions), 'instance')} as {layout.value}: {folder}"
+    )
     return 0

@@ -11,7 +11,7 @@ from bench.attempts import transcript
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.hashing import sha256_of
-from core.plaintext import Say, counted, one_line
+from core.plaintext import Say, one_line, quantity
 from core.redaction import Redactor
 from reports.data.rundata import InstanceData
 from reports.foreign.files import files_below
@@ -50,7 +50,7 @@ def import_run(
     run = read_any(path)
     with run_lock(store.folder):
         count = _write(store, path, run, fingerprint)
-    say(f"imported {counted(count, 'instance')} of {run.layout.value}: {store.folder}")
+    say(f"imported {quantity(count, 'instance')} of {run.layout.value}: {store.folder}")
     return store
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from core.money import in_words
-from core.plaintext import Say, counted, one_line, table
+from core.plaintext import Say, one_line, quantity, table
 from core.redaction import Redactor
 from reports.data.rundata import read_run
 from reports.lab.recorded import LabData, lab_data
@@ -59,19 +59,19 @@ def lab_lines(report: LabRow, data: LabData) -> Iterator[str]:
     turns = len(data.turns)
     yield f"# Lab: {one_line(data.name)}\n"
     yield (
-        f"{counted(report['instances'], 'instance')}, {counted(report['attempts'], 'attempt')} "
-        f"of {counted(len(models), 'model')}, at most {turns} of an instance. "
+        f"{quantity(report['instances'], 'instance')}, {quantity(report['attempts'], 'attempt')} "
+        f"of {quantity(len(models), 'model')}, at most {turns} of an instance. "
         f"{report['samples']:,} samples, seed {report['seed']}."
     )
     unmade = report["instances"] * turns - report["attempts"]
     if unmade:
-        attempts = counted(unmade, "attempt was", "attempts were")
+        attempts = quantity(unmade, "attempt was", "attempts were")
         yield f"\n{attempts} never made: a policy that asks for one ends."
     unknown = -unmade
     for instance in data.instances:
         unknown += list(instance.outcomes.values()).count(None)
     if unknown:
-        attempts = counted(unknown, "attempt has", "attempts have")
+        attempts = quantity(unknown, "attempt has", "attempts have")
         yield f"\n{attempts} no verdict; `report.py RUN --all-attempts` evaluates them."
     yield from _policy_lines(report["policies"], report["instances"])
     yield "\n## best@k and pass@k: k attempts in random order\n"
@@ -106,7 +106,7 @@ def _policy_lines(rows: Sequence[LabRow], instances: int) -> Iterator[str]:
         cells = _policy_cells(row, instances)
         lines.append(list(cells.values()))
     yield from table(list(cells), lines, numbers=range(1, 9), markdown=True)
-    number = counted(tested, "policy", "policies")
+    number = quantity(tested, "policy", "policies")
     which = ", ".join(different) or "none"
     yield f"\nSignificantly different from the run's own (5 %, Holm, {number}): {which}."
 

@@ -22,7 +22,7 @@ from bench.attempts import choose_by_evidence, is_enough, rank, stop_reason
 from bench.policy import StopRule
 from core.errors import UserError
 from core.money import dollars, known_sum, total
-from core.plaintext import counted, one_line, shortened
+from core.plaintext import abbreviate, one_line, quantity
 from reports.lab.recorded import LabData, ModelTurn, Tried
 from runs.evidence import CandidateClass, Evidence
 
@@ -269,7 +269,7 @@ def _policy_of_file(name: str) -> Policy:
     def decide(seen: Seen) -> Decision:
         try:
             decision = function(seen)
-            text = shortened(repr(decision), 80)
+            text = abbreviate(repr(decision), 80)
         except (Exception, SystemExit) as error:
             raise UserError(f"--policy {name} raised {_describe(error)}") from error
         count = len(seen.tried)
@@ -280,7 +280,7 @@ def _policy_of_file(name: str) -> Policy:
             if decision.model in models and decision not in seen.made:
                 return ModelTurn(decision.model, decision.try_)
         raise UserError(
-            f"--policy {name} returned {text} after {counted(count, 'attempt')}; give "
+            f"--policy {name} returned {text} after {quantity(count, 'attempt')}; give "
             "a ModelTurn of the runs' models that was not made, or Chosen(NUMBER) of one that was"
         )
 
@@ -288,4 +288,4 @@ def _policy_of_file(name: str) -> Policy:
 
 
 def _describe(error: BaseException) -> str:
-    return shortened(f"{type(error).__name__}: {error}", 200)
+    return abbreviate(f"{type(error).__name__}: {error}", 200)

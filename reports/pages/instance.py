@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.hashing import sha256_of
-from core.plaintext import shortened
+from core.plaintext import abbreviate
 from reports.data.rundata import InstanceData
 from runs.records import InstanceResult
 from runs.storage.store import RunStore
@@ -97,7 +97,7 @@ def _messages(trajectory: InstanceResult | None) -> dict[int, list[ShownMessage]
                 "number": number,
                 "role": role,
                 "content": content,
-                "start": shortened(content[: 4 * _START], _START),
+                "start": abbreviate(content[: 4 * _START], _START),
                 "same_as": first.get(content),
             }
             first.setdefault(content, row)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bench.instances.validity import states_in_words
 from core.money import column
-from core.plaintext import counted, one_line, table
+from core.plaintext import one_line, quantity, table
 from reports.statistics.breakdown import AttemptRow
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
@@ -153,7 +153,7 @@ def denominators(stats: RunStats) -> Iterator[str]:
     if counts.no_generation:
         yield f"- Without a patch: {counts.no_generation} of the predictions"
     if counts.not_evaluated:
-        patches = counted(counts.not_evaluated, "patch", "patches")
+        patches = quantity(counts.not_evaluated, "patch", "patches")
         if scores.selected.share is not None:
             patches += "; all shares are lower bounds"
         yield f"- Not evaluated: {patches}"
@@ -219,7 +219,7 @@ def comparison_table(comparison: RunComparison) -> Iterator[str]:
         cost_a, cost_b = column([comparison.cost_a, comparison.cost_b])
         yield f"- Cost of the instances compared: {a} {cost_a}, {b} {cost_b}"
     if comparison.left_out:
-        left_out = counted(comparison.left_out, "instance")
+        left_out = quantity(comparison.left_out, "instance")
         yield f"- Left out: {left_out} that only one of them has a verdict on"
     yield f"- Only {a}: {_names(comparison.only_a) or NONE}"
     yield f"- Only {b}: {_names(comparison.only_b) or NONE}"

@@ -24,7 +24,7 @@ from markupsafe import Markup, escape
 from bench.attempts import describe_script, matrix
 from bench.instances.validity import states_in_words
 from core.money import column, in_words
-from core.plaintext import counted
+from core.plaintext import quantity
 from core.redaction import Redactor
 from reports.data.provenance import provenance
 from reports.pages.comparison import agreement_rows, comparison_facts
@@ -52,7 +52,7 @@ def _data_address(svg: str) -> str:
 
 
 _FILTERS = {
-    "counted": counted,
+    "counted": quantity,
     "dollars": in_words,
     "column": column,
     "percent": percent,

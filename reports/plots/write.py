@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
 
 from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import column
-from core.plaintext import counted
+from core.plaintext import quantity
 from core.redaction import Redactor
 from reports.data.rundata import InstanceData, RunData
 from reports.plots.style import (
@@ -174,7 +174,7 @@ def _cost_against_score(steps: Sequence[LimitedRun]) -> Picture:
     for step, cost in zip(steps, costs, strict=True):
         row = {
             "limit": step.attempts,
-            "attempts": counted(step.attempts, "attempt"),
+            "attempts": quantity(step.attempts, "attempt"),
             "dollars": float(step.dollars or 0),
             "cost": cost,
             "score": step.resolved.share or 0.0,

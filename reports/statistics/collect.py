@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.attempts import choose
 from core.money import Dollars, total
-from core.plaintext import shortened
+from core.plaintext import abbreviate
 from reports.data.rundata import (
     InstanceData,
     RunData,
@@ -297,10 +297,10 @@ def failures(run: RunData) -> Failures:
         if instance.resolved is None:
             reason = ""
             if instance.verdict:
-                reason = shortened(instance.verdict.reason, 100)
+                reason = abbreviate(instance.verdict.reason, 100)
             not_evaluated.append(reason or "not evaluated yet")
     for entry in run.unfinished:
-        reasons[entry.status].append(shortened(entry.reason, 100))
+        reasons[entry.status].append(abbreviate(entry.reason, 100))
     rows = []
     for status, texts in reasons.items():
         rows.append(

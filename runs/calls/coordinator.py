@@ -246,7 +246,7 @@ class AttemptGate:
     def __post_init__(self) -> None:
         self._started = self.clock()
 
-    def recorded(
+    def recorded_reply(
         self, request_sha256: str, exchange_sha256: str | None = None
     ) -> Reply | None:
         for number, (start, end) in enumerate(self.recorded_calls):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from core.errors import UserError
 from core.money import as_text, column, total
-from core.plaintext import one_line, shortened, table
+from core.plaintext import abbreviate, one_line, table
 from runs.progress.state import COMMON_WORDS
 from runs.records import InstanceResult
 from runs.storage.jsonlines import DamagedLine
@@ -127,7 +127,7 @@ def lines(run_status: RunStatus) -> Iterator[str]:
     if run_status.unfinished:
         yield f"unfinished: {len(run_status.unfinished)}"
         for entry in run_status.unfinished:
-            reason = shortened(entry.reason, _LONGEST_REASON)
+            reason = abbreviate(entry.reason, _LONGEST_REASON)
             text = "; ".join(part for part in (entry.status, reason) if part)
             yield f"  {one_line(f'{entry.instance_id}: {text}')}"
     if run_status.broken:
@@ -244,7 +244,7 @@ class _Reading:
 
 
 def _entry(result: InstanceResult) -> InstanceEntry:
-    status = shortened(result.status or "unknown", _LONGEST_STATUS)
+    status = abbreviate(result.status or "unknown", _LONGEST_STATUS)
     return InstanceEntry(
         instance_id=result.instance_id,
         status=status,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from core.money import as_text, in_words
-from core.plaintext import counted
+from core.plaintext import quantity
 from llm.chat import Usage
 from runs.progress.state import COMMON_WORDS
 
@@ -95,15 +95,15 @@ def _outcome(summary: RunSummary) -> Iterator[str]:
     used = summary.tokens
     read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
     usage_text = (
-        f"{counted(summary.calls, 'call')}, {read}, {used.completion_tokens:,} out"
+        f"{quantity(summary.calls, 'call')}, {read}, {used.completion_tokens:,} out"
     )
     yield f"run so far: cost {in_words(summary.dollars)}, {usage_text}"
     if summary.over_budget:
         yield over_budget_words(summary.over_budget)
     if summary.errors:
-        yield f"{counted(len(summary.errors), 'error')}: repeat with --redo error"
+        yield f"{quantity(len(summary.errors), 'error')}: repeat with --redo error"
     if summary.broken:
-        yield f"{counted(len(summary.broken), 'broken file')}: fix or delete them"
+        yield f"{quantity(len(summary.broken), 'broken file')}: fix or delete them"
     if summary.stopped:
         yield f"ended early: {summary.stopped}"
     if summary.unfinished:

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.errors import InfrastructureError, UserError
 from core.money import as_number
-from core.plaintext import counted, shortened
+from core.plaintext import abbreviate, quantity
 from environments.docker.engine import connect
 from environments.docker.images import digest
 from llm.prices import Price
@@ -195,7 +195,7 @@ def check_remains(store: RunStore) -> None:
         if paid == 1:
             verb = "is"
         raise UserError(
-            f"{store.folder} is gone, but {counted(paid, 'journal')} of an earlier run "
+            f"{store.folder} is gone, but {quantity(paid, 'journal')} of an earlier run "
             f"{store.run} {verb} left in {store.journals}: restore the folder, remove them with "
             "`harness.py clean --all`, or choose another --run"
         )
@@ -272,7 +272,7 @@ def _value(value: object) -> str:
         )
     if value is None:
         return "none"
-    return shortened(str(value), _SHOWN)
+    return abbreviate(str(value), _SHOWN)
 
 
 def timestamp() -> str:

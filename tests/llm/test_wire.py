@@ -38,7 +38,7 @@ class Books:
     def __init__(self) -> None:
         self.ends: list[CallOutcome] = []
 
-    def recorded(
+    def recorded_reply(
         self, request_sha256: str, exchange_sha256: str | None = None
     ) -> Reply | None:
         return None

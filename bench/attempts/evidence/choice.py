@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.attempts.choose import CandidateChoice, choose, configuration_note
-from core.plaintext import counted, some
+from core.plaintext import quantity, some
 from runs.evidence import (
     SOLVED,
     THERE,
@@ -174,9 +174,9 @@ def why_no_evidence(evidence: Evidence) -> str:
     if evidence.note and not evidence.scripts:
         return evidence.note
     if not evidence.valid:
-        count = counted(len(evidence.scripts), "script")
+        count = quantity(len(evidence.scripts), "script")
         return f"no script shows the issue at the base commit twice ({count})"
-    count = counted(len(evidence.valid), "valid script")
+    count = quantity(len(evidence.valid), "valid script")
     return f"no candidate passes one of {count}"
 
 
@@ -190,11 +190,11 @@ def _reasons(
     others = list(groups)
     group = next(group for group in groups if attempt in group.attempts)
     others.remove(group)
-    scripts = counted(len(evidence.valid), "valid script")
+    scripts = quantity(len(evidence.valid), "valid script")
     passed = f"it passes {len(group.passed)} of {scripts}"
     yield f"attempt {attempt} is chosen by evidence: {passed}"
-    candidates = counted(len(group.attempts), "candidate")
-    text = counted(len(groups), "group")
+    candidates = quantity(len(group.attempts), "candidate")
+    text = quantity(len(groups), "group")
     text += f", its own has {candidates} and the score {group.score}"
     if others:
         text += f", the next has {others[0].score}"
@@ -205,7 +205,7 @@ def _reasons(
         yield "no test newly fails"
     else:
         failing = evidence.failing.get(attempt, 1)
-        yield f"{counted(failing, 'test')} newly fail"
+        yield f"{quantity(failing, 'test')} newly fail"
     equal = evidence.class_of(attempt)
     if equal and len(equal.attempts) > 1:
         names = [str(number) for number in equal.attempts]

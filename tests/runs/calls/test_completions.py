@@ -141,18 +141,22 @@ def entries(call: str, exchange: str | None, content: str) -> list[Any]:
 
 def test_a_reply_is_served_to_its_exchange_alone() -> None:
     served = gate([*entries("a", "seed 1", "one"), *entries("b", "seed 2", "two")])
-    assert served.recorded("same", "seed 2") == Reply("two", exchange_sha256="seed 2")
-    assert served.recorded("same", "seed 3") is None
-    assert served.recorded("same", "seed 1") == Reply("one", exchange_sha256="seed 1")
-    assert served.recorded("same", "seed 1") is None
+    assert served.recorded_reply("same", "seed 2") == Reply(
+        "two", exchange_sha256="seed 2"
+    )
+    assert served.recorded_reply("same", "seed 3") is None
+    assert served.recorded_reply("same", "seed 1") == Reply(
+        "one", exchange_sha256="seed 1"
+    )
+    assert served.recorded_reply("same", "seed 1") is None
 
 
 def test_a_request_without_an_exchange_is_served_by_itself() -> None:
     known = entries("a", None, "one")
     assert "exchange_sha256" not in known[0].model_dump()
-    assert gate(known).recorded("same", "seed 1") is None
-    assert gate(known).recorded("other") is None
-    assert gate(known).recorded("same") == Reply("one")
+    assert gate(known).recorded_reply("same", "seed 1") is None
+    assert gate(known).recorded_reply("other") is None
+    assert gate(known).recorded_reply("same") == Reply("one")
 
 
 def test_the_journal_shows_the_exchange_of_every_call(

@@ -196,11 +196,11 @@ def test_recorded_replies_are_served_once_and_refusals_refuse_again() -> None:
         AnsweredEntry(call="d", reply=Reply("other")),
     ]
     gate = AttemptGate(None, "i", 1, recorded_calls(entries, 1), lambda _: None)  # type: ignore[arg-type]
-    assert gate.recorded("x") == REPLY
-    assert gate.recorded("x") is None
-    assert gate.recorded("z") is None
+    assert gate.recorded_reply("x") == REPLY
+    assert gate.recorded_reply("x") is None
+    assert gate.recorded_reply("z") is None
     with pytest.raises(RequestRefusedError, match="never") as error:
-        gate.recorded("y")
+        gate.recorded_reply("y")
     assert error.value.cost == 0.25
 
 

@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from core.plaintext import one_line, shortened
+from core.plaintext import abbreviate, one_line
 from runs.progress.state import (
     ProgressState,
     WorkStep,
@@ -156,8 +156,8 @@ def test_what_a_terminal_would_obey_is_taken_out() -> None:
     assert one_line(hostile) == "abcde fghi"
     assert one_line("\x1bcj\x1b]8;;x\x1b\\k\u2028l\x1b") == "jk l"
     assert one_line("é 漢字 … ok") == "é 漢字 … ok"
-    assert shortened("abc def ghi", 6) == "abc d…"
-    assert shortened("abc", 3) == "abc"
+    assert abbreviate("abc def ghi", 6) == "abc d…"
+    assert abbreviate("abc", 3) == "abc"
 
 
 def test_further_lines_come_first_in_half_of_the_room(clock: Clock) -> None:
