@@ -213,7 +213,7 @@ def _lines(title: str, instances: Sequence[RecordedInstance]) -> Iterator[str]:
         ]
         known = right + wrong
         share = "-"
-        found = Share.made(right, known).interval
+        found = Share.compute(right, known).interval
         if found:
             share = f"{100 * right / known:.1f} % ({100 * found.low:.1f}-{100 * found.high:.1f})"
         low, high = (100 * n / max(1, len(said)) for n in (right, right + unknown))

@@ -157,7 +157,7 @@ class Prepared(Protocol):
     """A copy of a project's files with changes, set up. Commands may run in it concurrently."""
 
     @property
-    def failed(self) -> tuple[FailedCommand, ...]:
+    def failed_commands(self) -> tuple[FailedCommand, ...]:
         """The set-up commands that failed."""
 
     def run(self, command: str, timeout: float) -> CommandResult:

@@ -32,7 +32,7 @@ from bench.cli.command_line import (
     MODEL_FLAGS,
     RUN_FLAG,
     WORKERS_FLAG,
-    configured,
+    make_configuration,
 )
 from bench.config import RunConfig, RunSettings, validate_config
 from bench.instances.dataset import load_dataset
@@ -80,7 +80,7 @@ def main(
     if not runs:
         raise UserError("no run given; usage: report.py select RUN… --models NAME,…")
     settings = line.load(_recorded_dataset(runs), _FIXED)
-    config, options = configured(settings)
+    config, options = make_configuration(settings)
     return select_command(runs, config, options, print)
 
 

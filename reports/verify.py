@@ -100,7 +100,7 @@ class Verification:
     not_checked: set[str] = field(default_factory=set)
 
     @cached_property
-    def described(self) -> Run:
+    def description(self) -> Run:
         return self.store.read_run() or Run()
 
     def first_of_each_file(self) -> dict[Path, str]:
@@ -122,7 +122,7 @@ class Verification:
         except DamagedFileError as error:
             derived[error.path] = error.problem
         if self.not_checked:
-            version = self.described.versions.get("harness") or "unknown"
+            version = self.description.versions.get("harness") or "unknown"
             names = ", ".join(sorted(self.not_checked))
             self.say(f"note: not checked, as version {version} differs in it: {names}")
         # What is derived says where in a file the difference is.
@@ -149,7 +149,7 @@ class Verification:
         prediction = self.store.raw_prediction(path)
         result = self.store.read_trajectory(name)
         if result is None:
-            if self.described.is_ours:
+            if self.description.is_ours:
                 yield trajectory_path, "is missing"
             return
         label = prediction.get("model_name_or_path")
@@ -193,7 +193,7 @@ class Verification:
     @property
     def left_out(self) -> set[str] | None:
         """Where to note what only one version has; None if this version made the run."""
-        if self.described.versions.get("harness") == HARNESS_VERSION:
+        if self.description.versions.get("harness") == HARNESS_VERSION:
             return None
         return self.not_checked
 
@@ -207,7 +207,7 @@ class Verification:
             verdicts[prediction.instance_id] = verdict
             yield from compare_verdict(store, prediction, verdict)
         requested = RequestedEvaluation(
-            store, EvaluationRoot(), self.described, self.say
+            store, EvaluationRoot(), self.description, self.say
         )
         official_ids: Mapping[str, str] = {}
         rows: Sequence[Row] = ()

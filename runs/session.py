@@ -224,10 +224,10 @@ class RunSession:
         progress.more = benchmark.more
         coordinator.called = progress.note_call
 
-        def spent() -> Decimal:
+        def sum_spent() -> Decimal:
             return known_sum(line.cost for line in coordinator.ledger.since_mark())
 
-        display = make_display(stream_of(benchmark.say), progress, spent)
+        display = make_display(stream_of(benchmark.say), progress, sum_spent)
         warn_once = Once(display.note, log.warning)
         engine = make_engine(Driver(benchmark, coordinator, progress, warn_once, log))
         note_start(benchmark.store, self.models.prices, self.models.address)

@@ -72,7 +72,7 @@ def heeding_signals(
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
 
-    def heed() -> None:
+    def watch() -> None:
         with os.fdopen(reading, "rb", buffering=0) as pipe:
             received = (n for (n,) in iter(lambda: pipe.read(1), b"") if n in signals)
             number = next(received, None)
@@ -91,7 +91,7 @@ def heeding_signals(
             finally:
                 os._exit(INTERRUPTED)
 
-    threading.Thread(target=heed, name="signals", daemon=True).start()
+    threading.Thread(target=watch, name="signals", daemon=True).start()
     before = {number: signal.signal(number, lambda *_: None) for number in signals}
     woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:

@@ -117,7 +117,7 @@ def main(
     _check_project(line.layer)
     from bench.cli.commands import run_command
 
-    config, options = configured(settings, **actions)
+    config, options = make_configuration(settings, **actions)
     return run_command(config, options, print)
 
 
@@ -151,15 +151,15 @@ def _run_project(
     from bench.cli.own import prepare
 
     run = prepare(settings, chosen)
-    config, options = configured(settings, run.environment, **actions)
-    project = {**options.recorded["project"], **run.recorded()}
+    config, options = make_configuration(settings, run.environment, **actions)
+    project = {**options.recorded["project"], **run.recorded_settings()}
     options = replace(
         options,
         dataset=str(run.dataset),
         repos=run.repository.mirrors,
         recorded={**options.recorded, "project": project},
     )
-    return run.run(run.named(config), options, print)
+    return run.run(run.with_run_name(config), options, print)
 
 
 def _environment_here() -> EnvironmentKind:
@@ -169,7 +169,7 @@ def _environment_here() -> EnvironmentKind:
     return default_environment()
 
 
-def configured(
+def make_configuration(
     settings: RunSettings,
     environment: EnvironmentKind | None = None,
     **actions: Any,  # noqa: ANN401 - of the fields

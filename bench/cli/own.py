@@ -81,7 +81,7 @@ class OwnRun:
     row: Mapping[str, Any]
     key: str
 
-    def named(self, config: RunConfig) -> RunConfig:
+    def with_run_name(self, config: RunConfig) -> RunConfig:
         """Return the configuration with a name of the run."""
         if config.run:
             return config
@@ -92,7 +92,7 @@ class OwnRun:
         """The file of the data set of the one instance."""
         return self.repository.mirrors / f"{self.key}.json"
 
-    def recorded(self) -> dict[str, str]:
+    def recorded_settings(self) -> dict[str, str]:
         """Return the settings by which ``--continue`` finds the same repository and issue."""
         issue = self.issue.url or self.project.issue
         path = os.path.expanduser(self.project.issue)  # noqa: PTH111 - of any length

@@ -17,7 +17,7 @@ from agent.repomap import RenderedMaps, TagStore
 from bench.attempts import make_task
 from bench.benchmark import agent_of, make_mirrors
 from bench.cli.cli import EnvFileOption
-from bench.cli.command_line import MODEL_FLAGS, configured
+from bench.cli.command_line import MODEL_FLAGS, make_configuration
 from bench.config import RunConfig, RunSettings, validate_config
 from bench.instances.dataset import load_dataset
 from bench.instances.project import snapshot_of
@@ -56,7 +56,7 @@ def main(
     settings = line.load(fixed={"agent.name": SourcedValue("AGENT", agent)})
     if line.prints(settings):
         return 0
-    config, options = configured(settings, EnvironmentKind.NONE)
+    config, options = make_configuration(settings, EnvironmentKind.NONE)
     return try_agent(config, options, print)
 
 

@@ -156,7 +156,7 @@ def find_setup(
             setup = Setup(way, tuple(sorted(roots)))
         reason = ""
         with session.prepare(changes, setup) as prepared:
-            failing = tuple(failed.command for failed in prepared.failed)
+            failing = tuple(failed.command for failed in prepared.failed_commands)
             if packages:
                 output = prepared.run(command, _SECONDS).output
                 reason = _doubt(output, token, packages)
@@ -194,7 +194,7 @@ def _doubt(
 def setup_failures(prepared: Prepared, proven: ProvenSetup) -> tuple[Failure, ...]:
     """Return the set-up commands that fail with the candidate and not at the base commit."""
     failures = []
-    for failed in prepared.failed:
+    for failed in prepared.failed_commands:
         if failed.command not in proven.failing:
             failures.append(_setup_failure(failed.command, failed.output))
     return tuple(failures)

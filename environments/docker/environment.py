@@ -178,7 +178,7 @@ class DockerPrepared:
 
     containers: Containers
     image: str
-    failed: tuple[FailedCommand, ...]
+    failed_commands: tuple[FailedCommand, ...]
     commands: int
     workers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2))
     _ready: list[Future[_Started]] = field(default_factory=list)

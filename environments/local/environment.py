@@ -121,7 +121,7 @@ class LocalPrepared:
     session: LocalSession
     changes: Changes
     python_path: str
-    failed: tuple[FailedCommand, ...] = ()
+    failed_commands: tuple[FailedCommand, ...] = ()
 
     def run(self, command: str, timeout: float) -> CommandResult:
         built = self.session.built

@@ -228,7 +228,7 @@ def _languages(columns: Sequence[Column]) -> list[_Row]:
         )
         for language, members in keys.items():
             solved = sum(column.verdicts[key] for key in members)
-            row[language] = Share.made(solved, len(members))
+            row[language] = Share.compute(solved, len(members))
         languages |= dict.fromkeys(row)
         rows.append({"solved by language": column.label, **row})
     if len(languages) < 2:

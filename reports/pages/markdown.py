@@ -107,7 +107,7 @@ def model_table(stats: RunStats) -> Iterator[str]:
     for group in stats.by_model:
         rows.append(_model_cells(group.name, group.predictions, group.resolved))
     counts = stats.counts
-    total = Share.made(
+    total = Share.compute(
         counts.resolved,
         counts.predicted,
         evaluated=stats.scores.selected.share is not None,

@@ -84,10 +84,12 @@ def by_attempt(run: RunData) -> tuple[AttemptRow, ...]:
         row = AttemptRow(
             attempt=attempt,
             model=model,
-            predictions=Share.made(predictions, len(run.instances)),
-            resolved=Share.made(resolved, run.resolved_count),
-            score=Share.made(resolved, len(run.selected), evaluated=run.is_evaluated),
-            success=Share.made(resolved, predictions, evaluated=part.is_evaluated),
+            predictions=Share.compute(predictions, len(run.instances)),
+            resolved=Share.compute(resolved, run.resolved_count),
+            score=Share.compute(
+                resolved, len(run.selected), evaluated=run.is_evaluated
+            ),
+            success=Share.compute(resolved, predictions, evaluated=part.is_evaluated),
         )
         rows.append(row)
     return tuple(rows)
@@ -136,7 +138,7 @@ def groups(
             predictions=predictions,
             evaluated=predictions - part.outcomes[None],
             plausible=part.plausible_count,
-            resolved=Share.made(
+            resolved=Share.compute(
                 part.resolved_count,
                 predictions + numbers[name],
                 evaluated=part.is_evaluated or not predictions,

@@ -208,7 +208,7 @@ def gold_share(
             if gold and None not in lists:
                 total += 1
                 count += any(gold <= set(files or ()) for files in lists)
-        return Share.made(count, total)
+        return Share.compute(count, total)
 
     return statistic(share, heading)
 
@@ -362,7 +362,7 @@ def limited_runs(run: RunData) -> tuple[LimitedRun, ...]:
             per_further = float(further_dollars) / further_resolved
         row = LimitedRun(
             attempts=number,
-            resolved=Share.made(
+            resolved=Share.compute(
                 verdicts[True],
                 len(run.selected),
                 evaluated=run.is_evaluated,
@@ -457,7 +457,7 @@ def _dollars(run: RunData) -> Money:
 
 def _edit_errors(run: RunData) -> Share:
     outcomes = Counter(attempt.edit_outcome for attempt in run.attempts)
-    return Share.made(outcomes[False], outcomes[False] + outcomes[True])
+    return Share.compute(outcomes[False], outcomes[False] + outcomes[True])
 
 
 def _tokens(

@@ -64,7 +64,7 @@ class ScoredRun:
 
 
 def _of(run: RunData, denominator: int) -> Share:
-    return Share.made(run.resolved_count, denominator, evaluated=run.is_evaluated)
+    return Share.compute(run.resolved_count, denominator, evaluated=run.is_evaluated)
 
 
 def _of_evaluated(source: ScoredRun) -> Share:

@@ -40,7 +40,7 @@ class Share:
     interval: Interval | None
 
     @classmethod
-    def made(
+    def compute(
         cls,
         count: int,
         of: int,

@@ -18,13 +18,13 @@ from runs.slots import Slots
 class ThreadEngine:
     """Threads of this process.
 
-    An exception of ``work`` ends the run; ``failed`` is called with it at once, so that the other
+    An exception of ``work`` ends the run; ``on_error`` is called with it at once, so that the other
     jobs can end.
     """
 
     workers: int
     work: Callable[[Job], Finished[Any]]
-    failed: Callable[[BaseException], None]
+    on_error: Callable[[BaseException], None]
 
     @classmethod
     def of(cls, driver: Driver) -> ThreadEngine:
@@ -89,7 +89,7 @@ class ThreadEngine:
                     break
                 ended.put(self.work(job))
         except BaseException as error:
-            self.failed(error)
+            self.on_error(error)
             ended.put(error)
         finally:
             ended.put(None)

@@ -164,7 +164,7 @@ class FolderPrepared:
 
     session: FolderSession
     changes: Changes
-    failed: tuple[FailedCommand, ...] = ()
+    failed_commands: tuple[FailedCommand, ...] = ()
 
     def run(self, command: str, timeout: float) -> CommandResult:
         return self.session.run(self.changes, command, timeout)

@@ -431,7 +431,7 @@ def test_a_password_of_an_address_is_in_no_file(world: World, calc: Path) -> Non
         Issue(text="x", title="x"),
         *[None] * 4,
     )
-    assert secret not in str(run.recorded())
+    assert secret not in str(run.recorded_settings())
 
 
 def test_what_is_staged_and_ignored_is_part_of_the_base(

@@ -391,7 +391,7 @@ def test_baselines_are_measured_at_once_in_spare_slots(tmp_path: Path) -> None:
     meeting, ran = threading.Barrier(2), []
 
     class Meeting:
-        failed = ()
+        failed_commands = ()
 
         def run(self, command: str, timeout: float) -> CommandResult:
             ran.append(command)

@@ -198,7 +198,7 @@ def test_means_of_nothing_and_of_no_numbers() -> None:
 
 
 def test_nothing_has_no_share_and_no_interval() -> None:
-    assert Share.made(0, 0) == Share(0, 0, None, None)
+    assert Share.compute(0, 0) == Share(0, 0, None, None)
     assert bootstrap_difference(PairedTable(0, 0, 0, 0)) is None
     assert mcnemar_exact(0, 0) == 1.0
     for bad in ((1, 0), (-1, 3), (4, 3)):
