@@ -37,9 +37,9 @@ demo: setup
 test-quick: setup-dev
 	$(PYTEST) -n 2 -m "$(USUAL) and (quick or not run)"
 
-# Three workers on two cores: tests of signals and of servers mostly wait.
+# Four workers on two cores: tests of signals and of servers mostly wait.
 test: setup-dev
-	$(PYTEST) -n 3 -m "$(USUAL)"
+	$(PYTEST) -n 4 -m "$(USUAL)"
 
 # The wheel, the demo, pages in a browser, collectors of traces, Ray, and the Docker engine; what is
 # missing here is skipped.
