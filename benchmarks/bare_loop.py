@@ -15,7 +15,10 @@ from llm.registry import load_litellm
 
 
 async def loop(
-    url: str, workers: int, calls: int, rounds: list[list[dict[str, Any]]]
+    url: str,
+    workers: int,
+    calls: int,
+    rounds: list[list[dict[str, Any]]],
 ) -> None:
     """Make ``calls`` calls one after the other in each of ``workers`` threads."""
     litellm = load_litellm()

@@ -120,9 +120,10 @@ class Executed:
             line.split("\t", 2)
             for line in result.output.partition(f"\n{token}\n")[2].splitlines()
         )
-        found = {
-            (row[2], int(row[0])) for row in rows if len(row) == 3 and row[1] in passing
-        }
+        found = set()
+        for row in rows:
+            if len(row) == 3 and row[1] in passing:
+                found.add((row[2], int(row[0])))
         return frozenset(found), plain.seconds
 
 
@@ -265,7 +266,12 @@ class Planter:
             ),
         ]
 
-    def _at_import(self, kind: BreakageKind, path: str, line: str) -> Breakage:
+    def _at_import(
+        self,
+        kind: BreakageKind,
+        path: str,
+        line: str,
+    ) -> Breakage:
         return Breakage(
             kind, f"{path}: {line}", _inserted(path, self._text(path), line)
         )

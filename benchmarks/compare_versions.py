@@ -154,7 +154,12 @@ _VARIES = re.compile(
 )
 
 
-def differences(before: Path, after: Path, *, by_value: bool = False) -> Iterator[str]:
+def differences(
+    before: Path,
+    after: Path,
+    *,
+    by_value: bool = False,
+) -> Iterator[str]:
     """Yield how the files of two folders of runs differ."""
     names = {name for folder in (before, after) for name in _compared(folder)}
     if not names:
@@ -247,7 +252,11 @@ def _requests(folder: Path) -> Iterator[str]:
 
 
 def compare_demo(
-    before: Tree, after: Tree, environment: str, *, by_value: bool
+    before: Tree,
+    after: Tree,
+    environment: str,
+    *,
+    by_value: bool,
 ) -> Iterator[str]:
     """Run and evaluate the demo in both trees."""
     for tree in (before, after):
@@ -332,10 +341,9 @@ def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
         codes.append(new)
         if old != new:
             yield f"exit {old} before, {new} after: {line}\n  {results[1].stderr.strip()[-300:]}"
-        said = [
-            r.stderr.strip().replace(str(t.top), "TOP")
-            for r, t in zip(results, (before, after), strict=True)
-        ]
+        said = []
+        for r, t in zip(results, (before, after), strict=True):
+            said.append(r.stderr.strip().replace(str(t.top), "TOP"))
         if reworded(said[0]) != said[1]:
             yield f"{line}: -{said[0]}\n{line}: +{said[1]}"
     counts = ", ".join(
@@ -344,7 +352,12 @@ def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
     print(f"{len(lines)} wrong command lines: {counts}")
 
 
-def continued(before: Tree, after: Tree, *, by_value: bool) -> Iterator[str]:
+def continued(
+    before: Tree,
+    after: Tree,
+    *,
+    by_value: bool,
+) -> Iterator[str]:
     """Kill a run of BEFORE after its first prediction and continue it in this tree."""
     words = (
         "harness.py",

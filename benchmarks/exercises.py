@@ -174,7 +174,11 @@ def replay(
 
 
 def _words(
-    facts: RunFacts, run: Path, exercises: Path, workers: int, out: Path
+    facts: RunFacts,
+    run: Path,
+    exercises: Path,
+    workers: int,
+    out: Path,
 ) -> list[str]:
     columns = dict.fromkeys(f"{one.model}@{one.edit_format}" for one in facts.columns)
     return [
@@ -222,7 +226,11 @@ def _test(folder: Path) -> None:
     subprocess.run(argv, cwd=folder, env=env, capture_output=True, check=False)
 
 
-def _at_once(workers: int, run: Callable[..., object], items: Sequence[object]) -> None:
+def _at_once(
+    workers: int,
+    run: Callable[..., object],
+    items: Sequence[object],
+) -> None:
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(run, items))
 

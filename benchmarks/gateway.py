@@ -97,7 +97,9 @@ def _serve(ports: multiprocessing.SimpleQueue[int], seconds: float) -> None:
 
 
 def _call(
-    places: Sequence[tuple[int, str]], calls: int, found: multiprocessing.Queue[float]
+    places: Sequence[tuple[int, str]],
+    calls: int,
+    found: multiprocessing.Queue[float],
 ) -> None:
     async def agent(session: ClientSession, port: int, token: str) -> None:
         for _ in range(calls):
@@ -134,7 +136,11 @@ def _resident() -> int:
     return pages * resource.getpagesize()
 
 
-def main(agents: int = 64, calls: int = 20, seconds: float = 2.0) -> None:
+def main(
+    agents: int = 64,
+    calls: int = 20,
+    seconds: float = 2.0,
+) -> None:
     """Print the calls per second of both ways, their ratio, and the memory of the gateways."""
     prepare_process()
     context = multiprocessing.get_context("spawn")

@@ -107,7 +107,11 @@ def _import(client: Any, root: Path, image: str) -> None:  # noqa: ANN401
             client.api.import_image_from_file(packed.name, repository=name, tag=tag)
 
 
-def _tar(folder: Path, names: Sequence[str], target: Path) -> None:
+def _tar(
+    folder: Path,
+    names: Sequence[str],
+    target: Path,
+) -> None:
     options = ["--numeric-owner", "--exclude=./dev/*", "-C", str(folder)]
     argv = ["tar", *options, "-cf", str(target), *names]
     subprocess.run(argv, check=True)
@@ -131,7 +135,12 @@ class Builder:
     work: Path
     tools: Sequence[str] = TOOLS
 
-    def build(self, instance: Instance, spec: Spec, image: str) -> None:
+    def build(
+        self,
+        instance: Instance,
+        spec: Spec,
+        image: str,
+    ) -> None:
         """Build ``image`` for ``instance``.
 
         Raises:
@@ -156,7 +165,12 @@ class Builder:
         finally:
             shutil.rmtree(layer, ignore_errors=True)
 
-    def _install(self, instance: Instance, spec: Spec, layer: Path) -> None:
+    def _install(
+        self,
+        instance: Instance,
+        spec: Spec,
+        layer: Path,
+    ) -> None:
         packages = required_packages(
             instance.repo, spec, Workspace(layer / _TESTBED).read
         )
@@ -394,7 +408,13 @@ def main(
     sys.exit(failed > 0)
 
 
-def _made(row: Row, builder: Builder, tag: str, *, rebuild: bool) -> Row:
+def _made(
+    row: Row,
+    builder: Builder,
+    tag: str,
+    *,
+    rebuild: bool,
+) -> Row:
     """Build the image of ``row`` and return the row with all columns but the test lists."""
     instance, _ = split_row(row)
     if instance.spec is None:
@@ -408,7 +428,11 @@ def _made(row: Row, builder: Builder, tag: str, *, rebuild: bool) -> Row:
     return {**row, "spec": spec, **evaluation_columns({**row, "spec": spec}, image)}
 
 
-def _test_lists(row: Row, runs: GoldRuns, known: Mapping[str, Row]) -> Row:
+def _test_lists(
+    row: Row,
+    runs: GoldRuns,
+    known: Mapping[str, Row],
+) -> Row:
     old = known.get(row["instance_id"])
     if old:
         return {key: old[key] for key in _LISTS}

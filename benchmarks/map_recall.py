@@ -78,7 +78,11 @@ class Shown:
     definitions: tuple[bool, ...] | None
 
 
-def recall_of(row: Mapping[str, Any], mirror: Path, store: TagStore) -> Shown:
+def recall_of(
+    row: Mapping[str, Any],
+    mirror: Path,
+    store: TagStore,
+) -> Shown:
     """Look for the gold patch in the maps of one instance."""
     blobs = _blobs(mirror, row["base_commit"])
     with tempfile.TemporaryDirectory() as folder:
@@ -125,7 +129,9 @@ def mirrors_of(rows: Sequence[Mapping[str, Any]], root: Path) -> dict[str, Path]
 
 
 def _row(
-    title: str, results: Sequence[tuple[bool, ...]], goals: Sequence[int | None]
+    title: str,
+    results: Sequence[tuple[bool, ...]],
+    goals: Sequence[int | None],
 ) -> str:
     cells = []
     for place, goal in enumerate(goals):

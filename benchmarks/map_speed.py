@@ -37,9 +37,9 @@ def main(folder: str, text_file: str, store: str) -> None:
 
 def _used() -> float:
     """Return the CPU seconds of this process and its children."""
-    usages = [
-        resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    ]
+    usages = []
+    for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        usages.append(resource.getrusage(w))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 

@@ -34,11 +34,19 @@ Make = Callable[[int], str]
 """Returns an input of about the given number of characters."""
 
 
-def _many(unit: str, head: str = "", tail: str = "") -> Make:
+def _many(
+    unit: str,
+    head: str = "",
+    tail: str = "",
+) -> Make:
     return lambda size: head + unit * max(1, size // len(unit)) + tail
 
 
-def _block(search: str, replace: str, path: str = PATH) -> str:
+def _block(
+    search: str,
+    replace: str,
+    path: str = PATH,
+) -> str:
     sections = f"<<<<<<< SEARCH\n{search}=======\n{replace}>>>>>>> REPLACE"
     return f"{path}\n{_FENCE}python\n{sections}\n{_FENCE}\n"
 
@@ -306,7 +314,11 @@ def _call(form: str, text: str) -> None:
     messages_as_sent([Message("assistant", "", (call,)), Message("user", "x")])
 
 
-def _lint(path: str, before: str | None, after: str) -> None:
+def _lint(
+    path: str,
+    before: str | None,
+    after: str,
+) -> None:
     found = lint.Linter().new_findings([lint.Change(path, before, after)])
     lint.describe(found, {path: after})
 
@@ -328,7 +340,11 @@ def _seconds(family: Family, text: str, runs: int) -> float:
     return best
 
 
-def _measured(family: Family, sizes: list[int], runs: int) -> list[float]:
+def _measured(
+    family: Family,
+    sizes: list[int],
+    runs: int,
+) -> list[float]:
     times: list[float] = []
     for size in sizes:
         times.append(_seconds(family, family.make(size), runs))

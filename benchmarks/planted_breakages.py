@@ -101,7 +101,10 @@ def main(
 
 
 def plant(
-    instance: Instance, place: TestBench, each: int, chance: random.Random
+    instance: Instance,
+    place: TestBench,
+    each: int,
+    chance: random.Random,
 ) -> list[Breakage]:
     """Return the breakages of an instance; the executed functions are found locally.
 
@@ -126,7 +129,10 @@ def plant(
 
 
 def executed_functions(
-    instance: Instance, checks: InstanceTests, seconds: float, chance: random.Random
+    instance: Instance,
+    checks: InstanceTests,
+    seconds: float,
+    chance: random.Random,
 ) -> list[Function]:
     """Return functions of random modules that the regression tests of the modules execute."""
     executed = Executed(instance, checks, seconds)
@@ -201,10 +207,9 @@ def _ending(result: CommandResult) -> tuple[int | None, frozenset[str]]:
 def table(counts: dict[Key, Counter[str]]) -> Iterator[str]:
     """Yield the lines of a table: verdicts per repository, environment and kind."""
     words = ("caught", "untested", _UNNOTICED, _PLAUSIBLE)
-    rows = [
-        (*key, *(f"{said} {count[said]}" for said in words))
-        for key, count in counts.items()
-    ]
+    rows = []
+    for key, count in counts.items():
+        rows.append((*key, *(f"{said} {count[said]}" for said in words)))
     return aligned(("repository", "environment", "kind", "verdicts", "", "", ""), rows)
 
 

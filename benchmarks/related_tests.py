@@ -92,9 +92,9 @@ def main(
     ] = False,
 ) -> None:
     """Print by repository how many hidden test files are chosen, and how many files in all."""
-    rows = [
-        json.loads(line) for line in dataset.read_text(encoding="utf-8").splitlines()
-    ]
+    rows = []
+    for line in dataset.read_text(encoding="utf-8").splitlines():
+        rows.append(json.loads(line))
     mirrors = mirrors_of(rows, repos)
     found: dict[str, list[Choice]] = {}
     for repo, mirror in mirrors.items():

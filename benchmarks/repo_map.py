@@ -43,9 +43,9 @@ def main(
     speed: Annotated[bool, typer.Option(help="Measure speed and memory.")] = True,
 ) -> None:
     """Print recall by budget and group, then the ratios."""
-    rows = [
-        json.loads(line) for line in dataset.read_text(encoding="utf-8").splitlines()
-    ]
+    rows = []
+    for line in dataset.read_text(encoding="utf-8").splitlines():
+        rows.append(json.loads(line))
     mirrors = mirrors_of(rows, repos)
     rows = [row for row in rows if row["repo"] in mirrors]
     with tempfile.TemporaryDirectory() as work:

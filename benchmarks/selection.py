@@ -164,7 +164,9 @@ def _rankings(root: Path, key: str) -> Iterator[tuple[Mapping[str, Any], bool]]:
 
 
 def _candidates(
-    path: Path, patches: Path, occurrences: Mapping[str, int]
+    path: Path,
+    patches: Path,
+    occurrences: Mapping[str, int],
 ) -> list[RecordedPatch]:
     recorded = _json(path)
     regression = _passed(recorded["regression"])
@@ -233,9 +235,10 @@ def main(
             raise UserError(
                 f"{folder / logs} has no outcomes; give a checkout of the repository"
             )
-        split = [
-            n for n in instances if len({c.passed for c in n.candidates.values()}) > 1
-        ]
+        split = []
+        for n in instances:
+            if len({c.passed for c in n.candidates.values()}) > 1:
+                split.append(n)
         labels = [label for one in instances for label in one.labels.values()]
         candidates = sum(len(one.candidates) for one in instances)
         print(

@@ -116,7 +116,12 @@ class Bench:
         """Return the messages of an attempt's calls."""
         return [longest[: 2 + 2 * number] for number in range(len(longest) // 2)]
 
-    def harness(self, workers: int, run: str, tries: int) -> Measured:
+    def harness(
+        self,
+        workers: int,
+        run: str,
+        tries: int,
+    ) -> Measured:
         """Run as many instances as workers."""
         argv = [
             sys.executable,
@@ -156,7 +161,12 @@ class Bench:
             run,
         ]
 
-    def _measured(self, argv: list[str], workers: int, stdin: str) -> Measured:
+    def _measured(
+        self,
+        argv: list[str],
+        workers: int,
+        stdin: str,
+    ) -> Measured:
         self._ask("reset")
         process = subprocess.Popen(
             argv, cwd=_TOP, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
@@ -186,26 +196,32 @@ class CompletionBench(Bench):
         """Write the problems."""
         taxonomy = {"change_kind": "adaptive", "libraries": [], "topic": "DSA"}
         before = "\n\n".join(f"def f{n}(x):\n    return x + {n}" for n in range(60))
-        rows = [
-            {
-                "id": number,
-                "name": f"p{number}",
-                "full_name": f"{number}_p",
-                "before": before,
-                "after": before,
-                "tests": "assert f1(1) == 2",
-                "taxonomy": taxonomy,
-                "instruction_descriptive": f"Make f{number} return None.",
-                "instruction_lazy": f"Empty f{number}.",
-            }
-            for number in range((instances + 1) // 2)
-        ]
+        rows = []
+        for number in range((instances + 1) // 2):
+            rows.append(
+                {
+                    "id": number,
+                    "name": f"p{number}",
+                    "full_name": f"{number}_p",
+                    "before": before,
+                    "after": before,
+                    "tests": "assert f1(1) == 2",
+                    "taxonomy": taxonomy,
+                    "instruction_descriptive": f"Make f{number} return None.",
+                    "instruction_lazy": f"Empty f{number}.",
+                }
+            )
         (self.folder / "problems.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
     def _rounds(self, longest: list[Any]) -> list[list[Any]]:
         return [longest]
 
-    def harness(self, workers: int, run: str, tries: int) -> Measured:
+    def harness(
+        self,
+        workers: int,
+        run: str,
+        tries: int,
+    ) -> Measured:
         """Run one job for each worker."""
         argv = [
             sys.executable,

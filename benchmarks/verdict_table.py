@@ -159,7 +159,10 @@ class Gold:
         return {row["instance_id"]: _said(folder, row["instance_id"]) for row in rows}
 
     def _report(
-        self, dataset: Path, rows: Sequence[Row], evaluator: str
+        self,
+        dataset: Path,
+        rows: Sequence[Row],
+        evaluator: str,
     ) -> dict[str, str]:
         folder = self.out / "predictions" / f"gold-{evaluator}"
         for row in rows:
@@ -183,7 +186,12 @@ class Gold:
             name: _verdict(place / f"{name}.json") for name, place in verdicts.items()
         }
 
-    def _run(self, argv: Sequence[object], cwd: Path, log: str) -> None:
+    def _run(
+        self,
+        argv: Sequence[object],
+        cwd: Path,
+        log: str,
+    ) -> None:
         """Run Python; the table shows a missing verdict if it fails."""
         with (self.out / log).open("wb") as output:
             words = [sys.executable, *map(str, argv)]

@@ -184,11 +184,14 @@ def _part(top: Path, shown: str) -> str:
     mixed = any(
         place.is_dir() and any(place.glob("*.py")) for place in folder.iterdir()
     )
-    return shown if mixed else shown.rpartition("/")[0]
+    if mixed:
+        return shown
+    return shown.rpartition("/")[0]
 
 
 def _reached(arrows: dict[str, set[str]], part: str) -> set[str]:
-    found, waiting = set[str](), [part]
+    found = set[str]()
+    waiting = [part]
     while waiting:
         new = arrows[waiting.pop()] - found
         found |= new
@@ -290,9 +293,9 @@ def _default(name: str, value: ast.expr | None) -> Iterator[str]:
         and value.value
         and not isinstance(value.value, bool)
     ):
-        said = (
-            float(value.value) if isinstance(value.value, int | float) else value.value
-        )
+        said = value.value
+        if isinstance(value.value, int | float):
+            said = float(value.value)
         yield f"--{name.replace('_', '-')} = {said!r}"
 
 
@@ -317,7 +320,8 @@ def hidden_names(top: Path) -> set[str]:
 
 def closure(top: Path, script: str) -> set[str]:
     """Return the modules of this tree that a script imports, directly or not, at any time."""
-    found, waiting = set[str](), [script]
+    found = set[str]()
+    waiting = [script]
     while waiting:
         shown = waiting.pop()
         if shown not in found:
@@ -379,7 +383,9 @@ def stale_paths(top: Path) -> set[str]:
         *sorted((top / "docs").rglob("*.md")),
     ]:
         shown = path.relative_to(top).as_posix()
-        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        text = ""
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
         named = {match.group(): top / match.group() for match in PATH.finditer(text)}
         named |= {
             name: top / (module_of(top, name) or name) for name in MODULE.findall(text)
@@ -411,9 +417,10 @@ def _tables(module: ast.Module) -> Iterator[ast.expr]:
     for node in ast.walk(module):
         values: list[ast.expr] = []
         if isinstance(node, ast.Module | ast.ClassDef):
-            assignments = [
-                n for n in node.body if isinstance(n, ast.Assign | ast.AnnAssign)
-            ]
+            assignments = []
+            for n in node.body:
+                if isinstance(n, ast.Assign | ast.AnnAssign):
+                    assignments.append(n)
             values += [
                 assignment.value for assignment in assignments if assignment.value
             ]

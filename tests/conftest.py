@@ -66,7 +66,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def order(item: pytest.Item) -> int:
         if item.get_closest_marker("docker"):
             return -1
-        return slowest.index(item.path) if item.path in slowest else len(slowest)
+        if item.path in slowest:
+            return slowest.index(item.path)
+        return len(slowest)
 
     for item in items:
         group = "engine" if order(item) < 0 else str(item.path)

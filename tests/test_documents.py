@@ -107,7 +107,10 @@ LINES = [
 
 @pytest.mark.parametrize(("path", "line"), LINES)
 def test_a_command_line_of_a_document_is_taken(
-    path: Path, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path,
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name, content in files_of(path.read_text(encoding="utf-8")):
@@ -154,11 +157,10 @@ def test_a_wrong_option_in_a_document_is_seen() -> None:
 
 
 def test_the_page_of_old_options_names_each_of_them() -> None:
-    unknown = [
-        f"{command} {option}"
-        for command, option, replacement in replacements()
-        if replacement is None
-    ]
+    unknown = []
+    for command, option, replacement in replacements():
+        if replacement is None:
+            unknown.append(f"{command} {option}")
     assert not unknown
     assert PAGE.read_text(encoding="utf-8") == page(), "run python -m tests.old_options"
 

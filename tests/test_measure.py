@@ -72,11 +72,12 @@ def test_each_python_measures_the_same(version: str, tmp_path: Path) -> None:
         pytest.skip(f"python{version} is not installed")
     write_files(tmp_path, {"a.py": MODULE})
     command = ["tests/measure.py", "core", str(tmp_path / "a.py")]
-    printed = [
-        subprocess.run(
-            [name, *command], cwd=TOP, capture_output=True, text=True, check=True
+    printed = []
+    for name in (python, sys.executable):
+        printed.append(
+            subprocess.run(
+                [name, *command], cwd=TOP, capture_output=True, text=True, check=True
+            )
         )
-        for name in (python, sys.executable)
-    ]
     assert printed[0].stdout == printed[1].stdout
     assert " 34 tokens" in printed[0].stdout

@@ -164,7 +164,9 @@ def test_the_report_of_exercism_is_the_same(runs: Path) -> None:
     ],
 )
 def test_the_report_of_canitedit_is_the_same(
-    runs: Path, name: str, options: tuple[str, ...]
+    runs: Path,
+    name: str,
+    options: tuple[str, ...],
 ) -> None:
     printed = run_exercises(
         "canitedit", "report", runs / "predictions/canitedit/gpt-4o", *options
@@ -174,7 +176,8 @@ def test_the_report_of_canitedit_is_the_same(
 
 def test_the_same_rows_of_edits_are_kept(tmp_path: Path) -> None:
     recorded = RECORDED / "editpack"
-    kept, data = tmp_path / "kept.jsonl", tmp_path / "data.jsonl"
+    kept = tmp_path / "kept.jsonl"
+    data = tmp_path / "data.jsonl"
     dropped = tmp_path / "dropped.jsonl"
     run_exercises(
         "editpack",

@@ -19,11 +19,16 @@ pytestmark = pytest.mark.system
 ID = "demo__textkit-1"
 
 
-def run(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *words: object,
+    cwd: Path,
+    **env: str,
+) -> subprocess.CompletedProcess[str]:
     """Run a command that finds nothing of the checkout."""
-    inherited = {
-        k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")
-    }
+    inherited = {}
+    for k, v in os.environ.items():
+        if k not in ("PYTHONPATH", "VIRTUAL_ENV"):
+            inherited[k] = v
     return subprocess.run(
         [*map(str, words)],
         cwd=cwd,
@@ -132,7 +137,8 @@ def test_the_commands_work_in_another_folder(commands: Path, there: Path) -> Non
 
 @pytest.mark.long
 def test_the_demo_runs_in_another_folder(commands: Path, tmp_path: Path) -> None:
-    python, cache = commands / "python", str(tmp_path / "cache")
+    python = commands / "python"
+    cache = str(tmp_path / "cache")
     done = run(python, "-m", "demo", cwd=tmp_path, XDG_CACHE_HOME=cache)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "$ retry-harness --dataset demo" in done.stdout
@@ -159,7 +165,10 @@ def test_the_commands_are_called_by_their_names(commands: Path, there: Path) -> 
     ],
 )
 def test_the_shell_completes_options(
-    commands: Path, there: Path, line: str, completed: list[str]
+    commands: Path,
+    there: Path,
+    line: str,
+    completed: list[str],
 ) -> None:
     name = line.split()[0]
     variable = f"_{name.replace('-', '_').upper()}_COMPLETE"

@@ -48,7 +48,10 @@ def python(code: str, *words: str) -> str:
 
 
 def run(
-    root: Path, template: str, seconds: float = 20, *names: str
+    root: Path,
+    template: str,
+    seconds: float = 20,
+    *names: str,
 ) -> tuple[AgentResult, Task]:
     task = a_task(root)
     return load_agent(f"command:{template}", names, seconds).work(task), task
@@ -204,7 +207,11 @@ def test_endless_and_binary_output_is_cut(tmp_path: Path) -> None:
     ],
 )
 def test_what_it_says_it_spent(
-    tmp_path: Path, written: str, cost: Decimal | None, usage: Usage | None, note: str
+    tmp_path: Path,
+    written: str,
+    cost: Decimal | None,
+    usage: Usage | None,
+    note: str,
 ) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(written.encode("utf-8", "surrogateescape"))
@@ -261,7 +268,10 @@ def test_what_cannot_be_run_is_infrastructure(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_agents_are_refused(
-    name: str, env: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    env: tuple[str, ...],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh")
     with pytest.raises(UserError) as caught:

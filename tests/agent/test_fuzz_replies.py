@@ -81,7 +81,8 @@ class Arena:
     """A checkout in its own folder, beside a folder that no reply may reach."""
 
     def __init__(self, folder: Path, files: Mapping[str, str]) -> None:
-        self.root, self.outside = folder / "checkout", folder / "outside"
+        self.root = folder / "checkout"
+        self.outside = folder / "outside"
         self.root.mkdir()
         self.outside.mkdir()
         write_files(
@@ -153,7 +154,8 @@ class Arena:
         }
         mine = {str(self.root / path) for path in space.originals}
         folders = {str(parent) for path in mine for parent in Path(path).parents}
-        if strange := changed - mine - folders:
+        strange = changed - mine - folders
+        if strange:
             raise EscapedError(f"changed: {sorted(strange)[:5]}")
         inside_git = str(self.root / ".git")
         if any(path.startswith((inside_git, str(self.outside))) for path in changed):
@@ -176,7 +178,10 @@ class Arena:
 
 
 def carry_out(
-    reply: Reply, form: str, source: random.Random, arena: Arena
+    reply: Reply,
+    form: str,
+    source: random.Random,
+    arena: Arena,
 ) -> tuple[str, Counter[str]]:
     """Process ``reply`` as a conversation does; return the feedback and the counts."""
     space = Workspace(arena.root)
@@ -204,9 +209,15 @@ def carry_out(
 
 
 def _applied(
-    reply: Reply, form: str, source: random.Random, arena: Arena, space: Workspace
+    reply: Reply,
+    form: str,
+    source: random.Random,
+    arena: Arena,
+    space: Workspace,
 ) -> ApplyReport:
-    matching = source.choice(list(Matching)) if form == "diff" else Matching.TOLERANT
+    matching = Matching.TOLERANT
+    if form == "diff":
+        matching = source.choice(list(Matching))
     edit_format = get_format(form, matching)
     chat = tuple(sorted(arena.known)[:3])
     edits = edit_format.parse(reply, ReplyScope(arena.known, chat))
@@ -264,10 +275,9 @@ def main(
     print(
         f"{len(texts)} recorded replies, {len(blocks)} blocks; {len(numbers)} replies, seed {seed}"
     )
-    rows = [
-        (form, *(figures.outcomes[form, what] for what in _COLUMNS))
-        for form in format_names()
-    ]
+    rows = []
+    for form in format_names():
+        rows.append((form, *(figures.outcomes[form, what] for what in _COLUMNS)))
     for line in table(("format", *_COLUMNS), rows, numbers=range(1, 1 + len(_COLUMNS))):
         print(line)
     for what, found in figures.raised.items():
@@ -286,7 +296,11 @@ _COLUMNS = ("replies", "malformed", "edits", "applied", "failed")
 
 
 def _guarded(
-    writer: Writer, files: Mapping[str, str], seed: int, numbers: range, seconds: float
+    writer: Writer,
+    files: Mapping[str, str],
+    seed: int,
+    numbers: range,
+    seconds: float,
 ) -> Figures:
     """Run in a separate process, which is killed if one reply takes longer than ``seconds``."""
     context = multiprocessing.get_context("fork")
@@ -296,10 +310,12 @@ def _guarded(
         target=lambda: sender.send(fuzz(writer, files, seed, numbers, at)), daemon=True
     )
     worker.start()
-    last, since = -1, time.monotonic()
+    last = -1
+    since = time.monotonic()
     while not receiver.poll(0.5):
         if at.value != last:
-            last, since = at.value, time.monotonic()
+            last = at.value
+            since = time.monotonic()
         elif time.monotonic() - since > seconds or not worker.is_alive():
             worker.kill()
             print(

@@ -90,7 +90,9 @@ class ListingHost:
 
     def review_tree(self) -> str:
         self.asked.append("review")
-        return self.problems.pop(0) if self.problems else ""
+        if self.problems:
+            return self.problems.pop(0)
+        return ""
 
 
 def command(code: str, rounds: int = 0) -> CommandAgent:

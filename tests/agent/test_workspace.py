@@ -35,7 +35,8 @@ from agent.workspace import TextFile, UnsafePathError, Workspace
     ],
 )
 def test_unsafe_paths_are_neither_read_nor_written(tmp_path: Path, path: str) -> None:
-    root, outside = tmp_path / "root", tmp_path / "outside"
+    root = tmp_path / "root"
+    outside = tmp_path / "outside"
     for folder in (root / "folder", root / ".git", outside):
         folder.mkdir(parents=True)
     (outside / "x").write_text("secret")

@@ -33,7 +33,8 @@ def jobs() -> list[InstanceJob]:
 def benchmark(
     given: Options, environment: EnvironmentKind = EnvironmentKind.DOCKER
 ) -> InstanceBenchmark:
-    run, store = config(environment=environment), RunStore(given.out, "r")
+    run = config(environment=environment)
+    store = RunStore(given.out, "r")
     return InstanceBenchmark(
         run, given, store, lambda _: None, Dataset("d", "test", ()), ()
     )

@@ -30,7 +30,9 @@ pytestmark = pytest.mark.system
 ID = "demo__textkit-1"
 KEY = "sk-sentinel-0123456789abcdef"
 # Of the issue, the reply, and what the provider says of an error.
-ISSUE, REPLY, QUOTED = "slug", "elif letters", "the-provider-quotes-the-prompt"
+ISSUE = "slug"
+REPLY = "elif letters"
+QUOTED = "the-provider-quotes-the-prompt"
 Run = partial[CompletedProcess[str]]
 
 
@@ -83,7 +85,10 @@ def statement() -> str:
 
 
 def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
-    collector: Collector, provider: Provider, run: Run, monkeypatch: pytest.MonkeyPatch
+    collector: Collector,
+    provider: Provider,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = {"gpt-4o": Answer("nothing"), "gpt-4o-mini": Answer(EDIT)}
     monkeypatch.setattr(provider, "answer", lambda request: answers[request["model"]])
@@ -126,7 +131,8 @@ def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
     assert len(calls) == len(provider.requests) == len({span.span_id for span in calls})
     by_attempt = {span.span_id: span for span in (first, second)}
     for span, request in zip(calls, provider.requests, strict=True):
-        parent, said = by_attempt[span.parent_span_id], values(span)
+        parent = by_attempt[span.parent_span_id]
+        said = values(span)
         assert span.trace_id == parent.trace_id
         assert parent.start_time_unix_nano <= span.start_time_unix_nano
         assert span.end_time_unix_nano <= parent.end_time_unix_nano
@@ -155,9 +161,10 @@ def test_text_is_sent_only_where_it_is_asked_for_and_keys_never(
     assert done.returncode == 0, done.stdout
     assert len(collector.calls) == 2
     # As they stand in JSON, which may escape quotes and ends of lines.
-    lines = [
-        line for line in statement().splitlines() if len(line) > 20 and '"' not in line
-    ]
+    lines = []
+    for line in statement().splitlines():
+        if len(line) > 20 and '"' not in line:
+            lines.append(line)
     assert lines
     texts = [*lines, REPLY, "expert software engineer"]
     assert [text.encode() in collector.received for text in texts] == [content] * len(
@@ -190,7 +197,10 @@ def failed_of(collector: Collector) -> list[Any]:
 
 
 def test_ctrl_c_ends_the_spans_and_sends_them(
-    collector: Collector, provider: Provider, preloaded: Preloaded, words: list[str]
+    collector: Collector,
+    provider: Provider,
+    preloaded: Preloaded,
+    words: list[str],
 ) -> None:
     provider.will_answer("textkit/slug.py", Answer(EDIT, hang=2))
     process = preloaded.start(*words, "--set", "calls.trace=true")
@@ -234,7 +244,10 @@ def test_a_collector_that_is_not_there_takes_seconds_at_most(
 
 
 def test_the_standard_variables_give_path_and_headers(
-    collector: Collector, provider: Provider, run: Run, monkeypatch: pytest.MonkeyPatch
+    collector: Collector,
+    provider: Provider,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As Langfuse wants them: below a path of its own, with a login."""
     provider.will_answer(EDIT)

@@ -27,7 +27,12 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def make(folder: Path, prediction: object, trajectory: object, stats: object) -> Path:
+def make(
+    folder: Path,
+    prediction: object,
+    trajectory: object,
+    stats: object,
+) -> Path:
     (folder / "trajectories").mkdir(parents=True)
     (folder / "a-1.json").write_text(json.dumps(prediction, indent=1))
     (folder / "trajectories/a-1.json").write_text(json.dumps(trajectory, indent=1))
@@ -71,7 +76,11 @@ def test_durations_and_versions_may_differ(tmp_path: Path) -> None:
     ],
 )
 def test_any_other_byte_is_a_difference(
-    tmp_path: Path, prediction: object, trajectory: object, stats: object, found: str
+    tmp_path: Path,
+    prediction: object,
+    trajectory: object,
+    stats: object,
+    found: str,
 ) -> None:
     after = make(tmp_path / "after/run", prediction, trajectory, stats)
     (only,) = differences(before(tmp_path), after)

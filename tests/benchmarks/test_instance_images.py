@@ -266,7 +266,8 @@ def _run(module: str, *options: object) -> str:
 @pytest.mark.long
 @pytest.mark.docker
 def test_all_evaluators_agree_and_no_breakage_is_plausible(tmp_path: Path) -> None:
-    rows, mirrors = from_environment("SWE_ROWS"), from_environment("SWE_MIRRORS")
+    rows = from_environment("SWE_ROWS")
+    mirrors = from_environment("SWE_MIRRORS")
     missing = [name for name in ("debootstrap", "bwrap") if not shutil.which(name)]
     if missing or os.geteuid() != 0:
         pytest.skip(f"images take root and {', '.join(missing) or 'no more'}")

@@ -22,7 +22,9 @@ from core.plaintext import some, table
     ],
 )
 def test_dollars_in_words(
-    cost: Decimal | float | None, places: int | None, words: str
+    cost: Decimal | float | None,
+    places: int | None,
+    words: str,
 ) -> None:
     assert in_words(cost, places) == words
 

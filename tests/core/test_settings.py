@@ -137,7 +137,10 @@ def test_sources_precede_each_other(
     ],
 )  # fmt: skip
 def test_text_becomes_a_value(
-    start: Started, words: list[str], name: str, value: Any
+    start: Started,
+    words: list[str],
+    name: str,
+    value: Any,
 ) -> None:
     assert start(*words) == 0
     assert values_of(start.settings)[name] == value
@@ -218,7 +221,9 @@ def test_a_mistake_in_a_file_names_the_file(
 
 
 def test_a_wrong_value_of_a_file_names_file_and_setting(
-    start: Started, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    start: Started,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("tests: {tries: x}")

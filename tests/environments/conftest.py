@@ -61,7 +61,9 @@ def demo(
 
 @pytest.fixture(scope="module")
 def local(
-    cache: Path, demo: tuple[Instance, Checkout], share_venvs: ShareVenvs
+    cache: Path,
+    demo: tuple[Instance, Checkout],
+    share_venvs: ShareVenvs,
 ) -> Iterator[LocalSession]:
     share_venvs(cache / "hostile")
     made: Any = LocalEnvironment(cache / "hostile", print).start(project_of(*demo))
@@ -91,7 +93,9 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         pytest.skip("only root can become another user")
     if way == "rlimits" and not process_limit_binds():
         pytest.skip("the limit of processes does not bind this user")
-    held = Confinement.RLIMITS_PER_PROCESS if way == "open" else Confinement(way)
+    held = Confinement.RLIMITS_PER_PROCESS
+    if way != "open":
+        held = Confinement(way)
     confined = Confined(held, LIMITS, "hostile")
     session = request.getfixturevalue("local")
     session = replace(session, confined=confined, shut_in=way != "open")

@@ -43,7 +43,9 @@ HELLO = "python -c 'import textkit; print(textkit.__file__, textkit.slugify(\"A 
     scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)]
 )
 def session(
-    request: pytest.FixtureRequest, cache: Path, demo: tuple[Instance, Checkout]
+    request: pytest.FixtureRequest,
+    cache: Path,
+    demo: tuple[Instance, Checkout],
 ) -> Iterator[Session]:
     """A session on the demo's first instance, in each environment."""
     environment: Any
@@ -89,10 +91,9 @@ def test_changes_are_there_for_one_command_only(session: Session) -> None:
     assert "README.md" in again.output
     assert "left-over" not in again.output
     assert "a-b" in again.output
-    places = [
-        r.output.split("changed")[0].split("a-b")[0].split()[-1]
-        for r in (result, again)
-    ]
+    places = []
+    for r in (result, again):
+        places.append(r.output.split("changed")[0].split("a-b")[0].split()[-1])
     assert places[0] == places[1], "always the same path"
 
 
@@ -163,7 +164,9 @@ def test_no_secret_and_no_git_is_seen(
 
 @needs_bubblewrap
 def test_bubblewrap_hides_the_machine(
-    cache: Path, demo: tuple[Instance, Checkout], share_venvs: ShareVenvs
+    cache: Path,
+    demo: tuple[Instance, Checkout],
+    share_venvs: ShareVenvs,
 ) -> None:
     share_venvs(cache / "bubblewrap")
     # Not where the fixture's session holds its environment: this one would wait for it.
@@ -183,7 +186,9 @@ def test_bubblewrap_hides_the_machine(
 
 
 def test_a_template_that_was_written_to_is_made_again(
-    demo: tuple[Instance, Checkout], tmp_path: Path, share_venvs: ShareVenvs
+    demo: tuple[Instance, Checkout],
+    tmp_path: Path,
+    share_venvs: ShareVenvs,
 ) -> None:
     """Code without a sandbox could have written there, without a change of size and time."""
     share_venvs(tmp_path / "environments")
@@ -191,7 +196,8 @@ def test_a_template_that_was_written_to_is_made_again(
     first: Any = environment.start(project_of(*demo))
     first.stop()
     source = first.built.template / "textkit/slug.py"
-    before, times = source.read_bytes(), source.stat()
+    before = source.read_bytes()
+    times = source.stat()
     source.write_bytes(before.replace(b"lower", b"upper"))
     os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
     second: Any = environment.start(project_of(*demo))
@@ -284,7 +290,10 @@ def test_docker_without_an_engine_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_what_cannot_be_built_is_unavailable_with_the_reason(
-    tmp_path: Path, demo: tuple[Instance, Checkout], spec: Spec | None, words: str
+    tmp_path: Path,
+    demo: tuple[Instance, Checkout],
+    spec: Spec | None,
+    words: str,
 ) -> None:
     environment = LocalEnvironment(tmp_path, print)
     for _ in range(2):  # also not when a half-made environment lies there

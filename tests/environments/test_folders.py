@@ -158,7 +158,8 @@ def test_a_run_that_stops_ends_its_commands(tmp_path: Path) -> None:
 def test_a_cgroup_is_removed() -> None:
     if not cgroups_work():
         pytest.skip("no cgroup can be made here")
-    key, seen = secrets.token_hex(8), list[Path]()
+    key = secrets.token_hex(8)
+    seen = list[Path]()
 
     def check() -> None:
         seen.extend(

@@ -202,7 +202,10 @@ def baselines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=["leaves", "fills the disk", "needs the network", "hangs"],
 )
 def test_no_outcome_of_it_is_a_pass(
-    place: Place, demo: tuple[Instance, Checkout], baselines: Path, code: str
+    place: Place,
+    demo: tuple[Instance, Checkout],
+    baselines: Path,
+    code: str,
 ) -> None:
     if place.way not in (find_confinement().value, "docker"):
         pytest.skip("one of the local ways is enough")

@@ -40,7 +40,8 @@ def test_containers_of_one_run_alone_are_removed(
     assert client is not None
     key = f"run-{secrets.token_hex(4)}"
     with contextlib.ExitStack() as stack:
-        made, images = [], []
+        made = []
+        images = []
         for other in (key, f"{key}-b", ""):
             session: Any = DockerEnvironment(client, other, LIMITS).start(
                 project_of(*demo)
@@ -90,7 +91,8 @@ def test_the_next_container_is_started_meanwhile_and_none_stays(
 @pytest.mark.docker
 def test_containers_with_a_mounted_folder_alone_are_removed(tmp_path: Path) -> None:
     client: Any = connect()
-    own, other = tmp_path / "own", tmp_path / "own-b"
+    own = tmp_path / "own"
+    other = tmp_path / "own-b"
     made = {}
     for folder in (own, other):
         (folder / "below").mkdir(parents=True)

@@ -23,7 +23,9 @@ ASK = [Message("system", "be brief"), Message("user", "hello")]
 
 
 def model(
-    provider: Provider, said: list[str] | None = None, **changes: object
+    provider: Provider,
+    said: list[str] | None = None,
+    **changes: object,
 ) -> LiteLLMModel:
     values: dict[str, object] = {
         "name": "gpt-4o",

@@ -53,7 +53,9 @@ LONG = Answer(
 
 
 def ask(served: LiteLLMModel, text: bool) -> Reply:
-    return served.complete_text(PROMPT) if text else served.complete(ASK)
+    if text:
+        return served.complete_text(PROMPT)
+    return served.complete(ASK)
 
 
 both = pytest.mark.parametrize("text", [False, True], ids=["chat", "text"])
@@ -77,9 +79,9 @@ def test_every_option_is_sent_as_it_is(provider: Provider, text: bool) -> None:
     ask(model(provider, said, sampling=EVERY, max_output_tokens=3072), text)
     (request,) = provider.requests
     assert request["stop"] == list(STOP), "litellm alone would send four"
-    sent = {
-        name: request[name] for name in ("temperature", "top_p", "seed", "max_tokens")
-    }
+    sent = {}
+    for name in ("temperature", "top_p", "seed", "max_tokens"):
+        sent[name] = request[name]
     assert sent == {"temperature": 0.4, "top_p": 0.95, "seed": 0, "max_tokens": 3072}
     assert "tools" not in request and said == []
 
@@ -183,7 +185,10 @@ def test_refused_keys_stop_the_run(provider: Provider, status: int, text: bool) 
     ids=["window", "bad request", "moderated", "filtered"],
 )
 def test_a_full_window_is_told_from_a_refusal(
-    provider: Provider, answer: Answer, kind: type[Exception], text: bool
+    provider: Provider,
+    answer: Answer,
+    kind: type[Exception],
+    text: bool,
 ) -> None:
     provider.will_answer(answer)
     with pytest.raises(RequestRefusedError) as error:
@@ -289,7 +294,8 @@ def test_hashes_that_users_compare_never_change() -> None:
 
 
 def test_the_reply_counts_with_its_calls_and_without_their_ids() -> None:
-    plain, called = Reply("hi"), Reply("hi", tool_calls=(ToolCall("f", "{}", "1"),))
+    plain = Reply("hi")
+    called = Reply("hi", tool_calls=(ToolCall("f", "{}", "1"),))
     assert reply_sha256(plain) == canonical({"content": "hi", "tool_calls": []})
     assert reply_sha256(called) == canonical(
         {"content": "hi", "tool_calls": [["f", "{}"]]}

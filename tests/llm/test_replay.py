@@ -10,7 +10,8 @@ from llm.chat import Message, ReplayExhaustedError, Reply, request_sha256
 from llm.replay import ReplayModel
 from runs.modelsource import read_recording, recorded_calls
 
-ONE, TWO = [Message("user", "one")], [Message("user", "two")]
+ONE = [Message("user", "one")]
+TWO = [Message("user", "two")]
 
 
 def test_a_matching_hash_comes_before_order_and_each_reply_is_served_once() -> None:

@@ -168,7 +168,8 @@ def test_the_map_fills_missing_settings() -> None:
 
 
 def test_the_hash_knows_what_is_said_and_of_whom() -> None:
-    one, other = ModelSettings(context=1), ModelSettings(context=2)
+    one = ModelSettings(context=1)
+    other = ModelSettings(context=2)
     hashes = {settings_sha256({n: s}) for n in ("a", "b") for s in (one, other)}
     assert len(hashes) == 4
     assert settings_sha256({"a": one}) == settings_sha256(

@@ -25,7 +25,11 @@ CLAUDE = "anthropic/claude-sonnet-4-5"
 MARKER = {"type": "ephemeral"}
 
 
-def model(provider: Provider, name: str = "gpt-4o", **changes: Any) -> LiteLLMModel:
+def model(
+    provider: Provider,
+    name: str = "gpt-4o",
+    **changes: Any,
+) -> LiteLLMModel:
     values: dict[str, Any] = {
         "name": name,
         "temperature": 0.0,
@@ -293,6 +297,7 @@ def test_the_map_or_a_rule_says_whether_a_model_takes_images(
     assert model(
         provider, "openai/own", settings=ModelSettings(images=True)
     ).traits.images
-    blind, seeing = Attempt(traits=Traits()), Attempt(traits=Traits(images=True))
+    blind = Attempt(traits=Traits())
+    seeing = Attempt(traits=Traits(images=True))
     assert "images" not in blind.as_json()["traits"]
     assert seeing.as_json()["traits"]["images"] is True

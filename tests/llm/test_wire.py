@@ -186,13 +186,17 @@ UNREADABLE: list[Any] = [
 @pytest.mark.parametrize("counts", BAD_USAGE, ids=str)
 @pytest.mark.parametrize("price", [None, "own"])
 def test_a_reply_with_impossible_usage_counts_and_is_kept(
-    provider: Provider, counts: dict[str, Any], price: str | None
+    provider: Provider,
+    counts: dict[str, Any],
+    price: str | None,
 ) -> None:
     from llm.prices import Price
 
     provider.will_answer(Answer("hi", counts=counts))
     books = Books()
-    own = Price(Decimal("0.001"), Decimal("0.001")) if price else None
+    own = None
+    if price:
+        own = Price(Decimal("0.001"), Decimal("0.001"))
     one = model(provider, gate=books, retries=ONCE, price=own)
     try:
         reply = one.complete(ASK)
@@ -242,7 +246,8 @@ def test_a_name_of_megabytes_does_not_block_the_loop(
     one.rehearse()
     started = time.process_time()
     # The second one waits for what litellm does after the first.
-    reply, _ = one.complete(ASK), one.complete(ASK)
+    reply = one.complete(ASK)
+    _ = one.complete(ASK)
     assert time.process_time() - started < 5
     assert reply.content == "hi" and len(reply.model) <= 200
 
@@ -284,7 +289,9 @@ def test_too_large_a_body_is_refused_at_once(provider: Provider, name: str) -> N
     ],
 )
 def test_how_long_a_provider_asks_to_wait(
-    headers: dict[str, str], least: float | None, most: float
+    headers: dict[str, str],
+    least: float | None,
+    most: float,
 ) -> None:
     seconds = retry_after(headers)
     assert seconds is None if least is None else least <= (seconds or 0) <= most

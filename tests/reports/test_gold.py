@@ -31,7 +31,8 @@ from tests.support.evaluated import (
     rows,
 )
 
-FLAKY, INVALID = "planted__flaky-1", "planted__invalid-1"
+FLAKY = "planted__flaky-1"
+INVALID = "planted__invalid-1"
 NOWHERE = "tests/test_parse.py::test_that_is_nowhere"
 _LUCK = "tests/test_luck.py"
 # In each run another one of so many tests fails. Three runs agree once in a quarter of a million.
@@ -134,7 +135,10 @@ def test_the_schema_in_the_docs_is_the_codes_own() -> None:
     "valid", [[BANK], pytest.param([*rows()], marks=pytest.mark.long)]
 )
 def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
-    tmp_path: Path, share_venvs: ShareVenvs, preloaded: Preloaded, valid: list[str]
+    tmp_path: Path,
+    share_venvs: ShareVenvs,
+    preloaded: Preloaded,
+    valid: list[str],
 ) -> None:
     # Its own: other tests expect that nothing was killed in the middle of an evaluation.
     cache = tmp_path / "cache"
@@ -207,7 +211,11 @@ def test_in_docker_exactly_the_planted_ones_are_found(
     assert image.startswith("swe-retry-harness/demo__textkit-1:demo@sha256:")
 
 
-def gold_settings(cache: Path, *ids: str, **evaluation: Any) -> GoldSettings:
+def gold_settings(
+    cache: Path,
+    *ids: str,
+    **evaluation: Any,
+) -> GoldSettings:
     return GoldSettings(
         evaluation=EvaluationSettings(timeout=120, **evaluation),
         folders=FolderSettings(cache=cache),
@@ -234,7 +242,10 @@ def gold(tmp_path: Path, cache: Path) -> Gold:
 
 
 def test_what_an_engine_could_not_evaluate_is_evaluated_later(
-    gold: Gold, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    gold: Gold,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     said: list[str] = []
@@ -309,9 +320,13 @@ def test_a_row_without_a_gold_patch_is_not_evaluated(
     ],
 )
 def test_another_or_a_damaged_file_is_refused(
-    gold: Gold, tmp_path: Path, change: dict[str, Any], words: str
+    gold: Gold,
+    tmp_path: Path,
+    change: dict[str, Any],
+    words: str,
 ) -> None:
-    path, reached = tmp_path / "v.json", []
+    path = tmp_path / "v.json"
+    reached = []
     assert gold(dataset=str(_without_gold(tmp_path))) == 1
     known = content(path)
     known["dataset"] |= {"name": "demo", "sha256": _demo_sha256()}
@@ -342,7 +357,10 @@ def _demo_sha256() -> str:
     ],
 )
 def test_mistakes_are_one_line(
-    tmp_path: Path, preloaded: Preloaded, words: list[str], said: str
+    tmp_path: Path,
+    preloaded: Preloaded,
+    words: list[str],
+    said: str,
 ) -> None:
     gold = ("gold", "demo", "validity.json")
     done = preloaded.run(*gold, *words, script="report.py", cwd=tmp_path)

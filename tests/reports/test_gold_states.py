@@ -155,9 +155,14 @@ def test_a_trial_without_tests_changes_none() -> None:
 
 
 def test_an_instance_that_other_versions_left_starts_over() -> None:
-    new, old = {"swebench": "2"}, {"swebench": "1"}
+    new = {"swebench": "2"}
+    old = {"swebench": "1"}
 
-    def left(versions: dict[str, str], gold: int, empty: int) -> tuple[int, int]:
+    def left(
+        versions: dict[str, str],
+        gold: int,
+        empty: int,
+    ) -> tuple[int, int]:
         known = InstanceTrials(
             versions=versions, gold=(GOOD,) * gold, empty=(bad("t"),) * empty
         )

@@ -70,7 +70,11 @@ def selection(**changes: Any) -> Any:
     return config(**{**values, **changes})
 
 
-def plain(folder: Path, *patches: str, verdict: str = "resolved_ids") -> list[Path]:
+def plain(
+    folder: Path,
+    *patches: str,
+    verdict: str = "resolved_ids",
+) -> list[Path]:
     """Return runs that are predictions alone, with verdicts beside them."""
     made = []
     for number, patch in enumerate(patches, 1):
@@ -145,7 +149,8 @@ def test_no_file_of_verdicts_is_opened(tmp_path: Path, cache: Path, ours: Path) 
     watching[0] = True
     try:
         for kind in kinds:
-            out, runs = tmp_path / kind, [ours, *others[kind]]
+            out = tmp_path / kind
+            runs = [ours, *others[kind]]
             given = selection(environment=EnvironmentKind.NONE)
             assert select_command(runs, given, options(out, cache), lambda _: None) == 0
             results.add((out / f"predictions/s/{NAME}.json").read_bytes())
@@ -211,12 +216,15 @@ def test_every_patch_of_a_run_is_a_candidate(tmp_path: Path, ours: Path) -> None
     [(["nothing"], "there is no run"), (["empty"], "no patch there")],
 )
 def test_runs_without_candidates_are_named(
-    tmp_path: Path, cache: Path, runs: list[str], words: str
+    tmp_path: Path,
+    cache: Path,
+    runs: list[str],
+    words: str,
 ) -> None:
     plain(tmp_path / "empty_of", "")
-    places = [
-        tmp_path / ("empty_of/theirs1" if name == "empty" else name) for name in runs
-    ]
+    places = []
+    for name in runs:
+        places.append(tmp_path / ("empty_of/theirs1" if name == "empty" else name))
     with pytest.raises(UserError, match=words):
         select_command(places, selection(), options(tmp_path, cache), lambda _: None)
 

@@ -36,7 +36,10 @@ from tests.support.registry import (
 )
 
 pytestmark = [*NEEDED, pytest.mark.long]
-SIZE, COUNT, LIMIT, WORKERS = 100_000_000, 12, 500_000_000, 3
+SIZE = 100_000_000
+COUNT = 12
+LIMIT = 500_000_000
+WORKERS = 3
 _SLACK = 10_000_000  # what the tests of candidates write
 
 
@@ -116,7 +119,12 @@ class Both:
         return "\n".join(path.read_text() for path in sorted(self.place.glob("*.log")))
 
 
-def push_base(client: Any, registry: Registry, image: str, name: str) -> None:
+def push_base(
+    client: Any,
+    registry: Registry,
+    image: str,
+    name: str,
+) -> None:
     """Store an image of the engine in the registry."""
     client.images.get(image).tag(f"{registry.host}/{name}", "1")
     for line in client.api.push(
@@ -128,13 +136,15 @@ def push_base(client: Any, registry: Registry, image: str, name: str) -> None:
 
 def make_instances(place: Path, client: Any, proxy: Proxy) -> dict[str, str]:
     """Write rows and replies of instances with large images; return the layer of each."""
-    rows, layers = [], {}
+    rows = []
+    layers = {}
     (place / "replies").mkdir()
     known = [dict(row) for row in load_dataset("demo", "test").rows]
     build_images([row["instance_id"] for row in known])
     for number in range(COUNT):
         row = dict(known[number % len(known)])
-        old, new = row["instance_id"], f"{row['instance_id']}{number}"
+        old = row["instance_id"]
+        new = f"{row['instance_id']}{number}"
         if number < len(known):
             push_base(client, proxy.registry, row["image"], f"base/{old}")
         name = f"large/{new}"
@@ -155,7 +165,8 @@ def test_all_are_judged_below_the_limit_and_each_command_pulls_an_image_once(
     client: Any = connect()
     build_mirrors(tmp_path / "mirrors")
     (tmp_path / "registry").mkdir()
-    both, disk = Both(preloaded, tmp_path, tmp_path / "cache"), Disk(client)
+    both = Both(preloaded, tmp_path, tmp_path / "cache")
+    disk = Disk(client)
     with (
         running_registry(tmp_path / "registry") as registry,
         running_proxy(registry) as proxy,
@@ -188,10 +199,9 @@ def test_all_are_judged_below_the_limit_and_each_command_pulls_an_image_once(
         finally:
             remove_images(client, proxy.host)
     verdicts = tmp_path / "predictions/r/verdicts"
-    found = {
-        path.stem: json.loads(path.read_text())["status"]
-        for path in verdicts.glob("*.json")
-    }
+    found = {}
+    for path in verdicts.glob("*.json"):
+        found[path.stem] = json.loads(path.read_text())["status"]
     assert set(found) == set(layers)
     assert set(found.values()) <= {"resolved", "unresolved"}
     assert len(disk.sizes) > COUNT

@@ -26,9 +26,9 @@ STATES = ["valid", "valid", "flaky", "invalid"]  # nothing is known of the fifth
 
 
 def validity_file(folder: Path, **changes: Any) -> Path:
-    instances = {
-        name: {"state": state} for name, state in zip(IDS, STATES, strict=False)
-    }
+    instances = {}
+    for name, state in zip(IDS, STATES, strict=False):
+        instances[name] = {"state": state}
     path = folder / "v.json"
     path.write_text(
         json.dumps({"schema_version": 1, "instances": instances, **changes})
@@ -157,7 +157,10 @@ def test_the_files_of_a_report_have_it_and_are_verified(
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused_before_anything_is_written(
-    tmp_path: Path, cache: Path, changes: dict[str, Any], words: str
+    tmp_path: Path,
+    cache: Path,
+    changes: dict[str, Any],
+    words: str,
 ) -> None:
     run = write_run(tmp_path / "r", [old_prediction(IDS[0], 1, resolved=True)])
     path = validity_file(tmp_path, **changes)

@@ -24,7 +24,8 @@ from runs.storage.store import RunStore
 from tests.support import runs
 from tests.support.evaluated import report_settings, whole_output
 
-ONE, SIX = "demo__textkit-1", "demo__units-1"
+ONE = "demo__textkit-1"
+SIX = "demo__units-1"
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +161,11 @@ DERIVED: list[tuple[str, Edit, str]] = [
 
 @pytest.mark.parametrize(("name", "edit", "words"), DERIVED)
 def test_what_can_be_derived_is_compared_without_checksums(
-    out: Path, cache: Path, name: str, edit: Edit, words: str
+    out: Path,
+    cache: Path,
+    name: str,
+    edit: Edit,
+    words: str,
 ) -> None:
     (out / CHECKSUMS).unlink()
     assert verify(out, cache)[0] == 0
@@ -168,7 +173,9 @@ def test_what_can_be_derived_is_compared_without_checksums(
     code, lines = verify(out, cache)
     assert code == 1
     assert lines[0].startswith("note: no report wrote checksums.txt")
-    named = VERDICT if name == REPORT else name
+    named = name
+    if name == REPORT:
+        named = VERDICT
     assert any(line.startswith(f"{named}: ") and words in line for line in lines), lines
     assert all("\n" not in line for line in lines)
 
@@ -222,11 +229,18 @@ TEXTS = [
 
 @pytest.mark.parametrize(("name", "old", "new", "words"), TEXTS)
 def test_a_change_in_a_text_is_named(
-    out: Path, cache: Path, name: str, old: str, new: str, words: str
+    out: Path,
+    cache: Path,
+    name: str,
+    old: str,
+    new: str,
+    words: str,
 ) -> None:
     path = out / name
     assert old in path.read_text()
-    times = 1 if "required" in words else -1
+    times = -1
+    if "required" in words:
+        times = 1
     path.write_text(path.read_text().replace(old, new, times))
     code, lines = verify(out, cache)
     assert code == 1
@@ -303,7 +317,9 @@ def _with_other_hash(data: bytes) -> bytes:
     ],
 )
 def test_damaged_checksums_are_named_and_nothing_else(
-    out: Path, cache: Path, damage: Callable[[bytes], bytes]
+    out: Path,
+    cache: Path,
+    damage: Callable[[bytes], bytes],
 ) -> None:
     path = out / CHECKSUMS
     path.write_bytes(damage(path.read_bytes()))
@@ -363,7 +379,9 @@ def test_a_verdict_whose_tests_are_not_seen_to_end_is_named(
     ],
 )
 def test_options_of_version_0_12_that_are_gone_are_no_difference(
-    out: Path, cache: Path, removed: dict[str, Any]
+    out: Path,
+    cache: Path,
+    removed: dict[str, Any],
 ) -> None:
     (out / CHECKSUMS).unlink()
     for path in (out / RUN, *(out / "predictions/r/trajectories").glob("*.json")):

@@ -36,7 +36,10 @@ def test_the_first_difference(found: Any, expected: Any, words: str) -> None:
     ],
 )
 def test_the_first_line(
-    found: str, expected: str, line: str | None, tmp_path: Path
+    found: str,
+    expected: str,
+    line: str | None,
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "x").write_text(found)
     path = tmp_path / "x"

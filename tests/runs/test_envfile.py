@@ -46,7 +46,8 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_keys_regions_and_addresses_are_set_and_nothing_else(clean: Path) -> None:
-    path, before = os.environ["PATH"], dict(os.environ)
+    path = os.environ["PATH"]
+    before = dict(os.environ)
     lines = [f"{name}=of-the-file-{name}" for name in (*TAKEN, *IGNORED)]
     (clean / "keys").write_text("\n".join(lines) + "\n")
     notes: list[str] = []
@@ -92,7 +93,10 @@ def test_what_litellm_asks_for_is_taken(clean: Path) -> None:
     ("value", "read"), [("{home}/config", True), ("config", False)]
 )
 def test_the_users_own_file_lies_where_xdg_says(
-    clean: Path, monkeypatch: pytest.MonkeyPatch, value: str, read: bool
+    clean: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    value: str,
+    read: bool,
 ) -> None:
     """A relative name does not count: it would lie in the folder that is worked in."""
     monkeypatch.chdir(clean)

@@ -53,7 +53,10 @@ def test_keys_that_cannot_name_the_files_of_one_job_are_refused(
 
 @pytest.mark.parametrize("ray", ["", pytest.param("own", marks=pytest.mark.ray)])
 def test_jobs_of_another_kind_are_killed_and_continued(
-    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, ray: str
+    tmp_path: Path,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
+    ray: str,
 ) -> None:
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
     provider.will_answer(Answer("shout", hang=1.0))

@@ -109,7 +109,8 @@ class Trial:
         self.figures.runs += 1
         left = Left(self.place / f"disturbed-{self.figures.runs}")
         self.provider.requests.clear()
-        kills, finished = 0, {}
+        kills = 0
+        finished = {}
         while kills < most and self._killed(measure, left):
             kills += 1
             now = left.finished()
@@ -125,10 +126,8 @@ class Trial:
         """Start the run, kill it at a random write or moment, and tell whether it was alive."""
         words = self.words(left.out)
         if self.rng.random() < 0.6:
-            at, torn = (
-                self.rng.randint(1, max(2, measure.writes // 2)),
-                self.rng.random() < 0.7,
-            )
+            at = self.rng.randint(1, max(2, measure.writes // 2))
+            torn = self.rng.random() < 0.7
             self.figures.torn += torn
             return self.harness.run(words, kill_at=at, torn=torn).code == -9
         seconds = self.rng.uniform(0, measure.seconds / 2)
@@ -210,7 +209,9 @@ def test_hundreds_of_kills(
 ) -> None:
     if "docker" in options:
         build_images(sorted(path.name for path in (DEMO_DATASET / "tasks").iterdir()))
-    shared = cache if warm else None
+    shared = None
+    if warm:
+        shared = cache
     trial = Trial(
         harness, demo_provider, tmp_path, options, random.Random(SEED), shared
     )

@@ -57,7 +57,8 @@ def enlarge(place: Path) -> None:
 def trial(
     tmp_path_factory: pytest.TempPathFactory, cache: Path, preloaded: Preloaded
 ) -> Iterator[Trial]:
-    provider, place = DemoProvider(), tmp_path_factory.mktemp("trial")
+    provider = DemoProvider()
+    place = tmp_path_factory.mktemp("trial")
     harness = Harness(preloaded, place)
     with provider:
         options = ("--environment", "none", "--tries", "3")
@@ -70,7 +71,12 @@ def whole(trial: Trial) -> Left:
     return trial.undisturbed(warm=False).left
 
 
-def check_mended(trial: Trial, whole: Left, left: Left, asked: int) -> None:
+def check_mended(
+    trial: Trial,
+    whole: Left,
+    left: Left,
+    asked: int,
+) -> None:
     """All is as in an undisturbed run, and no reply on record was asked for again."""
     assert left.results() == whole.results()
     answered = left.count(EntryKind.ANSWERED)
@@ -163,7 +169,8 @@ def _relay(client: socket.socket, engine: socket.socket) -> None:
         while ready.get_map():
             for key, _ in ready.select():
                 source: socket.socket = key.fileobj  # type: ignore[assignment]
-                if data := source.recv(65536):
+                data = source.recv(65536)
+                if data:
                     key.data.sendall(data)
                 else:
                     ready.unregister(source)

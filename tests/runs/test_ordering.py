@@ -73,7 +73,8 @@ def test_timings_of_what_is_not_selected_count_for_their_repository() -> None:
 
 
 def test_the_repository_is_the_instances_own_where_its_id_says_another() -> None:
-    odd, other = job("odd", "c/d"), jobs("c__d-5", "a__b-1")
+    odd = job("odd", "c/d")
+    other = jobs("c__d-5", "a__b-1")
     given = [*other, odd]
     found = longest_first(given, {"odd": 50, "a__b-1": 20})
     assert [job.key for job in found] == ["c__d-5", "odd", "a__b-1"]
@@ -101,11 +102,10 @@ def test_a_stable_order_of_all(names: list[str], seconds: dict[str, float]) -> N
     def expected(name: str) -> float:
         if name in seconds:
             return seconds[name]
-        same = [
-            v
-            for n, v in seconds.items()
-            if n.partition("-")[0] == name.partition("-")[0]
-        ]
+        same = []
+        for n, v in seconds.items():
+            if n.partition("-")[0] == name.partition("-")[0]:
+                same.append(v)
         return median(same or seconds.values() or [0])
 
     found = order(names, seconds)

@@ -29,7 +29,8 @@ from runs.upkeep import clean_command, status_command
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, IDS, config, live, options, read, read_money
 
-PLAUSIBLE, NOT = "demo__textkit-1", "demo__bank-1"
+PLAUSIBLE = "demo__textkit-1"
+NOT = "demo__bank-1"
 
 
 def both(provider: Provider) -> None:
@@ -46,10 +47,8 @@ def test_exactly_what_is_named_is_redone_and_the_old_files_are_kept(
     )
     first = [read(tmp_path, name) for name in (PLAUSIBLE, NOT)]
     assert [p["status"] for p in first] == ["plausible", "empty"]
-    before, spent = (
-        len(provider.requests),
-        total(read_ledger(RunStore(tmp_path, "r").ledger).values),
-    )
+    before = len(provider.requests)
+    spent = total(read_ledger(RunStore(tmp_path, "r").ledger).values)
     said: list[str] = []
     again = options(tmp_path, cache, PLAUSIBLE, NOT, redo="not_plausible")
     run_command(live(provider), again, said.append)
@@ -77,7 +76,11 @@ def test_exactly_what_is_named_is_redone_and_the_old_files_are_kept(
     ],
 )
 def test_statuses_and_ids(
-    tmp_path: Path, cache: Path, provider: Provider, words: str, redone: list[str]
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    words: str,
+    redone: list[str],
 ) -> None:
     both(provider)
     run_command(
@@ -124,7 +127,10 @@ def test_a_redo_that_was_killed_goes_on_with_what_it_had_not_redone(
 
 
 def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
-    tmp_path: Path, cache: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     both(provider)
     run_command(
@@ -200,13 +206,16 @@ def test_clean_removes_what_a_run_left_and_only_that(tmp_path: Path) -> None:
     for path in (*mine, *others):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
-    started = [
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=env)
-        for env in (
-            {**os.environ, RUN_VARIABLE: key},
-            {**os.environ, RUN_VARIABLE: "other"},
+    started = []
+    for env in (
+        {**os.environ, RUN_VARIABLE: key},
+        {**os.environ, RUN_VARIABLE: "other"},
+    ):
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-c", "import time; time.sleep(60)"], env=env
+            )
         )
-    ]
     time.sleep(0.2)
     said: list[str] = []
     try:
@@ -235,10 +244,9 @@ def test_a_provider_that_is_down_for_everybody_ends_the_run_and_nothing_is_lost(
     run = options(tmp_path, cache, *IDS, workers=3, give_up_after=4)
     assert run_command(live(provider), run, said.append) == 130
     assert "no model has answered for" in said[-1] and "3 left to do" in said[-1]
-    statuses = [
-        json.loads(path.read_text())["status"]
-        for path in tmp_path.glob("logs/r/*.unfinished.json")
-    ]
+    statuses = []
+    for path in tmp_path.glob("logs/r/*.unfinished.json"):
+        statuses.append(json.loads(path.read_text())["status"])
     assert set(statuses) <= {"interrupted", "infra_error"} and "interrupted" in statuses
     asked = len(provider.requests)
     # While it was paused, hardly anybody asked.
@@ -310,9 +318,10 @@ def test_predictions_that_lack_attempts_or_a_status_are_redone_as_their_outcomes
     store = RunStore(tmp_path, "r")
     for name in (PLAUSIBLE, NOT):
         whole = read(tmp_path, name)
-        kept = {
-            key: whole[key] for key in whole if key not in ("all_results", "status")
-        }
+        kept = {}
+        for key in whole:
+            if key not in ("all_results", "status"):
+                kept[key] = whole[key]
         store.prediction(name).write_text(json.dumps({**kept, "test_outcome": True}))
     said: list[str] = []
     again = options(tmp_path, cache, PLAUSIBLE, NOT, redo="not_plausible")

@@ -31,8 +31,12 @@ def in_threads(count: int, work: Any) -> None:
 
 
 def test_no_more_than_the_slots_work_at_once() -> None:
-    slots, lock = Slots(2), threading.Lock()
-    working, most, waiting, most_waiting = 0, 0, 0, 0
+    slots = Slots(2)
+    lock = threading.Lock()
+    working = 0
+    most = 0
+    waiting = 0
+    most_waiting = 0
 
     def work(_: int) -> None:
         nonlocal working, most, waiting, most_waiting
@@ -58,7 +62,8 @@ def test_no_more_than_the_slots_work_at_once() -> None:
 
 
 def test_who_waits_longest_is_next() -> None:
-    slots, order = Slots(1), []
+    slots = Slots(1)
+    order = []
     slots.take()
 
     def work(number: int) -> None:
@@ -100,7 +105,8 @@ def test_a_stop_ends_who_waits_and_who_comes_back_but_keeps_other_errors() -> No
 
 
 def test_a_model_is_waited_for_without_a_slot() -> None:
-    slots, steps = Slots(1), []
+    slots = Slots(1)
+    steps = []
     done: list[str] = []
 
     class Model:

@@ -111,7 +111,9 @@ def sleeping() -> list[str]:
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            line = b""
+            if entry.name.isdigit():
+                line = (entry / "cmdline").read_bytes()
         except OSError:
             continue
         if SLOW.encode() in line and b"pytest" in line:
@@ -146,7 +148,8 @@ def test_a_signal_ends_a_baseline_at_once_and_caches_nothing(
 def test_a_signal_that_another_thread_gets_is_heeded_while_the_main_thread_waits() -> (
     None
 ):
-    stop, said = Shutdown(), queue.SimpleQueue[str]()
+    stop = Shutdown()
+    said = queue.SimpleQueue[str]()
 
     def get_the_signal() -> None:
         time.sleep(0.5)  # until the main thread waits
@@ -159,7 +162,10 @@ def test_a_signal_that_another_thread_gets_is_heeded_while_the_main_thread_waits
 
 
 def test_a_second_signal_leaves_no_result_of_what_it_killed(
-    cache: Path, provider: Provider, start: Start, slow: list[str]
+    cache: Path,
+    provider: Provider,
+    start: Start,
+    slow: list[str],
 ) -> None:
     before = baselines(cache)
     provider.will_answer("textkit/slug.py", EDIT)

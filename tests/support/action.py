@@ -43,7 +43,8 @@ def evaluated(text: str, known: Mapping[str, str]) -> str:
 
 def values_of(text: str) -> dict[str, str]:
     """Return what a file of GITHUB_OUTPUT says, in its form for several lines."""
-    lines, values = iter(text.splitlines()), {}
+    lines = iter(text.splitlines())
+    values = {}
     for line in lines:
         name, end = line.split("<<")
         value = []
@@ -123,13 +124,17 @@ class Done:
 
 
 def run_action(
-    runner: Runner, inputs: Mapping[str, str], only: str = "", **variables: str
+    runner: Runner,
+    inputs: Mapping[str, str],
+    only: str = "",
+    **variables: str,
 ) -> Done:
     """Run the steps in order until one fails; ``only`` names the one to run, by its id.
 
     ``variables`` are what the calling workflow sets.
     """
-    action, done = Action.read(), Done()
+    action = Action.read()
+    done = Done()
     assert set(inputs) <= set(action.inputs)
     defaults = {
         name: str(one.get("default", "")) for name, one in action.inputs.items()

@@ -34,7 +34,9 @@ def problems() -> tuple[Problem, ...]:
 
 
 def passed(
-    program: str, coverage: int = 100, missing: tuple[int, ...] = ()
+    program: str,
+    coverage: int = 100,
+    missing: tuple[int, ...] = (),
 ) -> EvaluatedProgram:
     """Return the result of a program whose tests passed."""
     return EvaluatedProgram(
@@ -73,7 +75,8 @@ def evaluated(
     **sampling: Any,
 ) -> CompletionFile:
     """Return a file in which ``good`` of the completions are the solution, the others nothing."""
-    after, before = passed(f"{problem.after}\n"), failed(f"{problem.before}\n")
+    after = passed(f"{problem.after}\n")
+    before = failed(f"{problem.before}\n")
     results = (after,) * good + (before,) * (of - good)
     programs = tuple(result.program_no_test for result in results)
     values = {"temperature": 0.2, "top_p": 0.95, "max_tokens": 3072, **sampling}
@@ -81,7 +84,10 @@ def evaluated(
 
 
 def write_folder(
-    folder: Path, good: Iterable[int], of: int = 2, **sampling: Any
+    folder: Path,
+    good: Iterable[int],
+    of: int = 2,
+    **sampling: Any,
 ) -> Path:
     """Write both files of each problem, with so many good completions of each; lazy ones fewer."""
     for problem, number in zip(problems(), good, strict=True):
@@ -130,7 +136,12 @@ def words(out: Path, url: str, *more: str) -> list[str]:
     ]
 
 
-def generate(monkeypatch: pytest.MonkeyPatch, out: Path, url: str, *more: str) -> int:
+def generate(
+    monkeypatch: pytest.MonkeyPatch,
+    out: Path,
+    url: str,
+    *more: str,
+) -> int:
     """Run ``generate`` in this process and return its exit code."""
     argv = ["exercises.canitedit", "run", *words(out, url, *more)]
     monkeypatch.setattr(sys, "argv", argv)

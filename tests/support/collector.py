@@ -78,9 +78,10 @@ class Collector:
         return self._of("chat")
 
     def _of(self, operation: str) -> list[Span]:
-        found = [
-            s for s in self.spans if values(s).get("gen_ai.operation.name") == operation
-        ]
+        found = []
+        for s in self.spans:
+            if values(s).get("gen_ai.operation.name") == operation:
+                found.append(s)
         return sorted(found, key=lambda span: span.start_time_unix_nano)
 
 

@@ -96,7 +96,8 @@ class Started:
 
     def wait(self, timeout: float | None = None) -> int:
         """Return the exit code; ``subprocess.TimeoutExpired`` after ``timeout`` seconds."""
-        if (code := self._ended(timeout)) is None:
+        code = self._ended(timeout)
+        if code is None:
             raise subprocess.TimeoutExpired(self.args, timeout or 0)
         return code
 
@@ -197,7 +198,8 @@ class Preloaded:
             "bomb": bomb and [bomb.at, bomb.torn],
         }
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        stdout, opened = None, [os.open(os.devnull, os.O_RDONLY)]
+        stdout = None
+        opened = [os.open(os.devnull, os.O_RDONLY)]
         if terminal is None and output is None:
             reading, output = os.pipe()
             stdout = os.fdopen(reading, errors="replace")
@@ -233,7 +235,9 @@ class _Server:
         self._accept()
         while self.connections:
             self._reap()
-            timeout = _POLL if self.children else None
+            timeout = None
+            if self.children:
+                timeout = _POLL
             sockets = [self.listener, *self.connections]
             for ready in select.select(sockets, [], [], timeout)[0]:
                 work = self._accept() if ready is self.listener else self._obey(ready)
@@ -284,7 +288,9 @@ class _Server:
         for other in (self.listener, *self.connections, *self.children.values()):
             other.close()
         _reopen_streams()
-        ignored = signal.SIG_IGN if order["ignores"] else signal.default_int_handler
+        ignored = signal.default_int_handler
+        if order["ignores"]:
+            ignored = signal.SIG_IGN
         signal.signal(signal.SIGINT, ignored)
         os.environ.clear()
         os.environ.update({**order["env"], **self.settings})
@@ -362,7 +368,9 @@ class Bomb:
     """
 
     def __init__(self, at: int, torn: bool) -> None:
-        self.at, self.torn, self.count = at, torn, 0
+        self.at = at
+        self.torn = torn
+        self.count = 0
         self._lock = threading.Lock()
 
     def due(self) -> bool:
@@ -386,7 +394,12 @@ class Bomb:
         return counted
 
     def _opening(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def opening(file: Any, mode: str = "r", *args: Any, **named: Any) -> Any:
+        def opening(
+            file: Any,
+            mode: str = "r",
+            *args: Any,
+            **named: Any,
+        ) -> Any:
             if not set(mode) & set("wax+"):
                 return call(file, mode, *args, **named)
             if self.due():
@@ -394,7 +407,9 @@ class Bomb:
             stream = call(file, mode, *args, **named)
             ours = isinstance(stream, _Watched)
             regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-            return _Watched(stream, self) if regular and not ours else stream
+            if regular and not ours:
+                return _Watched(stream, self)
+            return stream
 
         return opening
 
@@ -403,7 +418,8 @@ class _Watched:
     """A file whose writes count, and of which one may be cut in the middle."""
 
     def __init__(self, stream: Any, bomb: Bomb) -> None:
-        self._stream, self._bomb = stream, bomb
+        self._stream = stream
+        self._bomb = bomb
 
     def write(self, data: Any) -> int:
         if self._bomb.due():

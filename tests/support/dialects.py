@@ -68,7 +68,8 @@ class Stub:
     """Answers with ``turns``; ``faults`` come first, one for each request."""
 
     def __init__(self, turns: Sequence[Turn], faults: Sequence[Fault] = ()) -> None:
-        self.turns, self.faults = turns, list(faults)
+        self.turns = turns
+        self.faults = list(faults)
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
@@ -152,14 +153,21 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("connection", "close")
         self.end_headers()
         for name, event in events:
-            named = f"event: {name}\n" if name else ""
+            named = ""
+            if name:
+                named = f"event: {name}\n"
             said = event if isinstance(event, str) else json.dumps(event)
             self.wfile.write(f"{named}data: {said}\n\n".encode())
             self.wfile.flush()
             time.sleep(0.002)
         self.close_connection = True
 
-    def _whole(self, data: bytes, status: int, headers: dict[str, str]) -> None:
+    def _whole(
+        self,
+        data: bytes,
+        status: int,
+        headers: dict[str, str],
+    ) -> None:
         self.send_response(status)
         for name, value in {"content-type": "application/json", **headers}.items():
             self.send_header(name, value)
@@ -223,7 +231,9 @@ def _whole(dialect: str, turn: Turn) -> dict[str, Any]:
             message["tool_calls"] = [
                 {"id": "call_1", "type": "function", "function": function}
             ]
-        finish = "tool_calls" if turn.tool else "stop"
+        finish = "stop"
+        if turn.tool:
+            finish = "tool_calls"
         usage = {
             "prompt_tokens": into,
             "completion_tokens": out,
@@ -321,7 +331,9 @@ def _events(dialect: str, turn: Turn) -> list[tuple[str, Any]]:
 
 
 def _message_events(whole: dict[str, Any]) -> list[tuple[str, Any]]:
-    content, stop, usage = whole["content"], whole["stop_reason"], whole["usage"]
+    content = whole["content"]
+    stop = whole["stop_reason"]
+    usage = whole["usage"]
     opened = {
         **whole,
         "content": [],
@@ -331,21 +343,17 @@ def _message_events(whole: dict[str, Any]) -> list[tuple[str, Any]]:
     events: list[dict[str, Any]] = [{"type": "message_start", "message": opened}]
     for index, block in enumerate(content):
         if block["type"] == "text":
-            empty, deltas = (
-                {"type": "text", "text": ""},
-                [
-                    {"type": "text_delta", "text": character}
-                    for character in block["text"]
-                ],
-            )
+            empty = {"type": "text", "text": ""}
+            deltas = []
+            for character in block["text"]:
+                deltas.append({"type": "text_delta", "text": character})
         else:
             empty = {**block, "input": {}}
             said = json.dumps(block["input"])
             half = len(said) // 2
-            deltas = [
-                {"type": "input_json_delta", "partial_json": part}
-                for part in (said[:half], said[half:])
-            ]
+            deltas = []
+            for part in (said[:half], said[half:]):
+                deltas.append({"type": "input_json_delta", "partial_json": part})
         events.append(
             {"type": "content_block_start", "index": index, "content_block": empty}
         )
@@ -372,7 +380,8 @@ def _chat_events(whole: dict[str, Any]) -> list[tuple[str, Any]]:
 
     events = [chunk({"role": "assistant", "content": message["content"]})]
     for index, call in enumerate(message.get("tool_calls", [])):
-        name, said = call["function"]["name"], call["function"]["arguments"]
+        name = call["function"]["name"]
+        said = call["function"]["arguments"]
         begin = {**call, "index": index, "function": {"name": name, "arguments": ""}}
         events.append(chunk({"tool_calls": [begin]}))
         for part in (said[:5], said[5:]):

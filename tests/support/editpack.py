@@ -22,15 +22,20 @@ from tests.support import read_json, sha256_of
 SKIP_BAD = ("--set", "rows.skip_bad=true")
 
 
-def edit(old: str, new: str, message: str = "Change it", **more: object) -> EditRow:
+def edit(
+    old: str,
+    new: str,
+    message: str = "Change it",
+    **more: object,
+) -> EditRow:
     return {"old_contents": old, "new_contents": new, "message": message, **more}
 
 
 def write_rows(path: Path, rows: Iterable[object]) -> Path:
     """Write rows a line each; what is bytes already is a line as it is."""
-    lines = [
-        row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows
-    ]
+    lines = []
+    for row in rows:
+        lines.append(row if isinstance(row, bytes) else json.dumps(row).encode())
     data = b"".join(line + b"\n" for line in lines)
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
@@ -38,7 +43,9 @@ def write_rows(path: Path, rows: Iterable[object]) -> Path:
 
 def read_rows(path: Path) -> list[EditRow]:
     data = path.read_bytes()
-    text = gzip.decompress(data) if path.suffix == ".gz" else data
+    text = data
+    if path.suffix == ".gz":
+        text = gzip.decompress(data)
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -104,7 +111,10 @@ in the Software without restriction, subject to the following conditions:
 The above copyright notice and this permission notice shall be included in all
 copies or substantial portions of the Software.
 """
-FILE, EXECUTABLE, LINK, SUBMODULE = b"100644", b"100755", b"120000", b"160000"
+FILE = b"100644"
+EXECUTABLE = b"100755"
+LINK = b"120000"
+SUBMODULE = b"160000"
 AUTHOR = "Ada Example"
 HOSTILE = (
     "new\nline.py",
@@ -143,8 +153,12 @@ class MadeHistory:
     ) -> int:
         """Write a commit, by default on top of the branch, and return its number."""
         self.number += 1
-        data = message.encode() if isinstance(message, str) else message
-        seconds = 1_600_000_000 + 86_400 * self.number if date is None else date
+        data = message
+        if isinstance(message, str):
+            data = message.encode()
+        seconds = date
+        if date is None:
+            seconds = 1_600_000_000 + 86_400 * self.number
         who = f"{author} <ada@example.org>".encode()
         out = [f"commit refs/heads/{branch}\nmark :{self.number}\n".encode()]
         out.append(
@@ -161,7 +175,11 @@ class MadeHistory:
         return self.number
 
     def write(
-        self, folder: Path, *, hash_name: str = "sha1", bare: bool = True
+        self,
+        folder: Path,
+        *,
+        hash_name: str = "sha1",
+        bare: bool = True,
     ) -> Path:
         """Make the repository."""
         folder.mkdir(parents=True)
@@ -179,7 +197,9 @@ class MadeHistory:
 
 
 def _file(path: bytes | str, content: Content) -> bytes:
-    raw = path.encode() if isinstance(path, str) else path
+    raw = path
+    if isinstance(path, str):
+        raw = path.encode()
     named = b'"' + b"".join(b"\\%03o" % byte for byte in raw) + b'"'
     if content is None:
         return b"D %s\n" % named
@@ -377,7 +397,8 @@ QUOTES = '"""'
 def plain_cleanup(text: str) -> str:
     """Drop the comments on top and one block in triple double quotes, line by line."""
     lines = text.split("\n")
-    comments, opened = 0, None
+    comments = 0
+    opened = None
     for number, line in enumerate(lines):
         once = line.find(QUOTES) >= 0 and len(line.split(QUOTES)) == 2
         if opened is not None:
@@ -392,7 +413,11 @@ def plain_cleanup(text: str) -> str:
     return "\n".join(lines[comments:])
 
 
-def plain_distance(a: str, b: str, most: int = 1000) -> int:
+def plain_distance(
+    a: str,
+    b: str,
+    most: int = 1000,
+) -> int:
     """Return the Levenshtein distance, ``most`` for any that is as large.
 
     What both begin and end with costs nothing; no row of the table is better than that above, and
@@ -403,7 +428,8 @@ def plain_distance(a: str, b: str, most: int = 1000) -> int:
             place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y
         )
         same = next(apart, min(len(a), len(b)))
-        a, b = a[same:][::-1], b[same:][::-1]
+        a = a[same:][::-1]
+        b = b[same:][::-1]
     above = {column: column for column in range(min(len(b), most) + 1)}
     for row, left in enumerate(a, 1):
         here = {0: row}
@@ -429,7 +455,8 @@ def plain_parses(text: str) -> bool:
 
 def plain_verdict(row: EditRow) -> tuple[str, str, str]:
     """Return both cleaned sides and the first rule of the published code that the row breaks."""
-    old, new = plain_cleanup(row["old_contents"]), plain_cleanup(row["new_contents"])
+    old = plain_cleanup(row["old_contents"])
+    new = plain_cleanup(row["new_contents"])
     words = [
         "TODO",
         "FIXME",
@@ -489,12 +516,17 @@ def edits(number: int, seed: int = 0) -> list[EditRow]:
 
 
 def write_training_rows(
-    path: Path, rows: Iterable[EditRow], *, clean: bool = True
+    path: Path,
+    rows: Iterable[EditRow],
+    *,
+    clean: bool = True,
 ) -> Path:
     """Write rows, with a report that shows decontamination if they are ``clean``."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     sha256 = file_digest(path)
-    command = "decontaminate" if clean else "dedup"
+    command = "dedup"
+    if clean:
+        command = "decontaminate"
     report = {
         "command": command,
         "inputs": [],
@@ -522,7 +554,11 @@ def tokenizer_of(texts: Sequence[str], vocabulary: int = 344) -> Any:
     return made
 
 
-def write_model(folder: Path, texts: Sequence[str], vocabulary: int = 344) -> Path:
+def write_model(
+    folder: Path,
+    texts: Sequence[str],
+    vocabulary: int = 344,
+) -> Path:
     """Write a Llama of 3 layers and width 96 with random weights, and its tokenizer."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast

@@ -44,7 +44,10 @@ PYTHON = Path(sys.executable)
 
 
 def python(
-    folders: Folders, code: str, seconds: float = 20, **more: Any
+    folders: Folders,
+    code: str,
+    seconds: float = 20,
+    **more: Any,
 ) -> FolderResult:
     """Run a program; ``more`` are fields of FolderCommand."""
     files = {"program.py": code.encode(), **more.pop("files", {})}
@@ -135,14 +138,22 @@ class FolderSession:
 
     @contextmanager
     def prepare(
-        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
+        self,
+        changes: Changes,
+        setup: Setup = AS_GIVEN,
+        commands: int = 1,
     ) -> Iterator[FolderPrepared]:
         yield FolderPrepared(self, changes)
 
     def stop(self) -> None:
         pass
 
-    def run(self, changes: Changes, command: str, timeout: float) -> CommandResult:
+    def run(
+        self,
+        changes: Changes,
+        command: str,
+        timeout: float,
+    ) -> CommandResult:
         if "--junitxml" in command or "stated_" not in command:
             self.commands.append(command)
             self.timeouts.append(timeout)
@@ -171,7 +182,9 @@ class FolderPrepared:
 
 
 def regression_tests(
-    tmp_path: Path, files: tuple[str, ...] = ("tests/test_core.py",), **changes: object
+    tmp_path: Path,
+    files: tuple[str, ...] = ("tests/test_core.py",),
+    **changes: object,
 ) -> RegressionTests:
     """Return the tests of ``FILES``; without ``changes`` all share their baselines."""
     known = [path for path in FILES if not path.startswith("tests/") or path in files]

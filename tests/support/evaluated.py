@@ -74,7 +74,9 @@ def replay_demo(out: Path, cache: Path) -> Path:
 
 
 def write_verdicts(
-    folder: Path, resolved: Collection[str], evaluator: str = "docker"
+    folder: Path,
+    resolved: Collection[str],
+    evaluator: str = "docker",
 ) -> None:
     """Write a verdict, a report and a test output for every prediction with a patch."""
     store = RunStore.of_folder(folder)
@@ -82,9 +84,9 @@ def write_verdicts(
         name = prediction.instance_id
         if not prediction.patch:
             continue
-        status = (
-            VerdictStatus.RESOLVED if name in resolved else VerdictStatus.UNRESOLVED
-        )
+        status = VerdictStatus.UNRESOLVED
+        if name in resolved:
+            status = VerdictStatus.RESOLVED
         report = {
             name: {"resolved": name in resolved, "patch_successfully_applied": True}
         }
@@ -122,9 +124,10 @@ def write_meta(place: Path, changes: dict[str, Any]) -> Path:
     """Write meta.yaml and its logo; a change to None removes a key."""
     place.mkdir(exist_ok=True)
     (place / "picture.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
-    values = {
-        key: value for key, value in {**META, **changes}.items() if value is not None
-    }
+    values = {}
+    for key, value in {**META, **changes}.items():
+        if value is not None:
+            values[key] = value
     path = place / "meta.yaml"
     path.write_text(yaml.safe_dump(values))
     return path
@@ -205,7 +208,9 @@ def _computed_package(made: Made) -> Mapping[str, bytes]:
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-BANK, TEXTKIT, UNITS = "demo__bank-1", "demo__textkit-1", "demo__units-1"
+BANK = "demo__bank-1"
+TEXTKIT = "demo__textkit-1"
+UNITS = "demo__units-1"
 WRONG = (
     "diff --git a/textkit/slug.py b/textkit/slug.py\n--- a/textkit/slug.py\n+++ b/textkit/slug.py\n"
     '@@ -1,4 +1,4 @@\n-"""Names for addresses."""\n+"""Names."""\n \n \n def slugify(text):\n'
@@ -240,7 +245,9 @@ def make_run(out: Path, patches: Mapping[str, str]) -> RunStore:
 
 
 def report_settings(
-    cache: Path, kind: str = EvaluatorKind.NONE, **changes: Any
+    cache: Path,
+    kind: str = EvaluatorKind.NONE,
+    **changes: Any,
 ) -> ReportSettings:
     """Return settings without a page, which takes seconds to draw; ``changes`` by fields."""
     values = {"evaluator": kind, "timeout": 120, "cache": cache, "page": False}
@@ -264,7 +271,11 @@ def on_disk(store: RunStore, name: str) -> Any:
     return read_json(store.verdict(name))
 
 
-def task(name: str, patch: str = WRONG, **changes: Any) -> EvaluationTask:
+def task(
+    name: str,
+    patch: str = WRONG,
+    **changes: Any,
+) -> EvaluationTask:
     prediction = Prediction(name, "me/too", patch)
     return EvaluationTask(prediction, *split_row({**rows()[name], **changes}))
 
@@ -278,7 +289,12 @@ Build = Callable[..., tuple[int, Path, list[str]]]
 KEY = "sk-ant-" + "a1" * 20
 
 
-def say_in(run: Path, text: str, role: str = "user", place: int = 1) -> None:
+def say_in(
+    run: Path,
+    text: str,
+    role: str = "user",
+    place: int = 1,
+) -> None:
     """Insert a message into the conversation of the first attempt."""
 
     def add(data: dict[str, Any]) -> None:
@@ -301,7 +317,11 @@ def change_patch(run: Path, change: Callable[[str], str]) -> None:
     write_verdicts(run, RESOLVED)
 
 
-def diff(path: str, old: str = "", new: str = "added") -> str:
+def diff(
+    path: str,
+    old: str = "",
+    new: str = "added",
+) -> str:
     if not old:
         head = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
         return f"{head}@@ -0,0 +1 @@\n+{new}\n"

@@ -19,7 +19,8 @@ from tests.support.runs import config
 RECORDED = DEMO_DATASET / "evidence"
 
 
-NAME, OTHER = "demo__textkit-1", "demo__bank-2"
+NAME = "demo__textkit-1"
+OTHER = "demo__bank-2"
 
 
 MODELS = ("gpt-4o", "gpt-4o-mini")
@@ -71,7 +72,12 @@ class ScriptProvider(Provider):
         step = sum(m["role"] == "assistant" for m in request["messages"])
         return self._answer(self.recorded[try_ * 2 + model + 1], step, hang=0.02)
 
-    def _answer(self, attempt: Attempt, nth: int, hang: float) -> Answer:
+    def _answer(
+        self,
+        attempt: Attempt,
+        nth: int,
+        hang: float,
+    ) -> Answer:
         replies = [call.content for call in recorded_calls(attempt)]
         return Answer(replies[nth] if nth < len(replies) else "That is all.", hang=hang)
 

@@ -89,7 +89,9 @@ def result(
 ) -> ExerciseResult:
     """Return a result; ``values`` are of the file and of its ``extra``."""
     language, _, name = key.partition("/")
-    status = InstanceStatus.SOLVED if any(outcomes) else InstanceStatus.FAILED
+    status = InstanceStatus.FAILED
+    if any(outcomes):
+        status = InstanceStatus.SOLVED
     extra = {k: values.pop(k) for k in list(values) if k in Extra.model_fields}
     values = {"cost": Decimal("0.25"), "duration": 10.0, **values}
     return ExerciseResult(
@@ -143,7 +145,9 @@ def examples(exercise: Exercise, try_: int) -> Contents:
 
 
 def late_examples(exercise: Exercise, try_: int) -> Contents:
-    return exercise.stubs() if try_ == 1 else exercise.example()
+    if try_ == 1:
+        return exercise.stubs()
+    return exercise.example()
 
 
 class ExerciseProvider(Provider):
@@ -162,7 +166,8 @@ class ExerciseProvider(Provider):
         latency: float = 0.0,
     ) -> None:
         super().__init__()
-        self.wanted, self.latency = wanted, latency
+        self.wanted = wanted
+        self.latency = latency
         self._by_solution = {" ".join(one.solution): one for one in exercises}
         forms = [get_format(name, notation=notation) for name in format_names(notation)]
         self._forms = [
@@ -187,14 +192,16 @@ class ExerciseProvider(Provider):
 
 
 def rendered(
-    form: EditFormat, before: Contents, after: Contents, latency: float = 0.0
+    form: EditFormat,
+    before: Contents,
+    after: Contents,
+    latency: float = 0.0,
 ) -> Answer:
     """Return the answer that turns the files ``before`` into ``after``."""
-    replies = [
-        form.render(path, data.decode(), after[path].decode())
-        for path, data in before.items()
-        if after[path] != data
-    ]
+    replies = []
+    for path, data in before.items():
+        if after[path] != data:
+            replies.append(form.render(path, data.decode(), after[path].decode()))
     calls = tuple(
         (call.name, call.arguments) for reply in replies for call in reply.tool_calls
     )
@@ -245,7 +252,12 @@ class ExerciseRun:
             *self.options,
         ]
 
-    def run(self, provider: Provider | None, *more: str, exercises: Path = SIX) -> int:
+    def run(
+        self,
+        provider: Provider | None,
+        *more: str,
+        exercises: Path = SIX,
+    ) -> int:
         """Run the command in this process and return its exit code."""
         return main(["run", *self.words(provider, exercises), *more])
 
@@ -275,7 +287,9 @@ def timeless(value: Any) -> Any:
         return {
             k: timeless(v) for k, v in value.items() if k not in ("duration", "seconds")
         }
-    return [timeless(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [timeless(item) for item in value]
+    return value
 
 
 def requests(provider: Provider) -> list[str]:

@@ -54,7 +54,12 @@ def _write(path: Path, value: object) -> None:
     path.write_text(json.dumps(value))
 
 
-def mini(talk: Talk, folder: Path, *, tools: bool = True) -> Path:
+def mini(
+    talk: Talk,
+    folder: Path,
+    *,
+    tools: bool = True,
+) -> Path:
     messages: list[dict[str, Any]] = [{"role": "user", "content": talk.prompt}]
     usage = {"prompt_tokens": 10, "completion_tokens": 2}
     for turn in talk.turns:
@@ -138,7 +143,9 @@ PACKAGES = {
     "harbor": ("harbor==0.25.0",),
 }
 ROWS = {str(row["instance_id"]): row for row in load_dataset("demo", "test").rows}
-RESOLVED, WRONG, CRASHED = "demo__textkit-1", "demo__bank-1", "demo__units-1"
+RESOLVED = "demo__textkit-1"
+WRONG = "demo__bank-1"
+CRASHED = "demo__units-1"
 SUBMIT = (
     "git add -A && git diff --cached > /tmp/p.$$ && git reset -q && "
     "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat /tmp/p.$$ && rm /tmp/p.$$"
@@ -195,16 +202,18 @@ def _call(command: str) -> Answer:
 
 def run_mini(python: Path, mirrors: Path, folder: Path) -> Path:
     """Let mini-swe-agent work on three instances: one resolved, one wrong, one crashed."""
-    out, program = folder / "mini-run", Path(__file__).with_name("mini_program.py")
+    out = folder / "mini-run"
+    program = Path(__file__).with_name("mini_program.py")
     out.mkdir()
     keys = ("instance_id", "problem_statement", "repo", "base_commit")
-    rows = [
-        {
-            **{key: ROWS[n][key] for key in keys},
-            "checkout": str(checkout(n, mirrors, folder)),
-        }
-        for n in (RESOLVED, WRONG, CRASHED)
-    ]
+    rows = []
+    for n in (RESOLVED, WRONG, CRASHED):
+        rows.append(
+            {
+                **{key: ROWS[n][key] for key in keys},
+                "checkout": str(checkout(n, mirrors, folder)),
+            }
+        )
     (folder / "rows.json").write_text(json.dumps(rows))
     gold = ROWS[RESOLVED]["patch"]
     with Provider() as provider:

@@ -165,7 +165,12 @@ class Writer:
             self._mutated(source, reply.content, times), tool_calls=tuple(calls)
         )
 
-    def _mutated(self, source: random.Random, text: str, times: int) -> str:
+    def _mutated(
+        self,
+        source: random.Random,
+        text: str,
+        times: int,
+    ) -> str:
         for _ in range(times):
             mutation = source.choice(_MUTATIONS)
             other = source.choice(self.texts)
@@ -187,7 +192,11 @@ def _joined(first: Reply, second: Reply) -> Reply:
 
 
 def _edit_lines(change: Callable[[random.Random, list[str]], None]) -> Mutation:
-    def mutation(source: random.Random, text: str, others: Sequence[str]) -> str:
+    def mutation(
+        source: random.Random,
+        text: str,
+        others: Sequence[str],
+    ) -> str:
         lines = text.split("\n")
         change(source, lines)
         return "\n".join(lines)
@@ -207,7 +216,8 @@ def _duplicate(source: random.Random, lines: list[str]) -> None:
 
 
 def _swap(source: random.Random, lines: list[str]) -> None:
-    one, two = source.randrange(len(lines)), source.randrange(len(lines))
+    one = source.randrange(len(lines))
+    two = source.randrange(len(lines))
     lines[one], lines[two] = lines[two], lines[one]
 
 
@@ -216,43 +226,62 @@ def _insert_mark(source: random.Random, lines: list[str]) -> None:
 
 
 def _indent(source: random.Random, lines: list[str]) -> None:
-    at, by = (
-        source.randrange(len(lines)),
-        source.choice((" ", "    ", "\t", "> ", "+", "-", "\ufeff")),
-    )
+    at = source.randrange(len(lines))
+    by = source.choice((" ", "    ", "\t", "> ", "+", "-", "\ufeff"))
     for number in range(at, min(len(lines), at + source.randint(1, 12))):
         lines[number] = by + lines[number]
 
 
-def _splice(source: random.Random, text: str, others: Sequence[str]) -> str:
+def _splice(
+    source: random.Random,
+    text: str,
+    others: Sequence[str],
+) -> str:
     other = others[0]
     return text[: source.randint(0, len(text))] + other[source.randint(0, len(other)) :]
 
 
-def _other_path(source: random.Random, text: str, others: Sequence[str]) -> str:
+def _other_path(
+    source: random.Random,
+    text: str,
+    others: Sequence[str],
+) -> str:
     """Replace the path of a named file, most often by a hostile one."""
     named = [path for path in others[1:] if path in text]
     to = source.choice(HOSTILE_PATHS if source.random() < 0.8 else others[1:])
-    to = source.choice((to, to.upper(), "a/../" + to)) if source.random() < 0.1 else to
+    if source.random() < 0.1:
+        to = source.choice((to, to.upper(), "a/../" + to))
     if not named:
         return f"{to}\n{text}"
-    written = (
-        json.dumps(to)[1:-1] if text.startswith("{") and source.random() < 0.8 else to
-    )
+    written = to
+    if text.startswith("{") and source.random() < 0.8:
+        written = json.dumps(to)[1:-1]
     return text.replace(source.choice(named), written)
 
 
-def _truncate(source: random.Random, text: str, others: Sequence[str]) -> str:
+def _truncate(
+    source: random.Random,
+    text: str,
+    others: Sequence[str],
+) -> str:
     data = text.encode("utf-8", "surrogatepass")
     return data[: source.randint(0, len(data))].decode("utf-8", "replace")
 
 
-def _insert_piece(source: random.Random, text: str, others: Sequence[str]) -> str:
+def _insert_piece(
+    source: random.Random,
+    text: str,
+    others: Sequence[str],
+) -> str:
     at = source.randint(0, len(text))
     return text[:at] + source.choice(_MARKS) + text[at:]
 
 
-def _flip(source: random.Random, text: str, others: Sequence[str]) -> str:
+def _flip(
+    source: random.Random,
+    text: str,
+    others: Sequence[str],
+) -> str:
     at = source.randrange(len(text) + 1)
     return (
         text[:at]

@@ -60,7 +60,9 @@ class DemoProvider(Provider):
         number = try_ * len(MODELS) + MODELS.index(request["model"]) + 1
         replies = self._replies[name].get(number) or self._replies[name][1]
         step = sum(m["role"] == "assistant" for m in request["messages"])
-        text = replies[step] if step < len(replies) else "That is all."
+        text = "That is all."
+        if step < len(replies):
+            text = replies[step]
         return Answer(text, hang=_LATENCY)
 
 
@@ -89,7 +91,9 @@ class Ended:
     @property
     def writes(self) -> int:
         found = re.search(r"^writes: (\d+)$", self.said, re.M)
-        return int(found[1]) if found else 0
+        if found:
+            return int(found[1])
+        return 0
 
 
 @dataclass
@@ -124,7 +128,11 @@ class Harness:
         return self.ended(started)
 
     def start(
-        self, words: Sequence[str], *, kill_at: int = 0, torn: bool = False
+        self,
+        words: Sequence[str],
+        *,
+        kill_at: int = 0,
+        torn: bool = False,
     ) -> Started:
         """Start as ``run`` does, and do not wait."""
         self._count += 1
@@ -217,7 +225,8 @@ class Left:
         for part in ("snapshots", "demo-mirrors", "mirrors"):
             found += [str(p) for p in (cache / part).rglob(".*") if p.is_dir()]
         found += remove_groups(key)
-        if (client := connect()) is not None:
+        client = connect()
+        if client is not None:
             found += remove_containers(client, key)
             client.close()
         return found + kill_processes(key)
@@ -232,12 +241,15 @@ def _content(path: Path) -> Any:
 def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _timeless(item) for key, item in value.items() if key != "seconds"}
-    return [_timeless(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_timeless(item) for item in value]
+    return value
 
 
 def check_ledger(measure: Left, left: Left) -> None:
     """Every call stands in the ledger once, and sums are exact."""
-    lines, calls = left.lines(), left.calls()
+    lines = left.lines()
+    calls = left.calls()
     assert sorted(line.call for line in lines) == sorted(
         asked.call for _, asked, _ in calls
     )
@@ -285,7 +297,11 @@ def asked(provider: Provider) -> Counter[str]:
     return Counter(json.dumps(request["messages"]) for request in provider.requests)
 
 
-def wait_for(count: int, provider: Provider, run: Future[int] | None = None) -> None:
+def wait_for(
+    count: int,
+    provider: Provider,
+    run: Future[int] | None = None,
+) -> None:
     """Wait until so many requests were received; a run that ends before raises its error."""
     while len(provider.requests) < count:
         assert run is None or not run.done(), run and run.result()

@@ -23,7 +23,8 @@ from tests.support.rundata import (
 )
 
 SAMPLES = 300
-RIGHT, SHARED = "+right\n", "+the mistake that all make\n"
+RIGHT = "+right\n"
+SHARED = "+the mistake that all make\n"
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,18 @@ class World:
         )
 
     def _attempt(
-        self, name: str, number: int, attempt: int, model: str, try_: int, dice: Random
+        self,
+        name: str,
+        number: int,
+        attempt: int,
+        model: str,
+        try_: int,
+        dice: Random,
     ) -> Attempt:
         good = dice.random() < self.solves(model, number)
         patch = SHARED if dice.random() < self.shared else f"+mistake {attempt}\n"
-        patch = RIGHT if good else patch
+        if good:
+            patch = RIGHT
         test = good or dice.random() < self.accepted
         return an_attempt(
             attempt,
@@ -113,7 +121,9 @@ class World:
 
 
 def lab(
-    runs: Sequence[Path | RunData], *policies: object, samples: int = SAMPLES
+    runs: Sequence[Path | RunData],
+    *policies: object,
+    samples: int = SAMPLES,
 ) -> dict[str, Any]:
     """Return the report as ``report.py lab --format json`` prints it."""
     data = []

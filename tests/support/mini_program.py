@@ -15,7 +15,11 @@ AGENT = {
 OBSERVATION = "exit code {{output.returncode}}\n{{output.output}}"
 
 
-def main(out: Path, address: str, rows: list[dict[str, Any]]) -> None:
+def main(
+    out: Path,
+    address: str,
+    rows: list[dict[str, Any]],
+) -> None:
     """Work on each row as the command ``mini-extra swebench`` does."""
     from minisweagent.run.benchmarks.swebench import (  # type: ignore[import-not-found]
         RunBatchProgressManager,

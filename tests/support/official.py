@@ -15,16 +15,21 @@ from reports.evaluation.official import PROGRAMS, OfficialEvaluator
 from tests.support.evaluated import report_settings
 
 BASE = "python:3.11-slim"
-RIGHT, WRONG, CRASH, MISSING = "right", "wrong", "crash", "missing"
+RIGHT = "right"
+WRONG = "wrong"
+CRASH = "crash"
+MISSING = "missing"
 _BUG = "def add(a, b):\n    return a - b\n"
 _TEST = "from calc import add\n\n\ndef test_zero():\n    assert add(1, 0) == 1\n"
 _HIDDEN = "\n\ndef test_add():\n    assert add(1, 2) == 3\n"
 FULL_TEST = _TEST + _HIDDEN
-F2P, P2P = "tests/test_calc.py::test_add", "tests/test_calc.py::test_zero"
+F2P = "tests/test_calc.py::test_add"
+P2P = "tests/test_calc.py::test_zero"
 
 
 def _patch(path: str, before: str, after: str) -> str:
-    old, new = before.splitlines(), after.splitlines()
+    old = before.splitlines()
+    new = after.splitlines()
     lines = [f"-{line}" for line in old] + [f"+{line}" for line in new]
     head = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n"
     return head + f"@@ -1,{len(old)} +1,{len(new)} @@\n" + "\n".join(lines) + "\n"
@@ -107,7 +112,12 @@ def remove_container(name: str) -> None:
     client.close()
 
 
-def task(row: Mapping[str, Any], patch: str, name: str, image: str) -> EvaluationTask:
+def task(
+    row: Mapping[str, Any],
+    patch: str,
+    name: str,
+    image: str,
+) -> EvaluationTask:
     """Return the task of a prediction; its instance has a neutral id."""
     own = str(row.get("instance_id") or name)
     instance = Instance(name, "own/calc", "0" * 40, "It is wrong.", "", image)

@@ -77,7 +77,8 @@ class Asking:
         return ()
 
     def run(self) -> End[str]:
-        question, gate = self.question, self.context.gate(1)
+        question = self.question
+        gate = self.context.gate(1)
         model = LiteLLMModel("gpt-4o", 0.0, 60.0, api_base=question.url, gate=gate)
         with self.context.slot as slot:
             with slot.given_back():
@@ -126,7 +127,12 @@ class Questions(Benchmark[str]):
         self.store.save_instance(finished.key, content, None, None)
 
 
-def main(out: str, url: str, ray: str, count: str) -> None:
+def main(
+    out: str,
+    url: str,
+    ray: str,
+    count: str,
+) -> None:
     """Work on questions; the exit code is 3 where a benchmark was loaded, else the run's."""
     settings = CommonSettings(
         scale=ScaleSettings(workers=4, jobs=1, ray=ray),

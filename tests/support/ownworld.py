@@ -38,7 +38,11 @@ SAME_TIME = dict.fromkeys(
 LOOK = "lib/calc.py, please."
 
 
-def edit(new: str, path: str = "lib/calc.py", old: str = "    return a - b\n") -> str:
+def edit(
+    new: str,
+    path: str = "lib/calc.py",
+    old: str = "    return a - b\n",
+) -> str:
     """Return a reply that replaces a line."""
     fence = "<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n"
     return f"Like this:\n\n{path}\n```\n{fence.format(old, new)}```\n"
@@ -78,7 +82,8 @@ def make_repository(
 
 def state(root: Path) -> tuple[str, ...]:
     """Return what may not change in a user's repository."""
-    refs, head = run_git(root, "for-each-ref"), (root / ".git/HEAD").read_text()
+    refs = run_git(root, "for-each-ref")
+    head = (root / ".git/HEAD").read_text()
     files = {
         str(path.relative_to(root)): path.read_bytes()
         for path in sorted(root.rglob("*"))
@@ -100,20 +105,27 @@ class World:
     preloaded: Preloaded
 
     def record(
-        self, name: str, *attempts: list[str], issue: str = ISSUE, number: str = ""
+        self,
+        name: str,
+        *attempts: list[str],
+        issue: str = ISSUE,
+        number: str = "",
     ) -> Path:
         """Write the replies of models ``a`` and ``b`` in turn; return the folder."""
         key = number or hashlib.sha256(issue.encode()).hexdigest()[:8]
-        said = [
-            {
-                "attempt": place,
-                "model": "ab"[(place - 1) % 2],
-                "edit_format": "diff",
-                "messages": [{"role": "assistant", "content": one} for one in replies],
-                "recorded": {"cost": 0.0},
-            }
-            for place, replies in enumerate(attempts, 1)
-        ]
+        said = []
+        for place, replies in enumerate(attempts, 1):
+            said.append(
+                {
+                    "attempt": place,
+                    "model": "ab"[(place - 1) % 2],
+                    "edit_format": "diff",
+                    "messages": [
+                        {"role": "assistant", "content": one} for one in replies
+                    ],
+                    "recorded": {"cost": 0.0},
+                }
+            )
         folder = self.folder / "replies"
         instance = f"{name.replace('/', '__')}-{key}"
         content = json.dumps({"instance_id": instance, "attempts": said})
@@ -121,14 +133,22 @@ class World:
         return folder
 
     def start(
-        self, repo: Path | str, *words: str, **given: Any
+        self,
+        repo: Path | str,
+        *words: str,
+        **given: Any,
     ) -> subprocess.CompletedProcess[str]:
         """Run the command on ``repo``, without ``--api-base`` with the recorded replies."""
         process = self.begin(repo, *words, **given)
         said, _ = process.communicate()
         return subprocess.CompletedProcess(process.args, process.wait(), said, "")
 
-    def begin(self, repo: Path | str, *words: str, **given: Any) -> Started:
+    def begin(
+        self,
+        repo: Path | str,
+        *words: str,
+        **given: Any,
+    ) -> Started:
         issue = () if "--issue" in words else ("--issue", ISSUE)
         more = () if "--tries" in words else ("--tries", "1")
         live = "--api-base" in words

@@ -79,7 +79,9 @@ class Provider:
 
             def _send(self, answer: Answer, request: dict[str, Any]) -> None:
                 shape = _SHAPES.get(self.path, _body)
-                said = shape(answer, request) if answer.body is None else answer.body
+                said = answer.body
+                if answer.body is None:
+                    said = shape(answer, request)
                 data = json.dumps(said).encode()
                 self.send_response(answer.status)
                 self.send_header("Content-Type", "application/json")
@@ -116,7 +118,9 @@ class Provider:
 
     def answer(self, request: dict[str, Any]) -> Answer:
         """Choose the answer to ``request``."""
-        return self.answers.popleft() if len(self.answers) > 1 else self.answers[0]
+        if len(self.answers) > 1:
+            return self.answers.popleft()
+        return self.answers[0]
 
     def __enter__(self) -> Provider:
         self.thread.start()
@@ -151,7 +155,10 @@ def _text_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_usage(
-    kind: str, said: dict[str, Any], answer: Answer, request: dict[str, Any]
+    kind: str,
+    said: dict[str, Any],
+    answer: Answer,
+    request: dict[str, Any],
 ) -> dict[str, Any]:
     body: dict[str, Any] = {
         "id": "1",
@@ -182,16 +189,17 @@ def _responses_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
         "status": "completed",
         "content": [part],
     }
-    calls = [
-        {
-            "type": "function_call",
-            "id": f"f{n}",
-            "call_id": f"c{n}",
-            "name": name,
-            "arguments": said,
-        }
-        for n, (name, said) in enumerate(answer.tool_calls)
-    ]
+    calls = []
+    for n, (name, said) in enumerate(answer.tool_calls):
+        calls.append(
+            {
+                "type": "function_call",
+                "id": f"f{n}",
+                "call_id": f"c{n}",
+                "name": name,
+                "arguments": said,
+            }
+        )
     cut = answer.finish == "length"
     return {
         "id": "r",
@@ -235,10 +243,16 @@ def _anthropic_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
             "type": "error",
             "error": {"type": "api_error", "message": "no", **answer.error},
         }
-    calls = [
-        {"type": "tool_use", "id": f"id{n}", "name": name, "input": json.loads(text)}
-        for n, (name, text) in enumerate(answer.tool_calls)
-    ]
+    calls = []
+    for n, (name, text) in enumerate(answer.tool_calls):
+        calls.append(
+            {
+                "type": "tool_use",
+                "id": f"id{n}",
+                "name": name,
+                "input": json.loads(text),
+            }
+        )
     return {
         "id": "1",
         "type": "message",

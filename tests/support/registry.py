@@ -63,7 +63,13 @@ class Registry:
     def host(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def _ask(self, method: str, path: str, data: bytes = b"", **headers: str) -> Any:
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        data: bytes = b"",
+        **headers: str,
+    ) -> Any:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -78,7 +84,9 @@ class Registry:
     def put_blob(self, name: str, data: bytes) -> dict[str, Any]:
         answer, _ = self._ask("POST", f"/v2/{name}/blobs/uploads/")
         place = answer.headers["Location"].split(self.host, 1)[-1]
-        mark = "&" if "?" in place else "?"
+        mark = "?"
+        if "?" in place:
+            mark = "&"
         self._ask(
             "PUT",
             f"{place}{mark}digest={digest(data)}",
@@ -88,7 +96,10 @@ class Registry:
         return {"size": len(data), "digest": digest(data)}
 
     def put(
-        self, name: str, layers: Sequence[bytes], base: tuple[str, str] | None = None
+        self,
+        name: str,
+        layers: Sequence[bytes],
+        base: tuple[str, str] | None = None,
     ) -> list[str]:
         """Store an image ``name`` of plain ``layers`` on a ``base``; return the layers' digests."""
         config: dict[str, Any] = {
@@ -209,13 +220,15 @@ class Proxy:
     def fault_for(self, path: str, agent: str) -> Fault | None:
         is_engine = not agent.startswith("python-requests")
         with self.lock:
-            if (left := self.closed_until - time.monotonic()) > 0:
+            left = self.closed_until - time.monotonic()
+            if left > 0:
                 self.refused += [path] if is_engine and "/manifests/" in path else []
                 return Fault(429, {"Retry-After": str(int(left) + 1)})
             for place, (part, fault) in enumerate(self.faults):
                 if is_engine and "/manifests/" in path and part in path:
                     del self.faults[place]
-                    if wait := int(fault.headers.get("Retry-After", 0)):
+                    wait = int(fault.headers.get("Retry-After", 0))
+                    if wait:
                         self.closed_until = time.monotonic() + wait
                     return fault
         return None
@@ -253,7 +266,9 @@ class _Handler(BaseHTTPRequestHandler):
         connection.close()
 
     def _pass_on(self, answer: http.client.HTTPResponse) -> None:
-        blob = self.path.rsplit("/", 1)[-1] if "/blobs/" in self.path else ""
+        blob = ""
+        if "/blobs/" in self.path:
+            blob = self.path.rsplit("/", 1)[-1]
         reads = bool(blob) and self.command == "GET"
         if reads:
             with self.server.proxy.lock:
@@ -276,7 +291,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self.server.proxy.served[blob] += 1
 
     def _refuse(self, fault: Fault) -> None:
-        code = "TOOMANYREQUESTS" if fault.status == 429 else "UNKNOWN"
+        code = "UNKNOWN"
+        if fault.status == 429:
+            code = "TOOMANYREQUESTS"
         body = json.dumps({"errors": [{"code": code, "message": "injected"}]}).encode()
         self.send_response(fault.status)
         for name, value in fault.headers.items():

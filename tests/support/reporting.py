@@ -65,7 +65,11 @@ def _write_instance(store: RunStore, instance: InstanceData) -> None:
             save_verdict(store, prediction, other.but(instance_id=name), None)
 
 
-def report(run: Path, format: ReportFormat = "text", **settings: Any) -> list[str]:
+def report(
+    run: Path,
+    format: ReportFormat = "text",
+    **settings: Any,
+) -> list[str]:
     """Report on a run without an evaluation, and return the lines that are printed."""
     lines: list[str] = []
     chosen = report_settings(run.parent / "cache", **settings)

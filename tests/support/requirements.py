@@ -13,11 +13,15 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 @cache
 def missing_engine() -> str:
-    return "" if engine_answers() else "no Docker engine answers"
+    if engine_answers():
+        return ""
+    return "no Docker engine answers"
 
 
 def missing_ray() -> str:
-    return "" if find_spec("ray") else "Ray is not installed (requirements-ray.txt)"
+    if find_spec("ray"):
+        return ""
+    return "Ray is not installed (requirements-ray.txt)"
 
 
 def missing_browser() -> str:

@@ -21,7 +21,8 @@ PATCH = (
     "diff --git a/a.py b/a.py\nindex 1..2 100644\n--- a/a.py\n+++ b/a.py\n"
     "@@ -1 +1 @@\n-one = 1\n+one = 2\n"
 )
-GPT, OPUS = "gpt-4o", "openrouter/anthropic/claude-3-opus"
+GPT = "gpt-4o"
+OPUS = "openrouter/anthropic/claude-3-opus"
 LABEL = "aider--gpt-4o--openrouter-anthropic-claude-3-opus"
 
 
@@ -45,14 +46,24 @@ def an_attempt(attempt: int = 1, **changes: Any) -> Attempt:
     return Attempt(**{**values, **changes})
 
 
-def a_verdict(name: str, *, resolved: bool, evaluator: str = "docker") -> Verdict:
+def a_verdict(
+    name: str,
+    *,
+    resolved: bool,
+    evaluator: str = "docker",
+) -> Verdict:
     """Return a verdict on a patch of an instance."""
-    status = VerdictStatus.RESOLVED if resolved else VerdictStatus.UNRESOLVED
+    status = VerdictStatus.UNRESOLVED
+    if resolved:
+        status = VerdictStatus.RESOLVED
     return Verdict(instance_id=name, status=status, evaluator=evaluator)
 
 
 def an_instance(
-    name: str = "own__thing-1", *, resolved: bool | None = True, **changes: Any
+    name: str = "own__thing-1",
+    *,
+    resolved: bool | None = True,
+    **changes: Any,
 ) -> InstanceData:
     """Return a resolved and plausible instance of one attempt."""
     values: dict[str, Any] = {
@@ -114,7 +125,10 @@ def _write_verdict_on(
 
 
 def old_result(
-    attempt: int, *, good: bool, patch: str | None = PATCH
+    attempt: int,
+    *,
+    good: bool,
+    patch: str | None = PATCH,
 ) -> dict[str, Any]:
     """Return an attempt in the layout of May 2024."""
     return {
@@ -184,15 +198,17 @@ _WORDS = (
 
 
 def write_generated_run(
-    folder: Path, instances: int = 300, attempts: int = 6, seed: int = 1
+    folder: Path,
+    instances: int = 300,
+    attempts: int = 6,
+    seed: int = 1,
 ) -> Path:
     """Write the run below ``folder``, and return its folder ``predictions/generated``."""
     chance = random.Random(seed)
     run = folder / "predictions" / "generated"
-    names = [
-        f"{chance.choice(REPOSITORIES)}-{number}"
-        for number in range(10000, 10000 + instances)
-    ]
+    names = []
+    for number in range(10000, 10000 + instances):
+        names.append(f"{chance.choice(REPOSITORIES)}-{number}")
     _write(run / "run.json", _described(names))
     for name in names:
         _write_instance(run, folder / "logs" / "generated", name, attempts, chance)
@@ -218,17 +234,22 @@ def _described(names: list[str]) -> dict[str, Any]:
 
 
 def _write_instance(
-    run: Path, logs: Path, name: str, attempts: int, chance: random.Random
+    run: Path,
+    logs: Path,
+    name: str,
+    attempts: int,
+    chance: random.Random,
 ) -> None:
     plausible = chance.random() < 0.7
     winner = chance.choice([1, 1, 1, 2, 2, 3, attempts])
     winner = min(winner, attempts)
-    results = [
-        _result(name, number, plausible and number == winner, chance)
-        for number in range(1, attempts + 1)
-    ]
+    results = []
+    for number in range(1, attempts + 1):
+        results.append(_result(name, number, plausible and number == winner, chance))
     chosen = results[winner - 1]
-    status = "plausible" if plausible else "fallback"
+    status = "fallback"
+    if plausible:
+        status = "plausible"
     words = f"attempt {winner} is {'plausible' if plausible else 'the least bad'}"
     prediction = {
         **chosen,
@@ -250,7 +271,10 @@ def _write_instance(
 
 
 def _result(
-    name: str, number: int, plausible: bool, chance: random.Random
+    name: str,
+    number: int,
+    plausible: bool,
+    chance: random.Random,
 ) -> dict[str, Any]:
     path = f"{name.split('__')[1].split('-')[0]}/core/part{chance.randrange(40)}.py"
     return {
@@ -288,7 +312,9 @@ def _lines(count: int, chance: random.Random) -> list[str]:
 
 
 def _said(
-    name: str, results: list[dict[str, Any]], chance: random.Random
+    name: str,
+    results: list[dict[str, Any]],
+    chance: random.Random,
 ) -> Iterator[dict[str, Any]]:
     issue = "\n".join(_lines(25, chance))
     opening = f"{_text(8_000, chance)}\n<issue>\n{issue}\n</issue>\n\nWhich files must be seen?"
@@ -340,9 +366,13 @@ def _text(length: int, chance: random.Random) -> str:
 
 
 def _write_verdict(
-    run: Path, logs: Path, chosen: dict[str, Any], chance: random.Random
+    run: Path,
+    logs: Path,
+    chosen: dict[str, Any],
+    chance: random.Random,
 ) -> None:
-    name, resolved = chosen["instance_id"], chance.random() < 0.3
+    name = chosen["instance_id"]
+    resolved = chance.random() < 0.3
     verdict = {
         "instance_id": name,
         "status": "resolved" if resolved else "unresolved",

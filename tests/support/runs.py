@@ -118,7 +118,12 @@ def config(**changes: Any) -> RunConfig:
     return but(RunConfig(settings, models, run="r"), **changes)
 
 
-def options(out: Path, cache: Path, *ids: str, **changes: Any) -> Options:
+def options(
+    out: Path,
+    cache: Path,
+    *ids: str,
+    **changes: Any,
+) -> Options:
     settings = RunSettings(
         instances=Instances(dataset="demo", ids=ids),
         folders=FolderSettings(out=out, cache=cache),
@@ -147,9 +152,9 @@ def live(provider: Provider, **changes: Any) -> RunConfig:
 
 def read_money(models: Sequence[ModelChoice], **given: Any) -> Spending:
     """Return what may be spent; the keys are the settings' names, the values are as typed."""
-    layer = {
-        f"budget.{name}": SourcedValue(name, value) for name, value in given.items()
-    }
+    layer = {}
+    for name, value in given.items():
+        layer[f"budget.{name}"] = SourcedValue(name, value)
     budget = check_settings(RunSettings, merge_layers(RunSettings, [layer])).budget
     return Spending.of(budget, names_of(models))
 
@@ -173,7 +178,11 @@ def ended_over_budget(out: Path) -> bool:
     return any(json.loads(path.read_text()).get("status") == "budget" for path in files)
 
 
-def read(out: Path, name: str, folder: str = "") -> dict[str, Any]:
+def read(
+    out: Path,
+    name: str,
+    folder: str = "",
+) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(
         (out / "predictions/r" / folder / f"{name}.json").read_text()
     )
@@ -214,7 +223,9 @@ class Clock:
 
 
 def make_limiter(
-    rpm: int | None = None, tpm: int | None = None, random: float | None = 0.5
+    rpm: int | None = None,
+    tpm: int | None = None,
+    random: float | None = 0.5,
 ) -> tuple[RateLimiter, Clock]:
     clock = Clock()
     share = Random(1).random if random is None else lambda: random
@@ -222,7 +233,10 @@ def make_limiter(
 
 
 def ask_limiter(
-    throttle: RateLimiter, tokens: int = 1, caller: str = "w", model: str = "m"
+    throttle: RateLimiter,
+    tokens: int = 1,
+    caller: str = "w",
+    model: str = "m",
 ) -> float:
     return throttle.admit(model, "p", tokens, caller)
 

@@ -13,7 +13,8 @@ from demo.setup import commit_all
 from environments.docker.engine import connect
 from tests.support import write_files
 
-BASE, GOLD = "a" * 40, "c0ffee" * 6 + "dead"
+BASE = "a" * 40
+GOLD = "c0ffee" * 6 + "dead"
 STATEMENT = "Adding is wrong\nIt subtracts."
 FILE = "diff --git a/{0} b/{0}\n--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-old\n+{1}\n"
 PATCH = FILE.format("core.py", "ZQHIDDEN_GOLD")
@@ -223,7 +224,9 @@ def built(
     Its entry point fails, so that nothing runs where it is used.
     """
     client: Any = connect()
-    variables = "ENV WANTED_HOME=/root" if keeps_home else "ENV PLAIN=1"
+    variables = "ENV PLAIN=1"
+    if keeps_home:
+        variables = "ENV WANTED_HOME=/root"
     dockerfile = (
         f"FROM python:3.11-slim\nCOPY root /\n{variables}\nRUN true >/root/.tool\n"
         'ENTRYPOINT ["/bin/false"]\n'
@@ -238,7 +241,8 @@ def built(
             **texts,
         }.items():
             entry = tarfile.TarInfo(path)
-            entry.size, entry.mode = len(text.encode()), 0o755
+            entry.size = len(text.encode())
+            entry.mode = 0o755
             archive.addfile(entry, io.BytesIO(text.encode()))
     context.seek(0)
     client.images.build(

@@ -118,10 +118,8 @@ def test_failing_tests_are_reflected_and_rerun_after_the_next_edit(
 def test_the_same_failures_are_not_sent_twice_without_a_word(tmp_path: Path) -> None:
     again = block("app/main.py", "    return 2\n", "    return 3\n")
     last = block("app/main.py", "    return 3\n", "    return 4\n")
-    first, second = (
-        Failure("test_f", "assert 2 == 3"),
-        Failure("test_g", "assert 5 == 6"),
-    )
+    first = Failure("test_f", "assert 2 == 3")
+    second = Failure("test_g", "assert 5 == 6")
     reports = [
         TestReport(False, (first, second)),
         TestReport(False, (first,)),

@@ -213,9 +213,10 @@ def test_files_named_last_are_kept_before_those_named_first(tmp_path: Path) -> N
     limits = ConversationLimits(Reflections(shared=9))
     space = Workspace(tmp_path)
     Coder(space, index, script, get_format("diff"), Checks(space), limits).run("f", "")
-    shortened = [
-        r[-1].content for r in script.requests if "left out because" in r[-1].content
-    ]
+    shortened = []
+    for r in script.requests:
+        if "left out because" in r[-1].content:
+            shortened.append(r[-1].content)
     assert shortened
     assert texts["last"] in shortened[-1]
     assert texts["first"] not in shortened[-1]

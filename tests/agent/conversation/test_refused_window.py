@@ -127,7 +127,11 @@ class Small(Provider):
         return Answer(self.replies.pop(0))
 
 
-def converse(root: Path, server: Small, repo_map: str = "the map") -> tuple[Any, Coder]:
+def converse(
+    root: Path,
+    server: Small,
+    repo_map: str = "the map",
+) -> tuple[Any, Coder]:
     limits = ConversationLimits(Reflections(shared=9))
     coder = make_coder(root, model(server, name="a-local-model"), limits=limits)
     return coder.run("f is wrong", repo_map), coder

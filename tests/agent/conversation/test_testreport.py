@@ -115,7 +115,9 @@ FAILURES = st.lists(
 @settings(max_examples=60)
 @given(FAILURES, FAILURES, st.integers(50, 3_000))
 def test_the_budget_is_kept(
-    now: list[Failure], before: list[Failure], tokens: int
+    now: list[Failure],
+    before: list[Failure],
+    tokens: int,
 ) -> None:
     assert len(describe(now, before, tokens)) <= tokens * 4
 

@@ -286,10 +286,8 @@ def test_blocks_about_blocks_use_longer_markers() -> None:
 
 def test_a_reply_goes_on_in_the_middle_of_a_block() -> None:
     edit_format = get_format("diff")
-    first, second = (
-        "a.py\n```\n<<<<<<< SEARCH\nx\n",
-        "=======\ny\n>>>>>>> REPLACE\n```\n",
-    )
+    first = "a.py\n```\n<<<<<<< SEARCH\nx\n"
+    second = "=======\ny\n>>>>>>> REPLACE\n```\n"
     assert edit_format.join(first, second) == first + second
     assert edit_format.join(first, BODY) == BODY
 

@@ -16,12 +16,16 @@ from tests.support.formats import block
 
 
 def write(
-    root: Path, reply: str, form: str = "diff", matching: Matching = Matching.TOLERANT
+    root: Path,
+    reply: str,
+    form: str = "diff",
+    matching: Matching = Matching.TOLERANT,
 ) -> ApplyReport:
     space = Workspace(root)
-    known = {
-        file.relative_to(root).as_posix() for file in root.rglob("*") if file.is_file()
-    }
+    known = set()
+    for file in root.rglob("*"):
+        if file.is_file():
+            known.add(file.relative_to(root).as_posix())
     edit_format = get_format(form, matching)
     edits = edit_format.parse(Reply(reply), ReplyScope(known))
     return write_report(

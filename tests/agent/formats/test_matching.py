@@ -11,11 +11,20 @@ from tests.support.formats import apply, block, problem
 CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n"
 
 
-def change(text: str, search: str, replace: str, path: str = "a.py") -> str | None:
+def change(
+    text: str,
+    search: str,
+    replace: str,
+    path: str = "a.py",
+) -> str | None:
     return apply("diff", block(path, search, replace), {path: text}).contents.get(path)
 
 
-def step(text: str, search: str, path: str = "a.py") -> MatchStep | None:
+def step(
+    text: str,
+    search: str,
+    path: str = "a.py",
+) -> MatchStep | None:
     lines = search.split("\n")
     return find_matches(text.split("\n"), lines, lines, path)[0]
 

@@ -33,7 +33,11 @@ def form(name: str) -> EditFormat:
     return get_format(name, notation=OLD)
 
 
-def applied(name: str, reply: Reply, files: Mapping[str, str]) -> ApplyReport:
+def applied(
+    name: str,
+    reply: Reply,
+    files: Mapping[str, str],
+) -> ApplyReport:
     edits = form(name).parse(reply, ReplyScope(frozenset(files), tuple(files)))
     return form(name).apply(edits, files.get, tuple(files))
 
@@ -79,7 +83,9 @@ _LINES = st.sampled_from(
 )
 @settings(max_examples=300)
 def test_a_change_is_written_and_read(
-    name: str, old: list[str], new: list[str]
+    name: str,
+    old: list[str],
+    new: list[str],
 ) -> None:
     assume(can_say(name, new))
     before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))

@@ -58,9 +58,16 @@ _TEXTS = st.lists(_LINES, max_size=12)
 _FORMATS = st.sampled_from(format_names())
 
 
-def _joined(lines: list[str], newline: str, *, final: bool) -> str:
+def _joined(
+    lines: list[str],
+    newline: str,
+    *,
+    final: bool,
+) -> str:
     text = newline.join(lines)
-    return text + newline if lines and final else text
+    if lines and final:
+        return text + newline
+    return text
 
 
 @given(
@@ -81,7 +88,9 @@ def test_rendered_edits_give_the_text_that_was_meant(
     encoding: str,
 ) -> None:
     assume(can_say(form, after))
-    newline = "\r\n" if crlf else "\n"
+    newline = "\n"
+    if crlf:
+        newline = "\r\n"
     # An empty last line without an end is no line, and a single line has no line ends.
     assume(final or not before or (before[-1] and (not after or after[-1])))
     assume(not crlf or (len(before) > 1) or final)
@@ -100,11 +109,13 @@ def test_rendered_edits_give_the_text_that_was_meant(
         report = edit_format.apply(edits, space.read, ())
         assert not report.failures, (reply, report.failures)
         write_report(report, space)
-        kept = newline if before else "\n"
+        kept = "\n"
+        if before:
+            kept = newline
         # An ASCII file has no encoding to preserve, except for a byte-order mark.
-        kept_encoding = (
-            "utf-8" if text.isascii() and encoding == "latin-1" else encoding
-        )
+        kept_encoding = encoding
+        if text.isascii() and encoding == "latin-1":
+            kept_encoding = "utf-8"
         expected = _joined(after, kept, final=final or not before)
         if text != wanted:
             assert file.read_bytes() == expected.encode(kept_encoding), reply
@@ -219,7 +230,11 @@ _PARTS = st.lists(
 
 @given(form=_FORMATS, parts=_PARTS, block=st.booleans())
 @settings(max_examples=500)
-def test_no_marker_is_written(form: str, parts: list[str], block: bool) -> None:
+def test_no_marker_is_written(
+    form: str,
+    parts: list[str],
+    block: bool,
+) -> None:
     if block:
         parts = ["src/a.py", "```", "<<<<<<< SEARCH", "x = 1", "=======", *parts, "```"]
     edit_format = get_format(form)

@@ -38,7 +38,8 @@ def apply(
 
 
 def test_prose_around_several_blocks_for_several_files() -> None:
-    first, second = block("a.py", "x = 1\n", "x = 2\n"), block("b/c.py", "y\n", "z\n")
+    first = block("a.py", "x = 1\n", "x = 2\n")
+    second = block("b/c.py", "y\n", "z\n")
     reply = f"First:\n\n{first}\nthen\n\n{second}Done."
     report = apply(reply, {"a.py": "x = 1\n", "b/c.py": "y\n"})
     assert report.contents == {"a.py": "x = 2\n", "b/c.py": "z\n"}

@@ -23,7 +23,8 @@ class Form(NamedTuple):
 
 F = "```"
 A = {"src/a.py": "import os\n\n\ndef a():\n    return 1\n\n\ndef b():\n    return 1\n"}
-OLD, NEW = "def a():\n    return 1", "def a():\n    return 2"
+OLD = "def a():\n    return 1"
+NEW = "def a():\n    return 2"
 DONE = {"src/a.py": A["src/a.py"].replace(OLD, NEW, 1)}
 FULL = DONE["src/a.py"]
 TWO = {"src/a.py": "x = 1\n", "src/b.py": "x = 1\n"}
@@ -42,12 +43,19 @@ def sr(
 
 
 def fenced(
-    body: str, name: str = "src/a.py", info: str = "python", fence: str = F
+    body: str,
+    name: str = "src/a.py",
+    info: str = "python",
+    fence: str = F,
 ) -> str:
     return f"I change it.\n\n{name}\n{fence}{info}\n{body}\n{fence}\n\nThat is all.\n"
 
 
-def hunk(head: str = "@@ @@", path: str = "src/a.py", new: str = "") -> str:
+def hunk(
+    head: str = "@@ @@",
+    path: str = "src/a.py",
+    new: str = "",
+) -> str:
     body = new or "-    return 1\n+    return 2"
     return f"--- a/{path}\n+++ b/{path}\n{head}\n{body}"
 
@@ -260,9 +268,9 @@ def wholes() -> list[Form]:
     ]
     stub = "def f0():\n    return 10\n\n\n{}\n"
     shorter = "\n\n".join(f"def f{n}():\n    return {n}\n" for n in range(2))
-    found = [
-        Form(f"whole: {name}", "whole", A, fenced(body, name), DONE) for name in names
-    ]
+    found = []
+    for name in names:
+        found.append(Form(f"whole: {name}", "whole", A, fenced(body, name), DONE))
     found += [
         Form(
             f"whole elided: {line}",

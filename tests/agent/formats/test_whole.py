@@ -26,7 +26,8 @@ def test_names_at_and_inside_the_fence() -> None:
 
 
 def test_a_name_with_folders_missing_or_too_many() -> None:
-    reply, known = "`{}`\n```\nx\n```\n", ["src/pkg/a.py", "src/b.py"]
+    reply = "`{}`\n```\nx\n```\n"
+    known = ["src/pkg/a.py", "src/b.py"]
     for given in ("pkg/a.py", "a.py", "path/to/src/pkg/a.py", "/testbed/src/pkg/a.py"):
         (edit,) = parse("whole", reply.format(given), known, ["src/pkg/a.py"])
         assert edit.path == "src/pkg/a.py", given

@@ -48,7 +48,12 @@ from tests.support.runs import but, config, options
 pytestmark = needs_bubblewrap
 
 
-def failed(chosen: RunConfig, tmp_path: Path, cache: Path, **changes: Any) -> str:
+def failed(
+    chosen: RunConfig,
+    tmp_path: Path,
+    cache: Path,
+    **changes: Any,
+) -> str:
     """Return the reason of an instance that must be done again."""
     with pytest.raises(FileNotFoundError):
         solve(chosen, tmp_path, cache, **changes)
@@ -63,7 +68,10 @@ def billed(tmp_path: Path) -> list[LedgerLine]:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_errors_that_pass_are_tried_again_by_the_gateway(
-    dialect: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    dialect: str,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     faults = (Fault(429, {"retry-after": "0.1"}), Fault(500), Fault(), Fault(529))
     with served(monkeypatch, *faults) as stub:
@@ -92,7 +100,10 @@ def test_an_answer_that_breaks_off_is_booked_and_used_by_nobody(
 
 @pytest.mark.parametrize("dialect", ["messages", "chat"])
 def test_an_agent_that_hangs_up_pays_for_the_whole_answer(
-    dialect: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    dialect: str,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with served(
         monkeypatch, turns=(Turn("word " * 200, TURNS[0].tool), TURNS[1])
@@ -111,7 +122,8 @@ def test_fifty_calls_at_once_are_each_answered_and_booked(
         found = solve(agent_of("messages", "stream", "burst=50"), tmp_path, cache)
     assert found["status"] == "plausible", found["reason"]
     assert stub.billed == len(stub.requests) == len(billed(tmp_path)) == 52
-    folder, out = tmp_path / "predictions/r", tmp_path / "atif"
+    folder = tmp_path / "predictions/r"
+    out = tmp_path / "atif"
     export_command(folder, ExportLayout.ATIF, out, lambda _: None)
     (whole,) = (json.loads(path.read_text()) for path in out.rglob("*.json"))
     (attempt,) = whole["subagent_trajectories"]
@@ -126,7 +138,10 @@ def test_fifty_calls_at_once_are_each_answered_and_booked(
 
 @pytest.mark.parametrize("dialect", ["messages", "gemini"])
 def test_another_model_is_refused_and_an_agent_that_loops_is_ended(
-    dialect: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    dialect: str,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gateway_module, "GRACE", 1.0)
     started = time.monotonic()
@@ -141,7 +156,10 @@ def test_another_model_is_refused_and_an_agent_that_loops_is_ended(
 
 @pytest.mark.parametrize("words", [("stream",), ("stream", "loop")])
 def test_a_budget_ends_an_attempt_in_its_middle(
-    words: tuple[str, ...], tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...],
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gateway_module, "GRACE", 1.0)
     money = Spending(BudgetLimits(calls=1))
@@ -181,7 +199,10 @@ def read_attempts(tmp_path: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("dialect", ["messages", "gemini"])
 def test_a_dead_provider_is_a_failure_of_the_infrastructure(
-    dialect: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    dialect: str,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with served(monkeypatch, *[Fault(500)] * 9):
         assert "did not answer" in failed(agent_of(dialect, "stream"), tmp_path, cache)
@@ -220,7 +241,10 @@ def test_no_call_begins_after_the_agent_has_ended(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_tools_of_the_provider_are_removed_and_counted(
-    dialect: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    dialect: str,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for allowed, run in ((False, "r"), (True, "allowed")):
         with served(monkeypatch) as stub:
@@ -306,7 +330,10 @@ def test_no_process_of_an_agent_outlives_its_attempt(
 
 
 def test_an_interrupt_ends_a_run_whose_agent_is_silent(
-    tmp_path: Path, cache: Path, preloaded: Preloaded, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    cache: Path,
+    preloaded: Preloaded,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It makes no call, so that no gate tells it to stop."""
     name = f"silent-{secrets.token_hex(8)}"
@@ -374,7 +401,8 @@ def test_another_agent_than_the_recorded_one_is_not_replayed(
 ) -> None:
     with served(monkeypatch) as stub:
         solve(agent_of("chat", "stream"), tmp_path, cache)
-        recorded, models = tmp_path / "predictions/r", agent_of("chat").models
+        recorded = tmp_path / "predictions/r"
+        models = agent_of("chat").models
         again = agent_of("responses", "stream", run="again", models=models)
         run_command(
             but(again, replay=recorded),

@@ -53,7 +53,10 @@ def gateway(stub: Stub) -> Iterator[Gateway]:
 
 
 def post(
-    gateway: Gateway, body: Any, path: str = "/v1/messages", **headers: str
+    gateway: Gateway,
+    body: Any,
+    path: str = "/v1/messages",
+    **headers: str,
 ) -> tuple[http.client.HTTPResponse, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -97,9 +100,13 @@ def test_headers_pass_by_lists_in_both_directions(gateway: Gateway, stub: Stub) 
 
 
 def test_logins_of_the_user_for_other_programs_are_not_used(
-    gateway: Gateway, stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway,
+    stub: Stub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    netrc, host = tmp_path / ".netrc", "127.0.0.1"
+    netrc = tmp_path / ".netrc"
+    host = "127.0.0.1"
     netrc.write_text(
         f"machine {host} login mine password of-the-user\ndefault login any\n"
     )
@@ -238,7 +245,8 @@ def test_probes_and_counts_are_answered_and_other_addresses_are_not(
 
 def test_the_price_of_a_cache_written_for_an_hour_is_higher() -> None:
     name = MODELS["messages"]
-    five, hour = Tokens(1500, 50, 300, 200), Tokens(1500, 50, 300, 0, 200)
+    five = Tokens(1500, 50, 300, 200)
+    hour = Tokens(1500, 50, 300, 0, 200)
     costs = [str(cost_of_tokens(name, None, tokens)[1]) for tokens in (five, hour)]
     assert costs == ["0.0045900000", "0.0050400000"]
     usage = {"input_tokens": 5, "output_tokens": 7, "cache_creation_input_tokens": 9}
@@ -307,10 +315,9 @@ def test_hostile_requests_and_answers_are_read_without_an_error() -> None:
                 ("content", "choices", "output", "candidates", "usage", "error"), value
             )
             dialect.read_answer(answer)
-            events = [
-                {**answer, "type": kind, "delta": value}
-                for kind in ("message_start", "x")
-            ]
+            events = []
+            for kind in ("message_start", "x"):
+                events.append({**answer, "type": kind, "delta": value})
             dialect.read_answer(dialect.merge_events(events))
             assert not dialect.is_actionable({"type": "ping"})
     assert Responses().read_answer({"output": []}).complete is False

@@ -66,13 +66,17 @@ BLOCK = (
 
 
 def dialect_of(agent: NamedAgent) -> str:
-    return "gemini" if agent.api == "gemini" else agent.dialect
+    if agent.api == "gemini":
+        return "gemini"
+    return agent.dialect
 
 
 def turns_of(agent: NamedAgent) -> tuple[Turn, ...]:
     if agent.name == "aider":
         return (Turn(BLOCK),)
-    last = SUBMIT if agent.name == "mini-swe-agent" else None
+    last = None
+    if agent.name == "mini-swe-agent":
+        last = SUBMIT
     return (Turn("I edit.", TOOLS[agent.name]), Turn("It is done.", last))
 
 
@@ -99,7 +103,10 @@ def agent(request: pytest.FixtureRequest) -> NamedAgent:
 @needs_bubblewrap
 @pytest.mark.agents
 def test_a_real_agent_edits_at_an_exact_cost_and_is_replayed_without_a_provider(
-    agent: NamedAgent, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    agent: NamedAgent,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with served(monkeypatch, turns=turns_of(agent)) as stub:
         found = solve(of(agent), tmp_path, cache)
@@ -107,7 +114,8 @@ def test_a_real_agent_edits_at_an_exact_cost_and_is_replayed_without_a_provider(
     assert NEW in found["model_patch"]
     assert stub.billed == len(ledger_of(tmp_path)) >= 1
     assert Decimal(str(found["cost"])) == stub.billed * COSTS[dialect_of(agent)]
-    folder, said = tmp_path / "predictions/r", list[str]()
+    folder = tmp_path / "predictions/r"
+    said = list[str]()
     report_command([folder], report_settings(cache, page=True), said.append)
     assert verify_command([folder], said.append) == 0, said
     again = but(of(agent, run="again"), replay=tmp_path / "predictions/r")
@@ -120,7 +128,10 @@ def test_a_real_agent_edits_at_an_exact_cost_and_is_replayed_without_a_provider(
 @needs_bubblewrap
 @pytest.mark.agents
 def test_a_budget_stops_a_real_agent(
-    agent: NamedAgent, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    agent: NamedAgent,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     limits = BudgetLimits(usd=Decimal("0.000001"))
     with served(monkeypatch, turns=turns_of(agent)) as stub:
@@ -135,7 +146,10 @@ def test_a_budget_stops_a_real_agent(
 @needs_bubblewrap
 @pytest.mark.agents
 def test_a_dead_provider_is_a_failure_of_the_infrastructure(
-    agent: NamedAgent, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    agent: NamedAgent,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with served(monkeypatch, *[Fault(500)] * 500, turns=turns_of(agent)):
         said = solve_to_nothing(of(agent), tmp_path, cache)
@@ -143,7 +157,10 @@ def test_a_dead_provider_is_a_failure_of_the_infrastructure(
 
 
 def solve_to_nothing(
-    chosen: RunConfig, tmp_path: Path, cache: Path, **changes: Any
+    chosen: RunConfig,
+    tmp_path: Path,
+    cache: Path,
+    **changes: Any,
 ) -> dict[str, Any]:
     with suppress(FileNotFoundError):
         solve(chosen, tmp_path, cache, **changes)
@@ -162,7 +179,8 @@ def test_reports_name_the_agent_and_agree_with_its_ledger(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program of an agent is our small one here."""
-    python, place = str(Path(sys.executable).resolve()), tmp_path / "bin/qwen"
+    python = str(Path(sys.executable).resolve())
+    place = tmp_path / "bin/qwen"
     place.parent.mkdir()
     place.write_text(
         f'#!/bin/sh\nexec {python} {AGENT} chat "$OPENAI_MODEL" "$7" stream\n'
@@ -176,7 +194,8 @@ def test_reports_name_the_agent_and_agree_with_its_ledger(
     with served(monkeypatch, turns=TURNS):
         found = solve(of(agent, agent_sandbox_read=shown, tries=1), tmp_path, cache)
     assert found["status"] == "plausible", log_of(tmp_path)
-    folder, said = tmp_path / "predictions/r", list[str]()
+    folder = tmp_path / "predictions/r"
+    said = list[str]()
     report_command(
         [folder], report_settings(cache, page=True), said.append, format="markdown"
     )

@@ -42,7 +42,8 @@ needs_bubblewrap = pytest.mark.skipif(
     not bubblewrap_works(), reason="bubblewrap is not installed"
 )
 ID = "demo__textkit-1"
-OLD, NEW = "        else:", "        elif letters and letters[-1] != '-':"
+OLD = "        else:"
+NEW = "        elif letters and letters[-1] != '-':"
 EDIT = {"path": "textkit/slug.py", "old": OLD, "new": NEW}
 TURNS = (Turn("I edit.", ("replace", EDIT)), Turn("It is done."))
 # By litellm's prices, computed by hand.
@@ -62,7 +63,9 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def served(
-    monkeypatch: pytest.MonkeyPatch, *faults: Fault, turns: tuple[Turn, ...] = TURNS
+    monkeypatch: pytest.MonkeyPatch,
+    *faults: Fault,
+    turns: tuple[Turn, ...] = TURNS,
 ) -> Iterator[Stub]:
     with Stub(turns, faults) as stub:
         for name in ADDRESSES:
@@ -70,7 +73,11 @@ def served(
         yield stub
 
 
-def agent_of(dialect: str, *words: str, **changes: Any) -> RunConfig:
+def agent_of(
+    dialect: str,
+    *words: str,
+    **changes: Any,
+) -> RunConfig:
     argv = [
         str(Path(sys.executable).resolve()),
         str(AGENT),
@@ -93,7 +100,10 @@ def agent_of(dialect: str, *words: str, **changes: Any) -> RunConfig:
 
 
 def solve(
-    chosen: RunConfig, tmp_path: Path, cache: Path, **changes: Any
+    chosen: RunConfig,
+    tmp_path: Path,
+    cache: Path,
+    **changes: Any,
 ) -> dict[str, Any]:
     quick = {"retries": RetryPolicy(attempts=3, first_wait=0.05), **changes}
     run_command(chosen, options(tmp_path, cache, ID, **quick), lambda _: None)
@@ -147,11 +157,15 @@ def test_an_agent_edits_through_the_gateway_and_is_replayed_without_a_provider(
 @needs_bubblewrap
 @pytest.mark.parametrize("dialect", DIALECTS[:2])
 def test_reports_read_what_an_agent_did(
-    dialect: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    dialect: str,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with served(monkeypatch):
         solve(agent_of(dialect, "stream"), tmp_path, cache)
-    folder, said = tmp_path / "predictions/r", list[str]()
+    folder = tmp_path / "predictions/r"
+    said = list[str]()
     report_command([folder], report_settings(cache, page=True), said.append)
     assert verify_command([folder], said.append) == 0, said
     assert "nothing differs" in said[-1]

@@ -135,7 +135,9 @@ def test_a_text_is_compiled_once() -> None:
             return super().check(files)
 
     compiler = RememberingCompiler(Noting())
-    good, bad, other = ("a.py", "x = 1\n"), ("a.py", "x = = 1\n"), ("b.py", "x = = 1\n")
+    good = ("a.py", "x = 1\n")
+    bad = ("a.py", "x = = 1\n")
+    other = ("b.py", "x = = 1\n")
     first = compiler.check([good, bad, good])
     second = compiler.check([bad, other, good])
     assert asked == [good, bad, other]

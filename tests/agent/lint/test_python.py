@@ -10,7 +10,11 @@ import pytest
 from agent.lint import Change, Finding, Linter
 
 
-def lint(before: str | None, after: str, path: str = "a.py") -> list[str]:
+def lint(
+    before: str | None,
+    after: str,
+    path: str = "a.py",
+) -> list[str]:
     found = Linter().new_findings([Change(path, before, after)])
     return [f"{finding.line}: {finding.problem}" for finding in found]
 

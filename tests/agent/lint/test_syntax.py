@@ -7,7 +7,11 @@ import pytest
 from agent.lint import Change, Linter
 
 
-def lint(path: str, before: str | None, after: str) -> list[str]:
+def lint(
+    path: str,
+    before: str | None,
+    after: str,
+) -> list[str]:
     found = Linter().new_findings([Change(path, before, after)])
     return [f"{finding.line}: {finding.problem}" for finding in found]
 

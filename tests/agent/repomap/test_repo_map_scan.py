@@ -26,7 +26,9 @@ SOURCES = {
 def qualified(tags: FileTags) -> list[str]:
     names: list[str] = []
     for definition in tags.definitions:
-        around = f"{names[definition.parent]}." if definition.parent >= 0 else ""
+        around = ""
+        if definition.parent >= 0:
+            around = f"{names[definition.parent]}."
         names.append(around + definition.name)
     return names
 

@@ -17,7 +17,12 @@ from tests.agent.repomap.test_repo_map import FILES
 from tests.support import TOP, write_files
 
 
-def map_in(folder: Path, seed: str, cache: Path, asked: str = "") -> str:
+def map_in(
+    folder: Path,
+    seed: str,
+    cache: Path,
+    asked: str = "",
+) -> str:
     command = [sys.executable, "-m", "agent.repomap", str(folder), "--tokens", "300"]
     text = folder.parent / "text"
     text.write_text(
@@ -35,7 +40,8 @@ def map_in(folder: Path, seed: str, cache: Path, asked: str = "") -> str:
 
 
 def test_neither_hash_seed_nor_folder_nor_cache_changes_the_map(tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "deep" / "er" / "other"
+    one = tmp_path / "one"
+    other = tmp_path / "deep" / "er" / "other"
     first = map_in(write_files(one, FILES), "1", tmp_path / "a")
     assert "class Cart" in first
     assert map_in(one, "2", tmp_path / "a") == first
@@ -56,10 +62,8 @@ def test_equal_scores_are_in_the_order_of_paths_for_any_hash_seed(
 
 
 def test_another_checkout_of_the_same_blobs_reads_no_file(tmp_path: Path) -> None:
-    root, store = (
-        write_files(tmp_path / "tree", FILES),
-        TagStore(tmp_path / "tags.sqlite"),
-    )
+    root = write_files(tmp_path / "tree", FILES)
+    store = TagStore(tmp_path / "tags.sqlite")
     blobs = {
         path: blob for path, blob in blobs_below(root).items() if path.endswith(".py")
     }
@@ -81,10 +85,8 @@ def test_the_contents_of_the_store_do_not_change_the_map(tmp_path: Path) -> None
 
 
 def test_a_new_tree_reads_only_blobs_never_seen(tmp_path: Path) -> None:
-    root, store = (
-        write_files(tmp_path / "tree", FILES),
-        TagStore(tmp_path / "tags.sqlite"),
-    )
+    root = write_files(tmp_path / "tree", FILES)
+    store = TagStore(tmp_path / "tags.sqlite")
     blobs = blobs_below(root)
     RepoMap.of(blobs, root, store)
     for path in FILES:
@@ -106,10 +108,8 @@ def test_a_broken_store_only_costs_time(tmp_path: Path, content: bytes) -> None:
 
 
 def test_broken_values_in_the_store_are_made_again(tmp_path: Path) -> None:
-    root, store = (
-        write_files(tmp_path / "tree", FILES),
-        TagStore(tmp_path / "tags.sqlite"),
-    )
+    root = write_files(tmp_path / "tree", FILES)
+    store = TagStore(tmp_path / "tags.sqlite")
     blobs = blobs_below(root)
     want = RepoMap.of(blobs, root, store).render("cart", 400)
     with sqlite3.connect(store.path) as database:
@@ -147,10 +147,11 @@ def test_several_processes_fill_one_store(tmp_path: Path) -> None:
         str(tmp_path / "text"),
     ]
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    running = [
-        subprocess.Popen(command, cwd=TOP, env=env, stdout=subprocess.PIPE)
-        for _ in range(4)
-    ]
+    running = []
+    for _ in range(4):
+        running.append(
+            subprocess.Popen(command, cwd=TOP, env=env, stdout=subprocess.PIPE)
+        )
     outputs = {process.communicate()[0] for process in running}
     assert [process.returncode for process in running] == [0] * 4
     assert len(outputs) == 1

@@ -33,7 +33,11 @@ FIX = (
 )
 
 
-def outside(code: str, *words: str, **changes: Any) -> RunConfig:
+def outside(
+    code: str,
+    *words: str,
+    **changes: Any,
+) -> RunConfig:
     values: dict[str, Any] = {
         "agent": "command:" + shlex.join([sys.executable, "-c", code, *words]),
         "models": tuple(
@@ -47,7 +51,10 @@ def outside(code: str, *words: str, **changes: Any) -> RunConfig:
 
 
 def solve(
-    chosen: RunConfig, tmp_path: Path, cache: Path, code: int = 0
+    chosen: RunConfig,
+    tmp_path: Path,
+    cache: Path,
+    code: int = 0,
 ) -> dict[str, Any]:
     assert run_command(chosen, options(tmp_path, cache, ID), lambda _: None) == code
     return read(tmp_path, ID)
@@ -270,7 +277,10 @@ class Stranger:
 
 
 def test_an_agent_by_module_and_attribute(
-    tmp_path: Path, cache: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "strange_agent.py").write_text(
         "from tests.bench.attempts.test_agents import Stranger\n"

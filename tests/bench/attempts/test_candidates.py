@@ -16,7 +16,9 @@ OUTCOMES: tuple[bool | None, ...] = (True, None, False)
 
 @pytest.mark.parametrize(("edit", "lint", "test"), list(product(OUTCOMES, repeat=3)))
 def test_tiers_and_plausibility(
-    edit: bool | None, lint: bool | None, test: bool | None
+    edit: bool | None,
+    lint: bool | None,
+    test: bool | None,
 ) -> None:
     one = candidate(edit=edit, lint=lint, test=test)
     if (edit, lint, test) == (True, True, True):
@@ -54,14 +56,16 @@ def test_unknown_goes_before_false_and_earlier_before_later() -> None:
 
 
 def test_the_first_plausible_wins_even_against_a_tested_one() -> None:
-    untested, tested = candidate(1, test=None), candidate(2)
+    untested = candidate(1, test=None)
+    tested = candidate(2)
     assert choose([untested, tested]).winner == untested
     assert choose([untested, tested], require_tests=True).winner == tested
     assert choose([untested], require_tests=True).winner == untested
 
 
 def test_empty_and_unapplicable_patches_never_win() -> None:
-    empty, broken = candidate(1, patch=" \n"), candidate(2, applies=False)
+    empty = candidate(1, patch=" \n")
+    broken = candidate(2, applies=False)
     bad = candidate(3, False, False, False)
     assert choose([empty, broken, bad]).winner == bad
     nothing = choose([empty, broken])
@@ -134,17 +138,14 @@ def test_without_a_patch_the_reason_names_the_attempts_that_outgrew_the_window()
     None
 ):
     def reason(*statuses: AttemptStatus, patch: str = "") -> str:
-        attempts = [
-            candidate(number, False, patch=patch).but(status=status)
-            for number, status in enumerate(statuses, 1)
-        ]
+        attempts = []
+        for number, status in enumerate(statuses, 1):
+            attempts.append(candidate(number, False, patch=patch).but(status=status))
         return explain_choice(choose(attempts), attempts).reason
 
-    full, empty, budget = (
-        AttemptStatus.CONTEXT,
-        AttemptStatus.EMPTY,
-        AttemptStatus.BUDGET,
-    )
+    full = AttemptStatus.CONTEXT
+    empty = AttemptStatus.EMPTY
+    budget = AttemptStatus.BUDGET
     assert reason(empty, full).endswith(
         "(2 attempts); attempt 2 did not fit into the model's window"
     )

@@ -37,8 +37,14 @@ from tests.support.attempts import diff, make_candidate
 BASE = '"""A module."""\n\ndef f(a):\n    """Add one."""\n    return a + 1\n'
 
 
-def key(text: str | None, path: str = "a.py", base: str = BASE) -> str:
-    data = None if text is None else text.encode("utf-8", "surrogateescape")
+def key(
+    text: str | None,
+    path: str = "a.py",
+    base: str = BASE,
+) -> str:
+    data = None
+    if text is not None:
+        data = text.encode("utf-8", "surrogateescape")
     return canonical_key({path: data}, lambda name: base if name == path else None)
 
 
@@ -124,7 +130,12 @@ def test_hostile_texts_have_a_key() -> None:
     assert len({key(text) for text in texts}) == len(texts)
 
 
-def candidate(attempt: int, *, test: bool | None = True, **more: Any) -> Attempt:
+def candidate(
+    attempt: int,
+    *,
+    test: bool | None = True,
+    **more: Any,
+) -> Attempt:
     return make_candidate(attempt, test=test, patch=f"patch {attempt}").but(**more)
 
 
@@ -145,10 +156,11 @@ def evidence(
     scripts: Sequence[ReproductionScript] = (),
 ) -> Evidence:
     """Return evidence; ``outcomes`` are the exit codes of a script, in the order of classes."""
-    kinds = [
-        CandidateClass(id=f"c{members[0]}", attempts=tuple(members), models=("m",))
-        for members in classes
-    ]
+    kinds = []
+    for members in classes:
+        kinds.append(
+            CandidateClass(id=f"c{members[0]}", attempts=tuple(members), models=("m",))
+        )
     found = {
         f"s{n}": {kind.id: code for kind, code in zip(kinds, codes, strict=True)}
         for n, codes in outcomes.items()
@@ -268,10 +280,11 @@ def test_a_group_that_cannot_be_chosen_hides_no_other() -> None:
 
 def test_the_status_says_whether_the_choice_is_plausible() -> None:
     known = evidence([[1], [2]], {1: (0, 2)})
-    statuses = [
-        choose_by_evidence([candidate(1, test=test), candidate(2)], known).status
-        for test in (True, False)
-    ]
+    statuses = []
+    for test in (True, False):
+        statuses.append(
+            choose_by_evidence([candidate(1, test=test), candidate(2)], known).status
+        )
     assert statuses == [InstanceStatus.PLAUSIBLE, InstanceStatus.FALLBACK]
 
 

@@ -84,7 +84,10 @@ def test_predictions_of_another_harness_are_not_mixed_with_ours(
     [OSError(28, "No space left on device"), GitError("status", Path(), "failed")],
 )
 def test_disk_and_git_errors_in_an_attempt_cost_no_try(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
 ) -> None:
     def fail(*_: object) -> None:
         raise error

@@ -19,7 +19,9 @@ SLUG = DEMO_DATASET / "repositories/demo__textkit/textkit/slug.py"
 def _answer(form: str, before: str, after: str) -> Answer:
     reply = get_format(form).render("textkit/slug.py", before, after)
     calls = tuple((call.name, call.arguments) for call in reply.tool_calls)
-    finish = "tool_calls" if calls else "stop"
+    finish = "stop"
+    if calls:
+        finish = "tool_calls"
     return Answer(reply.content or None, finish=finish, tool_calls=calls)
 
 
@@ -55,7 +57,9 @@ def test_a_whole_run_in_each_format(
     names = [tool["function"]["name"] for tool in provider.requests[0].get("tools", ())]
     assert names == [tool["name"] for tool in get_format(form).tools]
     roles = [message["role"] for message in provider.requests[2]["messages"]]
-    expected = "tool" if names else "user"
+    expected = "user"
+    if names:
+        expected = "tool"
     assert roles[5] == expected
 
 
@@ -78,8 +82,8 @@ def test_a_run_with_calls_replays_the_same(
     run_command(
         again, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None
     )
-    paths = [
-        tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")
-    ]
+    paths = []
+    for n in ("one", "two"):
+        paths.append(tmp_path / n / "predictions/r/demo__textkit-1.json")
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert "list[str]" in paths[0].read_text()

@@ -39,9 +39,9 @@ def test_a_live_run_replayed_is_byte_identical(
         replay, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None
     )
     assert len(provider.requests) == asked == 3
-    paths = [
-        tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")
-    ]
+    paths = []
+    for n in ("one", "two"):
+        paths.append(tmp_path / n / "predictions/r/demo__textkit-1.json")
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert json.loads(paths[0].read_text())["cost"] == pytest.approx(
         3 * (100 * 2.5e-6 + 10 * 1e-5)
@@ -92,7 +92,10 @@ def test_infrastructure_costs_no_try_and_is_redone(
     ],
 )
 def test_a_whole_run_gets_over_transient_trouble(
-    tmp_path: Path, cache: Path, provider: Provider, answers: list[Answer | str]
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    answers: list[Answer | str],
 ) -> None:
     provider.will_answer(*answers)
     run = options(tmp_path, cache, "demo__textkit-1")
@@ -168,9 +171,9 @@ def test_a_refused_attempt_keeps_its_edits_and_replays_the_same(
     run_command(
         again, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None
     )
-    paths = [
-        tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")
-    ]
+    paths = []
+    for n in ("one", "two"):
+        paths.append(tmp_path / n / "predictions/r/demo__textkit-1.json")
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
@@ -207,7 +210,10 @@ class Calling(DiffFormat):
 
 
 def test_a_model_that_cannot_call_functions_gets_no_format_of_calls(
-    tmp_path: Path, cache: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(runs.checks, "get_format", lambda _: Calling())
     (tmp_path / "mine.yaml").write_text("models: {my-*: {tools: false}}")
@@ -253,9 +259,9 @@ def test_a_replay_keeps_the_model_name_of_the_run(
     run_command(
         replayed, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None
     )
-    paths = [
-        tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")
-    ]
+    paths = []
+    for n in ("one", "two"):
+        paths.append(tmp_path / n / "predictions/r/demo__textkit-1.json")
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 

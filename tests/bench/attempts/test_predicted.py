@@ -178,7 +178,10 @@ def dataset(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_a_reply_cannot_have_tested_what_is_not_predicted(
-    tmp_path: Path, cache: Path, dataset: dict[str, Any], provider: Provider
+    tmp_path: Path,
+    cache: Path,
+    dataset: dict[str, Any],
+    provider: Provider,
 ) -> None:
     hidden = "sub/x.py\n```\n<<<<<<< SEARCH\n=======\nx = 1\n>>>>>>> REPLACE\n```\n"
     provider.will_answer(EDIT + hidden, "No.")
@@ -200,7 +203,9 @@ def test_a_reply_cannot_have_tested_what_is_not_predicted(
 
 
 def test_what_a_command_leaves_in_a_submodule_is_named(
-    tmp_path: Path, cache: Path, dataset: dict[str, Any]
+    tmp_path: Path,
+    cache: Path,
+    dataset: dict[str, Any],
 ) -> None:
     code = "open('sub/x.py', 'w').write('x = 1'); open('textkit/more.py', 'w').write('x = 1')"
     chosen = config(
@@ -217,7 +222,10 @@ def test_what_a_command_leaves_in_a_submodule_is_named(
 
 
 def test_an_attempt_whose_tested_tree_differs_is_not_plausible(
-    tmp_path: Path, cache: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An agent of another maker has a tree tested that it does not leave behind."""
     real = BuiltinAgent.work

@@ -340,7 +340,8 @@ def test_title_attempts_and_winning_patch_come_first(
     assert [row.split(" | ")[0] for row in rows] == [f"| {n}" for n in range(1, 7)]
     assert [row.split(" | ")[3] for row in rows][:2] == ["edit failed", "lint failed"]
     assert [row.rstrip(" |").endswith("★") for row in rows].count(True) == 1
-    patch, first = text.index("## The prediction"), text.index("\n## Attempt 1: ")
+    patch = text.index("## The prediction")
+    first = text.index("\n## Attempt 1: ")
     assert table < text[:patch].count("\n") and patch < first
     assert prediction["model_patch"].strip() in text[patch:first]
     assert text.count(prediction["model_patch"].strip()) == 1

@@ -57,7 +57,8 @@ def test_evidence_changes_one_choice_for_the_better_and_one_has_none(
 ) -> None:
     run = options(tmp_path, cache, NAME, OTHER)
     assert run_command(by_evidence(), run, lambda _: None) == 0
-    better, none = read(tmp_path, NAME), read(tmp_path, OTHER)
+    better = read(tmp_path, NAME)
+    none = read(tmp_path, OTHER)
     assert (better["attempt"], better["status"]) == (2, "plausible")
     assert better["reason"].startswith(
         "attempt 2 is chosen by evidence: it passes 4 of 4 valid"
@@ -133,9 +134,10 @@ def test_a_live_run_replayed_is_byte_identical(
     every = sum(one["cost"] for one in found["all_results"])
     of_scripts = 3 * (100 * 2.5e-6 + 10 * 1e-5) + 3 * (100 * 1.5e-7 + 10 * 6e-7)
     assert found["cost"] == pytest.approx(every + of_scripts)
-    prompts = [
-        r for r in scripts.requests if "tells whether" in r["messages"][-1]["content"]
-    ]
+    prompts = []
+    for r in scripts.requests:
+        if "tells whether" in r["messages"][-1]["content"]:
+            prompts.append(r)
     assert {request["temperature"] for request in prompts} == {0.25}
     assert len(prompts) == 6
 
@@ -292,7 +294,8 @@ def test_a_run_that_is_killed_buys_no_script_twice(
     measure = Left(tmp_path / "undisturbed")
     ended = harness.run(words(measure.out))
     assert ended.code == 0, ended.said
-    needed, killed = hashes(scripts), 0
+    needed = hashes(scripts)
+    killed = 0
     for number in range(kills):
         scripts.requests.clear()
         left = Left(tmp_path / f"disturbed-{number}")
@@ -325,11 +328,10 @@ def test_requests_are_those_of_the_recording(tmp_path: Path, cache: Path) -> Non
     assert [one["attempt"] for one in said["attempts"]] == [1, 2, 3, 4]
     assert [one["attempt"] for one in said["writers"]] == [0, -1]
     for writer in said["writers"]:
-        asked = [
-            Message("user", m["content"])
-            for m in writer["messages"]
-            if m["role"] == "user"
-        ]
+        asked = []
+        for m in writer["messages"]:
+            if m["role"] == "user":
+                asked.append(Message("user", m["content"]))
         hashed = [request_sha256([one]) for one in asked]
         assert [call["request_sha256"] for call in writer["calls"]] == hashed
 
@@ -353,7 +355,11 @@ sys.exit(0 if slugify("a b!") == "a-b" else 2)
     ],
 )
 def test_a_close_result_asks_for_a_script_that_tells_the_groups_apart(
-    tmp_path: Path, cache: Path, said: str, attempt: int, scores: list[int] | None
+    tmp_path: Path,
+    cache: Path,
+    said: str,
+    attempt: int,
+    scores: list[int] | None,
 ) -> None:
     """Each of two candidates passes one script; the model sees both patches."""
     replies = tmp_path / "replies"
@@ -386,9 +392,9 @@ def test_a_script_sees_nothing_of_the_evaluation(tmp_path: Path, cache: Path) ->
     replies = tmp_path / "replies"
     replies.mkdir()
     gold = DEMO_DATASET / "tasks" / NAME / "gold.patch"
-    hidden = [
-        str(path) for path in (gold, replies / f"{NAME}.json", cache / "demo-mirrors")
-    ]
+    hidden = []
+    for path in (gold, replies / f"{NAME}.json", cache / "demo-mirrors"):
+        hidden.append(str(path))
     code = f"import os, sys\nsys.exit(0 if any(map(os.path.exists, {hidden})) else 2)\n"
     raw = json.loads((RECORDED / f"{NAME}.json").read_text())
     raw["writers"][0]["messages"][0]["content"] = f"```python\n{code}```\n"

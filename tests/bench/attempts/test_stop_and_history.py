@@ -48,14 +48,14 @@ def test_the_next_attempt_is_told_what_became_of_the_others(
             "all_attempts": True,
         }
         run_command(live(provider, **given), options(out, cache, NAME), lambda _: None)
-        firsts = [
-            request["messages"]
-            for request in provider.requests
-            if not any(m["role"] == "assistant" for m in request["messages"])
-        ]
-        openings = [
-            said for said in firsts if "Which files must be seen" in said[-1]["content"]
-        ]
+        firsts = []
+        for request in provider.requests:
+            if not any(m["role"] == "assistant" for m in request["messages"]):
+                firsts.append(request["messages"])
+        openings = []
+        for said in firsts:
+            if "Which files must be seen" in said[-1]["content"]:
+                openings.append(said)
         assert len(openings) == 2
         assert "before yours" not in openings[0][-1]["content"]
         assert words in openings[1][-1]["content"]

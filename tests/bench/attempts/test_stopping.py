@@ -13,7 +13,8 @@ def reason(*candidates: Attempt, rule: StopRule = StopRule.PLAUSIBLE) -> str:
 
 
 def test_the_first_plausible_attempt_ends_the_work() -> None:
-    bad, good = tried(1, test=False), tried(2)
+    bad = tried(1, test=False)
+    good = tried(2)
     assert reason() == reason(bad) == ""
     assert reason(bad, good) == "attempt 2 is plausible"
     assert reason(bad, good, rule=StopRule.ALL) == ""

@@ -148,9 +148,10 @@ def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
     # The reply that came after the interruption was paid for: it is not asked for again.
     assert len(provider.requests) == 3
     said = preloaded.run(*words).stdout
-    first = [
-        r["messages"] for r in provider.requests if "bank" in str(r["messages"][1])
-    ]
+    first = []
+    for r in provider.requests:
+        if "bank" in str(r["messages"][1]):
+            first.append(r["messages"])
     assert [len(messages) for messages in first].count(2) == 1
     assert (tmp_path / "predictions/r/demo__bank-1.json").exists(), said
 

@@ -234,7 +234,11 @@ ROW = {
     ],
 )
 def test_broken_datasets_are_named_with_the_place(
-    tmp_path: Path, here: Run, name: str, content: str, said: str
+    tmp_path: Path,
+    here: Run,
+    name: str,
+    content: str,
+    said: str,
 ) -> None:
     (tmp_path / name).write_text(content)
     done = here(*replayed(tmp_path, "--dataset", str(tmp_path / name)))

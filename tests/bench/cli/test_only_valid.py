@@ -70,7 +70,10 @@ def test_what_is_not_valid_is_left_out_and_recorded(tmp_path: Path, here: Run) -
     ],
 )
 def test_a_damaged_or_foreign_file_is_one_line(
-    tmp_path: Path, here: Run, content: str | None, words: str
+    tmp_path: Path,
+    here: Run,
+    content: str | None,
+    words: str,
 ) -> None:
     if content is not None:
         (tmp_path / "v.json").write_text(content)

@@ -125,11 +125,10 @@ def test_a_key_reaches_no_output_of_a_whole_run(
     outside = str(tmp_path / "predictions/outside")
     words = [outside, "--evaluator", "local", "--set", f"folders.cache={cache}"]
     said += preloaded.run(*words, script="report.py", env=env).stdout
-    files = [
-        p
-        for p in (*tmp_path.rglob("*"), *(cache / "baselines").rglob("*"))
-        if p.is_file()
-    ]
+    files = []
+    for p in (*tmp_path.rglob("*"), *(cache / "baselines").rglob("*")):
+        if p.is_file():
+            files.append(p)
     names = {path.name for path in files}
     assert {"harness.log", "ledger.jsonl", "run.json", "demo__bank-1.jsonl"} <= names
     shown = {str(path): path.read_bytes() for path in files}
@@ -206,9 +205,14 @@ def refusals(url: str) -> Answer:
 
 @pytest.mark.parametrize("path", ["option", "file", "environment", "proxy", "short"])
 def test_a_password_in_an_address_reaches_nothing(
-    tmp_path: Path, shown_by: Callable[..., Shown], provider: Provider, path: str
+    tmp_path: Path,
+    shown_by: Callable[..., Shown],
+    provider: Provider,
+    path: str,
 ) -> None:
-    address, words, env = with_login(provider.url), ["--models", "gpt-4o"], {}
+    address = with_login(provider.url)
+    words = ["--models", "gpt-4o"]
+    env = {}
     provider.will_answer(refusals(provider.url))
     if path == "option":
         words += ["--api-base", address]
@@ -304,7 +308,10 @@ def test_a_command_that_prints_its_address_shows_no_password(
     ],
 )
 def test_no_message_shows_a_password(
-    tmp_path: Path, shown_by: Callable[..., Shown], words: list[str], said: str
+    tmp_path: Path,
+    shown_by: Callable[..., Shown],
+    words: list[str],
+    said: str,
 ) -> None:
     address = with_login("http://h/")
     (tmp_path / "broken.yaml").write_text(f"api-base: {address}: x\n")

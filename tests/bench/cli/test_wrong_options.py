@@ -52,7 +52,9 @@ def test_a_wrong_command_line_is_refused_in_one_line(
     for option, value in USUAL.items() if runs else ():
         words = words if option in words else [option, value, *words]
     monkeypatch.setattr(sys, "argv", [script, *words])
-    main = harness if script == "harness.py" else report
+    main = report
+    if script == "harness.py":
+        main = harness
     assert main() == 2
     printed = capsys.readouterr()
     assert printed.out == ""

@@ -66,11 +66,10 @@ PLACES = {
 
 def seen(instance: Instance) -> str:
     """Return everything of an instance that is printed, sent or named after it."""
-    shown = {
-        name: value
-        for name, value in vars(instance).items()
-        if name not in ("bug", "image")
-    }
+    shown = {}
+    for name, value in vars(instance).items():
+        if name not in ("bug", "image"):
+            shown[name] = value
     return f"{shown} {instance.shown_image}"
 
 
@@ -196,11 +195,10 @@ def test_a_row_that_lacks_something_says_what_and_which_set_it_looks_like(
     adapter = adapter_of(ROWS[name])
     assert adapter is not None
     for key in adapter.required:
-        row = {
-            other: value
-            for other, value in ROWS[name].items()
-            if other not in key.split("|")
-        }
+        row = {}
+        for other, value in ROWS[name].items():
+            if other not in key.split("|"):
+                row[other] = value
         with pytest.raises(UserError) as caught:
             split_row(row)
         words = str(caught.value)
@@ -226,7 +224,9 @@ DAMAGED: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("name", "change", "words"), DAMAGED)
 def test_damaged_rows_are_one_clear_line(
-    name: str, change: dict[str, Any], words: str
+    name: str,
+    change: dict[str, Any],
+    words: str,
 ) -> None:
     with pytest.raises(UserError) as caught:
         split_row({**ROWS[name], **change})

@@ -249,9 +249,9 @@ def test_commands_that_select_tests_by_option_are_unknown() -> None:
 
 def test_dates_select_instances() -> None:
     dates = ("2024-01-31T23:00:00Z", "2024-02-01", "2024-02-29T10:00:00Z", "2024-03")
-    all_ = [
-        an_instance(instance_id=f"a__b-{n}", created_at=d) for n, d in enumerate(dates)
-    ]
+    all_ = []
+    for n, d in enumerate(dates):
+        all_.append(an_instance(instance_id=f"a__b-{n}", created_at=d))
 
     def ids(since: str = "", until: str = "") -> str:
         return "".join(i.instance_id[-1] for i in created_between(all_, since, until))

@@ -46,7 +46,10 @@ def placed(name: str, folder: Path) -> tuple[dict[str, Any], str]:
 
 
 def run(
-    folder: Path, row: dict[str, Any], provider: Provider, kind: EnvironmentKind
+    folder: Path,
+    row: dict[str, Any],
+    provider: Provider,
+    kind: EnvironmentKind,
 ) -> tuple[RunStore, str]:
     """Run the harness on one row; return the run and what it said."""
     (folder / "rows.json").write_text(json.dumps([row]))
@@ -68,7 +71,11 @@ def run(
     return RunStore(folder / "out", "r"), "\n".join(said)
 
 
-def hides(folder: Path, others: dict[str, str], hashes: set[str]) -> None:
+def hides(
+    folder: Path,
+    others: dict[str, str],
+    hashes: set[str],
+) -> None:
     """Check the files of a run and other texts; snapshots are packs of the base commit alone."""
     places = (folder / "out", folder / "cache")
     files = [path for place in places for path in place.rglob("*") if path.is_file()]
@@ -80,7 +87,10 @@ def hides(folder: Path, others: dict[str, str], hashes: set[str]) -> None:
 
 @pytest.mark.parametrize("name", list(ROWS))
 def test_no_sentinel_of_any_set(
-    name: str, tmp_path: Path, provider: Provider, capfd: pytest.CaptureFixture[str]
+    name: str,
+    tmp_path: Path,
+    provider: Provider,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     row, later = placed(name, tmp_path)
     store, said = run(tmp_path, row, provider, EnvironmentKind.NONE)

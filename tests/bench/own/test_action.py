@@ -38,7 +38,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def job(tmp_path: Path, workspace: Path) -> Runner:
     """A job in which the harness is installed, as a stub."""
-    told, given = tmp_path / "called.json", tmp_path / "given.json"
+    told = tmp_path / "called.json"
+    given = tmp_path / "given.json"
     stub = STUB.format(python=sys.executable, told=str(told), given=str(given))
     programs = "temp/retry-harness/venv/bin"
     write_files(tmp_path, {f"{programs}/retry-harness": stub})
@@ -49,7 +50,10 @@ def job(tmp_path: Path, workspace: Path) -> Runner:
 
 
 def start(
-    job: Runner, code: int = 0, printed: str = "", **inputs: str
+    job: Runner,
+    code: int = 0,
+    printed: str = "",
+    **inputs: str,
 ) -> tuple[Done, Any]:
     """Return what came of the last step, and how the harness was called."""
     (job.folder / "given.json").write_text(
@@ -187,7 +191,11 @@ def test_inputs_reach_the_harness(job: Runner, workspace: Path) -> None:
         ({"agent": "os:system"}, "name of an agent only"),
     ],
 )
-def test_refused_inputs(job: Runner, inputs: dict[str, str], said: str) -> None:
+def test_refused_inputs(
+    job: Runner,
+    inputs: dict[str, str],
+    said: str,
+) -> None:
     done, called = start(job, **inputs)
     assert (done.code, called) == (2, None)
     assert re.fullmatch(rf"::error::.*{said}.*\n", done.printed)

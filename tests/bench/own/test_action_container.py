@@ -107,7 +107,12 @@ def container() -> Iterator[str]:
         docker("rm", "--force", "--volumes", name)
 
 
-def make_job(container: str, user: str, folder: Path, port: int) -> Runner:
+def make_job(
+    container: str,
+    user: str,
+    folder: Path,
+    port: int,
+) -> Runner:
     """Lay out a checkout whose remote is a bare repository, and the project, in the container."""
     files = {**FILES, "tests/test_look.py": LOOK % port}
     source = make_repository(folder / "source", files)
@@ -147,7 +152,9 @@ def test_the_steps_in_a_fresh_container(
     with Provider() as provider:
         provider.will_answer(*RIGHT)
         job = make_job(container, user, tmp_path, urlsplit(provider.url).port or 0)
-        home = "/root" if user == "root" else f"/home/{user}"
+        home = "/root"
+        if user != "root":
+            home = f"/home/{user}"
         keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": provider.url, "HOME": home}
         given = {"models": "gpt-4o", "budget-usd": "1", "attempts": "1", "issue": ISSUE}
         given |= {"setup-cmd": SETUP, "test-cmd": "pytest"}

@@ -19,7 +19,8 @@ PROJECT = "[project]\nname = 'x'\n"
 TEST = {"tests/test_a.py": "def test_a(): pass\n"}
 JEST = {"package.json": '{"scripts": {"test": "jest", "lint": "eslint ."}}'}
 NO_TEST = json.dumps({"scripts": {"test": 'echo "Error: no test specified" && exit 1'}})
-EDITABLE, PYTEST = "pip install -e .", "pip install pytest"
+EDITABLE = "pip install -e ."
+PYTEST = "pip install pytest"
 
 
 def found_in(files: Mapping[str, str]) -> FoundCommands:
@@ -95,7 +96,10 @@ def found_in(files: Mapping[str, str]) -> FoundCommands:
     ],
 )
 def test_each_language_has_its_way(
-    files: Mapping[str, str], setup: list[str], test: str, runner: Runner | None
+    files: Mapping[str, str],
+    setup: list[str],
+    test: str,
+    runner: Runner | None,
 ) -> None:
     found = found_in(files)
     assert [*found.commands.setup] == setup

@@ -118,7 +118,9 @@ class Trap:
 
     @property
     def started(self) -> str:
-        return self.mark.read_text() if self.mark.exists() else ""
+        if self.mark.exists():
+            return self.mark.read_text()
+        return ""
 
     def forget(self) -> None:
         self.mark.unlink(missing_ok=True)
@@ -326,10 +328,9 @@ def test_git_takes_over_who_the_user_is_and_how_to_log_in(
     assert {name: made.get(name) for name in taken} == taken
     assert not {*left, "XDG_CONFIG_HOME"} & {*made}
     count = int(made["GIT_CONFIG_COUNT"])
-    pairs = {
-        (made[f"GIT_CONFIG_KEY_{n}"], made[f"GIT_CONFIG_VALUE_{n}"])
-        for n in range(count)
-    }
+    pairs = set()
+    for n in range(count):
+        pairs.add((made[f"GIT_CONFIG_KEY_{n}"], made[f"GIT_CONFIG_VALUE_{n}"]))
     assert ("safe.directory", "/theirs") in pairs and (
         "core.fsmonitor",
         "false",
@@ -339,7 +340,11 @@ def test_git_takes_over_who_the_user_is_and_how_to_log_in(
 
 @pytest.mark.parametrize("of", ["home", "repository", "environment", "nobody"])
 def test_the_commit_of_a_branch_is_the_users(
-    calc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path, of: str
+    calc: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    home: Path,
+    of: str,
 ) -> None:
     who = "Of Home <home@example.org>"
     if of == "repository":
@@ -417,10 +422,9 @@ def test_submodules_bring_no_file_named_env(calc: Path, tmp_path: Path) -> None:
 def test_a_patch_that_is_handed_over_has_no_file_named_env() -> None:
     new = "diff --git a/{0} b/{0}\nnew file mode 100644\n"
     new += "--- /dev/null\n+++ b/{0}\n@@ -0,0 +1 @@\n+x\n"
-    parts = [
-        new.format(path)
-        for path in (".env", "lib/.env", "lib/a.env", "tests/test_a.py")
-    ]
+    parts = []
+    for path in (".env", "lib/.env", "lib/a.env", "tests/test_a.py"):
+        parts.append(new.format(path))
     fit = deliverable_patch("".join([PATCH, *parts]))
     assert fit.patch == PATCH + new.format("lib/a.env")
     assert fit.dropped == ("tests/test_a.py", ".env", "lib/.env")

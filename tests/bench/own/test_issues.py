@@ -225,7 +225,8 @@ def test_gitlab_gives_the_issue_with_the_notes_of_its_author(server: Server) -> 
 def test_all_pages_are_read_and_only_the_query_of_the_next_counts(
     server: Server, make_server: Callable[[], Server]
 ) -> None:
-    other, base = make_server(), f"{GITEA}/comments"
+    other = make_server()
+    base = f"{GITEA}/comments"
     link = {"Link": f'<{other.url}{base}?page=2>; rel="next", <x>; rel="last"'}
     server.answers[base] = (200, link, [comment("ann", "one")])
     server.answers[f"{base}?page=2"] = [comment("ann", "two")]
@@ -246,7 +247,9 @@ def test_pages_without_end_are_left(
 
 
 def test_the_token_goes_to_the_api_of_github_alone(
-    github: Server, make_server: Callable[[], Server], monkeypatch: pytest.MonkeyPatch
+    github: Server,
+    make_server: Callable[[], Server],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert read(f"{github.url}/o/r/issues/5").title == "It fails"
     assert [headers["Authorization"] for _, headers in github.asked] == [
@@ -313,7 +316,10 @@ def test_the_token_goes_to_the_api_of_github_alone(
     ],
 )
 def test_a_server_that_does_not_help_is_one_line(
-    server: Server, answer: object, kind: type[Exception], words: str
+    server: Server,
+    answer: object,
+    kind: type[Exception],
+    words: str,
 ) -> None:
     server.answers[GITEA] = answer
     line = error_of(f"{server.url}/o/r/issues/5", kind)

@@ -10,7 +10,8 @@ from agent.lint import Change
 from bench.regression.lintcommand import CommandLinter, new_complaints
 from core.processes import CommandResult
 
-BEFORE, AFTER = "import os\n\nx = 1\n", "import os\n\n\nx = 2\n"
+BEFORE = "import os\n\nx = 1\n"
+AFTER = "import os\n\n\nx = 2\n"
 CHANGES = [Change("a.py", BEFORE, AFTER), Change("b/c.py", None, "y = 1\n")]
 
 

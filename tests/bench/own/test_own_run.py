@@ -108,7 +108,10 @@ def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None
     [(["--set", "tests.full_suite=false"], 0), (["--set", "tests.which=all"], 1)],
 )
 def test_when_all_tests_run(
-    world: World, calc: Path, options: list[str], suites: int
+    world: World,
+    calc: Path,
+    options: list[str],
+    suites: int,
 ) -> None:
     world.record("local/calc", RIGHT)
     done = world.start(calc, *PYTEST, *options)
@@ -275,7 +278,9 @@ def test_uncommitted_changes_are_refused_or_part_of_the_base(
     "kind", ["worktree", "shallow", "bare", "spaces", "subfolder", "address"]
 )
 def test_kinds_of_repositories(world: World, calc: Path, kind: str) -> None:
-    place, name, more = calc, "local/calc", ("--branch", "fix")
+    place = calc
+    name = "local/calc"
+    more = ("--branch", "fix")
     if kind == "worktree":
         place = world.folder / "beside"
         run_git(calc, "worktree", "add", "--quiet", "-b", "other", str(place))
@@ -291,14 +296,17 @@ def test_kinds_of_repositories(world: World, calc: Path, kind: str) -> None:
         run_git(world.folder, "clone", "--quiet", "--bare", str(calc), "bare.git")
         name = "local/bare"
     elif kind == "spaces":
-        place, name = world.folder / "a b" / "ca lc", "local/ca-lc"
+        place = world.folder / "a b" / "ca lc"
+        name = "local/ca-lc"
         shutil.copytree(calc, place)
     elif kind == "subfolder":
         place = calc / "tests"
     else:
         name = f"{calc.parent.name}/calc"
     world.record(name, RIGHT)
-    given = calc.as_uri() if kind == "address" else place
+    given = place
+    if kind == "address":
+        given = calc.as_uri()
     tested = kind == "worktree"
     done = world.start(given, *(PYTEST if tested else UNTESTED), *more)
     assert done.returncode == 0, done.stdout
@@ -369,7 +377,10 @@ def live(provider: Provider) -> tuple[str, ...]:
 
 
 def test_a_budget_that_allows_no_call_is_exit_code_1(
-    world: World, calc: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    world: World,
+    calc: Path,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     provider.will_answer(*RIGHT)
@@ -383,7 +394,10 @@ def test_a_budget_that_allows_no_call_is_exit_code_1(
 
 
 def test_the_same_command_continues_after_ctrl_c(
-    world: World, calc: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    world: World,
+    calc: Path,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     provider.will_answer(RIGHT[0], Answer(RIGHT[1], hang=2))

@@ -49,7 +49,9 @@ def the_run(root: Path) -> Path:
     ],
 )
 def test_the_same_command_works_twice(
-    world: World, calc: Path, more: tuple[str, ...]
+    world: World,
+    calc: Path,
+    more: tuple[str, ...],
 ) -> None:
     world.record("local/calc", RIGHT)
     if more:
@@ -91,7 +93,10 @@ def test_a_cache_and_a_patch_may_lie_in_the_repository_too(
 
 
 def test_after_a_kill_the_same_command_continues(
-    world: World, calc: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    world: World,
+    calc: Path,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     provider.will_answer(RIGHT[0], Answer(RIGHT[1], hang=20))

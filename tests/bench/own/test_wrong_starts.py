@@ -69,7 +69,10 @@ WRONG_STARTS = [
 
 @pytest.mark.parametrize(("words", "said"), WRONG_STARTS)
 def test_wrong_starts_are_one_line(
-    world: World, calc: Path, words: tuple[str, ...], said: str
+    world: World,
+    calc: Path,
+    words: tuple[str, ...],
+    said: str,
 ) -> None:
     given = [word.format(calc=calc, folder=world.folder) for word in words]
     places = ("--set", f"folders.cache={world.cache}", "--out", str(world.folder))

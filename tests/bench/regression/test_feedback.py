@@ -18,7 +18,12 @@ LOGS = Path(__file__).parents[2] / "data" / "testlogs"
 CORE = "tests/test_core.py"
 
 
-def why(log: str, runner: Runner, name: str, ended: str = "") -> str:
+def why(
+    log: str,
+    runner: Runner,
+    name: str,
+    ended: str = "",
+) -> str:
     text = (LOGS / f"{log}.txt").read_text(encoding="utf-8")
     (failure,) = failures_of(text, runner, [name], ended)
     assert failure.name == name
@@ -246,10 +251,9 @@ def test_good(): pass
 
 def test_two_runs_that_fail_alike_give_the_same_text(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SUITE)
-    names = [
-        f"test_it.py::{name}"
-        for name in ("test_box", "test_folder", "test_made", "test_slow")
-    ]
+    names = []
+    for name in ("test_box", "test_folder", "test_made", "test_slow"):
+        names.append(f"test_it.py::{name}")
     command = [
         sys.executable,
         "-m",
@@ -259,12 +263,13 @@ def test_two_runs_that_fail_alike_give_the_same_text(tmp_path: Path) -> None:
         "no:cacheprovider",
         "test_it.py",
     ]
-    runs = [
-        subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, check=False
-        ).stdout
-        for _ in range(2)
-    ]
+    runs = []
+    for _ in range(2):
+        runs.append(
+            subprocess.run(
+                command, cwd=tmp_path, capture_output=True, text=True, check=False
+            ).stdout
+        )
     assert runs[0] != runs[1]
     first, second = (failures_of(run, Runner.PYTEST, names) for run in runs)
     assert first == second

@@ -90,7 +90,11 @@ def run_tests(tmp_path_factory: pytest.TempPathFactory) -> RunTests:
     """Run the tests on a ``thing/core.py``; the baselines are measured once."""
     root = tmp_path_factory.mktemp("forged")
 
-    def report_on(core: str, files: Mapping[str, str], command: str) -> TestReport:
+    def report_on(
+        core: str,
+        files: Mapping[str, str],
+        command: str,
+    ) -> TestReport:
         tests = RegressionTests(
             instance=an_instance(),
             session=FolderSession(

@@ -132,7 +132,9 @@ _ASSERTS = (
 
 
 def _metadata(folder: str, name: str, about: str) -> Mapping[str, str]:
-    point = "pytest_mock" if "mock" in name else name
+    point = name
+    if "mock" in name:
+        point = "pytest_mock"
     return {
         **_EVIL,
         f"{folder}/entry_points.txt": _POINT.format(name=point),
@@ -285,7 +287,10 @@ def place(
 
 
 def suite(
-    session: Any, files: list[str], read: Callable[[str], Any], at: Path
+    session: Any,
+    files: list[str],
+    read: Callable[[str], Any],
+    at: Path,
 ) -> RegressionTests:
     return RegressionTests(
         instance=an_instance(),
@@ -373,11 +378,14 @@ def test_no_forged_candidate_is_plausible_in_docker(
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["right", *CANDIDATES])
 def test_no_forged_candidate_is_resolved(
-    place: tuple[Path, dict[str, Any]], tmp_path: Path, name: str
+    place: tuple[Path, dict[str, Any]],
+    tmp_path: Path,
+    name: str,
 ) -> None:
     root, row = place
     instance, evaluation = split_row(row)
-    mirrors, snapshots = Mirrors(root / "mirrors"), Snapshots(root / "snapshots")
+    mirrors = Mirrors(root / "mirrors")
+    snapshots = Snapshots(root / "snapshots")
     mirror = mirrors.get(instance.repo, instance.base_commit)
     tree = make_checkout(
         snapshots.get(mirror, instance.repo, instance.base_commit), tmp_path / "tree"
@@ -392,5 +400,7 @@ def test_no_forged_candidate_is_resolved(
     (verdict,) = evaluator.evaluate(
         [EvaluationTask(prediction, instance, evaluation)], "r"
     )
-    wanted = VerdictStatus.RESOLVED if name == "right" else VerdictStatus.UNRESOLVED
+    wanted = VerdictStatus.UNRESOLVED
+    if name == "right":
+        wanted = VerdictStatus.RESOLVED
     assert verdict.status is wanted, verdict.reason

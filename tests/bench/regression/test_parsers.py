@@ -240,7 +240,8 @@ def test_swebench_s_parser_of_the_row_reads_what_ours_cannot() -> None:
 def test_damaged_output_is_no_error_and_invents_no_pass(
     name: str, at: float, noise: str
 ) -> None:
-    text, runner = read(name), EXPECTED[name][0]
+    text = read(name)
+    runner = EXPECTED[name][0]
     cut = int(len(text) * at)
     whole = parse_output(text, runner).results
     found = parse_output(text[:cut] + noise, runner).results

@@ -103,7 +103,9 @@ def test_tests_that_point_at_a_file(edited: str, expected: tuple[str, ...]) -> N
     ],
 )
 def test_name_place_and_mention_decide(
-    edited: str, files: dict[str, str], expected: list[str]
+    edited: str,
+    files: dict[str, str],
+    expected: list[str],
 ) -> None:
     assert list(RelatedTests([*files], files.get).of([edited])) == expected
 
@@ -206,7 +208,11 @@ def test_runners(command: str, runner: Runner | None) -> None:
         ),
     ],
 )
-def test_results_per_test(runner: Runner, output: str, results: dict[str, str]) -> None:
+def test_results_per_test(
+    runner: Runner,
+    output: str,
+    results: dict[str, str],
+) -> None:
     assert read_run(output, an_instance(), runner, "", ()).results == results
 
 

@@ -198,7 +198,8 @@ def test_what_one_file_leaves_behind_is_gone_for_the_next(
 ) -> None:
     """Both test files give the same results in one set-up as in a container each."""
     session: Any = tests.session
-    together, alone = [], {}
+    together = []
+    alone = {}
     runner = TestFiles(tests.instance, Runner.PYTEST, session.test_command, list(FILES))
     names = ["tests/test_wares.py", "tests/test_wares.py", "tests/test_hooks.py"]
     setup = Setup(SetupWay.NO_ISOLATION)

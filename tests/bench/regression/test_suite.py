@@ -174,14 +174,18 @@ class FlakySession(FolderSession):
 
     @contextmanager
     def prepare(
-        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
+        self,
+        changes: Changes,
+        setup: Setup = AS_GIVEN,
+        commands: int = 1,
     ) -> Iterator[FolderPrepared]:
         edited = b"3 - 2" in (changes.get("thing/core.py") or b"")
-        fails, self.broken = edited and self.broken > 0, self.broken - edited
+        fails = edited and self.broken > 0
+        self.broken = self.broken - edited
         failed = (FailedCommand("make", "no space left"),) if fails else ()
-        tree = (
-            {**changes, "thing/core.py": b"raise RuntimeError\n"} if fails else changes
-        )
+        tree = changes
+        if fails:
+            tree = {**changes, "thing/core.py": b"raise RuntimeError\n"}
         yield FolderPrepared(self, tree, failed)
 
 
@@ -388,7 +392,8 @@ def test_a_model_cannot_change_how_it_is_judged(
 
 def test_baselines_are_measured_at_once_in_spare_slots(tmp_path: Path) -> None:
     """Two commands wait for each other; a third has no slot."""
-    meeting, ran = threading.Barrier(2), []
+    meeting = threading.Barrier(2)
+    ran = []
 
     class Meeting:
         failed_commands = ()

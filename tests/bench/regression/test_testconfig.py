@@ -40,7 +40,9 @@ FILES = {
 
 
 def on(path: str, text: str | None) -> TreeUnderTest:
-    data = None if text is None else text.encode()
+    data = None
+    if text is not None:
+        data = text.encode()
     return tree_under_test({path: data}, FILES, FILES.get)
 
 

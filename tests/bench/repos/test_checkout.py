@@ -150,7 +150,9 @@ _LEAKS: dict[str, Callable[[Path, Path], object]] = {
 
 @pytest.mark.parametrize("what", list(_LEAKS))
 def test_verification_notices_every_leak(
-    tmp_path: Path, history: tuple[Path, str, str], what: str
+    tmp_path: Path,
+    history: tuple[Path, str, str],
+    what: str,
 ) -> None:
     snapshot = a_snapshot(tmp_path, *history[:2])
     root = make_checkout(snapshot, tmp_path / "fresh").root
@@ -180,7 +182,8 @@ def test_a_renewed_checkout_is_as_a_fresh_one(
     tmp_path: Path, history: tuple[Path, str, str]
 ) -> None:
     used = make_checkout(a_snapshot(tmp_path, *history[:2]), tmp_path / "fresh")
-    root, before = used.root, _everything(used.root)
+    root = used.root
+    before = _everything(used.root)
     for round_ in range(2):
         used.settle()
         same_size = (root / "crlf.txt").read_bytes()[::-1]
@@ -245,7 +248,9 @@ def test_a_repository_is_kept_as_long_as_nothing_in_it_was_touched(
     "broken", ["", "{}", '{"commit": 1, "pack": [], "entries": {}}']
 )
 def test_a_snapshot_of_another_layout_is_made_again(
-    tmp_path: Path, history: tuple[Path, str, str], broken: str
+    tmp_path: Path,
+    history: tuple[Path, str, str],
+    broken: str,
 ) -> None:
     mirror, base, _ = history
     folder = a_snapshot(tmp_path, mirror, base).folder
@@ -285,7 +290,9 @@ def test_the_files_of_a_checkout_are_those_of_its_commit(
 
 
 def test_the_environment_and_global_settings_do_not_matter(
-    tmp_path: Path, history: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    history: tuple[Path, str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mirror, base, _ = history
     home = tmp_path / "home"

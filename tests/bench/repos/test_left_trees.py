@@ -22,7 +22,11 @@ MAKE = "import os, socket, subprocess, shutil\n"
 
 
 def left_by(
-    code: str, out: Path, cache: Path, exit_code: int = 0, **changes: Any
+    code: str,
+    out: Path,
+    cache: Path,
+    exit_code: int = 0,
+    **changes: Any,
 ) -> Any:
     """Return prediction and attempts of a run whose agent fixes the bug and runs ``code``."""
     chosen = outside(FIX + MAKE + code, **changes)
@@ -82,7 +86,11 @@ def left_by(
     ],
 )
 def test_odd_trees_give_a_patch(
-    tmp_path: Path, cache: Path, code: str, paths: set[str], dropped: set[str]
+    tmp_path: Path,
+    cache: Path,
+    code: str,
+    paths: set[str],
+    dropped: set[str],
 ) -> None:
     found, (attempt, *_) = left_by(code, tmp_path, cache)
     assert found["attempt"] == 1, found["all_results"]
@@ -139,7 +147,11 @@ GONE = "root = os.getcwd(); os.chdir('/'); shutil.rmtree(root)\n"
     ],
 )
 def test_what_is_no_tree_any_more_is_an_error_of_the_attempt(
-    tmp_path: Path, cache: Path, code: str, words: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    cache: Path,
+    code: str,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("bench.repos.lefttree._MAX_FILES", 100)
     found, attempts = left_by(code, tmp_path, cache, exit_code=1)
@@ -155,7 +167,10 @@ def test_what_is_no_tree_any_more_is_an_error_of_the_attempt(
 
 @pytest.mark.parametrize("shut_in", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_such_trees_are_tested(
-    tmp_path: Path, cache: Path, shut_in: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    cache: Path,
+    shut_in: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Names with line ends; folders that replace files, and vice versa."""
     if shut_in and not bubblewrap_works():

@@ -22,7 +22,9 @@ from tests.support.task_sets import history as write_history
 
 @pytest.mark.parametrize("layout", ["own+thing/repo", "own__thing.git", "thing.git"])
 def test_mirrors_are_found_in_three_layouts(
-    tmp_path: Path, history: tuple[Path, str, str], layout: str
+    tmp_path: Path,
+    history: tuple[Path, str, str],
+    layout: str,
 ) -> None:
     root = tmp_path / "others"
     (root / layout).parent.mkdir(parents=True)

@@ -186,7 +186,8 @@ def test_a_models_gitattributes_do_not_hide_its_patch(make_tree: MakeCheckout) -
 def test_touched_files_give_the_patch_that_adding_all_would_give(
     make_tree: MakeCheckout,
 ) -> None:
-    latin, glob = os.fsdecode(b"na\xefve.txt"), ":(odd)a.py"
+    latin = os.fsdecode(b"na\xefve.txt")
+    glob = ":(odd)a.py"
     files = (
         "same.py",
         "gone.py",

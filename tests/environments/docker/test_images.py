@@ -93,11 +93,21 @@ class Registry(BaseHTTPRequestHandler):
         else:
             self._answer(200, blobs[name], "application/octet-stream")
 
-    def _refuse(self, status: int, code: str, message: str) -> None:
+    def _refuse(
+        self,
+        status: int,
+        code: str,
+        message: str,
+    ) -> None:
         errors = {"errors": [{"code": code, "message": message}]}
         self._answer(status, json.dumps(errors).encode(), "application/json")
 
-    def _answer(self, status: int, body: bytes, kind: str) -> None:
+    def _answer(
+        self,
+        status: int,
+        body: bytes,
+        kind: str,
+    ) -> None:
         self.send_response(status)
         self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
         self.send_header("Docker-Content-Digest", _digest(body))
@@ -127,7 +137,11 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
     return connect()
 
 
-def a_store(engine: Any, folder: Path, said: list[str]) -> ImageStore:
+def a_store(
+    engine: Any,
+    folder: Path,
+    said: list[str],
+) -> ImageStore:
     """Return the images of the engine, without a limit."""
     return ImageStore(engine, folder, say=said.append)
 

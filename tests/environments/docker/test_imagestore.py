@@ -88,7 +88,8 @@ def test_a_name_that_means_another_image_now_is_left_alone(place: Place) -> None
 
 
 def test_an_image_in_use_stays_and_others_wait_for_its_room(place: Place) -> None:
-    one, other = place.store(), place.store()
+    one = place.store()
+    other = place.store()
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as pins:
         pins.enter_context(one.pin(place.image("a")))
         pins.enter_context(one.pin(place.image("b")))
@@ -155,7 +156,8 @@ def test_an_image_that_is_there_waits_for_no_pull(place: Place) -> None:
 
 
 def test_some_are_pinned_as_far_as_there_is_room(place: Place) -> None:
-    one, other = place.store(), place.store()
+    one = place.store()
+    other = place.store()
     with one.pin_some(place.images(), 4) as pinned:
         assert pinned == {*place.images("ab")}
         assert place.held() == "ab"

@@ -87,7 +87,11 @@ def test_a_launched_command_reaches_no_keyring(secret: None) -> None:
 @needs_keys
 @pytest.mark.parametrize("shut_in", [True, False])
 def test_test_code_reaches_no_keyring(
-    secret: None, demo: Any, tmp_path: Path, cache: Path, shut_in: bool
+    secret: None,
+    demo: Any,
+    tmp_path: Path,
+    cache: Path,
+    shut_in: bool,
 ) -> None:
     if shut_in and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")

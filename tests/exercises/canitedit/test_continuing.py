@@ -52,7 +52,9 @@ def test_a_wrong_key_ends_the_run_without_results(
 
 
 def test_a_budget_ends_a_run_that_continues_without_paying_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with Solver() as provider:
         assert (
@@ -191,26 +193,29 @@ class Refusing(Solver):
     seeds = (2,)
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        return (
-            self.refusal if request["seed"] in self.seeds else super().answer(request)
-        )
+        if request["seed"] in self.seeds:
+            return self.refusal
+        return super().answer(request)
 
 
 def test_refused_completions_are_empty_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with Refusing() as provider:
         assert generate(monkeypatch, tmp_path, provider.url, *LAZY) == 0
     for file in files(tmp_path).values():
         assert list(map(bool, file.completions)) == [True, False]
     assert "2 completions, 1 request refused" in capsys.readouterr().out
-    records = [
-        json.loads(path.read_text()) for path in run_folder(tmp_path).glob("gpt-4o-*")
-    ]
+    records = []
+    for path in run_folder(tmp_path).glob("gpt-4o-*"):
+        records.append(json.loads(path.read_text()))
     assert [(record["empty"], record["refused"]) for record in records] == [(1, 1)] * 6
     # A program that is too long for a model is its result, even if no completion is left.
     with Refusing() as provider:
-        provider.refusal, provider.seeds = TOO_LONG, (1, 2)
+        provider.refusal = TOO_LONG
+        provider.seeds = (1, 2)
         assert generate(monkeypatch, tmp_path / "long", provider.url, *LAZY) == 0
     assert len(files(tmp_path / "long")) == 6
 
@@ -245,7 +250,9 @@ def test_a_run_whose_requests_are_all_refused_says_why(
 
 
 def test_status_json_and_removal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with Solver() as provider:
         url = provider.url

@@ -27,17 +27,24 @@ pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 def run_command(
-    name: str, main: Callable[..., int], *words: object
+    name: str,
+    main: Callable[..., int],
+    *words: object,
 ) -> tuple[int, str, str]:
     """Return exit code, output and messages of a command of this process: starting one is slow."""
-    out, err = StringIO(), StringIO()
+    out = StringIO()
+    err = StringIO()
     argv = patch.object(sys, "argv", [name, *map(str, words)])
     with argv, redirect_stdout(out), redirect_stderr(err):
         code = run_cli(main, name)
     return code, out.getvalue(), err.getvalue()
 
 
-def evaluate(*words: object, cache: Path, code: int = 0) -> tuple[str, str]:
+def evaluate(
+    *words: object,
+    cache: Path,
+    code: int = 0,
+) -> tuple[str, str]:
     """Return output and messages of the command, whose outcomes are kept in ``cache``."""
     given = (
         *words,
@@ -85,9 +92,9 @@ def gold(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def results(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the evaluated files without times."""
-    found = {
-        path.name: plain(path) for path in sorted(folder.glob("*.results.json.gz"))
-    }
+    found = {}
+    for path in sorted(folder.glob("*.results.json.gz")):
+        found[path.name] = plain(path)
     for file in found.values():
         for result in file["results"]:
             assert result.pop("timestamp") > 1.7e9
@@ -120,7 +127,8 @@ def test_the_report_reads_what_was_written(gold: Path) -> None:
 
 
 def test_all_models_of_a_run_are_evaluated(gold: Path, tmp_path: Path) -> None:
-    first, second = tmp_path / "run" / "first", tmp_path / "run" / "second"
+    first = tmp_path / "run" / "first"
+    second = tmp_path / "run" / "second"
     problem = problems()[0]
     write_file(first, completed(problem, [problem.after]))
     write_file(second, completed(problem, [problem.before, problem.after]))
@@ -176,7 +184,8 @@ def test_a_damaged_outcome_is_run_again(gold: Path, tmp_path: Path) -> None:
 
 
 def test_an_evaluated_folder_of_others_is_evaluated_again(tmp_path: Path) -> None:
-    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    theirs = tmp_path / "theirs"
+    ours = tmp_path / "ours"
     problem = problems()[0]
     file = completion_file(problem, results=[passed(f"{problem.before}\n")])
     write_file(theirs, file)
@@ -240,7 +249,8 @@ def test_problems_from_rows_replace_those_in_files(tmp_path: Path) -> None:
 
 
 def test_wrong_input_is_one_line(tmp_path: Path) -> None:
-    empty, wrong = tmp_path / "empty", tmp_path / "wrong"
+    empty = tmp_path / "empty"
+    wrong = tmp_path / "wrong"
     empty.mkdir()
     problem = problems()[0]
     path = write_file(wrong, completed(problem, ["x"]))

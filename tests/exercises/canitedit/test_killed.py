@@ -37,7 +37,8 @@ class Counting(Solver):
 
     def __init__(self, number: int) -> None:
         super().__init__()
-        self.number, self.reached = number, threading.Event()
+        self.number = number
+        self.reached = threading.Event()
 
     def answer(self, request: dict[str, Any]) -> Answer:
         if len(self.requests) >= self.number:
@@ -70,15 +71,21 @@ class CompletionsLeft(Left):
 
 
 def kill_and_continue(
-    place: Path, command: Harness, provider: Solver, kills: int, *options: str
+    place: Path,
+    command: Harness,
+    provider: Solver,
+    kills: int,
+    *options: str,
 ) -> None:
     """Kill runs again and again, at random writes and moments, and compare with one undisturbed."""
-    rng, provider.hang = random.Random(SEED), 0.03
+    rng = random.Random(SEED)
+    provider.hang = 0.03
     measure = CompletionsLeft(place / "undisturbed")
     started = time.monotonic()
     ended = command.run(words(measure.out, provider.url, *options))
     assert ended.code == 0, ended.said
-    seconds, requests = time.monotonic() - started, hashes(provider)
+    seconds = time.monotonic() - started
+    requests = hashes(provider)
     done = run = 0
     while done < kills:
         run += 1
@@ -105,7 +112,11 @@ def kill_and_continue(
 
 
 def _killed(
-    command: Harness, argv: list[str], rng: random.Random, whole: Ended, seconds: float
+    command: Harness,
+    argv: list[str],
+    rng: random.Random,
+    whole: Ended,
+    seconds: float,
 ) -> Ended:
     if rng.random() < 0.6:
         at = rng.randint(1, max(2, whole.writes // 2))
@@ -130,7 +141,9 @@ def test_fifty_kills(tmp_path: Path, command: Harness) -> None:
 @pytest.mark.long
 @pytest.mark.ray
 def test_on_ray(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with Solver() as provider:
         assert (

@@ -33,7 +33,10 @@ CLAMP, COUNT, STACK, *_ = problems()
 
 
 def edited(
-    before: str, *results: EvaluatedProgram, after: str = "a = 2\n", **values: Any
+    before: str,
+    *results: EvaluatedProgram,
+    after: str = "a = 2\n",
+    **values: Any,
 ) -> CompletionFile:
     """Return a file of a problem that edits ``before``."""
     problem = CLAMP.model_copy(update={"before": before, "after": after})
@@ -52,7 +55,10 @@ def excess(file: CompletionFile) -> tuple[float, float, float]:
 
 
 def scored(
-    problem: Problem = CLAMP, good: int = 1, of: int = 2, **sampling: Any
+    problem: Problem = CLAMP,
+    good: int = 1,
+    of: int = 2,
+    **sampling: Any,
 ) -> ScoreRow:
     return score(evaluated(problem, good=good, of=of, **sampling))
 
@@ -69,7 +75,12 @@ def scored(
         (3, 2, 3, 1.0),
     ],
 )
-def test_the_estimator(n: int, c: int, k: int, expected: float) -> None:
+def test_the_estimator(
+    n: int,
+    c: int,
+    k: int,
+    expected: float,
+) -> None:
     assert pass_shares([scored(good=c, of=n)], k) == {
         "1001_clamp": pytest.approx(expected, abs=5e-11)
     }
@@ -128,7 +139,8 @@ def test_gold_has_no_excess() -> None:
 
 
 def test_completions_are_averaged_and_v1_takes_their_median() -> None:
-    one, two = passed("a = 1\nb = 3", 90, (1,)), passed("a = 1\nb = 3", 40, (1, 2))
+    one = passed("a = 1\nb = 3", 90, (1,))
+    two = passed("a = 1\nb = 3", 40, (1, 2))
     code, changed, v1 = excess(edited("a = 1\nb = 2", one, two, two, failed("x")))
     counts = diff_lines("a = 1\nb = 2", "a = 1\nb = 3")
     # The diff marks what changed in a line with lines of its own, which count in *code*.
@@ -168,7 +180,8 @@ def test_ok_with_another_exit_code_does_not_pass() -> None:
 
 
 def test_programs_are_measured_against_both_sides() -> None:
-    before, after = "a = 1\nb = 2\nc = 3", "a = 1\nb = 20\nc = 3\n"
+    before = "a = 1\nb = 2\nc = 3"
+    after = "a = 1\nb = 20\nc = 3\n"
     gold = measures(before, after, after)
     assert gold == {
         "lines": 1.0,

@@ -64,7 +64,9 @@ def test_rows_come_from_jsonl_and_parquet_in_the_order_of_their_ids(
     ],
 )
 def test_a_bad_row_is_one_line(
-    tmp_path: Path, change: dict[str, Any], words: str
+    tmp_path: Path,
+    change: dict[str, Any],
+    words: str,
 ) -> None:
     path = tmp_path / "rows.jsonl"
     first, second, *_ = rows()
@@ -95,7 +97,10 @@ def test_what_is_no_row_is_refused(tmp_path: Path, row: object) -> None:
     ],
 )
 def test_a_bad_file_is_named(
-    tmp_path: Path, name: str, content: str | None, words: str
+    tmp_path: Path,
+    name: str,
+    content: str | None,
+    words: str,
 ) -> None:
     if content is not None:
         (tmp_path / name).write_text(content)

@@ -13,7 +13,8 @@ from exercises.canitedit.prompts import (
     program_of,
 )
 
-BEFORE, INSTRUCTION = "a = 1\nb = `x`", "Set a to 2."
+BEFORE = "a = 1\nb = `x`"
+INSTRUCTION = "Set a to 2."
 SYSTEM = (
     "You are PythonEditGPT. You will be provided the original code snippet and an instruction that"
     " specifies the changes you need to make. You will produce the changed code, based on the"

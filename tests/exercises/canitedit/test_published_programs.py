@@ -48,10 +48,13 @@ def test_solutions_pass_with_full_coverage_and_what_was_before_fails(
         programs = (problem.after, problem.before)
         write_file(tmp_path, completion_file(problem, completions=programs))
     evaluate(tmp_path, cache=tmp_path)
-    ended = [
-        read_file(tmp_path / f"{p.full_name}_instruction_lazy.results.json.gz").results
-        for p in problems
-    ]
+    ended = []
+    for p in problems:
+        ended.append(
+            read_file(
+                tmp_path / f"{p.full_name}_instruction_lazy.results.json.gz"
+            ).results
+        )
     assert len(ended) == 105
     assert all(after.has_passed and after.coverage == 100 for after, _ in ended)
     assert not any(before.has_passed for _, before in ended)
@@ -66,7 +69,8 @@ def alike(first: EvaluatedProgram, second: EvaluatedProgram) -> bool:
 
 
 def test_recorded_programs_without_libraries_end_as_recorded(tmp_path: Path) -> None:
-    recorded, again = from_environment("CANITEDIT_RUN"), tmp_path / "again"
+    recorded = from_environment("CANITEDIT_RUN")
+    again = tmp_path / "again"
     for path in sorted(recorded.glob("*.json.gz")):
         if not read_file(path).taxonomy.libraries:
             shutil.copy(path, tmp_path)

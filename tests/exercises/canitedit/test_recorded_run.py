@@ -70,7 +70,8 @@ def percent(share: str) -> str:
 
 def test_every_published_figure_of_the_recorded_run() -> None:
     folder = from_environment("CANITEDIT_RUN")
-    rows, first = rows_of(folder, v1=False), rows_of(folder, v1=True)
+    rows = rows_of(folder, v1=False)
+    first = rows_of(folder, v1=True)
     for kind, (whole, groups, of_first) in RECORDED.items():
         mine = {row["group"]: row for row in rows if row["instruction"] == kind}
         all_ = mine[""]

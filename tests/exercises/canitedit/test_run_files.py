@@ -40,7 +40,9 @@ class Varied(Solver):
 
     def answer(self, request: dict[str, Any]) -> Answer:
         seed = request["seed"]
-        finish = "length" if seed == 3 else "stop"
+        finish = "stop"
+        if seed == 3:
+            finish = "length"
         return replace(super().answer(request), finish=finish, tokens=(100 + seed, 10))
 
     def text(self, problem: Problem, request: dict[str, Any]) -> str:
@@ -96,7 +98,9 @@ def test_a_file_has_the_public_layout_with_replies_tokens_and_costs(
 
 
 def test_what_is_odd_is_counted(
-    varied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    varied: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert (
         generate(monkeypatch, varied, "http://127.0.0.1:1/v1", "--completions", "4")
@@ -127,7 +131,9 @@ def test_equal_completions_give_equal_files(
 
 
 def test_the_report_reads_it_once_it_is_evaluated(
-    varied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    varied: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = run_folder(varied) / "gpt-4o"
     for file in files(varied).values():

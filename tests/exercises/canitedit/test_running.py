@@ -143,7 +143,11 @@ def test_one_that_does_not_end_runs_out_of_time(
 def test_a_wait_for_a_processor_is_not_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def status_with(used: float, waited: float, most: float = 60) -> int | None:
+    def status_with(
+        used: float,
+        waited: float,
+        most: float = 60,
+    ) -> int | None:
         monkeypatch.setattr(inside, "processor_times", lambda: (used, waited))
         child = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "0.4")
         return inside.wait_for(child, 0.05, most)
@@ -178,7 +182,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", list(HOSTILE))
 def test_hostile_programs_fail_and_leave_nothing(
-    folders: Folders, run: RunProgram, monkeypatch: pytest.MonkeyPatch, name: str
+    folders: Folders,
+    run: RunProgram,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
 ) -> None:
     if not isinstance(folders, LocalFolders):
         pytest.skip("small limits are set for the local environment alone")
@@ -238,7 +245,9 @@ class Lucky:
 
     def run(self, command: FolderCommand) -> FolderResult:
         passed = self.runs.pop(0) == "P"
-        shown = command.stdin.decode() if passed else "-"
+        shown = "-"
+        if passed:
+            shown = command.stdin.decode()
         report = f"ended {int(not passed)} {shown}".encode()
         coverage = (
             b'{"totals": {"percent_covered_display": "100"}, "files": {"p": '

@@ -29,7 +29,8 @@ def spread(values: Sequence[int]) -> dict[str, float]:
 
 def test_the_table() -> None:
     found = dataset_stats(problems())
-    before, after = [2, 5, 9, 6, 5, 7], [2, 5, 14, 7, 6, 2]
+    before = [2, 5, 9, 6, 5, 7]
+    after = [2, 5, 14, 7, 6, 2]
     assert found["lines before"] == spread(before)
     assert found["lines after"] == spread(after)
     assert found["lines together"] == spread([4, 10, 23, 13, 11, 9])
@@ -65,7 +66,9 @@ def test_the_table_is_printed(
 
 
 def test_a_tokenizer_counts_tokens(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
 

@@ -121,7 +121,10 @@ def test_a_file_without_scores_is_refused(
 
 
 def test_a_complete_training_is_not_overwritten(
-    train: Train, tmp_path: Path, tuned: Path, capsys: pytest.CaptureFixture[str]
+    train: Train,
+    tmp_path: Path,
+    tuned: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows = write_training_rows(tmp_path / "rows.jsonl", edits(2))
     assert train(rows, "--model", "m", "--out", tuned) == 2

@@ -94,7 +94,9 @@ def test_the_published_one_is_not_idempotent() -> None:
 def without_docstring(tree: ast.Module) -> list[str]:
     found = [ast.dump(node) for node in tree.body]
     documented = ast.get_docstring(tree) is not None
-    return found[1:] if documented else found
+    if documented:
+        return found[1:]
+    return found
 
 
 PIECES = st.sampled_from(
@@ -123,10 +125,8 @@ def test_no_code_is_lost_by_the_exact_one(text: str) -> None:
         return
     after = code_of(left)
     assert after is not None
-    whole, rest = (
-        [ast.dump(node) for node in before.body],
-        [ast.dump(node) for node in after.body],
-    )
+    whole = [ast.dump(node) for node in before.body]
+    rest = [ast.dump(node) for node in after.body]
     assert rest in (whole, without_docstring(before))
 
 
@@ -134,7 +134,8 @@ def test_no_code_of_generated_files_is_lost() -> None:
     compared = 0
     for row in generated_edits(300):
         for text in (row["old_contents"], row["new_contents"]):
-            if (before := code_of(text.removeprefix("\ufeff"))) is None:
+            before = code_of(text.removeprefix("\ufeff"))
+            if before is None:
                 continue
             after = code_of(clean_text(text, Cleanup.EXACT))
             assert after is not None

@@ -44,7 +44,10 @@ def test_files_and_the_environment_give_settings(
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_each_command_lists_its_settings_and_does_nothing(
-    name: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    tmp_path: Path,
+    capsys: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert editpack(name, "--settings") == 0
@@ -95,7 +98,9 @@ def _renamed() -> Iterator[tuple[str, str]]:
     ],
 )
 def test_an_old_option_is_answered_with_the_new_spelling(
-    words: tuple[str, ...], answer: str, capsys: Any
+    words: tuple[str, ...],
+    answer: str,
+    capsys: Any,
 ) -> None:
     assert editpack(*words) == 2
     assert capsys.readouterr().err == f"error: {answer}\n"

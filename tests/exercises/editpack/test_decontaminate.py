@@ -25,7 +25,11 @@ from tests.support.editpack import editpack, report_beside, write_rows
 from tests.support.exercism import SIX, six
 
 
-def row(old: str, new: str, message: str = "Change the code") -> dict[str, Any]:
+def row(
+    old: str,
+    new: str,
+    message: str = "Change the code",
+) -> dict[str, Any]:
     return {"old_contents": old, "new_contents": new, "message": message}
 
 
@@ -137,7 +141,9 @@ def words(count: int, prefix: str = "w") -> list[str]:
 
 @pytest.mark.parametrize(("shared", "found"), [(12, False), (13, True)])
 def test_a_run_has_thirteen_tokens(
-    of: Callable[..., ProblemIndex], shared: int, found: bool
+    of: Callable[..., ProblemIndex],
+    shared: int,
+    found: bool,
 ) -> None:
     text = " ".join((*words(60, "a"), *words(shared), *words(60, "b")))
     leak = leak_of(
@@ -205,7 +211,8 @@ def test_what_says_nothing_is_ignored(of: Callable[..., ProblemIndex]) -> None:
 
 
 def test_the_command_names_what_it_takes_out(tmp_path: Path) -> None:
-    problem, exercise = problems()[1], six()[sorted(six())[0]]
+    problem = problems()[1]
+    exercise = six()[sorted(six())[0]]
     example = exercise.text(exercise.examples[0])
     rows = [
         row("a = 1", "a = 2"),
@@ -264,7 +271,8 @@ def test_a_leak_behind_letters_that_become_longer_is_shown(
 
 def test_a_column_of_other_text_does_not_hide_a_leak(tmp_path: Path) -> None:
     leak = {"text": " ".join(f"word{n}" for n in range(20))}
-    against, out = write_rows(tmp_path / "p.jsonl", [leak]), tmp_path / "out.jsonl"
+    against = write_rows(tmp_path / "p.jsonl", [leak])
+    out = tmp_path / "out.jsonl"
     given = write_rows(
         tmp_path / "rows.jsonl", [{**row("a", "b"), "content": leak["text"]}]
     )

@@ -26,16 +26,19 @@ def grams(text: str) -> set[str]:
 
 
 def true_jaccard(one: str, other: str) -> float:
-    left, right = grams(one), grams(other)
+    left = grams(one)
+    right = grams(other)
     return len(left & right) / len(left | right)
 
 
 def planted(level: float, chosen: random.Random) -> tuple[str, str]:
     """Return two texts of words that occur nowhere else, with exactly this similarity."""
     size = 200
-    common, own = round(size * level), round(size * (1 - level) / 2)
+    common = round(size * level)
+    own = round(size * (1 - level) / 2)
     words = [f"w{chosen.getrandbits(60):x}" for _ in range(common + 4 + 2 * own)]
-    begin, rest = words[: common + 4], words[common + 4 :]
+    begin = words[: common + 4]
+    rest = words[common + 4 :]
     return " ".join(begin + rest[:own]), " ".join(begin + rest[own:])
 
 
@@ -127,10 +130,8 @@ def test_planted_pairs_are_found() -> None:
     sets = join_texts(texts, FAST, {})
     for place, (level, _) in enumerate(pairs):
         found[level] += sets.connected(2 * place + 1, 2 * place)
-    high, low = (
-        [found[v] for v in LEVELS if v >= 0.7],
-        [found[v] for v in LEVELS if v <= 0.3],
-    )
+    high = [found[v] for v in LEVELS if v >= 0.7]
+    low = [found[v] for v in LEVELS if v <= 0.3]
     assert sum(high) >= 0.99 * PER_LEVEL * len(high), found
     assert sum(low) <= 0.1 * PER_LEVEL * len(low), found
     assert sets.n_subsets == len(texts) - sum(found.values())
@@ -174,11 +175,12 @@ def test_short_texts_are_compared_by_equality_alone() -> None:
 
 def test_clusters_are_near_those_of_all_pairs() -> None:
     """Versions of files, as the history of a repository has them: few lines change, or most."""
-    chosen, texts = random.Random(3), []
+    chosen = random.Random(3)
+    texts = []
     for file in range(8):
-        lines = [
-            f"name_{file}_{n} = call_{file}({chosen.random()}, {n})" for n in range(20)
-        ]
+        lines = []
+        for n in range(20):
+            lines.append(f"name_{file}_{n} = call_{file}({chosen.random()}, {n})")
         for version in range(8):
             for place in chosen.sample(range(20), chosen.choice([1, 2, 3, 18])):
                 lines[place] = f"other_{version} = new({chosen.random()})"

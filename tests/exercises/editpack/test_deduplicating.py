@@ -48,9 +48,12 @@ def rows(tmp_path: Path) -> Path:
 
 
 def test_one_row_of_each_cluster_stays(
-    tmp_path: Path, rows: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    rows: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    out, dropped = tmp_path / "out.jsonl", tmp_path / "gone.jsonl"
+    out = tmp_path / "out.jsonl"
+    dropped = tmp_path / "gone.jsonl"
     files = ("--out", out, "--dropped", dropped)
     assert editpack("dedup", rows, *files) == 0
     assert (
@@ -82,18 +85,18 @@ def test_a_content_of_something_else_is_made_again(
     tmp_path: Path,
 ) -> None:
     given = [{**one, "content": "the same text of five tokens"} for one in ROWS]
-    rows, out = write_rows(tmp_path / "rows.jsonl", given), tmp_path / "out.jsonl"
-    plain, same = write_rows(tmp_path / "plain.jsonl", ROWS), tmp_path / "same.jsonl"
+    rows = write_rows(tmp_path / "rows.jsonl", given)
+    out = tmp_path / "out.jsonl"
+    plain = write_rows(tmp_path / "plain.jsonl", ROWS)
+    same = tmp_path / "same.jsonl"
     assert editpack("dedup", rows, "--out", str(out)) == 0
     assert editpack("dedup", plain, "--out", str(same)) == 0
     assert read(out) == read(same)
 
 
 def test_what_is_no_row_keeps_its_number(tmp_path: Path) -> None:
-    rows, out = (
-        write_rows(tmp_path / "rows.jsonl", ["no row", *ROWS]),
-        tmp_path / "out.jsonl",
-    )
+    rows = write_rows(tmp_path / "rows.jsonl", ["no row", *ROWS])
+    out = tmp_path / "out.jsonl"
     dropped = tmp_path / "gone.jsonl"
     words = ("--out", out, "--dropped", dropped, *SKIP_BAD)
     assert editpack("dedup", rows, *words) == 0
@@ -147,7 +150,8 @@ def test_a_sample_is_in_the_order_of_the_input(
     tmp_path: Path,
     rows: Path,
 ) -> None:
-    out, dropped = tmp_path / "out.jsonl", tmp_path / "gone.jsonl"
+    out = tmp_path / "out.jsonl"
+    dropped = tmp_path / "gone.jsonl"
     three = sample(rows, out, "--size", "3", *SEED, "--dropped", str(dropped))
     assert three == sorted(three)
     assert sorted(three + [one["commit"] for one in read(dropped)]) == [
@@ -179,7 +183,9 @@ def test_each_row_is_as_likely_to_be_in_a_sample(
 
 
 def test_a_sample_of_more_rows_than_there_are_is_refused(
-    tmp_path: Path, rows: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    rows: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert editpack("sample", rows, "--out", str(tmp_path / "out.jsonl")) == 2
     assert "--size 25000: " in (error := capsys.readouterr().err)
@@ -193,7 +199,8 @@ def test_several_sets_have_origins_and_are_deduplicated(
     more = write_rows(
         tmp_path / "more.jsonl", [row(8, LONG), row(9, "eta = theta(iota)\n" * 9)]
     )
-    out, dropped = tmp_path / "out.jsonl", tmp_path / "gone.jsonl"
+    out = tmp_path / "out.jsonl"
+    dropped = tmp_path / "gone.jsonl"
     words = (
         "--out",
         str(out),
@@ -217,7 +224,9 @@ def test_several_sets_have_origins_and_are_deduplicated(
 
 
 def test_sets_of_one_name_have_the_whole_name_as_origin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name, one in (("a", ROWS[1]), ("b", ROWS[4])):
@@ -247,11 +256,10 @@ def test_mined_rows_lose_as_many_as_by_all_pairs(
             ("psf/requests", "1f6589ec"),
             ("pallets/flask", "2ac89889"),
         ):
-            mirror = (
-                Mirrors(Path(folder)).find(repo)
-                if (folder := environ.get(MIRRORS))
-                else None
-            )
+            mirror = None
+            folder = environ.get(MIRRORS)
+            if folder:
+                mirror = Mirrors(Path(folder)).find(repo)
             if mirror is None:
                 pytest.skip(f"{MIRRORS} names no folder with a mirror of {repo}")
             rows, kept = (
@@ -268,7 +276,8 @@ def test_mined_rows_lose_as_many_as_by_all_pairs(
     texts = [with_content(one)["content"] for one in read(mined)]
     from scipy.cluster.hierarchy import DisjointSet
 
-    sets, exact = [shingles(text) for text in texts], DisjointSet(range(len(texts)))
+    sets = [shingles(text) for text in texts]
+    exact = DisjointSet(range(len(texts)))
     for one, other in combinations(range(len(sets)), 2):
         if len(sets[one] & sets[other]) >= 0.5 * len(sets[one] | sets[other]):
             exact.merge(one, other)

@@ -169,7 +169,8 @@ def test_files_that_cannot_be_written_are_one_line(
 
 
 def test_an_error_leaves_what_was_there(rows: Path, tmp_path: Path) -> None:
-    out, dropped = tmp_path / "out.jsonl", tmp_path / "dropped.jsonl"
+    out = tmp_path / "out.jsonl"
+    dropped = tmp_path / "dropped.jsonl"
     assert editpack("format", rows, "--out", out, "--dropped", dropped) == 0
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     bad = write_rows(tmp_path / "bad.jsonl", [ROW, b"?"])

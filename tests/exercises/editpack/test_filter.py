@@ -64,7 +64,8 @@ def test_dropped_rows_are_written_as_they_were(tmp_path: Path, capsys: Capture) 
         "syntax": edit(OLD_SIDE, NEW_SIDE + "print 'a'\n", id=4),
     }
     rows = write_rows(tmp_path / "rows.jsonl.gz", [good, *spoilt.values(), b"[]", good])
-    out, dropped = tmp_path / "kept.jsonl.gz", tmp_path / "dropped.jsonl"
+    out = tmp_path / "kept.jsonl.gz"
+    dropped = tmp_path / "dropped.jsonl"
     assert editpack("filter", rows, "--out", out, "--dropped", dropped, *SKIP_BAD) == 0
     found = read_rows(dropped)
     assert [row.pop("detail") for row in found] == [
@@ -245,7 +246,8 @@ time.sleep(1000)
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_no_process_and_no_file(tmp_path: Path, number: int) -> None:
-    place, out = tmp_path / "bin", tmp_path / "out"
+    place = tmp_path / "bin"
+    out = tmp_path / "out"
     place.mkdir()
     script = place / "worker.py"
     script.write_text(HANGS)
@@ -290,7 +292,8 @@ def test_no_output_after_an_error(tmp_path: Path, capsys: Capture) -> None:
 
 def test_filtering_what_was_filtered_changes_nothing(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", generated_edits(200))
-    once, twice = tmp_path / "once.jsonl", tmp_path / "twice.jsonl"
+    once = tmp_path / "once.jsonl"
+    twice = tmp_path / "twice.jsonl"
     assert editpack("filter", rows, "--out", once, *_cleanup(Cleanup.EXACT)) == 0
     assert editpack("filter", once, "--out", twice, *_cleanup(Cleanup.NONE)) == 0
     assert once.read_bytes() == twice.read_bytes()

@@ -81,7 +81,8 @@ def test_a_killed_training_goes_on_to_the_same_loss(
     assert "holds a training; give --resume" in capsys.readouterr().err
     assert train(*common, "--out", killed, "--resume") == 0
     assert f"\ngoes on from checkpoint-{last}\n" in capsys.readouterr().out
-    one, other = record(tmp_path / "whole"), record(killed)
+    one = record(tmp_path / "whole")
+    other = record(killed)
     for key in ("loss", "held_out_loss"):
         assert [p["step"] for p in one[key]] == [p["step"] for p in other[key]]
         for a, b in zip(one[key], other[key], strict=True):
@@ -90,7 +91,9 @@ def test_a_killed_training_goes_on_to_the_same_loss(
 
 
 def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
-    train: Train, tmp_path: Path, given: tuple[Path, Path]
+    train: Train,
+    tmp_path: Path,
+    given: tuple[Path, Path],
 ) -> None:
     data, model = given
     common = (data, "--model", model, *SHORT, *recipe(epochs=40))
@@ -109,7 +112,8 @@ def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
     last = last_step(stopped)
     assert train(*common, "--out", stopped, "--resume") == 0
     assert train(*common, "--out", tmp_path / "whole") == 0
-    one, other = record(tmp_path / "whole"), record(stopped)
+    one = record(tmp_path / "whole")
+    other = record(stopped)
     assert last < one["steps"] == other["steps"]
     for key in ("loss", "held_out_loss"):
         assert [p["step"] for p in one[key]] == [p["step"] for p in other[key]]
@@ -117,7 +121,9 @@ def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
 
 
 def test_two_processes_train_as_one_does_and_stop_at_one_step(
-    train: Train, tmp_path: Path, given: tuple[Path, Path]
+    train: Train,
+    tmp_path: Path,
+    given: tuple[Path, Path],
 ) -> None:
     data, model = given
     torchrun = (
@@ -143,7 +149,8 @@ def test_two_processes_train_as_one_does_and_stop_at_one_step(
     said, _ = process.communicate()
     assert process.returncode == 0, said
     assert f"goes on from checkpoint-{last}" in said
-    one, two = record(tmp_path / "one"), record(tmp_path / "two")
+    one = record(tmp_path / "one")
+    two = record(tmp_path / "two")
     assert two["options"]["devices"] == 2
     assert last < one["steps"] == two["steps"]
     for a, b in zip(one["held_out_loss"], two["held_out_loss"], strict=True):

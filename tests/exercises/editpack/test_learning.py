@@ -36,7 +36,10 @@ def exact(folder: Path, rows: Sequence[EditRow]) -> int:
 
 
 def test_a_tiny_model_learns_32_edits_and_an_adapter_on_it_changes_no_file_of_it(
-    train: Train, tmp_path: Path, given: tuple[Path, Path], rows: list[EditRow]
+    train: Train,
+    tmp_path: Path,
+    given: tuple[Path, Path],
+    rows: list[EditRow],
 ) -> None:
     data, model = given
     assert exact(model, rows) == 0

@@ -123,5 +123,9 @@ def test_the_names_of_license_files() -> None:
         ((), "a.py", False),
     ],
 )
-def test_globs_fit_paths(patterns: tuple[str, ...], path: str, fit: bool) -> None:
+def test_globs_fit_paths(
+    patterns: tuple[str, ...],
+    path: str,
+    fit: bool,
+) -> None:
     assert fits(patterns, path) is fit

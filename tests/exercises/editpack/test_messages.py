@@ -24,9 +24,15 @@ VERBS = read_verbs()
 HASH = "0123456789abcdef0123456789abcdef01234567"
 
 
-def outcome(message: str, style: MessageStyle, names: tuple[str, ...] = ()) -> str:
+def outcome(
+    message: str,
+    style: MessageStyle,
+    names: tuple[str, ...] = (),
+) -> str:
     row, why = judge_message(message, names, style, VERBS)
-    return f"!{why['rule']}" if why else str(row["instruction"])
+    if why:
+        return f"!{why['rule']}"
+    return str(row["instruction"])
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,9 @@ def test_a_known_history_is_counted_exactly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = os.environ.get("SWE_MIRRORS")
-    mirror = Mirrors(Path(folder)).find(repo) if folder else None
+    mirror = None
+    if folder:
+        mirror = Mirrors(Path(folder)).find(repo)
     if mirror is None:
         pytest.skip(f"SWE_MIRRORS names no folder with a mirror of {repo}")
     out = tmp_path / "rows.jsonl"

@@ -29,7 +29,11 @@ from tests.support.editpack import (
 Capture = pytest.CaptureFixture[str]
 
 
-def mine(monkeypatch: pytest.MonkeyPatch, out: Path, *words: object) -> int:
+def mine(
+    monkeypatch: pytest.MonkeyPatch,
+    out: Path,
+    *words: object,
+) -> int:
     argv = ["editpack", "mine", *map(str, words), "--out", str(out)]
     monkeypatch.setattr(
         sys, "argv", [*argv, "--dropped", f"{out.parent}/dropped.jsonl"]
@@ -79,7 +83,8 @@ def test_a_hostile_history_gives_exactly_these_rows(
 ) -> None:
     out = tmp_path / "rows.jsonl"
     assert mine(monkeypatch, out, hostile, "--set", "mine.refs=refs/heads/*") == 0
-    rows, report = lines_of(out), json.loads(report_of(out).read_text())
+    rows = lines_of(out)
+    report = json.loads(report_of(out).read_text())
     assert sorted(edits(rows)) == sorted(EXPECTED)
     assert report["dropped"] == DROPPED == report["repositories"][0]["dropped"]
     assert report["rows"] == len(rows) + sum(DROPPED.values())
@@ -97,7 +102,8 @@ def test_the_columns_of_a_row(
     out = tmp_path / "rows.jsonl"
     assert mine(monkeypatch, out, hostile) == 0
     by_file = {row["subject"]: row for row in lines_of(out)}
-    crlf, fixed = by_file["Change one line of two"], by_file["[core] Fix the sum"]
+    crlf = by_file["Change one line of two"]
+    fixed = by_file["[core] Fix the sum"]
     assert (crlf[OLD], crlf[NEW]) == ("x = 0\r\ny = 0\r\n", "x = 1\r\ny = 0\r\n")
     assert crlf[CONTENT] == (
         "## Code Before:\nx = 0\ny = 0\n\n## Instruction:\nChange one line of two\n"
@@ -123,11 +129,9 @@ def test_the_columns_of_a_row(
 def test_nothing_is_run_fetched_or_changed(
     hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy, trace, out = (
-        tmp_path / "copy",
-        tmp_path / "trace",
-        tmp_path / "out" / "rows.jsonl",
-    )
+    copy = tmp_path / "copy"
+    trace = tmp_path / "trace"
+    out = tmp_path / "out" / "rows.jsonl"
     git("clone", "--quiet", "--mirror", hostile, copy, cwd=tmp_path)
     assert mine(monkeypatch, tmp_path / "plain" / "rows.jsonl", copy) == 0
     old, new = (
@@ -177,7 +181,8 @@ def test_settings_choose_the_files(
     out = tmp_path / "rows.jsonl"
     words = [word for text in texts.split() for word in ("--set", text)]
     assert mine(monkeypatch, out, hostile, *words) == 0
-    rows, subject = lines_of(out), "Change two files at once"
+    rows = lines_of(out)
+    subject = "Change two files at once"
     assert [file for found, file in edits(rows) if found == subject] == files
     if "mine.since" in texts:
         assert len(rows) == 1
@@ -199,16 +204,18 @@ def test_a_lone_comma_lists_no_paths(
 def test_several_repositories_take_a_pair_once_and_give_equal_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, two = simple(tmp_path / "x" / "made.git"), simple(tmp_path / "y" / "made.git")
+    one = simple(tmp_path / "x" / "made.git")
+    two = simple(tmp_path / "y" / "made.git")
     git("update-ref", "-d", "refs/heads/main", cwd=two)  # so that it is empty
     three = simple(tmp_path / "owner__name.git", "Return the second number")
-    out, again = tmp_path / "1" / "rows.jsonl", tmp_path / "2" / "rows.jsonl"
+    out = tmp_path / "1" / "rows.jsonl"
+    again = tmp_path / "2" / "rows.jsonl"
     assert mine(monkeypatch, out, one, two, three) == 0
     report = json.loads(report_of(out).read_text())
     assert edits(lines_of(out)) == [("Return two instead of one", "a.py")]
-    names = [
-        (found["name"], found.get("left_out", "")) for found in report["repositories"]
-    ]
+    names = []
+    for found in report["repositories"]:
+        names.append((found["name"], found.get("left_out", "")))
     assert names == [
         ("x/made", ""),
         ("y/made", "it has no commits"),
@@ -247,8 +254,11 @@ def test_clones_that_lack_objects_are_read_as_far_as_they_go(
     git("config", "uploadpack.allowFilter", "true", cwd=whole)
     found = {}
     for kind in ("--depth=2", "--filter=blob:none", "--shared", "--filter=tree:0"):
-        copy, out = tmp_path / f"copy{kind}", tmp_path / kind / "rows.jsonl"
-        place = whole if kind == "--shared" else f"file://{whole}"
+        copy = tmp_path / f"copy{kind}"
+        out = tmp_path / kind / "rows.jsonl"
+        place = whole
+        if kind != "--shared":
+            place = f"file://{whole}"
         git("clone", "--quiet", "--no-checkout", kind, place, copy, cwd=tmp_path)
         before = files_of(copy)
         found[kind] = mine(monkeypatch, out, copy, "--set", "mine.licenses=any")
@@ -266,7 +276,10 @@ def test_clones_that_lack_objects_are_read_as_far_as_they_go(
 
 
 def test_what_cannot_be_mined_is_named_in_one_line(
-    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    hostile: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
 ) -> None:
     inside = simple(tmp_path / "ordinary", bare=False) / "folder"
     inside.mkdir()
@@ -306,12 +319,16 @@ def test_what_cannot_be_mined_is_named_in_one_line(
 
 
 def test_a_repository_without_a_permissive_license_is_left_out_and_named(
-    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    hostile: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
 ) -> None:
     closed = MadeHistory()
     closed.commit("Begin with a module", {"a.py": file("closed", 0)})
     closed.commit("Change the only module", {"a.py": file("closed", 1)})
-    path, out = closed.write(tmp_path / "closed"), tmp_path / "rows.jsonl"
+    path = closed.write(tmp_path / "closed")
+    out = tmp_path / "rows.jsonl"
     assert mine(monkeypatch, out, path, hostile) == 0
     assert "left out: closed: no license file" in capsys.readouterr().err
     assert {row["repos"] for row in lines_of(out)} == {"hostile"}

@@ -119,7 +119,10 @@ def test_each_hostile_text_has_a_verdict() -> None:
     ],
 )
 def test_a_process_that_ends_is_a_verdict_and_is_replaced(
-    make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, dies: str, said: str
+    make_worker: MakeWorker,
+    monkeypatch: pytest.MonkeyPatch,
+    dies: str,
+    said: str,
 ) -> None:
     code = f"say('ready')\nwhile True:\n    text = ask()\n    if text == 'x':\n        {dies}\n"
     if "10000" in dies:  # which is no line

@@ -73,14 +73,18 @@ def test_options_that_do_not_do(
 
 
 def test_no_rows_are_named(
-    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    train: Train,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert train("--model", "m", "--out", tmp_path / "t") == 2
     assert "no rows given" in refused(capsys)
 
 
 def test_without_torch_the_line_says_what_to_install(
-    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    train: Train,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows = write_training_rows(tmp_path / "rows.jsonl", edits(3))
     assert train(rows, "--model", "m", "--out", tmp_path / "t") == 2
@@ -89,7 +93,9 @@ def test_without_torch_the_line_says_what_to_install(
 
 
 def test_data_that_were_not_decontaminated_are_refused(
-    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    train: Train,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ("--model", "m", "--out", tmp_path / "t")
     dirty = write_training_rows(tmp_path / "dirty.jsonl", edits(3), clean=False)

@@ -52,7 +52,8 @@ KINDS = ("jsonl", "jsonl.gz", "parquet", "folder", "folder of parts")
 def test_each_kind_gives_the_same_rows_with_all_columns(
     kind: str, tmp_path: Path
 ) -> None:
-    place, out = write_kind(kind, tmp_path), tmp_path / "out.jsonl"
+    place = write_kind(kind, tmp_path)
+    out = tmp_path / "out.jsonl"
     assert editpack("format", place, "--out", out) == 0
     assert read_rows(out) == [with_content(row) for row in ROWS]
     reading = RowReading()
@@ -73,7 +74,8 @@ def test_the_hash_of_a_folder_is_that_of_its_rows(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_folder_is_chosen(tmp_path: Path, capsys: Capture) -> None:
-    place, out = write_kind("folder of parts", tmp_path), tmp_path / "out.jsonl"
+    place = write_kind("folder of parts", tmp_path)
+    out = tmp_path / "out.jsonl"
     capsys.readouterr()  # the progress of the library
     assert editpack("format", place, "--set", "rows.part=test", "--out", out) == 0
     assert [row["stars"] for row in read_rows(out)] == [4]
@@ -118,10 +120,8 @@ def test_what_is_no_row_is_named_with_its_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reading, "_MAX_LINE", OVERSIZE)
-    rows, out = (
-        write_rows(tmp_path / "rows.jsonl", [ROWS[0], line, ROWS[1]]),
-        tmp_path / "o.jsonl",
-    )
+    rows = write_rows(tmp_path / "rows.jsonl", [ROWS[0], line, ROWS[1]])
+    out = tmp_path / "o.jsonl"
     assert editpack("format", rows, "--out", out) == 2
     [said] = capsys.readouterr().err.splitlines()
     assert said.startswith(f"error: {rows}, row 2: {wrong}")
@@ -171,7 +171,11 @@ def test_rows_of_a_table_are_checked_as_well(tmp_path: Path, capsys: Capture) ->
     ],
 )
 def test_what_holds_no_rows_is_one_line(
-    name: str, data: bytes | None, said: str, tmp_path: Path, capsys: Capture
+    name: str,
+    data: bytes | None,
+    said: str,
+    tmp_path: Path,
+    capsys: Capture,
 ) -> None:
     if data is not None:
         (tmp_path / name).write_bytes(data)

@@ -31,7 +31,8 @@ from tests.support.editpack import (
 
 OF = "def f(x):\n    return x\n"
 MORE = OF + "\n\ndef g(x):\n    return 2 * x\n"
-NINE, TEN = "y = 12345", "y = 123456"
+NINE = "y = 12345"
+TEN = "y = 123456"
 ASSIGNED = 'T = """\na\n"""\n'
 assert (len(NINE), len(TEN)) == (9, 10)
 
@@ -49,16 +50,25 @@ def problem_in(text: str) -> str:
 
 
 def judged_row(
-    row: EditRow, rules: RuleSet, cleanup: Cleanup, parse: Parse = parser
+    row: EditRow,
+    rules: RuleSet,
+    cleanup: Cleanup,
+    parse: Parse = parser,
 ) -> JudgedRow:
     chosen = FilterRules(rules=rules, cleanup=cleanup)
     [judged] = judge_rows([(row, None)], chosen, parse)
     return judged
 
 
-def rule_of(row: EditRow, rules: RuleSet, cleanup: Cleanup = Cleanup.REFERENCE) -> str:
+def rule_of(
+    row: EditRow,
+    rules: RuleSet,
+    cleanup: Cleanup = Cleanup.REFERENCE,
+) -> str:
     _, why = judged_row(row, rules, cleanup)
-    return why["rule"] if why else ""
+    if why:
+        return why["rule"]
+    return ""
 
 
 # Old side, new side, what `code` says, what `paper` says.
@@ -139,7 +149,9 @@ def test_the_details() -> None:
         old: str, new: str, rules: RuleSet = RuleSet.CODE
     ) -> tuple[str, str] | None:
         _, why = judged_row(edit(old, new), rules, Cleanup.NONE)
-        return (why["rule"], why["detail"]) if why else None
+        if why:
+            return (why["rule"], why["detail"])
+        return None
 
     assert detail("", " ") == ("blank", "old and new")
     assert detail("a", "\n") == ("blank", "new")
@@ -157,10 +169,9 @@ def test_only_what_passes_the_other_rules_is_parsed() -> None:
         asked.extend(texts)
         return ["wrong"] * len(texts)
 
-    rows = [
-        edit(*sides)
-        for sides in (("", "("), (OF, "TODO ("), (OF, OF + "("), (OF, MORE))
-    ]
+    rows = []
+    for sides in (("", "("), (OF, "TODO ("), (OF, OF + "("), (OF, MORE)):
+        rows.append(edit(*sides))
     judged = judge_rows([(row, None) for row in rows], FilterRules(), parse)
     assert all(why for _, why in judged)
     assert asked == [MORE]

@@ -25,10 +25,9 @@ SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "editpack-stats.schema.j
 @pytest.mark.parametrize("size", [1, 2, 3, 100, 101, 999])
 def test_a_distribution_is_that_of_the_values(size: int) -> None:
     chance = random.Random(size)
-    values = [
-        chance.choice((chance.randrange(9), chance.randrange(10**5)))
-        for _ in range(size)
-    ]
+    values = []
+    for _ in range(size):
+        values.append(chance.choice((chance.randrange(9), chance.randrange(10**5))))
     found = distribution(Counter(values))
     assert found.mean == pytest.approx(statistics.fmean(values))
     assert found.deviation == pytest.approx(
@@ -53,7 +52,8 @@ def test_rows_are_counted_as_they_are(tmp_path: Path) -> None:
         row("", "xy", "[x] add two"),
         row("", "", "Hm"),
     ]
-    path, out = write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "stats"
+    path = write_rows(tmp_path / "rows.jsonl", rows)
+    out = tmp_path / "stats"
     assert editpack("stats", path, "--out", out) == 0
     stats = json.loads((out / "table.json").read_text())
     for measure, values in {
@@ -81,19 +81,22 @@ def test_the_documented_schema_is_that_of_the_code() -> None:
 
 @pytest.fixture
 def given(tmp_path: Path) -> Path:
-    rows = [
-        row("x = 1\n" * n, "x = 2\n" * (n + 1), f"{verb} the `{noun}` <of> $x$ & y")
-        for n, (verb, noun) in enumerate(
-            [("Fix", "bug"), ("Add", "tests"), ("Fix", "docs")] * 4
+    rows = []
+    for n, (verb, noun) in enumerate(
+        [("Fix", "bug"), ("Add", "tests"), ("Fix", "docs")] * 4
+    ):
+        rows.append(
+            row("x = 1\n" * n, "x = 2\n" * (n + 1), f"{verb} the `{noun}` <of> $x$ & y")
         )
-    ]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in rows))
     return path
 
 
 def test_the_folder_holds_table_and_json(
-    given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    given: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "stats"
     assert editpack("stats", given, "--out", out) == 0
@@ -158,7 +161,10 @@ def test_a_tokenizer_counts_tokens(given: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_one_line(
-    options: Sequence[str], said: str, given: Path, capsys: pytest.CaptureFixture[str]
+    options: Sequence[str],
+    said: str,
+    given: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert (
         editpack("stats", given, *(one.format(tmp=given.parent) for one in options))

@@ -22,9 +22,14 @@ Train = Callable[..., int]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_two_steps(train: Train, tmp_path: Path, given: tuple[Path, Path]) -> None:
+def test_two_steps(
+    train: Train,
+    tmp_path: Path,
+    given: tuple[Path, Path],
+) -> None:
     data, model = given
-    before, tuned = hashes(model), tmp_path / "tuned"
+    before = hashes(model)
+    tuned = tmp_path / "tuned"
     words = (data, "--model", model, "--out", tuned, *SHORT, *recipe(max_steps=2))
     assert train(*words) == 0
     assert hashes(model) == before
@@ -83,10 +88,13 @@ def test_a_kill_at_the_very_end_leaves_the_last_checkpoint(
 
 
 def test_an_adapter_leaves_the_model_as_it_is(
-    train: Train, tmp_path: Path, given: tuple[Path, Path]
+    train: Train,
+    tmp_path: Path,
+    given: tuple[Path, Path],
 ) -> None:
     data, model = given
-    before, out = hashes(model), tmp_path / "adapter"
+    before = hashes(model)
+    out = tmp_path / "adapter"
     words = [*SHORT, *recipe(max_steps=2, lora=True, contaminated_anyway=True)]
     assert train(data, "--model", model, "--out", out, *words) == 0
     assert hashes(model) == before
@@ -174,7 +182,11 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
 
     class Seen(trainer.SFTTrainer):  # type: ignore[misc, name-defined]
         def compute_loss(
-            self, model: Any, inputs: Any, *more: Any, **named: Any
+            self,
+            model: Any,
+            inputs: Any,
+            *more: Any,
+            **named: Any,
         ) -> Any:
             assert (inputs["labels"] == inputs["input_ids"]).all()
             seen.extend(inputs["input_ids"].tolist())

@@ -26,7 +26,9 @@ pytest.importorskip("torch", reason="torch is not installed (requirements-train.
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
 pytestmark = pytest.mark.long
 
-REPOSITORIES, EDITS, PROBLEMS = 3, 420, 12
+REPOSITORIES = 3
+EDITS = 420
+PROBLEMS = 12
 LICENSE = "MIT License\n\nCopyright (c) 2026 The authors\n\nPermission is hereby granted, free of "
 LICENSE += "charge, to any person obtaining a copy of this software.\n"
 ENVIRONMENT = {
@@ -194,7 +196,8 @@ def pass_at_1(model: Path, problems: Path, home: Path) -> tuple[float, Path]:
 @pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
 def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
     rows = edits(EDITS + PROBLEMS)
-    aside, shown = rows[:PROBLEMS], rows[PROBLEMS:]
+    aside = rows[:PROBLEMS]
+    shown = rows[PROBLEMS:]
     repositories = [
         make_repository(tmp_path / f"repository{n}", shown[n::REPOSITORIES])
         for n in range(REPOSITORIES)
@@ -216,10 +219,9 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
     assert not {row[OLD] for row in aside} & {row[OLD] for row in shown}
     words = ("--against", problems, PROBLEM_ROWS, "--out", clean)
     run("exercises.editpack", "decontaminate", data, *words)
-    steps = [
-        (report_beside(path)["rows"], report_beside(path)["kept"])
-        for path in (mined, kept, data, clean)
-    ]
+    steps = []
+    for path in (mined, kept, data, clean):
+        steps.append((report_beside(path)["rows"], report_beside(path)["kept"]))
     print(steps)
     for before, after in ((mined, kept), (kept, data), (data, clean)):
         assert report_beside(after)["inputs"][0]["sha256"] == sha256_of(before)
@@ -252,7 +254,8 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
     )
     record = json.loads((tuned / "train.json").read_text())
     assert record["data"]["sha256"] == sha256_of(clean)
-    inputs, commands = [record["data"]], []
+    inputs = [record["data"]]
+    commands = []
     while inputs and (report := inputs[0].get("report")):
         commands.append(report["command"])
         inputs = report["inputs"]

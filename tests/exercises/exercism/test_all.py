@@ -31,7 +31,9 @@ def test_the_exercises_and_their_messages() -> None:
 @pytest.mark.parametrize("unittest", [True, False])
 def test_examples_pass_and_two_stubs_do(tmp_path: Path, unittest: bool) -> None:
     """The outputs of failing stubs are equal in two folders."""
-    stubs, differing, failing = [], [], []
+    stubs = []
+    differing = []
+    failing = []
     for exercise in read_catalog(from_environment("EXERCISM")).exercises:
         name = exercise.name
         files = exercise.example_files()

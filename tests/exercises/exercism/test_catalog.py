@@ -37,7 +37,9 @@ NAMES = [
 
 
 def archive(
-    path: Path, members: dict[str, bytes], kind: bytes = tarfile.REGTYPE
+    path: Path,
+    members: dict[str, bytes],
+    kind: bytes = tarfile.REGTYPE,
 ) -> Path:
     with tarfile.open(path, "w:gz") as tar:
         for name, data in members.items():
@@ -114,7 +116,8 @@ def test_a_commit_is_fetched_once(tmp_path: Path) -> None:
     git("add", "-A", cwd=origin)
     git("commit", "-q", "-m", "exercises", cwd=origin)
     commit = git("rev-parse", "HEAD", cwd=origin).decode().strip()
-    source, cache = f"file://{tmp_path}/{{repo}}", tmp_path / "cache"
+    source = f"file://{tmp_path}/{{repo}}"
+    cache = tmp_path / "cache"
     found = fetched_catalog(cache, source, commit)
     assert (found.sha256, found.commit) == (read_catalog(SIX).sha256, commit)
     assert (in_place := read_catalog(origin)).commit == commit
@@ -145,7 +148,8 @@ def test_links_and_special_files_are_left_out(tmp_path: Path) -> None:
             tarfile.CHRTYPE,
         ):
             info = tarfile.TarInfo(f"six/name-tags/special{kind.decode()}")
-            info.type, info.linkname = kind, "/etc/passwd"
+            info.type = kind
+            info.linkname = "/etc/passwd"
             tar.addfile(info)
     assert read_catalog(path).sha256 == read_catalog(SIX).sha256
 
@@ -176,7 +180,9 @@ def zeros(path: Path, size: int) -> Path:
     ],
 )
 def test_what_cannot_be_used_is_named(
-    tmp_path: Path, make: Callable[[Path], Path], words: str
+    tmp_path: Path,
+    make: Callable[[Path], Path],
+    words: str,
 ) -> None:
     path = make(tmp_path)
     with pytest.raises(UserError, match=words) as error:

@@ -66,7 +66,8 @@ def test_tables_and_chart_of_many_rows_have_the_room_of_the_window(
     every = [
         result(f"python/e{n}", edit_format=name) for n in range(3) for name in formats
     ]
-    run, records = write_run(tmp_path / "r", every), tmp_path / "o.yml"
+    run = write_run(tmp_path / "r", every)
+    records = tmp_path / "o.yml"
     records.write_text(
         "".join(
             f"- {{model: gpt-4-turbo-2024-04-{n}, edit_format: diff, pass_rate_2: 50.5,"

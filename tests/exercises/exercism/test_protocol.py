@@ -53,7 +53,8 @@ def test_the_first_message_byte_for_byte() -> None:
 
 
 def test_the_message_after_failing_tests_byte_for_byte() -> None:
-    exercise, output = six()["garden-path"], "".join(f"line {n}\n" for n in range(60))
+    exercise = six()["garden-path"]
+    output = "".join(f"line {n}\n" for n in range(60))
     told = (
         "\n####\n\nSee the testing errors above.\nThe tests are correct.\n"
         "Fix the code in garden_path.py compass.py to resolve the errors.\n"
@@ -126,19 +127,17 @@ def test_examples_pass_and_stubs_fail_with_equal_output(
     expected = python_counts(good, files, unittest)
     assert expected and expected.passed >= 2 and is_solved(good, expected, expected)
     stub = exercise.tested_files({})
-    runs = [
-        run_tests(stub, exercise, folder, unittest=unittest)
-        for folder in (tmp_path / name, tmp_path / "deep" / "er" / name)
-    ]
-    solved = [
-        is_solved(run, python_counts(run, stub, unittest), expected) for run in runs
-    ]
+    runs = []
+    for folder in (tmp_path / name, tmp_path / "deep" / "er" / name):
+        runs.append(run_tests(stub, exercise, folder, unittest=unittest))
+    solved = []
+    for run in runs:
+        solved.append(is_solved(run, python_counts(run, stub, unittest), expected))
     assert solved == [name == "tidy-receipt"] * 2
     folders = [tmp_path / name, tmp_path / "deep" / "er" / name]
-    texts = [
-        cleaned_output(r.output, name, [str(f)])
-        for r, f in zip(runs, folders, strict=True)
-    ]
+    texts = []
+    for r, f in zip(runs, folders, strict=True):
+        texts.append(cleaned_output(r.output, name, [str(f)]))
     assert texts[0] == texts[1]
 
 

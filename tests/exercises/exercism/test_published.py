@@ -133,7 +133,9 @@ def bars_of_2023() -> list[Bar]:
     made = []
     for model, formats in COUNTS.items():
         for edit_format, (last, first) in formats.items():
-            of = 132 if (model[-8:], edit_format) == ("16k-0613", "whole-func") else 133
+            of = 133
+            if (model[-8:], edit_format) == ("16k-0613", "whole-func"):
+                of = 132
             counts = (
                 TEN
                 if edit_format == "whole" and model.endswith("turbo-0613")
@@ -150,7 +152,8 @@ def heights(svg: str) -> dict[str, list[float]]:
         float(y)
         for y in re.findall(r'id="ytick_\d+">.*?<use [^>]*? y="([\d.]+)"', svg, re.S)
     ]
-    zero, hundred = ticks[0], ticks[-1]
+    zero = ticks[0]
+    hundred = ticks[-1]
     assert len(ticks) == 6
     marks = re.findall(r'id="((?:bar|first|whisker)-[\d-]+)">\s*<path d="([^"]+)"', svg)
     return {
@@ -206,9 +209,9 @@ def test_the_legend_covers_nothing(others: int) -> None:
         "whole-func",
         "diff-func",
     )
-    bars = [
-        bar("a-model-with-a-long-name", name, (100.0,), (50.0,)) for name in formats
-    ]
+    bars = []
+    for name in formats:
+        bars.append(bar("a-model-with-a-long-name", name, (100.0,), (50.0,)))
     bars += [bar(f"m{n}", "diff", (100.0,), published=True) for n in range(others + 1)]
     with drawing(LIGHT):
         figure = draw_chart(bars, LIGHT)

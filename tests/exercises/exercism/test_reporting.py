@@ -28,7 +28,9 @@ from runs.records import InstanceStatus
 from tests.support.exercism import main, result, write_result, write_run
 
 KEYS = [f"python/e{number}" for number in range(4)]
-YES, LATER, NO = (True,), (False, True), (False, False)
+YES = (True,)
+LATER = (False, True)
+NO = (False, False)
 LEADERBOARD = re.findall(
     r"\w+",
     """\
@@ -194,7 +196,9 @@ def test_the_report_as_csv_and_json(
 
 
 def test_published_rows_stand_beside_ours(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows = tmp_path / "rows.yml"
     rows.write_text(
@@ -218,7 +222,9 @@ def test_published_rows_stand_beside_ours(
 
 
 def test_wrong_ratios_of_published_rows_are_named(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows = tmp_path / "rows.yml"
     rows.write_text(
@@ -240,7 +246,9 @@ def test_wrong_ratios_of_published_rows_are_named(
 
 
 def test_rows_are_chosen(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows = tmp_path / "rows.yml"
     rows.write_text(
@@ -325,7 +333,9 @@ def test_a_reader_that_leaves_costs_no_file(
     ],
 )
 def test_a_wrong_command_is_one_line(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(words) == 2
     shown = capsys.readouterr().err
@@ -393,7 +403,9 @@ def aider_run(run: Path, place: str) -> Path:
 
 @pytest.mark.parametrize("place", ["python/exercises/practice", "."])
 def test_folders_of_aiders_benchmark_are_read(
-    tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    place: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = aider_run(tmp_path / "2025-01-02-03-04-05--try", place)
     (column,) = read_columns([run], print)

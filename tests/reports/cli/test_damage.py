@@ -108,14 +108,20 @@ def _nested(data: bytes, source: random.Random) -> bytes:
     depth = source.choice((90, 150, 950, 5_000, 100_000))
     begin, end = source.choice(((b"[", b"]"), (b'{"a":', b"}"), (b"- ", b"")))
     deep = begin * depth + (b"1" + end * depth if source.random() < 0.7 else b"")
-    return deep if source.random() < 0.2 else _in_place(data, deep, source)
+    if source.random() < 0.2:
+        return deep
+    return _in_place(data, deep, source)
 
 
 def _other_value(data: bytes, source: random.Random) -> bytes:
     return _in_place(data, source.choice(_OTHERS), source)
 
 
-def _in_place(data: bytes, value: bytes, source: random.Random) -> bytes:
+def _in_place(
+    data: bytes,
+    value: bytes,
+    source: random.Random,
+) -> bytes:
     """Return ``data`` with one of its values, or else one of its lines, replaced by ``value``."""
     places = [match.span(1) for match in _VALUE.finditer(data)]
     if places:
@@ -173,7 +179,12 @@ class Figures:
     faults: list[str] = field(default_factory=list)
     without_line: list[str] = field(default_factory=list)
 
-    def add(self, damage: DamagedLine, outcome: Outcome, most: float) -> None:
+    def add(
+        self,
+        damage: DamagedLine,
+        outcome: Outcome,
+        most: float,
+    ) -> None:
         """Count the outcome of one damage; more than ``most`` seconds is a fault."""
         self.counts[damage.kind, "damages"] += 1
         self.counts[damage.kind, "reported" if outcome.reported else "unchanged"] += 1
@@ -183,7 +194,8 @@ class Figures:
             if not _LINE.search(outcome.said):
                 self.without_line.append(f"{damage}: {outcome.said.splitlines()[0]}")
         self.slowest = max(self.slowest, (outcome.seconds, str(damage)))
-        if fault := _fault(outcome, most):
+        fault = _fault(outcome, most)
+        if fault:
             self.faults.append(f"{damage}: {fault}")
 
 
@@ -198,7 +210,10 @@ def _fault(outcome: Outcome, most: float) -> str:
 
 
 def run_damages(
-    made: Made, seed: int, numbers: Sequence[int], most: float = 5.0
+    made: Made,
+    seed: int,
+    numbers: Sequence[int],
+    most: float = 5.0,
 ) -> Figures:
     """Damage and verify the run once for each of ``numbers``."""
     files = [path for path in sorted(made.run_files()) if path.stat().st_size]
@@ -217,7 +232,8 @@ def _damages(
     arguments: Sequence[str],
     changed: Callable[[], bool],
 ) -> Figures:
-    figures, groups = Figures(), _groups(files)
+    figures = Figures()
+    groups = _groups(files)
     code, said = _call(arguments)
     if code:
         raise AssertionError(f"the undamaged files have a fault: {said}")
@@ -244,11 +260,9 @@ def _groups(files: Sequence[Path]) -> Mapping[str, list[Path]]:
     """Return files by folder and extension, so that each group is damaged equally often."""
     groups: dict[str, list[Path]] = {}
     for file in files:
-        kind = (
-            file.suffix
-            if file.parent.parent.name == "logs"
-            else file.parent.name + file.suffix
-        )
+        kind = file.suffix
+        if file.parent.parent.name != "logs":
+            kind = file.parent.name + file.suffix
         single = file.name in ("run.json", "results.json", "stats.json")
         groups.setdefault(file.name if single else kind, []).append(file)
     return groups
@@ -267,9 +281,9 @@ def _call(arguments: Sequence[str]) -> tuple[int, str]:
 def lines(figures: Figures) -> Iterator[str]:
     """Yield the table of ``figures``."""
     columns = ("damages", "reported", "with line", "file named", "unchanged")
-    rows = [
-        (kind, *(figures.counts[kind, c] for c in columns)) for kind in sorted(KINDS)
-    ]
+    rows = []
+    for kind in sorted(KINDS):
+        rows.append((kind, *(figures.counts[kind, c] for c in columns)))
     yield from table(("run", *columns), rows, numbers=range(1, 6))
     yield f"slowest: {figures.slowest[0]:.2f} s ({figures.slowest[1]})"
     yield from (f"no line: {said}" for said in figures.without_line)
@@ -294,7 +308,8 @@ def main(
     raise typer.Exit(int(bool(figures.faults)))
 
 
-ONE, OTHER = "demo__bank-1", "demo__units-1"
+ONE = "demo__bank-1"
+OTHER = "demo__units-1"
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,10 @@ def listed(
 
 
 def test_the_record_stands_between_files_and_environment(
-    run: Path, tmp_path: Path, listed: Listed, monkeypatch: pytest.MonkeyPatch
+    run: Path,
+    tmp_path: Path,
+    listed: Listed,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cache = tmp_path / "cache"
     folders = {"cache": str(cache), "repos": str(tmp_path / "gone"), "out": "/x"}
@@ -100,7 +103,10 @@ def test_a_damaged_record_gives_no_settings(
 
 
 def test_what_is_no_run_is_a_word(
-    run: Path, tmp_path: Path, listed: Listed, monkeypatch: pytest.MonkeyPatch
+    run: Path,
+    tmp_path: Path,
+    listed: Listed,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "page").mkdir()
@@ -112,7 +118,9 @@ def test_what_is_no_run_is_a_word(
 
 
 def test_a_wrong_value_of_the_record_names_the_file(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     write_record(run, {"settings": {"images": {"disk": "much"}}})
     monkeypatch.setattr(sys, "argv", ["report.py", str(run)])

@@ -286,7 +286,12 @@ def test_the_leaderboards_lists() -> None:
     ("words", "said"),
     [(["/nowhere"], "there is no run /nowhere"), ([], "no predictions")],
 )
-def test_bad_input(tmp_path: Path, cache: Path, words: list[str], said: str) -> None:
+def test_bad_input(
+    tmp_path: Path,
+    cache: Path,
+    words: list[str],
+    said: str,
+) -> None:
     with pytest.raises(UserError, match=said):
         report_command(
             [Path(w) for w in words] or [tmp_path],

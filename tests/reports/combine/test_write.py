@@ -26,7 +26,11 @@ from tests.support.rundata import LABEL, OPUS, PATCH, old_prediction, write_run
 EMPTY: dict[str, Any] = {"model_patch": "", "status": "empty", "edit_outcome": None}
 
 
-def a_result(name: str, patch: str = PATCH, **changes: Any) -> dict[str, Any]:
+def a_result(
+    name: str,
+    patch: str = PATCH,
+    **changes: Any,
+) -> dict[str, Any]:
     """Return a prediction of one attempt, plausible by default."""
     values = {
         "instance_id": name,
@@ -43,7 +47,9 @@ def a_result(name: str, patch: str = PATCH, **changes: Any) -> dict[str, Any]:
         "cost": 0.1,
     }
     result = {**values, **changes}
-    status = "plausible" if result["status"] == "plausible" else "tests_failed"
+    status = "tests_failed"
+    if result["status"] == "plausible":
+        status = "plausible"
     return {**result, "all_results": [{**result, "status": status}]}
 
 
@@ -56,10 +62,9 @@ def fallback(name: str, number: int, **outcomes: Any) -> dict[str, Any]:
 
 
 def runs(root: Path, *contents: list[dict[str, Any]]) -> list[RunStore]:
-    folders = [
-        write_run(root / "predictions" / f"r{number}", files)
-        for number, files in enumerate(contents, 1)
-    ]
+    folders = []
+    for number, files in enumerate(contents, 1):
+        folders.append(write_run(root / "predictions" / f"r{number}", files))
     return [RunStore.of_folder(folder) for folder in folders]
 
 
@@ -272,10 +277,9 @@ def test_a_report_on_a_combination(tmp_path: Path) -> None:
     )
     assert said == [f"combined 2 runs: {target}"]
     assert "| Total |  | 2 | 100.0 % | 1 | 100.0 % | 50.0 % |" in shown
-    rows = [
-        json.loads(line)
-        for line in (target / "all_preds.jsonl").read_text().splitlines()
-    ]
+    rows = []
+    for line in (target / "all_preds.jsonl").read_text().splitlines():
+        rows.append(json.loads(line))
     assert [row["instance_id"] for row in rows] == ["a__a-1", "a__a-2"]
     stats = json.loads((target / "stats.json").read_text())
     assert [group["name"] for group in stats["by_origin"]] == ["r1", "r2"]

@@ -35,7 +35,8 @@ from runs.storage.store import RunStore
 from tests.support import runs
 from tests.support.rundata import a_run, an_attempt, an_instance
 
-ONE, TWO = "demo__textkit-1", "demo__units-2"
+ONE = "demo__textkit-1"
+TWO = "demo__units-2"
 
 
 def shown(run: RunData, of: InstanceData | None = None) -> dict[str, dict[str, str]]:
@@ -143,28 +144,28 @@ def test_images_are_noted_by_their_digests(tmp_path: Path) -> None:
 
 
 def test_what_providers_and_evaluators_said() -> None:
-    calls = [
-        Reply("", usage=Usage(), model=model)
-        for model in ("b-2024", "a-2024", "a-2024", "")
-    ]
+    calls = []
+    for model in ("b-2024", "a-2024", "a-2024", ""):
+        calls.append(Reply("", usage=Usage(), model=model))
     attempt = an_attempt(calls=tuple(calls))
-    verdicts = [
-        Verdict(
-            instance_id="x",
-            status=VerdictStatus.RESOLVED,
-            evaluator="docker",
-            image="i@sha256:1",
-            evaluated=when,
-            swebench="5.0.2",
+    verdicts = []
+    for when in ("2026-02-02", "2026-01-01"):
+        verdicts.append(
+            Verdict(
+                instance_id="x",
+                status=VerdictStatus.RESOLVED,
+                evaluator="docker",
+                image="i@sha256:1",
+                evaluated=when,
+                swebench="5.0.2",
+            )
         )
-        for when in ("2026-02-02", "2026-01-01")
-    ]
     unseen = Verdict(
         instance_id="x", status=VerdictStatus.NOT_EVALUATED, evaluator="docker"
     )
-    instances = [
-        an_instance(attempts=(attempt,), verdict=v) for v in (*verdicts, unseen)
-    ]
+    instances = []
+    for v in (*verdicts, unseen):
+        instances.append(an_instance(attempts=(attempt,), verdict=v))
     said = shown(a_run(*instances))
     returned = "a-2024 (6 replies), b-2024 (3 replies), no name (3 replies)"
     assert said["models"]["as returned"] == returned
@@ -222,17 +223,18 @@ def test_the_page_of_an_instance_names_what_concerns_it() -> None:
 
 def test_a_combination_names_what_its_runs_name() -> None:
     images = {"an-image": "sha256:1", "another": "sha256:2"}
-    sources = [
-        {
-            "name": name,
-            "described": {
-                "started": f"2026-0{n}-01",
-                "versions": {"litellm": f"1.{n}"},
-                "images": images,
-            },
-        }
-        for n, name in enumerate("ab", 1)
-    ]
+    sources = []
+    for n, name in enumerate("ab", 1):
+        sources.append(
+            {
+                "name": name,
+                "described": {
+                    "started": f"2026-0{n}-01",
+                    "versions": {"litellm": f"1.{n}"},
+                    "images": images,
+                },
+            }
+        )
     instance = an_instance(
         attempts=(an_attempt(origin=Origin(run="b")),), image="an-image"
     )

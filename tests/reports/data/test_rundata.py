@@ -75,7 +75,11 @@ def test_attempts_without_a_model_are_whose_turn_it_was(tmp_path: Path) -> None:
     ],
 )
 def test_the_order_of_turns(
-    tmp_path: Path, label: str, folder: str, seen: list[str], order: tuple[str, ...]
+    tmp_path: Path,
+    label: str,
+    folder: str,
+    seen: list[str],
+    order: tuple[str, ...],
 ) -> None:
     content = {
         "instance_id": "a__b-1",

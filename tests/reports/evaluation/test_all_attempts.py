@@ -85,7 +85,8 @@ def test_each_patch_is_evaluated_once(folder: Path) -> None:
 
 
 def test_pass_at_k_by_verdict_needs_them_all(alone: Path, cache: Path) -> None:
-    folder, store = alone, RunStore.of_folder(alone)
+    folder = alone
+    store = RunStore.of_folder(alone)
     write_verdicts(folder, ())
     report(folder, cache)
     assert {
@@ -149,7 +150,8 @@ def test_verdicts_on_patches_that_are_gone_are_found_and_deleted(
     report(folder, cache)
     assert verify(folder, cache)[0] == 0
     [prediction, *_] = rounds(read_run(store))[0]
-    path, log = verdict_path(store, prediction), eval_log(store, prediction)
+    path = verdict_path(store, prediction)
+    log = eval_log(store, prediction)
     stale = path.with_name(f"{SIX}.0123456789abcdef.json")
     shutil.copy(path, stale)
     shutil.copy(log, log.with_name(f"{SIX}.0123456789abcdef.eval.log"))

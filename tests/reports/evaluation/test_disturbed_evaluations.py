@@ -143,13 +143,15 @@ def disturb(
 @pytest.mark.parametrize("target", ["engine", "container", "swebench", "report"])
 @pytest.mark.parametrize("seed", range(10))
 def test_no_verdict_is_wrong_and_the_repeat_lacks_none(
-    tmp_path: Path, engine: Engine, dataset: str, seed: int, target: str
+    tmp_path: Path,
+    engine: Engine,
+    dataset: str,
+    seed: int,
+    target: str,
 ) -> None:
     chance = random.Random(f"{seed} {target}")
-    point, paused = (
-        chance.uniform(0, 6.0),
-        chance.choice([0.0, chance.uniform(0.5, 4.0)]),
-    )
+    point = chance.uniform(0, 6.0)
+    paused = chance.choice([0.0, chance.uniform(0.5, 4.0)])
     store = make_run(tmp_path, {**gold(BANK), TEXTKIT: WRONG})
     with start(store, engine, dataset) as command:
         # How long it takes to come to the containers depends on the machine's load.

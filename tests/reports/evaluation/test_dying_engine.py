@@ -102,10 +102,9 @@ class Engine:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
-        mounts = [
-            line.split()[1]
-            for line in Path("/proc/self/mounts").read_text().splitlines()
-        ]
+        mounts = []
+        for line in Path("/proc/self/mounts").read_text().splitlines():
+            mounts.append(line.split()[1])
         for mount in reversed([m for m in mounts if m.startswith(f"{self.place}/")]):
             subprocess.run(["umount", mount], check=False)
         shutil.rmtree(self.place / "data", ignore_errors=True)
@@ -187,9 +186,9 @@ def made_rows(place: Path) -> Path:
 def runs_tests(store: RunStore) -> bool:
     """Return whether one instance is evaluated and the tests of the other run."""
     evaluation = store.logs / "evaluation"
-    logs = [
-        path.read_text() for path in evaluation.glob(f"**/{TEXTKIT}/run_instance.log")
-    ]
+    logs = []
+    for path in evaluation.glob(f"**/{TEXTKIT}/run_instance.log"):
+        logs.append(path.read_text())
     judged = any(evaluation.glob(f"**/{BANK}/report.json"))
     return judged and any("Eval script for" in text for text in logs)
 

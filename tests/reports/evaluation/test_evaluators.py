@@ -53,7 +53,9 @@ class Dying(BaseHTTPRequestHandler):
             "DockerRootDir": "/no/such",
         }
         absent = "/images/127." in self.path
-        known = {"message": "No such image"} if absent else about
+        known = about
+        if absent:
+            known = {"message": "No such image"}
         body = json.dumps(
             known if absent or path in ("version", "info", "_ping") else []
         ).encode()

@@ -154,7 +154,8 @@ def test_the_next_start_of_another_run_removes_what_a_killed_one_left(
         wait_until(lambda: runs_tests(killed, BANK))
         started.kill()
     assert containers("sweb.eval") and processes("r-")
-    store, said = make_run(tmp_path / "next", gold(TEXTKIT)), list[str]()
+    store = make_run(tmp_path / "next", gold(TEXTKIT))
+    said = list[str]()
     chosen = report_settings(cache, EvaluatorKind.DOCKER, dataset=fast)
     assert report_command([store.folder], chosen, said.append) == 0
     assert any(

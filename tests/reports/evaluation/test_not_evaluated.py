@@ -36,7 +36,10 @@ def out(done: Path, tmp_path: Path) -> Path:
 
 
 def shown(
-    folders: list[Path], cache: Path, format: ReportFormat = "text", **changes: Any
+    folders: list[Path],
+    cache: Path,
+    format: ReportFormat = "text",
+    **changes: Any,
 ) -> str:
     said: list[str] = []
     settings = report_settings(cache, **{"page": True, **changes})

@@ -270,7 +270,8 @@ def test_a_tool_evaluates_a_run(tmp_path: Path, cache: Path) -> None:
 
 
 def test_of_a_progress_bar_the_end_is_shown() -> None:
-    log, shown = BytesIO(), list[str]()
+    log = BytesIO()
+    shown = list[str]()
     output = ConsoleLog(log, shown.append)
     output.add(b"1%\r2%\r3")
     output.add(b"%\r\nend\n" + b"x" * 100_000)

@@ -19,7 +19,11 @@ from tests.support.official import F2P, GOLD, P2P, TEST_PATCH
 MULTI = "work/own/calc/evals/pr-7"
 
 
-def multi(kind: str, count: int = 1, message: str = "") -> dict[str, Any]:
+def multi(
+    kind: str,
+    count: int = 1,
+    message: str = "",
+) -> dict[str, Any]:
     report = {
         "valid": False,
         "error_msg": message,
@@ -124,7 +128,11 @@ def made(
     )
 
 
-def read(name: str, tmp_path: Path, files: Mapping[str, object]) -> Verdict | None:
+def read(
+    name: str,
+    tmp_path: Path,
+    files: Mapping[str, object],
+) -> Verdict | None:
     tool, task, folder = made(name, tmp_path)
     for path, content in files.items():
         place = folder.outputs / path
@@ -135,7 +143,11 @@ def read(name: str, tmp_path: Path, files: Mapping[str, object]) -> Verdict | No
 
 @pytest.mark.parametrize(("name", "files", "status", "reason"), CASES)
 def test_a_result_is_read(
-    name: str, files: dict[str, Any], status: str, reason: str, tmp_path: Path
+    name: str,
+    files: dict[str, Any],
+    status: str,
+    reason: str,
+    tmp_path: Path,
 ) -> None:
     outcome = read(name, tmp_path, files)
     assert (outcome.status.value if outcome else "") == status
@@ -188,15 +200,16 @@ def test_pull_requests_of_several_repositories_are_evaluated_apart(
     tmp_path: Path,
 ) -> None:
     tool, _, _ = made("multi-swe-bench", tmp_path)
-    tasks = [
-        official.task(
-            {**ROW, "repo": repo, "number": number}, GOLD, f"{repo}-{number}", ""
+    tasks = []
+    for repo, number in (("a", 1), ("b", 1), ("a", 2)):
+        tasks.append(
+            official.task(
+                {**ROW, "repo": repo, "number": number}, GOLD, f"{repo}-{number}", ""
+            )
         )
-        for repo, number in (("a", 1), ("b", 1), ("a", 2))
-    ]
-    names = [
-        [task.instance.instance_id for task in group] for group in tool.groups(tasks)
-    ]
+    names = []
+    for group in tool.groups(tasks):
+        names.append([task.instance.instance_id for task in group])
     assert names == [["a-1", "a-2"], ["b-1"]]
 
 

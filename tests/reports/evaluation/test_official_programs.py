@@ -28,12 +28,15 @@ def program(name: str, place: Path) -> OfficialEvaluator:
 
 
 def check(
-    name: str, place: Path, rows: dict[str, dict[str, Any]], images: dict[str, str]
+    name: str,
+    place: Path,
+    rows: dict[str, dict[str, Any]],
+    images: dict[str, str],
 ) -> None:
     """Evaluate all patches, and compare the verdicts."""
-    tasks = [
-        official.task(rows[k], patch, k, images[k]) for k, patch in PATCHES.items()
-    ]
+    tasks = []
+    for k, patch in PATCHES.items():
+        tasks.append(official.task(rows[k], patch, k, images[k]))
     verdicts = official.evaluated(program(name, place), tasks)
     for kind, verdict in verdicts.items():
         print(kind, verdict.status.value, verdict.reason, verdict.tool)

@@ -53,7 +53,9 @@ class Fixed(Evaluator):
 
 
 def evaluate(
-    store: RunStore, evaluator: Evaluator | None, say: Say = lambda _: None
+    store: RunStore,
+    evaluator: Evaluator | None,
+    say: Say = lambda _: None,
 ) -> Evaluated:
     """Evaluate a run on the demo; by default with the evaluator that the settings name."""
     described = Run(dataset=DatasetFacts(name="demo", split="test"))
@@ -66,7 +68,9 @@ def evaluate(
 def test_only_changed_patches_are_evaluated_again(tmp_path: Path) -> None:
     gold = rows()[BANK]["patch"]
     store = make_run(tmp_path, {BANK: gold, TEXTKIT: WRONG, UNITS: ""})
-    first, second, third = Fixed(), Fixed(), Fixed()
+    first = Fixed()
+    second = Fixed()
+    third = Fixed()
     verdicts = evaluate(store, first).verdicts
     assert first.asked == [BANK, TEXTKIT]
     assert verdicts[UNITS].status is VerdictStatus.EMPTY
@@ -112,10 +116,8 @@ def test_what_cannot_be_evaluated_again_keeps_the_verdict_it_has(
 def test_files_of_an_earlier_patch_do_not_stay(tmp_path: Path) -> None:
     store = make_run(tmp_path, {BANK: WRONG})
     evaluate(store, Fixed())
-    log, report = (
-        store.logs / f"{BANK}.me__too.eval.log",
-        store.logs / f"{BANK}.report.json",
-    )
+    log = store.logs / f"{BANK}.me__too.eval.log"
+    report = store.logs / f"{BANK}.report.json"
     assert log.read_text() == "out"
     assert report.exists()
     make_run(tmp_path, {BANK: FORGED})
@@ -143,8 +145,7 @@ def test_the_id_of_a_combined_runs_evaluation_may_stand_in_a_containers_name(
 
 
 def test_runs_of_one_name_in_two_folders_share_no_container(tmp_path: Path) -> None:
-    ids = {
-        run_id(RunStore(tmp_path / folder, "demo"), [])
-        for folder in ("one", "two", "two")
-    }
+    ids = set()
+    for folder in ("one", "two", "two"):
+        ids.add(run_id(RunStore(tmp_path / folder, "demo"), []))
     assert len(ids) == 2

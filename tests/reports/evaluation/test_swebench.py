@@ -25,11 +25,9 @@ from tests.support.evaluated import (
     task,
 )
 
-BEGIN, END, CODE = (
-    "+ : '>>>>> Start Test Output'\n",
-    "+ : '>>>>> End Test Output'\n",
-    ">>>>> Test Exit Code: 0\n",
-)
+BEGIN = "+ : '>>>>> Start Test Output'\n"
+END = "+ : '>>>>> End Test Output'\n"
+CODE = ">>>>> Test Exit Code: 0\n"
 WHOLE = f"{BEGIN}PASSED a\n{END}{CODE}"
 
 
@@ -38,7 +36,11 @@ def evaluator(folder: Path, say: Say = print) -> DockerEvaluator:
     return DockerEvaluator("docker", folder, settings, "", "test", say)
 
 
-def place(folder: Path, run_id: str = "run-1", name: str = TEXTKIT) -> Path:
+def place(
+    folder: Path,
+    run_id: str = "run-1",
+    name: str = TEXTKIT,
+) -> Path:
     """Make swebench's folder for an instance, where the installed version has it."""
     from swebench.harness.constants import RUN_EVALUATION_LOG_DIR
 

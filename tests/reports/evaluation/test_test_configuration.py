@@ -38,7 +38,11 @@ CONFTEST = '"""What all tests share."""\n'
 ADDED = "addopts = -p textkit._plug"
 
 
-def block(path: str, new: str, old: str = "") -> str:
+def block(
+    path: str,
+    new: str,
+    old: str = "",
+) -> str:
     return f"{path}\n```\n<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n```\n"
 
 
@@ -154,7 +158,11 @@ def test_no_candidate_that_leaves_the_bug_passes(
     ],
 )
 def test_no_plain_reply_forges_a_run(
-    tmp_path: Path, cache: Path, dataset: Path, provider: Provider, reply: str
+    tmp_path: Path,
+    cache: Path,
+    dataset: Path,
+    provider: Provider,
+    reply: str,
 ) -> None:
     provider.will_answer(reply)
     asked = options(
@@ -190,9 +198,9 @@ def _check_run(store: RunStore) -> None:
 
 
 def _check_report(store: RunStore) -> None:
-    verdicts = [
-        json.loads(path.read_text()) for path in store.folder.glob("verdicts/**/*.json")
-    ]
+    verdicts = []
+    for path in store.folder.glob("verdicts/**/*.json"):
+        verdicts.append(json.loads(path.read_text()))
     assert len(verdicts) == 5
     assert {verdict["status"] for verdict in verdicts} == {"unresolved"}
     reasons = [verdict["reason"] for verdict in verdicts]

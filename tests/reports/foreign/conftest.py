@@ -65,7 +65,12 @@ class Report:
             )
         return records
 
-    def converted(self, path: Path, layout: str, folder: Path) -> dict[str, Any]:
+    def converted(
+        self,
+        path: Path,
+        layout: str,
+        folder: Path,
+    ) -> dict[str, Any]:
         """Convert a run into ``folder``, and return its files, by their names."""
         code, out, error = self("convert", path, layout, folder)
         assert code == 0, error

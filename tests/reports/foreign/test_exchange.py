@@ -102,7 +102,11 @@ def with_costs_of_calls(run: Path, folder: Path) -> Path:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("again", LAYOUTS)
 def test_an_exported_run_is_exported_again_as_the_same_files(
-    layout: str, again: str, ours: Path, report: Report, tmp_path: Path
+    layout: str,
+    again: str,
+    ours: Path,
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     """Also the numbers of each call come back, which an import does not keep."""
     run = with_costs_of_calls(ours, tmp_path)
@@ -120,7 +124,11 @@ def test_an_exported_run_is_exported_again_as_the_same_files(
 @pytest.mark.parametrize("again", LAYOUTS)
 @pytest.mark.parametrize("kind", ["sample", "without ids of calls"])
 def test_a_run_of_others_is_exported_too(
-    kind: str, layout: str, again: str, report: Report, tmp_path: Path
+    kind: str,
+    layout: str,
+    again: str,
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     run = SAMPLES / "mini"
     if kind != "sample":
@@ -403,7 +411,10 @@ def test_a_package_of_a_run_of_others(report: Report, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_requests_give_one_line(
-    words: list[str], error: str, report: Report, tmp_path: Path
+    words: list[str],
+    error: str,
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "file.json").write_text("[1]")
     paths = {"FILE": tmp_path / "file.json"}

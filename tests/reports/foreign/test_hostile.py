@@ -58,7 +58,11 @@ HOSTILE: list[tuple[str, str, Any]] = [
 
 @pytest.mark.parametrize(("name", "text", "words"), HOSTILE)
 def test_damaged_files_give_one_clear_line(
-    name: str, text: str, words: str, report: Report, tmp_path: Path
+    name: str,
+    text: str,
+    words: str,
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
@@ -84,7 +88,11 @@ def test_a_run_without_instances_is_not_imported(
     ],
 )
 def test_huge_files_are_not_read(
-    name: str, size: int, words: str, report: Report, tmp_path: Path
+    name: str,
+    size: int,
+    words: str,
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     folder = tmp_path / "run"
     folder.mkdir()

@@ -89,7 +89,9 @@ def test_exported_trajectories_pass_the_official_models(
         said = subprocess.run(
             command, capture_output=True, text=True, check=True
         ).stdout
-        subagents = 1 if name == "mini" else 6
+        subagents = 6
+        if name == "mini":
+            subagents = 1
         names = sorted(file.removesuffix(".json") for file in files)
         assert said.splitlines() == [f"{name} {subagents}" for name in names]
 

@@ -52,7 +52,9 @@ def steps_of(converted: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("write", LAYOUTS)
 def test_each_layout_is_recognised_and_read(
-    write: Callable[[Talk, Path], Path], report: Report, tmp_path: Path
+    write: Callable[[Talk, Path], Path],
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     path = write(TALK, tmp_path / "run")
     layout, calls, status = LAYOUTS[write]
@@ -86,7 +88,9 @@ def test_each_layout_is_recognised_and_read(
 
 @pytest.mark.parametrize("write", LAYOUTS)
 def test_calls_keep_their_costs_and_answers(
-    write: Callable[[Talk, Path], Path], report: Report, tmp_path: Path
+    write: Callable[[Talk, Path], Path],
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     path = write(TALK, tmp_path / "run")
     _, look, edit = steps_of(report.converted(path, "atif", tmp_path / "atif"))
@@ -115,7 +119,10 @@ def with_costs(value: Any, cost: bool) -> Any:
 @pytest.mark.parametrize("cost", [True, False])
 @pytest.mark.parametrize("write", LAYOUTS)
 def test_true_and_false_are_not_costs(
-    write: Callable[[Talk, Path], Path], cost: bool, report: Report, tmp_path: Path
+    write: Callable[[Talk, Path], Path],
+    cost: bool,
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     path = write(TALK, tmp_path / "run")
     (file,) = path.rglob("*.json")
@@ -155,7 +162,11 @@ def test_a_real_run_of_mini_swe_agent(report: Report) -> None:
     assert trajectory["winner"] is None
 
 
-def preds(folder: Path, value: object, name: str = "preds.json") -> Path:
+def preds(
+    folder: Path,
+    value: object,
+    name: str = "preds.json",
+) -> Path:
     folder.mkdir(exist_ok=True)
     text = value if isinstance(value, str) else json.dumps(value)
     (folder / name).write_text(text)
@@ -347,7 +358,10 @@ def test_messages_of_every_form_of_mini_swe_agent(
     ("reward", "resolved"), [(1.0, True), (0.5, False), (None, None), ("1", None)]
 )
 def test_the_result_of_a_trial_of_harbor(
-    reward: object, resolved: bool | None, report: Report, tmp_path: Path
+    reward: object,
+    resolved: bool | None,
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     folder = atif(TALK, tmp_path / "run")
     file = folder / "trial/agent/trajectory.json"

@@ -117,9 +117,9 @@ def test_a_secret_in_a_name_is_neither_printed_nor_drawn(
 
 def test_numbers_beyond_all_bounds(tmp_path: Path, report: Report) -> None:
     far = an_attempt(2, model="n", cost=Decimal("1e28"), seconds=1e307)
-    instances = [
-        an_instance(f"own__thing-{n}", attempts=(an_attempt(), far)) for n in (1, 2)
-    ]
+    instances = []
+    for n in (1, 2):
+        instances.append(an_instance(f"own__thing-{n}", attempts=(an_attempt(), far)))
     folder = write_run_data(tmp_path, a_run(*instances))
     code, text, _ = report(folder, "--format", "json", "--samples", 5)
     found = {row["name"]: row for row in json.loads(text)["policies"]}
@@ -243,7 +243,11 @@ def test_the_document_names_all_policies(demo: Path, report: Report) -> None:
     ],
 )
 def test_a_wrong_policy_is_one_line(
-    demo: Path, tmp_path: Path, report: Report, name: str, said: str
+    demo: Path,
+    tmp_path: Path,
+    report: Report,
+    name: str,
+    said: str,
 ) -> None:
     path = tmp_path / "own.py"
     path.write_text(OWN)
@@ -264,7 +268,11 @@ def test_a_wrong_policy_is_one_line(
     ],
 )
 def test_a_wrong_file_is_one_line(
-    demo: Path, tmp_path: Path, report: Report, content: str | None, said: str
+    demo: Path,
+    tmp_path: Path,
+    report: Report,
+    content: str | None,
+    said: str,
 ) -> None:
     path = tmp_path / "own.py"
     if content is not None:
@@ -290,7 +298,10 @@ def test_a_wrong_file_is_one_line(
     ],
 )
 def test_a_wrong_command_line_is_one_line(
-    demo: Path, report: Report, words: list[str], said: str
+    demo: Path,
+    report: Report,
+    words: list[str],
+    said: str,
 ) -> None:
     code, text, error = report(demo, *words)
     assert (code, text) == (2, "")

@@ -68,7 +68,8 @@ def without_verdicts(run: RunData, change: Callable[[Any], Any]) -> RunData:
     for one in run.instances:
         verdicts = {}
         for number, verdict in one.verdicts.items():
-            if changed := change(verdict):
+            changed = change(verdict)
+            if changed:
                 verdicts[number] = changed
         instances.append(one.but(verdicts=verdicts, verdict=change(one.verdict)))
     return replace(run, instances=tuple(instances))
@@ -79,14 +80,17 @@ def test_no_policy_is_shown_a_verdict(watch: Callable[..., str]) -> None:
 
     def turned(verdict: Any) -> Any:
         resolved = verdict.status is VerdictStatus.RESOLVED
-        status = VerdictStatus.UNRESOLVED if resolved else VerdictStatus.RESOLVED
+        status = VerdictStatus.RESOLVED
+        if resolved:
+            status = VerdictStatus.UNRESOLVED
         return verdict.but(status=status)
 
     run = WORLD.run(20)
     other = without_verdicts(run, turned)
     assert watch(run) == watch(other)
     assert len(watch(run).splitlines()) == 20 * 7
-    plain, changed = results(run, *EVERY), results(other, *EVERY)
+    plain = results(run, *EVERY)
+    changed = results(other, *EVERY)
     for name in EVERY:
         for figure in ("attempts", "calls", "dollars", "hours"):
             assert plain[name][figure] == changed[name][figure], (name, figure)
@@ -96,11 +100,13 @@ def test_no_policy_is_shown_a_verdict(watch: Callable[..., str]) -> None:
 @pytest.mark.parametrize("lost", ["attempts", "verdicts"])
 def test_the_range_holds_the_truth(lost: str) -> None:
     """Attempts or verdicts are taken out of a complete recording, at random."""
-    run, dice = WORLD.run(40), Random(5)
+    run = WORLD.run(40)
+    dice = Random(5)
     whole = results(run, *EVERY)
     instances = []
     for one in run.instances:
-        attempts, verdicts = one.attempts, dict(one.verdicts)
+        attempts = one.attempts
+        verdicts = dict(one.verdicts)
         if lost == "attempts":
             attempts = attempts[: dice.randint(1, 6)]
         else:
@@ -111,7 +117,8 @@ def test_the_range_holds_the_truth(lost: str) -> None:
     part = results(replace(run, instances=tuple(instances)), *EVERY)
     ranges = 0
     for name in EVERY:
-        true, seen = whole[name], part[name]
+        true = whole[name]
+        seen = part[name]
         low, high = limits(seen["resolved"])
         assert low <= true["resolved"]["low"] <= high, name
         assert seen["dollars"]["value"] <= true["dollars"]["value"]
@@ -156,10 +163,9 @@ def test_costs_are_a_bound_where_only_some_orders_ask_for_a_missing_attempt() ->
 
 
 def test_unknown_dollars_may_end_the_work_before_any_instance() -> None:
-    free = [
-        an_instance(f"own__thing-{n}", attempts=(an_attempt(cost=None),))
-        for n in (1, 2)
-    ]
+    free = []
+    for n in (1, 2):
+        free.append(an_instance(f"own__thing-{n}", attempts=(an_attempt(cost=None),)))
     found = results(a_run(*free), "total-5", "first")
     assert limits(found["total-5"]["resolved"]) == (0, 1)
     assert found["first"]["resolved"]["low"] == 1
@@ -280,9 +286,13 @@ def test_scripts_are_paid_by_who_uses_them() -> None:
 def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
     """Of random attempts, that alone is resolved which the harness would predict."""
     outcomes: tuple[bool | None, ...] = (True, None, False)
-    patches, marks, notes = ("p", ""), (False, True), ("", "no test could tell")
+    patches = ("p", "")
+    marks = (False, True)
+    notes = ("", "no test could tell")
     every = [*product(patches, marks, notes, product(outcomes, repeat=3))]
-    dice, instances, chosen = Random(2), [], 0
+    dice = Random(2)
+    instances = []
+    chosen = 0
     for number in range(500):
         attempts = []
         for n in range(1, 6):

@@ -11,7 +11,8 @@ from tests.support.labworld import World, lab, limits, results
 
 pytestmark = pytest.mark.run
 
-MANY, FEW = 400, 150
+MANY = 400
+FEW = 150
 
 
 def assert_near(share: dict[str, Any], expected: float) -> None:
@@ -35,7 +36,9 @@ def test_pass_at_k_and_a_choice_without_knowledge() -> None:
 
 def test_intervals_and_tests_are_right_as_often_as_they_say() -> None:
     """95 % of the intervals hold the truth, and 5 % of equal policies seem to differ."""
-    worlds, held, wrong = 30, 0, 0
+    worlds = 30
+    held = 0
+    wrong = 0
     for seed in range(worlds):
         world = World(lambda *_: 0.4, tries=1, cost=None)
         report = lab([world.run(60, seed)], "reversed")
@@ -48,7 +51,8 @@ def test_intervals_and_tests_are_right_as_often_as_they_say() -> None:
 
 def test_stopping_at_the_first_accepted_attempt() -> None:
     """Attempts are rejected with chance r; the work ends as a geometric series cut at n."""
-    right, accepted = 0.3, 0.25
+    right = 0.3
+    accepted = 0.25
     world = World(lambda model, number: right, accepted=accepted)
     lengths = {"plausible": 6, "random": 6, "reversed": 6, "plausible-4": 4, "first": 1}
     r = (1 - right) * (1 - accepted)

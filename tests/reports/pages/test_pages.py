@@ -183,7 +183,9 @@ def test_secrets_are_removed_everywhere(
     secret = "sk-'quoted<\"&secret"
     logs = (tmp_path / "logs").rglob("*.log")
     for path in [*run.glob("*.json"), *(run / "trajectories").iterdir(), *logs]:
-        written = json.dumps(secret)[1:-1] if path.suffix == ".json" else secret
+        written = secret
+        if path.suffix == ".json":
+            written = json.dumps(secret)[1:-1]
         text = path.read_text()
         for word in ("gpt-4o", "claude-3-opus", "5.0.2", "  0 "):
             text = text.replace(word, f"{word[:1]}{written}{word[-1:]}")
@@ -201,10 +203,9 @@ def test_secrets_are_removed_everywhere(
 
 def page_of(folder: Path, *conversations: list[Message]) -> str:
     """Return the page of an instance with an attempt for each conversation."""
-    attempts = [
-        an_attempt(number, messages=tuple(messages))
-        for number, messages in enumerate(conversations, 1)
-    ]
+    attempts = []
+    for number, messages in enumerate(conversations, 1):
+        attempts.append(an_attempt(number, messages=tuple(messages)))
     run = write_values(folder / "r", an_instance("a__a-1", attempts=tuple(attempts)))
     [page] = instance_pages(make_pages(run))
     return page.read_text()
@@ -280,10 +281,9 @@ PREDICTIONS: dict[str, dict[str, Any]] = {
 
 
 def test_what_a_page_says_of_the_prediction(tmp_path: Path) -> None:
-    instances = [
-        an_instance(f"a__a-{number}", **changes)
-        for number, changes in enumerate(PREDICTIONS.values(), 10)
-    ]
+    instances = []
+    for number, changes in enumerate(PREDICTIONS.values(), 10):
+        instances.append(an_instance(f"a__a-{number}", **changes))
     pages = instance_pages(make_pages(write_values(tmp_path / "r", *instances)))
     for page, words in zip(pages, PREDICTIONS, strict=True):
         assert words in texts(page)

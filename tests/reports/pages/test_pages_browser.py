@@ -79,7 +79,9 @@ def set_theme(browser: WebDriver, theme: str) -> None:
     """Show the page in ``light`` or ``dark`` and wait for the pictures of the theme."""
     feature = {"name": "prefers-color-scheme", "value": theme}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    own = "i.previousElementSibling.srcset" if theme == "dark" else "i.src"
+    own = "i.src"
+    if theme == "dark":
+        own = "i.previousElementSibling.srcset"
     drawn = f"i.complete && i.naturalWidth > 0 && i.currentSrc === {own}"
     wait(browser, f"return [...document.images].every(i => {drawn})")
 

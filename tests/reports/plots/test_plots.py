@@ -29,13 +29,15 @@ FAILED = {"status": "tests_failed", "test_outcome": False, "model_patch": "q"}
 
 def evaluated(name: str = "gpt-4o") -> list[InstanceData]:
     """Return instances of two models, of which ``name`` made the first attempts."""
-    first, second = an_attempt(model=name), an_attempt(2, model="_opus")
+    first = an_attempt(model=name)
+    second = an_attempt(2, model="_opus")
     tried = first.but(**FAILED)
     kinds: list[dict[str, Any]] = [{}, {}, {"resolved": False}, {"status": "fallback"}]
-    found = [
-        an_instance(f"x__b-{number}", repo="x/b", attempts=(first,), **kind)
-        for number, kind in enumerate(kinds)
-    ]
+    found = []
+    for number, kind in enumerate(kinds):
+        found.append(
+            an_instance(f"x__b-{number}", repo="x/b", attempts=(first,), **kind)
+        )
     found.append(an_instance("b__b-7", resolved=None, attempts=(first,)))
     late = an_instance("b__b-9", repo="b/b", attempt=2, attempts=(tried, second))
     empty = late.but(instance_id="b__b-8", model_patch="", status="empty", verdict=None)
@@ -204,9 +206,9 @@ def test_long_names_keep_their_ends() -> None:
 def luminance(colour: str) -> float:
     """Return the relative luminance (WCAG 2.2) of ``#rrggbb``."""
     parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [
-        p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
-    ]
+    linear = []
+    for p in parts:
+        linear.append(p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4)
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 

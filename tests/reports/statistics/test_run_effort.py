@@ -70,10 +70,11 @@ def test_without_trajectories_tokens_are_unknown_and_not_none(stats: Stats) -> N
 
 
 def test_money_is_the_ledgers(stats: Stats) -> None:
-    lines = [
-        LedgerLine(str(n), "answered", "own__thing-1", 1, "m", Decimal("0.1"))
-        for n in range(3)
-    ]
+    lines = []
+    for n in range(3):
+        lines.append(
+            LedgerLine(str(n), "answered", "own__thing-1", 1, "m", Decimal("0.1"))
+        )
     dollars = stats(an_instance(), ledger=lines)["effort"]["dollars"]
     assert (dollars["known"], dollars["complete"]) == ("0.3", True)
     assert dollars["per_instance"] == pytest.approx(0.3)
@@ -123,10 +124,13 @@ def test_reasons_by_status(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(unfinished))
     failures = statistics(run)["failures"]
-    rows = {
-        row["status"]: (row["instances"], row["resolved"], ranked(row["reasons"]))
-        for row in failures["instances"]
-    }
+    rows = {}
+    for row in failures["instances"]:
+        rows[row["status"]] = (
+            row["instances"],
+            row["resolved"],
+            ranked(row["reasons"]),
+        )
     assert rows == {
         "plausible": (1, 1, [("plausible", 1)]),
         "fallback": (2, 0, [("tests_failed", 2)]),
@@ -146,8 +150,10 @@ def test_pass_at_k_needs_all_attempts_on_every_instance(stats: Stats) -> None:
         assert [row["k"] for row in rows] == list(range(1, len(rows) + 1))
         return [(row["plausible"], row["resolved"]) for row in rows]
 
-    good, bad = an_attempt(1), an_attempt(2, model_patch="q", **FAILED)
-    one, other = an_instance("a__a-1", attempts=(good, bad)), an_instance("a__a-2")
+    good = an_attempt(1)
+    bad = an_attempt(2, model_patch="q", **FAILED)
+    one = an_instance("a__a-1", attempts=(good, bad))
+    other = an_instance("a__a-2")
     assert pass_at_k(one, other) == []
     assert pass_at_k(other) == []
     two = pass_at_k(one, one.but(instance_id="a__a-3"))
@@ -237,10 +243,11 @@ def test_precision_and_recall_are_sklearns(stats: Stats, seed: int) -> None:
     plausible = dice.random(30) < 0.6
     resolved = dice.random(30) < 0.3
     status = {True: "plausible", False: "fallback"}
-    instances = [
-        an_instance(f"a__a-{n}", status=status[bool(p)], resolved=bool(r))
-        for n, (p, r) in enumerate(zip(plausible, resolved, strict=True))
-    ]
+    instances = []
+    for n, (p, r) in enumerate(zip(plausible, resolved, strict=True)):
+        instances.append(
+            an_instance(f"a__a-{n}", status=status[bool(p)], resolved=bool(r))
+        )
     instances.append(an_instance("a__a-99", resolved=None))
     ours = stats(*instances)["plausible"]
     (tn, fp), (fn, tp) = confusion_matrix(resolved, plausible, labels=[0, 1])

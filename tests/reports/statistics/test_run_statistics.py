@@ -56,7 +56,10 @@ def test_each_denominator_has_its_name(stats: Stats) -> None:
     ],
 )
 def test_sizes_of_splits(
-    stats: Stats, name: str, split_name: str, size: int | None
+    stats: Stats,
+    name: str,
+    split_name: str,
+    size: int | None,
 ) -> None:
     scores = stats(an_instance("demo__bank-1"), described=dataset(name))["scores"]
     assert scores["split_name"] == split_name
@@ -82,10 +85,9 @@ def test_models_and_attempts_without_a_prediction_have_rows(stats: Stats) -> Non
     two = (an_attempt(1, model="x", **FAILED), an_attempt(2, model="y"))
     models = {"config": {"models": [{"name": "x"}, {"name": "y"}, {"name": "z"}]}}
     found = stats(an_instance(attempt=2, attempts=two), described=models)
-    rows = [
-        (r["attempt"], r["model"], r["predictions"]["count"])
-        for r in found["by_attempt"]
-    ]
+    rows = []
+    for r in found["by_attempt"]:
+        rows.append((r["attempt"], r["model"], r["predictions"]["count"]))
     assert rows == [(1, "x", 0), (2, "y", 1)]
     groups = [(row["name"], row["predictions"]) for row in found["by_model"]]
     assert groups == [("x", 0), ("y", 1), ("z", 0)]

@@ -101,7 +101,8 @@ def test_the_entry_is_as_the_leaderboard_wants_it(build: Build) -> None:
 
 
 def test_the_same_run_gives_the_same_bytes(build: Build) -> None:
-    first, second = build()[1], build(place="again")[1]
+    first = build()[1]
+    second = build(place="again")[1]
     files = [p for p in first.rglob("*") if p.is_file()]
     assert files
     for path in files:
@@ -191,7 +192,9 @@ def test_the_evidence_is_of_the_patch_that_is_predicted(
 
 
 def test_the_lists_count_the_whole_split(
-    build: Build, run: Path, rows_file: Callable[..., Path]
+    build: Build,
+    run: Path,
+    rows_file: Callable[..., Path],
 ) -> None:
     (run / f"{IDS[3]}.json").unlink()
     (run.parent.parent / f"logs/r/{IDS[5]}.report.json").unlink()
@@ -245,7 +248,9 @@ def test_splits(build: Build, refusal: Refusal) -> None:
     ],
 )
 def test_a_mistake_in_the_meta_is_one_line(
-    changes: dict[str, Any], said: str, refusal: Refusal
+    changes: dict[str, Any],
+    said: str,
+    refusal: Refusal,
 ) -> None:
     line = refusal(**changes)
     assert line.startswith("--meta ") and said in line

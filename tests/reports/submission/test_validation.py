@@ -32,7 +32,11 @@ def kinds(lines: list[str]) -> list[str]:
 
 
 @pytest.fixture(params=[True, False], ids=["mirrors", "no mirrors"])
-def mirrors(request: pytest.FixtureRequest, run: Path, tmp_path: Path) -> bool:
+def mirrors(
+    request: pytest.FixtureRequest,
+    run: Path,
+    tmp_path: Path,
+) -> bool:
     if not request.param:
         without_mirrors(run, tmp_path)
     return bool(request.param)

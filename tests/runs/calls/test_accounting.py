@@ -27,7 +27,8 @@ from tests.bench.attempts.test_agents import FIX, outside
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, but, config, live, options, read, read_money
 
-ID, OTHER = "demo__textkit-1", "demo__bank-1"
+ID = "demo__textkit-1"
+OTHER = "demo__bank-1"
 
 
 def free_port() -> int:
@@ -363,7 +364,10 @@ def passed(frame: FrameType | None) -> list[str]:
 
 
 def test_a_call_reaches_the_budget_through_at_most_four_classes(
-    tmp_path: Path, cache: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ways: list[list[str]] = []
     reserve = Budget.reserve

@@ -22,7 +22,10 @@ INSTANCES = ("a-1", "b-2")
 
 
 def held(
-    budget: Budget, bound: str | None, instance: str = "a-1", model: str = "gpt"
+    budget: Budget,
+    bound: str | None,
+    instance: str = "a-1",
+    model: str = "gpt",
 ) -> Reservation:
     reservation = budget.reserve(instance, model, None if bound is None else D(bound))
     assert reservation is not None
@@ -30,7 +33,10 @@ def held(
 
 
 def refused(
-    budget: Budget, bound: str | None, instance: str = "a-1", model: str = "gpt"
+    budget: Budget,
+    bound: str | None,
+    instance: str = "a-1",
+    model: str = "gpt",
 ) -> LimitScope:
     with pytest.raises(OverBudgetError) as caught:
         budget.reserve(instance, model, None if bound is None else D(bound))
@@ -162,7 +168,8 @@ def test_an_excess_is_charged_and_stops_where_it_passes_a_limit(
 
 def test_an_excess_is_taken_from_what_others_may_reserve() -> None:
     budget = Budget(BudgetLimits(usd=D(1)))
-    first, second = held(budget, "0.5"), held(budget, "0.5")
+    first = held(budget, "0.5")
+    second = held(budget, "0.5")
     budget.settle(first, D("0.6"))
     assert budget.reserve("a-1", "gpt", D(0)) is None
     budget.settle(second, D("0.4"))

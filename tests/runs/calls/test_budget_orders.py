@@ -73,36 +73,46 @@ def within(budget: Budget, limits: BudgetLimits) -> bool:
     _LIMITS, st.lists(_CALLS, max_size=40), st.lists(st.integers(0, 99), max_size=40)
 )
 def test_no_order_of_reserving_and_settling_passes_a_limit(
-    limits: BudgetLimits, calls: Sequence[Call], order: Sequence[int]
+    limits: BudgetLimits,
+    calls: Sequence[Call],
+    order: Sequence[int],
 ) -> None:
     budget = Budget(limits)
     under_way: list[tuple[Reservation, Call]] = []
     turns = iter(order)
-    made, expected = 0, D(0)
+    made = 0
+    expected = D(0)
 
     def settle(index: int) -> Decimal:
         reservation, call = under_way.pop(index % len(under_way))
         bound = call.bound or D(0)
-        cost = None if call.share is None else bound * call.share
+        cost = None
+        if call.share is not None:
+            cost = bound * call.share
         assert budget.settle(reservation, cost) == 0
         assert within(budget, limits)
-        return bound if cost is None else cost
+        if cost is None:
+            return bound
+        return cost
 
     for call in calls:
         never = False
         try:
             reservation = budget.reserve(call.instance, call.model, call.bound)
         except OverBudgetError:
-            reservation, never = None, True
+            reservation = None
+            never = True
         if reservation:
             under_way.append((reservation, call))
         else:
             # "Not now" is only answered while there are reservations.
             assert never or under_way
         while under_way and next(turns, 1) % 2:
-            expected, made = expected + settle(next(turns, 0)), made + 1
+            expected = expected + settle(next(turns, 0))
+            made = made + 1
     while under_way:
-        expected, made = expected + settle(0), made + 1
+        expected = expected + settle(0)
+        made = made + 1
     assert (spent_of(budget).usd, spent_of(budget).calls) == (expected, made)
     assert (
         sum(spent_of(budget).by_model.values())

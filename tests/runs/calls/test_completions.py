@@ -78,7 +78,8 @@ def _check(folder: Path, sent: Counter[int]) -> None:
     ends = Counter(
         (asked.attempt, ended and ended.kind.value) for asked, ended in pairs
     )
-    answered, lost = EntryKind.ANSWERED.value, EntryKind.LOST.value
+    answered = EntryKind.ANSWERED.value
+    lost = EntryKind.LOST.value
     assert {kind for _, kind in ends} <= {answered, lost}, pairs
     assert [ends[seed, answered] for seed in sent] == [1] * COUNT
     assert all(1 <= sent[seed] <= 1 + ends[seed, lost] for seed in sent)
@@ -106,7 +107,10 @@ def test_a_continued_run_asks_nothing_again(tmp_path: Path) -> None:
     [(LONG, WindowExceededError), (Answer(status=400), RequestRefusedError)],
 )
 def test_a_refusal_is_recorded_as_what_it_was(
-    tmp_path: Path, provider: Provider, answer: Answer, kind: type[Exception]
+    tmp_path: Path,
+    provider: Provider,
+    answer: Answer,
+    kind: type[Exception],
 ) -> None:
     provider.will_answer(answer)
     for _ in range(2):
@@ -123,9 +127,9 @@ def test_overload_is_retried_and_only_the_answer_is_paid(
     provider.will_answer(Answer(status=status), "hi")
     calls = coordinator(tmp_path)
     assert complete(calls, provider.url, 1).content == "hi"
-    ends = [
-        ended and ended.kind.value for _, ended in starts_and_ends(calls.entries("job"))
-    ]
+    ends = []
+    for _, ended in starts_and_ends(calls.entries("job")):
+        ends.append(ended and ended.kind.value)
     assert ends == ["failed", "answered"]
     assert [line.kind for line in calls.ledger.lines()] == ["answered"]
 
@@ -134,7 +138,11 @@ def gate(entries: list[Any]) -> AttemptGate:
     return AttemptGate(None, "i", 1, recorded_calls(entries, 1), lambda _: None)  # type: ignore[arg-type]
 
 
-def entries(call: str, exchange: str | None, content: str) -> list[Any]:
+def entries(
+    call: str,
+    exchange: str | None,
+    content: str,
+) -> list[Any]:
     asked = AskedEntry.of(call, 1, PlannedCall("m", "p", "same", 1, None, exchange))
     return [asked, AnsweredEntry(call=call, reply=Reply(content))]
 

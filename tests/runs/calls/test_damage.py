@@ -17,7 +17,8 @@ from runs.upkeep import status_command
 from tests.support.provider import Provider
 from tests.support.runs import EDIT, config, live, options, read
 
-ONE, OTHER = "demo__textkit-1", "demo__bank-1"
+ONE = "demo__textkit-1"
+OTHER = "demo__bank-1"
 HUGE = (
     b'{"kind":"answered","call":"c","reply":{"content":"x","seconds":1'
     + b"0" * 400
@@ -34,13 +35,13 @@ def test_a_run_goes_on_from_what_is_whole_of_its_journal_and_ledger(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
     provider.will_answer("textkit/slug.py", EDIT)
-    run, order = (
-        live(provider, environment=EnvironmentKind.NONE),
-        options(tmp_path, cache, ONE),
-    )
+    run = live(provider, environment=EnvironmentKind.NONE)
+    order = options(tmp_path, cache, ONE)
     assert run_command(run, order, lambda _: None) == 0
-    store, asked = RunStore(tmp_path, "r"), len(provider.requests)
-    first, journal = read(tmp_path, ONE), store.journals / f"{ONE}.jsonl"
+    store = RunStore(tmp_path, "r")
+    asked = len(provider.requests)
+    first = read(tmp_path, ONE)
+    journal = store.journals / f"{ONE}.jsonl"
     store.prediction(ONE).unlink()
     whole = {path: path.read_bytes() for path in (journal, store.ledger)}
     for path, data in whole.items():
@@ -78,10 +79,8 @@ def test_what_a_ledger_lost_comes_back_from_the_journals(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
     provider.will_answer("textkit/slug.py", EDIT, "textkit/slug.py", EDIT)
-    run, order = (
-        live(provider, environment=EnvironmentKind.NONE),
-        options(tmp_path, cache, ONE),
-    )
+    run = live(provider, environment=EnvironmentKind.NONE)
+    order = options(tmp_path, cache, ONE)
     run_command(run, order, lambda _: None)
     # The first journal is retired.
     run_command(run, options(tmp_path, cache, ONE, redo=ONE), lambda _: None)
@@ -101,21 +100,18 @@ def test_what_a_ledger_lost_comes_back_from_the_journals(
 def test_a_broken_prediction_is_left_alone_and_the_rest_is_worked_on(
     tmp_path: Path, cache: Path, content: bytes
 ) -> None:
-    run, order = (
-        config(environment=EnvironmentKind.NONE),
-        options(tmp_path, cache, ONE, OTHER),
-    )
+    run = config(environment=EnvironmentKind.NONE)
+    order = options(tmp_path, cache, ONE, OTHER)
     assert run_command(run, order, lambda _: None) == 0
     store = RunStore(tmp_path, "r")
     store.prediction(ONE).write_bytes(content)
     store.prediction(OTHER).unlink()
     said: list[str] = []
     assert run_command(run, order, said.append) == 1
-    named = [
-        line
-        for line in said
-        if line.startswith(f"left alone: {store.prediction(ONE)} is ")
-    ]
+    named = []
+    for line in said:
+        if line.startswith(f"left alone: {store.prediction(ONE)} is "):
+            named.append(line)
     assert len(named) == 1 and "delete it to redo the instance" in named[0]
     assert store.prediction(ONE).read_bytes() == content
     assert read(tmp_path, OTHER)["instance_id"] == OTHER

@@ -36,12 +36,22 @@ from runs.calls.ledger import (
 from runs.storage.jsonlines import read_lines, set_aside
 
 
-def a_line(call: str, cost: str | None = "0.1", instance_id: str = "i") -> LedgerLine:
-    value = None if cost is None else Decimal(cost)
+def a_line(
+    call: str,
+    cost: str | None = "0.1",
+    instance_id: str = "i",
+) -> LedgerLine:
+    value = None
+    if cost is not None:
+        value = Decimal(cost)
     return LedgerLine(call, "answered", instance_id, 1, "m", value, Usage(3, 2, 1))
 
 
-def asked(call: str, attempt: int = 1, request_sha256: str = "x") -> AskedEntry:
+def asked(
+    call: str,
+    attempt: int = 1,
+    request_sha256: str = "x",
+) -> AskedEntry:
     return AskedEntry(
         call=call,
         attempt=attempt,
@@ -162,7 +172,9 @@ def test_a_line_that_a_kill_tore_is_told_from_damage(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_of_a_ledger_that_is_none(
-    tmp_path: Path, change: dict[str, object], words: str
+    tmp_path: Path,
+    change: dict[str, object],
+    words: str,
 ) -> None:
     path = tmp_path / "ledger.jsonl"
     lines = [
@@ -178,7 +190,9 @@ def test_a_line_of_a_ledger_that_is_none(
 
 
 def test_calls_in_flight_have_no_end() -> None:
-    one, two, end = asked("a"), asked("b"), AnsweredEntry(call="b", reply=REPLY)
+    one = asked("a")
+    two = asked("b")
+    end = AnsweredEntry(call="b", reply=REPLY)
     denied = DeniedEntry(model="m", limit=LimitScope.RUN, value=Decimal(1))
     entries = [one, two, end, LostEntry(call="c", cost=None), denied]
     assert starts_and_ends(entries) == [(one, None), (two, end)]

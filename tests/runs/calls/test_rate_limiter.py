@@ -125,7 +125,10 @@ def test_waiting_times_differ_and_are_never_0() -> None:
 
 
 def admissions(
-    throttle: RateLimiter, clock: Clock, demands: Sequence[Sequence[int]], until: float
+    throttle: RateLimiter,
+    clock: Clock,
+    demands: Sequence[Sequence[int]],
+    until: float,
 ) -> list[tuple[float, int, int]]:
     """Return (time, worker, tokens) of each call; every worker asks at the times it is given.
 
@@ -169,7 +172,10 @@ _DEMANDS = st.lists(st.lists(st.integers(0, 120), max_size=6), max_size=8)
 @settings(max_examples=60)
 @given(st.integers(1, 6), st.integers(1, 100), _DEMANDS, st.integers())
 def test_no_minute_exceeds_its_limits_and_no_worker_starves(
-    rpm: int, tpm: int, demands: list[list[int]], seed: int
+    rpm: int,
+    tpm: int,
+    demands: list[list[int]],
+    seed: int,
 ) -> None:
     clock = Clock()
     throttle = RateLimiter(

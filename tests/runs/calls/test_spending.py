@@ -21,7 +21,8 @@ from runs.storage.store import RunStore
 from tests.support.provider import Answer, Provider
 from tests.support.runs import live, options, read_money
 
-COUNT, WORKERS = 40, 32
+COUNT = 40
+WORKERS = 32
 # Fewer tokens than the prompts have, and as many as a reply may have: within the bound.
 WITHIN = Answer("I would look at bank/account.py.", tokens=(400, 100))
 BEYOND = Answer("I would look at bank/account.py.", tokens=(1_000_000, 100))
@@ -35,14 +36,15 @@ def many(tmp_path: Path) -> Path:
     rows = load_dataset("demo", "test").rows
     row = next(row for row in rows if row["instance_id"] == "demo__bank-1")
     path = tmp_path / "many.jsonl"
-    lines = [
-        {
-            **row,
-            "instance_id": f"demo__bank-{n}",
-            "problem_statement": f"Issue {n} of the bank.",
-        }
-        for n in range(1000, 1000 + COUNT)
-    ]
+    lines = []
+    for n in range(1000, 1000 + COUNT):
+        lines.append(
+            {
+                **row,
+                "instance_id": f"demo__bank-{n}",
+                "problem_statement": f"Issue {n} of the bank.",
+            }
+        )
     path.write_text("".join(json.dumps(line, default=str) + "\n" for line in lines))
     return path
 
@@ -57,7 +59,10 @@ class Spender:
     config: RunConfig
 
     def run(
-        self, redo: str = "", workers: int = WORKERS, **limits: Any
+        self,
+        redo: str = "",
+        workers: int = WORKERS,
+        **limits: Any,
     ) -> tuple[int, str]:
         """Return the exit code, and what was said."""
         said: list[str] = []
@@ -90,7 +95,12 @@ MakeSpender = Callable[..., Spender]
 
 
 @pytest.fixture
-def spender(tmp_path: Path, cache: Path, many: Path, provider: Provider) -> MakeSpender:
+def spender(
+    tmp_path: Path,
+    cache: Path,
+    many: Path,
+    provider: Provider,
+) -> MakeSpender:
     def make(*names: str) -> Spender:
         models = tuple(
             ModelChoice.parse(f"{name}@diff", any_name=True) for name in names

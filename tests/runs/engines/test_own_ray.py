@@ -36,7 +36,8 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
 ) -> None:
     """In a process of its own: Ray confuses the actors of two sessions in one process."""
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
-    here, there = tmp_path / "here", tmp_path / "there"
+    here = tmp_path / "here"
+    there = tmp_path / "there"
     assert run_command(config(), options(here, cache, *ALL), lambda _: None) == 0
     words = [
         "harness.py",
@@ -126,7 +127,10 @@ def test_no_worker_of_its_own_ray_outlives_a_driver_that_is_told_twice_to_stop(
 @pytest.mark.ray
 @pytest.mark.long
 def test_an_instance_whose_workers_die_again_and_again_is_given_up(
-    tmp_path: Path, cache: Path, provider: Provider, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=60))
     with ThreadPoolExecutor(1) as other:

@@ -192,7 +192,9 @@ def test_without_a_cluster_the_user_is_told_to_start_one(
     ],
 )
 def test_the_processes_of_one_machine_share_what_a_run_does_at_once(
-    workers: int, jobs: int, expected: list[tuple[int, int]]
+    workers: int,
+    jobs: int,
+    expected: list[tuple[int, int]],
 ) -> None:
     from runs.engines.ray.engine import rooms_of
 
@@ -204,7 +206,9 @@ def test_the_processes_of_one_machine_share_what_a_run_does_at_once(
 def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
     from runs.engines.ray.server import ReplacedError, RunServer
 
-    progress, coordinator, log = ProgressState(1), Mock(), logging.Logger("run")
+    progress = ProgressState(1)
+    coordinator = Mock()
+    log = logging.Logger("run")
     benchmark = Mock(store=RunStore(tmp_path, "r"))
     driver = Driver(benchmark, coordinator, progress, print, log)
     server = RunServer(driver, lambda: True)
@@ -289,7 +293,11 @@ def killed(
     ids=["dollars", "dollars-4", "calls-4"],
 )
 def test_a_budget_is_never_passed_by_several_workers(
-    tmp_path: Path, provider: Provider, nodes: Nodes, limits: BudgetLimits, workers: int
+    tmp_path: Path,
+    provider: Provider,
+    nodes: Nodes,
+    limits: BudgetLimits,
+    workers: int,
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.1))
     money = Spending(limits)

@@ -96,7 +96,10 @@ class Screen:
 
 
 def on_a_terminal(
-    script: str, rows: int = 24, columns: int = 100, **environ: str
+    script: str,
+    rows: int = 24,
+    columns: int = 100,
+    **environ: str,
 ) -> str:
     """Return all that the child wrote to its terminal."""
     master, slave = pty.openpty()
@@ -134,7 +137,8 @@ def _read(master: int) -> bytes:
 
 def screens(written: str) -> list[list[str]]:
     """Return what was on the screen each time the cursor was back at the start of a line."""
-    screen, seen = Screen(), []
+    screen = Screen()
+    seen = []
     for part in re.split(r"(?<=\r)", written):
         screen.feed(part)
         seen.append(screen.shown())

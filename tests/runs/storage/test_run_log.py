@@ -23,7 +23,8 @@ def records(path: Path) -> list[tuple[str, str, str]]:
     """Return level, instance and message of each record; every line must belong to one."""
     found: list[tuple[str, str, str]] = []
     for line in path.read_text().splitlines():
-        if match := LINE.fullmatch(line):
+        match = LINE.fullmatch(line)
+        if match:
             found.append((match[1], match[2], match[3]))
         else:
             assert line.startswith("    "), line
@@ -47,7 +48,8 @@ def test_levels_are_the_runs_for_the_story_and_info_for_instances(
     tmp_path: Path,
 ) -> None:
     for level, count in ((logging.DEBUG, 2), (logging.ERROR, 0)):
-        whole, one = tmp_path / f"{level}.log", tmp_path / f"{level}-one.log"
+        whole = tmp_path / f"{level}.log"
+        one = tmp_path / f"{level}-one.log"
         with (
             run_log(whole, REDACT, level) as log,
             instance_log(one, "i", log, REDACT) as its,
@@ -81,7 +83,8 @@ def test_no_message_passes_for_another_record_or_steers_a_terminal(
 
 
 def test_secrets_reach_neither_log(tmp_path: Path) -> None:
-    whole, one = tmp_path / "harness.log", tmp_path / "one.log"
+    whole = tmp_path / "harness.log"
+    one = tmp_path / "one.log"
     with run_log(whole, REDACT) as log, instance_log(one, "i", log, REDACT) as its:
         try:
             raise ValueError(SECRET)
@@ -140,7 +143,8 @@ def test_nothing_is_left_of_thousands_of_instances(tmp_path: Path) -> None:
         )
 
     with run_log(tmp_path / "harness.log", REDACT) as log:
-        before, files = loggers(), _open_files()
+        before = loggers()
+        files = _open_files()
         for number in range(2000):
             with instance_log(
                 tmp_path / "one.log", f"mine-{number}", log, REDACT
@@ -154,4 +158,6 @@ def test_nothing_is_left_of_thousands_of_instances(tmp_path: Path) -> None:
 
 def _open_files() -> int:
     place = Path("/proc/self/fd")
-    return len(list(place.iterdir())) if place.is_dir() else 0
+    if place.is_dir():
+        return len(list(place.iterdir()))
+    return 0

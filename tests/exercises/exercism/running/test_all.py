@@ -113,7 +113,11 @@ def test_stubs_first_and_examples_then(
     assert runs[0].results() == runs[1].results() == replayed.results()
 
 
-def reordered(place: Path, every: tuple[Exercise, ...], to: Path) -> Path:
+def reordered(
+    place: Path,
+    every: tuple[Exercise, ...],
+    to: Path,
+) -> Path:
     """Return an archive of the same exercises with another order of files."""
     path = to / "reordered.tar.gz"
     with tarfile.open(path, "w:gz") as tar:

@@ -152,7 +152,11 @@ def test_output_is_cut_to_the_window_in_whole_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("lines", "count"), [(3, 3), (0, 2000), (None, 2000)])
-def test_lines_of_output(tmp_path: Path, lines: int | None, count: int) -> None:
+def test_lines_of_output(
+    tmp_path: Path,
+    lines: int | None,
+    count: int,
+) -> None:
     settings = ExercismSettings(exercises=Exercises(test_lines=lines))
     _, model, *_ = converse(
         tmp_path, "No.", "No.", tests=Tests(LONG), settings=settings

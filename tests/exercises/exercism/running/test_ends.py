@@ -45,10 +45,13 @@ class Failing(ExerciseProvider):
         wanted: Callable[[Exercise, int], Any] = examples,
     ) -> None:
         super().__init__([*six().values()], wanted, Notation.OF_2023)
-        self.instead, self.fails = instead, fails
+        self.instead = instead
+        self.fails = fails
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        return self.instead if self.fails(request) else super().answer(request)
+        if self.fails(request):
+            return self.instead
+        return super().answer(request)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +60,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> ExerciseRun:
+def run(
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> ExerciseRun:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     return ExerciseRun(tmp_path, cache, FAST)
 
@@ -72,7 +79,10 @@ def run(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Exercis
     ids=["key", "model", "five refusals"],
 )
 def test_a_provider_that_refuses_all_calls_ends_the_run(
-    run: ExerciseRun, capsys: pytest.CaptureFixture[str], instead: Answer, words: str
+    run: ExerciseRun,
+    capsys: pytest.CaptureFixture[str],
+    instead: Answer,
+    words: str,
 ) -> None:
     with Failing(instead, lambda _: True) as provider:
         assert run.run(provider) == 1

@@ -53,7 +53,8 @@ class Killed:
             self.provider.requests.clear()
             ended = self.harness.run(run.words(self.provider))
             assert ended.code == 0, ended.said
-        self.writes, self.sent = ended.writes, Counter(requests(self.provider))
+        self.writes = ended.writes
+        self.sent = Counter(requests(self.provider))
 
     def disturb(self, kills: int) -> int:
         """Kill a run up to ``kills`` times, let it end, compare; return how often it was killed."""
@@ -61,7 +62,8 @@ class Killed:
             self.place / f"kill-{kills}", self.place / "cache", self.options
         )
         self.provider.requests.clear()
-        killed, finished = 0, set[tuple[str, int]]()
+        killed = 0
+        finished = set[tuple[str, int]]()
         while killed < kills:
             at = self.rng.randint(1, max(2, self.writes // 3))
             torn = self.rng.random() < 0.5
@@ -69,9 +71,9 @@ class Killed:
             if ended.code != -9:
                 break
             killed += 1
-            now = {
-                (str(p), p.stat().st_ino) for p in run.folder.glob("results/*/*/*.json")
-            }
+            now = set()
+            for p in run.folder.glob("results/*/*/*.json"):
+                now.add((str(p), p.stat().st_ino))
             assert finished <= now, "a finished exercise was written again"
             finished = now
         ended = self.harness.run(run.words(self.provider))
@@ -81,7 +83,8 @@ class Killed:
 
     def _compare(self, run: ExerciseRun) -> None:
         assert run.results() == self.undisturbed.results()
-        left, measure = Left(run.out), Left(self.undisturbed.out)
+        left = Left(run.out)
+        measure = Left(self.undisturbed.out)
         answered = left.count(EntryKind.ANSWERED)
         assert answered == measure.count(EntryKind.ANSWERED), "a reply was bought twice"
         assert {*answered.values()} == {1}

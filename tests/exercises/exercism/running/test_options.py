@@ -59,7 +59,10 @@ COLUMN = ColumnName(model="openai/gpt-4.1", edit_format="diff-func", repeat=2)
     ],
 )
 def test_a_wrong_option_is_one_line(
-    tmp_path: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    words: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     usual = [
         "--exercises",
@@ -107,7 +110,9 @@ def test_settings_are_listed_with_their_values(
 
 
 def test_without_a_sandbox_one_line_names_bubblewrap(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(folders, "bubblewrap_works", lambda: False)
     usual = [
@@ -178,7 +183,9 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
 
 
 def progress_of(
-    columns: list[ColumnName], exercises: int, results: list[Any]
+    columns: list[ColumnName],
+    exercises: int,
+    results: list[Any],
 ) -> RunProgress:
     progress = RunProgress(columns, exercises)
     for one in results:

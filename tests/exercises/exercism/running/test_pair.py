@@ -35,7 +35,8 @@ FAST = (
     "--models",
     "o1+gpt-4o@diff",
 )
-BAD_PLAN, PLAN = "Return nothing at any time.", "Return the hour, of twelve."
+BAD_PLAN = "Return nothing at any time."
+PLAN = "Return the hour, of twelve."
 BAD = {"cuckoo_clock.py": b"def strikes(hour, minute):\n    return 'nothing'\n"}
 
 
@@ -47,7 +48,8 @@ class PairProvider(ExerciseProvider):
     def answer(self, request: dict[str, Any]) -> Answer:
         if request["model"] == self.refused:
             return Answer(status=400)
-        exercise, said = six()[CLOCK], request["messages"]
+        exercise = six()[CLOCK]
+        said = request["messages"]
         if request["model"] == "o1":
             return Answer(BAD_PLAN if len(said) == 2 else PLAN)
         if BAD_PLAN in said[1]["content"]:
@@ -77,13 +79,15 @@ def read(run: ExerciseRun) -> dict[str, Any]:
 
 @needs_bubblewrap
 def test_a_pair_plans_edits_and_is_counted(
-    tmp_path: Path, provider: PairProvider, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    provider: PairProvider,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = ExerciseRun(tmp_path / "one", tmp_path / "cache", FAST)
     assert run.run(provider) == 0
-    asked = [
-        (r["model"], [m["role"] for m in r["messages"]]) for r in provider.requests
-    ]
+    asked = []
+    for r in provider.requests:
+        asked.append((r["model"], [m["role"] for m in r["messages"]]))
     first = ["system", "user"]
     later = [*first, "assistant", "user"]
     assert asked == [
@@ -93,7 +97,8 @@ def test_a_pair_plans_edits_and_is_counted(
         ("gpt-4o", first),
         ("gpt-4o", later),
     ]
-    plans, edits = provider.requests[2]["messages"], provider.requests[3]["messages"]
+    plans = provider.requests[2]["messages"]
+    edits = provider.requests[3]["messages"]
     assert "ORIGINAL" not in plans[0]["content"] and "ORIGINAL" in edits[0]["content"]
     assert (
         plans[2]["content"] == BAD_PLAN and "FAIL: test_silence" in plans[3]["content"]

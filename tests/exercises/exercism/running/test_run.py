@@ -75,7 +75,9 @@ def late(place: Path) -> Iterator[tuple[ExerciseRun, ExerciseProvider]]:
 def test_examples_as_replies_solve_all_in_each_format(
     place: Path, profile: str, ids: list[str]
 ) -> None:
-    notation = Notation.OF_2023 if profile == "2023" else Notation.CURRENT
+    notation = Notation.CURRENT
+    if profile == "2023":
+        notation = Notation.OF_2023
     names = format_names(notation)
     options = (
         "--set",

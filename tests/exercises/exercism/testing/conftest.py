@@ -30,7 +30,8 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeTester]:
     """Make testers in sandboxes of this machine; examples are counted once for all of them."""
     if not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
-    cache, made = tmp_path_factory.mktemp("tester"), list[ExerciseTester]()
+    cache = tmp_path_factory.mktemp("tester")
+    made = list[ExerciseTester]()
 
     def make(
         unittest: bool, timeout: float = 60.0, cache: Path = cache

@@ -17,7 +17,11 @@ from tests.support import command_lines
 from tests.support.exercism import six
 
 
-def outcome_of(local: MakeTester, code: str, timeout: float = 60.0) -> TryResult:
+def outcome_of(
+    local: MakeTester,
+    code: str,
+    timeout: float = 60.0,
+) -> TryResult:
     """Test the right solution with ``code`` before it."""
     solution = {"cuckoo_clock.py": f"{code}\n{RIGHT}".encode()}
     return local(True, timeout).test(six()["cuckoo-clock"], solution)

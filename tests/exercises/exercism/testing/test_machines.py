@@ -82,7 +82,9 @@ def interpreters(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
             file.parts[0] for file in found.files or () if file.parts[0] != ".."
         }:
             place = Path(str(found.locate_file(top)))
-            copy = shutil.copytree if place.is_dir() else shutil.copyfile
+            copy = shutil.copyfile
+            if place.is_dir():
+                copy = shutil.copytree
             copy(place, site / top)
     return [Path(sys.executable), venv / "bin" / "python"]
 
@@ -108,10 +110,11 @@ def testers(
     unittest = bool(request.param)
     places = [*interpreters, *(patched if unittest else [])]
     profile = profile_of(unittest)
-    made = [
-        ExerciseTester(profile, EnvironmentKind.LOCAL, tmp_path, "m", python=python)
-        for python in places
-    ]
+    made = []
+    for python in places:
+        made.append(
+            ExerciseTester(profile, EnvironmentKind.LOCAL, tmp_path, "m", python=python)
+        )
     yield made
     for one in made:
         one.close()
@@ -120,16 +123,18 @@ def testers(
 def outputs(
     tester: ExerciseTester, exercise: Exercise, codes: Sequence[str]
 ) -> list[str]:
-    solutions = [
-        {**exercise.stubs(), exercise.solution[0]: code.encode()} for code in codes
-    ]
+    solutions = []
+    for code in codes:
+        solutions.append({**exercise.stubs(), exercise.solution[0]: code.encode()})
     tried = [tester.test(exercise, one) for one in [*solutions, exercise.stubs()]]
     assert not any(one.solved for one in tried[:-1])
     return [one.output for one in tried]
 
 
 def faults(
-    testers: Sequence[ExerciseTester], exercise: Exercise, codes: Sequence[str]
+    testers: Sequence[ExerciseTester],
+    exercise: Exercise,
+    codes: Sequence[str],
 ) -> str:
     """Return what is wrong with what a model reads of ``exercise``, empty for nothing."""
     first, *others = (outputs(tester, exercise, codes) for tester in testers)
@@ -139,7 +144,8 @@ def faults(
         for sign in ('File "<string>"', "exercises/exercism", "guard", "altered"):
             if sign in texts[0]:
                 return f"{sign} is seen:\n{texts[0]}"
-        if found := _MACHINE.search(texts[0]):
+        found = _MACHINE.search(texts[0])
+        if found:
             return f"{found[0]} is seen:\n{texts[0]}"
     return ""
 
@@ -160,10 +166,9 @@ def test_messages_are_equal_in_each_way(testers: Sequence[ExerciseTester]) -> No
 @pytest.mark.skipif("EXERCISM" not in os.environ, reason="EXERCISM names no exercises")
 def test_messages_of_all_exercises_are_equal(testers: Sequence[ExerciseTester]) -> None:
     every = read_catalog(Path(os.environ["EXERCISM"])).exercises
-    codes = [
-        WRONG[name]
-        for name in ("raises in a module of Python", "returns a wrong value")
-    ]
+    codes = []
+    for name in ("raises in a module of Python", "returns a wrong value"):
+        codes.append(WRONG[name])
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda one: faults(testers, one, codes), every))
     differing = {

@@ -33,7 +33,8 @@ def test_examples_pass_and_stubs_fail(local: MakeTester) -> None:
 
 
 def test_the_same_under_pytest(local: MakeTester) -> None:
-    exercise, tester = six()["lost-property"], local(False)
+    exercise = six()["lost-property"]
+    tester = local(False)
     good = tester.test(exercise, exercise.example())
     assert (good.solved, good.tests_passed, good.tests_failed) == (True, 2, 0)
     assert "generated xml" not in good.output
@@ -48,7 +49,10 @@ def test_the_same_under_pytest(local: MakeTester) -> None:
     ("code", "counts"), [("def f(:\n", (1, 0)), ("if 1:\nx = 1\n", (0, 1))]
 )
 def test_errors_of_syntax_are_counted_under_both_runners(
-    local: MakeTester, unittest: bool, code: str, counts: tuple[int, int]
+    local: MakeTester,
+    unittest: bool,
+    code: str,
+    counts: tuple[int, int],
 ) -> None:
     exercise = six()["lost-property"]
     files = dict.fromkeys(exercise.stubs(), code.encode())
@@ -65,7 +69,8 @@ def test_many_threads_test_at_once_and_the_example_is_counted_once(
     exercise = six()["garden-path"]
     tester = local(True, cache=tmp_path)
     tester.versions("python")
-    folders, ran = tester._folders["python"], list[int]()
+    folders = tester._folders["python"]
+    ran = list[int]()
     run = type(folders).run
 
     def counted(self: object, command: FolderCommand) -> FolderResult:
@@ -197,7 +202,9 @@ def test_in_docker(tmp_path: Path) -> None:
     ],
 )
 def test_counts_that_tools_print(
-    language: str, output: str, expected: tuple[int, int, int] | None
+    language: str,
+    output: str,
+    expected: tuple[int, int, int] | None,
 ) -> None:
     found = printed_counts(LANGUAGES[language].counted, output)
     assert found == (TestCounts(*expected) if expected else None)
