@@ -27,7 +27,7 @@ from agent.conversation.context import (
 )
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import Failure, TestReport, describe
-from agent.formats.apply import safe_edits, write_report
+from agent.formats.apply import MAX_EDITS, safe_edits, write_report
 from agent.formats.base import (
     ApplyReport,
     Edit,
@@ -40,6 +40,7 @@ from agent.formats.base import (
     after_failures,
     feedback,
 )
+from agent.formats.reading.answer import answer_of
 from agent.formats.reading.calls import unknown_calls
 from agent.formats.reading.fences import shortest_fence
 from agent.prompts import fill, render
@@ -294,7 +295,8 @@ class Coder:
 
     def _react(self, reply: Reply) -> _NextMessage | None:
         edit_format = self.edit_format
-        text = edit_format.join(self._partial_reply, reply.content)
+        answer = answer_of(reply.content)
+        text = edit_format.join(self._partial_reply, answer)
         self._partial_reply = text if reply.truncated else ""
         joined_reply = replace(reply, content=text)
         unknown = unknown_calls(joined_reply, edit_format.tools)
@@ -425,10 +427,15 @@ def apply_reply(
     """
     workspace = shown_files.workspace
     whole_file_blocks = 0
-    for edit in edits:
-        text = workspace.read(edit.path) or ""
-        text = text.strip()
-        if text and isinstance(edit, SearchReplace):
+    texts: dict[str, str] = {}
+    for edit in edits[:MAX_EDITS]:
+        if not isinstance(edit, SearchReplace):
+            continue
+        if edit.path not in texts:
+            content = workspace.read(edit.path) or ""
+            texts[edit.path] = content.strip()
+        text = texts[edit.path]
+        if text:
             searches = [edit.search.strip()]
             searches += [search.strip() for search, _ in edit.readings]
             whole_file_blocks += text in searches

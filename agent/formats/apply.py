@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+from rapidfuzz.distance import Indel
+
 from agent.formats.base import (
     ApplyReport,
     DeleteFile,
@@ -21,9 +23,24 @@ from agent.formats.base import (
     WholeFile,
 )
 from agent.formats.matching.explain import explain_ambiguity, explain_mismatch
-from agent.formats.matching.lines import final_newline, to_lines, to_text
+from agent.formats.matching.lines import (
+    Lines,
+    Work,
+    final_newline,
+    full_lines,
+    starts_of,
+    strip_lines,
+    to_lines,
+    to_text,
+)
 from agent.formats.matching.place_edits import Placement, place_edits
-from agent.formats.reading.fences import STRAY_MARKER, writes_markers
+from agent.formats.reading.fences import (
+    MARKUP_SUFFIXES,
+    STRAY_MARKER,
+    fence_of,
+    writes_markers,
+)
+from agent.formats.reading.listings import is_edit
 from agent.workspace import ForeignPathError, UnsafePathError, Workspace
 
 # A comment that stands for lines of the file.
@@ -33,8 +50,13 @@ _ELISION = re.compile(
     r"|[\[(]?(?:\.\.\.|…))",
     re.IGNORECASE,
 )
+# Pairs of lines; the comparison of two files of 30,000 lines takes a tenth of a second.
+_MAX_COMPARED = 10**9
 # The search for the nearest lines takes time, and more reports do not help the model.
 _MAX_EXPLAINED = 20
+_LOOKS_TO_EXPLAIN = 3
+# To split and join a text.
+_LINES_PER_LOOK = 8
 # The search for an edit reads its whole file. No recorded reply has a tenth of this.
 MAX_EDITS = 500
 
@@ -67,8 +89,10 @@ def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
         blocks = [edit for edit in run if isinstance(edit, SearchReplace)]
         if blocks:
             results += session.apply_blocks(blocks)
-        else:
-            results += map(session.apply_single, run)
+            continue
+        for edit in run:
+            if not session.is_quotation(edit):
+                results.append(session.apply_single(edit))
     for edit in edits[MAX_EDITS:]:
         results.append(too_many_edits(edit.path))
     contents: dict[str, str | None] = {}
@@ -84,15 +108,19 @@ class _Session:
     """The texts of files while the edits of a reply are applied.
 
     Attributes:
+        done: the edits that were applied.
         failing: the files of blocks that failed.
         explained: the number of failed blocks.
+        work: what all blocks together may cost.
     """
 
     read: Reader
     texts: dict[str, str | None] = field(default_factory=dict)
     moved: dict[str, str] = field(default_factory=dict)
+    done: set[Edit] = field(default_factory=set)
     failing: set[str] = field(default_factory=set)
     explained: int = 0
+    work: Work = field(default_factory=Work)
 
     def apply_blocks(self, edits: Sequence[SearchReplace]) -> list[EditResult]:
         """Apply consecutive blocks; those of one file are placed together."""
@@ -122,8 +150,12 @@ class _Session:
                 problem = explain_mismatch(path, edit.search, edit.replace, None)
                 results.append(_failure(path, problem))
             return results
+        if self.work.left < 0:
+            left_over = [Placement(edit, [], given_up=True) for edit in edits]
+            return [self._block_result(block, text) for block in left_over]
         lines = to_lines(text)
-        blocks = place_edits(lines, edits)
+        self.work.left -= len(lines) // _LINES_PER_LOOK
+        blocks = place_edits(lines, edits, self.work)
         after = to_text(lines, text)
         if any(block.span for block in blocks):
             self.texts[path] = after
@@ -138,7 +170,34 @@ class _Session:
         self.texts[path] = text
         return EditResult(path, applied=True, landed_in=path)
 
+    def is_quotation(self, edit: Edit) -> bool:
+        """Return whether ``edit`` is no edit: its lines are the file's, or far less than it has."""
+        if not isinstance(edit, Unreadable) or not edit.content:
+            return False
+        quoted = strip_lines(full_lines(to_lines(edit.content)))
+        for text in (self.read(edit.path), self._current(edit.path)):
+            lines = strip_lines(full_lines(to_lines(text or "")))
+            is_short = 2 * len(quoted) < len(lines)
+            if is_short or next(starts_of(lines, quoted), None) is not None:
+                return True
+        return False
+
     def apply_single(self, edit: Edit) -> EditResult:
+        """Apply an edit that is not a block; one that was applied already is done."""
+        if self._stands(edit):
+            return EditResult(edit.path, applied=True, landed_in=edit.path)
+        result = self._apply_single(edit)
+        if result.applied:
+            self.done.add(edit)
+        return result
+
+    def _stands(self, edit: Edit) -> bool:
+        """Return whether the reply repeats ``edit``, or the new file is there as it would be."""
+        if isinstance(edit, WholeFile) and edit.new:
+            return self._current(edit.path) == edit.content
+        return isinstance(edit, DeleteFile | MoveFile) and edit in self.done
+
+    def _apply_single(self, edit: Edit) -> EditResult:
         path = edit.path
         before = self._current(path)
         if isinstance(edit, Unreadable):
@@ -179,11 +238,15 @@ class _Session:
         if block.span is not None:
             step = block.step.value if block.step else ""
             return EditResult(path, applied=True, landed_in=path, step=step)
-        if not block.searched:
-            return too_many_edits(path)
-        fault = Fault.AMBIGUOUS if block.matches else None
+        is_ambiguous = bool(block.matches) or block.given_up
+        fault = Fault.AMBIGUOUS if is_ambiguous else None
         self.explained += 1
-        if self.explained > _MAX_EXPLAINED:
+        if block.given_up:
+            problem = (
+                f"these lines, or lines like them, stand in too many places of {path} to look at "
+                "each. Send fewer edits, and take lines that the file has once."
+            )
+        elif self.explained > _MAX_EXPLAINED or self.work.left < 0:
             problem = f"these lines are not in {path}, or not only once."
         elif block.matches:
             starts = [match.start for match in block.matches]
@@ -192,11 +255,17 @@ class _Session:
             header = edit.headers[-1].strip()
             problem = f"there is no line `{header}` in {path}, or not only one."
         else:
+            # Each line of the file is looked at some times more.
+            self.work.left -= _LOOKS_TO_EXPLAIN * text.count("\n")
             problem = explain_mismatch(path, edit.search, edit.replace, text)
         return _failure(path, problem, fault)
 
     def _apply_empty_search(self, edit: SearchReplace) -> EditResult:
         before = self._current(edit.path)
+        is_there = edit.appends and edit in self.done
+        if before and (is_there or final_newline(edit.replace, before) == before):
+            return EditResult(edit.path, applied=True, landed_in=edit.path)
+        self.done.add(edit)
         if before and not edit.appends:
             problem = (
                 f"there are no lines to look for in {edit.path} (an empty SEARCH), but the file "
@@ -247,21 +316,57 @@ def _doubt_about(edit: WholeFile, before: str | None) -> str:
     old = to_lines(before or "")
     if writes_markers(new, old):
         return STRAY_MARKER.format(edit.path)
-    is_part = False
+    if _is_another_text(edit.path, new) and not _is_another_text(edit.path, old):
+        return (
+            f"the content for {edit.path} is an edit, or stands in a fence. Send the complete file "
+            "itself."
+        )
+    is_part = _leaves_lines_out(old, new)
     if edit.likely and before != edit.content:
-        is_part = edit.content.strip() in (before or "")
+        is_part = is_part or edit.content.strip() in (before or "")
     new_size = sum(map(bool, new))
     old_size = sum(map(bool, old))
     shrank = 2 * new_size < old_size
-    if shrank and not is_part:
-        new_lines = set(new).difference(old)
-        is_part = edit.likely or any(map(_ELISION.match, new_lines))
-    if is_part:
+    if is_part or (shrank and edit.likely):
         return (
             f"the content for {edit.path} is only a part of the file. Send the complete file, "
             "without comments that stand for lines."
         )
     return ""
+
+
+def _is_another_text(path: str, lines: Lines) -> bool:
+    """Return whether ``lines`` are a diff, or a fence with a file inside, which ``path`` is not."""
+    full = full_lines(lines)
+    if not path.endswith((".diff", ".patch")) and is_edit(full, 0, len(full)):
+        return True
+    if len(full) < 2 or path.endswith(MARKUP_SUFFIXES):
+        return False
+    first = fence_of(full[0])
+    last = fence_of(full[-1])
+    if not first or not last:
+        return False
+    return last[0].startswith(first[0]) and not last[1]
+
+
+def _leaves_lines_out(old: Lines, new: Lines) -> bool:
+    """Return whether a new comment stands where more lines of ``old`` are gone than are new."""
+    added = set(new).difference(old)
+    elisions = {line for line in added if _ELISION.match(line)}
+    if not elisions or len(old) * len(new) > _MAX_COMPARED:
+        return bool(elisions) and len(new) < len(old)
+    removed = 0
+    added_here: list[str] = []
+    for change in Indel.opcodes(old, new):
+        if change.tag == "equal":
+            if removed > len(added_here) and not elisions.isdisjoint(added_here):
+                return True
+            removed = 0
+            added_here = []
+            continue
+        removed += len(full_lines(old[change.src_start : change.src_end]))
+        added_here += full_lines(new[change.dest_start : change.dest_end])
+    return removed > len(added_here) and not elisions.isdisjoint(added_here)
 
 
 def too_many_edits(path: str) -> EditResult:

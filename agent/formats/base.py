@@ -75,6 +75,7 @@ class SearchReplace:
             unless there is nothing to search for.
         headers: lines that come before the place, outermost first (the ``@@`` lines of V4A).
         at_end: the lines are the last ones of the file.
+        again: other edits of the file, in another notation, may be the same change.
     """
 
     path: str
@@ -86,6 +87,7 @@ class SearchReplace:
     line: int | None = None
     headers: tuple[str, ...] = ()
     at_end: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,11 +123,16 @@ class MoveFile:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A part of a reply that looks like an edit and cannot be read."""
+    """A part of a reply that looks like an edit and cannot be read.
+
+    Attributes:
+        content: the lines in question; where the file has them, they are a quotation, no edit.
+    """
 
     path: str
     problem: str
     fault: Fault = Fault.UNREADABLE
+    content: str = ""
 
 
 Edit = SearchReplace | WholeFile | DeleteFile | MoveFile | Unreadable

@@ -19,6 +19,7 @@ from agent.formats.base import (
 )
 from agent.formats.matching.lines import to_lines, with_ends
 from agent.formats.matching.place_edits import hunks
+from agent.formats.reading.answer import answer_lines
 from agent.formats.reading.calls import (
     PATH_NAMES,
     arguments_of,
@@ -28,7 +29,7 @@ from agent.formats.reading.calls import (
 )
 from agent.formats.reading.fences import STRAY_MARKER, writes_markers
 from agent.formats.reading.names import clean_name, resolve_existing, resolve_likely
-from agent.formats.text import edits_of, lines_of
+from agent.formats.text import edits_of
 from agent.grammars import has_errors
 from llm.chat import Reply, Tool, ToolCall
 
@@ -48,7 +49,7 @@ class FunctionFormat(EngineFormat):
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         calls = calls_of(reply)
         if not calls:
-            return edits_of(self, reply, [lines_of(reply)], scope)
+            return edits_of(self, [answer_lines(reply.content)], scope)
         edits: list[Edit] = []
         for call in calls:
             edits += self._call_edits(call, scope)

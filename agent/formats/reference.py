@@ -30,6 +30,7 @@ from agent.formats.matching.lines import (
     starts_of,
     to_lines,
 )
+from agent.formats.reading.answer import answer_of
 from agent.formats.reading.names import path_in_line
 from llm.chat import Reply
 
@@ -50,7 +51,7 @@ class ReferenceDiffFormat(DiffFormat):
     plain_mentions = True
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[SearchReplace]:
-        text = reply.content.replace("\r\n", "\n")
+        text = answer_of(reply.content).replace("\r\n", "\n")
         lines = text.split("\n")
         return tuple(_read_blocks(lines, scope.files))
 

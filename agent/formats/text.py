@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from agent.formats.apply import EngineFormat
-from agent.formats.base import Edit, EditFormat, Part, ReplyScope, Unreadable, WholeFile
+from agent.formats.base import (
+    Edit,
+    EditFormat,
+    Part,
+    ReplyScope,
+    SearchReplace,
+    Unreadable,
+    WholeFile,
+)
 from agent.formats.matching.lines import Lines, full_lines, numbers_where, with_ends
+from agent.formats.reading.answer import answer_lines, patches_in_json
 from agent.formats.reading.blocks import read_blocks
 from agent.formats.reading.calls import calls_of
-from agent.formats.reading.listings import MAX_PARSED, read_listings
-from agent.formats.reading.unified import read_diffs, read_patches
+from agent.formats.reading.fences import fence_of
+from agent.formats.reading.listings import MAX_PARSED, read_listings, read_pairs
+from agent.formats.reading.unified import (
+    context_diff_paths,
+    read_diffs,
+    read_patches,
+)
 from agent.grammars import has_errors, language_of
 from llm.chat import Reply
 
@@ -32,6 +47,7 @@ _READERS: tuple[tuple[_Reader, tuple[str, ...]], ...] = (
     (read_blocks, ("<<<", "-----")),
     (read_patches, ("***",)),
     (read_diffs, ("+++ ", "@@", "diff", "rename ")),
+    (read_pairs, ("```", "~~~")),
 )
 
 
@@ -43,9 +59,12 @@ class TextFormat(EngineFormat):
         """Yield the edits in ``lines``, and the lines before, between and after them as lists."""
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
-        lines = lines_of(reply)
-        parts = [part for part in self.read(lines, scope) if part]
-        edits = edits_of(self, reply, parts, scope)
+        lines = answer_lines(reply.content)
+        edits = edits_of(self, self.read(lines, scope), scope)
+        if edits:
+            return edits
+        patches = read_patches(patches_in_json(reply.content), scope)
+        edits = [part for part in patches if not isinstance(part, list)]
         if edits:
             return edits
         calls = calls_of(reply)
@@ -55,48 +74,105 @@ class TextFormat(EngineFormat):
         return (Unreadable("", problem),)
 
 
-def lines_of(reply: Reply) -> list[str]:
-    """Return the lines of the reply's text, without byte-order mark and CRLF."""
-    text = reply.content.removeprefix("\ufeff")
-    return text.replace("\r\n", "\n").split("\n")
-
-
 def edits_of(
     form: EditFormat,
-    reply: Reply,
-    parts: Sequence[Part],
+    parts: Iterable[Part],
     scope: ReplyScope,
 ) -> Sequence[Edit]:
     """Return the edits of ``parts``, and of their lists those in another notation.
 
-    What explains an edit may hold the same change in another notation, so only a file that no
-    edit names is edited so. A file in full may be a quotation: it is reported unless it is a
-    known file beside edits.
+    Those of a file that ``parts`` edit come last: they may be the same change, shown twice. A file
+    in full is reported, unless it is a quotation.
     """
-    readers = []
-    for reader, signs in _READERS:
-        if any(sign in reply.content for sign in signs):
-            readers.append(reader)
-    named = {part.path for part in parts if not isinstance(part, list)}
-    edits: list[Edit] = []
-    rest: list[list[str]] = []
-    for part in parts:
+    own_parts = list(_without_fences_of_edits(parts))
+    named = {part.path for part in own_parts if not isinstance(part, list)}
+    all_parts: list[Part] = []
+    again: list[Edit] = []
+    has_signs = False
+    for part in own_parts:
         if not isinstance(part, list):
-            edits.append(part)
+            all_parts.append(part)
             continue
+        readers = _readers_for(part)
+        has_signs = has_signs or any(reader is not read_pairs for reader in readers)
         for other in _read_others(part, scope, readers):
-            if isinstance(other, list):
-                rest.append(other)
-            elif other.path not in named:
-                edits.append(other)
+            if isinstance(other, list) or other.path not in named:
+                all_parts.append(other)
+            else:
+                again.append(_may_repeat(other))
+    parts_left = list(_without_fences_of_edits(all_parts))
+    edits = [part for part in parts_left if not isinstance(part, list)]
+    edits += again
+    rest = [part for part in parts_left if isinstance(part, list)]
     # Without signs of another notation, a format of whole files has read all fences.
-    fences = [] if form.whole_files and not readers else rest
+    fences = [] if form.whole_files and not has_signs else rest
     problems = _file_problems(form, fences, edits, scope)
+    problems += _context_diff_problems(form, rest)
     if not edits and not problems:
         for path in dict.fromkeys(_unfenced_paths(rest, scope)):
             problem = f"the change of {path} is not an edit in this format."
             problems.append(_report_unread(form, path, problem))
     return (*edits, *problems)
+
+
+def _readers_for(lines: Lines) -> list[_Reader]:
+    text = "\n".join(lines)
+    readers = []
+    for reader, signs in _READERS:
+        if any(sign in text for sign in signs):
+            readers.append(reader)
+    return readers
+
+
+def _may_repeat(edit: Edit) -> Edit:
+    return replace(edit, again=True) if isinstance(edit, SearchReplace) else edit
+
+
+def _without_fences_of_edits(parts: Iterable[Part]) -> Iterator[Part]:
+    """Yield ``parts`` without the fences that have edits inside, so that the others are pairs."""
+    around = ""
+    following = list(parts)
+    for number, part in enumerate(following):
+        if not isinstance(part, list):
+            yield part
+            continue
+        lines = list(part)
+        closing = _closing_line(lines, around) if around else None
+        if closing is not None:
+            del lines[closing]
+            around = ""
+        is_last = number + 1 == len(following)
+        opening = None if is_last else _open_fence(lines)
+        if opening:
+            line, around = opening
+            del lines[line]
+        if lines:
+            yield lines
+
+
+def _closing_line(lines: Lines, marks: str) -> int | None:
+    """Return the first fence, if it may close one of ``marks``."""
+    for number, line in enumerate(lines):
+        fence = fence_of(line)
+        if fence:
+            closes = fence[0].startswith(marks) and not fence[1]
+            return number if closes else None
+    return None
+
+
+def _open_fence(lines: Lines) -> tuple[int, str] | None:
+    """Return the line and the marks of the fence that is open at the end of ``lines``."""
+    opening: tuple[int, str] | None = None
+    for number, line in enumerate(lines):
+        fence = fence_of(line)
+        if not fence:
+            continue
+        marks, info = fence
+        if opening is None:
+            opening = number, marks
+        elif not info and marks.startswith(opening[1]):
+            opening = None
+    return opening
 
 
 def _file_problems(
@@ -105,23 +181,36 @@ def _file_problems(
     edits: list[Edit],
     scope: ReplyScope,
 ) -> list[Edit]:
-    """Return a problem for each file in full that no edit names."""
-    edited = {edit.path for edit in edits}
-    passed_over = scope.files if edits else ()
-    problems: dict[str, Edit] = {}
+    """Return a problem for each file in full; beside edits a known file may be quoted."""
+    contents: dict[str, str] = {}
     for part in parts:
         for edit in read_listings(part, scope):
-            if not isinstance(edit, WholeFile):
-                continue
-            if edit.path in edited or edit.path in passed_over:
-                continue
             # A list of names in a fence is not a file.
-            if " " in edit.content:
-                problem = (
-                    f"the file {edit.path} in a fence is not an edit in this format."
-                )
-                problems[edit.path] = _report_unread(form, edit.path, problem)
-    return list(problems.values())
+            if isinstance(edit, WholeFile) and " " in edit.content:
+                longest = contents.get(edit.path, "")
+                contents[edit.path] = max(longest, edit.content, key=len)
+    quotable = {edit.path for edit in edits}
+    if edits:
+        quotable.update(scope.files)
+    rules = _format_rules(form) if contents else ""
+    problems: list[Edit] = []
+    for path, content in contents.items():
+        problem = f"the file {path} in a fence is not an edit in this format. {rules}"
+        quoted = content if path in quotable else ""
+        problems.append(Unreadable(path, problem, content=quoted))
+    return problems
+
+
+def _context_diff_problems(form: EditFormat, parts: Sequence[Lines]) -> list[Edit]:
+    paths: dict[str, None] = {}
+    for lines in parts:
+        paths.update(dict.fromkeys(context_diff_paths(lines)))
+    rules = _format_rules(form) if paths else ""
+    problems: list[Edit] = []
+    for path in paths:
+        problem = f"the change of {path} is a context diff, which is not read. {rules}"
+        problems.append(Unreadable(path, problem))
+    return problems
 
 
 def _report_unread(

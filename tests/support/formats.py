@@ -64,11 +64,16 @@ def problem(report: ApplyReport) -> str:
 
 
 def can_say(form: str, after: Sequence[str]) -> bool:
-    """Return whether ``form`` can write ``after``: whole texts hold no dots, markers or edits."""
+    """Return whether ``form`` can write ``after``: whole texts hold no dots, markers or edits.
+
+    Nor are they a fence.
+    """
     if form not in ("whole", "whole-func", "diff-func"):
         return True
     first = next((line for line in after if line.strip()), "")
     edit = first.startswith(("diff ", "--- ", "*** ", "@@ ")) or "..." in after
+    if first.startswith((FENCE, "~~~")):
+        return False
     return not edit and not writes_markers(after, ())
 
 

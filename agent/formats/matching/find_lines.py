@@ -22,6 +22,7 @@ from rapidfuzz.distance import Indel
 from agent.formats.matching.lines import (
     Lines,
     Numbers,
+    Work,
     full_lines,
     has_text,
     indent_of,
@@ -192,13 +193,19 @@ class Match:
         return self.make()
 
 
-_Search = Callable[[Lines, Lines, Lines], list[Match]]
+_LOOKS_PER_MATCH = 4
+# For each line, to compare the indentation.
+_LOOKS_PER_SHIFT = 3
+
+
+_Search = Callable[[Lines, Lines, Lines, Work], list[Match]]
 
 
 def find_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
+    work: Work,
     path: str = "",
     *,
     likeness: bool = True,
@@ -206,6 +213,9 @@ def find_matches(
     """Return the first step that finds matches of ``search`` in ``lines``, and these matches.
 
     ``path`` gives the language for the last step; without ``likeness`` that step is left out.
+
+    Raises:
+        TooMuchWorkError: ``work`` is used up.
     """
     # New lines are made when a match is chosen: they need the lines of now.
     lines = tuple(lines)
@@ -226,7 +236,8 @@ def find_matches(
         find_similar = partial(_likeness_matches, path=path)
         steps.append((MatchStep.LIKENESS, find_similar))
     for step, find in steps:
-        matches = find(lines, search, replace)
+        work.spend_pass(lines)
+        matches = find(lines, search, replace, work)
         if matches:
             return step, matches
     return None, []
@@ -244,11 +255,15 @@ def _exact_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
+    work: Work,
 ) -> list[Match]:
     size = len(search)
     new_lines = tuple(replace)
-    starts = starts_of(lines, search)
-    return [_fixed_match(start, start + size, new_lines) for start in starts]
+    matches = []
+    for start in starts_of(lines, search):
+        work.spend(_LOOKS_PER_MATCH)
+        matches.append(_fixed_match(start, start + size, new_lines))
+    return matches
 
 
 @lru_cache(maxsize=8)
@@ -261,6 +276,7 @@ def _trailing_space_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
+    work: Work,
 ) -> list[Match]:
     bare_lines = _strip_lines(tuple(lines), str.rstrip)
     bare_search = [line.rstrip() for line in search]
@@ -268,6 +284,7 @@ def _trailing_space_matches(
     no_shift = IndentShift()
     matches = []
     for start in starts_of(bare_lines, bare_search):
+        work.spend(_LOOKS_PER_MATCH)
         file_numbers = range(start, start + size)
         match = _shifted_match(
             lines, search, replace, file_numbers, range(size), no_shift
@@ -280,12 +297,14 @@ def _indentation_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
+    work: Work,
 ) -> list[Match]:
     bare_lines = _strip_lines(tuple(lines), str.strip)
     bare_search = strip_lines(search)
     size = len(search)
     matches = []
     for start in starts_of(bare_lines, bare_search):
+        work.spend(_LOOKS_PER_MATCH + _LOOKS_PER_SHIFT * size)
         shift = uniform_shift(lines[start : start + size], search)
         if shift is not None:
             file_numbers = range(start, start + size)
@@ -326,6 +345,7 @@ def _blank_line_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
+    work: Work,
 ) -> list[Match]:
     numbers = _full_numbers(tuple(lines))
     bare_lines = _bare_full_lines(tuple(lines))
@@ -333,6 +353,7 @@ def _blank_line_matches(
     full_search = lines_at(search, search_numbers)
     matches = []
     for start in starts_of(bare_lines, strip_lines(full_search)):
+        work.spend(_LOOKS_PER_MATCH + _LOOKS_PER_SHIFT * len(full_search))
         file_numbers = numbers[start : start + len(full_search)]
         window = lines_at(lines, file_numbers)
         shift = uniform_shift(window, full_search)
@@ -366,6 +387,7 @@ def _elision_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
+    work: Work,
 ) -> list[Match]:
     """Match the pieces between lines of dots in order; the lines in between are kept."""
     old_pieces = _pieces(search)
@@ -381,7 +403,7 @@ def _elision_matches(
             continue
         if not old:
             return []
-        match = _only_match_from(end, lines, old, new)
+        match = _only_match_from(end, lines, old, new, work)
         if match is None:
             return []
         matches.append(match)
@@ -400,10 +422,12 @@ def _only_match_from(
     lines: Lines,
     search: Lines,
     replace: Lines,
+    work: Work,
 ) -> Match | None:
     """Return the only match of a piece from ``first`` on, by the first step that has any."""
     for find in (_exact_matches, _trailing_space_matches, _indentation_matches):
-        matches = find(lines, search, replace)
+        work.spend_pass(lines)
+        matches = find(lines, search, replace, work)
         if matches:
             later = [match for match in matches if match.start >= first]
             return later[0] if len(later) == 1 else None
@@ -440,8 +464,7 @@ _QUOTES = str.maketrans(
     }
 )
 _MAX_LINES = 400
-# The comparison takes each line of one text with each of the other, by character.
-_MAX_PAIRS = 2_000_000
+_CHARACTERS_PER_LOOK = 64
 _MAX_LINE_LENGTH = 1_000
 _MAX_FILE_LENGTH = 2_000_000
 
@@ -450,6 +473,7 @@ def _likeness_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
+    work: Work,
     path: str,
 ) -> list[Match]:
     """Return the only match whose lines are like ``search``, or nothing.
@@ -464,8 +488,6 @@ def _likeness_matches(
     size = len(search_numbers)
     if not 0 < size <= min(_MAX_LINES, len(numbers)):
         return []
-    if size * len(numbers) > _MAX_PAIRS:
-        return []
     if sum(map(len, lines)) > _MAX_FILE_LENGTH:
         return []
     full_search = lines_at(search, search_numbers)
@@ -477,11 +499,13 @@ def _likeness_matches(
     if 2 * equal_count < size - 2:
         return []
     full_plain_lines = lines_at(plain_lines, numbers)
-    start = _best_start(full_plain_lines, plain_search)
+    start = _best_start(full_plain_lines, plain_search, work)
     if start is None:
         return []
     file_numbers = numbers[start : start + size]
     pairs = list(zip(file_numbers, full_search, strict=True))
+    # The file is parsed, which takes as long as a look for each character.
+    work.spend(sum(map(len, lines)))
     if not _may_stand_for(lines, pairs, path):
         return []
     parts = counterparts(lines, search, file_numbers, search_numbers)
@@ -510,7 +534,7 @@ def _plain(line: str) -> str:
     return " ".join(line.translate(_QUOTES).split())
 
 
-def _best_start(lines: Lines, search: Lines) -> int | None:
+def _best_start(lines: Lines, search: Lines, work: Work) -> int | None:
     """Return where ``search`` is likest, if it is like enough and no other place is near to it."""
     size = len(search)
     likeness_of: dict[tuple[str, str], float] = {}
@@ -519,7 +543,9 @@ def _best_start(lines: Lines, search: Lines) -> int | None:
         total = 0.0
         for index, line in enumerate(search):
             pair = (lines[start + index], line)
+            work.spend(1)
             if pair not in likeness_of:
+                work.spend(1 + len(line) // _CHARACTERS_PER_LOOK)
                 likeness_of[pair] = _line_likeness(*pair)
             total += likeness_of[pair]
             # Even with equal lines from here on it is too low.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 Lines = Sequence[str]
 Numbers = Sequence[int]
@@ -12,6 +13,32 @@ Numbers = Sequence[int]
 _MAX_KINDS = 0x10FFFF
 # Overlapping places are compared one by one, each over the whole length of the search.
 _MAX_OVERLAPPING = 2_000_000
+
+# In looks at a line, of which one takes half a microsecond.
+_MAX_WORK = 1_600_000
+# A pass that Python makes in C is that many times faster.
+_PASS_SPEED = 24
+
+
+class TooMuchWorkError(Exception):
+    """The places of the edits of a reply cannot be found within its bound."""
+
+
+@dataclass
+class Work:
+    """Counts how often the search for places looks at a line, for all edits of one reply."""
+
+    left: int = _MAX_WORK
+
+    def spend(self, looks: int) -> None:
+        """Count looks at lines; raises ``TooMuchWorkError`` when there were too many."""
+        self.left -= looks
+        if self.left < 0:
+            raise TooMuchWorkError
+
+    def spend_pass(self, lines: Lines) -> None:
+        """Count one fast pass over ``lines``."""
+        self.spend(1 + len(lines) // _PASS_SPEED)
 
 
 def to_lines(text: str) -> list[str]:

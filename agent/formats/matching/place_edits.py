@@ -16,7 +16,10 @@ from agent.formats.base import Replacement, SearchReplace
 from agent.formats.matching.find_lines import Match, MatchStep, find_matches
 from agent.formats.matching.lines import (
     Lines,
+    TooMuchWorkError,
+    Work,
     end_of_block,
+    full_lines,
     has_text,
     indent_of,
     numbers_where,
@@ -30,9 +33,8 @@ from agent.formats.matching.lines import (
 
 # The search for likeness takes time, and a model that errs this often does not copy at all.
 _MAX_LIKENED = 20
-# Lines to compare for the edits of one reply to one file; a place counts as several lines.
-_MAX_COMPARED = 5_000_000
-_LINES_PER_MATCH = 40
+# Of a place that a header names, besides its block.
+_LOOKS_PER_MATCH = 4
 # The search for each reads the whole file; definitions do not nest deeper.
 _MAX_HEADERS = 20
 # No recorded reply has so many equal edits.
@@ -52,24 +54,32 @@ class Placement:
     Attributes:
         matches: the places of the last search, in the text at that time, which ``step`` found.
         span: the new lines as (first, end), once the edit is applied.
-        searched: a search was made; False when the edits before it took too much time.
+        given_up: the work was used up before the edit had a place.
     """
 
     edit: SearchReplace
     matches: list[Match]
     step: MatchStep | None = None
     span: _Span | None = None
-    searched: bool = False
+    given_up: bool = False
 
 
-def place_edits(lines: list[str], edits: Sequence[SearchReplace]) -> list[Placement]:
-    """Apply ``edits`` to ``lines``, in place, and return the placement of each."""
+def place_edits(
+    lines: list[str],
+    edits: Sequence[SearchReplace],
+    work: Work,
+) -> list[Placement]:
+    """Apply ``edits`` to ``lines``, in place, and return the placement of each.
+
+    Those that are left when ``work`` is used up have no place.
+    """
     blocks = [Placement(edit, []) for edit in edits]
-    placer = _Placer(lines, blocks)
-    placer.try_edits(deciding=False)
-    while any(block.span is None for block in blocks):
-        if not placer.try_edits(deciding=True):
-            break
+    placer = _Placer(lines, blocks, work)
+    try:
+        placer.place_all()
+    except TooMuchWorkError:
+        for block in blocks:
+            block.given_up = block.span is None
     return blocks
 
 
@@ -78,14 +88,23 @@ class _Placer:
     """Places the edits of one reply in the lines of one file.
 
     Attributes:
-        compared: how many lines were compared.
         missed: how many searches had no match.
     """
 
     lines: list[str]
     blocks: list[Placement]
-    compared: int = 0
+    work: Work
     missed: int = 0
+
+    def place_all(self) -> None:
+        """Place the edits, in their order, and again while that places one that waited."""
+        self.try_edits(deciding=False)
+        while any(block.span is None for block in self.blocks):
+            if not self.try_edits(deciding=True):
+                break
+        for block in self.blocks:
+            if block.span is None and not block.matches:
+                block.span = self._repeated_span(block) or self._standing_span(block)
 
     def try_edits(self, *, deciding: bool) -> bool:
         """Try each edit without a place; return whether one of them was placed.
@@ -99,9 +118,11 @@ class _Placer:
                 continue
             if deciding and not block.matches and not waited:
                 continue
-            if not self._search(block):
-                return False
-            if self._share_span(block):
+            if block.edit.again:
+                block.span = self._standing_span(block)
+            if block.span is None:
+                self._search(block)
+            if block.span is not None or self._share_span(block):
                 continue
             if deciding:
                 pairs = self._among_equals(block)
@@ -117,21 +138,41 @@ class _Placer:
             waited = waited or bool(block.matches)
         return False
 
-    def _search(self, block: Placement) -> bool:
-        """Search for the lines of ``block``; return False where that takes too much time."""
-        if self.compared > _MAX_COMPARED:
-            return False
-        edit = block.edit
-        readings = 1 + len(edit.readings)
-        line_count = len(self.lines) + edit.search.count("\n")
-        self.compared += line_count * readings
+    def _search(self, block: Placement) -> None:
+        self.work.spend(len(self.blocks))
         likeness = self.missed < _MAX_LIKENED
-        block.step, block.matches = edit_matches(self.lines, edit, likeness=likeness)
-        block.searched = True
+        block.step, block.matches = edit_matches(
+            self.lines, block.edit, self.work, likeness=likeness
+        )
         if not block.matches:
             self.missed += 1
-        self.compared += _LINES_PER_MATCH * len(block.matches)
-        return True
+
+    def _repeated_span(self, block: Placement) -> _Span | None:
+        """Return the place of an applied edit that ``block`` repeats word for word."""
+        for twin in self.blocks:
+            if twin.span and twin.edit == block.edit:
+                return twin.span
+        return None
+
+    def _standing_span(self, block: Placement) -> _Span | None:
+        """Return where the new lines of ``block`` stand already, if they show that it was made.
+
+        A line alone may stand there by chance, and lines that were there before show nothing.
+        """
+        edit = block.edit
+        new = to_lines(edit.replace)
+        full = full_lines(new)
+        if len(full) < 2 or set(full) <= set(to_lines(edit.search)):
+            return None
+        step, matches = find_matches(
+            self.lines, new, new, self.work, edit.path, likeness=False
+        )
+        if step not in _SURE_STEPS:
+            return None
+        if len(matches) == 1 or (matches and edit.again):
+            block.step = step
+            return matches[0].start, matches[0].end
+        return None
 
     def _share_span(self, block: Placement) -> bool:
         """Give a block that repeats another in its new lines the place of that."""
@@ -155,6 +196,7 @@ class _Placer:
             return []
         if len(block.matches) > _MAX_EQUAL:
             return []
+        self.work.spend(len(self.blocks))
         spans = []
         waiting = []
         for other in self.blocks:
@@ -166,6 +208,7 @@ class _Placer:
                 waiting.append(other)
         free = []
         for index, match in enumerate(block.matches):
+            self.work.spend(1 + len(spans))
             inside = [first <= match.start < end for first, end in spans]
             if not any(inside):
                 free.append(index)
@@ -176,7 +219,7 @@ class _Placer:
             matches = block.matches
             if other.edit != block.edit:
                 # Their new lines may differ, so each has its own search; the places are the same.
-                matches = edit_matches(self.lines, other.edit)[1]
+                matches = edit_matches(self.lines, other.edit, self.work)[1]
             pairs.append((other, matches[index]))
         return pairs
 
@@ -210,6 +253,7 @@ class _Placer:
                 return match
         for span in (before, after):
             if span:
+                self.work.spend(len(self.lines))
                 first, end = scope_of(self.lines, span[0])
                 match = _only_match_inside(block.matches, first, end)
                 if match:
@@ -217,6 +261,8 @@ class _Placer:
         return None
 
     def _apply(self, block: Placement, match: Match) -> None:
+        self.work.spend_pass(self.lines)
+        self.work.spend(len(self.blocks))
         self.lines[match.start : match.end] = match.lines
         size = len(match.lines)
         growth = size - (match.end - match.start)
@@ -244,18 +290,19 @@ def _only_match_inside(
 def edit_matches(
     lines: Lines,
     edit: SearchReplace,
+    work: Work,
     *,
     likeness: bool = True,
 ) -> tuple[MatchStep | None, list[Match]]:
     """Return the matches of ``edit`` by the first of its readings that has any."""
     has_place = edit.headers or edit.line is not None
     if has_place and not edit.search:
-        return MatchStep.EXACT, _insertions(lines, edit)
-    for search, replace in _readings(lines, edit):
+        return MatchStep.EXACT, _insertions(lines, edit, work)
+    for search, replace in _readings(lines, edit, work):
         step, matches = find_matches(
-            lines, search, replace, edit.path, likeness=likeness
+            lines, search, replace, work, edit.path, likeness=likeness
         )
-        matches = _after_headers(lines, edit, matches)
+        matches = _after_headers(lines, edit, matches, work)
         if edit.at_end:
             last = [match for match in matches if match.end == len(lines)]
             matches = last or matches
@@ -264,7 +311,11 @@ def edit_matches(
     return None, []
 
 
-def _readings(lines: Lines, edit: SearchReplace) -> list[tuple[Lines, Lines]]:
+def _readings(
+    lines: Lines,
+    edit: SearchReplace,
+    work: Work,
+) -> list[tuple[Lines, Lines]]:
     readings = []
     first = (edit.search, edit.replace)
     for search, replace in (first, *edit.readings):
@@ -283,6 +334,7 @@ def _readings(lines: Lines, edit: SearchReplace) -> list[tuple[Lines, Lines]]:
         return readings
 
     def exact_size(reading: tuple[Lines, Lines]) -> int:
+        work.spend_pass(lines)
         search = reading[0]
         return len(search) if _is_exact(lines, search) else 0
 
@@ -307,20 +359,25 @@ def _after_headers(
     lines: Lines,
     edit: SearchReplace,
     matches: list[Match],
+    work: Work,
 ) -> list[Match]:
     """Return the first match behind each place of the headers; all matches without any."""
     starts = [match.start for match in matches]
     if edit.line is not None and edit.line - 1 in starts:
         return matches
     behind: dict[int, Match] = {}
-    for header in _last_headers(lines, edit.headers):
+    for header in _last_headers(lines, edit.headers, work):
         index = bisect_left(starts, header)
         if index < len(starts):
             behind[starts[index]] = matches[index]
     return list(behind.values()) or matches
 
 
-def _insertions(lines: Lines, edit: SearchReplace) -> list[Match]:
+def _insertions(
+    lines: Lines,
+    edit: SearchReplace,
+    work: Work,
+) -> list[Match]:
     """Return the places of new lines: at their line, or right behind their header.
 
     Lines that are not indented more than the header stand behind the block that it opens.
@@ -331,11 +388,14 @@ def _insertions(lines: Lines, edit: SearchReplace) -> list[Match]:
         starts.append(max(0, edit.line - 1))
     else:
         depth = width_at(new_lines, 0)
-        for header in _last_headers(lines, edit.headers):
+        for header in _last_headers(lines, edit.headers, work):
+            work.spend(_LOOKS_PER_MATCH)
             if depth > len(indent_of(lines[header])):
                 starts.append(header + 1)
             else:
-                starts.append(end_of_block(lines, header))
+                end = end_of_block(lines, header)
+                work.spend(end - header)
+                starts.append(end)
     matches = []
     for start in starts:
         if start <= len(lines):
@@ -343,21 +403,29 @@ def _insertions(lines: Lines, edit: SearchReplace) -> list[Match]:
     return matches
 
 
-def _last_headers(lines: Lines, headers: Lines) -> list[int]:
+def _last_headers(
+    lines: Lines,
+    headers: Lines,
+    work: Work,
+) -> list[int]:
     """Return the lines of the last header, each behind one of those before it."""
     numbers: list[int] | None = None
     if not headers:
         return []
+    work.spend(len(lines) // 4)
     bare_lines = strip_lines(lines)
     for header in map(str.strip, headers[-_MAX_HEADERS:]):
+        work.spend(len(lines) // 8)
         hits = [number for number, line in enumerate(bare_lines) if line == header]
         if not hits:
+            work.spend(len(lines))
             begins = re.compile(rf"{re.escape(header)}(?!\w)").match
             hits = numbers_where(bare_lines, begins)
         if numbers is None:
             numbers = hits
             continue
         behind = []
+        work.spend(len(numbers))
         for number in numbers:
             index = bisect_right(hits, number)
             if index < len(hits):
@@ -412,7 +480,7 @@ def _leads_to(
     edits = []
     for search, replace in changes:
         edits.append(SearchReplace("", search, replace, blank_end=True))
-    blocks = place_edits(lines, edits)
+    blocks = place_edits(lines, edits, Work())
     return lines == new and all(block.span is not None for block in blocks)
 
 

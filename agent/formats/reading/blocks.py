@@ -122,7 +122,9 @@ class _BlockReader:
                     self.fence = mark[0]
             end, closed = self._find_end(opening)
             yield self._make_edit(before, opening, end, closed=closed)
-            unread = min(end + closed, count)
+            # A fence that closes a block belongs to the lines behind it, as for any edit.
+            is_marker = closed and not fence_of(self.lines[end])
+            unread = min(end + is_marker, count)
             next_line = max(unread, opening + 1)
             opening = _first_from(self.markers.openings, next_line, count)
         yield self.lines[unread:]

@@ -11,6 +11,7 @@ from typing import Any
 
 from agent.formats.base import MalformedReplyError
 from agent.formats.matching.lines import numbers_where
+from agent.formats.reading.answer import answer_of
 from agent.formats.reading.fences import fence_of
 from llm.chat import Reply, Tool, ToolCall
 
@@ -33,7 +34,7 @@ def calls_of(reply: Reply) -> Sequence[ToolCall]:
     """Return the calls of ``reply``; without any, a call that its text holds as JSON."""
     if reply.tool_calls:
         return reply.tool_calls
-    text = reply.content.removeprefix("\ufeff").strip()
+    text = answer_of(reply.content).removeprefix("\ufeff").strip()
     lines = text.split("\n")
     fences = numbers_where(lines, fence_of)
     if len(fences) > 1:

@@ -13,13 +13,14 @@ _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})(.*)$")
 # Backticks at the start of any line, also in the middle of a longer text.
 _BACKTICKS = re.compile(r"^[^\S\n]*(`{3,})", re.MULTILINE)
 _TITLE = re.compile(
-    r"(?:title|file|filename|path)\s*=\s*[\"']?([^\"'\s]+)", re.IGNORECASE
+    r"(?:title|file|filename|path)\s*=\s*[\"']?([^\"'\s}]+)", re.IGNORECASE
 )
 _PREAMBLE = re.compile(
     r"\s*(?:continu|here(?:'s| is| are)|sure\b|sorry|apolog|certainly|of course|i |i'(?:ll|m)\b"
     r"|let me)",
     re.IGNORECASE,
 )
+_INFO_MARKS = re.compile(r"[:{}]")
 _COMMENT_SIGN = re.compile(r"^(#|//|--|/\*|<!--)\s*")
 # A word between backquotes or stars.
 _QUOTED = re.compile(r"[`*]([^`*\s]{1,300})[`*]")
@@ -64,8 +65,11 @@ def path_in_info(info: str, files: Collection[str]) -> str | None:
     title = _TITLE.search(info)
     if title:
         return path_in_line(title[1], files)
-    parts = info.replace(":", " ").split()
+    parts = _INFO_MARKS.sub(" ", info).split()
     for part in reversed(parts):
+        # `{.python file=a.py}`: a word with a dot in braces is a language.
+        if "{" in info and part.startswith("."):
+            continue
         path = path_in_line(part, files)
         is_path = "." in part or "/" in part or path in files
         if path and is_path:

@@ -6,20 +6,33 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
-from agent.formats.base import Edit, Part, ReplyScope, Unreadable, WholeFile
-from agent.formats.matching.lines import Lines, with_ends
+from agent.formats.base import (
+    Edit,
+    Part,
+    ReplyScope,
+    SearchReplace,
+    Unreadable,
+    WholeFile,
+)
+from agent.formats.matching.lines import Lines, full_lines, with_ends
 from agent.formats.reading.fences import (
     DIFF_WORDS,
     MARKUP_SUFFIXES,
     OPEN,
     fence_of,
+    file_for,
     path_above,
     path_in_info,
     paths_in_prose,
     quoted_paths,
 )
-from agent.formats.reading.names import path_in_line, resolve_likely
+from agent.formats.reading.names import (
+    path_in_line,
+    resolve_existing,
+    resolve_likely,
+)
 from agent.grammars import has_errors, language_named, language_of
 
 _MAX_FENCES = 20
@@ -32,6 +45,14 @@ _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*|\d+[.)]\s|[-*]\s)")
 _CONTENT = re.compile(
     r"\b(?:complete|full|entire|whole|updated?|new|modified|revised|corrected|fixed|final|contents?)\b",
     re.IGNORECASE,
+)
+# Words above the two fences of a change.
+_OLD_LABEL = re.compile(
+    r"^\W*(?:search|before|original|old|find|replace|current)\b[\w ]{0,20}\W*$",
+    re.IGNORECASE,
+)
+_NEW_LABEL = re.compile(
+    r"^\W*(?:replace|after|updated?|new|with|modified)\b[\w ]{0,20}\W*$", re.IGNORECASE
 )
 _ALONE = "write the path alone on the line before the fence of its complete content."
 
@@ -224,6 +245,54 @@ class _Fences:
         return self.named[number]
 
 
+def read_pairs(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
+    """Yield the edits whose old and new lines stand in two fences, and the lines between as lists.
+
+    A word such as ``Before:`` or ``SEARCH:`` stands above the first fence, and one such as
+    ``After:`` or ``REPLACE:`` alone between the two.
+    """
+    unread = 0
+    path: str | None = None
+    for old, new in pairwise(_fence_spans(lines)):
+        if old[0] < unread:
+            continue
+        near = lines[max(unread, old[0] - 2) : old[0]]
+        labels = full_lines(near)[-1:]
+        between = full_lines(lines[old[1] + 1 : new[0]])
+        if len(between) != 1 or not labels:
+            continue
+        if not _OLD_LABEL.match(labels[0]) or not _NEW_LABEL.match(between[0]):
+            continue
+        above = lines[unread : old[0]]
+        yield above
+        path = file_for(above[:-1], scope.files, path)
+        if path is None:
+            yield Unreadable("", f"a change in two fences names no file: {_ALONE}")
+        else:
+            search = with_ends(lines[old[0] + 1 : old[1]])
+            replace = with_ends(lines[new[0] + 1 : new[1]])
+            existing = resolve_existing(path, scope)
+            yield SearchReplace(existing, search, replace)
+        unread = new[1] + 1
+    yield lines[unread:]
+
+
+def _fence_spans(lines: Lines) -> list[tuple[int, int]]:
+    """Return the lines of the opening and the closing fence of each pair."""
+    fences = _Fences(lines)
+    spans = []
+    next_line = 0
+    for start, marks, _ in fences.entries:
+        if start < next_line:
+            continue
+        end, _ = next(fences.bare_fences(start, marks), (None, 0))
+        if end is None:
+            break
+        spans.append((start, end))
+        next_line = end + 1
+    return spans
+
+
 def _is_diff(
     info: str,
     path: str,
@@ -235,14 +304,15 @@ def _is_diff(
     if path.endswith((".diff", ".patch")):
         return False
     word = info.split(" ")[0].lower()
-    return word in DIFF_WORDS or _is_edit(lines, start, end)
+    return word in DIFF_WORDS or is_edit(lines, start, end)
 
 
-def _is_edit(
+def is_edit(
     lines: Lines,
     start: int,
     end: int,
 ) -> bool:
+    """Return whether the lines from ``start`` to ``end`` begin as an edit does in any notation."""
     full: list[str] = []
     for number in range(start, end):
         if lines[number].strip():
@@ -270,16 +340,12 @@ def only_fence(lines: Lines, scope: ReplyScope) -> Edit | None:
     fences = _Fences(lines)
     if not any(_is_language(info) for _, _, info in fences.entries):
         return None
+    infos = {number: info for number, _, info in fences.entries}
     code = []
-    next_line = 0
-    for start, marks, info in fences.entries:
-        if start < next_line:
-            continue
-        end, _ = next(fences.bare_fences(start, marks), (None, 0))
+    for start, end in _fence_spans(lines):
         first = start + 1
-        if end and _is_language(info) and not _is_edit(lines, first, end):
+        if _is_language(infos[start]) and not is_edit(lines, first, end):
             code.append(lines[first:end])
-        next_line = len(lines) if end is None else end + 1
     if not code:
         return None
     paths = paths_in_prose(lines, scope.files)

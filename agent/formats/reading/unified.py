@@ -38,6 +38,10 @@ from agent.formats.reading.names import (
 _OLD_HEADER = re.compile(r"^--- (.+)$")
 _NEW_HEADER = re.compile(r"^\+\+\+ (.+)$")
 # `@@ -1,2 +3,4 @@ hint`: both numbers with their counts, and the hint; also without numbers.
+# Headers of context diffs, which some models write over the hunks of unified ones.
+_STAR_HEADER = re.compile(r"^\*\*\* (?!\w+ (?:File|Patch|to|of)\b)(.+?)(?: \*{4})?$")
+_DASH_HEADER = re.compile(r"^--- (.+)$")
+_CONTEXT_RULE = "*" * 15
 _HUNK = re.compile(
     r"^@@(?: -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?)?(?:[ .…]*@@)?(.*)$"
 )
@@ -54,7 +58,7 @@ _HEADERS = (
 )
 _ENDINGS = (*_HEADERS, "--- ", "```", "~~~")
 # Lines at which one may begin, besides fences.
-_BEGINNINGS = ("--- ", "@@", "rename ")
+_BEGINNINGS = ("--- ", "*** ", "@@", "rename ")
 _NOWHERE = "/dev/null"
 _DIFF_MARKS = ("+", "-", " ")
 _NO_NAME = (
@@ -93,7 +97,7 @@ Hunks = Sequence[Hunk]
 
 def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
     """Yield an edit for each hunk, in order, and the lines outside of diffs as lists."""
-    is_v4a = any(line.startswith("*** ") for line in lines)
+    is_v4a = any(map(_ACTION.match, lines))
     unread = 0
     at = 0
     renamed_to = ""
@@ -112,7 +116,7 @@ def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
             if not _has_hunks(lines, at):
                 yield MoveFile(resolve_existing(old, scope), new)
             continue
-        old, new = _paths_at(lines, at, _OLD_HEADER, _NEW_HEADER)
+        old, new = _header_at(lines, at)
         if old and new:
             yield lines[unread:at]
             hunks, at = _read_hunks(lines, at + 2)
@@ -139,6 +143,26 @@ def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
             unread = end
         at = end
     yield lines[unread:]
+
+
+def _header_at(lines: Lines, at: int) -> tuple[str, str | None]:
+    """Return the paths of a header over hunks, whichever marks it has."""
+    below = lines[at + 2 : at + 3]
+    if below and below[0].startswith("@@"):
+        paths = _paths_at(lines, at, _STAR_HEADER, _DASH_HEADER)
+        if paths[1]:
+            return paths
+    return _paths_at(lines, at, _OLD_HEADER, _NEW_HEADER)
+
+
+def context_diff_paths(lines: Lines) -> Iterator[str]:
+    """Yield the files of context diffs."""
+    for number, line in enumerate(lines):
+        if not line.startswith(_CONTEXT_RULE) or number < 2:
+            continue
+        _, path = _paths_at(lines, number - 2, _STAR_HEADER, _DASH_HEADER)
+        if path:
+            yield path
 
 
 def _paths_at(

@@ -6,6 +6,7 @@ import pytest
 
 from agent.formats.matching.explain import explain_ambiguity
 from agent.formats.matching.find_lines import MatchStep, find_matches
+from agent.formats.matching.lines import Work
 from tests.support.formats import apply, block, problem
 
 CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n"
@@ -26,7 +27,7 @@ def step(
     path: str = "a.py",
 ) -> MatchStep | None:
     lines = search.split("\n")
-    return find_matches(text.split("\n"), lines, lines, path)[0]
+    return find_matches(text.split("\n"), lines, lines, Work(), path)[0]
 
 
 @pytest.mark.parametrize(
