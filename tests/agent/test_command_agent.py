@@ -61,24 +61,31 @@ def output(task: Task) -> str:
     return task.transcript.messages[-1].content
 
 
+BEATING = "import time\nwhile True:\n open('beat', 'a').write('.'); time.sleep(0.05)"
+
+
+def heartbeats(root: Path) -> tuple[int, int]:
+    """Return how often the children of a command wrote, now and later."""
+    beat = root / "beat"
+    size = beat.stat().st_size
+    time.sleep(0.5)
+    return size, beat.stat().st_size
+
+
 def test_the_placeholders_are_filled_as_whole_words(tmp_path: Path) -> None:
     code = "import sys, json, os; print(json.dumps([open(sys.argv[1]).read(), sys.argv[2:]]))"
-    words = (
+    arguments = (
         "{message_file}",
         "--model={model}",
         "{temperature}",
         "{{other}}",
         "{result_file}",
     )
-    work, task = run(tmp_path, python(code, *words))
+    work, task = run(tmp_path, python(code, *arguments))
     assert work == AgentResult()
-    message, (model, temperature, other, result_file) = json.loads(output(task))
+    message, (*values, result_file) = json.loads(output(task))
     assert message == MESSAGE
-    assert (model, temperature, other) == (
-        "--model=vendor/model name",
-        "0.4",
-        "{other}",
-    )
+    assert values == ["--model=vendor/model name", "0.4", "{other}"]
     assert not Path(result_file).is_relative_to(tmp_path)
     assert list(tmp_path.iterdir()) == [], "nothing of ours lies in the checkout"
     assert not Path(result_file).parent.exists(), "and nothing is left elsewhere"
@@ -116,13 +123,13 @@ def test_secrets_that_it_prints_are_redacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh")
-    said: list[str] = []
+    log: list[str] = []
     template = python("import os; print('key:', os.environ['MY_API_KEY'])")
     agent = load_agent(f"command:{template}", ["MY_API_KEY"], 20)
-    task = a_task(tmp_path, said.append)
+    task = a_task(tmp_path, log.append)
     agent.work(task)
     assert output(task) == "key: [MY_API_KEY]\n"
-    assert "sk-abcdefgh" not in repr((agent, said, task.transcript))
+    assert "sk-abcdefgh" not in repr((agent, log, task.transcript))
 
 
 def test_exit_codes_are_recorded(tmp_path: Path) -> None:
@@ -134,33 +141,29 @@ def test_exit_codes_are_recorded(tmp_path: Path) -> None:
 
 
 def test_time_is_up_for_it_and_all_that_it_started(tmp_path: Path) -> None:
-    child = "import time\nwhile True:\n open('beat', 'a').write('.'); time.sleep(0.05)"
     code = (
         "import subprocess, sys, time\n"
-        f"for new in (True, False): subprocess.Popen([sys.executable, '-c', {child!r}],"
+        f"for new in (True, False): subprocess.Popen([sys.executable, '-c', {BEATING!r}],"
         " start_new_session=new)\n"
         "print('started', flush=True); time.sleep(60)"
     )
     work, task = run(tmp_path, python(code), 2)
     assert work.error == "the agent was stopped after 2 s"
     assert output(task) == "started\n"
-    size = (tmp_path / "beat").stat().st_size
-    assert size, "the children were alive"
-    time.sleep(0.5)
-    assert (tmp_path / "beat").stat().st_size == size
+    now, later = heartbeats(tmp_path)
+    assert now, "the children were alive"
+    assert now == later
 
 
 def test_children_do_not_outlive_an_agent_that_ended(tmp_path: Path) -> None:
-    child = "import time\nwhile True:\n open('beat', 'a').write('.'); time.sleep(0.05)"
     code = (
-        f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}],"
+        f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {BEATING!r}],"
         " start_new_session=True); time.sleep(0.5)"
     )
     work, _ = run(tmp_path, python(code))
     assert work == AgentResult()
-    size = (tmp_path / "beat").stat().st_size
-    time.sleep(0.5)
-    assert (tmp_path / "beat").stat().st_size == size
+    now, later = heartbeats(tmp_path)
+    assert now == later
 
 
 def test_endless_and_binary_output_is_cut(tmp_path: Path) -> None:
@@ -176,49 +179,38 @@ def test_endless_and_binary_output_is_cut(tmp_path: Path) -> None:
     assert len(text) < 200_000
 
 
-@pytest.mark.parametrize(
-    ("written", "cost", "usage", "note"),
-    [
-        ('{"cost": 0.12}', Decimal("0.12"), None, ""),
-        (
-            '{"cost": 0, "calls": 3, "tokens": {"prompt": 5, "completion": 2}}',
-            0.0,
-            Usage(5, 2, 0),
-            "",
-        ),
-        ("{}", None, None, ""),
-        ('{"cost": "0.12"}', None, None, "not a number"),
-        ('{"cost": true}', None, None, "not a number"),
-        ('{"cost": NaN}', None, None, "`cost`"),
-        ('{"cost": -1}', None, None, "`cost`"),
-        ('{"cost": 1' + "0" * 400 + "}", None, None, "result file is wrong"),
-        (
-            '{"tokens": {"prompt": "many"}}',
-            None,
-            None,
-            "`tokens.prompt`: Input",
-        ),
-        ('{"tokens": 3}', None, None, "`tokens`: Input should be a valid dictionary"),
-        ("[1]", None, None, "not a JSON object"),
-        ('{"cost": 0.1', None, None, "result file is wrong"),
-        ("[" * 100_000, None, None, "result file is wrong"),
-        (" " * 1_000_001, None, None, "1,000,000 are the most"),
-        ("\udcff", None, None, "result file is wrong"),
-    ],
-)
-def test_what_it_says_it_spent(
-    tmp_path: Path,
-    written: str,
-    cost: Decimal | None,
-    usage: Usage | None,
-    note: str,
-) -> None:
+WRONG_RESULTS = {
+    '{"cost": "0.12"}': "not a number",
+    '{"cost": true}': "not a number",
+    '{"cost": NaN}': "`cost`",
+    '{"cost": -1}': "`cost`",
+    f'{{"cost": 1{"0" * 400}}}': "result file is wrong",
+    '{"tokens": {"prompt": "many"}}': "`tokens.prompt`: Input",
+    '{"tokens": 3}': "`tokens`: Input should be a valid dictionary",
+    "[1]": "not a JSON object",
+    '{"cost": 0.1': "result file is wrong",
+    "[" * 100_000: "result file is wrong",
+    " " * 1_000_001: "1,000,000 are the most",
+    "\udcff": "result file is wrong",
+}
+TOKENS = '{"cost": 0, "calls": 3, "tokens": {"prompt": 5, "completion": 2}}'
+
+
+def test_what_it_says_it_spent(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
-    path.write_bytes(written.encode("utf-8", "surrogateescape"))
-    spent, problem = read_spent(path)
-    assert (spent.cost, spent.usage) == (cost, usage)
-    assert note in problem
-    assert bool(note) == bool(problem)
+    for text, cost, usage in (
+        ('{"cost": 0.12}', Decimal("0.12"), None),
+        (TOKENS, 0.0, Usage(5, 2, 0)),
+        ("{}", None, None),
+    ):
+        path.write_text(text)
+        spent, problem = read_spent(path)
+        assert (spent.cost, spent.usage, problem) == (cost, usage, ""), text
+    for text, expected in WRONG_RESULTS.items():
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+        spent, problem = read_spent(path)
+        assert (spent.cost, spent.usage) == (None, None), text[:99]
+        assert expected in problem, text[:99]
 
 
 def test_a_result_file_that_is_no_file(tmp_path: Path) -> None:
@@ -246,7 +238,7 @@ def test_what_cannot_be_run_is_infrastructure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "env", "words"),
+    ("name", "env", "problem"),
     [
         (
             "command:no-such-command-at-all {model}",
@@ -270,13 +262,13 @@ def test_what_cannot_be_run_is_infrastructure(tmp_path: Path) -> None:
 def test_wrong_agents_are_refused(
     name: str,
     env: tuple[str, ...],
-    words: str,
+    problem: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh")
     with pytest.raises(UserError) as caught:
         load_agent(name, env)
-    assert words in str(caught.value)
+    assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -300,6 +292,6 @@ def test_agents_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_agents_by_name() -> None:
     assert load_agent("builtin") == BuiltinAgent()
     assert load_agent("agent.builtin:BuiltinAgent") == BuiltinAgent()
-    found = load_agent("command:sh -c true", ("PATH",), 5)
-    assert isinstance(found, CommandAgent)
-    assert Path(found.argv[0]).is_absolute()
+    agent = load_agent("command:sh -c true", ("PATH",), 5)
+    assert isinstance(agent, CommandAgent)
+    assert Path(agent.argv[0]).is_absolute()

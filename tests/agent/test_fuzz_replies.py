@@ -123,22 +123,22 @@ class Arena:
 
     def _signature(self) -> Signature:
         """Return inode, mode, size and time of each entry, to detect changes."""
-        found: dict[str, tuple[int, ...]] = {}
+        signature: dict[str, tuple[int, ...]] = {}
         waiting = [str(self.root), str(self.outside)]
         while waiting:
             for entry in os.scandir(waiting.pop()):
                 stat = entry.stat(follow_symlinks=False)
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
-                    found[entry.path] = (stat.st_ino, stat.st_mode)
+                    signature[entry.path] = (stat.st_ino, stat.st_mode)
                 else:
-                    found[entry.path] = (
+                    signature[entry.path] = (
                         stat.st_ino,
                         stat.st_mode,
                         stat.st_size,
                         stat.st_mtime_ns,
                     )
-        return found
+        return signature
 
     def check_and_reset(self, space: Workspace, feedback_text: str) -> None:
         """Undo the changes of ``space``.
@@ -197,11 +197,11 @@ def carry_out(
         counts["malformed"] = 1
         text = str(error)
     index = FileIndex.of(arena.known)
-    shown = {
+    mentioned = {
         *index.mentioned_files(reply.content),
         *index.plainly_mentioned_files(reply.content[:2000]),
     }
-    text += show_files(sorted(shown), space.read) + str(Checks(space).problem())
+    text += show_files(sorted(mentioned), space.read) + str(Checks(space).problem())
     message = Message("assistant", reply.content, reply.tool_calls)
     messages_as_sent([Message("user", "x"), message, Message("user", text)])
     arena.check_and_reset(space, text)
@@ -280,8 +280,10 @@ def main(
         rows.append((form, *(figures.outcomes[form, what] for what in _COLUMNS)))
     for line in table(("format", *_COLUMNS), rows, numbers=range(1, 1 + len(_COLUMNS))):
         print(line)
-    for what, found in figures.raised.items():
-        print(f"RAISED {len(found)} times, first by reply {found[0]}: {what}")
+    for what, numbers_raised in figures.raised.items():
+        print(
+            f"RAISED {len(numbers_raised)} times, first by reply {numbers_raised[0]}: {what}"
+        )
     print(f"exceptions: {sum(map(len, figures.raised.values()))}")
     print(f"slowest reply: {figures.slowest[0]:.2f} s (number {figures.slowest[1]})")
     own = os.times()

@@ -68,8 +68,8 @@ _LINKS = {
 
 def _checkout(folder: Path) -> Path:
     root = folder / "root"
-    for place in (root / ".git", root / "folder", folder / "outside"):
-        place.mkdir(parents=True)
+    for path in (root / ".git", root / "folder", folder / "outside"):
+        path.mkdir(parents=True)
     (folder / "outside" / "secret").write_text(_SECRET)
     (root / ".git" / "config").write_text(_SECRET)
     (root / "a").write_text("a\n")
@@ -82,17 +82,17 @@ def _checkout(folder: Path) -> Path:
 
 
 def _state(folder: Path) -> dict[str, object]:
-    found: dict[str, object] = {}
+    state: dict[str, object] = {}
     for top, folders, files in os.walk(folder):
         for name in (*folders, *files):
-            place = Path(top, name)
-            if place.is_symlink():
-                found[str(place)] = place.readlink()
-            elif place.is_file():
-                found[str(place)] = place.read_bytes()
+            path = Path(top, name)
+            if path.is_symlink():
+                state[str(path)] = path.readlink()
+            elif path.is_file():
+                state[str(path)] = path.read_bytes()
             else:
-                found[str(place)] = place.lstat().st_mode
-    return found
+                state[str(path)] = path.lstat().st_mode
+    return state
 
 
 @given(

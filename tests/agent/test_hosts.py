@@ -33,14 +33,14 @@ class ListingGate(OpenGate):
     host: ListingHost
 
     def begin(self, call: PlannedCall) -> str:
-        self.host.asked.append("begin")
+        self.host.events.append("begin")
         if len(self.host.calls) >= self.host.budget:
             raise BudgetUsedError("the budget is used up")
         self.host.calls.append(call)
         return "ticket"
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:
-        self.host.asked.append("end")
+        self.host.events.append("end")
         self.host.outcomes.append(outcome)
         return True
 
@@ -52,16 +52,16 @@ class ListingHost:
     problems: list[str] = field(default_factory=list)
     budget: int = 99
     killed: bool = False
-    asked: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
     calls: list[PlannedCall] = field(default_factory=list)
     outcomes: list[CallOutcome] = field(default_factory=list)
 
     def draw_map(self) -> str:
-        self.asked.append("map")
+        self.events.append("map")
         return "the map"
 
     def wait_for(self, model: ChatModel) -> ChatModel:
-        self.asked.append("model")
+        self.events.append("model")
         return replace(model, error="waited for")  # type: ignore[type-var]
 
     def let_others_work(self) -> AbstractContextManager[None]:
@@ -69,35 +69,35 @@ class ListingHost:
 
     @contextmanager
     def _others(self) -> Iterator[None]:
-        self.asked.append("others work")
+        self.events.append("others work")
         yield
-        self.asked.append("others wait")
+        self.events.append("others wait")
 
     def open_gate(self) -> Gate:
-        self.asked.append("gate")
+        self.events.append("gate")
         return ListingGate(self)
 
     def settle_checkout(self) -> None:
-        self.asked.append("settle")
+        self.events.append("settle")
 
     def allow_reuse(self) -> None:
-        self.asked.append("reuse")
+        self.events.append("reuse")
 
     def check_killed(self) -> None:
-        self.asked.append("killed?")
+        self.events.append("killed?")
         if self.killed:
             raise StoppedError("killed")
 
     def review_tree(self) -> str:
-        self.asked.append("review")
+        self.events.append("review")
         if self.problems:
             return self.problems.pop(0)
         return ""
 
 
 def command(code: str, rounds: int = 0) -> CommandAgent:
-    words = [sys.executable, "-c", code, "{message_file}"]
-    agent = load_agent(f"command:{shlex.join(words)}", (), 20)
+    argv = [sys.executable, "-c", code, "{message_file}"]
+    agent = load_agent(f"command:{shlex.join(argv)}", (), 20)
     assert isinstance(agent, CommandAgent)
     return replace(agent, feedback_rounds=rounds)
 
@@ -126,24 +126,24 @@ def test_a_command_books_one_call_for_each_session(tmp_path: Path) -> None:
     task = hosted(tmp_path, host)
     assert command(TOLD, rounds=5).work(task) == AgentResult()
     rounds = ["review", *SESSION, "review", *SESSION, "review"]
-    assert host.asked == ["settle", *SESSION, *rounds]
+    assert host.events == ["settle", *SESSION, *rounds]
     assert [call.model for call in host.calls] == [task.model_name] * 3
     assert len({call.request_sha256 for call in host.calls}) == 3
     assert [o.reply for o in host.outcomes if isinstance(o, Answered)] == list(
         task.transcript.calls
     )
-    told = [m.content for m in task.transcript.messages if m.role == "user"]
-    assert told[0] == task.message
-    assert "first problem" in told[1]
-    assert "second problem" in told[2]
-    assert all(task.message.splitlines()[0] in message for message in told)
+    requests = [m.content for m in task.transcript.messages if m.role == "user"]
+    assert requests[0] == task.message
+    assert "first problem" in requests[1]
+    assert "second problem" in requests[2]
+    assert all(task.message.splitlines()[0] in message for message in requests)
 
 
 def test_there_are_at_most_so_many_rounds(tmp_path: Path) -> None:
     host = ListingHost(["a problem"] * 9)
     command(TOLD, rounds=2).work(hosted(tmp_path, host))
     assert (tmp_path / "n").read_text() == "xxx"
-    assert host.asked.count("review") == 2
+    assert host.events.count("review") == 2
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
@@ -151,7 +151,7 @@ def test_a_command_that_fails_gets_no_feedback(tmp_path: Path, rounds: int) -> N
     host = ListingHost(["a problem"])
     result = command("raise SystemExit(3)", rounds).work(hosted(tmp_path, host))
     assert result.ending is Ending.FAILED
-    assert "review" not in host.asked
+    assert "review" not in host.events
 
 
 def test_a_budget_refuses_a_session_before_it_runs(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_the_built_in_agent_waits_for_its_model_and_allows_reuse(
     model = ReplayModel([Reply("That is all.")])
     task = replace(hosted(tmp_path, host), model=model, edit_format="diff")
     BuiltinAgent().work(task)
-    assert host.asked == ["reuse", "model", "map"]
+    assert host.events == ["reuse", "model", "map"]
     assert "the map" in task.transcript.messages[1].content
 
 
@@ -196,6 +196,6 @@ def test_an_agent_of_another_package_may_write_at_once(tmp_path: Path) -> None:
     host = ListingHost()
     agent = load_agent("tests.agent.test_hosts:Stranger")
     assert agent.work(hosted(tmp_path, host)) == AgentResult()
-    assert host.asked[0] == "settle"
-    assert "reuse" not in host.asked
+    assert host.events[0] == "settle"
+    assert "reuse" not in host.events
     assert json.loads((tmp_path / "seen").read_text()) == ["the map", "waited for"]

@@ -11,7 +11,7 @@ from core.plaintext import some, table
 
 
 @pytest.mark.parametrize(
-    ("cost", "places", "words"),
+    ("cost", "digits", "text"),
     [
         (None, None, "unknown"),
         (Decimal("0.1683"), None, "$0.1683"),
@@ -23,10 +23,10 @@ from core.plaintext import some, table
 )
 def test_dollars_in_words(
     cost: Decimal | float | None,
-    places: int | None,
-    words: str,
+    digits: int | None,
+    text: str,
 ) -> None:
-    assert in_words(cost, places) == words
+    assert in_words(cost, digits) == text
 
 
 HEADINGS = ("model", "calls")

@@ -45,9 +45,9 @@ def test_each_form_is_redacted(form: str) -> None:
 def test_it_is_found_in_base64_wherever_it_begins(user: str, after: str) -> None:
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         code = encode(f"{user}{KEY}{after}".encode()).decode()
-        shown = REDACT(f"Authorization: Basic {code}")
-        assert "[MY_API_KEY]" in shown
-        rest = shown.removeprefix("Authorization: Basic ").split("[MY_API_KEY]")
+        redacted = REDACT(f"Authorization: Basic {code}")
+        assert "[MY_API_KEY]" in redacted
+        rest = redacted.removeprefix("Authorization: Basic ").split("[MY_API_KEY]")
         # Of the key itself only a few bits at its ends may remain.
         assert sum(map(len, rest)) <= (len(user) + len(after.encode())) * 4 // 3 + 7
 
@@ -137,7 +137,7 @@ def test_log_records_lose_secrets_in_message_arguments_and_tracebacks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text", "shown"),
+    ("value", "text", "redacted"),
     [
         (
             "http://me:pw@host:80/v1",
@@ -162,8 +162,10 @@ def test_log_records_lose_secrets_in_message_arguments_and_tracebacks() -> None:
         ),
     ],
 )
-def test_logins_in_addresses_of_any_variable(value: str, text: str, shown: str) -> None:
-    assert Redactor.of_environment({"A_URL": value})(text) == shown
+def test_logins_in_addresses_of_any_variable(
+    value: str, text: str, redacted: str
+) -> None:
+    assert Redactor.of_environment({"A_URL": value})(text) == redacted
 
 
 def test_a_login_is_found_as_a_header() -> None:

@@ -122,7 +122,7 @@ def test_sources_precede_each_other(
 
 
 @pytest.mark.parametrize(
-    ("words", "name", "value"),
+    ("arguments", "name", "value"),
     [
         (["-n", "x, y"], "tests.names", ["x", "y"]),
         (["--set", "tests.names=x,y"], "tests.names", ["x", "y"]),
@@ -138,11 +138,11 @@ def test_sources_precede_each_other(
 )  # fmt: skip
 def test_text_becomes_a_value(
     start: Started,
-    words: list[str],
+    arguments: list[str],
     name: str,
     value: Any,
 ) -> None:
-    assert start(*words) == 0
+    assert start(*arguments) == 0
     assert values_of(start.settings)[name] == value
 
 
@@ -163,7 +163,7 @@ def test_only_what_was_given_is_recorded(start: Started) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("arguments", "line"),
     [
         (["--tries", "x"], "--tries x: must be a valid integer"),
         (["--tries", "0"], "--tries 0: must be at least 1"),
@@ -188,10 +188,10 @@ def test_only_what_was_given_is_recorded(start: Started) -> None:
 def test_a_mistake_is_one_line(
     start: Started,
     capsys: pytest.CaptureFixture[str],
-    words: list[str],
+    arguments: list[str],
     line: str,
 ) -> None:
-    assert start(*words) == 2
+    assert start(*arguments) == 2
     assert capsys.readouterr().err == f"error: {line}\n"
 
 
@@ -215,9 +215,9 @@ def test_a_mistake_in_a_file_names_the_file(
     file = tmp_path / "a.yaml"
     file.write_text(text)
     assert start("--config", str(file)) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"error: --config {file}: {problem}")
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: --config {file}: {problem}")
+    assert error.count("\n") == 1
 
 
 def test_a_wrong_value_of_a_file_names_file_and_setting(
@@ -273,9 +273,9 @@ def test_help_has_flags_in_panels_with_defaults(
     start: Started, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert start("--help") == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "Models: -n, --names NAME,NAME Names. [a,b]" in shown
-    assert "--tries N Attempts with each model. [3]" in shown
-    assert "Actions: --redo" in shown
-    assert "Everything else: --config FILE" in shown
-    assert "[WORD]" not in shown
+    help_text = " ".join(capsys.readouterr().out.split())
+    assert "Models: -n, --names NAME,NAME Names. [a,b]" in help_text
+    assert "--tries N Attempts with each model. [3]" in help_text
+    assert "Actions: --redo" in help_text
+    assert "Everything else: --config FILE" in help_text
+    assert "[WORD]" not in help_text

@@ -22,7 +22,7 @@ from llm.settings import StrictLoader
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "problem"),
     [
         (b"[\n" * 100_000, "line 101: it is nested more than"),
         (
@@ -36,10 +36,10 @@ from llm.settings import StrictLoader
         (b"", "line 1, column 1: "),
     ],
 )
-def test_json_that_cannot_be_read(data: bytes, words: str) -> None:
+def test_json_that_cannot_be_read(data: bytes, problem: str) -> None:
     with pytest.raises(DamagedError) as raised:
         json_of(data)
-    assert words in str(raised.value) and "\n" not in str(raised.value)
+    assert problem in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_json_as_deep_as_allowed() -> None:

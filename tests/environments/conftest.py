@@ -80,7 +80,7 @@ def in_docker(demo: tuple[Instance, Checkout]) -> Iterator[Place]:
 
 
 @pytest.fixture(params=WAYS)
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+def environment(request: pytest.FixtureRequest) -> Iterator[Place]:
     way = request.param
     if way == "docker":
         yield replace(request.getfixturevalue("in_docker"), mark=a_mark())
@@ -93,10 +93,10 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         pytest.skip("only root can become another user")
     if way == "rlimits" and not process_limit_binds():
         pytest.skip("the limit of processes does not bind this user")
-    held = Confinement.RLIMITS_PER_PROCESS
+    confinement = Confinement.RLIMITS_PER_PROCESS
     if way != "open":
-        held = Confinement(way)
-    confined = Confined(held, LIMITS, "hostile")
+        confinement = Confinement(way)
+    confined = Confined(confinement, LIMITS, "hostile")
     session = request.getfixturevalue("local")
     session = replace(session, confined=confined, shut_in=way != "open")
     with session.prepare({}) as prepared:

@@ -91,10 +91,10 @@ def test_changes_are_there_for_one_command_only(session: Session) -> None:
     assert "README.md" in again.output
     assert "left-over" not in again.output
     assert "a-b" in again.output
-    places = []
+    paths = []
     for r in (result, again):
-        places.append(r.output.split("changed")[0].split("a-b")[0].split()[-1])
-    assert places[0] == places[1], "always the same path"
+        paths.append(r.output.split("changed")[0].split("a-b")[0].split()[-1])
+    assert paths[0] == paths[1], "always the same path"
 
 
 def test_folders_take_the_place_of_files_and_names_may_be_odd(session: Session) -> None:
@@ -279,7 +279,7 @@ def test_docker_without_an_engine_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "problem"),
     [
         (None, "no spec"),
         (Spec(python="2.9", test_cmd="pytest"), "no Python 2.9 is installed"),
@@ -293,11 +293,11 @@ def test_what_cannot_be_built_is_unavailable_with_the_reason(
     tmp_path: Path,
     demo: tuple[Instance, Checkout],
     spec: Spec | None,
-    words: str,
+    problem: str,
 ) -> None:
     environment = LocalEnvironment(tmp_path, print)
     for _ in range(2):  # also not when a half-made environment lies there
-        with pytest.raises(UnavailableError, match=words):
+        with pytest.raises(UnavailableError, match=problem):
             environment.start(project_of(an_instance(spec=spec), demo[1]))
 
 

@@ -142,11 +142,11 @@ def test_without_a_cgroup(way: Confinement) -> None:
 def test_a_run_that_stops_ends_its_commands(tmp_path: Path) -> None:
     if not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
-    asked: list[int] = []
+    checks: list[int] = []
 
     def check() -> None:
-        asked.append(1)
-        if len(asked) > 3:
+        checks.append(1)
+        if len(checks) > 3:
             raise StoppedError("stop")
 
     with pytest.raises(StoppedError):
@@ -163,9 +163,9 @@ def test_a_cgroup_is_removed() -> None:
 
     def check() -> None:
         seen.extend(
-            found
+            folder
             for parent in _parents().values()
-            for found in parent.glob(f"{_prefix(key)}*")
+            for folder in parent.glob(f"{_prefix(key)}*")
         )
 
     made = make_local_folders(None, run_key=key, check=check)
@@ -209,6 +209,6 @@ def test_the_folders_of_an_interpreter(tmp_path: Path) -> None:
     (tmp_path / "real/bin/python3").touch()
     (tmp_path / "alias").symlink_to("real")
     (tmp_path / "venv/bin/python").symlink_to(tmp_path / "alias/bin/python3")
-    found = python_folders(tmp_path / "venv/bin/python")
-    assert found == (tmp_path / "venv", tmp_path / "alias", tmp_path / "real")
+    folders = python_folders(tmp_path / "venv/bin/python")
+    assert folders == (tmp_path / "venv", tmp_path / "alias", tmp_path / "real")
     assert python_folders(Path("/usr/bin/python3")) == ()

@@ -31,7 +31,7 @@ from environments.local.environment import LocalSession
 from tests.support.environments import IGNORES_TERM, LIMITS, MB, Place, ended_badly
 
 
-def test_a_daemon_is_killed_on_timeout(place: Place) -> None:
+def test_a_daemon_is_killed_on_timeout(environment: Place) -> None:
     code = IGNORES_TERM + (
         "child = [sys.executable, '-c', 'import time; time.sleep(60)', sys.argv[1]]\n"
         "if os.fork() == 0:\n"
@@ -41,35 +41,35 @@ def test_a_daemon_is_killed_on_timeout(place: Place) -> None:
         "    os._exit(0)\n"
         "os.wait()\nprint('started', flush=True)\ntime.sleep(60)\n"
     )
-    result = place.run(code, 2)
+    result = environment.run(code, 2)
     assert "started" in result.output
     assert result.timed_out
 
 
-def test_a_daemon_is_killed_at_the_end_of_the_command(place: Place) -> None:
+def test_a_daemon_is_killed_at_the_end_of_the_command(environment: Place) -> None:
     code = (
         "import os, subprocess, sys\n"
         "child = [sys.executable, '-c', 'import time; time.sleep(60)', sys.argv[1]]\n"
         "subprocess.Popen(child, start_new_session=True, stdout=subprocess.DEVNULL,\n"
         "                 stderr=subprocess.DEVNULL)\nprint('started')\n"
     )
-    assert place.run(code).exit_code == 0
+    assert environment.run(code).exit_code == 0
 
 
-def test_the_number_of_processes_is_limited(place: Place) -> None:
-    if place.way == "open":
+def test_the_number_of_processes_is_limited(environment: Place) -> None:
+    if environment.way == "open":
         pytest.skip("without a sandbox and a cgroup processes are not counted")
     code = IGNORES_TERM + (
         "for _ in range(8):\n"
         "    try:\n        os.fork()\n    except OSError:\n        pass\n"
         "os.write(1, b'here\\n')\ntime.sleep(60)\n"
     )
-    result = place.run(code, 3)
+    result = environment.run(code, 3)
     assert 1 < result.output.count("here") <= LIMITS.processes
     assert result.timed_out
 
 
-def test_the_disk_does_not_fill(place: Place) -> None:
+def test_the_disk_does_not_fill(environment: Place) -> None:
     code = (
         "import sys, time\n"
         "for number in range(200):\n"
@@ -78,26 +78,28 @@ def test_the_disk_does_not_fill(place: Place) -> None:
         "    print('wrote', flush=True)\n"
         "    time.sleep(0.05 if number < 11 else 0.5)\n"
     )
-    result = place.run(code)
+    result = environment.run(code)
     assert ended_badly(result)
     assert result.output.count("wrote") * 5 * MB < 3 * LIMITS.written
 
 
-def test_the_size_of_a_file_is_limited(place: Place) -> None:
+def test_the_size_of_a_file_is_limited(environment: Place) -> None:
     code = (
         "import os\n"
         "with open('big', 'wb') as file:\n"
         "    for _ in range(50):\n        file.write(b'x' * (1 << 20))\n"
         "        print('wrote', flush=True)\n"
     )
-    result = place.run(code)
+    result = environment.run(code)
     assert ended_badly(result)
     assert result.output.count("wrote") <= LIMITS.file_size // MB
 
 
 @pytest.mark.parametrize("folder", ["/tmp", "/dev/shm", "/", "/dev"])
-def test_writing_outside_the_work_folder_is_limited(place: Place, folder: str) -> None:
-    if place.way == "open":
+def test_writing_outside_the_work_folder_is_limited(
+    environment: Place, folder: str
+) -> None:
+    if environment.way == "open":
         pytest.skip("without a sandbox only the work folder is watched")
     code = (
         "import os, time\n"
@@ -106,18 +108,18 @@ def test_writing_outside_the_work_folder_is_limited(place: Place, folder: str) -
         "        file.write(b'x' * (15 << 20))\n"
         "    print('wrote', flush=True)\n    time.sleep(0.3)\n"
     )
-    result = place.run(code)
+    result = environment.run(code)
     assert ended_badly(result)
     assert result.output.count("wrote") * 15 * MB < 2.5 * LIMITS.written
 
 
-def test_memory_is_limited(place: Place) -> None:
+def test_memory_is_limited(environment: Place) -> None:
     code = "kept = []\nfor _ in range(100):\n    kept.append(bytearray(b'x') * (10 << 20))\n"
-    assert ended_badly(place.run(code + "print('all')\n"))
+    assert ended_badly(environment.run(code + "print('all')\n"))
 
 
-def test_memory_of_all_processes_is_limited(place: Place) -> None:
-    if place.way in ("other-user", "rlimits", "open"):
+def test_memory_of_all_processes_is_limited(environment: Place) -> None:
+    if environment.way in ("other-user", "rlimits", "open"):
         pytest.skip("without a cgroup memory is limited per process")
     code = (
         "import os, time\n"
@@ -127,18 +129,18 @@ def test_memory_of_all_processes_is_limited(place: Place) -> None:
         "        time.sleep(2)\n        os.write(1, b'has it')\n        os._exit(0)\n"
         "for _ in range(5):\n    os.wait()\n"
     )
-    assert place.run(code).output.count("has it") < 2
+    assert environment.run(code).output.count("has it") < 2
 
 
-def test_endless_output_is_cut(place: Place) -> None:
+def test_endless_output_is_cut(environment: Place) -> None:
     code = IGNORES_TERM + "while True:\n    os.write(1, b'spam' * 16384)\n"
-    result = place.run(code, 3)
+    result = environment.run(code, 3)
     assert result.timed_out
     assert len(result.output) < 30 * MB
 
 
 def test_home_is_empty_and_no_key_is_seen(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    environment: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sentinel-key")
     code = (
@@ -146,40 +148,40 @@ def test_home_is_empty_and_no_key_is_seen(
         "home = Path.home()\nprint(sorted(p.name for p in home.iterdir()))\n"
         "(home / '.profile').write_text('x')\nprint(dict(os.environ))\n"
     )
-    if place.way == "open":
+    if environment.way == "open":
         code = "import os; print(dict(os.environ))"
-    result = place.run(code)
+    result = environment.run(code)
     assert result.exit_code == 0, result.output
     # The set-up of the demo's images configures git.
-    assert place.way == "open" or result.output.split("\n")[-3] in (
+    assert environment.way == "open" or result.output.split("\n")[-3] in (
         "[]",
         "['.gitconfig']",
     )
     assert "sentinel" not in result.output
 
 
-def test_the_loopback_interface_is_not_reached(place: Place) -> None:
-    if place.way == "open":
+def test_the_loopback_interface_is_not_reached(environment: Place) -> None:
+    if environment.way == "open":
         pytest.skip("without a sandbox the network is there")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         code = f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 2)\n"
-        result = place.run(code)
+        result = environment.run(code)
     assert ended_badly(result)
     assert "refused" in result.output
 
 
-def test_nothing_is_left_of_what_was_written(place: Place) -> None:
-    place.run("open('left-over', 'w').write('x')\n")
-    result = place.prepared.run("ls; ls /tmp ~", 30)
+def test_nothing_is_left_of_what_was_written(environment: Place) -> None:
+    environment.run("open('left-over', 'w').write('x')\n")
+    result = environment.prepared.run("ls; ls /tmp ~", 30)
     assert "left-over" not in result.output
 
 
-def test_capabilities_are_few(place: Place) -> None:
-    if place.way == "open":
+def test_capabilities_are_few(environment: Place) -> None:
+    if environment.way == "open":
         pytest.skip("without a sandbox the rights are those of the user")
     command = "mount -t tmpfs x /mnt || unshare -Urm mount -t tmpfs x /mnt"
-    result = place.prepared.run(command, 30)
+    result = environment.prepared.run(command, 30)
     assert ended_badly(result)
 
 
@@ -202,24 +204,24 @@ def baselines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=["leaves", "fills the disk", "needs the network", "hangs"],
 )
 def test_no_outcome_of_it_is_a_pass(
-    place: Place,
+    environment: Place,
     demo: tuple[Instance, Checkout],
     baselines: Path,
     code: str,
 ) -> None:
-    if place.way not in (find_confinement().value, "docker"):
+    if environment.way not in (find_confinement().value, "docker"):
         pytest.skip("one of the local ways is enough")
     root = demo[1].root
     source = (root / "textkit/slug.py").read_text()
     tests = RegressionTests(
         instance=demo[0],
-        session=place.session,
+        session=environment.session,
         choice=TestChoice.RELATED,
         limits=TestLimits(60, 60),
         files=[str(p.relative_to(root)) for p in root.rglob("*.py")],
         read=Workspace(root).read,
         cache=baselines,
-        identity=place.way,
+        identity=environment.way,
         log=logging.getLogger("test"),
     )
     started = time.monotonic()

@@ -50,14 +50,14 @@ def test_written_files_are_limited(folders: Folders) -> None:
         "    open(f'{PLACE}/big{number}', 'wb').write(b'x' * (5 << 20))\n"
         "    print('wrote', flush=True)\n"
     )
-    for place, most in ((".", 6), ("/tmp", 2), ("/dev/shm", 2), ("/", 0)):
-        result = python(folders, code.replace("{PLACE}", place))
-        assert (result.exit_code, result.output.count("wrote\n") <= most) == (
+    for folder, limit in ((".", 6), ("/tmp", 2), ("/dev/shm", 2), ("/", 0)):
+        result = python(folders, code.replace("{PLACE}", folder))
+        assert (result.exit_code, result.output.count("wrote\n") <= limit) == (
             1,
             True,
-        ), place
-    whole = "open('big', 'wb').write(b'x' * (21 << 20))"
-    assert python(folders, whole).exit_code != 0
+        ), folder
+    large = "open('big', 'wb').write(b'x' * (21 << 20))"
+    assert python(folders, large).exit_code != 0
 
 
 def test_a_flood_of_output_is_cut(folders: Folders) -> None:
@@ -85,9 +85,9 @@ def test_there_is_no_network(folders: Folders) -> None:
 
 def test_deleting_everything_deletes_nothing(folders: Folders) -> None:
     # A name that lies nowhere, should a sandbox be missing.
-    kept = "/usr/lib /etc/passwd /bin/sh"
-    code = f"ls -d {kept} >before; chmod u+w /usr /etc; rm -rf /usr/lib/os-release /etc/passwd"
-    result = folders.run(FolderCommand(("sh", "-c", f"{code}; ls -d {kept}"), {}, 20))
+    paths = "/usr/lib /etc/passwd /bin/sh"
+    code = f"ls -d {paths} >before; chmod u+w /usr /etc; rm -rf /usr/lib/os-release /etc/passwd"
+    result = folders.run(FolderCommand(("sh", "-c", f"{code}; ls -d {paths}"), {}, 20))
     assert "Read-only file system" in result.output
     assert result.output.endswith("/bin/sh\n/etc/passwd\n/usr/lib\n")
 

@@ -12,7 +12,7 @@ import pytest
 
 import llm.client
 from core.errors import InfrastructureError, UserError
-from llm.chat import Message, RequestRefusedError, Usage
+from llm.chat import Message, Usage
 from llm.client import Background, LiteLLMModel, RetryPolicy, background
 from llm.gate import OpenGate
 from llm.registry import missing_key, price_map_version, resolve_model
@@ -24,7 +24,7 @@ ASK = [Message("system", "be brief"), Message("user", "hello")]
 
 def model(
     provider: Provider,
-    said: list[str] | None = None,
+    warnings: list[str] | None = None,
     **changes: object,
 ) -> LiteLLMModel:
     values: dict[str, object] = {
@@ -34,7 +34,7 @@ def model(
         "api_base": provider.url,
         "retries": RetryPolicy(3, 0.01, 0.05),
         "gate": OpenGate(),
-        "warn_once": (said if said is not None else []).append,
+        "warn_once": (warnings if warnings is not None else []).append,
     }
     return LiteLLMModel(**{**values, **changes})  # type: ignore[arg-type]
 
@@ -55,22 +55,9 @@ def test_a_reply_with_usage_and_cost(provider: Provider) -> None:
 
 def test_an_unknown_price_is_unknown_and_said(provider: Provider) -> None:
     provider.will_answer("hi")
-    said: list[str] = []
-    assert model(provider, said, name="my-own-model").complete(ASK).cost is None
-    assert "no known price" in said[0]
-
-
-def test_missing_usage_is_unknown_and_not_free(provider: Provider) -> None:
-    provider.will_answer(Answer("hi", usage=False))
-    reply = model(provider).complete(ASK)
-    assert (reply.usage, reply.cost) == (None, None)
-
-
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
-def test_overload_is_retried(provider: Provider, status: int) -> None:
-    provider.will_answer(Answer(status=status), Answer(status=status), "hi")
-    assert model(provider).complete(ASK).content == "hi"
-    assert len(provider.requests) == 3, "one request for each of our own tries"
+    warnings: list[str] = []
+    assert model(provider, warnings, name="my-own-model").complete(ASK).cost is None
+    assert "no known price" in warnings[0]
 
 
 def test_retry_after_is_honoured(provider: Provider) -> None:
@@ -87,68 +74,12 @@ def test_overload_without_end_is_infrastructure(provider: Provider) -> None:
     assert len(provider.requests) == 3
 
 
-@pytest.mark.parametrize("answer", [Answer("hi", hang=60), Answer("hi", drip=True)])
-def test_a_hang_and_a_drip_end_in_time(provider: Provider, answer: Answer) -> None:
-    provider.will_answer(answer)
-    started = time.monotonic()
-    with pytest.raises(InfrastructureError):
-        model(provider, call_timeout=1, retries=RetryPolicy(1)).complete(ASK)
-    assert time.monotonic() - started < 50
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Answer(status=401),
-        Answer(status=402),
-        Answer(status=403),
-        Answer(
-            status=429,
-            error={"code": "insufficient_quota", "message": "insufficient_quota"},
-        ),
-        Answer(status=404),
-    ],
-)
-def test_refused_keys_and_accounts_stop_the_run(
-    provider: Provider, answer: Answer
-) -> None:
-    provider.will_answer(answer)
-    with pytest.raises(UserError, match="gpt-4o"):
-        model(provider).complete(ASK)
-    assert len(provider.requests) == 1
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Answer(status=400),
-        Answer(status=400, error={"code": "content_policy_violation"}),
-        Answer(status=422),
-        Answer("", finish="content_filter"),
-    ],
-)
-def test_bad_requests_and_refusals_end_the_attempt(
-    provider: Provider, answer: Answer
-) -> None:
-    provider.will_answer(answer)
-    with pytest.raises(RequestRefusedError):
-        model(provider).complete(ASK)
-    assert len(provider.requests) == 1
-
-
 def test_a_rate_limit_that_mentions_billing_is_a_rate_limit(provider: Provider) -> None:
-    words = "Rate limit reached. Visit https://platform.openai.com/account/billing to add a card."
-    limit = Answer(status=429, error={"code": "rate_limit_exceeded", "message": words})
-    provider.will_answer(limit, "hi")
+    billing = "https://platform.openai.com/account/billing"
+    message = f"Rate limit reached. Visit {billing} to add a card."
+    error = {"code": "rate_limit_exceeded", "message": message}
+    provider.will_answer(Answer(status=429, error=error), "hi")
     assert model(provider).complete(ASK).content == "hi"
-
-
-def test_moderation_is_a_refusal_and_no_bad_key(provider: Provider) -> None:
-    provider.will_answer(
-        Answer(status=403, error={"message": "your input was flagged"})
-    )
-    with pytest.raises(RequestRefusedError):
-        model(provider).complete(ASK)
 
 
 @pytest.mark.parametrize("text", [None, ""])
@@ -161,21 +92,6 @@ def test_a_truncated_reply_says_so(provider: Provider) -> None:
     provider.will_answer(Answer("half", finish="length"))
     assert model(provider, max_output_tokens=7).complete(ASK).truncated
     assert provider.requests[0]["max_tokens"] == 7
-
-
-def test_models_without_temperature_are_sent_none(provider: Provider) -> None:
-    provider.will_answer("hi")
-    said: list[str] = []
-    model(provider, said, name="o3").complete(ASK)
-    assert "temperature" not in provider.requests[0]
-    assert "takes no temperature" in said[0]
-
-
-def test_a_server_that_is_not_there_is_infrastructure() -> None:
-    server = Provider()
-    server.server.server_close()
-    with pytest.raises(InfrastructureError):
-        model(server).complete(ASK)
 
 
 def test_aliases() -> None:
@@ -221,4 +137,4 @@ def test_threads_that_ask_at_once_get_the_same_loop(
     monkeypatch.setattr(Background, "__init__", slow)
     llm.client._make_background.cache_clear()
     with ThreadPoolExecutor(8) as pool:
-        assert len({id(one) for one in pool.map(ask, range(8))}) == 1
+        assert len({id(loop) for loop in pool.map(ask, range(8))}) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import time
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -65,37 +66,37 @@ both = pytest.mark.parametrize("text", [False, True], ids=["chat", "text"])
 def test_options_that_are_not_set_are_not_sent(provider: Provider, text: bool) -> None:
     provider.will_answer("hi")
     ask(model(provider, name="own/model"), text)
-    asked = (
+    body = (
         {"prompt": PROMPT} if text else {"messages": provider.requests[0]["messages"]}
     )
-    assert provider.requests == [{"model": "own/model", "temperature": 0.4, **asked}]
+    assert provider.requests == [{"model": "own/model", "temperature": 0.4, **body}]
     assert provider.paths == ["/v1/completions" if text else "/v1/chat/completions"]
 
 
 @both
 def test_every_option_is_sent_as_it_is(provider: Provider, text: bool) -> None:
     provider.will_answer("hi")
-    said: list[str] = []
-    ask(model(provider, said, sampling=EVERY, max_output_tokens=3072), text)
+    warnings: list[str] = []
+    ask(model(provider, warnings, sampling=EVERY, max_output_tokens=3072), text)
     (request,) = provider.requests
     assert request["stop"] == list(STOP), "litellm alone would send four"
     sent = {}
     for name in ("temperature", "top_p", "seed", "max_tokens"):
         sent[name] = request[name]
     assert sent == {"temperature": 0.4, "top_p": 0.95, "seed": 0, "max_tokens": 3072}
-    assert "tools" not in request and said == []
+    assert "tools" not in request and warnings == []
 
 
 def test_an_option_that_a_model_does_not_take_is_left_out_and_said(
     provider: Provider,
 ) -> None:
     provider.will_answer("hi")
-    said: list[str] = []
-    reply = model(provider, said, name="o3", sampling=EVERY).complete(ASK)
+    warnings: list[str] = []
+    reply = model(provider, warnings, name="o3", sampling=EVERY).complete(ASK)
     (request,) = provider.requests
     assert not {"temperature", "top_p"} & request.keys()
     assert request["seed"] == 0
-    assert said[:2] == [
+    assert warnings[:2] == [
         f"o3 takes no {name}: none is sent" for name in ("temperature", "top_p")
     ]
     sent = {"seed": 0, "stop": list(STOP)}
@@ -135,67 +136,79 @@ def test_a_missing_usage_is_unknown(provider: Provider, text: bool) -> None:
 
 
 @both
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
 def test_overload_is_retried_once_for_each_try(
     provider: Provider, status: int, text: bool
 ) -> None:
     provider.will_answer(Answer(status=status), Answer(status=status), "hi")
     assert ask(model(provider), text).content == "hi"
-    assert len(provider.requests) == 3
+    assert len(provider.requests) == 3, "one request for each of our own tries"
     assert provider.requests[0] == provider.requests[2]
 
 
-def test_a_text_without_an_answer_in_time_is_infrastructure(provider: Provider) -> None:
-    provider.will_answer(Answer("hi", hang=30))
+@both
+@pytest.mark.parametrize("answer", [Answer("hi", hang=60), Answer("hi", drip=True)])
+def test_a_hang_and_a_drip_end_in_time(
+    provider: Provider, answer: Answer, text: bool
+) -> None:
+    provider.will_answer(answer)
+    started = time.monotonic()
     with pytest.raises(InfrastructureError, match="did not answer in 1 call"):
-        model(provider, call_timeout=1, retries=RetryPolicy(1)).complete_text(PROMPT)
-
-
-def test_a_text_for_a_server_that_is_not_there_is_infrastructure() -> None:
-    server = Provider()
-    server.server.server_close()
-    with pytest.raises(InfrastructureError, match="annot connect"):
-        model(server).complete_text(PROMPT)
+        ask(model(provider, call_timeout=1, retries=RetryPolicy(1)), text)
+    assert time.monotonic() - started < 50
 
 
 @both
-@pytest.mark.parametrize("status", [401, 402, 404])
-def test_refused_keys_stop_the_run(provider: Provider, status: int, text: bool) -> None:
-    provider.will_answer(Answer(status=status))
+def test_a_server_that_is_not_there_is_infrastructure(text: bool) -> None:
+    server = Provider()
+    server.server.server_close()
+    with pytest.raises(InfrastructureError, match="annot connect"):
+        ask(model(server), text)
+
+
+NO_QUOTA = {"code": "insufficient_quota", "message": "insufficient_quota"}
+
+
+@both
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(401, {}), (402, {}), (403, {}), (404, {}), (429, NO_QUOTA)],
+)
+def test_refused_keys_and_accounts_stop_the_run(
+    provider: Provider, status: int, error: dict[str, str], text: bool
+) -> None:
+    provider.will_answer(Answer(status=status, error=error))
     with pytest.raises(UserError, match="gpt-4o"):
         ask(model(provider), text)
     assert len(provider.requests) == 1
 
 
+REFUSALS = {
+    "bad request": Answer(status=400),
+    "bad value": Answer(status=422),
+    "policy": Answer(status=400, error={"code": "content_policy_violation"}),
+    "moderated": Answer(status=403, error={"message": "your input was flagged"}),
+    "filtered": Answer("", finish="content_filter"),
+    "filtered with a message": Answer(
+        "litellm.ContextWindowExceededError", finish="content_filter"
+    ),
+    "window": LONG,
+}
+
+
 @both
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        (LONG, WindowExceededError),
-        (Answer(status=400), RequestRefusedError),
-        (
-            Answer(status=403, error={"message": "your input was flagged"}),
-            RequestRefusedError,
-        ),
-        (
-            Answer("litellm.ContextWindowExceededError", finish="content_filter"),
-            RequestRefusedError,
-        ),
-    ],
-    ids=["window", "bad request", "moderated", "filtered"],
-)
+@pytest.mark.parametrize("reason", REFUSALS)
 def test_a_full_window_is_told_from_a_refusal(
-    provider: Provider,
-    answer: Answer,
-    kind: type[Exception],
-    text: bool,
+    provider: Provider, reason: str, text: bool
 ) -> None:
-    provider.will_answer(answer)
+    kind = WindowExceededError if reason == "window" else RequestRefusedError
+    provider.will_answer(REFUSALS[reason])
     with pytest.raises(RequestRefusedError) as error:
         ask(model(provider), text)
     assert type(error.value) is kind
+    assert len(provider.requests) == 1
     again = ReplayModel((), str(error.value))
-    with pytest.raises(kind) as error:
+    with pytest.raises(RequestRefusedError) as error:
         again.complete(ASK)
     assert type(error.value) is kind
 
@@ -236,7 +249,7 @@ def test_the_exchange_is_all_that_is_sent_in_the_documented_layout(
         "parameters": {"type": "object", "properties": {}},
     }
     call = ToolCall("f", "{}", "differs-each-time")
-    asked = [
+    conversation = [
         *ASK,
         Message("assistant", "", (call,)),
         Message("tool", "ok", (), call.id),
@@ -258,7 +271,7 @@ def test_the_exchange_is_all_that_is_sent_in_the_documented_layout(
         ["tool", "ok"],
     ]
     chat = {**options, "reasoning_effort": "low", "messages": messages, "tools": [tool]}
-    assert served.complete(asked, [tool]).exchange_sha256 == canonical(chat)
+    assert served.complete(conversation, [tool]).exchange_sha256 == canonical(chat)
     text = {**options, "prompt": PROMPT}
     assert served.complete_text(PROMPT).exchange_sha256 == canonical(text)
 
@@ -281,8 +294,8 @@ def test_each_part_of_an_exchange_changes_its_hash() -> None:
 
 
 def test_hashes_that_users_compare_never_change() -> None:
-    found = exchange_sha256("m", ASK, {"temperature": 0.2, "seed": 7})
-    assert found == "ae0d035591ef0237798df459a510802238f6df722d5757b7bb9c390829c7ae81"
+    digest = exchange_sha256("m", ASK, {"temperature": 0.2, "seed": 7})
+    assert digest == "ae0d035591ef0237798df459a510802238f6df722d5757b7bb9c390829c7ae81"
     assert (
         request_sha256(ASK)
         == "5ecc4cd183a1319106426413ea119992c02b193de027e0318f794dd3577a17b1"
@@ -305,9 +318,9 @@ def test_the_reply_counts_with_its_calls_and_without_their_ids() -> None:
 
 
 def test_a_call_keeps_its_exchange_in_a_trajectory_and_an_older_one_has_none() -> None:
-    known = Reply("hi", exchange_sha256="b" * 64, request_sha256="a" * 64)
-    assert known.sha256_pair == ("b" * 64, reply_sha256(known))
-    assert REPLY.validate_python(REPLY.dump_python(known, mode="json")) == known
+    reply = Reply("hi", exchange_sha256="b" * 64, request_sha256="a" * 64)
+    assert reply.sha256_pair == ("b" * 64, reply_sha256(reply))
+    assert REPLY.validate_python(REPLY.dump_python(reply, mode="json")) == reply
     older = REPLY.dump_python(Reply("hi", request_sha256="a" * 64), mode="json")
     assert "exchange_sha256" not in older
     assert REPLY.validate_python(older).exchange_sha256 is None
@@ -316,8 +329,8 @@ def test_a_call_keeps_its_exchange_in_a_trajectory_and_an_older_one_has_none() -
 
 
 def test_a_replay_has_the_recorded_exchange_only_for_the_recorded_request() -> None:
-    asked = request_sha256(ASK)
-    reply = Reply("hi", exchange_sha256="b" * 64, request_sha256=asked)
+    request = request_sha256(ASK)
+    reply = Reply("hi", exchange_sha256="b" * 64, request_sha256=request)
     replayed = ReplayModel((reply, reply))
     assert replayed.complete(ASK) == reply
     assert replayed.complete(ASK[1:]) == Reply("hi")

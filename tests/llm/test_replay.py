@@ -49,14 +49,14 @@ def test_a_cost_that_is_not_a_number_is_unknown(tmp_path: Path, cost: object) ->
     path = tmp_path / "t.json"
     ours = {"calls": [{"content": "!", "cost": cost}]}
     foreign = {"messages": [{"role": "assistant", "content": "!"}]}
-    for said in (ours, foreign):
+    for calls in (ours, foreign):
         raw = {
             "attempt": 2,
             "model": "opus",
             "edit_format": "diff",
             "recorded": {"cost": cost},
         }
-        path.write_text(json.dumps({"attempts": [raw | said]}))
+        path.write_text(json.dumps({"attempts": [raw | calls]}))
         recorded = read_recording(path)[2]
         assert (recorded.cost, recorded_calls(recorded)[0]) == (None, Reply("!"))
 

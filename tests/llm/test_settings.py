@@ -62,9 +62,13 @@ def test_exact_names_before_patterns_and_the_users_file_before_ours(
           gpt-4o: {context: 30}
         """,
     )
-    said = mine.of("gpt-4o")
-    assert (said.context, said.temperature, said.max_output) == (30, False, 1)
-    assert (said.reasoning_effort, said.edit_format) == ("low", "diff")
+    settings = mine.of("gpt-4o")
+    assert (settings.context, settings.temperature, settings.max_output) == (
+        30,
+        False,
+        1,
+    )
+    assert (settings.reasoning_effort, settings.edit_format) == ("low", "diff")
     assert mine.of("gpt-4-turbo").context == 10
     assert mine.of("ollama/x").context == 20
 
@@ -83,7 +87,7 @@ def test_aliases_of_the_user_come_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "problem"),
     [
         (
             "models: {gpt-4o: {colour: red}}",
@@ -118,13 +122,13 @@ def test_aliases_of_the_user_come_first(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_file_is_reported_in_one_line(
-    tmp_path: Path, text: str, words: str
+    tmp_path: Path, text: str, problem: str
 ) -> None:
     with pytest.raises(UserError) as caught:
         book(tmp_path, text)
     message = str(caught.value)
     assert message.startswith(f"models.file {tmp_path / 'mine.yaml'}: ")
-    assert words in message
+    assert problem in message
     assert "\n" not in message
 
 
@@ -143,14 +147,19 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
 
 
 def test_the_map_fills_missing_settings() -> None:
-    known = complete_settings(ModelSettings(context=5), "gpt-4o")
-    assert (known.context, known.max_output, known.tools, known.prefill) == (
+    settings = complete_settings(ModelSettings(context=5), "gpt-4o")
+    assert (
+        settings.context,
+        settings.max_output,
+        settings.tools,
+        settings.prefill,
+    ) == (
         5,
         16384,
         True,
         False,
     )
-    assert not known.cache_markers
+    assert not settings.cache_markers
     assert complete_settings(ModelSettings(), "claude-sonnet-4-5").prefill
     assert not complete_settings(
         ModelSettings(reasoning_effort="low"), "claude-sonnet-4-5"
@@ -168,11 +177,11 @@ def test_the_map_fills_missing_settings() -> None:
 
 
 def test_the_hash_knows_what_is_said_and_of_whom() -> None:
-    one = ModelSettings(context=1)
+    small = ModelSettings(context=1)
     other = ModelSettings(context=2)
-    hashes = {settings_sha256({n: s}) for n in ("a", "b") for s in (one, other)}
+    hashes = {settings_sha256({n: s}) for n in ("a", "b") for s in (small, other)}
     assert len(hashes) == 4
-    assert settings_sha256({"a": one}) == settings_sha256(
+    assert settings_sha256({"a": small}) == settings_sha256(
         {"a": ModelSettings(context=1)}
     )
 
@@ -187,9 +196,9 @@ def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
         "openai/no-such",
         "o3",
     ]
-    said: list[str] = []
-    list_models(names, our_settings(), said.append)
-    head, *lines = said
+    output: list[str] = []
+    list_models(names, our_settings(), output.append)
+    head, *lines = output
     assert head.split()[:4] == ["model", "alias", "format", "context"]
     cells = {line.split()[0]: line.split()[1:] for line in lines}
     assert (

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pydantic import TypeAdapter
 
 from llm.chat import Message, Reminder, ToolCall, Traits, request_sha256
-from llm.client import LiteLLMModel, RetryPolicy, continuation, messages_as_sent
-from llm.gate import OpenGate
+from llm.client import LiteLLMModel, continuation, messages_as_sent
 from llm.registry import map_entry
 from llm.settings import ModelSettings
 from runs.records import Attempt
+from tests.llm.test_client import ASK, model
 from tests.support.provider import Answer, Provider
 
 TOOL = {
@@ -20,33 +18,15 @@ TOOL = {
     "description": "Write a file.",
     "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
 }
-ASK = [Message("system", "be brief"), Message("user", "hello")]
 CLAUDE = "anthropic/claude-sonnet-4-5"
 MARKER = {"type": "ephemeral"}
-
-
-def model(
-    provider: Provider,
-    name: str = "gpt-4o",
-    **changes: Any,
-) -> LiteLLMModel:
-    values: dict[str, Any] = {
-        "name": name,
-        "temperature": 0.0,
-        "call_timeout": 5,
-        "api_base": provider.url,
-        "retries": RetryPolicy(1),
-        "gate": OpenGate(),
-        "warn_once": [].append,
-    }
-    return LiteLLMModel(**{**values, **changes})
 
 
 @pytest.fixture
 def claude(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> LiteLLMModel:
     monkeypatch.setenv("ANTHROPIC_API_BASE", provider.url.removesuffix("/v1"))
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
-    return model(provider, CLAUDE, api_base=None)
+    return model(provider, name=CLAUDE, api_base=None)
 
 
 def test_tools_are_sent_and_calls_come_back(provider: Provider) -> None:
@@ -112,10 +92,10 @@ def test_a_server_of_ones_own_is_tried_with_tools_and_that_is_said(
     provider: Provider,
 ) -> None:
     provider.will_answer(Answer(tool_calls=(("write_file", "{}"),)))
-    said: list[str] = []
-    own = model(provider, "my-own-model", warn_once=said.append)
+    warnings: list[str] = []
+    own = model(provider, name="my-own-model", warnings=warnings)
     assert own.complete(ASK, [TOOL]).tool_calls
-    assert any("call functions" in line for line in said)
+    assert any("call functions" in line for line in warnings)
 
 
 def test_reasoning_effort_and_limits_of_the_settings_are_sent(
@@ -123,7 +103,7 @@ def test_reasoning_effort_and_limits_of_the_settings_are_sent(
 ) -> None:
     provider.will_answer("hi")
     settings = ModelSettings(reasoning_effort="low", max_output=77, temperature=False)
-    model(provider, "my-own-model", settings=settings).complete(ASK)
+    model(provider, name="my-own-model", settings=settings).complete(ASK)
     (request,) = provider.requests
     assert (request["reasoning_effort"], request["max_tokens"]) == ("low", 77)
     assert "temperature" not in request
@@ -133,10 +113,10 @@ def test_a_model_of_temperature_gets_it_though_the_map_says_otherwise(
     provider: Provider,
 ) -> None:
     provider.will_answer("hi")
-    model(provider, "my-o3-like", settings=ModelSettings(temperature=True)).complete(
-        ASK
-    )
-    assert provider.requests[0]["temperature"] == 0.0
+    model(
+        provider, name="my-o3-like", settings=ModelSettings(temperature=True)
+    ).complete(ASK)
+    assert provider.requests[0]["temperature"] == 0.4
 
 
 def test_anthropic_gets_marks_for_its_cache(
@@ -239,7 +219,7 @@ def test_deepseek_gets_a_prefix_mark(
     monkeypatch.setenv("DEEPSEEK_API_BASE", provider.url)
     monkeypatch.setenv("DEEPSEEK_API_KEY", "none")
     provider.will_answer("b = 2\n")
-    deepseek = model(provider, "deepseek/deepseek-chat", api_base=None)
+    deepseek = model(provider, name="deepseek/deepseek-chat", api_base=None)
     assert deepseek.traits.prefill
     reply = deepseek.complete([*ASK, Message("assistant", "a = 1\n")])
     last = provider.requests[0]["messages"][-1]
@@ -266,7 +246,7 @@ def test_the_rest_of_a_reply(prefix: str, content: str, rest: str) -> None:
 
 def test_traits_come_from_the_map_and_the_settings(provider: Provider) -> None:
     assert model(provider).traits == Traits(128000, False, images=True)
-    assert model(provider, "my-own-model").traits == Traits(None, False)
+    assert model(provider, name="my-own-model").traits == Traits(None, False)
     settings = ModelSettings(context=9000, prefill=True, reminder=Reminder.BOTH)
     assert model(provider, settings=settings).traits == Traits(
         9000, True, Reminder.BOTH, True
@@ -274,18 +254,23 @@ def test_traits_come_from_the_map_and_the_settings(provider: Provider) -> None:
 
 
 def test_images_are_sent_after_their_text(provider: Provider) -> None:
-    shown = [ASK[0], Message("user", "see", images=("https://example.org/a.png",))]
+    conversation = [
+        ASK[0],
+        Message("user", "see", images=("https://example.org/a.png",)),
+    ]
     part = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-    assert messages_as_sent(shown)[1]["content"] == [
+    assert messages_as_sent(conversation)[1]["content"] == [
         {"type": "text", "text": "see"},
         part,
     ]
-    marked = messages_as_sent(shown, markers=True)[1]["content"]
+    marked = messages_as_sent(conversation, markers=True)[1]["content"]
     assert marked == [{"type": "text", "text": "see", "cache_control": MARKER}, part]
     provider.will_answer("hi")
-    model(provider).complete(shown)
+    model(provider).complete(conversation)
     assert provider.requests[0]["messages"][1]["content"][1] == part
-    assert request_sha256(shown) != request_sha256([ASK[0], Message("user", "see")])
+    assert request_sha256(conversation) != request_sha256(
+        [ASK[0], Message("user", "see")]
+    )
     assert "images" not in TypeAdapter(Message).dump_python(ASK[1])
 
 
@@ -293,9 +278,9 @@ def test_the_map_or_a_rule_says_whether_a_model_takes_images(
     provider: Provider,
 ) -> None:
     assert model(provider).traits.images
-    assert not model(provider, "openai/own").traits.images
+    assert not model(provider, name="openai/own").traits.images
     assert model(
-        provider, "openai/own", settings=ModelSettings(images=True)
+        provider, name="openai/own", settings=ModelSettings(images=True)
     ).traits.images
     blind = Attempt(traits=Traits())
     seeing = Attempt(traits=Traits(images=True))

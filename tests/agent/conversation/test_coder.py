@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,15 +21,11 @@ def test_a_named_file_is_shown_and_edited(tmp_path: Path) -> None:
     assert (tmp_path / "app/main.py").read_text() == "def f():\n    return 2\n"
     assert (result.edit, result.lint, result.test) == (True, True, None)
     assert result.ending is Ending.DONE
-    assert "f returns the wrong number" in script.asked(0)
-    assert "old commit" in script.asked(0)
-    assert "the map" in script.asked(0)
+    for text in ("f returns the wrong number", "old commit", "the map"):
+        assert text in script.asked(0)
     assert "def f():\n    return 1" in script.asked(1)
     assert [m.role for m in coder.messages] == ["system", *["user", "assistant"] * 2]
-    assert (result.chat_files, result.edited_files) == (
-        ("app/main.py",),
-        ("app/main.py",),
-    )
+    assert result.chat_files == result.edited_files == ("app/main.py",)
 
 
 def test_requests_only_grow_at_their_end(tmp_path: Path) -> None:
@@ -36,87 +34,139 @@ def test_requests_only_grow_at_their_end(tmp_path: Path) -> None:
         assert later[: len(earlier)] == earlier
 
 
-def test_edits_to_files_that_were_not_shown_are_applied(tmp_path: Path) -> None:
-    result, script, _ = converse(tmp_path, GOOD)
-    assert result.edit is True
-    assert len(script.requests) == 1, (
-        "files named in a reply with edits need no further call"
-    )
+class Refusing:
+    """A linter that refuses files with a 2."""
+
+    def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
+        findings: list[Finding | None] = []
+        for path, text in files:
+            findings.append(Finding(path, 2, "not on 2") if " 2" in text else None)
+        return findings
 
 
-def test_a_failed_edit_is_reflected(tmp_path: Path) -> None:
-    result, script, _ = converse(tmp_path, BAD, GOOD)
-    assert result.edit is True
-    assert "are not in app/main.py" in script.asked(1)
-    assert "return 1" in script.asked(1), "the nearest real lines"
+AGAIN = block("app/main.py", "    return 2\n", "    return 3\n")
+CUT = GOOD.index("=======")
+NO_REFLECTION = ConversationLimits(Reflections(shared=0))
 
 
-def test_current_contents_come_with_a_failure_in_a_file_that_changed(
-    tmp_path: Path,
-) -> None:
-    _, script, _ = converse(tmp_path, GOOD + BAD, "app/main.py is fine")
-    assert "def f():\n    return 2\n" in script.asked(1)
+@dataclass
+class Case:
+    """Replies, the texts of the second request, and the number of requests and results."""
+
+    replies: Sequence[str | Reply]
+    texts: Sequence[str] = ()
+    requests: int | None = None
+    result: Mapping[str, object] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
-def test_the_last_editing_reply_decides_the_edit_outcome(tmp_path: Path) -> None:
-    result, _, _ = converse(tmp_path, BAD, "app/main.py cannot be edited.")
-    assert (result.edit, result.edited_files) == (False, ())
-
-
-def test_an_empty_reply_is_asked_once_for_files(tmp_path: Path) -> None:
-    result, script, _ = converse(tmp_path, "", "")
-    assert "three to five files" in script.asked(1)
-    assert len(script.requests) == 2
-    assert (result.edit, result.lint, result.test) == (None, None, None)
-
-
-def test_a_reply_that_names_a_shown_file_and_edits_nothing_ends_it(
-    tmp_path: Path,
-) -> None:
-    result, script, _ = converse(
-        tmp_path, "app/main.py", "app/main.py is right as it is."
-    )
-    assert len(script.requests) == 2
-    assert result.ending is Ending.DONE
-
-
-def test_new_lint_findings_are_reflected_and_count(tmp_path: Path) -> None:
-    broken = block("app/main.py", "    return 1\n", "    return missing\n")
-    result, script, _ = converse(tmp_path, broken, "app/main.py is right.")
-    assert "undefined name 'missing'" in script.asked(1)
-    assert (result.edit, result.lint) == (True, False)
-
-
-def test_the_linter_of_the_instance_judges(tmp_path: Path) -> None:
-    class Refusing:
-        def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
-            return [
-                Finding(path, 2, "not on 2") if " 2" in text else None
-                for path, text in files
+CASES = {
+    "edits to files that were not shown are applied without a further call": Case(
+        [GOOD], requests=1, result={"edit": True}
+    ),
+    "a failed edit is reflected with the nearest real lines": Case(
+        [BAD, GOOD],
+        ["are not in app/main.py", "return 1"],
+        result={"edit": True},
+    ),
+    "current contents come with a failure in a file that changed": Case(
+        [GOOD + BAD, "app/main.py is fine"], ["def f():\n    return 2\n"]
+    ),
+    "the last editing reply decides the edit outcome": Case(
+        [BAD, "app/main.py cannot be edited."],
+        result={"edit": False, "edited_files": ()},
+    ),
+    "an empty reply is asked once for files": Case(
+        ["", ""],
+        ["three to five files"],
+        requests=2,
+        result={"edit": None, "lint": None, "test": None},
+    ),
+    "a reply that names a shown file and edits nothing ends it": Case(
+        ["app/main.py", "app/main.py is right as it is."],
+        requests=2,
+        result={"ending": Ending.DONE},
+    ),
+    "words about a file edit nothing": Case(
+        ["I would look at app/main.py", "app/main.py is fine"],
+        result={"edited_files": ()},
+    ),
+    "new lint findings are reflected and count": Case(
+        [GOOD.replace("return 2", "return missing"), "app/main.py is right."],
+        ["undefined name 'missing'"],
+        result={"edit": True, "lint": False},
+    ),
+    "the linter of the instance judges": Case(
+        [GOOD, "app/main.py it is"],
+        ["app/main.py:2: not on 2"],
+        result={"lint": False},
+        changes={"linter": Linter(Refusing())},
+    ),
+    "failing tests are reflected and rerun after the next edit": Case(
+        [GOOD, AGAIN],
+        ["- test_f\n\n## test_f\nassert 2 == 3"],
+        result={"test": True},
+        changes={
+            "tests": [
+                TestReport(False, (Failure("test_f", "assert 2 == 3"),)),
+                TestReport(True),
             ]
+        },
+    ),
+    "tests run at the end when the last reply failed in part": Case(
+        [GOOD + BAD],
+        result={"edit": False, "test": False},
+        changes={"limits": NO_REFLECTION, "tests": [TestReport(False)]},
+    ),
+    "reflections are limited": Case(
+        [BAD] * 9,
+        requests=3,
+        result={"ending": Ending.REFLECTIONS_USED, "reflections": 2},
+        changes={"limits": ConversationLimits(Reflections(shared=2))},
+    ),
+    "a malformed block is explained and the others apply": Case(
+        [GOOD + "app/other.py\n```\n<<<<<<< SEARCH\nX = 1\n", "app/main.py"],
+        [
+            "Edit 2 of 2: the block for app/other.py",
+            "applied and are in the files now, so do not send them again: 1 "
+            "(app/main.py)",
+        ],
+        result={"edit": False, "edited_files": ("app/main.py",)},
+    ),
+    "a complete block of a cut off reply is not applied": Case(
+        [Reply(GOOD, truncated=True)],
+        result={"edit": False, "edited_files": ()},
+        changes={"limits": NO_REFLECTION},
+    ),
+    "a replay goes on until it is exhausted": Case(
+        [GOOD, "Nothing more.", "Really."],
+        requests=4,
+        result={"ending": Ending.REPLAY_EXHAUSTED},
+        changes={"limits": ConversationLimits(until_exhausted=True)},
+    ),
+}
 
-    result, script, _ = converse(
-        tmp_path, GOOD, "app/main.py it is", linter=Linter(Refusing())
-    )
-    assert "app/main.py:2: not on 2" in script.asked(1)
-    assert result.lint is False
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_replies_are_reflected_and_judged(tmp_path: Path, case: Case) -> None:
+    result, script, _ = converse(tmp_path, *case.replies, **case.changes)
+    for text in case.texts:
+        assert text in script.asked(1)
+    if case.requests is not None:
+        assert len(script.requests) == case.requests
+    for name, value in case.result.items():
+        assert getattr(result, name) == value, name
 
 
-def test_failing_tests_are_reflected_and_rerun_after_the_next_edit(
-    tmp_path: Path,
-) -> None:
-    again = block("app/main.py", "    return 2\n", "    return 3\n")
-    reports = [
-        TestReport(False, (Failure("test_f", "assert 2 == 3"),)),
-        TestReport(True),
-    ]
-    result, script, _ = converse(tmp_path, GOOD, again, tests=reports)
-    assert "- test_f\n\n## test_f\nassert 2 == 3" in script.asked(1)
-    assert result.test is True
+def test_a_reply_that_was_cut_off_is_not_applied_and_can_go_on(tmp_path: Path) -> None:
+    cut_off = Reply(GOOD[:CUT], truncated=True)
+    result, script, _ = converse(tmp_path, cut_off, GOOD[CUT:])
+    assert "cut off" in script.asked(1)
+    assert (tmp_path / "app/main.py").read_text() == "def f():\n    return 2\n"
+    assert result.edit is True
 
 
 def test_the_same_failures_are_not_sent_twice_without_a_word(tmp_path: Path) -> None:
-    again = block("app/main.py", "    return 2\n", "    return 3\n")
     last = block("app/main.py", "    return 3\n", "    return 4\n")
     first = Failure("test_f", "assert 2 == 3")
     second = Failure("test_g", "assert 5 == 6")
@@ -125,99 +175,32 @@ def test_the_same_failures_are_not_sent_twice_without_a_word(tmp_path: Path) -> 
         TestReport(False, (first,)),
         TestReport(True),
     ]
-    _, script, _ = converse(tmp_path, GOOD, again, last, tests=reports)
+    _, script, _ = converse(tmp_path, GOOD, AGAIN, last, tests=reports)
     assert "assert 2 == 3" in script.asked(1)
     assert "no longer failing (1 of 2): test_g" in script.asked(2)
     assert "failing in the same way as before (1): test_f" in script.asked(2)
     assert "assert 2 == 3" not in script.asked(2)
 
 
-def test_tests_run_at_the_end_when_the_last_reply_failed_in_part(
-    tmp_path: Path,
-) -> None:
-    result, _, _ = converse(
-        tmp_path,
-        GOOD + BAD,
-        limits=ConversationLimits(Reflections(shared=0)),
-        tests=[TestReport(False)],
-    )
-    assert (result.edit, result.test) == (False, False)
-
-
-def test_reflections_are_limited(tmp_path: Path) -> None:
-    result, script, _ = converse(
-        tmp_path, *[BAD] * 9, limits=ConversationLimits(Reflections(shared=2))
-    )
-    assert len(script.requests) == 3
-    assert (result.ending, result.reflections) == (Ending.REFLECTIONS_USED, 2)
-
-
-def test_a_malformed_block_is_explained_and_the_others_apply(tmp_path: Path) -> None:
-    half = GOOD + "app/other.py\n```\n<<<<<<< SEARCH\nX = 1\n"
-    result, script, _ = converse(tmp_path, half, "app/main.py")
-    assert "Edit 2 of 2: the block for app/other.py" in script.asked(1)
-    assert (
-        "applied and are in the files now, so do not send them again: 1 (app/main.py)"
-        in (script.asked(1))
-    )
-    assert result.edit is False
-    assert result.edited_files == ("app/main.py",)
-
-
-def test_a_reply_that_was_cut_off_is_not_applied_and_can_go_on(tmp_path: Path) -> None:
-    cut = GOOD.index("=======")
-    result, script, _ = converse(
-        tmp_path, Reply(GOOD[:cut], truncated=True), GOOD[cut:]
-    )
-    assert "cut off" in script.asked(1)
-    assert (tmp_path / "app/main.py").read_text() == "def f():\n    return 2\n"
-    assert result.edit is True
-
-
-def test_a_complete_block_of_a_cut_off_reply_is_not_applied(tmp_path: Path) -> None:
-    result, _, _ = converse(
-        tmp_path,
-        Reply(GOOD, truncated=True),
-        limits=ConversationLimits(Reflections(shared=0)),
-    )
-    assert result.edited_files == ()
-    assert result.edit is False
-
-
 def test_unsafe_paths_are_failed_edits(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
-    result, script, _ = converse(
-        root, block("../evil.py", "", "x\n") + GOOD, "app/main.py it is"
-    )
+    evil = block("../evil.py", "", "x\n")
+    result, script, _ = converse(root, evil + GOOD, "app/main.py it is")
     assert not (tmp_path / "evil.py").exists()
     assert "not allowed" in script.asked(1)
     assert result.edited_files == ("app/main.py",)
 
 
-def test_a_replay_goes_on_until_it_is_exhausted(tmp_path: Path) -> None:
-    limits = ConversationLimits(until_exhausted=True)
-    result, script, _ = converse(
-        tmp_path, GOOD, "Nothing more.", "Really.", limits=limits
-    )
-    assert len(script.requests) == 4
-    assert result.ending is Ending.REPLAY_EXHAUSTED
-
-
-def test_an_issue_with_edit_markers_in_it_edits_nothing(tmp_path: Path) -> None:
-    (tmp_path / "app").mkdir()
-    result, _, _ = converse(
-        tmp_path, "I would look at app/main.py", "app/main.py is fine"
-    )
-    assert result.edited_files == ()
-
-
 def test_one_bad_path_does_not_cost_the_good_edits(tmp_path: Path) -> None:
-    bad = block("app/main.py/x.py", "", "x\n") + block(
-        "app/other.py", "X = 1\n", "X = 2\n"
-    )
-    both = bad + block("new/a/b.py", "", "1\n") + block("new/a", "", "1\n")
-    result, script, _ = converse(tmp_path, both, "app/main.py is a file, I see.")
+    edits = [
+        block("app/main.py/x.py", "", "x\n"),
+        block("app/other.py", "X = 1\n", "X = 2\n"),
+        block("new/a/b.py", "", "1\n"),
+        block("new/a", "", "1\n"),
+    ]
+    reply = "".join(edits)
+    result, script, _ = converse(tmp_path, reply, "app/main.py is a file, I see.")
     assert (tmp_path / "app/other.py").read_text() == "X = 2\n"
     assert result.edit is False
     assert "main.py is a file, not a folder" in script.asked(1)

@@ -173,11 +173,11 @@ def test_one_number_is_a_budget_for_all_topics() -> None:
 
 
 def test_budgets_are_read_and_written() -> None:
-    given = Reflections.parse("edit=5, test=0")
-    assert (given.locate, given.edit, given.test) == (2, 5, 0)
-    assert Reflections.parse(str(given)) == given
+    budgets = Reflections.parse("edit=5, test=0")
+    assert (budgets.locate, budgets.edit, budgets.test) == (2, 5, 0)
+    assert Reflections.parse(str(budgets)) == budgets
     assert str(Reflections.parse("4")) == "4"
-    assert given.total == 2 + 5 + 2
+    assert budgets.total == 2 + 5 + 2
     for wrong in ("edit", "edit=-1", "speed=2", "", "2.5"):
         with pytest.raises(ValueError, match="neither a number"):
             Reflections.parse(wrong)

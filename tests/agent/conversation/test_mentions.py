@@ -25,18 +25,18 @@ INDEX = FileIndex.of(
 
 def test_files_at_the_top_in_diffs_and_addresses() -> None:
     index = FileIndex.of(["setup.py", "pkg/add.py"])
-    for said in (
+    for text in (
         "--- a/setup.py",
         "diff --git a/setup.py b/setup.py",
         "https://github.com/pallets/flask/blob/main/setup.py#L3",
     ):
-        assert index.mentioned_files(said) == ("setup.py",), said
+        assert index.mentioned_files(text) == ("setup.py",), text
 
 
 def test_only_plain_paths_count_where_recorded_runs_are_replayed() -> None:
     index = FileIndex.of(["pkg/core/add.py", "pkg/mul.py", "setup.py", "bin/test"])
-    said = "`pkg/core/add.py:12`, (mul.py) and ./setup.py; pkg.mul, core/add.py, test"
-    assert index.plainly_mentioned_files(said) == (
+    text = "`pkg/core/add.py:12`, (mul.py) and ./setup.py; pkg.mul, core/add.py, test"
+    assert index.plainly_mentioned_files(text) == (
         "pkg/core/add.py",
         "pkg/mul.py",
         "setup.py",

@@ -225,8 +225,8 @@ def test_the_requests_are_those_recorded(tmp_path: Path, name: str) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        found = {
+        recorded = {
             name: list(hashes(record(Path(folder) / name, case)))
             for name, case in CASES.items()
         }
-    RECORDED.write_text(json.dumps(found, indent=1) + "\n")
+    RECORDED.write_text(json.dumps(recorded, indent=1) + "\n")

@@ -34,29 +34,37 @@ BODIES: list[tuple[int, Any]] = [
     }),
     (400, {"error": {"type": "BadRequestError", "code": 400, "message":
         "The decoder prompt (length 5000) is longer than the maximum model length of 4096."}}),
-    (400, {"error": {"message": "The input (9000 tokens) is longer than the model's context "
-        "length (8192 tokens)."}}),  # SGLang
     (400, {"error": {"code": 400, "type": "exceed_context_size_error", "n_ctx": 4096, "message":
         "the request exceeds the available context size (4096 tokens), try increasing it"}}),
     (500, {"error": {"code": 500, "type": "server_error", "message":
         "the request exceeds the available context size. try increasing the context size"}}),
     (400, {"error": "the input length exceeds the context length"}),  # Ollama
-    (500, {"error": {"message": "input length exceeds maximum context length"}}),
-    (400, {"error": {"message": "Trying to keep the first 5000 tokens when context the overflows. "
-        "However, the model is loaded with context length of only 4096 tokens"}}),  # LM Studio
     (422, {"error": "Input validation error: `inputs` must have less than 4095 tokens. Given: 5"}),
     (422, {"error": "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000"}),  # TGI
     (422, {"detail": "The request exceeds the context length of 4096 tokens."}),  # FastAPI
-    (400, {"error": {"message": "Prompt contains 40000 tokens and 0 draft tokens, too large for "
-        "model with 32768 maximum context length"}}),  # Mistral
-    (400, {"error": {"message": "This model's maximum prompt length is 131072 but the request "
-        "contains 200000 tokens."}}),  # xAI
-    (400, {"error": {"message": "The input token count (1200000) exceeds the maximum number of "
-        "tokens allowed (1048576)."}}),  # Gemini
-    (413, {"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}}),
 ]  # fmt: skip
+MESSAGES = [
+    # SGLang
+    "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+    # LM Studio
+    "Trying to keep the first 5000 tokens when context the overflows. However, the "
+    "model is loaded with context length of only 4096 tokens",
+    # Mistral
+    "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 "
+    "maximum context length",
+    # xAI
+    "This model's maximum prompt length is 131072 but the request contains 200000 "
+    "tokens.",
+    # Gemini
+    "The input token count (1200000) exceeds the maximum number of tokens allowed "
+    "(1048576).",
+]
+PROMPT = "prompt is too long: 210000 tokens > 200000 maximum"
+OVERFLOW = "input length exceeds maximum context length"
+for status, message in ((500, OVERFLOW), (413, PROMPT), *((400, m) for m in MESSAGES)):
+    BODIES.append((status, {"error": {"message": message}}))
 ANTHROPIC = [
-    "prompt is too long: 210000 tokens > 200000 maximum",
+    PROMPT,
     "input length and `max_tokens` exceed context limit: 195000 + 8192 > 200000, decrease input "
     "length or `max_tokens` and try again",
 ]
@@ -84,23 +92,23 @@ def test_each_server_s_words_are_understood(
     assert len(provider.requests) == 1
 
 
-@pytest.mark.parametrize("words", ANTHROPIC)
+@pytest.mark.parametrize("message", ANTHROPIC)
 def test_anthropic_s_words_are_understood(
-    provider: Provider, words: str, monkeypatch: pytest.MonkeyPatch
+    provider: Provider, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     monkeypatch.setenv("ANTHROPIC_API_BASE", provider.url.removesuffix("/v1"))
-    error = {"type": "invalid_request_error", "message": words}
+    error = {"type": "invalid_request_error", "message": message}
     provider.will_answer(Answer(status=400, error=error))
     with pytest.raises(WindowExceededError):
         model(provider, name="anthropic/claude-sonnet-4-5", api_base=None).complete(ASK)
 
 
-@pytest.mark.parametrize(("status", "words"), OTHER)
+@pytest.mark.parametrize(("status", "message"), OTHER)
 def test_other_refusals_are_no_full_window(
-    provider: Provider, status: int, words: str
+    provider: Provider, status: int, message: str
 ) -> None:
-    provider.will_answer(Answer(status=status, error={"message": words}))
+    provider.will_answer(Answer(status=status, error={"message": message}))
     with pytest.raises(RequestRefusedError) as error:
         model(provider).complete(ASK)
     assert type(error.value) is RequestRefusedError
@@ -118,10 +126,8 @@ class Small(Provider):
         super().__init__()
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        if (
-            sum(len(str(message["content"])) for message in request["messages"])
-            > self.window
-        ):
+        lengths = [len(str(message["content"])) for message in request["messages"]]
+        if sum(lengths) > self.window:
             self.refused += 1
             return Answer(status=400, error=OPENAI)
         return Answer(self.replies.pop(0))
@@ -164,14 +170,14 @@ def test_an_attempt_whose_request_fits_in_no_way_ends_as_context(
         run = options(
             tmp_path, cache, "demo__textkit-1", retries=RetryPolicy(3, 0.01, 0.01)
         )
-        said: list[str] = []
-        run_command(chosen, run, said.append)
+        lines: list[str] = []
+        run_command(chosen, run, lines.append)
     assert server.refused == 2, "with the map, and without"
     (attempt,) = read(tmp_path, "demo__textkit-1", "trajectories")["attempts"]
     assert attempt["status"] == "context"
     assert "longer than the model's window" in attempt["error"]
-    words = "; attempt 1 did not fit into the model's window"
+    ending = "; attempt 1 did not fit into the model's window"
     prediction = read(tmp_path, "demo__textkit-1")
     assert (prediction["status"], prediction["model_patch"]) == ("empty", "")
-    assert prediction["reason"].endswith(words)
-    assert any(words in line for line in said if "demo__textkit-1" in line)
+    assert prediction["reason"].endswith(ending)
+    assert any(ending in line for line in lines if "demo__textkit-1" in line)

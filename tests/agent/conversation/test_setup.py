@@ -34,15 +34,15 @@ from tests.support.formats import (
 
 
 def test_the_first_request_has_the_files_and_nothing_else(tmp_path: Path) -> None:
-    _, one = attempt(tmp_path, RIGHT, reports=[TestReport(True)])
+    _, exercise = attempt(tmp_path, RIGHT, reports=[TestReport(True)])
     rules = get_format("diff").instructions("```")
-    shown = f"{fenced('f.py', STUB)}\n\n{fenced('g.py', FILES['g.py'])}"
-    assert one.model.requests == [
+    contents = f"{fenced('f.py', STUB)}\n\n{fenced('g.py', FILES['g.py'])}"
+    assert exercise.model.requests == [
         [
             Message("system", f"You write code.\n\n{rules}"),
             Message(
                 "user",
-                f"The files:\n\n{shown}\n\nWrite `f`: see f_test.py. {{{{ braces }}}}",
+                f"The files:\n\n{contents}\n\nWrite `f`: see f_test.py. {{{{ braces }}}}",
             ),
         ]
     ]
@@ -52,17 +52,19 @@ def test_a_second_try_continues_with_the_report_and_the_files_as_they_are(
     tmp_path: Path,
 ) -> None:
     last = block("f.py", "    return 1\n", "    return 2\n")
-    results, one = attempt(tmp_path, RIGHT, last, reports=[FAILED, TestReport(True)])
+    results, exercise = attempt(
+        tmp_path, RIGHT, last, reports=[FAILED, TestReport(True)]
+    )
     assert [result.test for result in results] == [False, True]
-    assert one.model.requests[1][:3] == [
-        *one.model.requests[0],
+    assert exercise.model.requests[1][:3] == [
+        *exercise.model.requests[0],
         Message("assistant", RIGHT),
     ]
     assert (
-        one.model.asked(1)
+        exercise.model.asked(1)
         == f"The files now:\n\n{fenced('f.py', DONE)}\n\n{FAILED.message}"
     )
-    assert one.trees == [
+    assert exercise.trees == [
         {"f.py": DONE.encode()},
         {"f.py": DONE.replace("1", "2").encode()},
     ]
@@ -81,10 +83,10 @@ def test_a_passing_try_is_the_last(tmp_path: Path) -> None:
 
 
 def test_an_unedited_tree_is_tested_after_every_reply(tmp_path: Path) -> None:
-    results, one = attempt(tmp_path, "I see f_test.py and f.py.", "")
+    results, exercise = attempt(tmp_path, "I see f_test.py and f.py.", "")
     assert [result.test for result in results] == [False, False]
-    assert one.trees == [{}, {}]
-    assert one.model.asked(1) == FAILED.message, (
+    assert exercise.trees == [{}, {}]
+    assert exercise.model.asked(1) == FAILED.message, (
         "no file is brought in, none has changed"
     )
     assert results[1].chat_files == ("f.py", "g.py")
@@ -92,22 +94,22 @@ def test_an_unedited_tree_is_tested_after_every_reply(tmp_path: Path) -> None:
 
 def test_the_harness_tests_changed_trees_only(tmp_path: Path) -> None:
     setup = replace(SETUP, test_unedited=False)
-    results, one = attempt(tmp_path, "No.", setup=setup)
+    results, exercise = attempt(tmp_path, "No.", setup=setup)
     assert [result.test for result in results] == [None]
-    assert one.trees == []
-    results, one = attempt(tmp_path, RIGHT, "No.", setup=setup)
+    assert exercise.trees == []
+    results, exercise = attempt(tmp_path, RIGHT, "No.", setup=setup)
     assert [result.test for result in results] == [False, False]
-    assert len(one.trees) == 1, "an equal tree has equal results"
+    assert len(exercise.trees) == 1, "an equal tree has equal results"
 
 
 @pytest.mark.parametrize("name", format_names())
 def test_other_files_are_not_written(tmp_path: Path, name: str) -> None:
     form = get_format(name)
     made = form.render("conftest.py", None, "raise SystemExit(0)\n")
-    results, one = attempt(tmp_path, made, "", "", form=name)
+    results, exercise = attempt(tmp_path, made, "", "", form=name)
     (first, *_) = results[0].replies
     assert (first.edits, first.failed, first.foreign) == (1, 1, 1)
-    assert "may not be edited, only: f.py, g.py" in one.model.asked(1)
+    assert "may not be edited, only: f.py, g.py" in exercise.model.asked(1)
     assert {path.name for path in tmp_path.iterdir()} == set(FILES)
 
 
@@ -122,9 +124,11 @@ def test_tests_are_neither_changed_nor_moved_nor_removed(tmp_path: Path) -> None
 
 
 def test_lint_is_silent(tmp_path: Path) -> None:
-    results, one = attempt(tmp_path, block("f.py", "    pass\n", "    return (\n"), "")
+    results, exercise = attempt(
+        tmp_path, block("f.py", "    pass\n", "    return (\n"), ""
+    )
     assert [result.lint for result in results] == [None, None]
-    assert one.model.asked(1).endswith(FAILED.message)
+    assert exercise.model.asked(1).endswith(FAILED.message)
 
 
 def test_what_replies_did_is_counted(tmp_path: Path) -> None:
@@ -160,13 +164,13 @@ def test_calls_of_unknown_functions_are_malformed_in_2023(tmp_path: Path) -> Non
     good = get_format("whole-func", notation=Notation.OF_2023).render(
         "f.py", STUB, DONE
     )
-    results, one = attempt(
+    results, exercise = attempt(
         tmp_path, call, good, reports=[TestReport(True)], form="whole-func", setup=setup
     )
     malformed = ReplyCounts(malformed=True, unknown_calls=1)
     assert results[0].replies == (malformed, ReplyCounts(edits=1))
-    assert "there is no function python" in one.model.asked(1)
-    assert "nothing of it was applied" in one.model.asked(1)
+    assert "there is no function python" in exercise.model.asked(1)
+    assert "nothing of it was applied" in exercise.model.asked(1)
 
 
 def test_files_are_shown_as_the_format_writes_them(tmp_path: Path) -> None:
@@ -176,17 +180,17 @@ def test_files_are_shown_as_the_format_writes_them(tmp_path: Path) -> None:
         ("diff", Notation.OF_2023),
     ):
         setup = replace(SETUP, notation=notation)
-        _, one = attempt(tmp_path, "", "", form=form, setup=setup)
-        assert inside in one.model.asked(0)
-    _, one = attempt(
+        _, exercise = attempt(tmp_path, "", "", form=form, setup=setup)
+        assert inside in exercise.model.asked(0)
+    _, exercise = attempt(
         tmp_path, "", "", form="diff-fenced", setup=replace(SETUP, as_edited=False)
     )
-    assert fenced("f.py", STUB) in one.model.asked(0)
+    assert fenced("f.py", STUB) in exercise.model.asked(0)
 
 
 def test_the_fence_of_the_rules_is_in_no_file(tmp_path: Path) -> None:
     (tmp_path / "f.py").write_text("```\n")
     model = Scripted([""])
-    one = Attempt(tmp_path, model, [TestReport(True)])
-    next(tries(one.task(replace(SETUP, shown_files=("f.py",)), "whole")))
+    exercise = Attempt(tmp_path, model, [TestReport(True)])
+    next(tries(exercise.task(replace(SETUP, shown_files=("f.py",)), "whole")))
     assert get_format("whole").instructions("````") in model.requests[0][0].content

@@ -60,8 +60,8 @@ def test_the_same_failures_are_not_explained_again() -> None:
 
 
 def test_clock_times_and_line_numbers_are_no_difference_but_values_are() -> None:
-    def differ(one: str, other: str) -> bool:
-        return "another way" in describe([Failure("t", other)], [Failure("t", one)])
+    def differ(before: str, other: str) -> bool:
+        return "another way" in describe([Failure("t", other)], [Failure("t", before)])
 
     assert not differ("at 12:30:01", "at 13:45:59")
     assert not differ('File "a.py", line 3', 'File "a.py", line 44')
@@ -90,8 +90,8 @@ def test_what_has_no_room_is_counted() -> None:
     text = describe(failures, tokens=500)
     assert len(text) <= 2_000
     assert "left out)" in text
-    shown = text.count("## ")
-    assert f"(Why {40 - shown} more fail is left out for lack of room.)" in text
+    explained = text.count("## ")
+    assert f"(Why {40 - explained} more fail is left out for lack of room.)" in text
 
 
 def test_a_token_may_be_of_another_length() -> None:

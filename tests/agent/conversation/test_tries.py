@@ -31,15 +31,17 @@ from tests.support.formats import (
 
 
 def test_each_try_has_one_round_for_edits_that_fail(tmp_path: Path) -> None:
-    results, one = attempt(tmp_path, WRONG, WRONG, WRONG, RIGHT)
+    results, exercise = attempt(tmp_path, WRONG, WRONG, WRONG, RIGHT)
     assert [(r.ending, r.edit, r.test) for r in results] == [
         (Ending.REFLECTIONS_USED, False, False),
         (Ending.REFLECTIONS_USED, True, False),
     ]
-    assert len(one.model.requests) == 4
-    assert "not in f.py" in one.model.asked(1)
-    assert one.model.asked(2) == FAILED.message
-    assert one.trees == [{}, {"f.py": DONE.encode()}], "the tests run once in a try"
+    assert len(exercise.model.requests) == 4
+    assert "not in f.py" in exercise.model.asked(1)
+    assert exercise.model.asked(2) == FAILED.message
+    assert exercise.trees == [{}, {"f.py": DONE.encode()}], (
+        "the tests run once in a try"
+    )
     assert [[reply.failed for reply in result.replies] for result in results] == [
         [1, 1],
         [1, 0],
@@ -49,21 +51,21 @@ def test_each_try_has_one_round_for_edits_that_fail(tmp_path: Path) -> None:
 def test_good_edits_of_a_reply_that_failed_in_part_are_shown_once(
     tmp_path: Path,
 ) -> None:
-    _, one = attempt(tmp_path, RIGHT + WRONG, "No.", "No.")
-    assert one.model.asked(1).count(DONE) == 1
-    assert one.model.asked(1).startswith("The files now:\n\nf.py\n")
-    assert "g.py" not in one.model.asked(1)
+    _, exercise = attempt(tmp_path, RIGHT + WRONG, "No.", "No.")
+    assert exercise.model.asked(1).count(DONE) == 1
+    assert exercise.model.asked(1).startswith("The files now:\n\nf.py\n")
+    assert "g.py" not in exercise.model.asked(1)
 
 
 def test_a_try_that_could_not_go_on_is_the_last(tmp_path: Path) -> None:
-    results, one = attempt(tmp_path, RequestRefusedError("no"))
+    results, exercise = attempt(tmp_path, RequestRefusedError("no"))
     assert [(result.ending, result.test) for result in results] == [
         (Ending.REFUSED, None)
     ]
-    assert one.trees == [], "nothing was answered, so there is nothing to test"
+    assert exercise.trees == [], "nothing was answered, so there is nothing to test"
     results, _ = attempt(tmp_path, WRONG, BudgetUsedError("spent"))
     assert [result.ending for result in results] == [Ending.BUDGET]
-    results, one = attempt(tmp_path, RIGHT + WRONG, RequestRefusedError("no"))
+    results, exercise = attempt(tmp_path, RIGHT + WRONG, RequestRefusedError("no"))
     assert [(result.ending, result.test) for result in results] == [
         (Ending.REFUSED, False)
     ]
@@ -73,19 +75,21 @@ def test_a_try_that_could_not_go_on_is_the_last(tmp_path: Path) -> None:
 
 def test_the_files_stay_when_the_window_is_full(tmp_path: Path) -> None:
     long = "word " * 2_400
-    results, one = attempt(
+    results, exercise = attempt(
         tmp_path, RIGHT + WRONG + long, "", long, traits=Traits(context=4_000)
     )
     assert [result.ending for result in results] == [Ending.REFLECTIONS_USED] * 2
-    assert fenced("f.py", DONE) in one.model.asked(1)
-    assert fenced("g.py", FILES["g.py"]) in one.model.asked(1), "of the rounds left out"
+    assert fenced("f.py", DONE) in exercise.model.asked(1)
+    assert fenced("g.py", FILES["g.py"]) in exercise.model.asked(1), (
+        "of the rounds left out"
+    )
 
 
 def test_the_transcript_has_all_tries(tmp_path: Path) -> None:
     for path, text in FILES.items():
         (tmp_path / path).write_text(text)
-    one = Attempt(tmp_path, Scripted(["no", "no", RuntimeError("gone")]), [FAILED])
-    task = one.task(SETUP, "diff")
+    exercise = Attempt(tmp_path, Scripted(["no", "no", RuntimeError("gone")]), [FAILED])
+    task = exercise.task(SETUP, "diff")
     works: Iterator[object] = tries(task)
     next(works)
     assert len(task.transcript.calls) == 1
@@ -101,9 +105,11 @@ def test_the_transcript_has_all_tries(tmp_path: Path) -> None:
 
 def test_failures_are_described_where_a_report_has_no_message(tmp_path: Path) -> None:
     report = TestReport(False, (Failure("test_f", "assert 1 == 2"),))
-    _, one = attempt(tmp_path, "", "", reports=[report])
-    assert "## test_f\nassert 1 == 2" in one.model.asked(1)
-    assert "Since the last report" not in one.model.asked(1), "it was not sent before"
+    _, exercise = attempt(tmp_path, "", "", reports=[report])
+    assert "## test_f\nassert 1 == 2" in exercise.model.asked(1)
+    assert "Since the last report" not in exercise.model.asked(1), (
+        "it was not sent before"
+    )
 
 
 def test_the_builtin_agent_makes_one_try_with_the_brief_of_its_task(
@@ -111,9 +117,9 @@ def test_the_builtin_agent_makes_one_try_with_the_brief_of_its_task(
 ) -> None:
     for path, text in FILES.items():
         (tmp_path / path).write_text(text)
-    one = Attempt(tmp_path, Scripted([RIGHT]), [FAILED])
-    work = BuiltinAgent().work(one.task(SETUP, "diff"))
+    exercise = Attempt(tmp_path, Scripted([RIGHT]), [FAILED])
+    work = BuiltinAgent().work(exercise.task(SETUP, "diff"))
     assert work.result
     assert work.result.test is False
-    assert one.task(harness_setup(), "diff").setup == harness_setup()
+    assert exercise.task(harness_setup(), "diff").setup == harness_setup()
     assert load_agent("builtin") == BuiltinAgent()

@@ -43,8 +43,8 @@ def applied(
 ) -> tuple[int, Any]:
     file = root.parent / "reply.txt"
     file.write_text(reply)
-    code, said = command("apply", form, str(file), "--root", str(root), *options)
-    return code, json.loads(said)
+    code, result = command("apply", form, str(file), "--root", str(root), *options)
+    return code, json.loads(result)
 
 
 @pytest.fixture
@@ -56,26 +56,26 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_all_applied(root: Path) -> None:
-    code, said = applied(root, block("a.py", "x = 1\n", "x = 2\n"), command=run)
-    assert (code, said["failed"], said["feedback"]) == (0, [], "")
-    assert said["applied"] == [{"edit": 1, "path": "a.py", "step": "exact"}]
+    code, result = applied(root, block("a.py", "x = 1\n", "x = 2\n"), command=run)
+    assert (code, result["failed"], result["feedback"]) == (0, [], "")
+    assert result["applied"] == [{"edit": 1, "path": "a.py", "step": "exact"}]
     assert (root / "a.py").read_text() == "x = 2\n"
 
 
 def test_some_failed(root: Path) -> None:
     reply = block("a.py", "x = 1\n", "x = 2\n") + block("a.py", "y\n", "z\n")
-    code, said = applied(root, reply)
+    code, result = applied(root, reply)
     assert code == 1
-    assert [edit["edit"] for edit in said["applied"]] == [1]
-    assert said["failed"][0]["edit"] == 2
-    assert "not in a.py" in said["failed"][0]["reason"]
-    assert said["failed"][0]["reason"] in said["feedback"]
+    assert [edit["edit"] for edit in result["applied"]] == [1]
+    assert result["failed"][0]["edit"] == 2
+    assert "not in a.py" in result["failed"][0]["reason"]
+    assert result["failed"][0]["reason"] in result["feedback"]
     assert (root / "a.py").read_text() == "x = 2\n"
 
 
 def test_a_dry_run_writes_nothing(root: Path) -> None:
-    code, said = applied(root, block("a.py", "x = 1\n", "x = 2\n"), "--dry-run")
-    assert (code, len(said["applied"])) == (0, 1)
+    code, result = applied(root, block("a.py", "x = 1\n", "x = 2\n"), "--dry-run")
+    assert (code, len(result["applied"])) == (0, 1)
     assert (root / "a.py").read_text() == "x = 1\n"
 
 
@@ -87,16 +87,16 @@ def test_a_call_as_json(root: Path) -> None:
 
 @pytest.mark.parametrize("path", ["../out.py", ".git/config", "/etc/x"])
 def test_nothing_is_written_outside(root: Path, path: str) -> None:
-    code, said = applied(root, block(path, "", "evil\n"))
-    assert (code, said["applied"]) == (1, [])
+    code, result = applied(root, block(path, "", "evil\n"))
+    assert (code, result["applied"]) == (1, [])
     assert not (root.parent / "out.py").exists()
     assert [file.name for file in root.iterdir()] == ["a.py"]
 
 
 def test_a_reply_without_edits(root: Path) -> None:
-    code, said = applied(root, "I cannot help.")
-    assert (code, said["applied"]) == (1, [])
-    assert "no edit" in said["feedback"]
+    code, result = applied(root, "I cannot help.")
+    assert (code, result["applied"]) == (1, [])
+    assert "no edit" in result["feedback"]
 
 
 def test_wrong_usage_is_one_line(root: Path) -> None:
@@ -114,7 +114,7 @@ def test_wrong_usage_is_one_line(root: Path) -> None:
 
 @pytest.mark.parametrize("form", format_names())
 def test_every_format_is_shown_with_an_example(form: str) -> None:
-    code, said = call("show", form)
+    code, text = call("show", form)
     assert code == 0
-    assert "Example" in said
-    assert "app/hello.py" in said
+    assert "Example" in text
+    assert "app/hello.py" in text

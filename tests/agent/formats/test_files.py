@@ -22,12 +22,12 @@ def write(
     matching: Matching = Matching.TOLERANT,
 ) -> ApplyReport:
     space = Workspace(root)
-    known = set()
+    paths = set()
     for file in root.rglob("*"):
         if file.is_file():
-            known.add(file.relative_to(root).as_posix())
+            paths.add(file.relative_to(root).as_posix())
     edit_format = get_format(form, matching)
-    edits = edit_format.parse(Reply(reply), ReplyScope(known))
+    edits = edit_format.parse(Reply(reply), ReplyScope(paths))
     return write_report(
         edit_format.apply(safe_edits(edits, space), space.read, ()), space
     )

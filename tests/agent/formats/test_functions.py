@@ -86,7 +86,7 @@ def test_python_with_raw_code_is_the_one_file_of_the_chat() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "name", "arguments", "words"),
+    ("form", "name", "arguments", "reason"),
     [
         ("whole-func", "write_file", {"content": "x"}, "no `path`"),
         ("whole-func", "write_file", {"path": "a.py"}, "no `content`"),
@@ -108,11 +108,11 @@ def test_python_with_raw_code_is_the_one_file_of_the_chat() -> None:
     ],
 )
 def test_what_cannot_be_read_is_explained(
-    form: str, name: str, arguments: object, words: str
+    form: str, name: str, arguments: object, reason: str
 ) -> None:
     report = apply(form, called(name, arguments), {"a.py": "x\n"})
     assert report.contents == {}
-    assert words in problem(report)
+    assert reason in problem(report)
 
 
 def test_a_call_that_the_text_spells_out() -> None:

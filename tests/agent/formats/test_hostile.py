@@ -124,16 +124,16 @@ _WAYS_OUT = (
     "text", [_NESTED + "y = 1\n" * 1_000, _WAYS_OUT], ids=["nested", "returns"]
 )
 def test_code_that_explodes_when_compiled_does_not_take_the_memory(text: str) -> None:
-    found = lint.Linter().new_findings([lint.Change("a.py", "x = 1\n", text)])
-    assert all("cannot be compiled" in finding.problem for finding in found)
+    findings = lint.Linter().new_findings([lint.Change("a.py", "x = 1\n", text)])
+    assert all("cannot be compiled" in finding.problem for finding in findings)
 
 
 def test_a_cookie_of_a_codec_that_is_none() -> None:
     linter = lint.Linter(lint.InterpreterCompiler(Path(sys.executable)))
-    (found,) = linter.new_findings(
+    (finding,) = linter.new_findings(
         [lint.Change("a.py", None, "# coding: rot13\nx = 1\n")]
     )
-    assert "not a text encoding" in found.problem
+    assert "not a text encoding" in finding.problem
 
 
 @pytest.mark.parametrize(

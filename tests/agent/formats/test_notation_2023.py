@@ -148,8 +148,8 @@ def test_a_rendered_call_fits_the_function_that_is_shown(name: str) -> None:
 
 @pytest.mark.parametrize("text", ["x\ny\n", ["x", "y"], ["x\n", "y\n"]])
 def test_texts_are_strings_or_lists_of_lines(text: object) -> None:
-    given = {"explanation": "", "files": [{"path": "a.py", "content": text}]}
-    call = ToolCall("write_file", json.dumps(given))
+    arguments = {"explanation": "", "files": [{"path": "a.py", "content": text}]}
+    call = ToolCall("write_file", json.dumps(arguments))
     report = applied("whole-func", Reply("", tool_calls=(call,)), {"a.py": "old\n"})
     assert report.contents == {"a.py": "x\ny\n"}
     edits = [{"path": "a.py", "original_lines": text, "updated_lines": "z"}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.formats.base import WholeFile
+from agent.formats.base import ApplyReport, WholeFile
 from tests.support.formats import apply, parse, problem
 
 CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n"
@@ -12,6 +12,18 @@ CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n     
 
 def patch(body: str) -> str:
     return f"*** Begin Patch\n{body}*** End Patch\n"
+
+
+def update(body: str) -> str:
+    return patch(f"*** Update File: a.py\n{body}")
+
+
+def applied(reply: str, text: str) -> ApplyReport:
+    """Apply ``reply`` to a.py."""
+    return apply("patch", reply, {"a.py": text})
+
+
+ONE_TO_TWO = "-        return 1\n+        return 2\n"
 
 
 def test_all_actions_in_one_patch() -> None:
@@ -38,98 +50,73 @@ def test_all_actions_in_one_patch() -> None:
     ],
 )
 def test_what_may_be_missing_around(reply: str) -> None:
-    assert apply("patch", reply, {"a.py": "a\n"}).contents == {"a.py": "A\n"}
+    assert applied(reply, "a\n").contents == {"a.py": "A\n"}
 
 
 def test_moving_a_file_with_and_without_a_change() -> None:
-    reply = patch("*** Update File: a.py\n*** Move to: b/c.py\n@@\n-a\n+A\n")
-    report = apply("patch", reply, {"a.py": "a\n"})
+    report = applied(update("*** Move to: b/c.py\n@@\n-a\n+A\n"), "a\n")
     assert report.contents == {"a.py": None, "b/c.py": "A\n"}
     assert report.moved == {"b/c.py": "a.py"}
-    plain = patch("*** Update File: a.py\n*** Move to: b.py\n")
-    assert apply("patch", plain, {"a.py": "a\n"}).contents == {
-        "a.py": None,
-        "b.py": "a\n",
-    }
-    taken = apply("patch", plain, {"a.py": "a\n", "b.py": "b\n"})
-    assert taken.contents == {}
-    assert "is there already" in problem(taken)
+    plain = update("*** Move to: b.py\n")
+    assert applied(plain, "a\n").contents == {"a.py": None, "b.py": "a\n"}
+    refused = apply("patch", plain, {"a.py": "a\n", "b.py": "b\n"})
+    assert refused.contents == {}
+    assert "is there already" in problem(refused)
+    failed = applied(update("*** Move to: b.py\n@@\n-no\n+A\n"), "a\n")
+    assert failed.contents == {}, "a file is not moved when an edit of it failed"
+    assert [result.applied for result in failed.results] == [False, False]
+
+
+SECOND = "return 2".join(CLASS.rsplit("return 1", 1))
 
 
 @pytest.mark.parametrize(
-    "header", ["@@ def g(self):", "@@     def g(self):", "@@ class A:\n@@ def g"]
+    ("body", "before", "after"),
+    [
+        (f"@@ def g(self):\n{ONE_TO_TWO}", CLASS, SECOND),
+        (f"@@     def g(self):\n{ONE_TO_TWO}", CLASS, SECOND),
+        (f"@@ class A:\n@@ def g\n{ONE_TO_TWO}", CLASS, SECOND),
+        # New lines alone follow their header.
+        (
+            "@@     def f(self):\n+        print()\n",
+            CLASS,
+            CLASS.replace("f(self):\n", "f(self):\n        print()\n"),
+        ),
+        ("@@\n-x\n+z\n*** End of File\n", "x\ny\nx\n", "x\ny\nz\n"),
+        ("@@\n+z\n*** End of File\n", "x\ny\nx\n", "x\ny\nx\nz\n"),
+    ],
 )
-def test_headers_settle_the_place(header: str) -> None:
-    reply = patch(
-        f"*** Update File: a.py\n{header}\n-        return 1\n+        return 2\n"
-    )
-    changed = apply("patch", reply, {"a.py": CLASS}).contents["a.py"]
-    assert changed == CLASS[: -len("1\n")] + "2\n"
+def test_headers_and_ends_settle_the_place(body: str, before: str, after: str) -> None:
+    assert applied(update(body), before).contents == {"a.py": after}
 
 
-def test_without_a_header_two_places_are_an_error() -> None:
-    reply = patch("*** Update File: a.py\n@@\n-        return 1\n+        return 2\n")
-    assert "2 places" in problem(apply("patch", reply, {"a.py": CLASS}))
+METHOD = "    def run(self):\n        return 1\n"
+CLASSES = f"class A:\n{METHOD}\n\nclass B:\n{METHOD}"
 
 
-def test_new_lines_alone_follow_their_header() -> None:
-    reply = patch("*** Update File: a.py\n@@     def f(self):\n+        print()\n")
-    changed = apply("patch", reply, {"a.py": CLASS}).contents["a.py"]
-    assert changed == CLASS.replace("f(self):\n", "f(self):\n        print()\n")
-
-
-def test_the_end_of_the_file() -> None:
-    text = "x\ny\nx\n"
-    reply = patch("*** Update File: a.py\n@@\n-x\n+z\n*** End of File\n")
-    assert apply("patch", reply, {"a.py": text}).contents == {"a.py": "x\ny\nz\n"}
-    reply = patch("*** Update File: a.py\n@@\n+z\n*** End of File\n")
-    assert apply("patch", reply, {"a.py": text}).contents == {"a.py": text + "z\n"}
-
-
-def test_adding_a_file_that_is_there_is_refused() -> None:
-    report = apply("patch", patch("*** Add File: a.py\n+x\n"), {"a.py": "a\n"})
+@pytest.mark.parametrize(
+    ("reply", "text", "reason"),
+    [
+        (update(f"@@\n{ONE_TO_TWO}"), CLASS, "2 places"),
+        (update(f"@@ def run(self):\n{ONE_TO_TWO}"), CLASSES, "2 places"),
+        (update("@@ def run(self):\n+        print()\n"), CLASSES, ""),
+        (update("@@ def ru\n+    x\n"), CLASSES, "no line `def ru`"),
+        (update("@@\n a\n"), "a\n", "changes nothing"),
+        (patch("*** Add File: a.py\n+x\n"), "a\n", "is there already"),
+        (patch("*** Delete File: x.py\n"), "", "no file x.py"),
+    ],
+)
+def test_what_has_no_place_or_changes_nothing_is_reported(
+    reply: str, text: str, reason: str
+) -> None:
+    report = applied(reply, text)
     assert report.contents == {}
-    assert "is there already" in problem(report)
-    assert parse("patch", patch("*** Add File: a.py\n+x\n")) == (
-        WholeFile("a.py", "x\n", new=True),
-    )
+    assert reason in problem(report)
 
 
-def test_a_part_that_changes_nothing_is_reported() -> None:
-    assert "changes nothing" in problem(
-        apply("patch", patch("*** Update File: a.py\n@@\n a\n"), {"a.py": "a\n"})
-    )
-
-
-def test_deleting_what_is_not_there_is_reported() -> None:
-    assert "no file x.py" in problem(
-        apply("patch", patch("*** Delete File: x.py\n"), {})
-    )
-
-
-def test_a_header_that_fits_two_places_is_an_error() -> None:
-    one = "    def run(self):\n        return 1\n"
-    text = f"class A:\n{one}\n\nclass B:\n{one}"
-    body = "*** Update File: a.py\n@@ def run(self):\n{}"
-    vague = apply(
-        "patch",
-        patch(body.format("-        return 1\n+        return 2\n")),
-        {"a.py": text},
-    )
-    assert "2 places" in problem(vague)
-    only_new = apply("patch", patch(body.format("+        print()\n")), {"a.py": text})
-    assert only_new.contents == {}
-    half = apply(
-        "patch", patch("*** Update File: a.py\n@@ def ru\n+    x\n"), {"a.py": text}
-    )
-    assert "no line `def ru`" in problem(half)
-
-
-def test_a_file_is_not_moved_when_an_edit_of_it_failed() -> None:
-    reply = patch("*** Update File: a.py\n*** Move to: b.py\n@@\n-no\n+A\n")
-    report = apply("patch", reply, {"a.py": "a\n"})
-    assert report.contents == {}
-    assert [result.applied for result in report.results] == [False, False]
+def test_a_file_that_is_added_is_new() -> None:
+    (edit,) = parse("patch", patch("*** Add File: a.py\n+x\n"))
+    assert edit == WholeFile("a.py", "x\n", new=True)
 
 
 def test_only_the_file_that_is_named_is_deleted() -> None:

@@ -102,22 +102,22 @@ def test_rendered_edits_give_the_text_that_was_meant(
         file.chmod(0o755)
         space = Workspace(root)
         text = space.read("src/a.py") or ""
-        wanted = _joined(after, "\n", final=final or not before)
+        target = _joined(after, "\n", final=final or not before)
         edit_format = get_format(form)
-        reply = edit_format.render("src/a.py", text, wanted)
+        reply = edit_format.render("src/a.py", text, target)
         edits = edit_format.parse(reply, ReplyScope({"src/a.py"}))
         report = edit_format.apply(edits, space.read, ())
         assert not report.failures, (reply, report.failures)
         write_report(report, space)
-        kept = "\n"
+        kept_newline = "\n"
         if before:
-            kept = newline
+            kept_newline = newline
         # An ASCII file has no encoding to preserve, except for a byte-order mark.
         kept_encoding = encoding
         if text.isascii() and encoding == "latin-1":
             kept_encoding = "utf-8"
-        expected = _joined(after, kept, final=final or not before)
-        if text != wanted:
+        expected = _joined(after, kept_newline, final=final or not before)
+        if text != target:
             assert file.read_bytes() == expected.encode(kept_encoding), reply
             assert stat.S_IMODE(file.stat().st_mode) == 0o755
 
@@ -175,8 +175,8 @@ def test_no_reply_changes_a_file_that_no_edit_names(
     report = edit_format.apply(edits, files.get, ())
     assert set(report.contents) <= named
     # A file is named by its path, or at least by the last part of it.
-    said = f"{text} {reply.tool_calls}"
-    assert all(path.rsplit("/", 1)[-1] in said for path in report.contents)
+    sent = f"{text} {reply.tool_calls}"
+    assert all(path.rsplit("/", 1)[-1] in sent for path in report.contents)
     assert len(report.results) == len(edits)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,35 +17,24 @@ from agent.formats.base import (
 )
 from agent.formats.reference import ReferenceDiffFormat
 from llm.chat import Reply
+from tests.support.formats import block
 
 FORMAT = ReferenceDiffFormat()
 
 
-def block(name: str, search: str, replace: str) -> str:
-    return f"{name}\n```python\n<<<<<<< SEARCH\n{search}=======\n{replace}>>>>>>> REPLACE\n```\n"
+X_TO_Y = block("a.py", "x\n", "y\n")
+ELIDED = block("a.py", "a\n...\nc\n", "A\n...\nC\n")
+OTHER = block("b/c.py", "y\n", "z\n")
+SECOND = block("Here is the second change:", "1\n", "2\n")
+Files = Mapping[str, str]
 
 
-def parse(reply: str, known: set[str]) -> tuple[SearchReplace, ...]:
-    return tuple(FORMAT.parse(Reply(reply), ReplyScope(known)))
+def parse(reply: str, paths: set[str]) -> tuple[SearchReplace, ...]:
+    return tuple(FORMAT.parse(Reply(reply), ReplyScope(paths)))
 
 
-def apply(
-    reply: str,
-    files: dict[str, str],
-    known: set[str] | None = None,
-    chat: tuple[str, ...] = (),
-) -> ApplyReport:
-    edits = parse(reply, known if known is not None else set(files))
-    return FORMAT.apply(edits, files.get, chat)
-
-
-def test_prose_around_several_blocks_for_several_files() -> None:
-    first = block("a.py", "x = 1\n", "x = 2\n")
-    second = block("b/c.py", "y\n", "z\n")
-    reply = f"First:\n\n{first}\nthen\n\n{second}Done."
-    report = apply(reply, {"a.py": "x = 1\n", "b/c.py": "y\n"})
-    assert report.contents == {"a.py": "x = 2\n", "b/c.py": "z\n"}
-    assert not report.failures
+def apply(reply: str, files: Files, chat: tuple[str, ...] = ()) -> ApplyReport:
+    return FORMAT.apply(parse(reply, set(files)), files.get, chat)
 
 
 @pytest.mark.parametrize(
@@ -77,29 +68,17 @@ def test_a_blank_line_between_name_and_fence() -> None:
     "name", [".gitattributes", ".coveragerc", "MANIFEST", "Makefile"]
 )
 def test_new_files_without_extension_do_not_land_in_the_file_before(name: str) -> None:
-    report = apply(
-        block("a.py", "x\n", "y\n") + block(name, "", "new\n"), {"a.py": "x\n"}
-    )
+    report = apply(X_TO_Y + block(name, "", "new\n"), {"a.py": "x\n"})
     assert report.contents == {"a.py": "y\n", name: "new\n"}
 
 
 def test_prose_is_no_file_name() -> None:
-    reply = block("a.py", "x\n", "y\n") + block(
-        "Here is the second change:", "1\n", "2\n"
-    )
-    assert [edit.path for edit in parse(reply, {"a.py"})] == ["a.py", "a.py"]
-
-
-def test_block_directly_after_another_takes_its_name() -> None:
-    reply = (
-        "a.py\n```\n<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n"
-        "<<<<<<< SEARCH\n1\n=======\n2\n>>>>>>> REPLACE\n```\n"
-    )
-    assert apply(reply, {"a.py": "x\n1\n"}).contents == {"a.py": "y\n2\n"}
+    edits = parse(X_TO_Y + SECOND, {"a.py"})
+    assert [edit.path for edit in edits] == ["a.py", "a.py"]
 
 
 @pytest.mark.parametrize(
-    ("reply", "words"),
+    ("reply", "problem"),
     [
         ("```\n<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n```", "no file name"),
         ("a.py\n```\n<<<<<<< SEARCH\nx\n>>>>>>> REPLACE\n```", "expected `=======`"),
@@ -110,66 +89,88 @@ def test_block_directly_after_another_takes_its_name() -> None:
         ),
     ],
 )
-def test_malformed_blocks_are_explained(reply: str, words: str) -> None:
-    with pytest.raises(MalformedReplyError, match=words):
+def test_malformed_blocks_are_explained(reply: str, problem: str) -> None:
+    with pytest.raises(MalformedReplyError, match=problem):
         parse(reply, set())
 
 
-def test_exact_first_place_wins() -> None:
-    assert apply(block("a", "x\n", "y\n"), {"a": "x\nx\n"}, {"a"}).contents == {
-        "a": "y\nx\n"
-    }
+METHOD = "class A:\n    def f(self):\n        return 1\n"
+# The reply, the files, and those that it changes.
+APPLIED: dict[str, tuple[str, Files, Files]] = {
+    "prose around several blocks for several files": (
+        f"First:\n\n{X_TO_Y}\nthen\n\n{OTHER}Done.",
+        {"a.py": "x\n", "b/c.py": "y\n"},
+        {"a.py": "y\n", "b/c.py": "z\n"},
+    ),
+    "a block directly after another takes its name": (
+        "a.py\n```\n<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n"
+        "<<<<<<< SEARCH\n1\n=======\n2\n>>>>>>> REPLACE\n```\n",
+        {"a.py": "x\n1\n"},
+        {"a.py": "y\n2\n"},
+    ),
+    "the first exact place wins": (X_TO_Y, {"a.py": "x\nx\n"}, {"a.py": "y\nx\n"}),
+    "uniform indentation is put back": (
+        block("a.py", "def f(self):\n    return 1\n", "def f(self):\n    return 2\n"),
+        {"a.py": METHOD},
+        {"a.py": METHOD.replace("1", "2")},
+    ),
+    "a leading blank line is dropped": (
+        block("a.py", "\nx\ny\n", "z\n"),
+        {"a.py": "x\ny\n"},
+        {"a.py": "z\n"},
+    ),
+    "elisions match piece by piece": (
+        ELIDED,
+        {"a.py": "a\nb\nc\n"},
+        {"a.py": "A\nb\nC\n"},
+    ),
+    "an empty search creates": (block("new.py", "", "x\n"), {}, {"new.py": "x\n"}),
+    "an empty search appends": (
+        block("a.py", "", "y\n"),
+        {"a.py": "x\n"},
+        {"a.py": "x\ny\n"},
+    ),
+    "all lines are deleted": (
+        block("a.py", "x\n", ""),
+        {"a.py": "x\n"},
+        {"a.py": ""},
+    ),
+    "a missing final newline stays missing": (
+        X_TO_Y,
+        {"a.py": "x\nend"},
+        {"a.py": "y\nend"},
+    ),
+    "a form feed is no line end": (
+        X_TO_Y,
+        {"a.py": "x\n\x0cclass A:\n    pass\n"},
+        {"a.py": "y\n\x0cclass A:\n    pass\n"},
+    ),
+}
 
 
-def test_uniform_indentation_is_put_back() -> None:
-    text = "class A:\n    def f(self):\n        return 1\n"
-    reply = block(
-        "a.py", "def f(self):\n    return 1\n", "def f(self):\n    return 2\n"
-    )
-    assert apply(reply, {"a.py": text}).contents["a.py"] == text.replace("1", "2")
+@pytest.mark.parametrize(("reply", "before", "after"), APPLIED.values(), ids=APPLIED)
+def test_blocks_are_applied(reply: str, before: Files, after: Files) -> None:
+    report = apply(reply, before)
+    assert report.contents == after
+    assert not report.failures
 
 
-def test_uneven_indentation_is_no_match() -> None:
-    text = "    a\n        b\n"
-    assert apply(block("a.py", "a\nb\n", "c\n"), {"a.py": text}).failures
-
-
-def test_leading_blank_line_is_dropped() -> None:
-    reply = block("a.py", "\nx\ny\n", "z\n")
-    assert apply(reply, {"a.py": "x\ny\n"}).contents["a.py"] == "z\n"
-
-
-def test_elisions_match_piece_by_piece() -> None:
-    reply = block("a.py", "a\n...\nc\n", "A\n...\nC\n")
-    assert apply(reply, {"a.py": "a\nb\nc\n"}).contents["a.py"] == "A\nb\nC\n"
-
-
-def test_an_elided_piece_that_stands_in_two_places_is_no_match() -> None:
-    reply = block("a.py", "a\n...\nc\n", "A\n...\nC\n")
-    assert apply(reply, {"a.py": "a\nb\na\nc\n"}).failures
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (block("a.py", "a\nb\n", "c\n"), "    a\n        b\n"),
+        (ELIDED, "a\nb\na\nc\n"),
+    ],
+    ids=["uneven indentation", "an elided piece in two places"],
+)
+def test_blocks_that_match_nothing(reply: str, text: str) -> None:
+    assert apply(reply, {"a.py": text}).failures
 
 
 def test_lines_found_in_another_file_of_the_chat() -> None:
-    report = apply(
-        block("a.py", "x\n", "y\n"),
-        {"a.py": "1\n", "b.py": "x\n"},
-        chat=("a.py", "b.py"),
-    )
+    report = apply(X_TO_Y, {"a.py": "1\n", "b.py": "x\n"}, ("a.py", "b.py"))
     assert report.contents == {"b.py": "y\n"}
     assert report.results[0].landed_in == "b.py"
-
-
-def test_empty_search_creates_or_appends() -> None:
-    assert apply(block("new.py", "", "x\n"), {}).contents == {"new.py": "x\n"}
-    assert apply(block("a.py", "", "y\n"), {"a.py": "x\n"}).contents == {
-        "a.py": "x\ny\n"
-    }
-
-
-def test_deleting_all_lines_of_a_file_is_an_edit() -> None:
-    report = apply(block("a.py", "x\n", ""), {"a.py": "x\n"})
-    assert report.contents == {"a.py": ""}
-    assert not report.failures
 
 
 def test_a_failing_block_for_a_missing_file_creates_nothing() -> None:
@@ -196,26 +197,10 @@ def test_an_existing_replacement_is_reported() -> None:
     assert "already in a.py" in feedback(report)
 
 
-def test_missing_final_newline_stays_missing() -> None:
-    assert (
-        apply(block("a.py", "x\n", "y\n"), {"a.py": "x\nend"}).contents["a.py"]
-        == "y\nend"
-    )
-
-
-def test_form_feeds_are_no_line_ends() -> None:
-    text = "x\n\x0cclass A:\n    pass\n"
-    assert (
-        apply(block("a.py", "x\n", "y\n"), {"a.py": text}).contents["a.py"]
-        == "y" + text[1:]
-    )
-
-
 def test_a_continuation_is_joined_and_a_repetition_is_not() -> None:
-    whole = block("a.py", "x\n", "y\n")
-    cut = whole.index("=======") + 8
-    assert FORMAT.join(whole[:cut], whole[cut:]) == whole
-    assert FORMAT.join(whole[:cut], whole) == whole
+    cut = X_TO_Y.index("=======") + 8
+    for second in (X_TO_Y[cut:], X_TO_Y):
+        assert FORMAT.join(X_TO_Y[:cut], second) == X_TO_Y
 
 
 LINE = st.text(

@@ -92,9 +92,9 @@ def test_names_with_bogus_folders() -> None:
 def test_a_fence_in_the_context_does_not_end_a_hunk() -> None:
     text = "Intro\n\n```sh\nmake\n```\nEnd\n"
     body = "@@ @@\n-Intro\n+Introduction\n \n ```sh\n make\n ```\n-End\n+The end\n"
-    wanted = text.replace("Intro", "Introduction").replace("End", "The end")
+    expected = text.replace("Intro", "Introduction").replace("End", "The end")
     assert apply("udiff", diff(body, "a.md"), {"a.md": text}).contents == {
-        "a.md": wanted
+        "a.md": expected
     }
 
 

@@ -27,14 +27,14 @@ def test_names_at_and_inside_the_fence() -> None:
 
 def test_a_name_with_folders_missing_or_too_many() -> None:
     reply = "`{}`\n```\nx\n```\n"
-    known = ["src/pkg/a.py", "src/b.py"]
-    for given in ("pkg/a.py", "a.py", "path/to/src/pkg/a.py", "/testbed/src/pkg/a.py"):
-        (edit,) = parse("whole", reply.format(given), known, ["src/pkg/a.py"])
-        assert edit.path == "src/pkg/a.py", given
+    files = ["src/pkg/a.py", "src/b.py"]
+    for name in ("pkg/a.py", "a.py", "path/to/src/pkg/a.py", "/testbed/src/pkg/a.py"):
+        (edit,) = parse("whole", reply.format(name), files, ["src/pkg/a.py"])
+        assert edit.path == "src/pkg/a.py", name
 
 
 @pytest.mark.parametrize(
-    ("given", "known"),
+    ("name", "existing"),
     [
         ("tests/utils/__init__.py", "src/pkg/utils/__init__.py"),
         ("conftest.py", "tests/conftest.py"),
@@ -43,9 +43,11 @@ def test_a_name_with_folders_missing_or_too_many() -> None:
         ("src/new/pkg/a.py", "src/pkg/a.py"),
     ],
 )
-def test_a_new_file_is_no_file_with_a_name_like_its_own(given: str, known: str) -> None:
-    (edit,) = parse("whole", f"{given}\n```\nx\n```\n", [known])
-    assert edit.path == given
+def test_a_new_file_is_no_file_with_a_name_like_its_own(
+    name: str, existing: str
+) -> None:
+    (edit,) = parse("whole", f"{name}\n```\nx\n```\n", [existing])
+    assert edit.path == name
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,10 @@ import http.client
 import json
 import os
 import random
-import shlex
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -23,65 +21,72 @@ from agent.gateway.gateway import Access, Gateway
 from agent.gateway.upstream import cost_of_tokens
 from llm.client import LiteLLMModel
 from llm.gate import OpenGate
-from tests.agent.gateway.test_runs import EDIT, ID, ledger_of, needs_bubblewrap
-from tests.agent.gateway.test_runs import keys as keys  # a fixture
+from tests.agent.gateway.conftest import (
+    EDIT,
+    GatewayRuns,
+    agent_command,
+    needs_bubblewrap,
+)
 from tests.support import wait_until
-from tests.support.commands import Preloaded
+from tests.support.commands import Preloaded, Started
 from tests.support.dialects import ADDRESSES, AGENT, MODELS, Fault, Stub, Turn
 
-CLAUDE = "claude-sonnet-4-5-20250929"
 ASK: dict[str, Any] = {
-    "model": CLAUDE,
+    "model": "claude-sonnet-4-5-20250929",
     "max_tokens": 9,
     "messages": [{"role": "user", "content": "hello"}],
 }
+STREAM = {**ASK, "stream": True}
+BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
+
+
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
 
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
-    with Stub((Turn("hello"),)) as found:
+    with Stub((Turn("hello"),)) as server:
         for name in ADDRESSES:
-            monkeypatch.setenv(name, found.url)
-        yield found
+            monkeypatch.setenv(name, server.url)
+        yield server
 
 
 @pytest.fixture
 def gateway(stub: Stub) -> Iterator[Gateway]:
     model = LiteLLMModel(MODELS["messages"], 0.0, 30.0, gate=OpenGate())
-    with Gateway(model, Access(("anthropic",))) as found:
-        yield found
+    with Gateway(model, Access(("anthropic",))) as running:
+        yield running
 
 
 def post(
-    gateway: Gateway,
-    body: Any,
-    path: str = "/v1/messages",
-    **headers: str,
-) -> tuple[http.client.HTTPResponse, bytes]:
+    gateway: Gateway, body: Any, path: str = "/v1/messages", **headers: str
+) -> Answer:
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    given = {
-        "x-api-key": gateway.token,
-        **{k.replace("_", "-"): v for k, v in headers.items()},
-    }
-    connection.request("POST", path, data, given)
+    fields = {"x-api-key": gateway.token}
+    for name, value in headers.items():
+        fields[name.replace("_", "-")] = value
+    connection.request("POST", path, data, fields)
     response = connection.getresponse()
-    return response, response.read()
+    received = {name.lower(): value for name, value in response.getheaders()}
+    return Answer(response.status, response.read(), received)
 
 
 def test_a_token_of_another_attempt_is_refused_for_good(
     gateway: Gateway, stub: Stub
 ) -> None:
-    response, said = post(gateway, ASK, x_api_key="0" * 32)
-    assert (response.status, response.getheader("x-should-retry")) == (400, "false")
-    assert (
-        json.loads(said)["error"]["message"] == "this is not the token of the attempt"
-    )
+    answer = post(gateway, ASK, x_api_key="0" * 32)
+    assert (answer.status, answer.headers["x-should-retry"]) == (400, "false")
+    message = json.loads(answer.body)["error"]["message"]
+    assert message == "this is not the token of the attempt"
     assert not stub.requests and gateway.problem is None
 
 
 def test_headers_pass_by_lists_in_both_directions(gateway: Gateway, stub: Stub) -> None:
-    response, _ = post(
+    answer = post(
         gateway,
         ASK,
         "/v1/messages?beta=true&key=mine",
@@ -90,123 +95,105 @@ def test_headers_pass_by_lists_in_both_directions(gateway: Gateway, stub: Stub) 
         authorization="Bearer mine",
         x_stainless_os="Linux",
     )
-    assert response.status == 200
-    (sent,), (path,) = stub.headers, stub.paths
-    assert sent["anthropic-beta"] == "x" and path == "/v1/messages?beta=true"
+    assert answer.status == 200
+    assert stub.paths == ["/v1/messages?beta=true"]
+    (sent,) = stub.headers
+    assert sent["anthropic-beta"] == "x"
     assert sent["x-api-key"] == "sk-sentinel-ANTHROPIC_API_KEY"
     assert "mine" not in json.dumps(sent) and "x-stainless-os" not in sent
     ours = {"content-type", "content-length", "transfer-encoding", "date", "server"}
-    assert {name.lower() for name, _ in response.getheaders()} <= ours
+    assert set(answer.headers) <= ours
 
 
 def test_logins_of_the_user_for_other_programs_are_not_used(
-    gateway: Gateway,
-    stub: Stub,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    gateway: Gateway, stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     netrc = tmp_path / ".netrc"
-    host = "127.0.0.1"
     netrc.write_text(
-        f"machine {host} login mine password of-the-user\ndefault login any\n"
+        "machine 127.0.0.1 login mine password of-the-user\ndefault login any\n"
     )
     netrc.chmod(0o600)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(netrc))
-    response, _ = post(gateway, ASK)
-    assert response.status == 200 and "authorization" not in stub.headers[0]
+    assert post(gateway, ASK).status == 200
+    assert "authorization" not in stub.headers[0]
     # The environment's proxy is used, and gets no login either.
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.setenv(name, stub.url)
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://provider.invalid")
-    response, _ = post(gateway, ASK)
-    assert (
-        response.status == 200
-        and stub.paths[1] == "http://provider.invalid/v1/messages"
-    )
+    assert post(gateway, ASK).status == 200
+    assert stub.paths[1] == "http://provider.invalid/v1/messages"
     assert not {"authorization", "proxy-authorization"} & stub.headers[1].keys()
 
 
 def test_large_and_compressed_requests_pass(gateway: Gateway, stub: Stub) -> None:
     long = {**ASK, "messages": [{"role": "user", "content": "word " * 2_000_000}]}
-    response, _ = post(gateway, long)
-    assert response.status == 200 and len(json.dumps(stub.requests[0])) > 10_000_000
+    assert post(gateway, long).status == 200
+    assert len(json.dumps(stub.requests[0])) > 10_000_000
     packed = gzip.compress(json.dumps(ASK).encode())
-    response, _ = post(gateway, packed, content_encoding="gzip")
-    assert response.status == 200 and stub.requests[1]["messages"] == ASK["messages"]
-    response, _ = post(gateway, b"\x28\xb5\x2f\xfd", content_encoding="zstd")
-    assert response.status == 400
-    response, _ = post(gateway, b"[1]")
-    assert response.status == 400 and len(stub.requests) == 2
+    assert post(gateway, packed, content_encoding="gzip").status == 200
+    assert stub.requests[1]["messages"] == ASK["messages"]
+    zstd = b"\x28\xb5\x2f\xfd"
+    assert post(gateway, zstd, content_encoding="zstd").status == 400
+    assert post(gateway, b"[1]").status == 400
+    assert len(stub.requests) == 2
 
 
 def test_a_line_ends_where_the_standard_says(stub: Stub, gateway: Gateway) -> None:
     odd = "one\u2028two\u2029three\x85four"
     stub.turns = (Turn(odd),)
-    response, _ = post(gateway, {**ASK, "stream": True})
-    assert response.status == 200 and len(gateway.calls) == 1
-    assert gateway.calls[0].content == odd
+    assert post(gateway, STREAM).status == 200
+    assert [call.content for call in gateway.calls] == [odd]
+    event = 'data: {"a": "x\u2028y"}'
     for end in ("\n", "\r\n", "\r"):
-        event = 'data: {"a": "x\u2028y"}'
-        assert [*events_of(f"event: e{end}{event}{end}{end}{event}{end}{end}")] == [
-            {"a": "x\u2028y"}
-        ] * 2
+        text = f"event: e{end}{event}{end}{end}{event}{end}{end}"
+        assert list(events_of(text)) == [{"a": "x\u2028y"}] * 2
 
 
 def test_what_stands_twice_or_is_not_known_does_not_pass(
     stub: Stub, gateway: Gateway
 ) -> None:
     search = '{"type": "web_search_20250305", "name": "web_search"}'
-    whole = json.dumps(ASK)[:-1]
+    fields = json.dumps(ASK)[1:-1]
     twice = (
-        f'{{"tools": [{search}], "model": "dear", {whole[1:]}, "tools": [], '
+        f'{{"tools": [{search}], "model": "dear", {fields}, "tools": [], '
         f'"service_tier": "x"}}'
     )
-    response, _ = post(gateway, twice.encode())
-    assert response.status == 200
+    assert post(gateway, twice.encode()).status == 200
     assert stub.requests == [ASK] and gateway.removed == {"service_tier": 1}
+    path = "/v1beta/models/m:generateContent"
     for tools in ({"googleSearch": {}}, "search", 5):
-        request = Gemini().prepare_request(
-            "/v1beta/models/m:generateContent", {"tools": tools}, "m", web=False
-        )
+        request = Gemini().prepare_request(path, {"tools": tools}, "m", web=False)
         assert request.body == {} and request.removed == ("tools",)
 
 
-def test_bounds_count_every_answer_that_is_asked_for(gateway: Gateway) -> None:
-    dialects = {dialect.name: dialect for dialect in DIALECTS}
+def test_bounds_count_every_answer_that_is_asked_for() -> None:
     limits = {"max_tokens": 1, "max_completion_tokens": 500, "n": 3}
-    assert (
-        dialects["chat"].output_limit(limits) == 500
-        and dialects["chat"].answer_count(limits) == 3
-    )
-    asked = {"generationConfig": {"candidateCount": 4}}
-    assert dialects["generateContent"].answer_count(asked) == 4
+    assert BY_NAME["chat"].output_limit(limits) == 500
+    assert BY_NAME["chat"].answer_count(limits) == 3
+    body = {"generationConfig": {"candidateCount": 4}}
+    assert BY_NAME["generateContent"].answer_count(body) == 4
 
 
 def test_a_key_that_a_provider_quotes_stays_here(
     stub: Stub, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        Fault, "words", "wrong key sk-sentinel-ANTHROPIC_API_KEY", raising=False
-    )
+    quoted = "wrong key sk-sentinel-ANTHROPIC_API_KEY"
+    monkeypatch.setattr(Fault, "words", quoted, raising=False)
     stub.faults = [Fault(400)]
-    response, said = post(gateway, ASK)
-    assert response.status == 400 and b"wrong key [redacted]" in said
+    answer = post(gateway, ASK)
+    assert answer.status == 400 and b"wrong key [redacted]" in answer.body
 
 
 def test_sub_agents_with_equal_tasks_are_conversations_of_their_own(
     stub: Stub, gateway: Gateway
 ) -> None:
-    for _ in range(2):
-        post(gateway, ASK)
     answer = {"role": "assistant", "content": "hello"}
-    more = {
-        **ASK,
-        "messages": [*ASK["messages"], answer, {"role": "user", "content": "and?"}],
-    }
-    post(gateway, more)
+    messages = [*ASK["messages"], answer, {"role": "user", "content": "and?"}]
+    for body in (ASK, ASK, {**ASK, "messages": messages}):
+        post(gateway, body)
     roles = [message.role for message in gateway.messages]
-    assert roles == ["user", "assistant", "user", "assistant", "user", "assistant"]
+    assert roles == ["user", "assistant"] * 3
     assert [message.lane for message in gateway.messages] == [0] * 4 + [1] * 2
     assert len(gateway.calls) == 3
 
@@ -216,12 +203,12 @@ def test_a_silent_provider_is_bridged_by_pings(
 ) -> None:
     monkeypatch.setattr(gateway_module, "PING", 0.1)
     stub.faults = [Fault(silent=1.0)]
-    _, said = post(gateway, {**ASK, "stream": True})
-    assert said.startswith(Messages.ping) and said.count(Messages.ping) >= 3
-    assert said.rstrip().endswith(b'{"type": "message_stop"}')
+    body = post(gateway, STREAM).body
+    assert body.startswith(Messages.ping) and body.count(Messages.ping) >= 3
+    assert body.rstrip().endswith(b'{"type": "message_stop"}')
     stub.faults = [Fault(400, silent=0.5)]
-    response, said = post(gateway, {**ASK, "stream": True})
-    assert response.status == 200 and b'"invalid_request_error"' in said
+    answer = post(gateway, STREAM)
+    assert answer.status == 200 and b'"invalid_request_error"' in answer.body
 
 
 def test_probes_and_counts_are_answered_and_other_addresses_are_not(
@@ -230,16 +217,15 @@ def test_probes_and_counts_are_answered_and_other_addresses_are_not(
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port)
     connection.request("HEAD", "/")
     assert connection.getresponse().status == 200
-    response, said = post(gateway, ASK, "/v1/messages/count_tokens")
-    assert response.status == 200 and json.loads(said)["input_tokens"] > 10
+    counted = post(gateway, ASK, "/v1/messages/count_tokens")
+    assert counted.status == 200 and json.loads(counted.body)["input_tokens"] > 10
     for path in (
         "/v1/files",
         "/v1/chat/completions",
         "/v1/messages/batches",
         "//evil/v1/messages",
     ):
-        response, _ = post(gateway, ASK, path)
-        assert response.status == 404, path
+        assert post(gateway, ASK, path).status == 404, path
     assert not stub.requests
 
 
@@ -256,12 +242,11 @@ def test_the_price_of_a_cache_written_for_an_hour_is_higher() -> None:
 
 @pytest.mark.parametrize("count", [-1, True, 10**12, "5", None])
 def test_impossible_counts_make_a_cost_unknown(count: object) -> None:
-    said = {"usage": {"prompt_tokens": count, "completion_tokens": 1}}
-    assert Chat().read_answer(said).tokens is None
+    answer = {"usage": {"prompt_tokens": count, "completion_tokens": 1}}
+    assert Chat().read_answer(answer).tokens is None
 
 
 def test_a_tool_counts_as_the_agents_own_only_where_it_is_known_to_run_there() -> None:
-    by_name = {dialect.name: dialect for dialect in DIALECTS}
     own = {
         "messages": [{"name": "Bash"}, {"type": "bash_20250124"}, {"type": "custom"}],
         "chat": [{"type": "function"}],
@@ -281,7 +266,7 @@ def test_a_tool_counts_as_the_agents_own_only_where_it_is_known_to_run_there() -
             {"functionDeclarations": [], "googleSearch": {}},
         ],
     }
-    for name, dialect in by_name.items():
+    for name, dialect in BY_NAME.items():
         assert all(map(dialect.is_client_tool, own[name])), name
         assert not any(map(dialect.is_client_tool, theirs[name])), name
 
@@ -296,24 +281,16 @@ def test_hostile_requests_and_answers_are_read_without_an_error() -> None:
         [None],
         [{"type": 5, "content": [7, {"text": []}]}],
     ]
+    request_fields = "messages input contents tools system instructions model"
+    answer_fields = "content choices output candidates usage error"
+    path = "/v1beta/models/m:generateContent"
     for dialect in DIALECTS:
-        path = "/v1beta/models/m:generateContent"
         for value in odd:
-            names = (
-                "messages",
-                "input",
-                "contents",
-                "tools",
-                "system",
-                "instructions",
-                "model",
-            )
-            body = {**dict.fromkeys(names, value), "stream_options": value}
+            body = dict.fromkeys(request_fields.split(), value)
+            body["stream_options"] = value
             request = dialect.prepare_request(path, body, "m", web=False)
             dialect.conversation(request.body)
-            answer = dict.fromkeys(
-                ("content", "choices", "output", "candidates", "usage", "error"), value
-            )
+            answer = dict.fromkeys(answer_fields.split(), value)
             dialect.read_answer(answer)
             events = []
             for kind in ("message_start", "x"):
@@ -326,62 +303,35 @@ def test_hostile_requests_and_answers_are_read_without_an_error() -> None:
 @needs_bubblewrap
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_killed_harness_pays_for_no_journaled_call_twice(
-    seed: int,
-    tmp_path: Path,
-    cache: Path,
-    preloaded: Preloaded,
-    monkeypatch: pytest.MonkeyPatch,
+    runs: GatewayRuns, seed: int, preloaded: Preloaded
 ) -> None:
     """Kill the harness, its gateway and its agent five times at random points."""
-    random_ = random.Random(seed)
-    turns = (
-        *[Turn(f"Step {n}.", ("replace", EDIT)) for n in range(6)],
-        Turn("It is done."),
-    )
-    python = str(Path(sys.executable).resolve())
-    agent = shlex.join(
-        [python, str(AGENT), "messages", "{model}", "{message_file}", "stream", "clock"]
+    source = random.Random(seed)
+    steps = [Turn(f"Step {n}.", ("replace", EDIT)) for n in range(6)]
+    turns = (*steps, Turn("It is done."))
+    arguments = runs.command_line(
+        agent_command("messages", "stream", "clock"), f"agent.sandbox_read={AGENT}"
     )
     with Stub(turns) as stub:
         stub.delay = 0.15
         env = {**os.environ, **dict.fromkeys(ADDRESSES, stub.url)}
-        words = [
-            "--dataset",
-            "demo",
-            "--instances",
-            ID,
-            "--models",
-            MODELS["messages"],
-            "--tries",
-            "1",
-            "--run",
-            "r",
-            "--out",
-            str(tmp_path),
-            "--set",
-            f"folders.cache={cache}",
-            "--environment",
-            "none",
-            "--agent",
-            f"command:{agent}",
-            "--set",
-            "agent.api=anthropic",
-            "--set",
-            "agent.sandbox=closed",
-            "--set",
-            f"agent.sandbox_read={AGENT}",
-        ]
         for _ in range(5):
-            seen = len(stub.requests)
-            process = preloaded.start(*words, env=env)
-            wait_until(lambda: len(stub.requests) > seen or process.poll() is not None)  # noqa: B023
-            time.sleep(random_.uniform(0, 0.6))
+            before = len(stub.requests)
+            process = preloaded.start(*arguments, env=env)
+
+            def has_called_or_ended(
+                before: int = before, process: Started = process
+            ) -> bool:
+                return len(stub.requests) > before or process.poll() is not None
+
+            wait_until(has_called_or_ended)
+            time.sleep(source.uniform(0, 0.6))
             process.kill()
             process.communicate()
-        ended = preloaded.run(*words, env=env)
+        ended = preloaded.run(*arguments, env=env)
         assert ended.returncode == 0, ended.stdout
         billed = stub.billed
-    lines = ledger_of(tmp_path)
+    lines = runs.ledger()
     lost = [line for line in lines if line.kind == "lost"]
     answered = [line for line in lines if line.kind == "answered"]
     assert len(answered) == len(turns), "each turn was paid for once"

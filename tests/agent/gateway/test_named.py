@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.formats import format_names
 from agent.gateway.dialects import DIALECTS
 from agent.named import AGENTS
 from agent.named.base import NamedAgent
 from bench.config import ModelChoice, RunConfig, validate_config
 from core.errors import UserError
 from environments.base import AgentSandbox
-from reports.report import report_command
-from reports.verify import verify_command
 from runs.calls.budget import BudgetLimits
 from runs.settings import Spending
-from tests.agent.gateway.test_runs import (
+from tests.agent.gateway.conftest import (
     COSTS,
-    ID,
     NEW,
-    TURNS,
-    attempt_of,
-    ledger_of,
+    PYTHON,
+    GatewayRuns,
     needs_bubblewrap,
-    served,
-    solve,
 )
-from tests.agent.gateway.test_runs import keys as keys  # a fixture
 from tests.support.dialects import AGENT, MODELS, Fault, Turn
-from tests.support.evaluated import report_settings
 from tests.support.runs import but, config
 
 SED = (
@@ -80,7 +69,7 @@ def turns_of(agent: NamedAgent) -> tuple[Turn, ...]:
     return (Turn("I edit.", TOOLS[agent.name]), Turn("It is done.", last))
 
 
-def of(agent: NamedAgent, **changes: Any) -> RunConfig:
+def config_of(agent: NamedAgent, **changes: Any) -> RunConfig:
     values: dict[str, Any] = {
         "agent": agent.name,
         "models": (ModelChoice.parse(MODELS[dialect_of(agent)]),),
@@ -94,158 +83,126 @@ def of(agent: NamedAgent, **changes: Any) -> RunConfig:
 
 @pytest.fixture(params=AGENTS, ids=lambda agent: agent.name)
 def agent(request: pytest.FixtureRequest) -> NamedAgent:
-    if not shutil.which(request.param.program):
-        pytest.skip(f"{request.param.name} is not installed: {request.param.install}")
-    found: NamedAgent = request.param
-    return found
+    named: NamedAgent = request.param
+    if not shutil.which(named.program):
+        pytest.skip(f"{named.name} is not installed: {named.install}")
+    return named
 
 
 @needs_bubblewrap
 @pytest.mark.agents
 def test_a_real_agent_edits_at_an_exact_cost_and_is_replayed_without_a_provider(
-    agent: NamedAgent,
-    tmp_path: Path,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    runs: GatewayRuns, agent: NamedAgent
 ) -> None:
-    with served(monkeypatch, turns=turns_of(agent)) as stub:
-        found = solve(of(agent), tmp_path, cache)
-    assert found["status"] == "plausible", (found["reason"], log_of(tmp_path))
-    assert NEW in found["model_patch"]
-    assert stub.billed == len(ledger_of(tmp_path)) >= 1
-    assert Decimal(str(found["cost"])) == stub.billed * COSTS[dialect_of(agent)]
-    folder = tmp_path / "predictions/r"
-    said = list[str]()
-    report_command([folder], report_settings(cache, page=True), said.append)
-    assert verify_command([folder], said.append) == 0, said
-    again = but(of(agent, run="again"), replay=tmp_path / "predictions/r")
-    solve(again, tmp_path, cache)
-    replayed = json.loads((tmp_path / "predictions/again" / f"{ID}.json").read_text())
-    assert replayed["model_patch"] == found["model_patch"], replayed["reason"]
-    assert stub.billed == len(attempt_of(tmp_path)["calls"])
+    with runs.serve(turns=turns_of(agent)) as stub:
+        prediction = runs.solve(config_of(agent))
+    assert prediction["status"] == "plausible", (prediction["reason"], runs.log())
+    assert NEW in prediction["model_patch"]
+    assert stub.billed == len(runs.ledger()) >= 1
+    assert Decimal(str(prediction["cost"])) == stub.billed * COSTS[dialect_of(agent)]
+    runs.report()
+    again = runs.solve(but(config_of(agent, run="again"), replay=runs.recorded))
+    assert again["model_patch"] == prediction["model_patch"], again["reason"]
+    (attempt,) = runs.attempts()
+    assert stub.billed == len(attempt["calls"])
 
 
 @needs_bubblewrap
 @pytest.mark.agents
-def test_a_budget_stops_a_real_agent(
-    agent: NamedAgent,
-    tmp_path: Path,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    limits = BudgetLimits(usd=Decimal("0.000001"))
-    with served(monkeypatch, turns=turns_of(agent)) as stub:
+def test_a_budget_stops_a_real_agent(runs: GatewayRuns, agent: NamedAgent) -> None:
+    money = Spending(BudgetLimits(usd=Decimal("0.000001")))
+    with runs.serve(turns=turns_of(agent)) as stub:
         started = time.monotonic()
-        solve_to_nothing(of(agent), tmp_path, cache, money=Spending(limits))
-        assert time.monotonic() - started < 60, (
-            "its start, a refused call, and ten seconds"
-        )
+        runs.fail(config_of(agent), money=money)
+        # Its start, a refused call, and ten seconds.
+        assert time.monotonic() - started < 60
     assert not stub.requests
 
 
 @needs_bubblewrap
 @pytest.mark.agents
 def test_a_dead_provider_is_a_failure_of_the_infrastructure(
-    agent: NamedAgent,
-    tmp_path: Path,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    runs: GatewayRuns, agent: NamedAgent
 ) -> None:
-    with served(monkeypatch, *[Fault(500)] * 500, turns=turns_of(agent)):
-        said = solve_to_nothing(of(agent), tmp_path, cache)
-    assert said["status"] == "infra_error", said
-
-
-def solve_to_nothing(
-    chosen: RunConfig,
-    tmp_path: Path,
-    cache: Path,
-    **changes: Any,
-) -> dict[str, Any]:
-    with suppress(FileNotFoundError):
-        solve(chosen, tmp_path, cache, **changes)
-    found: dict[str, Any] = json.loads(
-        (tmp_path / f"logs/r/{ID}.unfinished.json").read_text(),
-    )
-    return found
-
-
-def log_of(tmp_path: Path) -> str:
-    return (tmp_path / "logs" / "r" / f"{ID}.log").read_text()[-3000:]
+    with runs.serve(*[Fault(500)] * 500, turns=turns_of(agent)):
+        note = runs.fail(config_of(agent))
+    assert note["status"] == "infra_error", note
 
 
 @needs_bubblewrap
-def test_reports_name_the_agent_and_agree_with_its_ledger(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_name_the_agent_and_agree_with_its_ledger(runs: GatewayRuns) -> None:
     """The program of an agent is our small one here."""
-    python = str(Path(sys.executable).resolve())
-    place = tmp_path / "bin/qwen"
-    place.parent.mkdir()
-    place.write_text(
-        f'#!/bin/sh\nexec {python} {AGENT} chat "$OPENAI_MODEL" "$7" stream\n'
+    program = runs.folder / "bin/qwen"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\nexec {PYTHON} {AGENT} chat "$OPENAI_MODEL" "$7" stream\n'
     )
-    place.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{place.parent}:{os.environ['PATH']}")
-    (agent,) = (one for one in AGENTS if one.name == "qwen-code")
-    shown = (AGENT, place)
-    small = replace(agent, argv=("qwen", *["-"] * 6, "{message_file}"))
-    monkeypatch.setattr("agent.agents.named_agent", {"qwen-code": small}.get)
-    with served(monkeypatch, turns=TURNS):
-        found = solve(of(agent, agent_sandbox_read=shown, tries=1), tmp_path, cache)
-    assert found["status"] == "plausible", log_of(tmp_path)
-    folder = tmp_path / "predictions/r"
-    said = list[str]()
-    report_command(
-        [folder], report_settings(cache, page=True), said.append, format="markdown"
-    )
-    assert "gpt-4o@qwen-code" in "\n".join(said)
-    assert verify_command([folder], said.append) == 0, said
+    program.chmod(0o755)
+    patch = runs.monkeypatch
+    patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    (qwen,) = (agent for agent in AGENTS if agent.name == "qwen-code")
+    small = replace(qwen, argv=("qwen", *["-"] * 6, "{message_file}"))
+    patch.setattr("agent.agents.named_agent", {"qwen-code": small}.get)
+    with runs.serve():
+        prediction = runs.solve(config_of(qwen, agent_sandbox_read=(AGENT, program)))
+    assert prediction["status"] == "plausible", runs.log()
+    assert "gpt-4o@qwen-code" in "\n".join(runs.report(format="markdown"))
 
 
 def test_each_agent_has_a_program_and_a_protocol() -> None:
-    assert (
-        len({agent.program for agent in AGENTS})
-        == len({agent.name for agent in AGENTS})
-        == 9
-    )
+    assert len({agent.program for agent in AGENTS}) == 9
+    assert len({agent.name for agent in AGENTS}) == 9
     assert {agent.dialect for agent in AGENTS} == {dialect.name for dialect in DIALECTS}
-    assert {agent.name: agent.api for agent in AGENTS if agent.api != "openai"} == {
-        "claude-code": "anthropic",
-        "gemini-cli": "gemini",
-    }
+    others = {agent.name: agent.api for agent in AGENTS if agent.api != "openai"}
+    assert others == {"claude-code": "anthropic", "gemini-cli": "gemini"}
+
+
+CLAUDE = "anthropic/claude-sonnet-4-5-20250929@claude-code"
+
+
+def validated_config(*texts: str, **changes: Any) -> RunConfig:
+    known_formats = (*format_names(), *(agent.name for agent in AGENTS))
+    models = tuple(ModelChoice.parse(text, formats=known_formats) for text in texts)
+    return validate_config(config(models=models, replay=None, **changes))
 
 
 def test_models_and_their_agents_are_chosen_together() -> None:
-    names = tuple(agent.name for agent in AGENTS)
-
-    def chosen(*texts: str, **changes: Any) -> RunConfig:
-        from agent.formats import format_names
-
-        known = (*format_names(), *names)
-        models = tuple(ModelChoice.parse(text, formats=known) for text in texts)
-        return validate_config(config(models=models, replay=None, **changes))
-
-    mixed = chosen(
-        "anthropic/claude-sonnet-4-5-20250929@claude-code", "gpt-5.1-codex@codex"
-    )
+    mixed = validated_config(CLAUDE, "gpt-5.1-codex@codex")
     assert mixed.named_agents == ("claude-code", "codex")
     assert mixed.agent_sandbox is AgentSandbox.MODEL and mixed.calls_models
-    assert chosen("gpt-4o", agent="goose").named_agents == ("goose",)
-    with pytest.raises(UserError, match="give gpt-4o an agent too"):
-        chosen("gpt-5.1-codex@codex", "gpt-4o@diff")
-    with pytest.raises(UserError, match="speaks the protocol messages, and gpt-4o"):
-        chosen("gpt-4o", agent="claude-code")
-    with pytest.raises(UserError, match="responses, and deepseek/deepseek-chat"):
-        chosen("deepseek/deepseek-chat", agent="codex")
-    assert chosen("deepseek/deepseek-chat", agent="goose")
-    with pytest.raises(UserError, match="give gpt-4o an agent too"):
-        chosen("gpt-4o@goose", "gpt-4o@diff")
-    with pytest.raises(UserError, match="differ; give one agent"):
-        chosen("gpt-5.1-codex@codex", agent="goose")
-    with pytest.raises(UserError, match="gets no keys of providers"):
-        chosen("gpt-4o", agent="goose", agent_env=("ANTHROPIC_API_KEY",))
-    closed = chosen("gpt-4o", agent="goose", agent_sandbox="closed")
+    assert validated_config("gpt-4o", agent="goose").named_agents == ("goose",)
+    assert validated_config("deepseek/deepseek-chat", agent="goose")
+    closed = validated_config("gpt-4o", agent="goose", agent_sandbox="closed")
     assert closed.agent_sandbox is AgentSandbox.MODEL
-    opened = chosen("gpt-4o", agent="goose", agent_sandbox="open")
+    opened = validated_config("gpt-4o", agent="goose", agent_sandbox="open")
     assert opened.agent_sandbox is AgentSandbox.NETWORK
+
+
+@pytest.mark.parametrize(
+    ("models", "changes", "problem"),
+    [
+        (["gpt-5.1-codex@codex", "gpt-4o@diff"], {}, "give gpt-4o an agent too"),
+        (["gpt-4o@goose", "gpt-4o@diff"], {}, "give gpt-4o an agent too"),
+        (
+            ["gpt-4o"],
+            {"agent": "claude-code"},
+            "speaks the protocol messages, and gpt-4o",
+        ),
+        (
+            ["deepseek/deepseek-chat"],
+            {"agent": "codex"},
+            "responses, and deepseek/deepseek-chat",
+        ),
+        (["gpt-5.1-codex@codex"], {"agent": "goose"}, "differ; give one agent"),
+        (
+            ["gpt-4o"],
+            {"agent": "goose", "agent_env": ("ANTHROPIC_API_KEY",)},
+            "gets no keys of providers",
+        ),
+    ],
+)
+def test_models_and_agents_that_do_not_fit_are_refused(
+    models: list[str], changes: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(UserError, match=problem):
+        validated_config(*models, **changes)

@@ -33,10 +33,10 @@ FILES = [
 
 
 def python(version: str) -> Path:
-    found = find_python(version)
-    if found is None:
+    interpreter = find_python(version)
+    if interpreter is None:
         pytest.skip(f"no Python {version} here")
-    return found
+    return interpreter
 
 
 @pytest.mark.parametrize("version", ["3.6", "3.8", "3.11", "3.13"])
@@ -67,8 +67,8 @@ def test_each_version_has_its_own_grammar(version: str, text: str) -> None:
 def test_new_syntax_is_fatal_where_the_project_runs_on_an_old_python() -> None:
     change = Change("a.py", "x = 1\n", "match 1:\n    case 1: pass\n")
     assert Linter().new_findings([change]) == ()
-    (found,) = Linter(InterpreterCompiler(python("3.8"))).new_findings([change])
-    assert "(Python 3.8)" in found.problem
+    (finding,) = Linter(InterpreterCompiler(python("3.8"))).new_findings([change])
+    assert "(Python 3.8)" in finding.problem
 
 
 def test_nothing_of_the_file_is_run_and_nothing_is_read_from_the_folder(
@@ -94,21 +94,21 @@ def test_a_compiler_that_fails_has_no_verdict_and_ours_judges(
     bad = tmp_path / "python"
     bad.write_text(f"#!/bin/sh\n{script}\n")
     bad.chmod(0o755)
-    for place in (bad, tmp_path / "missing"):
-        compiler = InterpreterCompiler(place, seconds=0.5)
+    for program in (bad, tmp_path / "missing"):
+        compiler = InterpreterCompiler(program, seconds=0.5)
         with pytest.raises(CompilerFailedError):
             compiler.check(FILES)
-        (found,) = Linter(compiler).new_findings(
+        (finding,) = Linter(compiler).new_findings(
             [Change("a.py", "x = 1\n", "x = = 1\n")]
         )
-        assert found.problem == "SyntaxError: invalid syntax"
+        assert finding.problem == "SyntaxError: invalid syntax"
 
 
 def test_ours_gives_the_same_verdicts() -> None:
-    ours = [found is None for found in OwnCompiler().check(FILES)]
+    ours = [finding is None for finding in OwnCompiler().check(FILES)]
     theirs = [
-        found is None
-        for found in InterpreterCompiler(Path(sys.executable)).check(FILES)
+        finding is None
+        for finding in InterpreterCompiler(Path(sys.executable)).check(FILES)
     ]
     # In this process the text is decoded already, so a cookie has no effect.
     assert ours[:3] == theirs[:3]
@@ -127,11 +127,11 @@ def test_our_own_version_needs_no_process_and_gives_the_same_findings() -> None:
 
 
 def test_a_text_is_compiled_once() -> None:
-    asked: list[tuple[str, str]] = []
+    compiled: list[tuple[str, str]] = []
 
     class Noting(OwnCompiler):
         def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
-            asked.extend(files)
+            compiled.extend(files)
             return super().check(files)
 
     compiler = RememberingCompiler(Noting())
@@ -140,16 +140,16 @@ def test_a_text_is_compiled_once() -> None:
     other = ("b.py", "x = = 1\n")
     first = compiler.check([good, bad, good])
     second = compiler.check([bad, other, good])
-    assert asked == [good, bad, other]
+    assert compiled == [good, bad, other]
     assert first == [None, first[1], None]
     assert [f and f.path for f in second] == ["a.py", "b.py", None]
 
 
 def test_an_instance_brings_the_version_of_its_spec() -> None:
-    place = python("3.8")
+    interpreter = python("3.8")
     linter = linter_for(
         an_instance(spec=Spec.of({"python": "3.8", "test_cmd": "pytest"}))
     )
-    assert linter.compiler == RememberingCompiler(InterpreterCompiler(place))
+    assert linter.compiler == RememberingCompiler(InterpreterCompiler(interpreter))
     assert linter_for(an_instance()) == Linter()
     assert linter_for(an_instance(spec=Spec.of({"python": "1.5"}))) == Linter()

@@ -54,27 +54,27 @@ a.py:22: undefined name 'never'
 
 
 def test_problems_are_shown_with_their_lines_and_definitions() -> None:
-    found = Linter().new_findings([Change("a.py", None, LONG)])
-    assert describe(found, {"a.py": LONG}) == SHOWN
+    findings = Linter().new_findings([Change("a.py", None, LONG)])
+    assert describe(findings, {"a.py": LONG}) == SHOWN
 
 
 def test_the_signatures_are_shown_in_a_file_that_cannot_be_parsed() -> None:
     body = "".join(f"        a{number} = {number}\n" for number in range(20))
     text = f"class A:\n    def f(self)\n{body}"
     broken = f"class A:\n    def f(self):\n{body}        x = = 1\n"
-    shown = describe(
+    description = describe(
         Linter().new_findings([Change("a.py", None, broken)]), {"a.py": broken}
     )
-    assert "     1  class A:\n     2      def f(self):\n…\n" in shown
-    assert ">   23          x = = 1" in shown
+    assert "     1  class A:\n     2      def f(self):\n…\n" in description
+    assert ">   23          x = = 1" in description
     assert describe([Finding("a.py", 2, "no colon")], {"a.py": text})
 
 
 def test_other_languages_have_definitions_too() -> None:
     text = "class A {\n  f(x) {\n" + "    g();\n" * 20 + "    return nope(;\n  }\n}\n"
-    (found,) = Linter().new_findings([Change("a.js", "", text)])
-    shown = describe([found], {"a.js": text})
-    assert "     1  class A {\n     2    f(x) {\n…\n" in shown
+    (finding,) = Linter().new_findings([Change("a.js", "", text)])
+    description = describe([finding], {"a.js": text})
+    assert "     1  class A {\n     2    f(x) {\n…\n" in description
 
 
 def test_lines_beyond_the_end_are_no_crash() -> None:
@@ -84,16 +84,18 @@ def test_lines_beyond_the_end_are_no_crash() -> None:
 
 def test_many_findings_are_cut_and_counted() -> None:
     text = "".join(f"name_{number}\n" for number in range(50))
-    found = Linter().new_findings([Change("a.py", None, text)])
-    shown = describe(found, {"a.py": text})
-    assert shown.count("undefined name") == 20
-    assert shown.endswith("… and 30 more.")
+    findings = Linter().new_findings([Change("a.py", None, text)])
+    description = describe(findings, {"a.py": text})
+    assert description.count("undefined name") == 20
+    assert description.endswith("… and 30 more.")
 
 
 def test_the_message_stays_short_for_any_files() -> None:
     paths = [f"file_{number}.py" for number in range(20)]
     text = ("x = '" + "y" * 5000 + "'\n") * 30
-    found = [Finding(path, line, "z" * 3000) for path in paths for line in (1, 15, 30)]
-    shown = describe(found, dict.fromkeys(paths, text))
-    assert len(shown) < 9_000
-    assert "more." in shown
+    findings = [
+        Finding(path, line, "z" * 3000) for path in paths for line in (1, 15, 30)
+    ]
+    description = describe(findings, dict.fromkeys(paths, text))
+    assert len(description) < 9_000
+    assert "more." in description

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,8 @@ from hypothesis import strategies as st
 
 from agent.repomap import RenderedMaps, TagStore
 from agent.repomap.build import RepoMap
+from agent.repomap.ranking.index import IndexBuilder
+from agent.repomap.scanning.store import scan
 from agent.repomap.scanning.tree import blobs_below
 from llm.chat import estimate_tokens
 from tests.support import write_files
@@ -38,10 +42,14 @@ FILES = {
 }
 
 
+def map_of(folder: Path, files: Mapping[str, str] = FILES) -> RepoMap:
+    root = write_files(folder / "tree", files)
+    return RepoMap.of(blobs_below(root), root, TagStore(folder / "tags.sqlite"))
+
+
 @pytest.fixture
 def shop(tmp_path: Path) -> RepoMap:
-    root = write_files(tmp_path / "tree", FILES)
-    return RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
+    return map_of(tmp_path)
 
 
 def paths(repo_map: RepoMap, text: str) -> list[str]:
@@ -72,30 +80,26 @@ def test_named_files_are_in_the_order_of_the_text(shop: RepoMap) -> None:
 def test_the_packages_own_name_weighs_nothing(tmp_path: Path) -> None:
     files = {f"pkg/m{n}.py": "import pkg\n" + "pkg.go()\n" * 30 for n in range(8)}
     files["pkg/quiet.py"] = "import pkg\nseldom()\n"
-    root = write_files(tmp_path / "tree", files)
-    found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
-    assert (
-        paths(found, "pkg fails\npkg pkg pkg, when pkg is seldom")[0] == "pkg/quiet.py"
+    ranking = paths(
+        map_of(tmp_path, files), "pkg fails\npkg pkg pkg, when pkg is seldom"
     )
+    assert ranking[0] == "pkg/quiet.py"
 
 
 def test_a_rare_identifier_weighs_more_than_a_common_word(tmp_path: Path) -> None:
     files = {f"pkg/m{n}.py": f"def value{n}(common): return common\n" for n in range(9)}
     files["pkg/special.py"] = "def f(x): return peculiar_thing(x)\n"
-    root = write_files(tmp_path / "tree", files)
-    found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
-    assert paths(found, "common common common peculiar_thing")[0] == "pkg/special.py"
+    ranking = paths(map_of(tmp_path, files), "common common common peculiar_thing")
+    assert ranking[0] == "pkg/special.py"
 
 
 def test_tests_and_documentation_come_below_sources(shop: RepoMap) -> None:
-    found = paths(shop, "the total of the cart is wrong")
-    assert found[0] == "shop/cart.py"
-    assert found.index("tests/test_cart.py") > 0
-
-
-def test_tests_come_first_where_they_are_asked_for(shop: RepoMap) -> None:
-    asked = paths(shop, "Broken test: test_total asserts nothing")
-    assert asked[0] == "tests/test_cart.py"
+    ranking = paths(shop, "the total of the cart is wrong")
+    assert ranking[0] == "shop/cart.py"
+    assert ranking.index("tests/test_cart.py") > 0
+    # They come first where they are asked for.
+    ranking = paths(shop, "Broken test: test_total asserts nothing")
+    assert ranking[0] == "tests/test_cart.py"
 
 
 def test_what_the_relevant_code_uses_is_relevant(tmp_path: Path) -> None:
@@ -104,14 +108,11 @@ def test_what_the_relevant_code_uses_is_relevant(tmp_path: Path) -> None:
         "b.py": "def helper_unused(): ...\n",
         "c.py": "def frobnicate():\n    helper_used()\n",
     }
-    root = write_files(tmp_path / "tree", files)
-    found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
-    ranked = paths(found, "frobnicate crashes")
-    assert ranked.index("a.py") < ranked.index("b.py")
-    assert (
-        "references"
-        in {f.path: f.reasons for f in found.ranked_files("frobnicate crashes")}["a.py"]
-    )
+    ranked = map_of(tmp_path, files).ranked_files("frobnicate crashes")
+    reasons = {file.path: file.reasons for file in ranked}
+    ranking = list(reasons)
+    assert ranking.index("a.py") < ranking.index("b.py")
+    assert "references" in reasons["a.py"]
 
 
 def test_signatures_decorators_and_docstrings_are_shown_under_their_class(
@@ -142,30 +143,25 @@ def test_no_budget_is_exceeded_and_a_larger_one_shows_more(shop: RepoMap) -> Non
     assert lengths[0] == 0 and lengths[-1] > 300
 
 
+def built_map() -> RepoMap:
+    """Return the map of FILES without a folder: hypothesis does not allow tmp_path."""
+    builder = IndexBuilder()
+    for path, text in FILES.items():
+        if path.endswith(".py"):
+            builder.add(path, scan(text.encode(), "python"))
+    return RepoMap(builder.build(FILES))
+
+
+BUILT = built_map()
+
+
 @settings(max_examples=20)
 @given(st.text(max_size=80), st.integers(0, 200))
 def test_a_models_own_counter_is_obeyed(text: str, tokens: int) -> None:
     def words(rendered: str) -> int:
         return len(rendered.split()) + rendered.count("_")
 
-    assert words(_SHOP.render(text, tokens, count=words)) <= tokens
-
-
-class _Shop:
-    """The index of FILES without a folder, as hypothesis does not allow tmp_path."""
-
-    def __init__(self) -> None:
-        from agent.repomap.ranking.index import IndexBuilder
-        from agent.repomap.scanning.store import scan
-
-        builder = IndexBuilder()
-        for path, text in FILES.items():
-            if path.endswith(".py"):
-                builder.add(path, scan(text.encode(), "python"))
-        self.render = RepoMap(builder.build(FILES)).render
-
-
-_SHOP = _Shop()
+    assert words(BUILT.render(text, tokens, count=words)) <= tokens
 
 
 @pytest.mark.parametrize(
@@ -180,83 +176,95 @@ def test_strange_paths_and_comments_are_no_error(tmp_path: Path) -> None:
         "a\nb.c": "// odd \x1f\x1e\x1c words\nint f(int a) { return a; }\n",
         "c\udce9.c": "int g;",
     }
-    root = write_files(tmp_path / "tree", files)
     for _ in range(2):  # the second time from the store
-        found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
-        assert [file.path for file in found.ranked_files("words")] == [
-            "a\nb.c",
-            "c\udce9.c",
-        ]
-        assert found.render("words", 100).encode().split(b"\n")[::3] == [
-            b"a?b.c:",
-            b"c?.c:",
-        ]
+        repo_map = map_of(tmp_path, files)
+        assert paths(repo_map, "words") == list(files)
+        lines = repo_map.render("words", 100).encode().split(b"\n")
+        assert lines[::3] == [b"a?b.c:", b"c?.c:"]
 
 
 def test_a_tree_without_files_gives_an_empty_map(tmp_path: Path) -> None:
-    found = RepoMap.of({}, tmp_path, TagStore(tmp_path / "tags.sqlite"))
-    assert found.render("anything", 1000) == ""
-    assert found.ranked_files("anything") == ()
+    repo_map = RepoMap.of({}, tmp_path, TagStore(tmp_path / "tags.sqlite"))
+    assert repo_map.render("anything", 1000) == ""
+    assert repo_map.ranked_files("anything") == ()
 
 
-def maps(tmp_path: Path) -> tuple[RenderedMaps, Path]:
-    root = write_files(tmp_path / "tree", FILES)
-    return RenderedMaps(blobs_below(root), TagStore(tmp_path / "tags.sqlite")), root
+@dataclass
+class KeptMaps:
+    """The maps that a store of ``folder`` keeps of its tree."""
+
+    folder: Path
+
+    @property
+    def store(self) -> TagStore:
+        return TagStore(self.folder / "tags.sqlite")
+
+    def render(
+        self,
+        text: str = "cart",
+        tokens: int = 99,
+        counter: str = "c",
+        count: Callable[[str], int] = estimate_tokens,
+    ) -> str:
+        root = self.folder / "tree"
+        maps = RenderedMaps(blobs_below(root), self.store)
+        return maps.render(root, text, tokens, count=count, counter=counter)
+
+    def edit(self, *statements: str) -> None:
+        with sqlite3.connect(self.folder / "tags.sqlite") as database:
+            for statement in statements:
+                database.execute(statement)
 
 
-def shown(
-    found: tuple[RenderedMaps, Path],
-    text: str = "cart",
-    tokens: int = 99,
-    counter: str = "c",
-    count: Callable[[str], int] = estimate_tokens,
-) -> str:
-    return found[0].render(found[1], text, tokens, count=count, counter=counter)
+@pytest.fixture
+def shop_maps(tmp_path: Path) -> KeptMaps:
+    write_files(tmp_path / "tree", FILES)
+    return KeptMaps(tmp_path)
 
 
 def refuse(text: str) -> int:
     raise AssertionError("nothing is to be counted")
 
 
-def test_a_kept_map_needs_neither_tags_nor_files_nor_counting(tmp_path: Path) -> None:
-    first = shown(maps(tmp_path))
+def test_a_kept_map_needs_neither_tags_nor_files_nor_counting(
+    shop_maps: KeptMaps,
+) -> None:
+    first = shop_maps.render()
     assert "class Cart" in first
-    with sqlite3.connect(tmp_path / "tags.sqlite") as database:
-        database.execute("DELETE FROM trees")
-        database.execute("DELETE FROM blobs")
-    again = RenderedMaps(maps(tmp_path)[0].blobs, TagStore(tmp_path / "tags.sqlite"))
-    assert shown((again, tmp_path / "nowhere"), count=refuse) == first
+    shop_maps.edit("DELETE FROM trees", "DELETE FROM blobs")
+    maps = RenderedMaps(blobs_below(shop_maps.folder / "tree"), shop_maps.store)
+    nowhere = shop_maps.folder / "nowhere"
+    assert maps.render(nowhere, "cart", 99, count=refuse, counter="c") == first
 
 
-def test_what_decides_a_map_decides_which_is_read(tmp_path: Path) -> None:
-    first = shown(maps(tmp_path))
-    with pytest.raises(AssertionError, match="counted"):
-        shown(maps(tmp_path), text="mailer", count=refuse)
-    with pytest.raises(AssertionError, match="counted"):
-        shown(maps(tmp_path), tokens=98, count=refuse)
-    with pytest.raises(AssertionError, match="counted"):
-        shown(maps(tmp_path), counter="other", count=refuse)
-    (tmp_path / "tree/shop/cart.py").write_text("class Basket: ...\n")
-    root = tmp_path / "tree"
-    other = RenderedMaps(blobs_below(root), TagStore(tmp_path / "tags.sqlite"))
-    assert shown((other, root)) != first
+def test_what_decides_a_map_decides_which_is_read(shop_maps: KeptMaps) -> None:
+    first = shop_maps.render()
+    changes: list[dict[str, Any]] = [
+        {"text": "mailer"},
+        {"tokens": 98},
+        {"counter": "other"},
+    ]
+    for change in changes:
+        with pytest.raises(AssertionError, match="counted"):
+            shop_maps.render(**change, count=refuse)
+    (shop_maps.folder / "tree/shop/cart.py").write_text("class Basket: ...\n")
+    assert shop_maps.render() != first
 
 
-def test_without_a_name_for_the_counter_nothing_is_kept(tmp_path: Path) -> None:
-    shown(maps(tmp_path), counter="")
+def test_without_a_name_for_the_counter_nothing_is_kept(shop_maps: KeptMaps) -> None:
+    shop_maps.render(counter="")
     with pytest.raises(AssertionError, match="counted"):
-        shown(maps(tmp_path), counter="", count=refuse)
+        shop_maps.render(counter="", count=refuse)
 
 
 def test_a_broken_text_is_made_again_and_old_ones_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop_maps: KeptMaps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = shown(maps(tmp_path))
-    with sqlite3.connect(tmp_path / "tags.sqlite") as database:
-        database.execute("UPDATE texts SET value = x'ff'")
-    assert shown(maps(tmp_path)) == first
+    first = shop_maps.render()
+    shop_maps.edit("UPDATE texts SET value = x'ff'")
+    assert shop_maps.render() == first
     monkeypatch.setattr("agent.repomap.scanning.store._MAX_TEXTS", 2)
-    store = TagStore(tmp_path / "tags.sqlite")
+    store = shop_maps.store
     for number in range(4):
         store.keep_text(str(number), f"map {number}")
     assert [store.text(str(n)) for n in range(4)] == [None, None, "map 2", "map 3"]

@@ -49,15 +49,15 @@ def test_a_definition_knows_its_lines_head_decorators_and_docstring() -> None:
         "        return 1\n"
     )
     tags = scan(source.encode(), "python")
-    found = tags.definitions[1]
-    assert (found.first, found.last, found.kind, found.doc) == (
+    method = tags.definitions[1]
+    assert (method.first, method.last, method.kind, method.doc) == (
         5,
         10,
         "function",
         "Return nothing.",
     )
-    assert found.decorators == ("@property", "@cached( 1)")
-    assert found.signature.startswith("def f(self,")
+    assert method.decorators == ("@property", "@cached( 1)")
+    assert method.signature.startswith("def f(self,")
 
 
 def test_words_belong_to_the_innermost_definition() -> None:
@@ -80,7 +80,7 @@ def test_a_very_large_file_is_scanned_by_lines() -> None:
     body = "class A:\n  @cached\n  def f(self): pass\n  def g(self):\n    def inner(): ...\n"
     body += "def h(): ...\n"
     filler = "x = 1  # filler\n" * (MAX_PARSED // 10)
-    small, large = (scan((body + more).encode(), "python") for more in ("", filler))
+    small, large = (scan((body + rest).encode(), "python") for rest in ("", filler))
     assert qualified(large) == qualified(small) == ["A", "A.f", "A.g", "A.g.inner", "h"]
     assert [d.decorators for d in large.definitions] == [(), ("@cached",), (), (), ()]
     assert [d.first for d in large.definitions] == [d.first for d in small.definitions]

@@ -16,18 +16,13 @@ from agent.repomap.scanning.tree import blob_hash, blobs_below
 from tests.agent.repomap.test_repo_map import FILES
 from tests.support import TOP, write_files
 
+QUERY = "The cart's total is not rounded, nor mailed\nCart().total, Mailer"
 
-def map_in(
-    folder: Path,
-    seed: str,
-    cache: Path,
-    asked: str = "",
-) -> str:
+
+def map_in(folder: Path, seed: str, cache: Path, query: str = QUERY) -> str:
     command = [sys.executable, "-m", "agent.repomap", str(folder), "--tokens", "300"]
     text = folder.parent / "text"
-    text.write_text(
-        asked or "The cart's total is not rounded, nor mailed\nCart().total, Mailer"
-    )
+    text.write_text(query)
     result = subprocess.run(
         [*command, "--text", str(text)],
         cwd=TOP,
@@ -39,12 +34,26 @@ def map_in(
     return result.stdout
 
 
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return write_files(tmp_path / "tree", FILES)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TagStore:
+    return TagStore(tmp_path / "tags.sqlite")
+
+
+def render(root: Path, store: TagStore) -> str:
+    return RepoMap.of(blobs_below(root), root, store).render("cart", 400)
+
+
 def test_neither_hash_seed_nor_folder_nor_cache_changes_the_map(tmp_path: Path) -> None:
-    one = tmp_path / "one"
+    folder = tmp_path / "one"
     other = tmp_path / "deep" / "er" / "other"
-    first = map_in(write_files(one, FILES), "1", tmp_path / "a")
+    first = map_in(write_files(folder, FILES), "1", tmp_path / "a")
     assert "class Cart" in first
-    assert map_in(one, "2", tmp_path / "a") == first
+    assert map_in(folder, "2", tmp_path / "a") == first
     assert map_in(write_files(other, FILES), "3", tmp_path / "b") == first
     assert map_in(other, "4", tmp_path / "a") == first
 
@@ -61,65 +70,58 @@ def test_equal_scores_are_in_the_order_of_paths_for_any_hash_seed(
     assert headings == sorted(headings) and len(headings) == 9
 
 
-def test_another_checkout_of_the_same_blobs_reads_no_file(tmp_path: Path) -> None:
-    root = write_files(tmp_path / "tree", FILES)
-    store = TagStore(tmp_path / "tags.sqlite")
-    blobs = {
-        path: blob for path, blob in blobs_below(root).items() if path.endswith(".py")
-    }
-    RepoMap.of(blobs, root, store)
-    moved = {path: blob for path, blob in blobs.items() if "price" not in path}
-    elsewhere = RepoMap.of(moved, tmp_path / "empty", store)
+def test_another_checkout_of_the_same_blobs_reads_no_file(
+    root: Path, store: TagStore
+) -> None:
+    blobs = blobs_below(root)
+    sources = {path: blobs[path] for path in blobs if path.endswith(".py")}
+    RepoMap.of(sources, root, store)
+    moved = {path: sources[path] for path in sources if "price" not in path}
+    elsewhere = RepoMap.of(moved, root.parent / "empty", store)
     assert "def add_item" in elsewhere.render("cart", 400)
 
 
-def test_the_contents_of_the_store_do_not_change_the_map(tmp_path: Path) -> None:
+def test_the_contents_of_the_store_do_not_change_the_map(
+    root: Path, store: TagStore
+) -> None:
     """Tags come in another order when some are stored: numbers must not depend on it."""
-    root = write_files(tmp_path / "tree", FILES)
     blobs = blobs_below(root)
-    cold = RepoMap.of(blobs, root, TagStore(tmp_path / "a.sqlite"))
+    cold = RepoMap.of(blobs, root, TagStore(root.parent / "cold.sqlite"))
     half = {path: blob for path, blob in blobs.items() if "m" in path}
-    RepoMap.of(half, root, TagStore(tmp_path / "b.sqlite"))
-    warm = RepoMap.of(blobs, root, TagStore(tmp_path / "b.sqlite"))
+    RepoMap.of(half, root, store)
+    warm = RepoMap.of(blobs, root, TagStore(store.path))
     assert list(cold.index.pack()) == list(warm.index.pack())
 
 
-def test_a_new_tree_reads_only_blobs_never_seen(tmp_path: Path) -> None:
-    root = write_files(tmp_path / "tree", FILES)
-    store = TagStore(tmp_path / "tags.sqlite")
+def test_a_new_tree_reads_only_blobs_never_seen(root: Path, store: TagStore) -> None:
     blobs = blobs_below(root)
     RepoMap.of(blobs, root, store)
     for path in FILES:
         (root / path).unlink()
     (root / "shop/new.py").write_text("def brand_new(): ...\n")
     blobs["shop/new.py"] = blob_hash((root / "shop/new.py").read_bytes())
-    found = RepoMap.of(blobs, root, TagStore(store.path)).render("cart, brand_new", 400)
-    assert "def add_item" in found and "def brand_new" in found
+    repo_map = RepoMap.of(blobs, root, TagStore(store.path))
+    rendered = repo_map.render("cart, brand_new", 400)
+    assert "def add_item" in rendered and "def brand_new" in rendered
 
 
 @pytest.mark.parametrize("content", [b"this is no database", b""])
-def test_a_broken_store_only_costs_time(tmp_path: Path, content: bytes) -> None:
-    root = write_files(tmp_path / "tree", FILES)
-    store = tmp_path / "tags.sqlite"
-    store.write_bytes(content)
-    assert "class Cart" in RepoMap.of(blobs_below(root), root, TagStore(store)).render(
-        "cart", 99
-    )
+def test_a_broken_store_only_costs_time(
+    root: Path, store: TagStore, content: bytes
+) -> None:
+    store.path.write_bytes(content)
+    assert "class Cart" in render(root, TagStore(store.path))
 
 
-def test_broken_values_in_the_store_are_made_again(tmp_path: Path) -> None:
-    root = write_files(tmp_path / "tree", FILES)
-    store = TagStore(tmp_path / "tags.sqlite")
-    blobs = blobs_below(root)
-    want = RepoMap.of(blobs, root, store).render("cart", 400)
+def test_broken_values_in_the_store_are_made_again(root: Path, store: TagStore) -> None:
+    first = render(root, store)
     with sqlite3.connect(store.path) as database:
         database.execute("UPDATE blobs SET value = x'00'")
         database.execute("UPDATE trees SET value = x'00'")
-    assert RepoMap.of(blobs, root, store).render("cart", 400) == want
+    assert render(root, store) == first
 
 
-def test_only_the_newest_trees_are_kept(tmp_path: Path) -> None:
-    store = TagStore(tmp_path / "tags.sqlite")
+def test_only_the_newest_trees_are_kept(store: TagStore) -> None:
     for number in range(12):
         store.keep_tree(str(number), [("a", b"1"), ("b", b"2")])
     store.keep_tree("5", [("a", b"3")])
@@ -128,24 +130,15 @@ def test_only_the_newest_trees_are_kept(tmp_path: Path) -> None:
     assert [bool(store.tree(str(n))) for n in range(12)] == [n >= 4 for n in range(12)]
 
 
-def test_a_store_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
-    root = write_files(tmp_path / "tree", FILES)
-    (tmp_path / "file").write_text("in the way")
-    store = TagStore(tmp_path / "file" / "tags.sqlite")
-    assert "class Cart" in RepoMap.of(blobs_below(root), root, store).render("cart", 99)
+def test_a_store_that_cannot_be_written_only_costs_time(root: Path) -> None:
+    assert "class Cart" in render(root, TagStore(root / "setup.cfg/tags.sqlite"))
 
 
-def test_several_processes_fill_one_store(tmp_path: Path) -> None:
-    root = write_files(tmp_path / "tree", FILES)
-    (tmp_path / "text").write_text("cart")
-    command = [
-        sys.executable,
-        "-m",
-        "agent.repomap",
-        str(root),
-        "--text",
-        str(tmp_path / "text"),
-    ]
+def test_several_processes_fill_one_store(tmp_path: Path, root: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("cart")
+    module = [sys.executable, "-m", "agent.repomap"]
+    command = [*module, str(root), "--text", str(text)]
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     running = []
     for _ in range(4):

@@ -31,24 +31,24 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_a_clean_checkout_has_the_hashes_of_its_commit(checkout: Path) -> None:
     expected = git("rev-parse", "HEAD:pkg/a.py", cwd=checkout).decode().strip()
-    found = blobs_below(checkout)
-    assert sorted(found) == ["pkg/a.py", "pkg/b space é.py", "pkg/b.py"]
-    assert found["pkg/a.py"] == expected == blob_hash(b"def first(): ...\n")
+    blobs = blobs_below(checkout)
+    assert sorted(blobs) == ["pkg/a.py", "pkg/b space é.py", "pkg/b.py"]
+    assert blobs["pkg/a.py"] == expected == blob_hash(b"def first(): ...\n")
 
 
 def test_a_changed_file_counts_as_it_is_now(checkout: Path) -> None:
     (checkout / "pkg/a.py").write_text("def changed(): ...\n")
     (checkout / "pkg/b.py").unlink()
     (checkout / "untracked.py").write_text("def no(): ...\n")
-    found = blobs_below(checkout)
-    assert found["pkg/a.py"] == blob_hash(b"def changed(): ...\n")
-    assert "pkg/b.py" not in found and "untracked.py" not in found
+    blobs = blobs_below(checkout)
+    assert blobs["pkg/a.py"] == blob_hash(b"def changed(): ...\n")
+    assert "pkg/b.py" not in blobs and "untracked.py" not in blobs
 
 
 def test_a_folder_inside_a_checkout_has_its_own_paths(checkout: Path) -> None:
     (checkout / "pkg/a.py").write_text("def changed(): ...\n")
-    found = blobs_below(checkout / "pkg")
-    assert found["a.py"] == blob_hash(b"def changed(): ...\n")
+    blobs = blobs_below(checkout / "pkg")
+    assert blobs["a.py"] == blob_hash(b"def changed(): ...\n")
 
 
 def test_a_plain_folder_is_hashed_as_git_would(checkout: Path) -> None:
@@ -70,13 +70,13 @@ def test_the_command_prints_files_with_scores_and_reasons(
     text = tmp_path / "issue.txt"
     text.write_text("pkg/b.py: second() fails")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    words = [str(checkout), "--text", str(text), "--tokens", "12"]
-    listed = CliRunner().invoke(app, [*words, "--format", "json"])
+    arguments = [str(checkout), "--text", str(text), "--tokens", "12"]
+    listed = CliRunner().invoke(app, [*arguments, "--format", "json"])
     assert listed.exit_code == 0
     first, *others = json.loads(listed.stdout)
     assert (first["path"], first["shown"]) == ("pkg/b.py", True)
     assert first["reasons"][0] == "named" and first["score"] > others[0]["score"]
-    printed = CliRunner().invoke(app, words)
+    printed = CliRunner().invoke(app, arguments)
     assert printed.exit_code == 0
     assert printed.stdout.startswith("pkg/b.py:\n def second()\n")
     assert (tmp_path / "cache/swe-retry-harness/tags.sqlite").is_file()

@@ -33,7 +33,7 @@ def test_early_output_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         patch.setattr(http.client.HTTPResponse, "begin", late)
         assert container.bash(_WORDS, 30).output == "first\nlast\n"
-        taken: list[bytes] = []
-        sinks = Sinks(taken.append, taken.append)
+        output: list[bytes] = []
+        sinks = Sinks(output.append, output.append)
         run_exec(client, container.made.id, ["bash", *_WORDS], b"", sinks, 30)
-        assert b"".join(taken) == b"first\nlast\n"
+        assert b"".join(output) == b"first\nlast\n"

@@ -140,31 +140,31 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
 def a_store(
     engine: Any,
     folder: Path,
-    said: list[str],
+    lines: list[str],
 ) -> ImageStore:
     """Return the images of the engine, without a limit."""
-    return ImageStore(engine, folder, say=said.append)
+    return ImageStore(engine, folder, say=lines.append)
 
 
 def test_missing_images_are_pulled_once_and_said(
     registry: str, engine: Any, tmp_path: Path
 ) -> None:
     images = [f"{registry}/good/b:1", f"{registry}/good/a:latest"]
-    said: list[str] = []
+    lines: list[str] = []
     try:
         assert missing_images(engine, images) == sorted(images)
-        store = a_store(engine, tmp_path, said)
+        store = a_store(engine, tmp_path, lines)
         store.fetch_all(images)
-        assert [line for line in said if not line.startswith("pulled ")] == [
+        assert [line for line in lines if not line.startswith("pulled ")] == [
             "image 1 of 2",
             f"pull image {registry}/good/a:latest",
             "image 2 of 2",
             f"pull image {registry}/good/b:1",
         ]
-        assert sum(line.startswith("pulled ") for line in said) == 2
+        assert sum(line.startswith("pulled ") for line in lines) == 2
         assert missing_images(engine, images) == []
         store.fetch_all(images)
-        assert len(said) == 6
+        assert len(lines) == 6
     finally:
         for image in images:
             if holds(engine, image):

@@ -29,176 +29,171 @@ from tests.support.registry import (
     noise,
 )
 from tests.support.registry import layers as layers  # fixtures
-from tests.support.registry import place as place
 from tests.support.registry import registry as registry
 
 pytestmark = NEEDED
 
 
 def test_the_image_not_used_for_longest_is_removed_and_each_is_pulled_once(
-    place: Place,
+    disk: Place,
 ) -> None:
-    store = place.store()
+    store = disk.store()
     for name in NAMES:
-        with store.pin(place.image(name)):
-            assert name in place.held()
-            assert len(place.held()) <= 2
-    assert place.held() == "cd"
-    with store.pin(place.image("d")):
+        with store.pin(disk.image(name)):
+            assert name in disk.held()
+            assert len(disk.held()) <= 2
+    assert disk.held() == "cd"
+    with store.pin(disk.image("d")):
         pass
-    assert place.pulls() == dict.fromkeys(NAMES, 1)
-    assert (
-        f"removed image {place.image('a')}; images take 2.0 MB of 5.0 MB" in place.said
-    )
-    assert f"pull image {place.image('a')}" in place.said
+    assert disk.pulls() == dict.fromkeys(NAMES, 1)
+    assert f"removed image {disk.image('a')}; images take 2.0 MB of 5.0 MB" in disk.said
+    assert f"pull image {disk.image('a')}" in disk.said
     # The last use counts, not the pull.
-    with store.pin(place.image("c")):
+    with store.pin(disk.image("c")):
         pass
-    with store.pin(place.image("a")):
-        assert place.held() == "ac"
+    with store.pin(disk.image("a")):
+        assert disk.held() == "ac"
 
 
-def test_what_was_there_before_is_never_removed(place: Place) -> None:
-    place.client.images.pull(place.image("a").rpartition(":")[0], tag="1")
-    place.client.images.get(place.image("a")).tag(f"{place.proxy.host}/small/mine", "1")
-    store = place.store(limit=1)
+def test_what_was_there_before_is_never_removed(disk: Place) -> None:
+    disk.client.images.pull(disk.image("a").rpartition(":")[0], tag="1")
+    disk.client.images.get(disk.image("a")).tag(f"{disk.proxy.host}/small/mine", "1")
+    store = disk.store(limit=1)
     for name in "abcd":
-        with store.pin(place.image(name)):
+        with store.pin(disk.image(name)):
             pass
-    assert place.held() == "ad"
+    assert disk.held() == "ad"
     # The image that was there by another name is pulled as one more name of it, and stays.
-    place.client.api.remove_image(place.image("a"), noprune=True)
+    disk.client.api.remove_image(disk.image("a"), noprune=True)
     for name in "ab":
-        with store.pin(place.image(name)):
+        with store.pin(disk.image(name)):
             pass
-    assert place.client.images.get(f"{place.proxy.host}/small/mine:1")
+    assert disk.client.images.get(f"{disk.proxy.host}/small/mine:1")
 
 
-def test_a_name_that_means_another_image_now_is_left_alone(place: Place) -> None:
-    store = place.store(limit=SIZE)
-    with store.pin(place.image("a")):
+def test_a_name_that_means_another_image_now_is_left_alone(disk: Place) -> None:
+    store = disk.store(limit=SIZE)
+    with store.pin(disk.image("a")):
         pass
-    with store.pin(place.image("b")):
-        place.client.images.get(place.image("b")).tag(
-            f"{place.proxy.host}/small/a", "1"
-        )
-    with store.pin(place.image("c")):
+    with store.pin(disk.image("b")):
+        disk.client.images.get(disk.image("b")).tag(f"{disk.proxy.host}/small/a", "1")
+    with store.pin(disk.image("c")):
         pass
-    assert place.client.images.get(place.image("a"))
+    assert disk.client.images.get(disk.image("a"))
 
 
-def test_an_image_in_use_stays_and_others_wait_for_its_room(place: Place) -> None:
-    one = place.store()
-    other = place.store()
+def test_an_image_in_use_stays_and_others_wait_for_its_room(disk: Place) -> None:
+    store = disk.store()
+    other = disk.store()
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as pins:
-        pins.enter_context(one.pin(place.image("a")))
-        pins.enter_context(one.pin(place.image("b")))
-        waiting = pool.submit(other.fetch, place.image("c"))
-        container = place.client.api.create_container(place.image("a"), ["x"])
-        assert place.held() == "ab"
+        pins.enter_context(store.pin(disk.image("a")))
+        pins.enter_context(store.pin(disk.image("b")))
+        waiting = pool.submit(other.fetch, disk.image("c"))
+        container = disk.client.api.create_container(disk.image("a"), ["x"])
+        assert disk.held() == "ab"
         pins.close()
         waiting.result(30)
         # A container of the first one is left, as of a process that was killed.
-        assert place.held() == "ac"
-        place.client.api.remove_container(container["Id"])
+        assert disk.held() == "ac"
+        disk.client.api.remove_container(container["Id"])
 
 
-def test_workers_of_two_processes_stay_below_the_limit(place: Place) -> None:
-    stores = [place.store(), place.store()]
-    most = 0
+def test_workers_of_two_processes_stay_below_the_limit(disk: Place) -> None:
+    stores = [disk.store(), disk.store()]
+    largest = 0
     sizes = threading.Lock()
 
     def use(number: int) -> None:
-        nonlocal most
-        with stores[number % 2].pin(place.image(NAMES[number % 4])), sizes:
-            assert NAMES[number % 4] in place.held()
-            most = max(most, len(place.held()))
+        nonlocal largest
+        with stores[number % 2].pin(disk.image(NAMES[number % 4])), sizes:
+            assert NAMES[number % 4] in disk.held()
+            largest = max(largest, len(disk.held()))
 
     with ThreadPoolExecutor(2) as pool:
         for done in [pool.submit(use, number) for number in range(12)]:
             done.result(60)
-    assert most <= 3
-    assert {*stores[0].read_record().images} == {*place.images(place.held())}
+    assert largest <= 3
+    assert {*stores[0].read_record().images} == {*disk.images(disk.held())}
 
 
 def test_shared_layers_count_once_and_those_of_others_not_at_all(
-    place: Place, registry: Registry
+    disk: Place, registry: Registry
 ) -> None:
     shared = layer_of({"shared": noise(SIZE, "shared")})
     for name in "xyz":
         registry.put(
             f"small/{name}", [shared, layer_of({}), layer_of({name: noise(SIZE, name)})]
         )
-    x, y, z = (place.image(name) for name in "xyz")
-    store = place.store(limit=None)
+    x, y, z = (disk.image(name) for name in "xyz")
+    store = disk.store(limit=None)
     store.fetch_all([x, y])
     assert 3 * SIZE <= store.read_record().size() < 3.1 * SIZE
     # As the engine counts it.
-    sizes = {image: place.client.images.get(image).attrs["Size"] for image in (x, y)}
+    sizes = {image: disk.client.images.get(image).attrs["Size"] for image in (x, y)}
     assert sum(sizes.values()) >= 4 * SIZE
-    other = replace(place.store(limit=None), folder=place.folder / "2")
+    other = replace(disk.store(limit=None), folder=disk.folder / "2")
     other.fetch(z)
     assert SIZE <= other.read_record().size() < 1.1 * SIZE
 
 
-def test_an_image_that_is_there_waits_for_no_pull(place: Place) -> None:
-    store = place.store()
-    store.fetch(place.image("a"))
-    place.proxy.hold.clear()
+def test_an_image_that_is_there_waits_for_no_pull(disk: Place) -> None:
+    store = disk.store()
+    store.fetch(disk.image("a"))
+    disk.proxy.hold.clear()
     with ThreadPoolExecutor(1) as pool:
-        pulling = pool.submit(place.store().fetch, place.image("b"))
-        wait_until(lambda: place.proxy.started[place.layers["b"]])
-        with store.pin(place.image("a")):
+        pulling = pool.submit(disk.store().fetch, disk.image("b"))
+        wait_until(lambda: disk.proxy.started[disk.layers["b"]])
+        with store.pin(disk.image("a")):
             assert not pulling.done()
-        place.proxy.hold.set()
+        disk.proxy.hold.set()
         pulling.result(30)
-    assert place.held() == "ab"
+    assert disk.held() == "ab"
 
 
-def test_some_are_pinned_as_far_as_there_is_room(place: Place) -> None:
-    one = place.store()
-    other = place.store()
-    with one.pin_some(place.images(), 4) as pinned:
-        assert pinned == {*place.images("ab")}
-        assert place.held() == "ab"
-    with one.pin_some(place.images("bcd"), 1) as pinned:
-        assert pinned == {*place.images("b")}
+def test_some_are_pinned_as_far_as_there_is_room(disk: Place) -> None:
+    store = disk.store()
+    other = disk.store()
+    with store.pin_some(disk.images(), 4) as pinned:
+        assert pinned == {*disk.images("ab")}
+        assert disk.held() == "ab"
+    with store.pin_some(disk.images("bcd"), 1) as pinned:
+        assert pinned == {*disk.images("b")}
     with (
-        other.pin(place.image("b")),
-        one.pin_some(place.images("cd"), 4) as pinned,
+        other.pin(disk.image("b")),
+        store.pin_some(disk.images("cd"), 4) as pinned,
     ):
-        assert pinned == {*place.images("c")}
-        assert place.held() == "bc"
+        assert pinned == {*disk.images("c")}
+        assert disk.held() == "bc"
     # What cannot be pulled is there for its user to say why.
-    missing = f"{place.proxy.host}/none/x:1"
-    with one.pin_some([missing, *place.images("a")], 4) as pinned:
-        assert pinned == {missing, place.image("a")}
-    with one.pin_some([place.image("a"), missing, *place.images("b")], 4) as pinned:
-        assert pinned == {missing, *place.images("ab")}
+    missing = f"{disk.proxy.host}/none/x:1"
+    with store.pin_some([missing, *disk.images("a")], 4) as pinned:
+        assert pinned == {missing, disk.image("a")}
+    with store.pin_some([disk.image("a"), missing, *disk.images("b")], 4) as pinned:
+        assert pinned == {missing, *disk.images("ab")}
 
 
-def test_a_stop_ends_each_wait(place: Place) -> None:
+def test_a_stop_ends_each_wait(disk: Place) -> None:
     stopped = threading.Event()
 
     def wait(seconds: float) -> None:
         if stopped.wait(seconds):
             raise StoppedError("stopped")
 
-    place.proxy.faults = [("/d/", Fault(429, {"Retry-After": "600"}))]
+    disk.proxy.faults = [("/d/", Fault(429, {"Retry-After": "600"}))]
     with contextlib.ExitStack() as pins, ThreadPoolExecutor(3) as pool:
         for name in "ab":
-            pins.enter_context(place.store().pin(place.image(name)))
-        room = pool.submit(place.store(wait=wait).fetch, place.image("c"))
-        limit = pool.submit(place.store(wait=wait, limit=None).fetch, place.image("d"))
-        wait_until(lambda: any("again in 600 s" in line for line in place.said))
+            pins.enter_context(disk.store().pin(disk.image(name)))
+        room = pool.submit(disk.store(wait=wait).fetch, disk.image("c"))
+        limit = pool.submit(disk.store(wait=wait, limit=None).fetch, disk.image("d"))
+        wait_until(lambda: any("again in 600 s" in line for line in disk.said))
         # The other one has the lock.
-        lock = pool.submit(place.store(wait=wait).fetch, place.image("c"))
+        lock = pool.submit(disk.store(wait=wait).fetch, disk.image("c"))
         assert not any(waiting.done() for waiting in (room, limit, lock))
         stopped.set()
         for waiting in (room, limit, lock):
             with pytest.raises(StoppedError):
                 waiting.result(30)
-    assert {*place.store().read_record().images} == {*place.images("ab")}
+    assert {*disk.store().read_record().images} == {*disk.images("ab")}
 
 
 KILLED = """
@@ -214,9 +209,9 @@ with store.pin(sys.argv[2]), store.pin(sys.argv[3]):
 
 
 @contextlib.contextmanager
-def other_process(place: Place, *images: str) -> Iterator[subprocess.Popen[str]]:
+def other_process(disk: Place, *images: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(place.folder), *images],
+        [sys.executable, "-c", KILLED, str(disk.folder), *images],
         cwd=TOP,
         text=True,
         stdin=subprocess.PIPE,
@@ -228,93 +223,93 @@ def other_process(place: Place, *images: str) -> Iterator[subprocess.Popen[str]]
         process.send_signal(signal.SIGKILL)
 
 
-def test_pins_of_a_killed_process_end(place: Place) -> None:
-    store = place.store()
+def test_pins_of_a_killed_process_end(disk: Place) -> None:
+    store = disk.store()
     with ThreadPoolExecutor(1) as pool:
-        with other_process(place, *place.images("ab")) as process:
+        with other_process(disk, *disk.images("ab")) as process:
             assert process.stdout
             wait_until(lambda: "pinned" in process.stdout.readline())
-            waiting = pool.submit(store.fetch, place.image("c"))
+            waiting = pool.submit(store.fetch, disk.image("c"))
             time.sleep(0.5)
             assert not waiting.done()
-            assert place.held() == "ab"
+            assert disk.held() == "ab"
         waiting.result(30)
-    assert place.held() == "bc"
+    assert disk.held() == "bc"
 
 
-def test_a_pull_of_a_killed_process_is_known(place: Place) -> None:
-    store = place.store()
-    place.proxy.hold.clear()
-    with other_process(place, *place.images("ab")):
-        wait_until(lambda: place.proxy.started[place.layers["a"]])
+def test_a_pull_of_a_killed_process_is_known(disk: Place) -> None:
+    store = disk.store()
+    disk.proxy.hold.clear()
+    with other_process(disk, *disk.images("ab")):
+        wait_until(lambda: disk.proxy.started[disk.layers["a"]])
     # The engine may end such a pull or not.
-    place.proxy.hold.set()
-    place.client.images.pull(place.image("a").rpartition(":")[0], tag="1")
-    store.fetch(place.image("c"))
+    disk.proxy.hold.set()
+    disk.client.images.pull(disk.image("a").rpartition(":")[0], tag="1")
+    store.fetch(disk.image("c"))
     record = store.read_record()
-    assert {*record.images} == {*place.images("ac")}
-    assert record.images[place.image("a")].layers
-    store.fetch(place.image("d"))
-    assert place.held() == "cd"
+    assert {*record.images} == {*disk.images("ac")}
+    assert record.images[disk.image("a")].layers
+    store.fetch(disk.image("d"))
+    assert disk.held() == "cd"
 
 
-def test_a_rate_limit_is_waited_for_and_fails_none(place: Place) -> None:
+def test_a_rate_limit_is_waited_for_and_fails_none(disk: Place) -> None:
     # An engine asks twice for one pull.
     limit = Fault(429, {"Retry-After": "1"})
-    place.proxy.faults = [("/a/", limit), *[("/b/", Fault(500))] * 3]
-    stores = [place.store(), place.store()]
+    disk.proxy.faults = [("/a/", limit), *[("/b/", Fault(500))] * 3]
+    stores = [disk.store(), disk.store()]
     with ThreadPoolExecutor(2) as pool:
         for done in [
-            pool.submit(s.fetch, place.image(n))
+            pool.submit(s.fetch, disk.image(n))
             for s, n in zip(stores, "ab", strict=True)
         ]:
             done.result(60)
-    assert place.held() == "ab"
-    assert not place.proxy.faults
-    assert not [path for path in place.proxy.refused if "/b/" in path], place.said
-    said = "\n".join(place.said)
-    assert "the registry's rate limit is reached" in said and "again in 1 s" in said
-    assert "the registry failed: run again (" in said and "again in 0 s" in said
+    assert disk.held() == "ab"
+    assert not disk.proxy.faults
+    assert not [path for path in disk.proxy.refused if "/b/" in path], disk.said
+    text = "\n".join(disk.said)
+    assert "the registry's rate limit is reached" in text and "again in 1 s" in text
+    assert "the registry failed: run again (" in text and "again in 0 s" in text
 
 
-def test_a_registry_that_says_nothing_is_asked_later(place: Place) -> None:
-    place.proxy.faults = [("/a/", Fault(429))] * 4
-    place.store().fetch(place.image("a"))
-    waits = [line for line in place.said if "rate limit is reached" in line]
+def test_a_registry_that_says_nothing_is_asked_later(disk: Place) -> None:
+    disk.proxy.faults = [("/a/", Fault(429))] * 4
+    disk.store().fetch(disk.image("a"))
+    waits = [line for line in disk.said if "rate limit is reached" in line]
     assert 2 <= len(waits) <= 3
 
 
-def test_a_rate_limit_that_does_not_end_is_an_error(place: Place) -> None:
-    place.proxy.faults = [("/a/", Fault(429))] * 20
+def test_a_rate_limit_that_does_not_end_is_an_error(disk: Place) -> None:
+    disk.proxy.faults = [("/a/", Fault(429))] * 20
     with pytest.raises(InfrastructureError, match="rate limit is reached: log in with"):
-        place.store().fetch(place.image("a"))
-    assert len([line for line in place.said if "again in" in line]) == 3
-    assert not place.store().read_record().images
+        disk.store().fetch(disk.image("a"))
+    assert len([line for line in disk.said if "again in" in line]) == 3
+    assert not disk.store().read_record().images
 
 
-def test_a_failing_registry_is_given_up(place: Place) -> None:
-    place.proxy.faults = [("/a/", Fault(500))] * 20
+def test_a_failing_registry_is_given_up(disk: Place) -> None:
+    disk.proxy.faults = [("/a/", Fault(500))] * 20
     with pytest.raises(InfrastructureError, match="the registry failed"):
-        place.store().fetch(place.image("a"))
-    assert not place.store().read_record().images
+        disk.store().fetch(disk.image("a"))
+    assert not disk.store().read_record().images
 
 
-def test_a_mirror_gives_images_their_own_names(place: Place) -> None:
-    prefix = ImagePrefix("docker.io/own/", f"{place.proxy.host}/small/")
-    store = place.store(prefixes=(prefix,), limit=SIZE)
+def test_a_mirror_gives_images_their_own_names(disk: Place) -> None:
+    prefix = ImagePrefix("docker.io/own/", f"{disk.proxy.host}/small/")
+    store = disk.store(prefixes=(prefix,), limit=SIZE)
     for name in "ab":
         with store.pin(f"own/{name}:1"):
-            assert place.client.images.get(f"own/{name}:1")
-    assert place.held() == "b"
-    assert "own/a:1" not in place.tags()
-    place.client.api.remove_image("own/b:1", noprune=True)
+            assert disk.client.images.get(f"own/{name}:1")
+    assert disk.held() == "b"
+    assert "own/a:1" not in disk.tags()
+    disk.client.api.remove_image("own/b:1", noprune=True)
 
 
-def test_a_damaged_record_is_named(place: Place) -> None:
-    store = place.store()
-    store.fetch(place.image("a"))
-    (place.folder / "record.json").write_text('{"images": 5}')
+def test_a_damaged_record_is_named(disk: Place) -> None:
+    store = disk.store()
+    store.fetch(disk.image("a"))
+    (disk.folder / "record.json").write_text('{"images": 5}')
     with pytest.raises(
         DamagedFileError, match=r"record\.json is not a record of images"
     ):
-        store.fetch(place.image("b"))
+        store.fetch(disk.image("b"))

@@ -35,10 +35,10 @@ class CallCoordinator(Registry):
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), CallCoordinator) as found:
-        Thread(target=found.serve_forever, args=(0.02,), daemon=True).start()
-        yield f"127.0.0.1:{found.server_port}"
-        found.shutdown()
+    with ThreadingHTTPServer(("127.0.0.1", 0), CallCoordinator) as hub:
+        Thread(target=hub.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"127.0.0.1:{hub.server_port}"
+        hub.shutdown()
 
 
 def test_sizes_are_known_where_registries_give_them(
@@ -63,13 +63,13 @@ def test_a_registry_that_is_not_reached_is_not_asked_again(
 ) -> None:
     monkeypatch.setattr(images_module, "RESERVE", 0)
     client: Any = connect()
-    said: list[str] = []
-    store = a_store(client, tmp_path, said)
+    lines: list[str] = []
+    store = a_store(client, tmp_path, lines)
     images = ["127.0.0.1:9/a:1", "127.0.0.1:9/b:1"]
     failed = store.fetch_all(images)
     assert "is not reached" in failed[images[0]]
     assert failed[images[1]].startswith("not pulled after this: cannot pull")
-    assert said == ["image 1 of 2", f"pull image {images[0]}"]
+    assert lines == ["image 1 of 2", f"pull image {images[0]}"]
     none = [f"{server}/none/a:1", f"{server}/none/b:1"]
     failed = store.fetch_all(none)
     assert all("has no such image" in failed[image] for image in none)

@@ -86,30 +86,32 @@ def test_what_a_command_reaches_that_is_shut_in(
     monkeypatch.setenv("MY_API_KEY", "ZQ-mine-123")
     monkeypatch.setenv("OTHER_KEY", "ZQSENTINEL")
     (tmp_path / "secret").write_text("hidden")
-    shown = tmp_path / "shown.txt"
-    shown.write_text("to be read")
+    readable = tmp_path / "shown.txt"
+    readable.write_text("to be read")
     port = provider.url.rsplit(":", 1)[1].split("/")[0]
     home = Path.home()
-    words = (
+    arguments = (
         "{message_file}",
         "{result_file}",
         str(tmp_path),
-        str(shown),
+        str(readable),
         port,
         str(home),
     )
     chosen = shut_in(
         PROBE + FIX,
-        *words,
+        *arguments,
         kind=kind,
         agent_env=("MY_API_KEY",),
-        agent_sandbox_read=(*PYTHON, shown),
+        agent_sandbox_read=(*PYTHON, readable),
     )
     assert (
         run_command(chosen, options(tmp_path / "out", cache, ID), lambda _: None) == 0
     )
-    found = read(tmp_path / "out", ID)
-    assert (found["status"], found["cost"]) == ("plausible", 0.25), found["reason"]
+    prediction = read(tmp_path / "out", ID)
+    assert (prediction["status"], prediction["cost"]) == ("plausible", 0.25), (
+        prediction["reason"]
+    )
     (attempt,) = read(tmp_path / "out", ID, "trajectories")["attempts"]
     seen = json.loads(attempt["messages"][1]["content"])
     above = set()
@@ -120,7 +122,7 @@ def test_what_a_command_reaches_that_is_shut_in(
     assert listed == "FileNotFoundError" or {*listed} == above, (
         "nothing but the way to what is shown"
     )
-    assert not [path for place in (tmp_path, cache) for path in place.rglob("new")]
+    assert not [path for folder in (tmp_path, cache) for path in folder.rglob("new")]
     processes, sentinel = seen.pop("processes")
     assert processes <= 2 and not sentinel, "its own and bubblewrap's"
     assert seen == {
@@ -138,7 +140,7 @@ def test_what_a_command_reaches_that_is_shut_in(
     if kind == "network":
         decided = "open"
     assert run["deciding"]["agent.sandbox"] == decided
-    assert run["config"]["agent_sandbox_read"] == [*map(str, PYTHON), str(shown)]
+    assert run["config"]["agent_sandbox_read"] == [*map(str, PYTHON), str(readable)]
 
 
 @needs_bubblewrap
@@ -173,15 +175,15 @@ def test_a_command_that_is_not_seen_is_named(tmp_path: Path) -> None:
         "its interpreter"
     )
     assert "there is no command 'no-such-command'" in refused("no-such-command")
-    for path, words in (
+    for path, problem in (
         (tmp_path / "none", "there is no such path"),
         (Path("/"), "whole machine"),
         (Path("/proc/self"), "other processes"),
     ):
         assert f"agent.sandbox_read {path}" in refused(script, path)
-        assert words in refused(script, path)
-    shown = but(shut_in(""), agent=f"command:{odd}")
-    agent_of(but(shown, agent_sandbox_read=(link.parent, script)))
+        assert problem in refused(script, path)
+    config = but(shut_in(""), agent=f"command:{odd}")
+    agent_of(but(config, agent_sandbox_read=(link.parent, script)))
 
 
 def test_without_bubblewrap_it_is_refused(
@@ -192,10 +194,10 @@ def test_without_bubblewrap_it_is_refused(
     )
     with pytest.raises(UserError, match="install it"):
         run_command(shut_in("pass"), options(tmp_path, cache, ID), lambda _: None)
-    said: list[str] = []
+    lines: list[str] = []
     dry = options(tmp_path, cache, ID, dry_run=True)
-    assert run_command(shut_in("pass"), dry, said.append) == 0
-    assert any(line.startswith("missing: agent.sandbox: bubblewrap") for line in said)
+    assert run_command(shut_in("pass"), dry, lines.append) == 0
+    assert any(line.startswith("missing: agent.sandbox: bubblewrap") for line in lines)
 
 
 def test_the_sandbox_of_the_builtin_agent_decides_nothing() -> None:
@@ -206,10 +208,10 @@ def test_the_sandbox_of_the_builtin_agent_decides_nothing() -> None:
 
 @needs_bubblewrap
 def test_an_agent_is_tried_in_the_sandbox(tmp_path: Path, cache: Path) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     code = f"import os; print('seen:', os.path.exists({str(tmp_path)!r}))\n"
-    assert try_agent(shut_in(FIX + code), options(tmp_path, cache), said.append) == 0
-    assert any("seen: False" in line for line in said)
+    assert try_agent(shut_in(FIX + code), options(tmp_path, cache), lines.append) == 0
+    assert any("seen: False" in line for line in lines)
 
 
 @needs_bubblewrap
@@ -221,7 +223,7 @@ def test_the_options_come_from_files_too(
     tool = tmp_path / "tool"
     tool.symlink_to(sys.executable)
     agent = "command:" + shlex.join([str(tool), "-c", FIX])
-    shown = [
+    readable = [
         *map(str, PYTHON),
         str(tool),
         *map(str, {Path(sys.executable).resolve().parent}),
@@ -230,7 +232,7 @@ def test_the_options_come_from_files_too(
         "agent": {
             "name": agent,
             "sandbox": "closed",
-            "sandbox_read": shown,
+            "sandbox_read": readable,
         },
         "models": {"names": "my-a", "tries": 1},
         "instances": {"dataset": "demo", "ids": ID},
@@ -241,7 +243,7 @@ def test_the_options_come_from_files_too(
     (tmp_path / "c.yaml").write_text(json.dumps(settings))
     first = here("--config", "c.yaml")
     assert first.returncode == 0, first.stderr
-    assert read(tmp_path, "run")["settings"]["agent"]["sandbox_read"] == shown, (
+    assert read(tmp_path, "run")["settings"]["agent"]["sandbox_read"] == readable, (
         "links stay links"
     )
     again = here("--continue", "predictions/r")
@@ -264,10 +266,10 @@ def test_of_a_program_in_the_home_folder_nothing_else_is_shown(
         path.write_text("#!/bin/sh\n")
     (tmp_path / "venvs/mini/pyvenv.cfg").touch()
     (tmp_path / "bin/python3").touch()
-    shown = {
+    readable = {
         str(path): {*folders_to_show(str(path))} for path in (program, packages, venv)
     }
-    assert shown == {
+    assert readable == {
         str(program): {program},
         str(packages): {tmp_path / "lib/node_modules"},
         str(venv): {tmp_path / "venvs/mini"},

@@ -90,17 +90,17 @@ def test_what_older_versions_kept_is_found_again(
 
 
 def test_our_own_python_is_found() -> None:
-    found = find_python("3")
-    assert found is not None
-    assert os.access(found, os.X_OK)
+    interpreter = find_python("3")
+    assert interpreter is not None
+    assert os.access(interpreter, os.X_OK)
 
 
 def test_secrets_are_left_out() -> None:
-    given = {
+    variables = {
         "PATH": "/bin",
         "OPENAI_API_KEY": "x",
         "GH_TOKEN": "x",
         "GIT_DIR": "x",
         "AWS_REGION": "x",
     }
-    assert without_secrets(given) == {"PATH": "/bin"}
+    assert without_secrets(variables) == {"PATH": "/bin"}

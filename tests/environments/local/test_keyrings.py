@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -49,10 +48,8 @@ def secret() -> Any:
     libc = ctypes.CDLL(None, use_errno=True)
     assert NUMBERS is not None
     add, keyctl = NUMBERS
-    made = [
-        libc.syscall(add, b"user", b"harness:probe", b"secret", 6, ring)
-        for ring in (-3, -4)
-    ]
+    probe = (b"user", b"harness:probe", b"secret", 6)
+    made = [libc.syscall(add, *probe, ring) for ring in (-3, -4)]
     if min(made) < 0:
         pytest.skip("keys cannot be added on this machine")
     yield
@@ -62,6 +59,15 @@ def secret() -> Any:
 
 def code() -> str:
     return SEARCH.replace("{numbers}", str(NUMBERS))
+
+
+def launch(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", "-S", str(LAUNCHER), *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @needs_keys
@@ -75,12 +81,8 @@ def test_without_the_launcher_the_key_is_found(secret: None) -> None:
 
 @needs_keys
 def test_a_launched_command_reaches_no_keyring(secret: None) -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", str(LAUNCHER), sys.executable, "-c", code()],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = launch(sys.executable, "-c", code())
+    assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:4] == ["nothing 1"] * 3 + ["refused"]
 
 
@@ -126,12 +128,8 @@ def test_a_foreign_architecture_is_refused() -> None:
         "import ctypes, sys; c = ctypes.CDLL(None, use_errno=True)\n"
         "print(c.syscall(0x40000000 + 39), ctypes.get_errno())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", str(LAUNCHER), sys.executable, "-c", x32],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = launch(sys.executable, "-c", x32)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["-1", "38"]
 
 
@@ -142,13 +140,7 @@ def test_the_filter_of_each_architecture() -> None:
 
 
 def test_a_command_that_does_not_exist_is_an_error() -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", str(LAUNCHER), "/no/such/command"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": os.environ["PATH"]},
-    )
+    done = launch("/no/such/command")
     assert done.returncode != 0 and "No such file" in done.stderr
 
 
@@ -186,15 +178,15 @@ def test_nothing_of_an_evaluation_reaches_a_later_attempt(
 ) -> None:
     """An attempt and its evaluation leave a key; a later attempt that finds it fails."""
     name = "demo__textkit-1"
-    asked = options(tmp_path, cache, name)
+    run_options = options(tmp_path, cache, name)
     chosen = live(provider, environment=EnvironmentKind.LOCAL, tries=1)
     provider.will_answer("textkit/slug.py", reply(CARRY))
-    assert run_command(replace(chosen, run="first"), asked, lambda _: None) == 0
-    report = report_settings(cache, EvaluatorKind.LOCAL, repos=asked.repos)
+    assert run_command(replace(chosen, run="first"), run_options, lambda _: None) == 0
+    report = report_settings(cache, EvaluatorKind.LOCAL, repos=run_options.repos)
     assert report_command([tmp_path / "predictions/first"], report, lambda _: None) == 0
     provider.answers.clear()
     provider.will_answer("textkit/slug.py", reply(FIND))
-    assert run_command(replace(chosen, run="second"), asked, lambda _: None) == 0
-    told = json.dumps(provider.requests)
-    assert "read from a keyring: []" in told
-    assert "CARRIED" not in told
+    assert run_command(replace(chosen, run="second"), run_options, lambda _: None) == 0
+    requests = json.dumps(provider.requests)
+    assert "read from a keyring: []" in requests
+    assert "CARRIED" not in requests

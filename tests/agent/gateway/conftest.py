@@ -1,0 +1,164 @@
+"""Whole runs of a small coding agent on one instance, and the stub of providers it reaches."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cli.commands import run_command
+from bench.config import ModelChoice, RunConfig
+from environments.local.bubblewrap import bubblewrap_works
+from llm.provider_errors import RetryPolicy
+from reports.report import report_command
+from reports.verify import verify_command
+from runs.calls.ledger import LedgerLine, read_ledger
+from runs.storage.store import RunStore
+from tests.support import read_json
+from tests.support.dialects import (
+    ADDRESSES,
+    AGENT,
+    APIS,
+    KEYS,
+    MODELS,
+    Fault,
+    Stub,
+    Turn,
+)
+from tests.support.evaluated import report_settings
+from tests.support.runs import config, options
+
+needs_bubblewrap = pytest.mark.skipif(
+    not bubblewrap_works(), reason="bubblewrap is not installed"
+)
+PYTHON = str(Path(sys.executable).resolve())
+ID = "demo__textkit-1"
+OLD = "        else:"
+NEW = "        elif letters and letters[-1] != '-':"
+EDIT = {"path": "textkit/slug.py", "old": OLD, "new": NEW}
+TURNS = (Turn("I edit.", ("replace", EDIT)), Turn("It is done."))
+# By litellm's prices, computed by hand.
+COSTS = {
+    "messages": Decimal("0.00459"),
+    "chat": Decimal("0.003875"),  # 1,200 plain, 300 cached
+    "responses": Decimal("0.0020375"),
+    "gemini": Decimal("0.0020375"),
+}
+
+
+def agent_command(dialect: str, *options: str) -> str:
+    argv = [PYTHON, str(AGENT), dialect, "{model}", "{message_file}", *options]
+    return f"command:{shlex.join(argv)}"
+
+
+def agent_config(dialect: str, *options: str, **changes: Any) -> RunConfig:
+    values: dict[str, Any] = {
+        "agent": agent_command(dialect, *options),
+        "models": (ModelChoice.parse(MODELS[dialect]),),
+        "replay": None,
+        "tries": 1,
+        "agent_timeout": 60,
+        "agent_api": (APIS[dialect],),
+        "agent_sandbox": "closed",
+        "agent_sandbox_read": (AGENT,),
+        **changes,
+    }
+    return config(**values)
+
+
+@dataclass
+class GatewayRuns:
+    """A folder for runs; files are those of the run ``r`` where none is named."""
+
+    folder: Path
+    cache: Path
+    monkeypatch: pytest.MonkeyPatch
+
+    @property
+    def recorded(self) -> Path:
+        return self.folder / "predictions/r"
+
+    @contextmanager
+    def serve(self, *faults: Fault, turns: tuple[Turn, ...] = TURNS) -> Iterator[Stub]:
+        with Stub(turns, faults) as stub:
+            for name in ADDRESSES:
+                self.monkeypatch.setenv(name, stub.url)
+            yield stub
+
+    def start(self, run: RunConfig, **changes: Any) -> None:
+        chosen = options(self.folder, self.cache, ID, **changes)
+        run_command(run, chosen, lambda _: None)
+
+    def solve(self, run: RunConfig, **changes: Any) -> dict[str, Any]:
+        """Return the prediction, after quick retries of requests."""
+        self.start(run, retries=RetryPolicy(attempts=3, first_wait=0.05), **changes)
+        return self.prediction(run.run)
+
+    def fail(self, run: RunConfig, **changes: Any) -> dict[str, Any]:
+        """Return the note on an instance that must be done again."""
+        with pytest.raises(FileNotFoundError):
+            self.solve(run, **changes)
+        return self.unfinished(run.run)
+
+    def command_line(self, agent: str, *settings: str) -> list[str]:
+        """Return the arguments of the command that makes such a run."""
+        options = {
+            "dataset": "demo",
+            "instances": ID,
+            "models": MODELS["messages"],
+            "tries": "1",
+            "run": "r",
+            "out": str(self.folder),
+            "environment": "none",
+            "agent": agent,
+        }
+        arguments = [f"--{name}={value}" for name, value in options.items()]
+        for setting in (
+            f"folders.cache={self.cache}",
+            "agent.api=anthropic",
+            "agent.sandbox=closed",
+            *settings,
+        ):
+            arguments.append(f"--set={setting}")
+        return arguments
+
+    def prediction(self, run: str | None = "r") -> dict[str, Any]:
+        return dict(read_json(self.folder / f"predictions/{run}/{ID}.json"))
+
+    def attempts(self) -> list[dict[str, Any]]:
+        return list(read_json(self.recorded / f"trajectories/{ID}.json")["attempts"])
+
+    def unfinished(self, run: str | None = "r") -> dict[str, Any]:
+        return dict(read_json(self.folder / f"logs/{run}/{ID}.unfinished.json"))
+
+    def log(self, run: str = "r") -> str:
+        return (self.folder / f"logs/{run}/{ID}.log").read_text()
+
+    def ledger(self) -> list[LedgerLine]:
+        return list(read_ledger(RunStore(self.folder, "r").ledger).values)
+
+    def report(self, **changes: Any) -> list[str]:
+        """Return what the report prints, and the check of the run, which has to pass."""
+        lines: list[str] = []
+        settings = report_settings(self.cache, page=True)
+        report_command([self.recorded], settings, lines.append, **changes)
+        assert verify_command([self.recorded], lines.append) == 0, lines
+        return lines
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KEYS:
+        monkeypatch.setenv(name, f"sk-sentinel-{name}")
+
+
+@pytest.fixture
+def runs(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> GatewayRuns:
+    return GatewayRuns(tmp_path, cache, monkeypatch)
