@@ -23,10 +23,10 @@ def test_a_report_of_pytest_3() -> None:
 
     It also has an entry without a name: the test that ended the run by pytest.exit.
     """
-    found = read(
+    results = read(
         "pytest-3.3-report", Runner.PYTEST, "tests/test_old.py", "tests/test_doc.txt"
     )
-    assert found == {
+    assert results == {
         "tests/test_doc.txt::test_doc.txt": "PASSED",
         "tests/test_old.py::test_xfail": "XFAIL",
         "tests/test_old.py::test_skip": "SKIPPED",
@@ -36,8 +36,8 @@ def test_a_report_of_pytest_3() -> None:
 
 @pytest.mark.parametrize("log", ["sympy-1.1-wrapped", "sympy-1.12-wrapped"])
 def test_sympy_tests_with_long_names_and_the_last_of_a_file_are_read(log: str) -> None:
-    found = read(log, Runner.SYMPY)
-    assert {name: status for name, status in found.items() if ".py" not in name} == {
+    results = read(log, Runner.SYMPY)
+    assert {name: status for name, status in results.items() if ".py" not in name} == {
         "test_a": "PASSED",
         f"test_long_{'n' * 72}": "PASSED",
         f"test_long_{'m' * 72}": "FAILED",
@@ -47,7 +47,7 @@ def test_sympy_tests_with_long_names_and_the_last_of_a_file_are_read(log: str) -
 
 def test_a_test_after_failing_subtests_has_a_line_of_its_own() -> None:
     """Else the candidate that fixes the subtests would seem to break the test after them."""
-    found = read("unittest-3.9-subtests", Runner.UNITTEST)
-    assert found["test_b (test_glued.A)"] == "PASSED"
+    results = read("unittest-3.9-subtests", Runner.UNITTEST)
+    assert results["test_b (test_glued.A)"] == "PASSED"
     fixed = {"test_a (test_glued.A)": "PASSED", "test_b (test_glued.A)": "PASSED"}
-    assert broken_tests(found, fixed) == ()
+    assert broken_tests(results, fixed) == ()

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
 
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
 from llm.tracing import make_tracing
-from tests.support import TOP, wait_until
+from tests.support import TOP, read_json, wait_until
 from tests.support.collector import Collector, values
 from tests.support.commands import Preloaded
 from tests.support.provider import Answer, Provider
@@ -33,7 +30,7 @@ KEY = "sk-sentinel-0123456789abcdef"
 ISSUE = "slug"
 REPLY = "elif letters"
 QUOTED = "the-provider-quotes-the-prompt"
-Run = partial[CompletedProcess[str]]
+Run = Callable[[str], CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -47,84 +44,63 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 
 @pytest.fixture
-def words(tmp_path: Path, provider: Provider) -> list[str]:
-    return [
-        "--dataset",
-        "demo",
-        "--instances",
-        ID,
-        "--environment",
-        "none",
-        "--run",
-        "r",
-        "--out",
-        str(tmp_path),
-        "--set",
-        "folders.cache=" + str(tmp_path / "cache"),
-        "--api-base",
-        provider.url,
-        "--models",
-        "gpt-4o@diff,gpt-4o-mini@diff",
-        "--tries",
-        "1",
-        "--set",
-        "calls.retries=0",
-    ]
+def argv(tmp_path: Path, provider: Provider) -> list[str]:
+    instance = f"--dataset demo --instances {ID} --environment none --run r"
+    folders = f"--out {tmp_path} --set folders.cache={tmp_path}/cache"
+    models = f"--api-base {provider.url} --models gpt-4o@diff,gpt-4o-mini@diff"
+    limits = "--tries 1 --set calls.retries=0"
+    return f"{instance} {folders} {models} {limits}".split()
 
 
 @pytest.fixture
-def run(preloaded: Preloaded, words: Sequence[str]) -> Run:
-    return partial(preloaded.run, *words)
+def run(preloaded: Preloaded, argv: Sequence[str]) -> Run:
+    """Run the command with further options, which are one text."""
+    return lambda options: preloaded.run(*argv, *options.split())
+
+
+TRACED = "--set calls.trace=true"
+ONE_MODEL = "--models gpt-4o@diff"
 
 
 def statement() -> str:
     rows = load_dataset("demo", "test").rows
-    return str(
-        next(row["problem_statement"] for row in rows if row["instance_id"] == ID)
-    )
+    (text,) = (row["problem_statement"] for row in rows if row["instance_id"] == ID)
+    return str(text)
 
 
 def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
     collector: Collector,
     provider: Provider,
     run: Run,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = {"gpt-4o": Answer("nothing"), "gpt-4o-mini": Answer(EDIT)}
     monkeypatch.setattr(provider, "answer", lambda request: answers[request["model"]])
     collector.delay = 1.0  # longer than the process takes to end
-    done = run(
-        "--set",
-        "calls.trace=true",
-        "--set",
-        "choice.stop=all",
-        "--set",
-        "models.temperatures=0.5",
-    )
-    assert done.returncode == 0 and "note: calls.trace" not in done.stdout, done.stdout
+    done = run(f"{TRACED} --set choice.stop=all --set models.temperatures=0.5")
+    assert done.returncode == 0, done.stdout
+    assert "note: calls.trace" not in done.stdout
     first, second = collector.attempts
-    assert first.trace_id != second.trace_id and not first.parent_span_id
+    assert first.trace_id != second.trace_id
+    assert not first.parent_span_id
     assert first.name == "invoke_agent builtin"
-    found = [values(span) for span in (first, second)]
-    same = {
-        "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": "builtin",
-        "retry_harness.run": "r",
-        "retry_harness.instance": ID,
-    }
-    assert all(same.items() <= one.items() for one in found)
-    assert [one["retry_harness.attempt"] for one in found] == [1, 2]
-    assert [one["gen_ai.request.model"] for one in found] == ["gpt-4o", "gpt-4o-mini"]
-    assert [one["gen_ai.conversation.id"] for one in found] == [
-        f"r/{ID}/1",
-        f"r/{ID}/2",
-    ]
-    recorded = json.loads(
-        (Path(words_of(run)["--out"]) / f"predictions/r/{ID}.json").read_text()
-    )
-    outcomes = [result["status"] for result in recorded["all_results"]]
-    assert [one["retry_harness.outcome"] for one in found] == outcomes
-    assert "plausible_untested" in outcomes and len({*outcomes}) == 2
+    prediction = read_json(tmp_path / f"predictions/r/{ID}.json")
+    outcomes = [result["status"] for result in prediction["all_results"]]
+    assert "plausible_untested" in outcomes
+    assert len(set(outcomes)) == 2
+    for number, (span, model) in enumerate(zip((first, second), answers, strict=True)):
+        expected = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": "builtin",
+            "gen_ai.request.model": model,
+            "gen_ai.conversation.id": f"r/{ID}/{number + 1}",
+            "retry_harness.run": "r",
+            "retry_harness.instance": ID,
+            "retry_harness.attempt": number + 1,
+            "retry_harness.outcome": outcomes[number],
+        }
+        assert expected.items() <= values(span).items()
 
     # The last one too: the process ends at once after it.
     calls = collector.calls
@@ -132,22 +108,22 @@ def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
     by_attempt = {span.span_id: span for span in (first, second)}
     for span, request in zip(calls, provider.requests, strict=True):
         parent = by_attempt[span.parent_span_id]
-        said = values(span)
+        call = values(span)
         assert span.trace_id == parent.trace_id
         assert parent.start_time_unix_nano <= span.start_time_unix_nano
         assert span.end_time_unix_nano <= parent.end_time_unix_nano
-        assert said["gen_ai.request.model"] == request["model"]
-        assert said["gen_ai.request.model"] == values(parent)["gen_ai.request.model"]
-        assert (
-            said["gen_ai.usage.input_tokens"],
-            said["gen_ai.usage.output_tokens"],
-        ) == (100, 10)
-        assert said["gen_ai.provider.name"] == "openai"
-        assert said["retry_harness.cost_usd"] > 0
+        assert call["gen_ai.request.model"] == request["model"]
+        assert call["gen_ai.request.model"] == values(parent)["gen_ai.request.model"]
+        assert call["gen_ai.usage.input_tokens"] == 100
+        assert call["gen_ai.usage.output_tokens"] == 10
+        assert call["gen_ai.provider.name"] == "openai"
+        assert call["retry_harness.cost_usd"] > 0
 
 
-def words_of(run: Run) -> Mapping[str, str]:
-    return dict(zip(run.args[::2], run.args[1::2], strict=True))
+def run_one_model(run: Run, *, content: bool) -> CompletedProcess[str]:
+    if content:
+        return run(f"{TRACED} --set calls.trace_content=true {ONE_MODEL}")
+    return run(f"{TRACED} {ONE_MODEL}")
 
 
 @pytest.mark.parametrize("content", [False, True])
@@ -156,8 +132,7 @@ def test_text_is_sent_only_where_it_is_asked_for_and_keys_never(
 ) -> None:
     assert ISSUE in statement()
     provider.will_answer("textkit/slug.py", f"The key is {KEY}.\n{EDIT}")
-    more = ["--set", "calls.trace_content=true"] if content else []
-    done = run("--set", "calls.trace=true", *more, "--models", "gpt-4o@diff")
+    done = run_one_model(run, content=content)
     assert done.returncode == 0, done.stdout
     assert len(collector.calls) == 2
     # As they stand in JSON, which may escape quotes and ends of lines.
@@ -166,10 +141,8 @@ def test_text_is_sent_only_where_it_is_asked_for_and_keys_never(
         if len(line) > 20 and '"' not in line:
             lines.append(line)
     assert lines
-    texts = [*lines, REPLY, "expert software engineer"]
-    assert [text.encode() in collector.received for text in texts] == [content] * len(
-        texts
-    )
+    for text in (*lines, REPLY, "expert software engineer"):
+        assert (text.encode() in collector.received) == content, text
     assert (b"The key is [OPENAI_API_KEY]." in collector.received) == content
     assert KEY.encode() not in collector.received
 
@@ -179,10 +152,10 @@ def test_a_call_that_fails_is_a_span_without_what_the_provider_said(
     collector: Collector, provider: Provider, run: Run, content: bool
 ) -> None:
     provider.will_answer(Answer(status=500, error={"message": f"{QUOTED} {KEY}"}))
-    more = ["--set", "calls.trace_content=true"] if content else []
-    done = run("--set", "calls.trace=true", *more, "--models", "gpt-4o@diff")
+    done = run_one_model(run, content=content)
     assert done.returncode == 1, done.stdout
-    (call,), (attempt,) = failed_of(collector), collector.attempts
+    (attempt,) = collector.attempts
+    (call,) = (span for span in collector.spans if span.name.startswith("chat "))
     assert (call.parent_span_id, call.trace_id) == (attempt.span_id, attempt.trace_id)
     assert call.status.code == attempt.status.code == 2
     assert values(call)["error.type"] == "Failed"
@@ -192,22 +165,18 @@ def test_a_call_that_fails_is_a_span_without_what_the_provider_said(
     assert KEY.encode() not in collector.received
 
 
-def failed_of(collector: Collector) -> list[Any]:
-    return [span for span in collector.spans if span.name.startswith("chat ")]
-
-
 def test_ctrl_c_ends_the_spans_and_sends_them(
     collector: Collector,
     provider: Provider,
     preloaded: Preloaded,
-    words: list[str],
+    argv: list[str],
 ) -> None:
     provider.will_answer("textkit/slug.py", Answer(EDIT, hang=2))
-    process = preloaded.start(*words, "--set", "calls.trace=true")
+    process = preloaded.start(*argv, *TRACED.split())
     wait_until(lambda: len(provider.requests) >= 2)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 130, said
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 130, output
     (attempt,) = collector.attempts
     assert values(attempt)["retry_harness.outcome"] == "interrupted"
     assert values(attempt)["error.type"] == "StoppedError"
@@ -227,16 +196,15 @@ def test_a_collector_that_is_not_there_takes_seconds_at_most(
     provider.will_answer(EDIT)
     run("--help")  # the first command waits for imports
     started = time.monotonic()
-    run("--run", "untraced")
+    run("--run untraced")
     usual = time.monotonic() - started
     started = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as server:
-        monkeypatch.setenv(
-            "OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}"
-        )
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
         if not silent:
             server.close()
-        done = run("--set", "calls.trace=true")
+        done = run(TRACED)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("note: calls.trace: not all spans were sent in time") == 1
     assert "Traceback" not in done.stdout
@@ -251,14 +219,12 @@ def test_the_standard_variables_give_path_and_headers(
 ) -> None:
     """As Langfuse wants them: below a path of its own, with a login."""
     provider.will_answer(EDIT)
-    monkeypatch.setenv(
-        "OTEL_EXPORTER_OTLP_ENDPOINT", f"{collector.url}/api/public/otel"
-    )
-    monkeypatch.setenv(
-        "OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Basic cGs6c2s=,x-version=4"
-    )
+    exporter = "OTEL_EXPORTER_OTLP"
+    headers = "Authorization=Basic cGs6c2s=,x-version=4"
+    monkeypatch.setenv(f"{exporter}_ENDPOINT", f"{collector.url}/api/public/otel")
+    monkeypatch.setenv(f"{exporter}_HEADERS", headers)
     monkeypatch.setenv("OTEL_SERVICE_NAME", "our-team")
-    done = run("--set", "calls.trace=true", "--models", "gpt-4o@diff")
+    done = run(f"{TRACED} {ONE_MODEL}")
     assert done.returncode == 0, done.stdout
     (attempt,) = collector.attempts
     assert {span.parent_span_id for span in collector.calls} == {attempt.span_id}
@@ -276,59 +242,40 @@ def test_the_standard_variables_give_path_and_headers(
 def test_spans_of_ray_workers_arrive_before_their_processes_end(
     collector: Collector,
     provider: Provider,
-    words: list[str],
+    argv: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds
     provider.will_answer("textkit/slug.py", EDIT)
-    command = [
-        sys.executable,
-        str(TOP / "harness.py"),
-        *words,
-        "--set",
-        "scale.ray=own",
-        "--set",
-        "scale.jobs=1",
-    ]
-    done = subprocess.run(
-        [*command, "--set", "calls.trace=true"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = f"{TRACED} --set scale.ray=own --set scale.jobs=1".split()
+    command = [sys.executable, str(TOP / "harness.py"), *argv, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [values(one)["retry_harness.outcome"] for one in collector.attempts] == [
-        "plausible_untested"
-    ]
+    (attempt,) = collector.attempts
+    assert values(attempt)["retry_harness.outcome"] == "plausible_untested"
     assert len(collector.calls) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        (
-            "OTEL_EXPORTER_OTLP_ENDPOINT",
-            "",
-            "set OTEL_EXPORTER_OTLP_ENDPOINT (docs/tracing.md)",
-        ),
-        ("OTEL_BSP_MAX_QUEUE_SIZE", "-1", "max_queue_size must be a positive integer"),
-    ],
-)
 def test_what_cannot_be_traced_is_one_line_before_any_call(
     collector: Collector,
     provider: Provider,
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    value: str,
-    message: str,
 ) -> None:
-    monkeypatch.setenv(name, value)
-    done = run("--set", "calls.trace=true")
-    assert done.returncode == 2
-    assert done.stdout.startswith(f"error: calls.trace: {message}")
-    assert len(done.stdout.splitlines()) == 1
-    assert not provider.requests and not collector.received
+    endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
+    queue = "max_queue_size must be a positive integer"
+    for name, value, message in (
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "-1", queue),
+        (endpoint, "", f"set {endpoint} (docs/tracing.md)"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            done = run(TRACED)
+        assert done.returncode == 2
+        (line,) = done.stdout.splitlines()
+        assert line.startswith(f"error: calls.trace: {message}")
+        assert not provider.requests
+        assert not collector.received
 
 
 def test_a_missing_exporter_is_named(
@@ -336,21 +283,20 @@ def test_a_missing_exporter_is_named(
 ) -> None:
     name = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(
-        UserError, match=r"calls.trace: .*; install requirements-trace\.txt"
-    ):
+    message = r"calls.trace: .*; install requirements-trace\.txt"
+    with pytest.raises(UserError, match=message):
         make_tracing.__wrapped__("r", enabled=True, content=False)
 
 
 @pytest.mark.long
 def test_without_the_option_nothing_is_imported(
-    words: list[str], provider: Provider
+    argv: list[str], provider: Provider
 ) -> None:
     assert make_tracing("r", enabled=False, content=False) is None
     provider.will_answer("textkit/slug.py", EDIT)
     code = (
         "import sys\nfrom harness import main\n"
-        f"sys.argv = {['harness.py', *words]!r}\n"
+        f"sys.argv = {['harness.py', *argv]!r}\n"
         "code = main()\n"
         "import litellm\nprint(code, [n for n in sys.modules if n.startswith('opentelemetry')], "
         "litellm.callbacks, 'llm.tracing' in sys.modules)"

@@ -29,9 +29,9 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def make(
     folder: Path,
-    prediction: object,
-    trajectory: object,
-    stats: object,
+    prediction: object = PREDICTION,
+    trajectory: object = TRAJECTORY,
+    stats: object = STATS,
 ) -> Path:
     (folder / "trajectories").mkdir(parents=True)
     (folder / "a-1.json").write_text(json.dumps(prediction, indent=1))
@@ -42,64 +42,44 @@ def make(
 
 
 def before(tmp_path: Path) -> Path:
-    return make(tmp_path / "before/run", PREDICTION, TRAJECTORY, STATS)
+    return make(tmp_path / "before/run")
 
 
 def test_durations_and_versions_may_differ(tmp_path: Path) -> None:
-    trajectory = json.loads(
-        json.dumps(TRAJECTORY).replace("0.7.0", "0.8.0").replace("abc", "def")
-    )
+    text = json.dumps(TRAJECTORY).replace("0.7.0", "0.8.0").replace("abc", "def")
     stats = {**STATS, "seconds": {"known": 9.5, "per_instance": 2}}
-    after = make(
-        tmp_path / "after/run", {**PREDICTION, "seconds": 7}, trajectory, stats
-    )
+    prediction = {**PREDICTION, "seconds": 7}
+    after = make(tmp_path / "after/run", prediction, json.loads(text), stats)
     assert [*differences(before(tmp_path), after)] == []
 
 
-@pytest.mark.parametrize(
-    ("prediction", "trajectory", "stats", "found"),
-    [
-        ({**PREDICTION, "reason": "none"}, TRAJECTORY, STATS, "run/a-1.json differs"),
-        (
-            {**PREDICTION, "instance_id": "a-2"},
-            TRAJECTORY,
-            STATS,
-            "run/a-1.json differs",
-        ),
-        (dict(reversed(PREDICTION.items())), TRAJECTORY, STATS, "run/a-1.json differs"),
-        (
-            PREDICTION,
-            TRAJECTORY,
-            {**STATS, "calls": {"known": 5}},
-            "run/stats.json differs",
-        ),
-    ],
-)
-def test_any_other_byte_is_a_difference(
-    tmp_path: Path,
-    prediction: object,
-    trajectory: object,
-    stats: object,
-    found: str,
-) -> None:
-    after = make(tmp_path / "after/run", prediction, trajectory, stats)
-    (only,) = differences(before(tmp_path), after)
-    assert only.startswith(found)
+def test_any_other_byte_is_a_difference(tmp_path: Path) -> None:
+    old = before(tmp_path)
+    stats = {**STATS, "calls": {"known": 5}}
+    after = make(tmp_path / "stats/run", stats=stats)
+    (only,) = differences(old, after)
+    assert only.startswith("run/stats.json differs")
+    predictions = {
+        "reason": {**PREDICTION, "reason": "none"},
+        "id": {**PREDICTION, "instance_id": "a-2"},
+        "order": dict(reversed(PREDICTION.items())),
+    }
+    for name, prediction in predictions.items():
+        (only,) = differences(old, make(tmp_path / name / "run", prediction))
+        assert only.startswith("run/a-1.json differs"), name
 
 
 def test_another_request_and_a_missing_file_are_differences(tmp_path: Path) -> None:
     trajectory = json.loads(json.dumps(TRAJECTORY).replace('"11"', '"12"'))
-    after = make(tmp_path / "after/run", PREDICTION, trajectory, STATS)
+    after = make(tmp_path / "after/run", trajectory=trajectory)
     (after / "stats.json").unlink()
-    found = [*differences(before(tmp_path), after)]
-    assert "run/stats.json is only before" in found
-    assert "run: the hashes of requests differ" in found
+    messages = [*differences(before(tmp_path), after)]
+    assert "run/stats.json is only before" in messages
+    assert "run: the hashes of requests differ" in messages
 
 
 def test_the_table_maps_reworded_messages(tmp_path: Path, table: Path) -> None:
-    after = make(
-        tmp_path / "after/run", {**PREDICTION, "reason": "no change"}, TRAJECTORY, STATS
-    )
+    after = make(tmp_path / "after/run", {**PREDICTION, "reason": "no change"})
     table.write_text("no edits\tno change\n")
     assert [*differences(before(tmp_path), after)] == []
 
@@ -116,7 +96,7 @@ def test_command_lines_are_respelled() -> None:
         "--verify": "",
         "RUN": "X",
     }
-    words = [
+    argv = [
         "report.py",
         "RUN",
         "--select",
@@ -126,8 +106,8 @@ def test_command_lines_are_respelled() -> None:
         "--verify",
     ]
     new = "report.py X --set choice.select=evidence --select plausible"
-    assert compare_versions.respelled(words, table) == new.split()
-    assert compare_versions.respelled(words, {}) == words
+    assert compare_versions.respelled(argv, table) == new.split()
+    assert compare_versions.respelled(argv, {}) == argv
 
 
 def test_values_are_compared_in_any_order_of_keys(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
@@ -61,15 +62,11 @@ ROW: dict[str, Any] = {
 def test_the_script_of_a_spec_is_one_that_the_harness_reads() -> None:
     columns = evaluation_columns(ROW, "image")
     script = columns["eval_script"]
-    assert (
-        "git checkout " + "a" * 40 + " tests/test_a.py\nrm -f tests/data.toml\n"
-        in script
-    )
+    commit = ROW["base_commit"]
+    assert f"git checkout {commit} tests/test_a.py\nrm -f tests/data.toml\n" in script
     assert "\npytest -rA tests/test_a.py\n: '>>>>> End Test Output'\n" in script
-    assert (columns["log_parser"], columns["eval_type"]) == (
-        "parse_log_pytest",
-        "pass_and_fail",
-    )
+    assert columns["log_parser"] == "parse_log_pytest"
+    assert columns["eval_type"] == "pass_and_fail"
     setup = bare_setup(script, patch_paths(ROW["test_patch"]))
     assert setup is not None
     assert setup.command == "pytest -rA"
@@ -78,23 +75,16 @@ def test_the_script_of_a_spec_is_one_that_the_harness_reads() -> None:
 
 
 def test_only_tests_that_every_run_with_the_gold_patch_passes_are_listed() -> None:
-    before = {
-        "kept": "PASSED",
-        "fixed": "FAILED",
-        "skipped": "SKIPPED",
-        "flaky": "PASSED",
-    }
-    after = {"kept": "PASSED", "fixed": "PASSED", "skipped": "PASSED", "new": "XFAIL"}
-    lists = TestLists.of(
-        before, {**after, "flaky": "PASSED"}, {**after, "flaky": "FAILED"}
-    )
+    usual = {"kept": "PASSED", "flaky": "PASSED"}
+    before = {**usual, "fixed": "FAILED", "skipped": "SKIPPED"}
+    after = {**usual, "fixed": "PASSED", "skipped": "PASSED", "new": "XFAIL"}
+    lists = TestLists.of(before, after, {**after, "flaky": "FAILED"})
     assert lists == TestLists(("fixed", "new"), ("kept",))
 
 
 def test_unknown_verdicts_disagree_with_none() -> None:
-    assert Verdicts(
-        "a", {"docker": "caught", "local": "untested", "swebench": "-"}
-    ).agree
+    verdicts = {"docker": "caught", "local": "untested", "swebench": "-"}
+    assert Verdicts("a", verdicts).agree
     assert not Verdicts("a", {"docker": "caught", "local": "plausible"}).agree
 
 
@@ -152,53 +142,56 @@ def _planter(seed: int = 1) -> Planter:
 
 
 def test_a_seed_draws_the_same_five_breakages_of_each_kind() -> None:
-    planted = _planter().plant(5)
-    count = {kind: sum(b.kind is kind for b in planted) for kind in BreakageKind}
+    breakages = _planter().plant(5)
     # Nothing can be put into a function of one line.
-    assert count == {
+    assert Counter(b.kind for b in breakages) == {
         BreakageKind.IMPORT: 5,
         BreakageKind.FUNCTION: 3,
         BreakageKind.BUILD: 5,
         BreakageKind.MODULE: 4,
     }
-    assert planted == _planter().plant(5)
-    assert {b.what for b in planted} != {b.what for b in _planter(2).plant(5)}
-    assert len({b.what for b in planted}) == len(planted)
+    assert breakages == _planter().plant(5)
+    texts = {b.what for b in breakages}
+    assert texts != {b.what for b in _planter(2).plant(5)}
+    assert len(texts) == len(breakages)
 
 
-@pytest.mark.parametrize("call", ["decorated(1)", "Thing().method()", "documented()"])
-def test_an_executed_function_raises_and_the_others_do_not(call: str) -> None:
-    found = [b for b in _planter().plant(5) if b.kind is BreakageKind.FUNCTION]
-    raising = 0
-    for breakage in found:
+def planted(number: int, kind: BreakageKind) -> list[Breakage]:
+    """Return the breakages of a kind among ``number`` of each kind."""
+    return [b for b in _planter().plant(number) if b.kind is kind]
+
+
+def test_an_executed_function_raises_and_the_others_do_not() -> None:
+    calls = ["decorated(1)", "Thing().method()", "documented()"]
+    raising = []
+    for breakage in planted(5, BreakageKind.FUNCTION):
         names: dict[str, Any] = {}
         exec(compile(breakage.changes["thing/core.py"], "core.py", "exec"), names)
-        try:
-            eval(call, names)
-        except RuntimeError as error:
-            assert str(error) == "planted breakage"
-            raising += 1
-    assert raising == 1
+        for call in calls:
+            try:
+                eval(call, names)
+            except RuntimeError as error:
+                assert str(error) == "planted breakage"
+                raising.append(call)
+    assert sorted(raising) == sorted(calls)
 
 
 def test_what_is_broken_at_its_import_cannot_be_imported() -> None:
     for breakage in _planter().plant(5):
         path = next(iter(breakage.changes))
-        whole = "empty" in breakage.what or "cut off" in breakage.what
-        if breakage.kind is BreakageKind.FUNCTION or whole or not path.endswith(".py"):
+        replaces_file = "empty" in breakage.what or "cut off" in breakage.what
+        in_function = breakage.kind is BreakageKind.FUNCTION
+        if in_function or replaces_file or not path.endswith(".py"):
             continue
         with pytest.raises((Exception, SystemExit)):
             exec(compile(breakage.changes[path], path, "exec"), {})
 
 
 def test_a_broken_build_comes_with_a_harmless_edit_of_tested_code() -> None:
-    builds = [b for b in _planter().plant(20) if b.kind is BreakageKind.BUILD]
+    builds = planted(20, BreakageKind.BUILD)
     assert len(builds) == 11
-    assert {next(iter(b.changes)) for b in builds} == {
-        "setup.py",
-        "setup.cfg",
-        "pyproject.toml",
-    }
+    paths = {next(iter(b.changes)) for b in builds}
+    assert paths == {"setup.py", "setup.cfg", "pyproject.toml"}
     assert len({next(iter(b.changes.values())) for b in builds}) == len(builds)
     for breakage in builds:
         exec(compile(breakage.changes["thing/core.py"], "core.py", "exec"), {})
@@ -218,40 +211,28 @@ class _Base:
 def checks(tmp_path: Path) -> InstanceTests:
     write_files(tmp_path / "base", FILES)
     session = FolderSession(tmp_path / "folder", files=FILES)
-    return InstanceTests(
-        EnvironmentKind.LOCAL,
-        cast(Any, _Base(tmp_path / "base")),
-        session,
-        cast(Any, None),
-    )
+    base: Any = _Base(tmp_path / "base")
+    return InstanceTests(EnvironmentKind.LOCAL, base, session, cast(Any, None))
 
 
-@pytest.mark.parametrize(
-    ("end", "expected"),
-    [
-        ("\n# no breakage\n", False),
-        ("\nraise RuntimeError('planted breakage')\n", True),
-    ],
-)
 def test_the_control_tells_what_the_tests_themselves_notice(
-    checks: InstanceTests, end: str, expected: bool
+    checks: InstanceTests,
 ) -> None:
-    changes = {"thing/core.py": (SOURCE + end).encode()}
-    breakage = Breakage(BreakageKind.FUNCTION, "one", changes)
-    assert noticed(breakage, checks, 60) is expected
+    raising = "\nraise RuntimeError('planted breakage')\n"
+    for end in ("\n# no breakage\n", raising):
+        changes = {"thing/core.py": (SOURCE + end).encode()}
+        breakage = Breakage(BreakageKind.FUNCTION, "one", changes)
+        assert noticed(breakage, checks, 60) is (end == raising)
 
 
 def test_only_functions_that_a_passing_test_executes_are_drawn_from(
     checks: InstanceTests,
 ) -> None:
     executed = Executed(an_instance(), checks, 60)
-    found = executed.functions("thing/core.py")
-    assert [f.name for f in found] == ["method", "inner"]
-    assert found[0] == Function(
-        "thing/core.py",
-        SOURCE.splitlines().index("    def method(self):") + 1,
-        "method",
-    )
+    method, inner = executed.functions("thing/core.py")
+    line = SOURCE.splitlines().index("    def method(self):") + 1
+    assert method == Function("thing/core.py", line, "method")
+    assert inner.name == "inner"
 
 
 def _run(module: str, *options: object) -> str:
@@ -272,16 +253,14 @@ def test_all_evaluators_agree_and_no_breakage_is_plausible(tmp_path: Path) -> No
     if missing or os.geteuid() != 0:
         pytest.skip(f"images take root and {', '.join(missing) or 'no more'}")
     out = Path(os.environ.get("SWE_IMAGES") or tmp_path)
-    ids = os.environ.get(
-        "SWE_INSTANCES", "pallets__flask-5063 psf__requests-863"
-    ).split()
+    usual = "pallets__flask-5063 psf__requests-863"
+    ids = os.environ.get("SWE_INSTANCES", usual).split()
     data = ["--mirrors", mirrors, "--out", out]
     _run("instance_images", "--dataset", rows, *data, *ids)
     made = ["--rows", out / "instances.jsonl", "--mirrors", mirrors]
     recorded = os.environ.get("SWE_RECORDED")
-    more = ["--recorded", recorded] if recorded else []
-    _run("verdict_table", *made, "--out", tmp_path / "table", *more, *ids)
-    said = _run(
-        "planted_breakages", *made, "--out", tmp_path / "planted", "--each", 1, *ids
-    )
-    assert "caught 1" in said
+    recordings = ["--recorded", recorded] if recorded else []
+    _run("verdict_table", *made, "--out", tmp_path / "table", *recordings, *ids)
+    options = ("--out", tmp_path / "planted", "--each", 1)
+    output = _run("planted_breakages", *made, *options, *ids)
+    assert "caught 1" in output

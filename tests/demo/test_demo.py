@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.instances.dataset import load_dataset
+from core.git import git
 from demo.__main__ import _run
 from demo.setup import REPOSITORIES, build_mirrors
 from environments.local.environment import NO_SANDBOX
@@ -21,44 +21,39 @@ from reports.evaluation.local import LocalEvaluator
 from reports.evaluation.settings import EvaluatorKind
 from runs.storage.store import RunStore
 from tests.conftest import ShareVenvs
-from tests.support import TOP
+from tests.support import TOP, read_json
 from tests.support.evaluated import evaluator_of, report_settings
 from tests.support.runs import options as make_options
 
 pytestmark = pytest.mark.system
 
 EXPECTED = {
-    "demo__textkit-1": ["plausible"],
-    "demo__textkit-2": ["plausible"],
-    "demo__bank-1": ["tests_failed", "plausible"],
-    "demo__bank-2": ["plausible"],
-    "demo__units-1": [
-        "edit_failed",
-        "lint_failed",
-        "edit_failed",
-        "lint_failed",
-        "empty",
-        "tests_failed",
-    ],
-    "demo__units-2": ["lint_failed", "plausible"],
+    "demo__textkit-1": "plausible",
+    "demo__textkit-2": "plausible",
+    "demo__bank-1": "tests_failed plausible",
+    "demo__bank-2": "plausible",
+    "demo__units-1": (
+        "edit_failed lint_failed edit_failed lint_failed empty tests_failed"
+    ),
+    "demo__units-2": "lint_failed plausible",
 }
 
 
+Demo = tuple[Path, str]
+
+
 @pytest.fixture(scope="module")
-def demo(
-    tmp_path_factory: pytest.TempPathFactory, share_venvs: ShareVenvs
-) -> tuple[Path, str]:
+def demo(tmp_path_factory: pytest.TempPathFactory, share_venvs: ShareVenvs) -> Demo:
     """A copy of the project after the demo, with its output."""
     home = tmp_path_factory.mktemp("demo")
     share_venvs(home / "cache/swe-retry-harness/environments")
     copy = home / "project"
-    names = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=TOP,
-        capture_output=True,
-        check=True,
-    ).stdout
-    for name in filter(None, names.decode().split("\0")):
+    listing = git(
+        "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=TOP
+    )
+    for name in listing.decode().split("\0"):
+        if not name:
+            continue
         # Compiled modules too, which fit files of the same time: compiling all takes seconds.
         for path in (name, cache_from_source(name)):
             if (TOP / path).is_file():
@@ -78,36 +73,32 @@ def demo(
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_each_story_ends_as_it_should(demo: tuple[Path, str], name: str) -> None:
-    prediction = json.loads((demo[0] / f"predictions/demo/{name}.json").read_text())
-    assert [r["status"] for r in prediction["all_results"]] == EXPECTED[name]
+def test_each_story_ends_as_it_should(demo: Demo, name: str) -> None:
+    run = demo[0] / "predictions/demo"
+    prediction = read_json(run / f"{name}.json")
+    statuses = [result["status"] for result in prediction["all_results"]]
+    assert statuses == EXPECTED[name].split()
     falls_back = name == "demo__units-1"
     assert prediction["status"] == ("fallback" if falls_back else "plausible")
-    assert prediction["attempt"] == len(EXPECTED[name])
-    verdict = json.loads(
-        (demo[0] / f"predictions/demo/verdicts/{name}.json").read_text()
-    )
+    assert prediction["attempt"] == len(statuses)
+    verdict = read_json(run / f"verdicts/{name}.json")
     assert verdict["resolved"] is not falls_back
     assert verdict["gold_files"] == prediction["edited_files"]
 
 
-def test_the_file_is_asked_for_and_the_failed_edit_is_reflected(
-    demo: tuple[Path, str],
-) -> None:
+def test_the_file_is_asked_for_and_the_failed_edit_is_reflected(demo: Demo) -> None:
     path = demo[0] / "predictions/demo/trajectories/demo__textkit-2.json"
-    (attempt,) = json.loads(path.read_text())["attempts"]
-    asked = [m["content"] for m in attempt["messages"] if m["role"] == "user"]
-    assert "Name the three to five files" in asked[1]
-    assert "def wrap(text, width)" in asked[2]
-    assert "these lines are not in textkit/wrap.py" in asked[3]
+    (attempt,) = read_json(path)["attempts"]
+    prompts = [m["content"] for m in attempt["messages"] if m["role"] == "user"]
+    assert "Name the three to five files" in prompts[1]
+    assert "def wrap(text, width)" in prompts[2]
+    assert "these lines are not in textkit/wrap.py" in prompts[3]
 
 
-def test_replies_are_called_scripted_wherever_they_are_shown(
-    demo: tuple[Path, str],
-) -> None:
-    folder, said = demo
-    assert "scripted" in said
-    assert "83.3 % of the selected" in said
+def test_replies_are_called_scripted_wherever_they_are_shown(demo: Demo) -> None:
+    folder, output = demo
+    assert "scripted" in output
+    assert "83.3 % of the selected" in output
     for name in EXPECTED:
         text = (folder / f"predictions/demo/{name}.md").read_text()
         assert "scripted-a" in text
@@ -124,27 +115,21 @@ def test_the_second_command_does_not_repeat_the_warning_of_the_first(
 def test_an_evaluator_warns_of_a_missing_sandbox_once(
     tmp_path: Path, cache: Path
 ) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     settings = report_settings(cache, EvaluatorKind.LOCAL)
-    evaluator = evaluator_of(RunStore(tmp_path, "r"), settings, said.append)
+    evaluator = evaluator_of(RunStore(tmp_path, "r"), settings, lines.append)
     assert isinstance(evaluator, LocalEvaluator)
     for _ in range(2):
         evaluator.environment.warn_once(NO_SANDBOX)
-    assert said == [f"note: {NO_SANDBOX}"]
+    assert lines == [f"note: {NO_SANDBOX}"]
 
 
 def test_the_instances_name_the_commits_that_the_folders_give(tmp_path: Path) -> None:
     mirrors = build_mirrors(tmp_path)
     for row in load_dataset("demo", "test").rows:
         mirror = mirrors / f"{row['repo'].replace('/', '__')}.git"
-        head = subprocess.run(
-            ["git", "rev-parse", "HEAD"],
-            cwd=mirror,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert head.stdout.strip() == row["base_commit"]
+        head = git("rev-parse", "HEAD", cwd=mirror).decode()
+        assert head.strip() == row["base_commit"]
     assert len(list(REPOSITORIES.iterdir())) == 3
 
 
@@ -161,6 +146,5 @@ def test_a_worker_that_registers_nothing_finds_the_mirrors(tmp_path: Path) -> No
         capture_output=True,
         check=True,
     )
-    assert done.stdout.decode().strip() == str(
-        tmp_path / "demo-mirrors" / "demo__bank.git"
-    )
+    mirror = f"{tmp_path}/demo-mirrors/demo__bank.git"
+    assert done.stdout.decode().strip() == mirror

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from agent.protocol import AgentResult, Task
-from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig, validate_config
 from bench.repos.checkout import Checkout
 from core.errors import UserError
@@ -22,8 +21,9 @@ from runs.calls.ledger import read_ledger
 from runs.patches import patch_paths
 from runs.settings import Spending
 from runs.storage.store import RunStore
+from tests.bench.conftest import Harness
 from tests.support.provider import Provider
-from tests.support.runs import but, config, options, read
+from tests.support.runs import but, config
 
 ID = "demo__textkit-1"
 FIX = (
@@ -38,11 +38,10 @@ def outside(
     *words: str,
     **changes: Any,
 ) -> RunConfig:
+    models = [ModelChoice.parse(name, any_name=True) for name in ("my-a", "my-b")]
     values: dict[str, Any] = {
         "agent": "command:" + shlex.join([sys.executable, "-c", code, *words]),
-        "models": tuple(
-            ModelChoice.parse(name, any_name=True) for name in ("my-a", "my-b")
-        ),
+        "models": tuple(models),
         "replay": None,
         "tries": 1,
         "agent_timeout": 60,
@@ -50,94 +49,81 @@ def outside(
     return config(**{**values, **changes})
 
 
-def solve(
-    chosen: RunConfig,
-    tmp_path: Path,
-    cache: Path,
-    code: int = 0,
-) -> dict[str, Any]:
-    assert run_command(chosen, options(tmp_path, cache, ID), lambda _: None) == code
-    return read(tmp_path, ID)
-
-
-def test_a_command_is_tested_and_priced(tmp_path: Path, cache: Path) -> None:
+def test_a_command_is_tested_and_priced(harness: Harness) -> None:
     spend = "import sys; open(sys.argv[1], 'w').write('{\"cost\": 0.5}')\n"
     chosen = outside(FIX + spend, "{result_file}", environment=EnvironmentKind.LOCAL)
-    found = solve(chosen, tmp_path, cache)
-    assert (found["status"], found["attempt"], found["model"]) == (
-        "plausible",
-        1,
-        "my-a",
-    )
-    outcomes = [found[f"{name}_outcome"] for name in ("edit", "lint", "test")]
-    assert outcomes == [True, True, True]
-    assert (found["cost"], found["edited_files"]) == (0.5, ["textkit/slug.py"])
-    (attempt,) = read(tmp_path, ID, "trajectories")["attempts"]
-    assert (attempt["edit_format"], attempt["error"], attempt["traits"]) == (
-        "agent",
-        "",
-        None,
-    )
-    assert [m["role"] for m in attempt["messages"]] == ["user", "assistant"]
+    prediction = harness.solve(chosen, ID)
+    expected = {
+        "status": "plausible",
+        "attempt": 1,
+        "model": "my-a",
+        "edit_outcome": True,
+        "lint_outcome": True,
+        "test_outcome": True,
+        "cost": 0.5,
+        "edited_files": ["textkit/slug.py"],
+    }
+    assert {name: prediction[name] for name in expected} == expected
+    (attempt,) = harness.attempts(ID)
+    expected = {"edit_format": "agent", "error": "", "traits": None}
+    assert {name: attempt[name] for name in expected} == expected
+    roles = [message["role"] for message in attempt["messages"]]
+    assert roles == ["user", "assistant"]
 
 
-def test_models_alternate_and_each_attempt_begins_afresh(
-    tmp_path: Path, cache: Path
-) -> None:
+def test_models_alternate_and_each_attempt_begins_afresh(harness: Harness) -> None:
     code = (
         "import sys, pathlib; p = pathlib.Path('textkit/slug.py')\n"
         "assert 'broken(' not in p.read_text()\n"
         "p.write_text(p.read_text() + ('x = 1\\n' if sys.argv[1] == 'my-b' else 'broken(\\n'))"
     )
-    found = solve(outside(code, "{model}"), tmp_path, cache)
-    assert [r["status"] for r in found["all_results"]] == [
-        "lint_failed",
-        "plausible_untested",
-    ]
-    assert (found["attempt"], found["cost"]) == (2, None)
+    prediction = harness.solve(outside(code, "{model}"), ID)
+    assert harness.statuses(ID) == ["lint_failed", "plausible_untested"]
+    assert (prediction["attempt"], prediction["cost"]) == (2, None)
 
 
-def test_edits_of_tests_are_not_predicted(tmp_path: Path, cache: Path) -> None:
+def test_edits_of_tests_are_not_predicted(harness: Harness) -> None:
     litter = (
         "import os; open('tests/test_new.py', 'w').write('def test(): pass\\n')\n"
         "open('conftest.py', 'w').close(); os.makedirs('a/__pycache__')\n"
         "open('a/__pycache__/m.pyc', 'wb').write(bytes(range(256)))\n"
         "open('.gitignore', 'a').write('*.log\\n'); open('my.log', 'w').write('much')\n"
     )
-    found = solve(outside(FIX + litter), tmp_path, cache)
-    (attempt,) = read(tmp_path, ID, "trajectories")["attempts"]
-    assert found["status"] == "plausible"
-    assert "my.log" not in found["model_patch"]
+    prediction = harness.solve(outside(FIX + litter), ID)
+    (attempt,) = harness.attempts(ID)
+    assert prediction["status"] == "plausible"
+    assert "my.log" not in prediction["model_patch"]
     assert {"conftest.py", "tests/test_new.py"} <= set(attempt["dropped_files"])
 
 
-def test_the_patch_of_an_agent_that_fails_is_kept(tmp_path: Path, cache: Path) -> None:
-    found = solve(outside(FIX + "raise SystemExit(1)"), tmp_path, cache, code=1)
-    first, _ = read(tmp_path, ID, "trajectories")["attempts"]
-    assert (first["status"], first["error"]) == (
-        "error",
-        "the agent ended with exit code 1",
-    )
-    assert (found["status"], found["attempt"]) == ("error", 1)
-    assert "textkit/slug.py" in found["model_patch"]
+@pytest.mark.parametrize(
+    ("code", "status", "error"),
+    [
+        ("raise SystemExit(1)", "error", "the agent ended with exit code 1"),
+        (
+            "import time; time.sleep(99)",
+            "timeout",
+            "the agent was stopped after 3 s",
+        ),
+    ],
+)
+def test_the_patch_of_an_agent_that_fails_or_hangs_is_kept(
+    harness: Harness, code: str, status: str, error: str
+) -> None:
+    prediction = harness.solve(outside(FIX + code, agent_timeout=3), ID, code=1)
+    first, _ = harness.attempts(ID)
+    assert (first["status"], first["error"]) == (status, error)
+    assert (prediction["status"], prediction["attempt"]) == ("error", 1)
+    assert "textkit/slug.py" in prediction["model_patch"]
 
 
-def test_the_patch_of_an_agent_that_hangs_is_kept(tmp_path: Path, cache: Path) -> None:
-    hangs = outside(FIX + "import time; time.sleep(99)", agent_timeout=3)
-    found = solve(hangs, tmp_path, cache, code=1)
-    first, _ = read(tmp_path, ID, "trajectories")["attempts"]
-    assert (first["status"], first["error"]) == (
-        "timeout",
-        "the agent was stopped after 3 s",
-    )
-    assert (found["status"], found["attempt"]) == ("error", 1)
-
-
-def test_an_agent_that_does_nothing_is_empty(tmp_path: Path, cache: Path) -> None:
-    found = solve(outside("print('no idea')"), tmp_path, cache)
-    assert found["status"] == "empty"
-    results = found["all_results"]
-    assert [(r["status"], r["edit_outcome"]) for r in results] == [("empty", None)] * 2
+def test_an_agent_that_does_nothing_is_empty(harness: Harness) -> None:
+    prediction = harness.solve(outside("print('no idea')"), ID)
+    assert prediction["status"] == "empty"
+    assert harness.statuses(ID) == ["empty", "empty"]
+    assert [result["edit_outcome"] for result in prediction["all_results"]] == [
+        None
+    ] * 2
 
 
 GIT = (
@@ -165,61 +151,64 @@ GIT += "'user.name=x', '-c', 'user.email=x@x', *a], check=True)\n"
     ],
 )
 def test_what_it_does_to_the_repository_hides_nothing(
-    tmp_path: Path, cache: Path, code: str
+    harness: Harness, code: str
 ) -> None:
-    found = solve(outside(FIX + GIT + code), tmp_path, cache)
-    assert found["status"] == "plausible", found["all_results"]
-    assert "+        elif letters and letters" in found["model_patch"]
-    assert "textkit/slug.py" in patch_paths(found["model_patch"])
+    prediction = harness.solve(outside(FIX + GIT + code), ID)
+    assert prediction["status"] == "plausible", prediction["all_results"]
+    assert "+        elif letters and letters" in prediction["model_patch"]
+    assert "textkit/slug.py" in patch_paths(prediction["model_patch"])
 
 
-def test_what_the_agent_excludes_is_litter(tmp_path: Path, cache: Path) -> None:
+def test_what_the_agent_excludes_is_litter(harness: Harness) -> None:
     code = "open('.git/info/exclude', 'w').write('.notes*'); open('.notes.db', 'w').write('x')\n"
     code += "open('textkit/more.py', 'w').write('x = 1\\n')"
-    found = solve(outside(FIX + code), tmp_path, cache)
-    assert set(patch_paths(found["model_patch"])) == {
-        "textkit/slug.py",
-        "textkit/more.py",
-    }
-    assert found["edited_files"] == ["textkit/more.py", "textkit/slug.py"]
+    prediction = harness.solve(outside(FIX + code), ID)
+    paths = ["textkit/more.py", "textkit/slug.py"]
+    assert sorted(patch_paths(prediction["model_patch"])) == paths
+    assert prediction["edited_files"] == paths
 
 
 def test_a_checkout_that_became_a_link_takes_nobody_elses_repository(
-    tmp_path: Path, cache: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
     (other / ".git").mkdir(parents=True)
     code = "import os, shutil; root = os.getcwd(); os.chdir('/'); shutil.rmtree(root)\n"
     code += f"os.symlink({str(other)!r}, root)"
-    solve(outside(code), tmp_path / "out", cache, code=1)
+    harness.run(outside(code), ID, out="out", code=1)
     assert [path.name for path in other.iterdir()] == [".git"]
 
 
-def test_links_out_of_the_checkout_are_not_read(tmp_path: Path, cache: Path) -> None:
+def test_links_out_of_the_checkout_are_not_read(
+    harness: Harness, tmp_path: Path
+) -> None:
     secret = tmp_path / "secret"
     secret.write_text("ZQSECRET")
-    code = (
-        f"import os; os.remove('textkit/wrap.py'); os.symlink({str(secret)!r}, "
-        f"'textkit/wrap.py')"
-    )
-    found = solve(outside(FIX + code), tmp_path / "out", cache)
-    assert "ZQSECRET" not in json.dumps(found)
+    wrap = "textkit/wrap.py"
+    code = f"import os; os.remove('{wrap}'); os.symlink('{secret}', '{wrap}')"
+    prediction = harness.solve(outside(FIX + code), ID, out="out")
+    assert "ZQSECRET" not in json.dumps(prediction)
 
 
 def test_what_a_run_records_holds_no_secret(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "ZQSECRET")
-    solve(outside(FIX, agent_env=("MY_API_KEY",)), tmp_path, cache)
-    described = read(tmp_path, "run")
-    assert described["deciding"]["agent.env"] == ["MY_API_KEY"]
-    assert described["deciding"]["agent.name"].startswith("command:")
-    written = [p for p in tmp_path.rglob("*") if p.is_file()]
-    assert not [p for p in written if b"ZQSECRET" in p.read_bytes()]
+    harness.run(outside(FIX, agent_env=("MY_API_KEY",)), ID)
+    deciding = harness.description["deciding"]
+    assert deciding["agent.env"] == ["MY_API_KEY"]
+    assert deciding["agent.name"].startswith("command:")
+    for path in harness.folder.rglob("*"):
+        assert not path.is_file() or b"ZQSECRET" not in path.read_bytes(), path
+    # What an outside agent did cannot be replayed.
+    models = (ModelChoice.parse("my-a", replay=True),)
+    replay = config(models=models, replay=harness.file(""), run="again")
+    with pytest.raises(UserError, match="what an outside agent did cannot be replayed"):
+        harness.run(replay, ID)
 
 
 def test_wrong_combinations_are_refused(
-    tmp_path: Path, cache: Path, provider: Provider
+    harness: Harness, tmp_path: Path, provider: Provider
 ) -> None:
     with pytest.raises(UserError, match="--replay serves models' replies"):
         validate_config(outside("", replay=tmp_path))
@@ -229,91 +218,60 @@ def test_wrong_combinations_are_refused(
         validate_config(outside("", agent_timeout=0))
     absent = outside("", agent="command:no-such-command-at-all")
     with pytest.raises(UserError, match="no command 'no-such-command-at-all'"):
-        run_command(absent, options(tmp_path, cache, ID), lambda _: None)
+        harness.run(absent, ID)
     assert not (tmp_path / "predictions").exists()
 
 
-def test_what_an_outside_agent_did_cannot_be_replayed(
-    tmp_path: Path, cache: Path
-) -> None:
-    solve(outside(FIX), tmp_path, cache)
-    models = (ModelChoice.parse("my-a", replay=True),)
-    again = config(models=models, replay=tmp_path / "predictions/r", run="again")
-    with pytest.raises(UserError, match="what an outside agent did cannot be replayed"):
-        run_command(again, options(tmp_path, cache, ID), lambda _: None)
-
-
-def test_a_dry_run_asks_for_no_keys(tmp_path: Path, cache: Path) -> None:
-    said: list[str] = []
+def test_a_dry_run_asks_for_no_keys(harness: Harness) -> None:
     chosen = outside("", models=(ModelChoice.parse("gpt-4o"),))
-    assert (
-        run_command(chosen, options(tmp_path, cache, ID, dry_run=True), said.append)
-        == 0
-    )
-    text = "\n".join(said)
+    text = "\n".join(harness.run(chosen, ID, dry_run=True))
     assert "a key for" not in text
     assert "calls: those of the outside agent, 60 s for an attempt" in text
     assert "missing: " not in text
     absent = but(chosen, agent="command:no-such-command-at-all")
-    assert (
-        run_command(absent, options(tmp_path, cache, ID, dry_run=True), said.append)
-        == 0
-    )
-    assert (
-        "missing: --agent: there is no command 'no-such-command-at-all'"
-        in "\n".join(said)
-    )
+    text = "\n".join(harness.run(absent, ID, dry_run=True))
+    assert "missing: --agent: there is no command 'no-such-command-at-all'" in text
 
 
 class Stranger:
     """An agent of somebody else's, judged by the harness."""
 
     def work(self, task: Task) -> AgentResult:
-        place = task.root / "textkit/slug.py"
-        place.write_text(
-            place.read_text().replace("else:", "elif letters and letters[-1] != '-':")
-        )
+        path = task.root / "textkit/slug.py"
+        text = path.read_text()
+        path.write_text(text.replace("else:", "elif letters and letters[-1] != '-':"))
         return AgentResult()
 
 
 def test_an_agent_by_module_and_attribute(
+    harness: Harness,
     tmp_path: Path,
-    cache: Path,
     provider: Provider,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "strange_agent.py").write_text(
-        "from tests.bench.attempts.test_agents import Stranger\n"
-    )
+    module = "from tests.bench.attempts.test_agents import Stranger\n"
+    (tmp_path / "strange_agent.py").write_text(module)
     monkeypatch.syspath_prepend(tmp_path)
     settled: list[Path] = []
     monkeypatch.setattr(
         Checkout, "settle", lambda checkout: settled.append(checkout.root)
     )
     chosen = outside("", agent="strange_agent:Stranger", api_base=provider.url)
-    found = solve(chosen, tmp_path / "out", cache)
+    prediction = harness.solve(chosen, ID)
     # It writes before it asks a model, so nothing else would have waited.
     assert settled
-    assert (found["status"], found["edit_outcome"]) == ("plausible", True)
+    assert (prediction["status"], prediction["edit_outcome"]) == ("plausible", True)
     assert not provider.requests
 
 
 def test_what_commands_report_is_charged_and_ends_a_budget(
-    tmp_path: Path, cache: Path
+    harness: Harness,
 ) -> None:
-    chosen = outside(
-        "import sys; open(sys.argv[1], 'w').write('{\"cost\": 2}')", "{result_file}"
-    )
+    spend = "import sys; open(sys.argv[1], 'w').write('{\"cost\": 2}')"
+    chosen = outside(spend, "{result_file}", tries=3)
     money = Spending(BudgetLimits(usd=Decimal(3)), allow_unpriced=True)
-    run = options(tmp_path, cache, ID, money=money)
-    assert run_command(but(chosen, tries=3), run, lambda _: None) == 1
-    found = read(tmp_path, ID)
-    assert found["status"] == "budget"
-    assert [r["status"] for r in found["all_results"]] == [
-        "empty",
-        "empty",
-        "budget",
-        "budget",
-    ]
-    lines = list(read_ledger(RunStore(tmp_path, "r").ledger).values)
+    prediction = harness.solve(chosen, ID, code=1, money=money)
+    assert prediction["status"] == "budget"
+    assert harness.statuses(ID) == ["empty", "empty", "budget", "budget"]
+    lines = list(read_ledger(RunStore(harness.folder, "r").ledger).values)
     assert [line.cost for line in lines] == [Decimal("2.0")] * 2

@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-import pytest
-
 from bench.attempts.choose import choose, explain_choice, rank, tier
 from runs.records import Attempt, AttemptStatus, InstanceResult, InstanceStatus
 from tests.support.attempts import make_candidate as candidate
@@ -14,29 +12,26 @@ from tests.support.attempts import make_candidate as candidate
 OUTCOMES: tuple[bool | None, ...] = (True, None, False)
 
 
-@pytest.mark.parametrize(("edit", "lint", "test"), list(product(OUTCOMES, repeat=3)))
-def test_tiers_and_plausibility(
-    edit: bool | None,
-    lint: bool | None,
-    test: bool | None,
-) -> None:
-    one = candidate(edit=edit, lint=lint, test=test)
-    if (edit, lint, test) == (True, True, True):
-        expected = 0
-    elif edit is True and lint is True:
-        expected = 1
-    elif lint is True:
-        expected = 2
-    elif edit is True:
-        expected = 3
-    else:
-        expected = 4
-    assert tier(one) == expected
-    assert one.plausible is (edit is True and lint is True and test is not False)
-    choice = choose([one])
-    assert choice.winner == one
-    assert (choice.status is InstanceStatus.PLAUSIBLE) is one.plausible
-    assert str(one.attempt) in choice.reason
+def expected_tier(edit: bool | None, lint: bool | None, test: bool | None) -> int:
+    if edit and lint and test:
+        return 0
+    if edit and lint:
+        return 1
+    if lint:
+        return 2
+    return 3 if edit else 4
+
+
+def test_tiers_and_plausibility() -> None:
+    for edit, lint, test in product(OUTCOMES, repeat=3):
+        attempt = candidate(edit=edit, lint=lint, test=test)
+        assert tier(attempt) == expected_tier(edit, lint, test)
+        plausible = bool(edit and lint and test is not False)
+        assert attempt.plausible is plausible
+        choice = choose([attempt])
+        assert choice.winner == attempt
+        assert (choice.status is InstanceStatus.PLAUSIBLE) is plausible
+        assert str(attempt.attempt) in choice.reason
 
 
 def test_unknown_goes_before_false_and_earlier_before_later() -> None:
@@ -73,18 +68,16 @@ def test_empty_and_unapplicable_patches_never_win() -> None:
 
 
 def test_the_reason_is_in_words() -> None:
-    reason = choose(
-        [candidate(1, False, True, None), candidate(2, True, True, False)]
-    ).reason
-    assert reason == (
+    candidates = [candidate(1, False, True, None), candidate(2, True, True, False)]
+    assert choose(candidates).reason == (
         "no attempt is plausible (2 attempts); attempt 2 is the least bad: edit and lint are clean "
         "(edit clean, lint clean, tests failed); next is attempt 1, where lint is clean"
     )
 
 
-@pytest.mark.parametrize(
-    ("one", "status"),
-    [
+def test_attempt_statuses() -> None:
+    no_recording = AttemptStatus.NOT_RECORDED
+    for attempt, status in (
         (candidate(), AttemptStatus.PLAUSIBLE),
         (candidate(test=None), AttemptStatus.PLAUSIBLE_UNTESTED),
         (candidate(edit=False), AttemptStatus.EDIT_FAILED),
@@ -92,51 +85,47 @@ def test_the_reason_is_in_words() -> None:
         (candidate(test=False), AttemptStatus.TESTS_FAILED),
         (candidate(patch=""), AttemptStatus.EMPTY),
         (candidate(applies=False), AttemptStatus.ERROR),
-        (
-            candidate(patch="", ended=AttemptStatus.NOT_RECORDED),
-            AttemptStatus.NOT_RECORDED,
-        ),
-    ],
-)
-def test_attempt_statuses(one: Attempt, status: AttemptStatus) -> None:
-    assert one.status is status
+        (candidate(patch="", ended=no_recording), no_recording),
+    ):
+        assert attempt.status is status
 
 
-def marked(attempt: int, test: bool | None = True) -> Attempt:
+def configuration_candidate(attempt: int, test: bool | None = True) -> Attempt:
     return candidate(attempt, test=test, edits_test_configuration=True)
 
 
 def test_edits_of_test_configuration_go_below_candidates_without() -> None:
-    assert choose([marked(1), candidate(2, test=None)]).winner == candidate(
-        2, test=None
-    )
-    assert choose([marked(1), candidate(2, False, False, False)]).winner == marked(1)
+    assert choose(
+        [configuration_candidate(1), candidate(2, test=None)]
+    ).winner == candidate(2, test=None)
+    assert choose(
+        [configuration_candidate(1), candidate(2, False, False, False)]
+    ).winner == configuration_candidate(1)
     poor = candidate(2, False, False, False)
-    assert choose([marked(1, test=False), poor]).winner == poor
-    assert choose([marked(1)]).reason.endswith("; it edits test configuration")
+    assert choose([configuration_candidate(1, test=False), poor]).winner == poor
+    assert choose([configuration_candidate(1)]).reason.endswith(
+        "; it edits test configuration"
+    )
 
 
-@pytest.mark.parametrize(
-    "status", [AttemptStatus.ONLY_TEST_CONFIGURATION, AttemptStatus.TREE_DIFFERS]
-)
-def test_outcomes_that_say_nothing_make_nothing_plausible(
-    status: AttemptStatus,
-) -> None:
-    one = candidate(ended=status)
-    assert not one.plausible
-    assert one.status is status
+def test_outcomes_that_say_nothing_make_nothing_plausible() -> None:
+    for status in (AttemptStatus.ONLY_TEST_CONFIGURATION, AttemptStatus.TREE_DIFFERS):
+        attempt = candidate(ended=status)
+        assert not attempt.plausible
+        assert attempt.status is status
 
 
 def test_an_untested_candidate_that_changes_how_tests_run_is_a_fallback() -> None:
-    suspect = marked(1, test=None).but(untested="a plugin is new")
+    suspect = configuration_candidate(1, test=None).but(untested="a plugin is new")
     assert choose([suspect]).status is InstanceStatus.FALLBACK
     assert choose([suspect, candidate(2, test=None)]).winner == candidate(2, test=None)
-    assert choose([marked(1, test=None)]).status is InstanceStatus.PLAUSIBLE
+    assert (
+        choose([configuration_candidate(1, test=None)]).status
+        is InstanceStatus.PLAUSIBLE
+    )
 
 
-def test_without_a_patch_the_reason_names_the_attempts_that_outgrew_the_window() -> (
-    None
-):
+def test_without_a_patch_the_reason_names_attempts_that_outgrew_the_window() -> None:
     def reason(*statuses: AttemptStatus, patch: str = "") -> str:
         attempts = []
         for number, status in enumerate(statuses, 1):
@@ -145,47 +134,37 @@ def test_without_a_patch_the_reason_names_the_attempts_that_outgrew_the_window()
 
     full = AttemptStatus.CONTEXT
     empty = AttemptStatus.EMPTY
-    budget = AttemptStatus.BUDGET
-    assert reason(empty, full).endswith(
-        "(2 attempts); attempt 2 did not fit into the model's window"
-    )
+    window = "did not fit into the model's window"
+    assert reason(empty, full).endswith(f"(2 attempts); attempt 2 {window}")
     many = reason(full, full, empty, full, full, full)
-    assert many.endswith(
-        "; attempts 1, 2, 4 and 2 more did not fit into the model's window"
-    )
-    assert reason(full, budget).endswith(
-        "into the model's window; the budget ended attempt 2"
-    )
+    assert many.endswith(f"; attempts 1, 2, 4 and 2 more {window}")
+    over = reason(full, AttemptStatus.BUDGET)
+    assert over.endswith(f"{window}; the budget ended attempt 2")
     assert "window" not in reason(empty)
     assert "window" not in reason(full, patch="+1"), "it has a patch"
 
 
 PATCH = "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-a\n+b\n"
-CLEAN = {
-    "model_patch": PATCH,
-    "edit_outcome": True,
-    "lint_outcome": True,
-    "test_outcome": True,
-}
+CLEAN = dict.fromkeys(["edit_outcome", "lint_outcome", "test_outcome"], True)
 
 
-@pytest.mark.parametrize(
-    ("changes", "plausible"),
-    [
-        ({"status": "plausible", "test_outcome": False}, True),
-        ({"status": "plausible_untested"}, True),
-        ({"status": "fallback"}, False),
-        ({"status": ["plausible"]}, False),
-        ({}, True),
-        ({"test_outcome": None}, False),
-        ({"lint_outcome": False}, False),
-        ({"model_patch": ""}, False),
-        ({"model_patch": None}, False),
-        ({"model_patch": PATCH.replace("m.py", "tests/test_m.py")}, False),
-    ],
-)
-def test_the_status_decides_and_without_one_the_outcomes(
-    changes: dict[str, Any], plausible: bool
-) -> None:
-    raw = {"instance_id": "a", **CLEAN, **changes}
-    assert InstanceResult.of_prediction(raw).plausible is plausible
+def test_the_status_decides_and_without_one_the_outcomes() -> None:
+    plausible: list[dict[str, Any]] = [
+        {},
+        {"status": "plausible", "test_outcome": False},
+        {"status": "plausible_untested"},
+    ]
+    others: list[dict[str, Any]] = [
+        {"status": "fallback"},
+        {"status": ["plausible"]},
+        {"test_outcome": None},
+        {"lint_outcome": False},
+        {"model_patch": ""},
+        {"model_patch": None},
+        {"model_patch": PATCH.replace("m.py", "tests/test_m.py")},
+    ]
+    usual = {"instance_id": "a", "model_patch": PATCH, **CLEAN}
+    for changes in plausible:
+        assert InstanceResult.of_prediction({**usual, **changes}).plausible, changes
+    for changes in others:
+        assert not InstanceResult.of_prediction({**usual, **changes}).plausible, changes

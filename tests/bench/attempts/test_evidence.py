@@ -67,55 +67,49 @@ OTHERS = [
 
 
 def test_layout_comments_and_docstrings_do_not_tell_candidates_apart() -> None:
+    """Trae's selector removes all whitespace, and then two of ``OTHERS`` are equal."""
     assert len({key(text) for text in SAME}) == 1
     assert len({key(text) for text in [SAME[0], *OTHERS]}) == 1 + len(OTHERS)
 
 
-def test_indentation_of_python_counts() -> None:
-    """Whitespace that is removed before comparing makes these two equal, as in Trae's selector."""
-    assert key(OTHERS[1]) != key(OTHERS[2])
-
-
 def test_a_change_of_comments_alone_is_no_change() -> None:
-    assert key(
-        'def f(a):\n    "Other words."\n    return a + 1  # one\n'
-    ) == canonical_key({}, lambda _: None)
+    comment = 'def f(a):\n    "Other words."\n    return a + 1  # one\n'
+    assert key(comment) == canonical_key({}, lambda _: None)
     unrelated = {"b.py": b"# nothing\n", "a.py": SAME[0].encode()}
     read = {"a.py": BASE, "b.py": ""}.get
     assert canonical_key(unrelated, read) == key(SAME[0])
 
 
-@pytest.mark.parametrize(
-    ("path", "one", "same", "other"),
-    [
-        ("a.js", "f(1); // x\n", "f( 1 )\n;", "f(2);"),
-        (
-            "a.js",
-            "function f() { return g() }",
-            "function f() {\n return g()\n}",
-            "function f() {\n return\n g()\n}",
-        ),
-        (
-            "a.go",
-            "package a\n\nfunc f() int { return 1 }\n",
-            "package a\nfunc f() int {\n\t// one\n\treturn 1\n}\n",
-            "package a\nfunc f() int {\n\treturn 2\n}\n",
-        ),
-        ("a.rb", "x = 'a  b'\n", "x =   'a  b'  # c\n", "x = 'a b'\n"),
-        (
-            "a.rs",
-            "fn f() -> i32 { 1 }",
-            "fn f() -> i32 {\n    /* one */ 1\n}",
-            "fn f() -> i32 { 1; }",
-        ),
-        ("a.txt", "a b\n", "a b\n", "a  b\n"),
-    ],
-)
-def test_other_languages_are_compared_by_their_grammars(
-    path: str, one: str, same: str, other: str
-) -> None:
-    assert key(one, path) == key(same, path)
-    assert key(one, path) != key(other, path)
+# A file, its text, an equal one, and one that differs.
+LANGUAGES = [
+    ("a.js", "f(1); // x\n", "f( 1 )\n;", "f(2);"),
+    (
+        "a.js",
+        "function f() { return g() }",
+        "function f() {\n return g()\n}",
+        "function f() {\n return\n g()\n}",
+    ),
+    (
+        "a.go",
+        "package a\n\nfunc f() int { return 1 }\n",
+        "package a\nfunc f() int {\n\t// one\n\treturn 1\n}\n",
+        "package a\nfunc f() int {\n\treturn 2\n}\n",
+    ),
+    ("a.rb", "x = 'a  b'\n", "x =   'a  b'  # c\n", "x = 'a b'\n"),
+    (
+        "a.rs",
+        "fn f() -> i32 { 1 }",
+        "fn f() -> i32 {\n    /* one */ 1\n}",
+        "fn f() -> i32 { 1; }",
+    ),
+    ("a.txt", "a b\n", "a b\n", "a  b\n"),
+]
+
+
+def test_other_languages_are_compared_by_their_grammars() -> None:
+    for path, text, same, other in LANGUAGES:
+        assert key(text, path) == key(same, path)
+        assert key(text, path) != key(other, path)
 
 
 def test_hostile_texts_have_a_key() -> None:
@@ -149,39 +143,39 @@ def script(number: int, *, base: tuple[int | None, ...] = (2, 2)) -> Reproductio
     )
 
 
-def evidence(
+def make_evidence(
     classes: Sequence[Sequence[int]],
     outcomes: Mapping[int, Sequence[int | None]],
     failing: Mapping[int, int] | None = None,
     scripts: Sequence[ReproductionScript] = (),
 ) -> Evidence:
     """Return evidence; ``outcomes`` are the exit codes of a script, in the order of classes."""
-    kinds = []
+    groups = []
     for members in classes:
-        kinds.append(
-            CandidateClass(id=f"c{members[0]}", attempts=tuple(members), models=("m",))
-        )
-    found = {
-        f"s{n}": {kind.id: code for kind, code in zip(kinds, codes, strict=True)}
-        for n, codes in outcomes.items()
-    }
+        name = f"c{members[0]}"
+        group = CandidateClass(id=name, attempts=tuple(members), models=("m",))
+        groups.append(group)
+    names = [group.id for group in groups]
+    codes_by_script = {}
+    for number, codes in outcomes.items():
+        codes_by_script[f"s{number}"] = dict(zip(names, codes, strict=True))
     return Evidence(
-        classes=tuple(kinds),
-        scripts=(*(script(n) for n in outcomes), *scripts),
-        outcomes=found,
+        classes=tuple(groups),
+        scripts=(*map(script, outcomes), *scripts),
+        outcomes=codes_by_script,
         failing=failing or {},
     )
 
 
-def chosen(candidates: Sequence[Attempt], known: Evidence) -> tuple[int, str]:
-    choice = choose_by_evidence(candidates, known)
+def choose_winner(candidates: Sequence[Attempt], evidence: Evidence) -> tuple[int, str]:
+    choice = choose_by_evidence(candidates, evidence)
     assert choice.winner
     return choice.winner.attempt, choice.reason
 
 
 def test_the_first_plausible_candidate_loses_to_one_that_passes_more_scripts() -> None:
-    known = evidence([[1], [2, 3]], {1: (2, 0), 2: (0, 0)})
-    attempt, reason = chosen([candidate(n) for n in (1, 2, 3)], known)
+    evidence = make_evidence([[1], [2, 3]], {1: (2, 0), 2: (0, 0)})
+    attempt, reason = choose_winner([candidate(n) for n in (1, 2, 3)], evidence)
     assert attempt == 2
     assert "it passes 2 of 2 valid scripts" in reason
     assert "2 candidates and the score 8, the next has 1" in reason
@@ -189,144 +183,127 @@ def test_the_first_plausible_candidate_loses_to_one_that_passes_more_scripts() -
 
 def test_the_score_is_scripts_squared_times_candidates() -> None:
     """Two scripts and one candidate beat one script and three candidates: 4 against 3."""
-    known = evidence([[1, 2, 3], [4]], {1: (0, 0), 2: (2, 0), 3: (2, 1)})
-    assert [group.score for group in groups_of(known)] == [4, 3]
-    assert chosen([candidate(n) for n in (1, 2, 3, 4)], known)[0] == 4
-    assert is_close(groups_of(known))
+    evidence = make_evidence([[1, 2, 3], [4]], {1: (0, 0), 2: (2, 0), 3: (2, 1)})
+    assert [group.score for group in groups_of(evidence)] == [4, 3]
+    assert choose_winner([candidate(n) for n in (1, 2, 3, 4)], evidence)[0] == 4
+    assert is_close(groups_of(evidence))
 
 
 def test_inside_a_group_tests_then_class_then_size_then_order_decide() -> None:
-    def first(known: Evidence, *candidates: Attempt) -> int:
-        return chosen(candidates, known)[0]
+    def first(evidence: Evidence, *candidates: Attempt) -> int:
+        return choose_winner(candidates, evidence)[0]
 
     both = {1: (0, 0)}
-    assert (
-        first(evidence([[1], [2]], both), candidate(1, test=False), candidate(2)) == 2
-    )
-    assert first(evidence([[1], [2]], both), candidate(1, test=None), candidate(2)) == 2
-    failing = evidence([[1], [2]], both, {1: 3, 2: 1})
+    equal = make_evidence([[1], [2]], both)
+    assert first(equal, candidate(1, test=False), candidate(2)) == 2
+    assert first(equal, candidate(1, test=None), candidate(2)) == 2
+    failing = make_evidence([[1], [2]], both, {1: 3, 2: 1})
     assert first(failing, candidate(1, test=False), candidate(2, test=False)) == 2
-    larger = evidence([[1], [2, 3]], both)
+    larger = make_evidence([[1], [2, 3]], both)
     assert first(larger, candidate(1), candidate(2), candidate(3)) == 2
     long = candidate(1, model_patch=diff("a long patch" * 9))
-    assert first(evidence([[1], [2]], both), long, candidate(2)) == 2
-    assert first(evidence([[2], [1]], both), candidate(1), candidate(2)) == 1
-    marked = candidate(1, edits_test_configuration=True)
-    assert first(evidence([[1], [2]], both), marked, candidate(2)) == 2
+    assert first(equal, long, candidate(2)) == 2
+    swapped = make_evidence([[2], [1]], both)
+    assert first(swapped, candidate(1), candidate(2)) == 1
+    configures = candidate(1, edits_test_configuration=True)
+    assert first(equal, configures, candidate(2)) == 2
 
 
-@pytest.mark.parametrize(
-    ("known", "why"),
-    [
-        (
-            evidence([[1], [2]], {}),
-            "no script shows the issue at the base commit twice (0 scripts)",
-        ),
-        (
-            evidence(
-                [[1], [2]], {}, scripts=[script(1, base=(2, 0)), script(2, base=())]
-            ),
-            "no script shows the issue at the base commit twice (2 scripts)",
-        ),
-        (
-            evidence([[1], [2]], {1: (2, 2)}),
-            "no candidate passes one of 1 valid script",
-        ),
-        (
-            evidence([[1], [2]], {1: (1, None)}),
-            "no candidate passes one of 1 valid script",
-        ),
-        (
-            Evidence(note="no environment runs scripts for this instance"),
-            "no environment runs",
-        ),
-    ],
-)
-def test_without_evidence_the_usual_rule_decides_and_says_so(
-    known: Evidence, why: str
-) -> None:
+NOT_VALID = [script(1, base=(2, 0)), script(2, base=())]
+NO_SCRIPT = "no script shows the issue at the base commit twice"
+NO_PASS = "no candidate passes one of 1 valid script"
+WITHOUT_EVIDENCE = [
+    (make_evidence([[1], [2]], {}), f"{NO_SCRIPT} (0 scripts)"),
+    (make_evidence([[1], [2]], {}, scripts=NOT_VALID), f"{NO_SCRIPT} (2 scripts)"),
+    (make_evidence([[1], [2]], {1: (2, 2)}), NO_PASS),
+    (make_evidence([[1], [2]], {1: (1, None)}), NO_PASS),
+    (
+        Evidence(note="no environment runs scripts for this instance"),
+        "no environment runs",
+    ),
+]
+
+
+def test_without_evidence_the_usual_rule_decides_and_says_so() -> None:
     candidates = [candidate(1, test=False), candidate(2)]
-    choice = choose_by_evidence(candidates, known)
     usual = choose(candidates)
-    assert choice.winner == usual.winner
-    assert choice.reason.startswith(f"no evidence: {why}")
-    assert choice.reason.endswith(usual.reason)
+    for evidence, reason in WITHOUT_EVIDENCE:
+        choice = choose_by_evidence(candidates, evidence)
+        assert choice.winner == usual.winner
+        assert choice.reason.startswith(f"no evidence: {reason}")
+        assert choice.reason.endswith(usual.reason)
 
 
-def test_an_outcome_that_is_missing_is_not_a_pass_and_not_a_reason_to_drop_a_candidate() -> (
-    None
-):
+def test_a_missing_outcome_is_no_pass_and_drops_no_candidate() -> None:
     """A set-up that failed leaves no outcomes; others treat that as failed tests."""
-    known = evidence([[1], [2]], {1: (0, 0)})
-    lost = known.model_copy(update={"outcomes": {"s1": {"c2": 0}}})
-    assert chosen([candidate(1), candidate(2)], lost)[0] == 2
-    nothing = known.model_copy(update={"outcomes": {}})
-    assert "no evidence" in chosen([candidate(1), candidate(2)], nothing)[1]
+    evidence = make_evidence([[1], [2]], {1: (0, 0)})
+    lost = evidence.model_copy(update={"outcomes": {"s1": {"c2": 0}}})
+    assert choose_winner([candidate(1), candidate(2)], lost)[0] == 2
+    nothing = evidence.model_copy(update={"outcomes": {}})
+    assert "no evidence" in choose_winner([candidate(1), candidate(2)], nothing)[1]
 
 
 def test_what_never_is_plausible_is_not_chosen_by_evidence() -> None:
-    known = evidence([[1], [2]], {1: (0, 2)})
+    evidence = make_evidence([[1], [2]], {1: (0, 2)})
     broken = candidate(1, status=AttemptStatus.TREE_DIFFERS)
-    assert chosen([broken, candidate(2)], known)[0] == 2
+    assert choose_winner([broken, candidate(2)], evidence)[0] == 2
 
 
 def test_a_group_that_cannot_be_chosen_hides_no_other() -> None:
-    known = evidence([[1], [2], [3]], {1: (0, 2, 0), 2: (0, 2, 0), 3: (0, 2, 2)})
+    evidence = make_evidence(
+        [[1], [2], [3]], {1: (0, 2, 0), 2: (0, 2, 0), 3: (0, 2, 2)}
+    )
     late = candidate(1, status=AttemptStatus.TIMEOUT)
-    attempt, reason = chosen([late, candidate(2), candidate(3)], known)
+    attempt, reason = choose_winner([late, candidate(2), candidate(3)], evidence)
     assert attempt == 3
     assert "it passes 2 of 3 valid scripts" in reason
 
 
 def test_the_status_says_whether_the_choice_is_plausible() -> None:
-    known = evidence([[1], [2]], {1: (0, 2)})
-    statuses = []
-    for test in (True, False):
-        statuses.append(
-            choose_by_evidence([candidate(1, test=test), candidate(2)], known).status
-        )
-    assert statuses == [InstanceStatus.PLAUSIBLE, InstanceStatus.FALLBACK]
+    evidence = make_evidence([[1], [2]], {1: (0, 2)})
+    statuses = {True: InstanceStatus.PLAUSIBLE, False: InstanceStatus.FALLBACK}
+    for test, status in statuses.items():
+        candidates = [candidate(1, test=test), candidate(2)]
+        assert choose_by_evidence(candidates, evidence).status is status
 
 
 def test_the_order_of_candidates_and_classes_decides_nothing() -> None:
     """Reviewers that see patches side by side prefer the first; a pure rule must not."""
     random.seed(5)
     for _ in range(200):
-        sizes = [random.randint(1, 3) for _ in range(3)]
         numbers = iter(range(1, 20))
-        classes = [[next(numbers) for _ in range(size)] for size in sizes]
-        codes = {
-            n: [random.choice([0, 2, 1, None]) for _ in classes] for n in (1, 2, 3)
-        }
-        every = [n for members in classes for n in members]
-        candidates = [
-            candidate(n, test=random.choice([True, False, None])) for n in every
-        ]
+        classes = []
+        for _ in range(3):
+            size = random.randint(1, 3)
+            classes.append([next(numbers) for _ in range(size)])
+        codes = {n: random.choices([0, 2, 1, None], k=3) for n in (1, 2, 3)}
+        candidates = []
+        for number in itertools.chain.from_iterable(classes):
+            test = random.choice([True, False, None])
+            candidates.append(candidate(number, test=test))
         results = set()
         for order in itertools.permutations(range(3)):
-            known = evidence(
-                [classes[i] for i in order],
-                {n: [found[i] for i in order] for n, found in codes.items()},
-            )
+            ordered = {n: [codes[n][i] for i in order] for n in codes}
+            evidence = make_evidence([classes[i] for i in order], ordered)
             random.shuffle(candidates)
-            attempt, reason = chosen(candidates, known)
+            attempt, reason = choose_winner(candidates, evidence)
             # The usual rule takes the first plausible one.
             results.add("usual" if reason.startswith("no evidence") else attempt)
         assert len(results) == 1
 
 
 def test_evidence_is_the_same_after_its_file() -> None:
-    known = evidence(
+    evidence = make_evidence(
         [[1], [2, 3]], {1: (2, 0), 2: (None, 0)}, {1: 2}, [script(3, base=(1, None))]
     )
-    raw = json.loads(json.dumps({"evidence": known.model_dump(mode="json")}))
+    raw = json.loads(json.dumps({"evidence": evidence.model_dump(mode="json")}))
     again = Evidence.model_validate(raw["evidence"])
-    assert again == known
+    assert again == evidence
     assert raw["evidence"]["scripts"][0]["valid"] is True
     candidates = [candidate(n) for n in (1, 2, 3)]
     choice = choose_by_evidence(candidates, again)
-    assert choice == choose_by_evidence(candidates, known)
-    headings, rows = matrix(known)
+    assert choice == choose_by_evidence(candidates, evidence)
+    headings, rows = matrix(evidence)
     assert headings == ("attempts", "models", "s1", "s2", "score of the group")
     assert rows == [
         ("2, 3", "m", "solved", "solved", "8"),
@@ -340,37 +317,34 @@ def test_damaged_evidence_is_an_error() -> None:
             Evidence.model_validate(raw)
 
 
-@pytest.mark.parametrize(
-    ("reply", "found"),
-    [
-        (
-            "Run it:\n```bash\npython x.py\n```\n```python\nimport sys\nsys.exit(2)\n```\n",
-            "import sys\nsys.exit(2)\n",
-        ),
-        ("````python\nx = '''\n```\n'''\n````", "x = '''\n```\n'''\n"),
-        ("~~~\nexit(2)\n~~~", "exit(2)\n"),
-        ("```\nx = 'a\x0cb\u2028c'\n```", "x = 'a\x0cb\u2028c'\n"),
-        ("NO EVIDENCE", ""),
-        ("```python\nimport sys", ""),
-        ("```\n\n```", ""),
-        ("```\n" + "x" * 200_000 + "\n```", ""),
-    ],
+SHELL_AND_PYTHON = (
+    "Run it:\n```bash\npython x.py\n```\n```python\nimport sys\nsys.exit(2)\n```\n"
 )
-def test_the_longest_block_of_a_reply_is_the_script(reply: str, found: str) -> None:
-    assert script_in(reply) == found
+SCRIPTS = {
+    SHELL_AND_PYTHON: "import sys\nsys.exit(2)\n",
+    "````python\nx = '''\n```\n'''\n````": "x = '''\n```\n'''\n",
+    "~~~\nexit(2)\n~~~": "exit(2)\n",
+    "```\nx = 'a\x0cb\u2028c'\n```": "x = 'a\x0cb\u2028c'\n",
+    "NO EVIDENCE": "",
+    "```python\nimport sys": "",
+    "```\n\n```": "",
+    "```\n" + "x" * 200_000 + "\n```": "",
+}
+
+
+def test_the_longest_block_of_a_reply_is_the_script() -> None:
+    assert {reply: script_in(reply) for reply in SCRIPTS} == SCRIPTS
 
 
 def test_a_test_of_an_attempt_becomes_a_script() -> None:
-    made = script_of_file(
-        PYTHON, Runner.PYTEST, "tests/test_a.py", b"def test(): assert '\\n'\n"
-    )
+    test = b"def test(): assert '\\n'\n"
+    made = script_of_file(PYTHON, Runner.PYTEST, "tests/test_a.py", test)
     compile(made, "s.py", "exec")
     assert "tests/test_a.py" in made
     assert script_of_file(PYTHON, Runner.DJANGO, "tests/test_a.py", b"x") == ""
-    assert (
-        script_of_file(PYTHON, Runner.PYTEST, "repro.py", b"exit(2)\n") == "exit(2)\n"
-    )
-    assert script_of_file(PYTHON, Runner.PYTEST, "notes.md", b"exit(2)\n") == ""
+    program = b"exit(2)\n"
+    assert script_of_file(PYTHON, Runner.PYTEST, "repro.py", program) == "exit(2)\n"
+    assert script_of_file(PYTHON, Runner.PYTEST, "notes.md", program) == ""
 
 
 def test_large_files_are_not_shown_to_a_writer() -> None:

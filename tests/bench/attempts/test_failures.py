@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from agent.workspace import Workspace
-from bench.cli.commands import run_command
 from core.errors import InfrastructureError, UserError
 from core.git import GitError
 from environments.base import EnvironmentKind
 from runs.storage.store import RunStore
-from tests.support.runs import config, options, read
+from tests.bench.conftest import Harness
+from tests.support.runs import config
 
 
 def test_a_bug_in_an_attempt_is_recorded_and_counts(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import bench.attempts.outcomes
 
@@ -24,37 +24,34 @@ def test_a_bug_in_an_attempt_is_recorded_and_counts(
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(bench.attempts.outcomes, "take_patch", explode)
-    run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None)
-    (first, *_) = read(tmp_path, "demo__bank-2", "trajectories")["attempts"]
+    harness.run(config(), "demo__bank-2", code=1)
+    (first, *_) = harness.attempts("demo__bank-2")
     assert first["status"] == "error"
     assert "ZeroDivisionError: a bug" in first["error"]
-    assert read(tmp_path, "demo__bank-2")["status"] == "error"
+    assert harness.prediction("demo__bank-2")["status"] == "error"
 
 
 def test_a_full_disk_is_infrastructure(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(RunStore, "save_instance", full)
-    assert (
-        run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None)
-        == 1
-    )
+    harness.run(config(), "demo__bank-2", code=1)
 
 
 def test_an_unreachable_engine_is_refused(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     docker = config(environment=EnvironmentKind.DOCKER)
     with pytest.raises(UserError, match="no Docker engine answers"):
-        run_command(docker, options(tmp_path, cache, "demo__bank-1"), lambda _: None)
+        harness.run(docker, "demo__bank-1")
 
 
 def test_an_unreachable_hub_is_infrastructure(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     import datasets
@@ -66,17 +63,17 @@ def test_an_unreachable_hub_is_infrastructure(
     with pytest.raises(
         InfrastructureError, match="cannot load SWE-bench/SWE-bench_Lite"
     ):
-        run_command(config(), options(tmp_path, cache, dataset="lite"), lambda _: None)
+        harness.run(config(), dataset="lite")
 
 
 def test_predictions_of_another_harness_are_not_mixed_with_ours(
-    tmp_path: Path, cache: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
     path = tmp_path / "predictions/r/x__y-1.json"
     path.parent.mkdir(parents=True)
     path.write_text('{"instance_id": "x__y-1", "model_patch": null}')
     with pytest.raises(UserError, match=r"no run\.json"):
-        run_command(config(), options(tmp_path, cache, "demo__bank-1"), lambda _: None)
+        harness.run(config(), "demo__bank-1")
 
 
 @pytest.mark.parametrize(
@@ -84,17 +81,11 @@ def test_predictions_of_another_harness_are_not_mixed_with_ours(
     [OSError(28, "No space left on device"), GitError("status", Path(), "failed")],
 )
 def test_disk_and_git_errors_in_an_attempt_cost_no_try(
-    tmp_path: Path,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fail(*_: object) -> None:
         raise error
 
     monkeypatch.setattr(Workspace, "write", fail)
-    assert (
-        run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None)
-        == 1
-    )
+    harness.run(config(), "demo__bank-2", code=1)
     assert not (tmp_path / "predictions/r/demo__bank-2.json").exists()

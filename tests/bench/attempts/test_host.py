@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,9 +59,8 @@ class World:
         )
         self.checks = checks
         self.checkouts = Checkouts(self.checkout.snapshot, self.checkout.root.parent)
-        context: Any = SimpleNamespace(
-            slot=self.slot, worker=SimpleNamespace(stop=self.stop)
-        )
+        worker = SimpleNamespace(stop=self.stop)
+        context: Any = SimpleNamespace(slot=self.slot, worker=worker)
         self.host: Host = AttemptHost(
             context=context,
             checkouts=self.checkouts,
@@ -117,9 +115,9 @@ def test_a_review_names_lint_then_tests_then_nothing(make_tree: MakeCheckout) ->
     assert "boom" in world.host.review_tree()
     assert suite.trees == [{"a.py": b"x = 2\n"}]
     assert world.tested == ["before"]
-    suite.report = SuiteReport(None, untested="nobody can tell")
+    suite.report = SuiteReport(None, untested="no test ran")
     assert world.host.review_tree() == ""
-    assert world.checks.last_report.untested == "nobody can tell"
+    assert world.checks.last_report.untested == "no test ran"
 
 
 def test_a_tree_that_is_gone_has_no_review(make_tree: MakeCheckout) -> None:
@@ -131,7 +129,9 @@ def test_a_tree_that_is_gone_has_no_review(make_tree: MakeCheckout) -> None:
 
 def test_only_what_the_harness_wrote_to_is_renewed(make_tree: MakeCheckout) -> None:
     snapshot = make_tree(BASE).snapshot
-    checkouts = Checkouts(snapshot, make_tree_folder(snapshot.folder))
+    folder = snapshot.folder.parent / "attempts"
+    folder.mkdir()
+    checkouts = Checkouts(snapshot, folder)
     first = checkouts.make_fresh(1)
     first.settle()
     (first.root / "a.py").write_text("x = 2\n")
@@ -143,9 +143,3 @@ def test_only_what_the_harness_wrote_to_is_renewed(make_tree: MakeCheckout) -> N
     assert third.root != second.root, "the permission is one of the second attempt"
     assert not second.root.exists()
     assert (third.root / "a.py").read_text() == "x = 1\n"
-
-
-def make_tree_folder(beside: Path) -> Path:
-    folder = beside.parent / "attempts"
-    folder.mkdir()
-    return folder

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ from agent.builtin import BuiltinAgent
 from agent.protocol import AgentResult, Task
 from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.trees import Examination, examine_patch, files_in_submodules
-from bench.cli.commands import run_command
 from bench.config import ModelChoice
 from bench.instances.dataset import load_dataset
 from bench.regression.testconfig import ConfigurationEdits, tree_under_test
@@ -26,9 +23,11 @@ from core.worktree import Changes
 from demo.setup import REPOSITORIES, commit_all
 from environments.base import EnvironmentKind
 from runs.patches import submittable_patch
+from tests.bench.attempts.test_agents import outside
+from tests.bench.conftest import Harness
 from tests.conftest import MakeCheckout
 from tests.support.provider import Provider
-from tests.support.runs import EDIT, config, live, options, read
+from tests.support.runs import EDIT, live
 
 ID = "demo__textkit-1"
 BASE: dict[str, bytes | str] = {
@@ -52,64 +51,57 @@ TREE = {
 }
 
 
-def written(tree: Checkout, changes: Changes) -> Changes:
+def write_changes(tree: Checkout, changes: Changes) -> Changes:
     """Write ``changes`` into the work tree and return what a test of it would run on."""
     for path, data in changes.items():
-        place = tree.root / path
-        place.parent.mkdir(parents=True, exist_ok=True)
+        target = tree.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
         if data is None:
-            place.unlink()
+            target.unlink()
         else:
-            place.write_bytes(data)
-    return tree_under_test(
-        changes, tree.tracked_files(), Workspace(tree.root).read
-    ).changes
+            target.write_bytes(data)
+    read = Workspace(tree.root).read
+    return tree_under_test(changes, tree.tracked_files(), read).changes
 
 
-def examined(tree: Checkout, ran: Changes | None) -> Examination:
+def examine(tree: Checkout, ran: Changes | None) -> Examination:
     raw = take_patch(tree)
     return examine_patch(tree, raw, submittable_patch(raw).patch, ran)
 
 
+def objects_of(tree: Checkout) -> set[Path]:
+    return set((tree.root / ".git/objects").rglob("*"))
+
+
 def test_a_tree_is_what_its_patch_makes(make_tree: MakeCheckout) -> None:
     tree = make_tree(BASE)
-    state = sorted(p.name for p in (tree.root / ".git/objects").rglob("*"))
-    ran = written(tree, {**TREE, "tests/test_a.py": b"def test(): pass\n"})
+    fresh = objects_of(tree)
+    ran = write_changes(tree, {**TREE, "tests/test_a.py": b"def test(): pass\n"})
     raw = take_patch(tree)
-    before = sorted(p.name for p in (tree.root / ".git/objects").rglob("*"))
-    assert examine_patch(tree, raw, submittable_patch(raw).patch, ran) == Examination(
-        applies=True
-    )
+    before = objects_of(tree)
+    examination = examine_patch(tree, raw, submittable_patch(raw).patch, ran)
+    assert examination == Examination(applies=True)
     # The checkout is used again: what is looked at leaves no trace in it.
-    assert (
-        sorted(p.name for p in (tree.root / ".git/objects").rglob("*"))
-        == before
-        != state
-    )
+    assert objects_of(tree) == before != fresh
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"more.py": b"tested alone\n"}, "more.py"),
-        ({"a.py": b"x = 3\n"}, "a.py"),
-        ({"a.py": None}, "a.py"),
-        ({"crlf.py": b"a\nc\n"}, "crlf.py"),
-        ({"setup.cfg": None}, "setup.cfg"),
-    ],
-)
-def test_another_tree_is_named(
-    make_tree: MakeCheckout, change: Changes, named: str
-) -> None:
+def test_another_tree_is_named(make_tree: MakeCheckout) -> None:
     tree = make_tree(BASE)
-    ran = written(tree, TREE)
-    assert examined(tree, {**ran, **change}).differing == (named,)
+    ran = write_changes(tree, TREE)
+    for path, content in (
+        ("more.py", b"tested alone\n"),
+        ("a.py", b"x = 3\n"),
+        ("a.py", None),
+        ("crlf.py", b"a\nc\n"),
+        ("setup.cfg", None),
+    ):
+        assert examine(tree, {**ran, path: content}).differing == (path,)
 
 
 def test_a_link_is_not_what_was_tested(make_tree: MakeCheckout) -> None:
     tree = make_tree(BASE)
     (tree.root / "link.py").symlink_to("a.py")
-    assert examined(tree, {"link.py": None}).differing == ("link.py",)
+    assert examine(tree, {"link.py": None}).differing == ("link.py",)
 
 
 def test_edits_of_test_configuration_are_no_difference(make_tree: MakeCheckout) -> None:
@@ -117,11 +109,11 @@ def test_edits_of_test_configuration_are_no_difference(make_tree: MakeCheckout) 
     text = b"[metadata]\nname = y\n\n[tool:pytest]\naddopts = -x\n"
     for path, data in {"setup.cfg": text, "conftest.py": b"x = 1\n"}.items():
         (tree.root / path).write_bytes(data)
-    assert examined(tree, {}) == Examination(True, ConfigurationEdits.SOME)
-    assert examined(tree, None) == Examination(True, ConfigurationEdits.SOME)
-    assert examined(tree, {"setup.cfg": text}).differing == ("setup.cfg",)
+    assert examine(tree, {}) == Examination(True, ConfigurationEdits.SOME)
+    assert examine(tree, None) == Examination(True, ConfigurationEdits.SOME)
+    assert examine(tree, {"setup.cfg": text}).differing == ("setup.cfg",)
     (tree.root / "setup.cfg").write_bytes(text.replace(b"= y", b"= x"))
-    assert examined(tree, None).edits is ConfigurationEdits.ALL
+    assert examine(tree, None).edits is ConfigurationEdits.ALL
 
 
 def test_a_patch_that_does_not_apply(make_tree: MakeCheckout) -> None:
@@ -136,9 +128,9 @@ def mirror_with_submodule(root: Path) -> tuple[Path, str]:
     folder = REPOSITORIES / "demo__textkit"
     work = root / "work"
     for path in sorted(p for p in folder.rglob("*") if p.suffix in (".py", ".toml")):
-        place = work / path.relative_to(folder)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(path.read_bytes())
+        target = work / path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
     other = commit_all(work, "Begin")
     git("update-index", "--add", "--cacheinfo", f"160000,{other},sub", cwd=work)
     git("commit", "--quiet", "-m", "Add a submodule", cwd=work)
@@ -163,7 +155,7 @@ def test_files_in_submodules_are_refused(tmp_path: Path) -> None:
     (tree.root / "sub/x.py").write_text("x = 1\n")
     assert files_in_submodules(tree) == ("sub/x.py",)
     ran = {"subs/x.py": b"x = 1\n", "sub/x.py": b"x = 1\n"}
-    assert examined(tree, ran).differing == ("sub/x.py",)
+    assert examine(tree, ran).differing == ("sub/x.py",)
 
 
 @pytest.fixture
@@ -172,60 +164,37 @@ def dataset(tmp_path: Path) -> dict[str, Any]:
     _, commit = mirror_with_submodule(tmp_path)
     rows = load_dataset("demo", "test").rows
     row = next(r for r in rows if r["instance_id"] == ID)
-    place = tmp_path / "rows.json"
-    place.write_text(json.dumps([{**row, "base_commit": commit}]))
-    return {"dataset": str(place), "repos": tmp_path / "mirrors"}
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([{**row, "base_commit": commit}]))
+    return {"dataset": str(path), "repos": tmp_path / "mirrors"}
 
 
 def test_a_reply_cannot_have_tested_what_is_not_predicted(
-    tmp_path: Path,
-    cache: Path,
-    dataset: dict[str, Any],
-    provider: Provider,
+    harness: Harness, dataset: dict[str, Any], provider: Provider
 ) -> None:
     hidden = "sub/x.py\n```\n<<<<<<< SEARCH\n=======\nx = 1\n>>>>>>> REPLACE\n```\n"
     provider.will_answer(EDIT + hidden, "No.")
     models = (ModelChoice.parse("gpt-4o@diff", any_name=True),)
-    run_command(
-        live(provider, models=models),
-        options(tmp_path, cache, ID, **dataset),
-        lambda _: None,
-    )
-    found = read(tmp_path, ID)
-    assert "sub/x.py" not in found["model_patch"]
-    assert (found["all_results"][0]["status"], found["status"]) == (
-        "edit_failed",
-        "fallback",
-    )
-    assert "sub is a submodule, another repository" in str(
-        provider.requests[1]["messages"]
-    )
+    prediction = harness.solve(live(provider, models=models), ID, **dataset)
+    assert "sub/x.py" not in prediction["model_patch"]
+    assert harness.statuses(ID)[0] == "edit_failed"
+    assert prediction["status"] == "fallback"
+    messages = str(provider.requests[1]["messages"])
+    assert "sub is a submodule, another repository" in messages
 
 
 def test_what_a_command_leaves_in_a_submodule_is_named(
-    tmp_path: Path,
-    cache: Path,
-    dataset: dict[str, Any],
+    harness: Harness, dataset: dict[str, Any]
 ) -> None:
     code = "open('sub/x.py', 'w').write('x = 1'); open('textkit/more.py', 'w').write('x = 1')"
-    chosen = config(
-        agent="command:" + shlex.join([sys.executable, "-c", code]),
-        replay=None,
-        tries=1,
-        models=(ModelChoice.parse("my-a", any_name=True),),
-        agent_timeout=60,
-    )
-    run_command(chosen, options(tmp_path, cache, ID, **dataset), lambda _: None)
-    (attempt,) = read(tmp_path, ID, "trajectories")["attempts"]
+    harness.run(outside(code), ID, **dataset)
+    attempt, *_ = harness.attempts(ID)
     assert attempt["error"] == "not predicted, in a submodule: 'sub/x.py'"
     assert "sub/x.py" not in attempt["model_patch"]
 
 
 def test_an_attempt_whose_tested_tree_differs_is_not_plausible(
-    tmp_path: Path,
-    cache: Path,
-    provider: Provider,
-    monkeypatch: pytest.MonkeyPatch,
+    harness: Harness, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent of another maker has a tree tested that it does not leave behind."""
     real = BuiltinAgent.work
@@ -239,11 +208,10 @@ def test_an_attempt_whose_tested_tree_differs_is_not_plausible(
     provider.will_answer(EDIT)
     models = (ModelChoice.parse("gpt-4o@diff", any_name=True),)
     chosen = replace(live(provider, models=models), environment=EnvironmentKind.LOCAL)
-    run_command(chosen, options(tmp_path, cache, ID), lambda _: None)
-    found = read(tmp_path, ID)
-    (result,) = found["all_results"]
-    assert (found["status"], result["status"]) == ("fallback", "tree_differs")
+    prediction = harness.solve(chosen, ID)
+    (result,) = prediction["all_results"]
+    assert (prediction["status"], result["status"]) == ("fallback", "tree_differs")
     assert result["test_outcome"] is None
-    (attempt,) = read(tmp_path, ID, "trajectories")["attempts"]
+    (attempt,) = harness.attempts(ID)
     named = "the tested tree is not the predicted one: 'textkit/later.py'"
     assert attempt["error"] == named

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 
 from bench.attempts.evidence.choice import groups_of
 from bench.attempts.evidence.scripts import language_of_runner
-from bench.cli.commands import run_command
 from bench.config import ModelChoice, SelectionRule
 from bench.regression.runners import Runner
 from demo.setup import DEMO_DATASET
@@ -27,6 +25,8 @@ from runs.calls.journal import EntryKind
 from runs.evidence import Evidence
 from runs.records import Attempt, InstanceResult
 from runs.settings import Spending
+from tests.bench.conftest import Harness
+from tests.support import read_json
 from tests.support.commands import Preloaded
 from tests.support.evidence import (
     LOCAL,
@@ -41,9 +41,10 @@ from tests.support.evidence import (
     recording,
     verified,
 )
-from tests.support.killing import Harness, Left, check_ledger, hashes
+from tests.support.killing import Harness as KilledCommands
+from tests.support.killing import Left, check_ledger, hashes
 from tests.support.provider import Answer
-from tests.support.runs import config, live, options, read
+from tests.support.runs import config, live
 
 
 @pytest.fixture
@@ -52,151 +53,142 @@ def scripts() -> Iterator[ScriptProvider]:
         yield server
 
 
+def spoil_script(number: int, code: str) -> Callable[[dict[str, Any]], None]:
+    """Return a change of a recording: reply ``number`` to the first writer is ``code``."""
+
+    def spoil(raw: dict[str, Any]) -> None:
+        message = raw["writers"][0]["messages"][number]
+        message["content"] = f"```python\n{code}```\n"
+
+    return spoil
+
+
+def attempts_of_classes(prediction: dict[str, Any]) -> list[list[int]]:
+    return [group["attempts"] for group in prediction["evidence"]["classes"]]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Harness:
+    """A run of two instances that chooses by evidence."""
+    harness = Harness(tmp_path_factory.mktemp("evidence"), cache)
+    harness.run(by_evidence(), NAME, OTHER)
+    return harness
+
+
+def verified_lines(harness: Harness) -> list[str]:
+    return verified(harness.folder, harness.cache)
+
+
 def test_evidence_changes_one_choice_for_the_better_and_one_has_none(
-    tmp_path: Path, cache: Path
+    finished: Harness, harness: Harness
 ) -> None:
-    run = options(tmp_path, cache, NAME, OTHER)
-    assert run_command(by_evidence(), run, lambda _: None) == 0
-    better = read(tmp_path, NAME)
-    none = read(tmp_path, OTHER)
+    better = finished.prediction(NAME)
+    none = finished.prediction(OTHER)
     assert (better["attempt"], better["status"]) == (2, "plausible")
-    assert better["reason"].startswith(
-        "attempt 2 is chosen by evidence: it passes 4 of 4 valid"
-    )
-    found = better["evidence"]
-    assert [one["attempts"] for one in found["classes"]] == [[1], [2, 3], [4]]
-    assert [script["base"] for script in found["scripts"]] == [
-        [2, 2],
-        [2, 2],
-        [2, 2],
-        [0, 0],
-        [1, 1],
-        [2, 2],
-    ]
-    assert found["outcomes"]["s6"] == {"c1": 2, "c2": 0, "c4": 0}
+    reason = "attempt 2 is chosen by evidence: it passes 4 of 4 valid"
+    assert better["reason"].startswith(reason)
+    assert attempts_of_classes(better) == [[1], [2, 3], [4]]
+    codes = [script["base"] for script in better["evidence"]["scripts"]]
+    assert codes == [[code, code] for code in (2, 2, 2, 0, 1, 2)]
+    assert better["evidence"]["outcomes"]["s6"] == {"c1": 2, "c2": 0, "c4": 0}
     assert none["attempt"] == 1
-    assert none["reason"].startswith(
-        "no evidence: no script shows the issue at the base commit"
-    )
-    plain = tmp_path / "plain"
-    run = options(plain, cache, NAME)
-    assert run_command(config(replay=RECORDED, **LOCAL), run, lambda _: None) == 0
-    assert read(plain, NAME)["attempt"] == 1
-    assert "evidence" not in read(plain, NAME)
-    page = (tmp_path / f"predictions/r/{NAME}.md").read_text()
-    assert (
-        "| 2, 3 | scripted-b, scripted-a | solved | solved | solved | solved | 32 |"
-        in page
-    )
-    assert (
-        "### Script s5: from the issue and files, scripted-a: not valid; exit codes"
-        in page
-    )
-    assert verified(tmp_path, cache)[-1].endswith("nothing differs")
+    reason = "no evidence: no script shows the issue at the base commit"
+    assert none["reason"].startswith(reason)
+    plain = harness.solve(config(replay=RECORDED, **LOCAL), NAME)
+    assert plain["attempt"] == 1
+    assert "evidence" not in plain
+    page = finished.file(f"{NAME}.md").read_text()
+    solved = "solved | solved | solved | solved"
+    assert f"| 2, 3 | scripted-b, scripted-a | {solved} | 32 |" in page
+    script = "### Script s5: from the issue and files, scripted-a: not valid"
+    assert f"{script}; exit codes" in page
+    assert verified_lines(finished)[-1].endswith("nothing differs")
+
+
+def test_requests_are_those_of_the_recording(finished: Harness) -> None:
+    trajectory = read_json(finished.file(f"trajectories/{NAME}.json"))
+    assert [attempt["attempt"] for attempt in trajectory["attempts"]] == [1, 2, 3, 4]
+    assert [writer["attempt"] for writer in trajectory["writers"]] == [0, -1]
+    for writer in trajectory["writers"]:
+        hashes = []
+        for message in writer["messages"]:
+            if message["role"] == "user":
+                hashes.append(request_sha256([Message("user", message["content"])]))
+        assert [call["request_sha256"] for call in writer["calls"]] == hashes
 
 
 def test_verify_notices_a_choice_that_does_not_follow_from_its_evidence(
-    tmp_path: Path, cache: Path
+    finished: Harness,
 ) -> None:
-    assert (
-        run_command(by_evidence(), options(tmp_path, cache, NAME), lambda _: None) == 0
-    )
-    place = tmp_path / f"predictions/r/trajectories/{NAME}.json"
-
-    def solved(raw: dict[str, Any]) -> None:
+    def swap_outcomes(raw: dict[str, Any]) -> None:
         for codes in raw["evidence"]["outcomes"].values():
-            codes["c1"], codes["c2"] = 0, 2
+            codes.update(c1=0, c2=2)
 
-    changed(place, solved)
-    said = verified(tmp_path, cache)
-    assert any(
-        "the choice from the recorded outcomes: winner" in words for words in said
-    ), said
+    path = finished.file(f"trajectories/{NAME}.json")
+    before = path.read_bytes()
+    changed(path, swap_outcomes)
+    lines = "\n".join(verified_lines(finished))
+    path.write_bytes(before)
+    assert "the choice from the recorded outcomes: winner" in lines
+
+
+EVIDENCE = dict(LOCAL, temperatures=TEMPERATURES, select=SelectionRule.EVIDENCE)
 
 
 def test_a_live_run_replayed_is_byte_identical(
-    tmp_path: Path, cache: Path, scripts: ScriptProvider
+    harness: Harness, scripts: ScriptProvider
 ) -> None:
-    run = {**LOCAL, "temperatures": TEMPERATURES, "select": SelectionRule.EVIDENCE}
-    one = options(tmp_path / "one", cache, NAME)
-    assert run_command(live(scripts, **run), one, lambda _: None) == 0
-    asked = len(scripts.requests)
-    replay = live(scripts, **run, replay=tmp_path / "one/predictions/r")
-    assert (
-        run_command(replay, options(tmp_path / "two", cache, NAME), lambda _: None) == 0
-    )
-    assert len(scripts.requests) == asked
-    paths = [tmp_path / n / f"predictions/r/{NAME}.json" for n in ("one", "two")]
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    found = json.loads(paths[0].read_text())
-    assert found["attempt"] == 2
+    chosen = live(scripts, **EVIDENCE)
+    prediction = harness.solve(chosen, NAME)
+    requests = len(scripts.requests)
+    harness.assert_replays(chosen, NAME)
+    assert len(scripts.requests) == requests
+    assert prediction["attempt"] == 2
     # Scripts are charged to the instance, and to the temperature of the last try.
-    every = sum(one["cost"] for one in found["all_results"])
-    of_scripts = 3 * (100 * 2.5e-6 + 10 * 1e-5) + 3 * (100 * 1.5e-7 + 10 * 6e-7)
-    assert found["cost"] == pytest.approx(every + of_scripts)
-    prompts = []
-    for r in scripts.requests:
-        if "tells whether" in r["messages"][-1]["content"]:
-            prompts.append(r)
-    assert {request["temperature"] for request in prompts} == {0.25}
-    assert len(prompts) == 6
+    cost = sum(result["cost"] for result in prediction["all_results"])
+    cost += 3 * (100 * 2.5e-6 + 10 * 1e-5) + 3 * (100 * 1.5e-7 + 10 * 6e-7)
+    assert prediction["cost"] == pytest.approx(cost)
+    temperatures = []
+    for request in scripts.requests:
+        if "tells whether" in request["messages"][-1]["content"]:
+            temperatures.append(request["temperature"])
+    assert temperatures == [0.25] * 6
 
 
 def test_the_budget_ends_the_scripts_and_the_rest_decides(
-    tmp_path: Path, cache: Path, scripts: ScriptProvider
+    harness: Harness, scripts: ScriptProvider
 ) -> None:
-    run = {**LOCAL, "temperatures": TEMPERATURES, "select": SelectionRule.EVIDENCE}
-    with_limit = options(tmp_path, cache, NAME, money=Spending(BudgetLimits(calls=10)))
-    run_command(live(scripts, **run), with_limit, lambda _: None)
-    found = read(tmp_path, NAME)
+    money = Spending(BudgetLimits(calls=10))
+    prediction = harness.solve(live(scripts, **EVIDENCE), NAME, code=1, money=money)
+    evidence = prediction["evidence"]
     assert len(scripts.requests) == 10
-    assert found["evidence"]["note"] == "not all scripts could be asked for"
-    assert len(found["evidence"]["scripts"]) == 2
+    assert evidence["note"] == "not all scripts could be asked for"
+    assert len(evidence["scripts"]) == 2
 
 
 def test_nothing_is_asked_where_nothing_is_to_compare(
-    tmp_path: Path, cache: Path, scripts: ScriptProvider
+    harness: Harness, scripts: ScriptProvider
 ) -> None:
-    alone = {
-        **LOCAL,
-        "tries": 1,
-        "temperatures": (0.0,),
-        "select": SelectionRule.EVIDENCE,
-    }
+    alone = {**EVIDENCE, "tries": 1, "temperatures": (0.0,)}
     models = (ModelChoice.parse("gpt-4o", any_name=True),)
-    run = options(tmp_path, cache, NAME)
-    assert run_command(live(scripts, **alone, models=models), run, lambda _: None) == 0
+    prediction = harness.solve(live(scripts, **alone, models=models), NAME)
     assert len(scripts.requests) == 2
-    found = read(tmp_path, NAME)
-    assert found["evidence"]["note"] == "there is one candidate"
-    assert found["reason"].startswith("attempt 1 is plausible")
+    assert prediction["evidence"]["note"] == "there is one candidate"
+    assert prediction["reason"].startswith("attempt 1 is plausible")
 
 
-def test_without_an_environment_there_is_no_evidence(
-    tmp_path: Path, cache: Path
-) -> None:
-    bare = by_evidence(environment=EnvironmentKind.NONE)
-    assert run_command(bare, options(tmp_path, cache, NAME), lambda _: None) == 0
-    found = read(tmp_path, NAME)
-    assert found["reason"].startswith("no evidence: no environment runs scripts")
-    assert [one["attempts"] for one in found["evidence"]["classes"]] == [
-        [1],
-        [2, 3],
-        [4],
-    ]
+def test_without_an_environment_there_is_no_evidence(harness: Harness) -> None:
+    prediction = harness.solve(by_evidence(environment=EnvironmentKind.NONE), NAME)
+    assert prediction["reason"].startswith("no evidence: no environment runs scripts")
+    assert attempts_of_classes(prediction) == [[1], [2, 3], [4]]
 
 
 def test_a_recording_without_scripts_has_no_evidence(
-    tmp_path: Path, cache: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
-    replies = tmp_path / "replies"
-    replies.mkdir()
-    place = replies / f"{NAME}.json"
-    place.write_bytes((RECORDED / f"{NAME}.json").read_bytes())
-    changed(place, lambda raw: raw.pop("writers"))
-    bare = by_evidence(replay=replies)
-    assert run_command(bare, options(tmp_path, cache, NAME), lambda _: None) == 0
-    assert "not all scripts could be asked for" in read(tmp_path, NAME)["reason"]
+    replies = recording(tmp_path / "replies", lambda raw: raw.pop("writers"))
+    prediction = harness.solve(by_evidence(replay=replies), NAME)
+    assert "not all scripts could be asked for" in prediction["reason"]
 
 
 SLOW = {
@@ -218,33 +210,22 @@ HOSTILE = {
 
 # The first two run until the limit of time or of the disk.
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.long) for kind in SLOW] + [*HOSTILE]
+    "kind", [*(pytest.param(kind, marks=pytest.mark.long) for kind in SLOW), *HOSTILE]
 )
 def test_a_hostile_script_counts_as_no_answer_and_harms_nothing(
-    tmp_path: Path, cache: Path, kind: str
+    harness: Harness, tmp_path: Path, kind: str
 ) -> None:
-    replies = tmp_path / "replies"
-    replies.mkdir()
-    place = replies / f"{NAME}.json"
-    place.write_bytes((RECORDED / f"{NAME}.json").read_bytes())
-
-    def spoiled(raw: dict[str, Any]) -> None:
-        raw["writers"][0]["messages"][1]["content"] = (
-            f"```python\n{(HOSTILE | SLOW)[kind]}```\n"
-        )
-
-    changed(place, spoiled)
-    run = options(tmp_path, cache, NAME)
-    assert run_command(by_evidence(replay=replies), run, lambda _: None) == 0
-    found = read(tmp_path, NAME)
-    third = found["evidence"]["scripts"][2]
+    spoil = spoil_script(1, (HOSTILE | SLOW)[kind])
+    replies = recording(tmp_path / "replies", spoil)
+    prediction = harness.solve(by_evidence(replay=replies), NAME)
+    third = prediction["evidence"]["scripts"][2]
     if kind == "changes":
         # Each run has the tree as the set-up left it, so it never sees what it wrote.
         assert third["base"] == [2, 2]
-        assert set(found["evidence"]["outcomes"]["s3"].values()) == {2}
+        assert set(prediction["evidence"]["outcomes"]["s3"].values()) == {2}
     else:
         assert third["valid"] is False
-    assert found["attempt"] == 2
+    assert prediction["attempt"] == 2
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
@@ -255,44 +236,22 @@ def test_a_run_that_is_killed_buys_no_script_twice(
     scripts: ScriptProvider,
     kills: int,
 ) -> None:
-    harness = Harness(preloaded, tmp_path)
+    commands = KilledCommands(preloaded, tmp_path)
     rng = random.Random(20261123)
 
     def words(out: Path) -> list[str]:
-        return [
-            "--dataset",
-            "demo",
-            "--instances",
-            NAME,
-            "--models",
-            ",".join(f"{m}@diff" for m in MODELS),
-            "--set",
-            "models.temperatures=0,0.25",
-            "--tries",
-            "2",
-            "--api-base",
-            scripts.url,
-            "--run",
-            "r",
-            "--workers",
-            "2",
-            "--out",
-            str(out),
-            "--set",
-            f"folders.cache={cache}",
-            "--set",
-            "choice.stop=all",
-            "--set",
-            "choice.select=evidence",
-            "--environment",
-            "local",
-        ]
+        models = ",".join(f"{model}@diff" for model in MODELS)
+        settings = "--set models.temperatures=0,0.25 --set choice.stop=all"
+        settings += f" --set choice.select=evidence --set folders.cache={cache}"
+        run = f"--api-base {scripts.url} --run r --workers 2 --tries 2 --out {out}"
+        instance = f"--dataset demo --instances {NAME} --environment local"
+        return f"{instance} --models {models} {run} {settings}".split()
 
     # What is built once is in the cache before anything is measured.
-    assert harness.run(words(tmp_path / "first")).code == 0
+    assert commands.run(words(tmp_path / "first")).code == 0
     scripts.requests.clear()
     measure = Left(tmp_path / "undisturbed")
-    ended = harness.run(words(measure.out))
+    ended = commands.run(words(measure.out))
     assert ended.code == 0, ended.said
     needed = hashes(scripts)
     killed = 0
@@ -303,12 +262,11 @@ def test_a_run_that_is_killed_buys_no_script_twice(
         while alive and killed < kills:
             # Attempts take two thirds of the writes, and scripts the rest.
             at = rng.randint(ended.writes // 2, ended.writes)
-            alive = (
-                harness.run(words(left.out), kill_at=at, torn=rng.random() < 0.5).code
-                == -9
-            )
+            torn = rng.random() < 0.5
+            ended_early = commands.run(words(left.out), kill_at=at, torn=torn)
+            alive = ended_early.code == -9
             killed += alive
-        last = harness.run(words(left.out))
+        last = commands.run(words(left.out))
         assert last.code == 0, last.said
         assert left.results() == measure.results()
         assert left.count(EntryKind.ANSWERED) == measure.count(EntryKind.ANSWERED)
@@ -318,22 +276,6 @@ def test_a_run_that_is_killed_buys_no_script_twice(
         if killed == kills:
             break
     assert killed == kills
-
-
-def test_requests_are_those_of_the_recording(tmp_path: Path, cache: Path) -> None:
-    assert (
-        run_command(by_evidence(), options(tmp_path, cache, NAME), lambda _: None) == 0
-    )
-    said = read(tmp_path, NAME, "trajectories")
-    assert [one["attempt"] for one in said["attempts"]] == [1, 2, 3, 4]
-    assert [one["attempt"] for one in said["writers"]] == [0, -1]
-    for writer in said["writers"]:
-        asked = []
-        for m in writer["messages"]:
-            if m["role"] == "user":
-                asked.append(Message("user", m["content"]))
-        hashed = [request_sha256([one]) for one in asked]
-        assert [call["request_sha256"] for call in writer["calls"]] == hashed
 
 
 BEHAVIOUR = """```python
@@ -347,7 +289,7 @@ sys.exit(0 if slugify("a b!") == "a-b" else 2)
 
 
 @pytest.mark.parametrize(
-    ("said", "attempt", "scores"),
+    ("reply", "attempt", "scores"),
     [
         (BEHAVIOUR, 2, [4, 1]),
         ("NO EVIDENCE", 1, [1, 1]),
@@ -355,81 +297,69 @@ sys.exit(0 if slugify("a b!") == "a-b" else 2)
     ],
 )
 def test_a_close_result_asks_for_a_script_that_tells_the_groups_apart(
+    harness: Harness,
     tmp_path: Path,
-    cache: Path,
-    said: str,
+    reply: str,
     attempt: int,
     scores: list[int] | None,
 ) -> None:
     """Each of two candidates passes one script; the model sees both patches."""
-    replies = tmp_path / "replies"
-    replies.mkdir()
-    raw = json.loads((RECORDED / f"{NAME}.json").read_text())
-    raw["attempts"] = [raw["attempts"][0], {**raw["attempts"][3], "attempt": 2}]
-    raw["writers"][1]["messages"].append({"role": "assistant", "content": said})
-    (replies / f"{NAME}.json").write_text(json.dumps(raw))
-    run = options(tmp_path, cache, NAME)
-    asked = by_evidence(replay=replies, tries=1, rounds=1)
-    assert run_command(asked, run, lambda _: None) == 0
-    found = read(tmp_path, NAME)
-    assert found["attempt"] == attempt
-    last = found["evidence"]["scripts"][6]
-    assert last["source"] == "distinguishing"
+
+    def leave_two_attempts(raw: dict[str, Any]) -> None:
+        raw["attempts"] = [raw["attempts"][0], {**raw["attempts"][3], "attempt": 2}]
+        answer = {"role": "assistant", "content": reply}
+        raw["writers"][1]["messages"].append(answer)
+
+    replies = recording(tmp_path / "replies", leave_two_attempts)
+    prediction = harness.solve(by_evidence(replay=replies, tries=1, rounds=1), NAME)
+    assert prediction["attempt"] == attempt
+    assert prediction["evidence"]["scripts"][6]["source"] == "distinguishing"
     if scores:
-        assert [
-            group.score
-            for group in groups_of(Evidence.model_validate(found["evidence"]))
-        ] == scores
-    (writer,) = [
-        w for w in read(tmp_path, NAME, "trajectories")["writers"] if w["attempt"] == -1
-    ]
+        groups = groups_of(Evidence.model_validate(prediction["evidence"]))
+        assert [group.score for group in groups] == scores
+    writers = read_json(harness.file(f"trajectories/{NAME}.json"))["writers"]
+    (writer,) = (writer for writer in writers if writer["attempt"] == -1)
     prompt = writer["messages"][-2]["content"]
-    patches = [one["model_patch"].strip() for one in found["all_results"]]
-    assert all(patch in prompt for patch in patches)
+    for result in prediction["all_results"]:
+        assert result["model_patch"].strip() in prompt
 
 
-def test_a_script_sees_nothing_of_the_evaluation(tmp_path: Path, cache: Path) -> None:
-    replies = tmp_path / "replies"
-    replies.mkdir()
+@pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
+def test_a_script_sees_nothing_of_the_evaluation(
+    harness: Harness, tmp_path: Path
+) -> None:
+    folder = tmp_path / "replies"
     gold = DEMO_DATASET / "tasks" / NAME / "gold.patch"
-    hidden = []
-    for path in (gold, replies / f"{NAME}.json", cache / "demo-mirrors"):
-        hidden.append(str(path))
+    mirrors = harness.cache / "demo-mirrors"
+    hidden = [str(path) for path in (gold, folder / f"{NAME}.json", mirrors)]
     code = f"import os, sys\nsys.exit(0 if any(map(os.path.exists, {hidden})) else 2)\n"
-    raw = json.loads((RECORDED / f"{NAME}.json").read_text())
-    raw["writers"][0]["messages"][0]["content"] = f"```python\n{code}```\n"
-    (replies / f"{NAME}.json").write_text(json.dumps(raw))
-    assert (
-        run_command(by_evidence(replay=replies), options(tmp_path, cache, NAME), print)
-        == 0
-    )
-    found = read(tmp_path, NAME)["evidence"]
-    if not bubblewrap_works():
-        pytest.skip("bubblewrap is not installed")
-    assert found["scripts"][0]["base"] == [2, 2]
-    assert set(found["outcomes"]["s1"].values()) == {2}
+    replies = recording(folder, spoil_script(0, code))
+    evidence = harness.solve(by_evidence(replay=replies), NAME)["evidence"]
+    assert evidence["scripts"][0]["base"] == [2, 2]
+    assert set(evidence["outcomes"]["s1"].values()) == {2}
 
 
-@pytest.mark.parametrize(
-    "runner", [Runner.JEST, Runner.GO, Runner.PHPUNIT, Runner.RSPEC]
-)
+SOURCES = {
+    Runner.JEST: "process.exit(CODE)",
+    Runner.GO: 'package main\n\nimport "os"\n\nfunc main() { os.Exit(CODE) }\n',
+    Runner.PHPUNIT: "<?php exit(CODE);",
+    Runner.RSPEC: "exit CODE",
+}
+
+
+@pytest.mark.parametrize("runner", SOURCES)
 def test_scripts_of_other_languages_keep_their_exit_code(
     tmp_path: Path, runner: Runner
 ) -> None:
     language = language_of_runner(runner)
     assert language
-    sources = {
-        ".cjs": "process.exit(CODE)",
-        "/main.go": 'package main\n\nimport "os"\n\nfunc main() { os.Exit(CODE) }\n',
-        ".php": "<?php exit(CODE);",
-        ".rb": "exit CODE",
-    }
-    if not shutil.which(language.command.split()[0]):
-        pytest.skip(f"{language.command.split()[0]} is not installed")
-    place = tmp_path / language.file(1)
-    place.parent.mkdir(exist_ok=True)
+    program = language.command.split()[0]
+    if not shutil.which(program):
+        pytest.skip(f"{program} is not installed")
+    path = tmp_path / language.file(1)
+    path.parent.mkdir(exist_ok=True)
     for code in (0, 2, 1):
-        place.write_text(sources[language.suffix].replace("CODE", str(code)))
+        path.write_text(SOURCES[runner].replace("CODE", str(code)))
         ran = subprocess.run(["bash", "-c", language.run(1)], cwd=tmp_path, check=False)
         assert ran.returncode == code
 
@@ -440,64 +370,49 @@ def test_languages_without_scripts_that_run_alone_have_no_evidence() -> None:
 
 
 def test_a_script_that_is_no_text_is_run_all_the_same(
-    tmp_path: Path, cache: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
-    def spoiled(raw: dict[str, Any]) -> None:
-        first = raw["writers"][0]["messages"][0]
-        first["content"] = first["content"].replace(
-            "import sys", "import sys  # \ud800", 1
-        )
-
-    replies = recording(tmp_path / "replies", spoiled)
-    assert (
-        run_command(by_evidence(replay=replies), options(tmp_path, cache, NAME), print)
-        == 0
-    )
-    assert read(tmp_path, NAME)["evidence"]["scripts"][0]["valid"] is False
+    spoil = spoil_script(0, "import sys  # \ud800\nsys.exit(2)\n")
+    replies = recording(tmp_path / "replies", spoil)
+    prediction = harness.solve(by_evidence(replay=replies), NAME)
+    assert prediction["evidence"]["scripts"][0]["valid"] is False
 
 
 class RefusingProvider(ScriptProvider):
     """Refuses one of the requests for scripts."""
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        said = request["messages"][-1]["content"]
-        if "tells whether the issue is there" in said and "These files" in said:
+        prompt = request["messages"][-1]["content"]
+        if "tells whether the issue is there" in prompt and "These files" in prompt:
             return Answer(status=400, error={"message": "no"})
         return super().answer(request)
 
 
-def test_a_refused_script_is_refused_again_in_a_replay(
-    tmp_path: Path, cache: Path
-) -> None:
-    run = {**LOCAL, "temperatures": TEMPERATURES, "select": SelectionRule.EVIDENCE}
+def test_a_refused_script_is_refused_again_in_a_replay(harness: Harness) -> None:
     with RefusingProvider() as server:
-        one = options(tmp_path / "one", cache, NAME)
-        assert run_command(live(server, **run), one, print) == 0
-        asked = len(server.requests)
-        replay = live(server, **run, replay=tmp_path / "one/predictions/r")
-        assert run_command(replay, options(tmp_path / "two", cache, NAME), print) == 0
-        assert len(server.requests) == asked
-    paths = [tmp_path / n / f"predictions/r/{NAME}.json" for n in ("one", "two")]
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    notes = [
-        one["note"] for one in json.loads(paths[0].read_text())["evidence"]["scripts"]
-    ]
+        chosen = live(server, **EVIDENCE)
+        prediction = harness.solve(chosen, NAME)
+        requests = len(server.requests)
+        harness.assert_replays(chosen, NAME)
+        assert len(server.requests) == requests
+    notes = [script["note"] for script in prediction["evidence"]["scripts"]]
     assert notes.count("the provider refuses the request") == 2
-    assert verified(tmp_path / "one", cache)[-1].endswith("nothing differs")
+    assert verified_lines(harness)[-1].endswith("nothing differs")
 
 
 def test_a_damaged_cache_is_measured_again(tmp_path: Path, cache: Path) -> None:
     own = tmp_path / "cache"
-    (own / "environments").parent.mkdir()
+    own.mkdir()
     for name in ("environments", "demo-mirrors", "snapshots"):
         if (cache / name).exists():
             (own / name).symlink_to(cache / name)
-    assert run_command(by_evidence(), options(tmp_path / "one", own, NAME), print) == 0
-    for place in (own / "scripts").glob("*.json"):
-        place.write_text('{"x": 3, "y": [], "z": ["a"]}')
-    assert run_command(by_evidence(), options(tmp_path / "two", own, NAME), print) == 0
-    paths = [tmp_path / n / f"predictions/r/{NAME}.json" for n in ("one", "two")]
-    assert paths[0].read_bytes() == paths[1].read_bytes()
+    harness = Harness(tmp_path, own)
+    harness.run(by_evidence(), NAME, out="one")
+    first = harness.file(f"{NAME}.json", "one").read_bytes()
+    for path in (own / "scripts").glob("*.json"):
+        path.write_text('{"x": 3, "y": [], "z": ["a"]}')
+    harness.run(by_evidence(), NAME, out="two")
+    assert harness.file(f"{NAME}.json", "two").read_bytes() == first
 
 
 def test_patches_that_writers_saw_are_no_leak() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bench.cli.commands import run_command
 from bench.config import HistoryChoice, validate_config
 from bench.policy import StopRule
 from core.errors import UserError
 from environments.base import EnvironmentKind
+from tests.bench.conftest import Harness
 from tests.support.evidence import (
     NAME,
     by_evidence,
@@ -19,7 +19,7 @@ from tests.support.evidence import (
     verified,
 )
 from tests.support.provider import Provider
-from tests.support.runs import EDIT, config, live, options, read
+from tests.support.runs import EDIT, config, live
 
 
 def test_a_black_box_has_no_model_to_ask() -> None:
@@ -27,44 +27,39 @@ def test_a_black_box_has_no_model_to_ask() -> None:
         validate_config(by_evidence(replay=None, agent="command:true"))
 
 
+def opening_requests(provider: Provider) -> list[str]:
+    """Return the first question of each attempt."""
+    openings = []
+    for request in provider.requests:
+        roles = [message["role"] for message in request["messages"]]
+        last = request["messages"][-1]["content"]
+        if "assistant" not in roles and "Which files must be seen" in last:
+            openings.append(last)
+    return openings
+
+
+@pytest.mark.parametrize("history", [HistoryChoice.OUTCOMES, HistoryChoice.NONE])
 def test_the_next_attempt_is_told_what_became_of_the_others(
-    tmp_path: Path, cache: Path, provider: Provider
+    harness: Harness, provider: Provider, history: HistoryChoice
 ) -> None:
+    tells = history is HistoryChoice.OUTCOMES
     failing = EDIT.replace(
         "        elif letters and letters[-1] != ", "        elif letters == "
     )
-    provider.will_answer(
-        "textkit/slug.py", failing, failing, failing, failing, "textkit/slug.py"
-    )
-    for told, words in (
-        (HistoryChoice.OUTCOMES, "1 attempt was made on this issue before yours"),
-        (HistoryChoice.NONE, ""),
-    ):
-        out = tmp_path / told.value
-        provider.requests.clear()
-        given = {
-            "history": told,
-            "environment": EnvironmentKind.LOCAL,
-            "all_attempts": True,
-        }
-        run_command(live(provider, **given), options(out, cache, NAME), lambda _: None)
-        firsts = []
-        for request in provider.requests:
-            if not any(m["role"] == "assistant" for m in request["messages"]):
-                firsts.append(request["messages"])
-        openings = []
-        for said in firsts:
-            if "Which files must be seen" in said[-1]["content"]:
-                openings.append(said)
-        assert len(openings) == 2
-        assert "before yours" not in openings[0][-1]["content"]
-        assert words in openings[1][-1]["content"]
-        second = read(out, NAME)["all_results"][1]
-        assert second.get("told_of", []) == ([] if told is HistoryChoice.NONE else [1])
-        assert verified(out, cache)[-1].endswith("nothing differs")
+    provider.will_answer("textkit/slug.py", *[failing] * 4, "textkit/slug.py")
+    local = {"environment": EnvironmentKind.LOCAL, "all_attempts": True}
+    prediction = harness.solve(live(provider, history=history, **local), NAME)
+    first, second = opening_requests(provider)
+    assert "before yours" not in first
+    sentence = "1 attempt was made on this issue before yours"
+    assert (sentence in second) is tells
+    told_of = prediction["all_results"][1].get("told_of", [])
+    assert told_of == ([1] if tells else [])
+    lines = verified(harness.folder, harness.cache)
+    assert lines[-1].endswith("nothing differs")
 
 
-def test_an_attempt_gives_one_script(tmp_path: Path, cache: Path) -> None:
+def test_an_attempt_gives_one_script(harness: Harness, tmp_path: Path) -> None:
     """Its own tests are dropped from the prediction; each shows the issue."""
     test = (
         "tests/test_{0}.py\n```python\n<<<<<<< SEARCH\n=======\n"
@@ -73,14 +68,14 @@ def test_an_attempt_gives_one_script(tmp_path: Path, cache: Path) -> None:
     )
 
     def with_tests(raw: dict[str, Any]) -> None:
-        said = raw["attempts"][1]["messages"][1]
-        said["content"] += test.format("new") + test.format("other")
+        reply = raw["attempts"][1]["messages"][1]
+        reply["content"] += test.format("new") + test.format("other")
 
     replies = recording(tmp_path / "replies", with_tests)
     run = by_evidence(replay=replies)
-    assert run_command(run, options(tmp_path, cache, NAME), print) == 0
-    scripts = read(tmp_path, NAME)["evidence"]["scripts"]
-    own = [one for one in scripts if one["source"] == "attempt"]
+    harness.run(run, NAME)
+    scripts = harness.prediction(NAME)["evidence"]["scripts"]
+    own = [script for script in scripts if script["source"] == "attempt"]
     assert len(own) == 1
     assert own[0]["base"] == [2, 2]
     assert "tests/test_new.py" in own[0]["text"]

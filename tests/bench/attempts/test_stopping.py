@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.attempts.stop import stop_reason
 from bench.policy import StopRule
 from runs.records import Attempt
-from tests.support.attempts import make_candidate as tried
+from tests.support.attempts import make_candidate
 
 
 def reason(*candidates: Attempt, rule: StopRule = StopRule.PLAUSIBLE) -> str:
@@ -13,15 +13,15 @@ def reason(*candidates: Attempt, rule: StopRule = StopRule.PLAUSIBLE) -> str:
 
 
 def test_the_first_plausible_attempt_ends_the_work() -> None:
-    bad = tried(1, test=False)
-    good = tried(2)
+    bad = make_candidate(1, test=False)
+    good = make_candidate(2)
     assert reason() == reason(bad) == ""
     assert reason(bad, good) == "attempt 2 is plausible"
     assert reason(bad, good, rule=StopRule.ALL) == ""
-    assert reason(tried(1, edits_test_configuration=True)) == ""
+    assert reason(make_candidate(1, edits_test_configuration=True)) == ""
 
 
 def test_untested_attempts_are_not_enough_where_tests_are_required() -> None:
-    one = tried(1, test=None)
-    assert reason(one)
-    assert stop_reason([one], StopRule.PLAUSIBLE, require_tests=True) == ""
+    attempt = make_candidate(1, test=None)
+    assert reason(attempt)
+    assert stop_reason([attempt], StopRule.PLAUSIBLE, require_tests=True) == ""

@@ -20,17 +20,17 @@ SET = DatasetIdentity("own/set", "test", "1" * 64, "a" * 40)
 
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
-    found = RunStore(tmp_path, "r")
-    found.folder.mkdir(parents=True)
-    found.save_run(Run.model_validate({"run": "r", "dataset": SET.as_json()}))
-    found.save_instance("a__b-1", {"instance_id": "a__b-1", "model_patch": ""}, {}, "")
-    return found
+    run = RunStore(tmp_path, "r")
+    run.folder.mkdir(parents=True)
+    run.save_run(Run.model_validate({"run": "r", "dataset": SET.as_json()}))
+    run.save_instance("a__b-1", {"instance_id": "a__b-1", "model_patch": ""}, {}, "")
+    return run
 
 
 def test_another_revision_with_the_same_rows_is_said(store: RunStore) -> None:
     assert changed_dataset(store, SET) == ""
-    words = changed_dataset(store, replace(SET, revision="b" * 40))
-    assert "same rows at revision bbbb" in words
+    message = changed_dataset(store, replace(SET, revision="b" * 40))
+    assert "same rows at revision bbbb" in message
     assert changed_dataset(store, replace(SET, revision="")) == ""
 
 
@@ -47,26 +47,23 @@ def test_what_is_asked_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hub cannot run here: its client is replaced."""
     import datasets
 
-    asked: list[Any] = []
-    held = f"hf://datasets/own/set@{'c' * 40}/data.parquet"
+    requests: list[Any] = []
+    address = f"hf://datasets/own/set@{'c' * 40}/data.parquet"
 
-    def loaded(*words: object, **named: object) -> datasets.Dataset:
-        asked.append((words, named))
-        found = datasets.Dataset.from_list([ROWS["gym"]])
-        found.info.download_checksums = {held: {}}
-        return found
+    def loaded(*message: object, **named: object) -> datasets.Dataset:
+        requests.append((message, named))
+        dataset = datasets.Dataset.from_list([ROWS["gym"]])
+        dataset.info.download_checksums = {address: {}}
+        return dataset
 
     monkeypatch.setattr(datasets, "load_dataset", loaded)
     monkeypatch.setattr("bench.instances.dataset._hub_unreachable", lambda _: "")
-    found = load_dataset("gym@ccccccc", "test", "extra")
-    assert asked == [
+    dataset = load_dataset("gym@ccccccc", "test", "extra")
+    assert requests == [
         (("SWE-Gym/SWE-Gym", "extra"), {"split": "train", "revision": "ccccccc"})
     ]
-    assert (found.name, found.split, found.revision) == (
-        "SWE-Gym/SWE-Gym",
-        "train",
-        "c" * 40,
-    )
-    assert found.identity().as_json()["config"] == "extra"
+    assert (dataset.name, dataset.split) == ("SWE-Gym/SWE-Gym", "train")
+    assert dataset.revision == "c" * 40
+    assert dataset.identity().as_json()["config"] == "extra"
     with pytest.raises(InfrastructureError, match=f"has the revision {'c' * 40}"):
         load_dataset("gym@ddddddd", "test")

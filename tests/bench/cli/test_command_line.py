@@ -19,47 +19,33 @@ from tests.support.commands import Preloaded
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, heed_interrupts
 
+BAD_INPUT = {
+    "--models no-such-model --dataset demo": "unknown model 'no-such-model'",
+    "--dataset nonsense --api-base http://127.0.0.1:9/v1": "unknown dataset",
+    "--dataset demo --models gpt-4o": "OPENAI_API_KEY",
+    "--dataset demo --replay /nowhere": "--replay /nowhere",
+    "--dataset demo --set models.temperatures=warm": (
+        "models.temperatures warm: must be a valid number"
+    ),
+    "--set models.file=/nowhere.yaml": "models.file /nowhere.yaml: cannot be read",
+}
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ["--models", "no-such-model", "--dataset", "demo"],
-            "unknown model 'no-such-model'",
-        ),
-        (
-            ["--dataset", "nonsense", "--api-base", "http://127.0.0.1:9/v1"],
-            "unknown dataset",
-        ),
-        (["--dataset", "demo", "--models", "gpt-4o"], "OPENAI_API_KEY"),
-        (["--dataset", "demo", "--replay", "/nowhere"], "--replay /nowhere"),
-        (
-            ["--dataset", "demo", "--set", "models.temperatures=warm"],
-            "models.temperatures warm: must be a valid number",
-        ),
-        (
-            ["--set", "models.file=/nowhere.yaml"],
-            "models.file /nowhere.yaml: cannot be read",
-        ),
-    ],
-)
+
 def test_bad_input_is_one_line_and_exit_code_2(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    words: list[str],
-    said: str,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")
     monkeypatch.chdir("/")
-    words = ["harness.py", *words, "--out", str(tmp_path), "--environment", "none"]
-    monkeypatch.setattr(sys, "argv", words)
-    assert harness() == 2
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("error: ")
-    assert said in lines[0]
-    assert not (tmp_path / "predictions").exists()
+    for options, message in BAD_INPUT.items():
+        command = f"harness.py {options} --out {tmp_path} --environment none"
+        monkeypatch.setattr(sys, "argv", command.split())
+        assert harness() == 2
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert line.startswith("error: ")
+        assert message in line
+        assert not (tmp_path / "predictions").exists()
 
 
 def test_wrong_usage_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
@@ -68,12 +54,6 @@ def test_wrong_usage_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert result.stderr.startswith("error: ")
     assert len(result.stderr.strip().splitlines()) == 1
-
-
-def test_help_is_exit_code_0_and_groups_the_options() -> None:
-    result = run_script("--help")
-    assert result.returncode == 0
-    assert "Instances and tests:" in result.stdout
 
 
 def test_models_are_listed_with_settings_and_aliases(tmp_path: Path) -> None:
@@ -95,28 +75,10 @@ def test_models_are_listed_with_settings_and_aliases(tmp_path: Path) -> None:
 
 def words_of(provider: Provider, out: Path, cache: Path) -> list[str]:
     """Return the words of a run of two instances, of which the second hangs at its first call."""
-    return [
-        "--dataset",
-        "demo",
-        "--instances",
-        "demo__textkit-1,demo__bank-1",
-        "--models",
-        "gpt-4o",
-        "--api-base",
-        provider.url,
-        "--environment",
-        "none",
-        "--run",
-        "r",
-        "--out",
-        str(out),
-        "--set",
-        f"folders.cache={cache}",
-        "--workers",
-        "1",
-        "--tries",
-        "1",
-    ]
+    instances = "--dataset demo --instances demo__textkit-1,demo__bank-1"
+    model = f"--models gpt-4o --api-base {provider.url} --environment none"
+    folders = f"--run r --out {out} --set folders.cache={cache}"
+    return f"{instances} {model} {folders} --workers 1 --tries 1".split()
 
 
 def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
@@ -125,12 +87,11 @@ def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
     provider.will_answer(
         "textkit/slug.py", EDIT, Answer("bank/accounts.py", hang=3), EDIT
     )
-    cache = (
-        tmp_path / "cache"
-    )  # its own: what took longest in another test would begin first
-    words = words_of(provider, tmp_path, cache)
+    # Its own: what took longest in another test would begin first.
+    cache = tmp_path / "cache"
+    argv = words_of(provider, tmp_path, cache)
     process = subprocess.Popen(
-        [sys.executable, str(TOP / "harness.py"), *words],
+        [sys.executable, str(TOP / "harness.py"), *argv],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -138,22 +99,23 @@ def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
     )
     wait_until(lambda: len(provider.requests) >= 3)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "stopping: attempts end at their next step" in said
-    assert "demo__bank-1: interrupted" in said and "Traceback" not in said
+    assert "stopping: attempts end at their next step" in output
+    assert "demo__bank-1: interrupted" in output
+    assert "Traceback" not in output
     assert (tmp_path / "predictions/r/demo__textkit-1.json").exists()
     assert not (tmp_path / "predictions/r/demo__bank-1.json").exists()
     assert not (cache / "work").exists() or not list((cache / "work").iterdir())
     # The reply that came after the interruption was paid for: it is not asked for again.
     assert len(provider.requests) == 3
-    said = preloaded.run(*words).stdout
-    first = []
-    for r in provider.requests:
-        if "bank" in str(r["messages"][1]):
-            first.append(r["messages"])
-    assert [len(messages) for messages in first].count(2) == 1
-    assert (tmp_path / "predictions/r/demo__bank-1.json").exists(), said
+    output = preloaded.run(*argv).stdout
+    lengths = []
+    for request in provider.requests:
+        if "bank" in str(request["messages"][1]):
+            lengths.append(len(request["messages"]))
+    assert lengths.count(2) == 1
+    assert (tmp_path / "predictions/r/demo__bank-1.json").exists(), output
 
 
 def test_ctrl_c_twice_ends_at_once_and_leaves_nothing(
@@ -166,9 +128,9 @@ def test_ctrl_c_twice_ends_at_once_and_leaves_nothing(
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "stopping now" in said
+    assert "stopping now" in output
     assert (tmp_path / "predictions/r/demo__textkit-1.json").exists()
     assert not (tmp_path / "predictions/r/demo__bank-1.json").exists()
     assert not list((cache / "work").iterdir())

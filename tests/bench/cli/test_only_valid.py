@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from bench.instances.validity import Validity, left_out_instances, read_validity
-from tests.bench.cli.test_options import ID, Run, replayed
+from tests.bench.cli.test_options import ID, Run, refusal, replayed
 from tests.bench.cli.test_options import here as here  # a fixture
 from tests.support import read_json
 
@@ -25,14 +23,12 @@ def validity_file(folder: Path) -> Path:
 
 def test_what_is_not_valid_is_left_out_and_recorded(tmp_path: Path, here: Run) -> None:
     path = validity_file(tmp_path)
-    words = replayed(tmp_path, "--run", "r", "--set", "instances.only_valid=v.json")
-    done = here(*words)
+    options = "--run r --set instances.only_valid="
+    done = here(*replayed(tmp_path, f"{options}v.json"))
     assert done.returncode == 0, done.stderr
     states = "1 flaky, 1 invalid, 3 not evaluated"
-    assert (
-        f"left out: 5 instances that v.json does not call valid: {states}"
-        in done.stdout
-    )
+    message = f"left out: 5 instances that v.json does not call valid: {states}"
+    assert message in done.stdout
     recorded = read_json(tmp_path / "predictions/r/run.json")
     assert recorded["selected"] == [ID]
     left_out = recorded["only_valid"]["left_out"]
@@ -49,47 +45,33 @@ def test_what_is_not_valid_is_left_out_and_recorded(tmp_path: Path, here: Run) -
     assert {*recorded["only_valid"]["left_out"]} == {*ALL} - {ID, "demo__bank-1"}
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (None, "there is no validity file"),
-        ("{", "is broken (line 1"),
-        ('{"schema_version": 1}', "is not a validity file"),
-        (
-            '{"schema_version": 1, "instances": {"demo__bank-1": {}}}',
-            "'instances.demo__bank-1.state': Field required",
-        ),
-        (
-            '{"schema_version": 1, "instances": {"a__b-1": {"state": "valid"}}}',
-            "is about other instances, not demo__",
-        ),
-        (
-            '{"schema_version": 1, "instances": {"demo__bank-1": {"state": "flaky"}}}',
-            "calls none of the selected instances valid",
-        ),
-    ],
-)
-def test_a_damaged_or_foreign_file_is_one_line(
-    tmp_path: Path,
-    here: Run,
-    content: str | None,
-    words: str,
-) -> None:
-    if content is not None:
-        (tmp_path / "v.json").write_text(content)
-    done = here(
-        *replayed(
-            tmp_path,
-            "--run",
-            "r",
-            "--set",
-            "instances.only_valid=" + str(tmp_path / "v.json"),
-        )
-    )
-    assert done.returncode == 2
-    (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("error: ") and words in line and "v.json" in line
-    assert not (tmp_path / "predictions").exists()
+DAMAGED_FILES = {
+    None: "there is no validity file",
+    "{": "is broken (line 1",
+    '{"schema_version": 1}': "is not a validity file",
+    '{"schema_version": 1, "instances": {"demo__bank-1": {}}}': (
+        "'instances.demo__bank-1.state': Field required"
+    ),
+    '{"schema_version": 1, "instances": {"a__b-1": {"state": "valid"}}}': (
+        "is about other instances, not demo__"
+    ),
+    '{"schema_version": 1, "instances": {"demo__bank-1": {"state": "flaky"}}}': (
+        "calls none of the selected instances valid"
+    ),
+}
+
+
+def test_a_damaged_or_foreign_file_is_one_line(tmp_path: Path, here: Run) -> None:
+    path = tmp_path / "v.json"
+    for content, message in DAMAGED_FILES.items():
+        if content is not None:
+            path.write_text(content)
+        options = f"--run r --set instances.only_valid={path}"
+        line = refusal(here(*replayed(tmp_path, options)))
+        assert line.startswith("error: ")
+        assert message in line
+        assert "v.json" in line
+        assert not (tmp_path / "predictions").exists()
 
 
 def test_nothing_but_states_is_kept_of_a_file(tmp_path: Path) -> None:
@@ -105,8 +87,8 @@ def test_nothing_but_states_is_kept_of_a_file(tmp_path: Path) -> None:
     for entry in data["instances"].values():
         entry |= secret
     path.write_text(json.dumps({**data, "dataset": {"name": "ZQ"}, "ZQ": "ZQ"}))
-    known = read_validity(path)
-    assert known.states == {name: Validity(state) for name, state in STATES.items()}
-    said: list[str] = []
-    left_out = left_out_instances(path, ALL, said.append)
-    assert "ZQ" not in repr((vars(known), left_out, said))
+    validity = read_validity(path)
+    assert validity.states == {name: Validity(state) for name, state in STATES.items()}
+    lines: list[str] = []
+    left_out = left_out_instances(path, ALL, lines.append)
+    assert "ZQ" not in repr((vars(validity), left_out, lines))

@@ -64,23 +64,24 @@ PLACES = {
 }
 
 
-def seen(instance: Instance) -> str:
+def visible_text(instance: Instance) -> str:
     """Return everything of an instance that is printed, sent or named after it."""
-    shown = {}
+    visible = {}
     for name, value in vars(instance).items():
         if name not in ("bug", "image"):
-            shown[name] = value
-    return f"{shown} {instance.shown_image}"
+            visible[name] = value
+    return f"{visible} {instance.shown_image}"
 
 
-@pytest.mark.parametrize("name", list(ROWS))
+@pytest.mark.parametrize("name", ROWS)
 def test_nothing_hidden_is_in_the_harness_half_and_all_of_it_in_the_other(
     name: str,
 ) -> None:
     adapter = adapter_of(ROWS[name])
-    assert adapter is not None and adapter.name == LOOKS[name]
+    assert adapter is not None
+    assert adapter.name == LOOKS[name]
     instance, evaluation = split_row(ROWS[name])
-    text = seen(instance)
+    text = visible_text(instance)
     assert "ZQHIDDEN" not in text
     assert GOLD not in text
     assert "ZQHIDDEN_GOLD" in evaluation.patch
@@ -92,38 +93,35 @@ def test_nothing_hidden_is_in_the_harness_half_and_all_of_it_in_the_other(
 def test_the_sentinels_would_be_seen() -> None:
     """A column that an adapter may see and uses does arrive."""
     row = {**ROWS["classic"], "version": "ZQHIDDEN"}
-    assert "ZQHIDDEN" in seen(split_row(row)[0])
+    assert "ZQHIDDEN" in visible_text(split_row(row)[0])
 
 
-@pytest.mark.parametrize("name", list(ROWS))
-def test_statements_are_composed_as_the_set_does(name: str) -> None:
-    expected = STATEMENT
-    if name == "pro":
-        expected += "\n\nRequirements:\n- Add.\n\nNew interfaces introduced:\nNone."
-    assert split_row(ROWS[name])[0].problem_statement == expected
+INSTANCES = {name: split_row(row)[0] for name, row in ROWS.items()}
 
 
-@pytest.mark.parametrize("name", list(COMMANDS))
-def test_images_and_commands(name: str) -> None:
-    instance, _ = split_row(ROWS[name])
-    setup = instance.test_setup
-    assert setup is not None
-    assert (setup.setup, setup.command, setup.show) == COMMANDS[name]
-    if name in IMAGES:
-        assert instance.image == IMAGES[name]
-    if name in PLACES:
-        assert instance.layout == PLACES[name]
+def test_statements_are_composed_as_the_set_does() -> None:
+    pro = f"{STATEMENT}\n\nRequirements:\n- Add.\n\nNew interfaces introduced:\nNone."
+    for name, instance in INSTANCES.items():
+        expected = pro if name == "pro" else STATEMENT
+        assert instance.problem_statement == expected, name
+
+
+def test_images_and_commands() -> None:
+    for name, expected in COMMANDS.items():
+        setup = INSTANCES[name].test_setup
+        assert setup is not None
+        assert (setup.setup, setup.command, setup.show) == expected, name
+    assert {name: INSTANCES[name].image for name in IMAGES} == IMAGES
+    assert {name: INSTANCES[name].layout for name in PLACES} == PLACES
 
 
 def test_ids_repositories_and_commits_of_every_set() -> None:
-    ids = {name: instance_id_of(row) for name, row in ROWS.items()}
-    assert ids["multi"] == "Own__thing-12"
-    assert ids["gym"] == "Project-MONAI__MONAI-1"
-    for name, row in ROWS.items():
-        instance, _ = split_row(row)
-        assert instance.instance_id == ids[name]
+    for name, instance in INSTANCES.items():
+        assert instance.instance_id == instance_id_of(ROWS[name])
         assert instance.base_commit == BASE
-    assert split_row(ROWS["multi"])[0].repo == "Own/thing"
+    assert INSTANCES["multi"].instance_id == "Own__thing-12"
+    assert INSTANCES["gym"].instance_id == "Project-MONAI__MONAI-1"
+    assert INSTANCES["multi"].repo == "Own/thing"
 
 
 def test_pro_has_a_neutral_id_that_maps_back() -> None:
@@ -131,52 +129,39 @@ def test_pro_has_a_neutral_id_that_maps_back() -> None:
     assert instance.instance_id.startswith("Own__Thing-")
     assert len(instance.instance_id) == len("Own__Thing-") + 10
     assert evaluation.instance_id == PRO["instance_id"]
-    other, _ = split_row(
-        {**PRO, "patch": "", "instance_id": "instance_Own__Thing-b", "x": 1}
-    )
+    hidden = {"patch": "", "instance_id": "instance_Own__Thing-b", "x": 1}
+    other, _ = split_row({**PRO, **hidden})
     assert other.instance_id == instance.instance_id, "made of visible columns alone"
     another, _ = split_row({**PRO, "problem_statement": "Another."})
     assert another.instance_id != instance.instance_id
 
 
-@pytest.mark.parametrize(
-    ("name", "repo", "tag"),
-    [
-        (
-            "instance_NodeBB__NodeBB-00c7-vnan",
-            "NodeBB/NodeBB",
-            "nodebb.nodebb-NodeBB__NodeBB-00c7",
-        ),
-        (
-            "instance_element-hq__element-web-1-vnan",
-            "element-hq/element-web",
-            "element-hq.element-element-hq__element-web-1",
-        ),
-        (
-            "instance_element-hq__element-web-ec0f940ef0e8e3b61078f145f34dc40d1938e6c5-vnan",
-            "element-hq/element-web",
-            "element-hq.element-web-element-hq__element-web-"
-            "ec0f940ef0e8e3b61078f145f34dc40d1938e6c5-vnan",
-        ),
-    ],
-)
-def test_pro_images_without_a_tag(name: str, repo: str, tag: str) -> None:
-    row = {**PRO, "instance_id": name, "repo": repo, "dockerhub_tag": None}
-    assert split_row(row)[0].image == f"jefzda/sweap-images:{tag}"
+WEB = "element-hq__element-web"
+LONG = "ec0f940ef0e8e3b61078f145f34dc40d1938e6c5-vnan"
+PRO_TAGS = [
+    ("NodeBB/NodeBB", "NodeBB__NodeBB-00c7-vnan", "nodebb.nodebb-NodeBB__NodeBB-00c7"),
+    ("element-hq/element-web", f"{WEB}-1-vnan", f"element-hq.element-{WEB}-1"),
+    ("element-hq/element-web", f"{WEB}-{LONG}", f"element-hq.element-web-{WEB}-{LONG}"),
+]
+
+
+def test_pro_images_without_a_tag() -> None:
+    for repo, name, tag in PRO_TAGS:
+        row = {**PRO, "instance_id": f"instance_{name}", "repo": repo}
+        instance, _ = split_row({**row, "dockerhub_tag": None})
+        assert instance.image == f"jefzda/sweap-images:{tag}"
 
 
 def test_pictures_of_the_issue_alone() -> None:
-    assert split_row(ROWS["multimodal"])[0].image_urls == ("https://example.org/a.png",)
-    text = {
-        **ROWS["multimodal"],
-        "image_assets": '{"problem_statement": ["https://b/c.png"]}',
-    }
-    assert split_row(text)[0].image_urls == ("https://b/c.png",)
+    assert INSTANCES["multimodal"].image_urls == ("https://example.org/a.png",)
+    assets = '{"problem_statement": ["https://b/c.png"]}'
+    instance, _ = split_row({**ROWS["multimodal"], "image_assets": assets})
+    assert instance.image_urls == ("https://b/c.png",)
 
 
 def test_live_parsers_are_named_or_kept_as_source() -> None:
-    assert split_row(ROWS["live"])[0].log_parser == "parse_log_pytest"
-    multilang, _ = split_row(ROWS["multilang"])
+    assert INSTANCES["live"].log_parser == "parse_log_pytest"
+    multilang = INSTANCES["multilang"]
     assert multilang.parser_source.startswith("def parser(log)")
     assert "def parser" not in repr(multilang)
 
@@ -188,23 +173,27 @@ def test_smith_without_a_commit_uses_the_original_repository() -> None:
     assert "+ZQHIDDEN_GOLD\n" in evaluation.patch
 
 
-@pytest.mark.parametrize("name", list(ROWS))
+def refusal_of(row: dict[str, Any]) -> str:
+    """Return the one line by which a row is refused."""
+    with pytest.raises(UserError) as caught:
+        split_row(row)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ROWS)
 def test_a_row_that_lacks_something_says_what_and_which_set_it_looks_like(
     name: str,
 ) -> None:
     adapter = adapter_of(ROWS[name])
     assert adapter is not None
     for key in adapter.required:
-        row = {}
-        for other, value in ROWS[name].items():
-            if other not in key.split("|"):
-                row[other] = value
-        with pytest.raises(UserError) as caught:
-            split_row(row)
-        words = str(caught.value)
-        assert "\n" not in words
-        assert f"`{key}` is missing" in words
-        assert f"looks like {adapter.name})" in words
+        row = dict(ROWS[name])
+        for column in key.split("|"):
+            row.pop(column, None)
+        message = refusal_of(row)
+        assert f"`{key}` is missing" in message
+        assert f"looks like {adapter.name})" in message
 
 
 DAMAGED: list[tuple[str, dict[str, Any], str]] = [
@@ -222,24 +211,16 @@ DAMAGED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "change", "words"), DAMAGED)
-def test_damaged_rows_are_one_clear_line(
-    name: str,
-    change: dict[str, Any],
-    words: str,
-) -> None:
-    with pytest.raises(UserError) as caught:
-        split_row({**ROWS[name], **change})
-    assert words in str(caught.value)
-    assert LOOKS[name] in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_damaged_rows_are_one_clear_line() -> None:
+    for name, change, message in DAMAGED:
+        line = refusal_of({**ROWS[name], **change})
+        assert message in line
+        assert LOOKS[name] in line
 
 
 def test_rows_of_no_known_set_name_their_columns() -> None:
-    with pytest.raises(
-        UserError, match=r"no known set: it has the columns prompt, task_id; known"
-    ):
-        split_row({"task_id": 1, "prompt": "x"})
+    line = refusal_of({"task_id": 1, "prompt": "x"})
+    assert "no known set: it has the columns prompt, task_id; known" in line
 
 
 def test_every_adapter_has_a_row_here() -> None:
@@ -260,17 +241,16 @@ def test_a_reversed_patch_undoes_it() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("2024-05-23T12:00:00Z", "2024-05-23T12:00:00Z"),
-        ("2024-05-23 12:00:00", "2024-05-23T12:00:00"),
-        ("2024-05", "2024-05"),
-        (1609298073000, "2020-12-30T03:14:33+00:00"),
-        (1609298073, "2020-12-30T03:14:33+00:00"),
-        (None, ""),
-        ("soon", ""),
-    ],
-)
-def test_dates(value: object, expected: str) -> None:
-    assert date_of(value) == expected
+DATES: dict[Any, str] = {
+    "2024-05-23T12:00:00Z": "2024-05-23T12:00:00Z",
+    "2024-05-23 12:00:00": "2024-05-23T12:00:00",
+    "2024-05": "2024-05",
+    1609298073000: "2020-12-30T03:14:33+00:00",
+    1609298073: "2020-12-30T03:14:33+00:00",
+    None: "",
+    "soon": "",
+}
+
+
+def test_dates() -> None:
+    assert {value: date_of(value) for value in DATES} == DATES

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.instances.dataset import load_dataset
-from bench.instances.instance import split_row
+from bench.instances.instance import Instance, split_row
 from bench.instances.names import DatasetName
 from bench.instances.shape import bare_command, bare_setup
 from bench.selection import Selection, created_between, read_ids
@@ -70,28 +72,27 @@ def test_the_harnesss_half_holds_nothing_of_the_other() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("pytest -rA tests/a.py tests/b.py", "pytest -rA"),
-        (
-            "pytest -n0 -rA -p no:cacheprovider x.py",
-            "pytest -n0 -rA -p no:cacheprovider",
-        ),
-        ("tox --current-env -epy39 -v -- tests/a.py", "tox --current-env -epy39 -v --"),
-        (
-            "PYTHONWARNINGS='ignore::UserWarning' bin/test -C --verbose sympy/a/tests/test_b.py",
-            "PYTHONWARNINGS='ignore::UserWarning' bin/test -C --verbose",
-        ),
-        (
-            "./tests/runtests.py --verbosity 2 --settings=test_sqlite --parallel 1 admin.tests x",
-            "./tests/runtests.py --verbosity 2 --settings=test_sqlite --parallel 1",
-        ),
-        ("npx jest a.test.js", None),
-    ],
+BARE_COMMANDS = {
+    "pytest -rA": "tests/a.py tests/b.py",
+    "pytest -n0 -rA -p no:cacheprovider": "x.py",
+    "tox --current-env -epy39 -v --": "tests/a.py",
+    "PYTHONWARNINGS='ignore::UserWarning' bin/test -C --verbose": "sympy/a/tests/test_b.py",
+    "./tests/runtests.py --verbosity 2 --settings=test_sqlite --parallel 1": "admin.tests x",
+}
+# What is no runner, or selects tests by an option.
+UNKNOWN_COMMANDS = (
+    "npx jest a.test.js",
+    "pytest -rA -k 'test_one or two' t.py",
+    "pytest --deselect t.py::x",
+    "pytest -o 'a b'",
 )
-def test_commands_without_their_tests(line: str, expected: str | None) -> None:
-    assert bare_command(line) == expected
+
+
+def test_commands_without_their_tests() -> None:
+    for command, tests in BARE_COMMANDS.items():
+        assert bare_command(f"{command} {tests}") == command
+    for command in UNKNOWN_COMMANDS:
+        assert bare_command(command) is None, command
 
 
 def test_scripts_that_are_not_understood_give_nothing() -> None:
@@ -101,16 +102,19 @@ def test_scripts_that_are_not_understood_give_nothing() -> None:
     assert bare_setup(hidden, ["tests/hidden_test.py"]) is None
 
 
-@pytest.mark.parametrize("names", [["a", "b"], '["a", "b"]'])
-def test_both_encodings_of_test_lists(names: object) -> None:
-    assert split_row({**ROW, "FAIL_TO_PASS": names})[1].fail_to_pass == ("a", "b")
+def test_both_encodings_of_test_lists() -> None:
+    for names in (["a", "b"], '["a", "b"]'):
+        _, evaluation = split_row({**ROW, "FAIL_TO_PASS": names})
+        assert evaluation.fail_to_pass == ("a", "b")
 
 
-@pytest.mark.parametrize("key", ["repo", "base_commit", "problem_statement"])
-def test_a_missing_field_is_named(key: str) -> None:
-    row = {name: value for name, value in ROW.items() if name != key}
-    with pytest.raises(UserError, match=f"own__thing-1: the field `{key}` is missing"):
-        split_row(row)
+def test_a_missing_field_is_named() -> None:
+    for key in ("repo", "base_commit", "problem_statement"):
+        row = dict(ROW)
+        del row[key]
+        message = f"own__thing-1: the field `{key}` is missing"
+        with pytest.raises(UserError, match=message):
+            split_row(row)
 
 
 def test_ids_and_commits_must_be_safe() -> None:
@@ -131,32 +135,36 @@ def test_json_jsonl_parquet_and_saved_folders(tmp_path: Path) -> None:
     row = {**ROW, "problem_statement": "line\u2028separator\x0cfeed"}
     (tmp_path / "d.json").write_text(json.dumps([row]))
     (tmp_path / "d.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n\n")
-    Dataset.from_list([{**row, "PASS_TO_PASS": ["x"]}]).to_parquet(
-        str(tmp_path / "d.parquet")
-    )
-    DatasetDict(test=Dataset.from_list([{**row, "PASS_TO_PASS": ["x"]}])).save_to_disk(
-        str(tmp_path / "saved")
-    )
+    rows = Dataset.from_list([{**row, "PASS_TO_PASS": ["x"]}])
+    rows.to_parquet(str(tmp_path / "d.parquet"))
+    DatasetDict(test=rows).save_to_disk(str(tmp_path / "saved"))
+    hashes = []
     for name in ("d.json", "d.jsonl", "d.parquet", "saved"):
-        (instance,) = load_dataset(str(tmp_path / name), "test").instances()
+        dataset = load_dataset(str(tmp_path / name), "test")
+        (instance,) = dataset.instances()
         assert instance.problem_statement == row["problem_statement"], name
-    one, two = (load_dataset(str(tmp_path / n), "test") for n in ("d.json", "d.jsonl"))
-    assert one.identity().sha256 == two.identity().sha256
+        hashes.append(dataset.identity().sha256)
+    assert hashes[0] == hashes[1]
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("[", "is not JSON"),
-        ("[]", "is empty"),
-        ("", "is empty"),
-        (json.dumps([ROW, ROW]), "twice"),
-    ],
-)
-def test_bad_files_are_named(tmp_path: Path, content: str, words: str) -> None:
-    (tmp_path / "d.json").write_text(content)
-    with pytest.raises(UserError, match=words):
-        load_dataset(str(tmp_path / "d.json"), "test")
+NO_ROWS = r"row 1 is not an object|not a list of rows; supported are \.json"
+BAD_FILES = {
+    "[": "is not JSON",
+    "[]": "is empty",
+    "": "is empty",
+    json.dumps([ROW, ROW]): "twice",
+    "[1, 2]": NO_ROWS,
+    "5": NO_ROWS,
+    '"text"': NO_ROWS,
+}
+
+
+def test_bad_files_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    for content, message in BAD_FILES.items():
+        path.write_text(content)
+        with pytest.raises(UserError, match=message):
+            load_dataset(str(path), "test")
 
 
 def test_unknown_names_and_missing_files() -> None:
@@ -166,17 +174,21 @@ def test_unknown_names_and_missing_files() -> None:
         load_dataset("nowhere.jsonl", "test")
 
 
+def last_letters(instances: Iterable[Instance]) -> str:
+    return "".join(instance.instance_id[-1] for instance in instances)
+
+
 def test_selection(tmp_path: Path) -> None:
-    all_ = [an_instance(instance_id=f"a__b-{n}") for n in range(10)]
+    instances = [an_instance(instance_id=f"a__b-{n}") for n in range(10)]
 
-    def ids(**values: object) -> list[str]:
-        return [i.instance_id[-1] for i in Selection(**values).apply(all_)]  # type: ignore[arg-type]
+    def ids(**values: Any) -> str:
+        return last_letters(Selection(**values).apply(instances))
 
-    assert ids() == list("0123456789")
-    assert ids(ids=("a__b-3", "a__b-1")) == ["3", "1"]
-    assert ids(pattern="[02]$") == ["0", "2"]
-    assert ids(part="2:4") == ["2", "3"]
-    assert ids(part="-2:") == ["8", "9"]
+    assert ids() == "0123456789"
+    assert ids(ids=("a__b-3", "a__b-1")) == "31"
+    assert ids(pattern="[02]$") == "02"
+    assert ids(part="2:4") == "23"
+    assert ids(part="-2:") == "89"
     assert ids(seed=1) == ids(seed=1) != ids(seed=2)
     for wrong in ({"ids": ("nope",)}, {"pattern": "("}, {"part": "1"}):
         with pytest.raises(UserError):
@@ -187,108 +199,81 @@ def test_selection(tmp_path: Path) -> None:
         read_ids("@/nowhere")
 
 
-@pytest.mark.parametrize("content", ["[1, 2]", "5", '"text"'])
-def test_what_is_no_list_of_rows_is_named(tmp_path: Path, content: str) -> None:
-    (tmp_path / "d.json").write_text(content)
-    with pytest.raises(
-        UserError,
-        match=r"row 1 is not an object|not a list of rows; supported are \.json",
+def test_fields_of_the_wrong_kind_are_named() -> None:
+    for name, value in (
+        ("spec", "{"),
+        ("spec", 5),
+        ("repo", "norepo"),
+        ("patch", 5),
+        ("eval_script", [1]),
     ):
-        load_dataset(str(tmp_path / "d.json"), "test")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"spec": "{"}, {"spec": 5}, {"repo": "norepo"}, {"patch": 5}, {"eval_script": []}],
-)
-def test_fields_of_the_wrong_kind_are_named(change: dict[str, object]) -> None:
-    with pytest.raises(UserError, match="own__thing-1"):
-        split_row(
-            {**ROW, **change, "eval_script": change.get("eval_script", SCRIPT) or [1]}
-        )
+        with pytest.raises(UserError, match="own__thing-1"):
+            split_row({**ROW, "eval_script": SCRIPT, name: value})
 
 
 def test_a_spec_may_be_json_text() -> None:
-    instance, _ = split_row(
-        {**ROW, "spec": '{"python": "3.9", "test_cmd": ["x", "pytest"]}'}
-    )
+    spec = '{"python": "3.9", "test_cmd": ["x", "pytest"]}'
+    instance, _ = split_row({**ROW, "spec": spec})
     assert instance.spec is not None
     assert (instance.spec.python, instance.spec.test_cmd) == ("3.9", "pytest")
 
 
 def test_rows_of_another_split_are_left_out(tmp_path: Path) -> None:
-    rows = [
-        {**ROW, "split": "dev"},
-        {**ROW, "instance_id": "own__thing-2", "split": "test"},
-    ]
-    (tmp_path / "d.json").write_text(json.dumps(rows))
-    (instance,) = load_dataset(str(tmp_path / "d.json"), "test").instances()
+    second = {**ROW, "instance_id": "own__thing-2", "split": "test"}
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps([{**ROW, "split": "dev"}, second]))
+    (instance,) = load_dataset(str(path), "test").instances()
     assert instance.instance_id == "own__thing-2"
     with pytest.raises(UserError, match="no rows in this split; give another"):
-        load_dataset(str(tmp_path / "d.json"), "nonsense")
+        load_dataset(str(path), "nonsense")
 
 
 def test_django_keeps_its_runner_when_a_hidden_file_is_called_tests() -> None:
     command = "./tests/runtests.py --verbosity 2 --settings=test_sqlite"
-    script = SCRIPT.replace(
-        "pytest -rA tests/hidden_test.py", f"{command} admin_views.tests"
-    )
+    usual = "pytest -rA tests/hidden_test.py"
+    script = SCRIPT.replace(usual, f"{command} admin_views.tests")
     setup = bare_setup(script, ["tests/admin_views/tests.py", "tests/hidden_test.py"])
     assert setup is not None
     assert setup.command == command
 
 
-def test_commands_that_select_tests_by_option_are_unknown() -> None:
-    for line in (
-        "pytest -rA -k 'test_one or two' t.py",
-        "pytest --deselect t.py::x",
-        "pytest -o 'a b'",
-    ):
-        assert bare_command(line) is None
-
-
 def test_dates_select_instances() -> None:
     dates = ("2024-01-31T23:00:00Z", "2024-02-01", "2024-02-29T10:00:00Z", "2024-03")
-    all_ = []
-    for n, d in enumerate(dates):
-        all_.append(an_instance(instance_id=f"a__b-{n}", created_at=d))
+    instances = []
+    for number, date in enumerate(dates):
+        instances.append(an_instance(instance_id=f"a__b-{number}", created_at=date))
 
     def ids(since: str = "", until: str = "") -> str:
-        return "".join(i.instance_id[-1] for i in created_between(all_, since, until))
+        return last_letters(created_between(instances, since, until))
 
     assert ids(since="2024-02") == "123"
     assert ids(since="2024-02-01", until="2024-02") == "12"
     assert ids(until="2024-01-31") == "0"
     with pytest.raises(UserError, match="no instance was created from 2025-01-01 to …"):
         ids(since="2025-01-01")
-    with pytest.raises(
-        UserError, match=r"instances.since 'May' is not a date: give YYYY-MM-DD"
-    ):
+    message = "instances.since 'May' is not a date: give YYYY-MM-DD"
+    with pytest.raises(UserError, match=message):
         ids(since="May")
-    with pytest.raises(
-        UserError, match=r"`created_at`, which 1 rows lack, as that of a__b-9"
-    ):
-        created_between([*all_, an_instance(instance_id="a__b-9")], "2024-02", "")
+    instances.append(an_instance(instance_id="a__b-9"))
+    message = "`created_at`, which 1 rows lack, as that of a__b-9"
+    with pytest.raises(UserError, match=message):
+        ids(since="2024-02")
 
 
 def test_names_of_sets_with_revisions(tmp_path: Path) -> None:
     assert DatasetName.parse("lite@abc123") == DatasetName("lite", "abc123")
     assert DatasetName.parse("own/set@v1.0") == DatasetName("own/set", "v1.0")
-    assert (
-        DatasetName.parse("smith").split("test"),
-        DatasetName("smith").split("x"),
-    ) == (
-        "train",
-        "x",
-    )
-    (tmp_path / "a@b.json").write_text(json.dumps([ROW]))
-    assert load_dataset(str(tmp_path / "a@b.json"), "test").revision == ""
-    for name, words in (
+    assert DatasetName.parse("smith").split("test") == "train"
+    assert DatasetName("smith").split("x") == "x"
+    path = tmp_path / "a@b.json"
+    path.write_text(json.dumps([ROW]))
+    assert load_dataset(str(path), "test").revision == ""
+    for name, message in (
         ("rows.json@abc", "only a set on the hub has revisions"),
         ("demo@abc", "only a set on the hub has revisions"),
         ("lite@", "'' is not a revision"),
     ):
-        with pytest.raises(UserError, match=words):
+        with pytest.raises(UserError, match=message):
             load_dataset(name, "test")
     with pytest.raises(UserError, match=r"instances.config x: .* is not on the hub"):
-        load_dataset(str(tmp_path / "a@b.json"), "test", "x")
+        load_dataset(str(path), "test", "x")

@@ -70,7 +70,7 @@ def instance_of(name: str, base: str, later: str) -> Instance:
 
 
 @pytest.fixture
-def laid_out(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """The instance of a set, its checkout, and its image in the engine."""
     name = request.param
     repository = tmp_path / "repository"
@@ -79,9 +79,8 @@ def laid_out(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     if name == "smith":
         bug = git("diff", later, base, cwd=repository).decode()
         instance = replace(instance, bug=bug)
-    mirror_of(
-        repository, tmp_path / "mirrors" / f"{instance.repo.replace('/', '__')}.git"
-    )
+    mirror = instance.repo.replace("/", "__")
+    mirror_of(repository, tmp_path / f"mirrors/{mirror}.git")
     if not instance.layout.fresh_tree:
         git("checkout", "--quiet", base, cwd=repository)
     write_files(repository, {"left_by_the_image": "built\n"})
@@ -89,9 +88,8 @@ def laid_out(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     snapshot = snapshot_of(instance, Mirrors(tmp_path / "mirrors"), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
     keeps = instance.layout.keeps_home
-    with built(
-        instance.image, instance.layout.folder, repository, HIDDEN, keeps_home=keeps
-    ):
+    folder = instance.layout.folder
+    with built(instance.image, folder, repository, HIDDEN, keeps_home=keeps):
         yield instance, checkout, tmp_path
 
 
@@ -113,21 +111,20 @@ def regression_of(
 
 @pytest.mark.docker
 @pytest.mark.long
-@pytest.mark.parametrize("laid_out", SETS, indirect=True)
+@pytest.mark.parametrize("layout", SETS, indirect=True)
 def test_candidates_of_every_set_in_its_image(
-    laid_out: tuple[Instance, Checkout, Path],
+    layout: tuple[Instance, Checkout, Path],
 ) -> None:
-    instance, checkout, folder = laid_out
-    assert (checkout.root / "core.py").read_text() == FILES["core.py"], (
-        "the tree has the bug"
-    )
+    instance, checkout, folder = layout
+    core = (checkout.root / "core.py").read_text()
+    assert core == FILES["core.py"], "the tree has the bug"
     client = connect()
     session = DockerEnvironment(client, "sets").start(project_of(instance, checkout))
-    held = session.cleaned  # type: ignore[attr-defined]
+    image_id = session.cleaned  # type: ignore[attr-defined]
     try:
         command = " ; ".join([session.test_command, *setup_of(instance).show])
         with session.prepare({}) as prepared:
-            hides_what_it_must(prepared, instance)
+            assert_nothing_hidden(prepared, instance)
             base = prepared.run(command, 60).output
         assert f"PASSED {DOUBLE}" in base or f"{DOUBLE} PASSED" in base, base
         assert "FAILED" not in base, base
@@ -139,7 +136,7 @@ def test_candidates_of_every_set_in_its_image(
         assert correct.outcome is True, (describe(correct.failures), correct.untested)
     finally:
         session.stop()
-    assert not [image for image in client.images.list() if image.id == held]  # type: ignore[union-attr]
+    assert not [image for image in client.images.list() if image.id == image_id]  # type: ignore[union-attr]
 
 
 def setup_of(instance: Instance) -> TestSetup:
@@ -147,39 +144,37 @@ def setup_of(instance: Instance) -> TestSetup:
     return instance.test_setup
 
 
-def hides_what_it_must(prepared: Any, instance: Instance) -> None:
+def assert_nothing_hidden(prepared: Any, instance: Instance) -> None:
     """Neither history nor files of the image show the fix; what the image built stays."""
-    place = instance.layout.folder
+    folder = instance.layout.folder
     look = (
         "git -c safe.directory='*' log --all -p | cat; git -c safe.directory='*' status --short;"
         "git -c safe.directory='*' describe --tags; ls -l . /home; cat left_by_the_image; pwd; "
-        f"readlink link; head -n 2 core.py; grep -rl ZQHIDDEN {place} /home /opt; id -un"
+        f"readlink link; head -n 2 core.py; grep -rl ZQHIDDEN {folder} /home /opt; id -un"
     )
     output = prepared.run(look, 60).output
     print(output)
     assert "ZQHIDDEN" not in output
     assert "fix.patch" not in output or not instance.layout.removed
     assert output.count("\nAuthor: ") == 1
-    for line in ("built", place, "core.py", "    return a - b"):
+    for line in ("built", folder, "core.py", "    return a - b"):
         assert f"{line}\n" in output or f"{line}" in output.splitlines(), (line, output)
     assert "v1" in output or instance.layout.fresh_tree
 
 
 @pytest.mark.docker
 @pytest.mark.long
-@pytest.mark.parametrize("laid_out", ["live"], indirect=True)
+@pytest.mark.parametrize("layout", ["live"], indirect=True)
 def test_users_and_images_without_a_repository(
-    laid_out: tuple[Instance, Checkout, Path],
+    layout: tuple[Instance, Checkout, Path],
 ) -> None:
-    instance, checkout, _ = laid_out
+    instance, checkout, _ = layout
     other = replace(instance, layout=replace(instance.layout, user="nobody"))
     session = DockerEnvironment(connect(), "sets").start(project_of(other, checkout))
     try:
         with session.prepare({"core.py": FIXED.encode()}) as prepared:
-            assert prepared.run("id -un; pwd", 60).output.split() == [
-                "nobody",
-                "/testbed",
-            ]
+            output = prepared.run("id -un; pwd", 60).output
+        assert output.split() == ["nobody", "/testbed"]
     finally:
         session.stop()
     elsewhere = replace(instance, layout=replace(instance.layout, folder="/nowhere"))
@@ -193,14 +188,12 @@ def test_a_pull_that_fails_names_the_image_as_it_is_shown(tmp_path: Path) -> Non
     base, _ = history(tmp_path / "repository")
     instance = replace(instance_of("pro", base, ""), image="127.0.0.1:9/gold:ZQHIDDEN")
     mirror_of(tmp_path / "repository", tmp_path / "Own__Thing.git")
-    snapshot = snapshot_of(
-        instance, Mirrors(tmp_path), Snapshots(tmp_path / "snapshots")
-    )
+    snapshots = Snapshots(tmp_path / "snapshots")
+    snapshot = snapshot_of(instance, Mirrors(tmp_path), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
-    with pytest.raises(
-        InfrastructureError, match="cannot pull jefzda/sweap-images:Own__Thing-"
-    ):
+    message = "cannot pull jefzda/sweap-images:Own__Thing-"
+    with pytest.raises(InfrastructureError, match=message):
         DockerEnvironment(connect(), "sets").start(project_of(instance, checkout))
     missing = [replace(instance, image="x:GOLD", image_label="x:neutral"), instance]
-    said = hide_image_names("pull x:GOLD and 127.0.0.1:9/gold:ZQHIDDEN", missing)
-    assert said == f"pull x:neutral and {instance.shown_image}"
+    shown_text = hide_image_names("pull x:GOLD and 127.0.0.1:9/gold:ZQHIDDEN", missing)
+    assert shown_text == f"pull x:neutral and {instance.shown_image}"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from bench.cli.commands import run_command
 from bench.config import ModelChoice
 from bench.instances.instance import instance_id_of, split_row
 from core.git import git
@@ -17,9 +16,10 @@ from environments.docker.containers import Container
 from llm.chat import request_sha256
 from reports.report import report_on
 from runs.storage.store import RunStore
+from tests.bench.conftest import Harness
 from tests.support.evaluated import report_settings
 from tests.support.provider import Provider
-from tests.support.runs import live, options
+from tests.support.runs import live
 from tests.support.task_sets import GOLD, ROWS, built, history, mirror_of
 from tests.test_leaks import noting
 
@@ -29,7 +29,7 @@ EDIT = (
 )
 
 
-def placed(name: str, folder: Path) -> tuple[dict[str, Any], str]:
+def place_row(name: str, folder: Path) -> tuple[dict[str, Any], str]:
     """Return the row of a set with a mirror of its repository, and the later commit's hash."""
     base, later = history(folder / "repository")
     row = {**ROWS[name], "base_commit": base}
@@ -38,76 +38,58 @@ def placed(name: str, folder: Path) -> tuple[dict[str, Any], str]:
     if name == "smith":
         row["base_commit"] = later
         row["patch"] = git("diff", later, base, cwd=folder / "repository").decode()
-    repo = split_row(row)[0].repo
-    mirror_of(
-        folder / "repository", folder / "mirrors" / f"{repo.replace('/', '__')}.git"
-    )
+    name = split_row(row)[0].repo.replace("/", "__")
+    mirror_of(folder / "repository", folder / f"mirrors/{name}.git")
     return row, later
 
 
 def run(
-    folder: Path,
-    row: dict[str, Any],
-    provider: Provider,
-    kind: EnvironmentKind,
+    folder: Path, row: dict[str, Any], provider: Provider, kind: EnvironmentKind
 ) -> tuple[RunStore, str]:
-    """Run the harness on one row; return the run and what it said."""
-    (folder / "rows.json").write_text(json.dumps([row]))
+    """Run the harness on one row; return the run and what it printed."""
+    rows = folder / "rows.json"
+    rows.write_text(json.dumps([row]))
     provider.will_answer("core.py", EDIT)
-    chosen = live(
-        provider,
-        models=(ModelChoice.parse("gpt-4o", any_name=True),),
-        environment=kind,
-        tries=3,
-    )
-    run = options(
-        folder / "out",
-        folder / "cache",
-        dataset=str(folder / "rows.json"),
-        repos=folder / "mirrors",
-    )
-    said: list[str] = []
-    assert run_command(chosen, run, said.append) == 0, said
-    return RunStore(folder / "out", "r"), "\n".join(said)
+    models = (ModelChoice.parse("gpt-4o", any_name=True),)
+    chosen = live(provider, models=models, environment=kind, tries=3)
+    harness = Harness(folder / "out", folder / "cache")
+    lines = harness.run(chosen, dataset=str(rows), repos=folder / "mirrors")
+    return RunStore(harness.folder, "r"), "\n".join(lines)
 
 
-def hides(
-    folder: Path,
-    others: dict[str, str],
-    hashes: set[str],
-) -> None:
+def assert_hidden(folder: Path, others: dict[str, str], hashes: set[str]) -> None:
     """Check the files of a run and other texts; snapshots are packs of the base commit alone."""
-    places = (folder / "out", folder / "cache")
-    files = [path for place in places for path in place.rglob("*") if path.is_file()]
-    texts = {str(path): path.read_bytes().decode("utf-8", "replace") for path in files}
-    for place, text in {**texts, **others}.items():
+    texts = dict(others)
+    for name in ("out", "cache"):
+        for path in (folder / name).rglob("*"):
+            if path.is_file():
+                texts[str(path)] = path.read_text("utf-8", "replace")
+    for source, text in texts.items():
         for hidden in ("ZQHIDDEN", GOLD[:12], *hashes):
-            assert hidden not in text + place, (place, hidden)
+            assert hidden not in text + source, (source, hidden)
 
 
-@pytest.mark.parametrize("name", list(ROWS))
+@pytest.mark.parametrize("name", ROWS)
 def test_no_sentinel_of_any_set(
     name: str,
     tmp_path: Path,
     provider: Provider,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    row, later = placed(name, tmp_path)
-    store, said = run(tmp_path, row, provider, EnvironmentKind.NONE)
-    shown = json.dumps(provider.requests)
-    printed = "\n".join([said, *capfd.readouterr()])
+    row, later = place_row(name, tmp_path)
+    store, output = run(tmp_path, row, provider, EnvironmentKind.NONE)
+    requests = json.dumps(provider.requests)
+    printed = "\n".join([output, *capfd.readouterr()])
     # The commit of SWE-smith's bug is no secret.
-    hides(
-        tmp_path,
-        {"requests": shown, "said": printed},
-        {later} - {row.get("base_commit")},
-    )
-    assert "It subtracts." in shown
-    assert ("https://example.org/a.png" in shown) is (name == "multimodal")
+    hashes = {later} - {row.get("base_commit")}
+    assert_hidden(tmp_path, {"requests": requests, "printed": printed}, hashes)
+    assert "It subtracts." in requests
+    assert ("https://example.org/a.png" in requests) is (name == "multimodal")
     predicted = json.loads(store.prediction(instance_id_of(row)).read_text())
     assert "+    return a + b" in predicted["model_patch"]
     (read,) = store.read_result(instance_id_of(row)).attempts
-    assert read.messages and read.calls
+    assert read.messages
+    assert read.calls
     assert bool(read.messages[1].images) is (name == "multimodal")
     # With the images, as it was sent.
     assert request_sha256(read.messages[:2]) == read.calls[0].request_sha256
@@ -117,20 +99,20 @@ def test_no_sentinel_of_any_set(
 def test_pro_in_its_image_under_a_neutral_id(
     tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row, later = placed("pro", tmp_path)
+    row, later = place_row("pro", tmp_path)
     instance, _ = split_row(row)
     commands: list[object] = []
     for name in ("put", "bash"):
         monkeypatch.setattr(Container, name, noting(getattr(Container, name), commands))
     with built(instance.image, "/app", tmp_path / "repository", {}, keeps_home=True):
-        store, said = run(tmp_path, row, provider, EnvironmentKind.DOCKER)
+        store, output = run(tmp_path, row, provider, EnvironmentKind.DOCKER)
     assert commands
     texts = {
         "requests": json.dumps(provider.requests),
         "commands": repr(commands),
-        "said": said,
+        "printed": output,
     }
-    hides(tmp_path, texts, {later})
+    assert_hidden(tmp_path, texts, {later})
     predicted = json.loads(store.prediction(instance.instance_id).read_text())
     assert predicted["instance_id"] == instance.instance_id
     assert predicted["test_outcome"] is True

@@ -29,19 +29,11 @@ KEY = "sk-sentinel-0123456789abcdef"
 ISSUE = "::error::add subtracts $(touch /tmp/pwned)\n\nadd(2, 3) is -1, should be 5."
 JOB = Path("/job")
 # bubblewrap in a container makes namespaces and mounts /proc.
-OPTIONS = (
-    "--network",
-    "host",
-    "--cap-add",
-    "SYS_ADMIN",
-    "--cap-add",
-    "NET_ADMIN",
-    *(
-        word
-        for name in ("seccomp", "apparmor", "systempaths")
-        for word in ("--security-opt", f"{name}=unconfined")
-    ),
-)
+OPTIONS = """
+--detach --init --network host --cap-add SYS_ADMIN --cap-add NET_ADMIN
+--security-opt seccomp=unconfined --security-opt apparmor=unconfined
+--security-opt systempaths=unconfined
+"""
 # Fails where a test sees a key, another process, the job's folders or the network. Its own file
 # has the keys' names in two parts, because the search finds them in any file.
 LOOK = f"""
@@ -86,48 +78,38 @@ def docker(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def container() -> Iterator[str]:
     image = os.environ.get("ACTION_IMAGE", "python:3.11-slim")
-    more = shlex.split(os.environ.get("ACTION_DOCKER_OPTIONS", ""))
-    made = docker(
-        "run", "--detach", "--init", *OPTIONS, *more, image, "sleep", "infinity"
-    )
-    assert made.returncode == 0, made.stderr
-    name = made.stdout.strip()
+    extra_options = shlex.split(os.environ.get("ACTION_DOCKER_OPTIONS", ""))
+    words = (*OPTIONS.split(), *extra_options, image, "sleep", "infinity")
+    started = docker("run", *words)
+    assert started.returncode == 0, started.stderr
+    name = started.stdout.strip()
     try:
-        for need in (
+        for command in (
             "git --version",
             "python3 -c 'import ensurepip'",
             "python3 -m venv /tmp/probe && /tmp/probe/bin/pip install -q hatchling",
         ):
-            found = docker("exec", name, "bash", "-c", need)
-            if found.returncode:
-                last = (found.stderr.strip().splitlines() or [""])[-1]
-                pytest.skip(f"{image}: {need} fails ({last}); set ACTION_IMAGE")
+            probe = docker("exec", name, "bash", "-c", command)
+            if probe.returncode:
+                last = (probe.stderr.strip().splitlines() or [""])[-1]
+                pytest.skip(f"{image}: {command} fails ({last}); set ACTION_IMAGE")
         yield name
     finally:
         docker("rm", "--force", "--volumes", name)
 
 
-def make_job(
-    container: str,
-    user: str,
-    folder: Path,
-    port: int,
-) -> Runner:
+def make_job(container: str, user: str, folder: Path, port: int) -> Runner:
     """Lay out a checkout whose remote is a bare repository, and the project, in the container."""
     files = {**FILES, "tests/test_look.py": LOOK % port}
     source = make_repository(folder / "source", files)
     job = folder / "job"
     run_git(folder, "clone", "--quiet", "--bare", str(source), str(job / "me/calc.git"))
     run_git(folder, "clone", "--quiet", str(source), str(job / "workspace"))
-    run_git(
-        job / "workspace", "remote", "set-url", "origin", f"file://{JOB}/me/calc.git"
-    )
+    url = f"file://{JOB}/me/calc.git"
+    run_git(job / "workspace", "remote", "set-url", "origin", url)
     (job / "temp").mkdir()
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(
-        listed, cwd=TOP, capture_output=True, check=True, text=True
-    ).stdout
-    for name in filter(None, names.split("\0")):
+    names = run_git(TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in names.split("\0"):
         if (TOP / name).is_file():
             (job / "action" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(TOP / name, job / "action" / name)
@@ -156,18 +138,18 @@ def test_the_steps_in_a_fresh_container(
         if user != "root":
             home = f"/home/{user}"
         keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": provider.url, "HOME": home}
-        given = {"models": "gpt-4o", "budget-usd": "1", "attempts": "1", "issue": ISSUE}
-        given |= {"setup-cmd": SETUP, "test-cmd": "pytest"}
-        done = run_action(job, given, **keys)
+        commands = {"setup-cmd": SETUP, "test-cmd": "pytest"}
+        inputs = {"models": "gpt-4o", "budget-usd": "1", "attempts": "1"}
+        inputs |= {"issue": ISSUE, **commands}
+        done = run_action(job, inputs, **keys)
         print(user, done.seconds, done.printed, done.outputs, sep="\n")
         assert done.code == 0, done.printed
-        assert any(KEY in str(one) for one in provider.headers)
+        assert any(KEY in str(headers) for headers in provider.headers)
         git = "git -c safe.directory='*' "
 
         branch = done.outputs["branch"]
-        assert done.outputs["outcome"] == "plausible" and branch.startswith(
-            "retry-harness/text-"
-        )
+        assert done.outputs["outcome"] == "plausible"
+        assert branch.startswith("retry-harness/text-")
         assert 0 < float(done.outputs["cost-usd"]) < 1
         assert "+    return a + b" in job.read(done.outputs["patch"])
         assert job.read(done.outputs["summary"]) == done.summary
@@ -181,47 +163,47 @@ def test_the_steps_in_a_fresh_container(
         )
         assert looked.returncode == 0, "a look outside of the sandbox finds nothing"
 
-        log = job.command(
-            f"{git} log --format='%an|%s|%P' '{branch}' -2"
-        ).stdout.splitlines()
+        log = job.command(f"{git} log --format='%an|%s|%P' '{branch}' -2").stdout
+        last, first = log.splitlines()
         base = job.command(f"{git} rev-parse HEAD").stdout.strip()
-        assert log[0] == f"github-actions[bot]|{ISSUE.splitlines()[0]}|{base}"
-        assert log[1].endswith("|First|")
+        assert last == f"github-actions[bot]|{ISSUE.splitlines()[0]}|{base}"
+        assert first.endswith("|First|")
         fixed = job.command(f"{git} show '{branch}:lib/calc.py'").stdout
         assert fixed == SOURCE.replace("a - b", "a + b")
         assert not job.command(f"{git} status --porcelain").stdout
         pushed = job.command(f"{git} ls-remote origin").stdout
         assert {line.split()[0] for line in pushed.splitlines()} == {base}
 
-        places = f"{JOB}/workspace {JOB}/temp {JOB}/files {JOB}/me /tmp {home}"
-        for word in (KEY, TOKEN):
-            assert word not in done.printed and word not in str(done.outputs)
-            found = job.command(f"grep -rlF {word} {places}")
-            assert (found.returncode, found.stdout) == (1, ""), (
-                found.stdout + found.stderr
-            )
+        folders = f"{JOB}/workspace {JOB}/temp {JOB}/files {JOB}/me /tmp {home}"
+        for secret in (KEY, TOKEN):
+            assert secret not in done.printed
+            assert secret not in str(done.outputs)
+            search = job.command(f"grep -rlF {secret} {folders}")
+            assert search.stdout == ""
+            assert search.returncode == 1, search.stderr
         assert "PATH=" in job.read("/tmp/seen-by-setup")
         assert job.command("test -e /tmp/pwned").returncode == 1
 
         # A run without a plausible patch is red, and tells all the same; the venv is there.
         provider.answers.clear()
         provider.will_answer(*WRONG)
-        red = run_action(job, given, **keys)
+        red = run_action(job, inputs, **keys)
         print(red.seconds, red.outputs)
-        assert (red.code, red.outputs["outcome"], red.outputs["branch"]) == (
-            1,
-            "not plausible",
-            "",
-        )
-        assert "**Not plausible" in red.summary and float(red.outputs["cost-usd"]) > 0
+        assert red.code == 1
+        assert red.outputs["outcome"] == "not plausible"
+        assert red.outputs["branch"] == ""
+        assert "**Not plausible" in red.summary
+        assert float(red.outputs["cost-usd"]) > 0
 
 
 def test_without_a_sandbox_nothing_runs(container: str, tmp_path: Path) -> None:
     job = make_job(container, "root", tmp_path, 9)
     broken = "printf '#!/bin/sh\\nexit 1\\n' >/usr/local/bin/bwrap; chmod +x /usr/local/bin/bwrap"
     assert job.command(broken).returncode == 0
-    given = {"models": "gpt-4o", "budget-usd": "1", "issue": "add subtracts"}
-    done = run_action(job, given, OPENAI_API_KEY=KEY, HOME="/root")
-    assert done.code == 1 and len(done.seconds) == 2, done.printed
-    assert done.printed.count("::error::") == 1 and "bubblewrap" in done.printed
+    inputs = {"models": "gpt-4o", "budget-usd": "1", "issue": "add subtracts"}
+    done = run_action(job, inputs, OPENAI_API_KEY=KEY, HOME="/root")
+    assert done.code == 1, done.printed
+    assert len(done.seconds) == 2
+    assert done.printed.count("::error::") == 1
+    assert "bubblewrap" in done.printed
     assert not any(done.outputs.values())

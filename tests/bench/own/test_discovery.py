@@ -19,6 +19,7 @@ PROJECT = "[project]\nname = 'x'\n"
 TEST = {"tests/test_a.py": "def test_a(): pass\n"}
 JEST = {"package.json": '{"scripts": {"test": "jest", "lint": "eslint ."}}'}
 NO_TEST = json.dumps({"scripts": {"test": 'echo "Error: no test specified" && exit 1'}})
+SETUP = {"setup.py": ""}
 EDITABLE = "pip install -e ."
 PYTEST = "pip install pytest"
 
@@ -27,185 +28,157 @@ def found_in(files: Mapping[str, str]) -> FoundCommands:
     return discover([*files], files.get)
 
 
-@pytest.mark.parametrize(
-    ("files", "setup", "test", "runner"),
-    [
-        ({}, [], "", None),
-        ({"README.md": "pytest"}, [], "", None),
-        (TEST, [PYTEST], "pytest", Runner.PYTEST),
-        ({"setup.py": "", **TEST}, [EDITABLE, PYTEST], "pytest", Runner.PYTEST),
-        (
-            {"setup.py": "tests_require=['pytest']"},
-            [EDITABLE, PYTEST],
-            "pytest",
-            Runner.PYTEST,
-        ),
-        (
-            {"requirements.txt": "six", **TEST},
-            ["pip install -r requirements.txt", PYTEST],
-            "pytest",
-            Runner.PYTEST,
-        ),
-        ({**JEST, "package-lock.json": ""}, ["npm ci"], "npm test", Runner.JEST),
-        ({**JEST, "scripts/test_x.py": ""}, ["npm install"], "npm test", Runner.JEST),
-        (
-            {**JEST, "pnpm-lock.yaml": ""},
-            ["pnpm install --frozen-lockfile"],
-            "pnpm test",
-            Runner.JEST,
-        ),
-        (
-            {**JEST, "yarn.lock": "", "Makefile": "test:"},
-            ["yarn install --frozen-lockfile"],
-            "yarn test",
-            Runner.JEST,
-        ),
-        ({"package.json": NO_TEST}, ["npm install"], "", None),
-        (
-            {"package.json": NO_TEST, "go.mod": ""},
-            ["go mod download"],
-            "go test ./...",
-            Runner.GO,
-        ),
-        (
-            {"Cargo.toml": "", "a_test.py": ""},
-            ["cargo fetch"],
-            "cargo test",
-            Runner.CARGO,
-        ),
-        (
-            {"pom.xml": ""},
-            ["mvn -q -B -DskipTests dependency:go-offline"],
-            "mvn -B test",
-            Runner.MAVEN,
-        ),
-        (
-            {"build.gradle.kts": "", "gradlew": "#!"},
-            ["./gradlew testClasses"],
-            "./gradlew test",
-            Runner.GRADLE,
-        ),
-        ({"Makefile": "all:\n\ntest: all\n\t./t\n"}, [], "make test", Runner.SCRIPT),
-        (
-            {"Makefile": "test := 1\ntest ::= 1\ncheck:\n"},
-            [],
-            "make check",
-            Runner.SCRIPT,
-        ),
-        ({"setup.py": "", "Makefile": "test:"}, [EDITABLE], "make test", Runner.SCRIPT),
-    ],
-)
-def test_each_language_has_its_way(
-    files: Mapping[str, str],
-    setup: list[str],
-    test: str,
-    runner: Runner | None,
-) -> None:
-    found = found_in(files)
-    assert [*found.commands.setup] == setup
-    assert found.commands.test == test
-    # The harness can read the results of what is found.
-    assert not test or find_runner(test, "", files.get) is runner
-    assert {*found.sources} == {name for name, value in found.commands if value}
+def setup_of(files: Mapping[str, str]) -> str:
+    return "; ".join(found_in(files).commands.setup)
+
+
+# Files, their set-up, the command of the tests, and the runner that reads its results.
+LANGUAGES: list[tuple[dict[str, str], str, str, str]] = [
+    ({}, "", "", ""),
+    ({"README.md": "pytest"}, "", "", ""),
+    (TEST, PYTEST, "pytest", "pytest"),
+    ({**SETUP, **TEST}, f"{EDITABLE}; {PYTEST}", "pytest", "pytest"),
+    (
+        {"setup.py": "tests_require=['pytest']"},
+        f"{EDITABLE}; {PYTEST}",
+        "pytest",
+        "pytest",
+    ),
+    (
+        {"requirements.txt": "six", **TEST},
+        f"pip install -r requirements.txt; {PYTEST}",
+        "pytest",
+        "pytest",
+    ),
+    ({**JEST, "package-lock.json": ""}, "npm ci", "npm test", "jest"),
+    ({**JEST, "scripts/test_x.py": ""}, "npm install", "npm test", "jest"),
+    (
+        {**JEST, "pnpm-lock.yaml": ""},
+        "pnpm install --frozen-lockfile",
+        "pnpm test",
+        "jest",
+    ),
+    (
+        {**JEST, "yarn.lock": "", "Makefile": "test:"},
+        "yarn install --frozen-lockfile",
+        "yarn test",
+        "jest",
+    ),
+    ({"package.json": NO_TEST}, "npm install", "", ""),
+    (
+        {"package.json": NO_TEST, "go.mod": ""},
+        "go mod download",
+        "go test ./...",
+        "go",
+    ),
+    ({"Cargo.toml": "", "a_test.py": ""}, "cargo fetch", "cargo test", "cargo"),
+    (
+        {"pom.xml": ""},
+        "mvn -q -B -DskipTests dependency:go-offline",
+        "mvn -B test",
+        "maven",
+    ),
+    (
+        {"build.gradle.kts": "", "gradlew": "#!"},
+        "./gradlew testClasses",
+        "./gradlew test",
+        "gradle",
+    ),
+    ({"Makefile": "all:\n\ntest: all\n\t./t\n"}, "", "make test", "script"),
+    ({"Makefile": "test := 1\ntest ::= 1\ncheck:\n"}, "", "make check", "script"),
+    ({**SETUP, "Makefile": "test:"}, EDITABLE, "make test", "script"),
+]
+
+
+def assert_sources_are_named(discovery: FoundCommands) -> None:
+    commands = dict(discovery.commands)
+    assert set(discovery.sources) == {name for name in commands if commands[name]}
+
+
+def test_each_language_has_its_way() -> None:
+    for files, setup, test, runner in LANGUAGES:
+        discovery = found_in(files)
+        assert setup_of(files) == setup
+        assert discovery.commands.test == test, files
+        assert_sources_are_named(discovery)
+        # The harness can read the results of what is found.
+        if test:
+            assert find_runner(test, "", files.get) is Runner[runner.upper()]
 
 
 EXTRAS = "[options.extras_require]\ndocs =\n  x\ndev =\n  pytest\n[a]\ntest = x\n"
 GROUPS = "[dependency-groups]\ndev = ['ruff']\ntest = [\r\n  'pytest>=8',\n]\n"
+OPTIONAL = "[project.optional-dependencies]"
+PACKAGES: list[tuple[dict[str, str], str]] = [
+    (
+        {"pyproject.toml": f"{OPTIONAL}\ntests = ['pytest']\n{GROUPS}"},
+        f"{EDITABLE}; pip install --group test",
+    ),
+    (
+        {"pyproject.toml": f"{OPTIONAL}\ntests = [\n 'pytest',\n]"},
+        "pip install -e '.[tests]'",
+    ),
+    (
+        {"pyproject.toml": f"{PROJECT}optional-dependencies.testing = ['mock']\n"},
+        f"pip install -e '.[testing]'; {PYTEST}",
+    ),
+    ({"setup.cfg": f"[metadata]\n{EXTRAS}"}, "pip install -e '.[dev]'"),
+    (
+        {"setup.py": "{'testing': ['mock']}"},
+        f"pip install -e '.[testing]'; {PYTEST}",
+    ),
+    (
+        {**SETUP, "requirements/dev.txt": "", "requirements/tests.txt": "pytest"},
+        f"{EDITABLE}; pip install -r requirements/tests.txt",
+    ),
+    (
+        {**SETUP, "tests/requirements.txt": "x"},
+        f"{EDITABLE}; pip install -r tests/requirements.txt; {PYTEST}",
+    ),
+    (
+        {**SETUP, "r.txt": "x", "tox.ini": "[testenv]\ndeps =\n  six\n  -rr.txt\n"},
+        f"{EDITABLE}; pip install -r r.txt; {PYTEST}",
+    ),
+    (
+        {**SETUP, "tox.ini": "[testenv]\ndeps = -r gone.txt\n"},
+        f"{EDITABLE}; {PYTEST}",
+    ),
+    ({**SETUP, "requirements-test;x.txt": "pytest"}, f"{EDITABLE}; {PYTEST}"),
+]
 
 
-@pytest.mark.parametrize(
-    ("files", "install"),
-    [
-        (
-            {
-                "pyproject.toml": f"[project.optional-dependencies]\ntests = ['pytest']\n{GROUPS}"
-            },
-            [EDITABLE, "pip install --group test"],
-        ),
-        (
-            {
-                "pyproject.toml": "[project.optional-dependencies]\ntests = [\n 'pytest',\n]"
-            },
-            ["pip install -e '.[tests]'"],
-        ),
-        (
-            {"pyproject.toml": PROJECT + "optional-dependencies.testing = ['mock']\n"},
-            ["pip install -e '.[testing]'", PYTEST],
-        ),
-        ({"setup.cfg": f"[metadata]\n{EXTRAS}"}, ["pip install -e '.[dev]'"]),
-        (
-            {"setup.py": "{'testing': ['mock']}"},
-            ["pip install -e '.[testing]'", PYTEST],
-        ),
-        (
-            {
-                "setup.py": "",
-                "requirements/dev.txt": "",
-                "requirements/tests.txt": "pytest",
-            },
-            [EDITABLE, "pip install -r requirements/tests.txt"],
-        ),
-        (
-            {"setup.py": "", "tests/requirements.txt": "x"},
-            [EDITABLE, "pip install -r tests/requirements.txt", PYTEST],
-        ),
-        (
-            {
-                "setup.py": "",
-                "r.txt": "x",
-                "tox.ini": "[testenv]\ndeps =\n  six\n  -rr.txt\n",
-            },
-            [EDITABLE, "pip install -r r.txt", PYTEST],
-        ),
-        (
-            {"setup.py": "", "tox.ini": "[testenv]\ndeps = -r gone.txt\n"},
-            [EDITABLE, PYTEST],
-        ),
-        ({"setup.py": "", "requirements-test;x.txt": "pytest"}, [EDITABLE, PYTEST]),
-    ],
-)
-def test_packages_of_tests_are_found(
-    files: Mapping[str, str], install: list[str]
-) -> None:
-    assert [*found_in({**files, **TEST}).commands.setup] == install
+def test_packages_of_tests_are_found() -> None:
+    for files, setup in PACKAGES:
+        assert setup_of({**files, **TEST}) == setup
 
 
 RUFF = "ruff check --output-format concise"
+LINTERS: list[tuple[dict[str, str], str]] = [
+    ({"pyproject.toml": f"{PROJECT}[tool.ruff]\nline-length = 9\n"}, RUFF),
+    ({**SETUP, "ruff.toml": "", "Makefile": "lint:\n"}, RUFF),
+    ({**SETUP, "tox.ini": "[flake8]\nx = 1\n"}, "flake8"),
+    ({**SETUP, "Makefile": "lint:\n"}, "make lint"),
+    (SETUP, ""),
+    ({"go.mod": ""}, "go vet ./..."),
+    (JEST, "npm run lint"),
+]
 
 
-@pytest.mark.parametrize(
-    ("files", "lint"),
-    [
-        (
-            {"pyproject.toml": PROJECT + "[tool.ruff]\nline-length = 9\n"},
-            RUFF,
-        ),
-        (
-            {"setup.py": "", "ruff.toml": "", "Makefile": "lint:\n"},
-            RUFF,
-        ),
-        ({"setup.py": "", "tox.ini": "[flake8]\nx = 1\n"}, "flake8"),
-        ({"setup.py": "", "Makefile": "lint:\n"}, "make lint"),
-        ({"setup.py": ""}, ""),
-        ({"go.mod": ""}, "go vet ./..."),
-        (JEST, "npm run lint"),
-    ],
-)
-def test_lint_is_found_where_it_is_configured(
-    files: Mapping[str, str], lint: str
-) -> None:
-    commands = found_in(files).commands
-    assert commands.lint == lint
-    tool = lint.partition(" ")[0]
-    assert (f"pip install {tool}" in commands.setup) is (tool in ("ruff", "flake8"))
+def test_lint_is_found_where_it_is_configured() -> None:
+    for files, lint in LINTERS:
+        commands = found_in(files).commands
+        assert commands.lint == lint, files
+        tool = lint.partition(" ")[0]
+        installs = f"pip install {tool}" in commands.setup
+        assert installs is (tool in ("ruff", "flake8"))
 
 
 def test_the_image_of_a_devcontainer_and_the_pinned_python_are_found() -> None:
     path = ".devcontainer/devcontainer.json"
     text = '{\n // "image": "old",\n "name": "x", "image": "reg/py:3", // a comment\n}'
-    found = found_in({path: text, ".python-version": "3.9.7\n"})
-    assert (found.commands.image, found.sources["image"]) == ("reg/py:3", path)
-    assert (found.commands.python, found.sources["python"]) == (
+    discovery = found_in({path: text, ".python-version": "3.9.7\n"})
+    assert (discovery.commands.image, discovery.sources["image"]) == ("reg/py:3", path)
+    assert (discovery.commands.python, discovery.sources["python"]) == (
         "3.9",
         ".python-version",
     )
@@ -220,11 +193,11 @@ def test_the_image_of_a_devcontainer_and_the_pinned_python_are_found() -> None:
 
 
 def test_sources_name_the_files() -> None:
-    found = found_in(
+    discovery = found_in(
         {"pyproject.toml": PROJECT, "requirements-dev.txt": "pytest", **TEST}
     )
     setup = "pyproject.toml, requirements-dev.txt"
-    assert found.sources == {"setup": setup, "test": "tests/test_a.py"}
+    assert discovery.sources == {"setup": setup, "test": "tests/test_a.py"}
 
 
 def test_commands_are_read_from_a_file() -> None:
@@ -246,34 +219,34 @@ def test_commands_are_read_from_a_file() -> None:
     assert read_saved("") == Commands()
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("test-cmd = ", "is not TOML: Invalid value (at end of document)"),
-        (
-            "test = 'x'",
-            "'test': Extra inputs are not permitted; its keys are setup-cmd, test-cmd",
-        ),
-        ("test-cmd = 1", "'test-cmd': Input should be a valid string"),
-        ("setup-cmd = [1]", "'setup-cmd[0]': Input should be a valid string"),
-        ("setup-cmd = {a = 1}", "'setup-cmd': Input should be a valid tuple"),
-        ("a" + ".a" * 100_000 + " = 1", "too many dots"),
-        ("a = " + "[" * 100_000, "is not TOML"),
-        ("#" * (1 << 19), "too large"),
-    ],
-)
-def test_a_wrong_saved_file_is_one_line(text: str, words: str) -> None:
-    with pytest.raises(UserError) as caught:
-        read_saved(text)
-    assert str(caught.value).startswith(".retry-harness.toml: ")
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
+WRONG_FILES = {
+    "test-cmd = ": "is not TOML: Invalid value (at end of document)",
+    "test = 'x'": (
+        "'test': Extra inputs are not permitted; its keys are setup-cmd, test-cmd"
+    ),
+    "test-cmd = 1": "'test-cmd': Input should be a valid string",
+    "setup-cmd = [1]": "'setup-cmd[0]': Input should be a valid string",
+    "setup-cmd = {a = 1}": "'setup-cmd': Input should be a valid tuple",
+    "a" + ".a" * 100_000 + " = 1": "too many dots",
+    "a = " + "[" * 100_000: "is not TOML",
+    "#" * (1 << 19): "too large",
+}
 
 
-NAMES = [
-    "pyproject.toml", "setup.cfg", "setup.py", "tox.ini", "package.json", "requirements-dev.txt",
-    "Makefile", ".devcontainer.json", ".python-version", "go.mod", "tests/test_a.py", "yarn.lock",
-]  # fmt: skip
+def test_a_wrong_saved_file_is_one_line() -> None:
+    for text, message in WRONG_FILES.items():
+        with pytest.raises(UserError) as caught:
+            read_saved(text)
+        line = str(caught.value)
+        assert line.startswith(".retry-harness.toml: ")
+        assert message in line
+        assert "\n" not in line
+
+
+NAMES = """
+pyproject.toml setup.cfg setup.py tox.ini package.json requirements-dev.txt Makefile
+.devcontainer.json .python-version go.mod tests/test_a.py yarn.lock
+"""
 PARTS = [
     "[project.optional-dependencies]\n", "[dependency-groups]\n", "[options.extras_require]\n",
     "[testenv]\n", "test = [1]\n", "deps =\n  -r x\n", "optional-dependencies.test = 3\n",
@@ -283,10 +256,9 @@ TEXTS = st.lists(st.sampled_from(PARTS) | st.text(max_size=9), max_size=9).map("
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.dictionaries(st.sampled_from(NAMES), TEXTS))
+@given(st.dictionaries(st.sampled_from(NAMES.split()), TEXTS))
 def test_no_content_is_an_error(files: dict[str, str]) -> None:
-    found = found_in(files)
-    assert {*found.sources} == {name for name, value in found.commands if value}
+    assert_sources_are_named(found_in(files))
 
 
 @pytest.mark.parametrize(
@@ -301,13 +273,12 @@ def test_no_content_takes_long(part: str) -> None:
     began = time.process_time()
     for start in ("", "[testenv]\n", "[dependency-groups]\n", "'test'", '"image"'):
         text = start + part * ((1 << 16) // len(part))
-        found_in(dict.fromkeys(NAMES, text))
+        found_in(dict.fromkeys(NAMES.split(), text))
     assert time.process_time() - began < 2
 
 
 def test_a_file_that_is_too_large_or_unreadable_is_as_an_empty_one() -> None:
-    assert discover(["package.json", "setup.py"], lambda _: None).commands.setup == (
-        EDITABLE,
-    )
+    unreadable = discover(["package.json", "setup.py"], lambda _: None)
+    assert unreadable.commands.setup == (EDITABLE,)
     large = {"setup.py": "", "tox.ini": "pytest" + " " * (1 << 18)}
     assert not found_in(large).commands.test

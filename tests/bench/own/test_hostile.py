@@ -73,32 +73,21 @@ log.showSignature true
 protocol.ext.allow always
 status.submoduleSummary true
 """
-HOOKS = (
-    "post-index-change",
-    "reference-transaction",
-    "pre-commit",
-    "post-commit",
-    "commit-msg",
-)
-HOOKS += (
-    "pre-auto-gc",
-    "applypatch-msg",
-    "pre-applypatch",
-    "fsmonitor-watchman",
-    "post-checkout",
-)
+HOOKS = """
+post-index-change reference-transaction pre-commit post-commit commit-msg pre-auto-gc
+applypatch-msg pre-applypatch fsmonitor-watchman post-checkout
+"""
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with a configuration of git of its own."""
-    place = tmp_path / "home"
-    write_files(
-        place, {".gitconfig": "[user]\n\tname = Of Home\n\temail = home@example.org\n"}
-    )
-    monkeypatch.setenv("HOME", str(place))
+    folder = tmp_path / "home"
+    user = "[user]\n\tname = Of Home\n\temail = home@example.org\n"
+    write_files(folder, {".gitconfig": user})
+    monkeypatch.setenv("HOME", str(folder))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    return place
+    return folder
 
 
 class Trap:
@@ -109,9 +98,8 @@ class Trap:
         self.hooks = folder / "hooks"
         # A filter must not change what it is given.
         script = f'#!/bin/sh\necho "$0 $*" >>{shlex.quote(str(self.mark))}\ncat\n'
-        write_files(
-            folder, {"trap": script, **{f"hooks/{name}": script for name in HOOKS}}
-        )
+        write_files(folder, {"trap": script})
+        write_files(self.hooks, dict.fromkeys(HOOKS.split(), script))
         self.program = folder / "trap"
         for path in (self.program, *self.hooks.iterdir()):
             path.chmod(0o755)
@@ -151,6 +139,13 @@ def calc(tmp_path: Path) -> Path:
     return root
 
 
+def add_submodule(root: Path, files: dict[str, str | bytes | None]) -> None:
+    """Commit the submodule ``vendor`` with ``files``."""
+    other = make_repository(root.parent / "other", files)
+    run_git(root, "submodule", "--quiet", "add", str(other), "vendor")
+    run_git(root, "commit", "--quiet", "--all", "-m", "Add vendor")
+
+
 def touch(root: Path) -> None:
     """Make git look into the files: their times are not those of its index."""
     for path in root.rglob("*"):
@@ -158,21 +153,27 @@ def touch(root: Path) -> None:
             os.utime(path, (1, 1))
 
 
-def use(root: Path, cache: Path) -> OwnRepository:
+def base_of(root: Path, base: str = "", **options: bool) -> OwnRepository:
+    return open_repository(str(root), base, root.parent / "cache", **options)
+
+
+def use_repository(root: Path) -> OwnRepository:
     """Do everything that is done with a repository."""
-    found = open_repository(str(root), "", cache, include_changes=True)
-    assert found.files and found.read("lib/calc.py") is not None and found.version == ""
-    found.commit_to("fix", PATCH, "Fix\n")
-    found.apply(PATCH)
-    return found
+    repository = base_of(root, include_changes=True)
+    assert repository.files
+    assert repository.read("lib/calc.py") is not None
+    assert repository.version == ""
+    repository.commit_to("fix", PATCH, "Fix\n")
+    repository.apply(PATCH)
+    return repository
 
 
 def test_no_program_of_the_repositorys_configuration_is_started(
-    trap: Trap, calc: Path, tmp_path: Path
+    trap: Trap, calc: Path
 ) -> None:
     run_git(calc, "config", "core.splitIndex", "true")
     run_git(calc, "update-index", "--split-index")
-    assert [*(calc / ".git").glob("sharedindex.*")]
+    assert list((calc / ".git").glob("sharedindex.*"))
     trap.configure(calc / ".git")
     (calc / ".git/index.lock").touch()  # another git is at work
     (calc / "new.py").write_text("NEW = 1\n")
@@ -180,62 +181,56 @@ def test_no_program_of_the_repositorys_configuration_is_started(
     plain = subprocess.run(["git", "diff"], cwd=calc, check=False, capture_output=True)
     assert trap.started, f"the trap does not work: {plain.returncode}"
     trap.forget()
-    found = use(calc, tmp_path / "cache")
-    assert found.changed and {"new.py", "lib/calc.py"} <= {*found.files}
+    repository = use_repository(calc)
+    assert repository.changed
+    assert {"new.py", "lib/calc.py"} <= set(repository.files)
     assert (calc / "lib/calc.py").read_text() == FIXED
     assert trap.started == ""
 
 
 @pytest.mark.parametrize("included", ["../evil", "{tree}/evil"])
 def test_an_included_file_of_the_tree_starts_nothing(
-    trap: Trap, calc: Path, tmp_path: Path, included: str
+    trap: Trap, calc: Path, included: str
 ) -> None:
     lines = f'[core]\n\tfsmonitor = {trap.program}\n[filter "trap"]\n\tclean = {trap.program}\n'
     (calc / "evil").write_text(lines)
     run_git(calc, "config", "include.path", included.format(tree=calc))
     touch(calc)
-    use(calc, tmp_path / "cache")
+    use_repository(calc)
     assert trap.started == ""
 
 
 def test_submodules_and_their_configuration_start_nothing(
-    trap: Trap, calc: Path, tmp_path: Path
+    trap: Trap, calc: Path
 ) -> None:
-    other = make_repository(
-        tmp_path / "other",
-        {"lib.py": "VALUE = 1\n", ".gitattributes": "* filter=trap\n"},
-    )
-    run_git(calc, "submodule", "--quiet", "add", str(other), "vendor")
-    run_git(calc, "commit", "--quiet", "--all", "-m", "Add vendor")
+    add_submodule(calc, {"lib.py": "V = 1\n", ".gitattributes": "* filter=trap\n"})
     trap.configure(calc / ".git/modules/vendor")
     (calc / "vendor/lib.py").write_text("V = 2\n")
     touch(calc)
     with pytest.raises(UserError, match=r"uncommitted changes \(vendor/lib.py\)"):
-        open_repository(str(calc), "", tmp_path / "cache")
-    use(calc, tmp_path / "cache")
+        base_of(calc)
+    use_repository(calc)
     assert trap.started == ""
     run_git(calc, "checkout", "--quiet", "lib")
     run_git(calc, "config", "submodule.vendor.ignore", "dirty")
-    assert not open_repository(str(calc), "", tmp_path / "cache").changed
+    assert not base_of(calc).changed
 
 
-def test_a_partial_clone_fetches_nothing(
-    trap: Trap, calc: Path, tmp_path: Path
-) -> None:
+def test_a_partial_clone_fetches_nothing(trap: Trap, calc: Path) -> None:
     """What is missing would be fetched by a program of the configuration."""
     first = run_git(calc, "rev-parse", "HEAD")
     run_git(calc, "commit", "--quiet", "--allow-empty", "-m", "Second")
     trap.configure(calc / ".git")
-    for key, value in (
-        ("core.repositoryFormatVersion", "1"),
-        ("extensions.partialClone", "origin"),
-        ("remote.origin.promisor", "true"),
+    for setting in (
+        "core.repositoryFormatVersion 1",
+        "extensions.partialClone origin",
+        "remote.origin.promisor true",
+        "--unset remote.origin.vcs",
     ):
-        run_git(calc, "config", "--file", ".git/config", key, value)
-    run_git(calc, "config", "--file", ".git/config", "--unset", "remote.origin.vcs")
+        run_git(calc, "config", "--file", ".git/config", *setting.split())
     (calc / ".git/objects" / first[:2] / first[2:]).unlink()
     with pytest.raises((UserError, InfrastructureError)):
-        open_repository(str(calc), "HEAD~1", tmp_path / "cache")
+        base_of(calc, "HEAD~1")
     assert trap.started == ""
 
 
@@ -243,19 +238,19 @@ def test_the_work_tree_is_where_the_repository_lies(calc: Path, tmp_path: Path) 
     """Otherwise its configuration could name the user's home, whose files a model would get."""
     private = make_repository(tmp_path / "private", {"secret.txt": "of the user\n"})
     run_git(calc, "config", "core.worktree", str(private))
-    for given in (calc, calc / ".git", calc / "lib"):
-        found = open_repository(str(given), "", tmp_path / "cache")
-        assert found.tree in (calc, None) and "secret.txt" not in found.files
-        if found.tree:
-            found.apply(PATCH)
-            run_git(
-                private, "-C", str(calc), "--work-tree", str(calc), "checkout", "lib"
-            )
+    for path in (calc, calc / ".git", calc / "lib"):
+        repository = open_repository(str(path), "", tmp_path / "cache")
+        assert repository.tree in (calc, None)
+        assert "secret.txt" not in repository.files
+        if repository.tree:
+            repository.apply(PATCH)
+            tree = str(calc)
+            run_git(private, "-C", tree, "--work-tree", tree, "checkout", "lib")
     assert run_git(private, "status", "--porcelain") == ""
 
 
 def test_the_users_own_filters_and_endings_count(
-    trap: Trap, calc: Path, tmp_path: Path, home: Path
+    trap: Trap, calc: Path, home: Path
 ) -> None:
     """Git LFS, for one, is installed in the user's configuration."""
     ours = home / "ours.sh"
@@ -265,8 +260,9 @@ def test_the_users_own_filters_and_endings_count(
     with (home / ".gitconfig").open("a") as file:
         file.write(f'[filter "trap"]\n\tclean = {ours}\n\tsmudge = cat\n')
     (calc / "new.txt").write_text("new\n")
-    found = open_repository(str(calc), "", tmp_path / "cache", include_changes=True)
-    assert found.read("new.txt") == "NEW\n" and trap.started == ""
+    repository = base_of(calc, include_changes=True)
+    assert repository.read("new.txt") == "NEW\n"
+    assert trap.started == ""
 
 
 def test_line_endings_of_the_repository_count(calc: Path, tmp_path: Path) -> None:
@@ -279,7 +275,13 @@ def test_line_endings_of_the_repository_count(calc: Path, tmp_path: Path) -> Non
     (calc / "lib/calc.py").write_bytes(SOURCE.replace("\n", "\r\n").encode())
     run_git(calc, "add", "lib/calc.py")
     touch(calc)
-    assert not open_repository(str(calc), "", tmp_path / "cache").changed
+    assert not base_of(calc).changed
+
+
+REMOVED_VARIABLES = """
+GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_EXTERNAL_DIFF GIT_EDITOR GIT_PAGER
+GIT_PROXY_COMMAND GIT_CONFIG_PARAMETERS GIT_TRACE GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_CONFIG_SYSTEM
+"""
 
 
 def test_git_takes_over_who_the_user_is_and_how_to_log_in(
@@ -287,7 +289,7 @@ def test_git_takes_over_who_the_user_is_and_how_to_log_in(
 ) -> None:
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
-    taken = {
+    inherited = {
         "GIT_AUTHOR_NAME": "A",
         "GIT_COMMITTER_EMAIL": "a@example.org",
         "GIT_SSH_COMMAND": "ssh -4",
@@ -297,51 +299,34 @@ def test_git_takes_over_who_the_user_is_and_how_to_log_in(
         "HTTPS_PROXY": "p",
         "GIT_CONFIG_GLOBAL": "/home/me/.gitconfig",
     }
-    left = (
-        "GIT_DIR",
-        "GIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_EXTERNAL_DIFF",
-        "GIT_EDITOR",
-        "GIT_PAGER",
-        "GIT_PROXY_COMMAND",
-        "GIT_CONFIG_PARAMETERS",
-        "GIT_TRACE",
-        "GIT_EXEC_PATH",
-        "GIT_TEMPLATE_DIR",
-        "GIT_CONFIG_SYSTEM",
-    )
-    for name, value in (*taken.items(), *((name, "x") for name in left)):
+    removed = dict.fromkeys(REMOVED_VARIABLES.split(), "x")
+    for name, value in {**inherited, **removed}.items():
         monkeypatch.setenv(name, value)
-    config = (
-        ("core.fsmonitor", "/trap"),
-        ("safe.directory", "/theirs"),
-        ("alias.status", "!x"),
-    )
+    config = {
+        "core.fsmonitor": "/trap",
+        "safe.directory": "/theirs",
+        "alias.status": "!x",
+    }
     monkeypatch.setenv("GIT_CONFIG_COUNT", str(len(config)))
-    for number, (key, value) in enumerate(config):
+    for number, (key, value) in enumerate(config.items()):
         monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", key)
         monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
-    made = user_environment()
-    assert {name: made.get(name) for name in taken} == taken
-    assert not {*left, "XDG_CONFIG_HOME"} & {*made}
-    count = int(made["GIT_CONFIG_COUNT"])
+    environment = user_environment()
+    assert {name: environment.get(name) for name in inherited} == inherited
+    assert not {*removed, "XDG_CONFIG_HOME"} & set(environment)
     pairs = set()
-    for n in range(count):
-        pairs.add((made[f"GIT_CONFIG_KEY_{n}"], made[f"GIT_CONFIG_VALUE_{n}"]))
-    assert ("safe.directory", "/theirs") in pairs and (
-        "core.fsmonitor",
-        "false",
-    ) in pairs
-    assert "/trap" not in str(made) and "alias" not in str(made)
+    for n in range(int(environment["GIT_CONFIG_COUNT"])):
+        key = environment[f"GIT_CONFIG_KEY_{n}"]
+        pairs.add((key, environment[f"GIT_CONFIG_VALUE_{n}"]))
+    assert {("safe.directory", "/theirs"), ("core.fsmonitor", "false")} <= pairs
+    assert "/trap" not in str(environment)
+    assert "alias" not in str(environment)
 
 
-@pytest.mark.parametrize("of", ["home", "repository", "environment", "nobody"])
+@pytest.mark.parametrize("of", ["home", "repository", "environment", "login"])
 def test_the_commit_of_a_branch_is_the_users(
     calc: Path,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     home: Path,
     of: str,
@@ -355,77 +340,67 @@ def test_the_commit_of_a_branch_is_the_users(
             monkeypatch.setenv(f"GIT_{role}_NAME", "Env")
             monkeypatch.setenv(f"GIT_{role}_EMAIL", "env@example.org")
         who = "Env <env@example.org>"
-    elif of == "nobody":
+    elif of == "login":
         (home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
         monkeypatch.setenv("LOGNAME", "me")
         monkeypatch.setenv("EMAIL", "me@example.org")
         who = "me <me@example.org>"
-    found = open_repository(str(calc), "", tmp_path / "cache")
-    made = found.commit_to("fix", PATCH, "Fix\n")
-    assert (
-        run_git(calc, "log", "-1", "--format=%an <%ae>|%cn <%ce>", made)
-        == f"{who}|{who}"
-    )
-    assert run_git(calc, "rev-parse", "fix") == made
+    repository = base_of(calc)
+    commit = repository.commit_to("fix", PATCH, "Fix\n")
+    people = run_git(calc, "log", "-1", "--format=%an <%ae>|%cn <%ce>", commit)
+    assert people == f"{who}|{who}"
+    assert run_git(calc, "rev-parse", "fix") == commit
 
 
 def test_no_file_named_env_enters_a_base(calc: Path, tmp_path: Path) -> None:
-    write_files(
-        calc, {".env": "KEY=committed\n", "sub/.env": "KEY=committed\n", "a.env": "x\n"}
-    )
+    keys = {".env", "sub/.env"}
+    write_files(calc, {"a.env": "x\n", **dict.fromkeys(keys, "KEY=committed\n")})
     run_git(calc, "add", "--all", "--force")
     run_git(calc, "commit", "--quiet", "-m", "With keys")
-    cache = tmp_path / "cache"
-    first, again = (open_repository(str(calc), "", cache) for _ in range(2))
-    assert first.commit == again.commit != first.head and not first.changed
-    assert "a.env" in first.files and not {".env", "sub/.env"} & {*first.files}
+    first = base_of(calc)
+    assert base_of(calc).commit == first.commit != first.head
+    assert not first.changed
+    assert "a.env" in first.files
+    assert not keys & set(first.files)
     write_files(calc, {".env": "KEY=mine\n", "new/.env": "KEY=mine\n"})
     run_git(calc, "add", "new/.env")
     # They are no changes, and no part of them.
-    assert open_repository(str(calc), "", cache).commit == first.commit
+    assert base_of(calc).commit == first.commit
     (calc / "new.py").write_text("NEW = 1\n")
     with pytest.raises(UserError, match=r"uncommitted changes \(new.py\)"):
-        open_repository(str(calc), "", cache)
+        base_of(calc)
     before = state(calc)
-    changed = open_repository(str(calc), "", cache, include_changes=True)
+    changed = base_of(calc, include_changes=True)
     assert state(calc) == before
-    assert {*changed.files} == {*first.files, "new.py"}
+    assert set(changed.files) == {*first.files, "new.py"}
     # On the user's own commit and in the tree they stay.
-    made = changed.commit_to("fix", PATCH, "Fix\n")
-    assert run_git(calc, "show", f"{made}:.env") == "KEY=committed"
-    assert run_git(calc, "diff", "--name-only", changed.head, made) == "lib/calc.py"
+    commit = changed.commit_to("fix", PATCH, "Fix\n")
+    assert run_git(calc, "show", f"{commit}:.env") == "KEY=committed"
+    assert run_git(calc, "diff", "--name-only", changed.head, commit) == "lib/calc.py"
     changed.apply(PATCH)
     assert (calc / ".env").read_text() == "KEY=mine\n"
-    for kind in ("address", "bare"):
-        given = calc.as_uri()
-        if kind == "bare":
-            run_git(tmp_path, "clone", "--quiet", "--bare", str(calc), "bare.git")
-            given = str(tmp_path / "bare.git")
-        assert not {".env", "sub/.env"} & {*open_repository(given, "main", cache).files}
+    run_git(tmp_path, "clone", "--quiet", "--bare", str(calc), "bare.git")
+    for address in (calc.as_uri(), f"{tmp_path}/bare.git"):
+        repository = open_repository(address, "main", tmp_path / "cache")
+        assert not keys & set(repository.files)
 
 
 def test_submodules_bring_no_file_named_env(calc: Path, tmp_path: Path) -> None:
-    other = make_repository(
-        tmp_path / "other", {"lib.py": "V = 1\n", ".env": "KEY=committed\n"}
-    )
-    run_git(calc, "submodule", "--quiet", "add", str(other), "vendor")
-    run_git(calc, "commit", "--quiet", "--all", "-m", "Add vendor")
-    found = open_repository(str(calc), "", tmp_path / "cache")
-    snapshot = Snapshots(tmp_path / "snapshots").get(
-        found.mirror, found.name, found.commit
-    )
+    add_submodule(calc, {"lib.py": "V = 1\n", ".env": "KEY=committed\n"})
+    repository = base_of(calc)
+    snapshots = Snapshots(tmp_path / "snapshots")
+    commit = repository.commit
+    snapshot = snapshots.get(repository.mirror, repository.name, commit)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
-    add_submodules(found.mirror, checkout)
+    add_submodules(repository.mirror, checkout)
     assert os.listdir(checkout.root / "vendor") == ["lib.py"]
 
 
 def test_a_patch_that_is_handed_over_has_no_file_named_env() -> None:
     new = "diff --git a/{0} b/{0}\nnew file mode 100644\n"
     new += "--- /dev/null\n+++ b/{0}\n@@ -0,0 +1 @@\n+x\n"
-    parts = []
-    for path in (".env", "lib/.env", "lib/a.env", "tests/test_a.py"):
-        parts.append(new.format(path))
-    fit = deliverable_patch("".join([PATCH, *parts]))
+    paths = (".env", "lib/.env", "lib/a.env", "tests/test_a.py")
+    fit = deliverable_patch(PATCH + "".join(map(new.format, paths)))
     assert fit.patch == PATCH + new.format("lib/a.env")
     assert fit.dropped == ("tests/test_a.py", ".env", "lib/.env")
 
@@ -438,30 +413,18 @@ def test_a_clone_with_an_env_file_starts_and_configures_nothing(
         f"GIT_CONFIG_VALUE_0={trap.program}\nGIT_SSH_COMMAND={trap.program}\nPATH=/nowhere\n"
     )
     calc = make_repository(tmp_path / "clone", {**FILES, ".env": variables})
-    words = (
-        "--repo",
-        ".",
-        "--issue",
-        ISSUE,
-        "--models",
-        "gpt-4o@diff",
-        "--budget-usd",
-        "1",
-    )
-    words += ("--environment", "none", "--tries", "1", "--set", "calls.retries=0")
-    words += (
-        "--set",
-        "folders.cache=" + str(tmp_path / "cache"),
-        "--out",
-        str(tmp_path / "out"),
-    )
+    folders = f"--set folders.cache={tmp_path}/cache --out {tmp_path}/out"
+    limits = "--budget-usd 1 --tries 1 --set calls.retries=0 --environment none"
+    command = f"--repo . --models gpt-4o@diff {limits} {folders}"
     # Nothing answers at this address.
     env = {
         **os.environ,
         "OPENAI_API_KEY": "sk-of-the-user",
         "HTTPS_PROXY": "http://127.0.0.1:9",
     }
-    for more in (("--dry-run",), ()):
-        done = preloaded.run(*words, *more, env=env, cwd=calc)
+    for option in ("--dry-run", ""):
+        argv = shlex.split(f"{command} {option}")
+        done = preloaded.run("--issue", ISSUE, *argv, env=env, cwd=calc)
         assert "repository   local/clone" in done.stdout, done.stdout
-        assert trap.started == "" and not provider.requests
+        assert trap.started == ""
+        assert not provider.requests

@@ -35,14 +35,15 @@ class Server:
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
-        self.asked: list[tuple[str, Mapping[str, str]]] = []
+        self.requests: list[tuple[str, Mapping[str, str]]] = []
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.issue = f"{self.url}/o/r/issues/5"
         Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def paths(self) -> list[str]:
-        return [path for path, _ in self.asked]
+        return [path for path, _ in self.requests]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -54,17 +55,20 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        self.table.asked.append((self.path, dict(self.headers)))
+        self.table.requests.append((self.path, dict(self.headers)))
         path, _, query = self.path.partition("?")
-        known = self.table.answers
-        found = known.get(
-            f"{path}?{query}", known.get(path, (404, {}, {"message": "no"}))
-        )
-        if callable(found):
-            found(self)
+        answers = self.table.answers
+        missing = (404, {}, {"message": "no"})
+        answer = answers.get(f"{path}?{query}", answers.get(path, missing))
+        if callable(answer):
+            answer(self)
             return
-        status, headers, value = found if isinstance(found, tuple) else (200, {}, found)
-        data = value if isinstance(value, bytes) else json.dumps(value).encode()
+        if not isinstance(answer, tuple):
+            answer = (200, {}, answer)
+        status, headers, value = answer
+        data = value
+        if not isinstance(value, bytes):
+            data = json.dumps(value).encode()
         self.send_response(status)
         for name, text in headers.items():
             self.send_header(name, text)
@@ -78,23 +82,23 @@ def make_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Server
     for name in ("GITHUB_SERVER_URL", "GITHUB_API_URL", "GITHUB_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    made: list[Server] = []
+    servers: list[Server] = []
 
     def make() -> Server:
-        made.append(Server())
-        return made[-1]
+        servers.append(Server())
+        return servers[-1]
 
     yield make
-    for one in made:
-        one.server.shutdown()
-        one.server.server_close()
+    for server in servers:
+        server.server.shutdown()
+        server.server.server_close()
 
 
 @pytest.fixture
 def server(make_server: Callable[[], Server]) -> Server:
-    made = make_server()
-    made.answers = {GITEA: POST, f"{GITEA}/comments": []}
-    return made
+    served = make_server()
+    served.answers = {GITEA: POST, f"{GITEA}/comments": []}
+    return served
 
 
 @pytest.fixture
@@ -106,14 +110,14 @@ def github(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     return server
 
 
-def read(given: str, stdin: str = "") -> Issue:
-    return read_issue(given, io.StringIO(stdin))
+def read(text: str, stdin: str = "") -> Issue:
+    return read_issue(text, io.StringIO(stdin))
 
 
-def error_of(given: str, kind: type[Exception] = UserError) -> str:
-    """Return the one line of the error that ``given`` causes."""
+def error_of(text: str, kind: type[Exception] = UserError) -> str:
+    """Return the one line of the error that ``text`` causes."""
     with pytest.raises(kind) as caught:
-        read(given)
+        read(text)
     line = str(caught.value)
     assert line.startswith("--issue"), line
     assert "\n" not in line
@@ -137,64 +141,61 @@ def test_standard_input_and_files_are_read(tmp_path: Path) -> None:
     assert read(str(path)).text == "Ä fails"
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ("", "--issue: is empty"),
-        ("-", "--issue -: is empty"),
-        ("gone.md", "--issue gone.md: there is no such file"),
-        ("docs/gone", "there is no such file"),
-        ("ssh://u:secret@h/x", "--issue ssh://***@h/x: there is no such file"),
-        (".", "cannot be read as UTF-8 of at most 1 MiB: [Errno 21]"),
-        (
-            "https://github.com/o/r",
-            "give an address as https://github.com/OWNER/NAME/issues/5",
-        ),
-        ("https://github.com/o/r/pull/5/files", "give an address as"),
-        ("https://github.com/../r/issues/5", "give an address as"),
-        ("https://u:sec'ret@github.com/o/r/issues/5", "without login"),
-        ("https://u:sec/ret@github.com/o/r/issues/5", "give an address"),
-        ("http://[::1/o/r/issues/5", "give an address"),
-        ("x" * (1 << 20) + " y", "is larger than 1 MiB"),
-    ],
-)
-def test_what_is_no_issue_is_named(given: str, words: str) -> None:
-    line = error_of(given)
-    assert words in line
-    assert "sec" not in line
+NO_ISSUES = {
+    "": "--issue: is empty",
+    "-": "--issue -: is empty",
+    "gone.md": "--issue gone.md: there is no such file",
+    "docs/gone": "there is no such file",
+    "ssh://u:secret@h/x": "--issue ssh://***@h/x: there is no such file",
+    ".": "cannot be read as UTF-8 of at most 1 MiB: [Errno 21]",
+    "https://github.com/o/r": (
+        "give an address as https://github.com/OWNER/NAME/issues/5"
+    ),
+    "https://github.com/o/r/pull/5/files": "give an address as",
+    "https://github.com/../r/issues/5": "give an address as",
+    "https://u:sec'ret@github.com/o/r/issues/5": "without login",
+    "https://u:sec/ret@github.com/o/r/issues/5": "give an address",
+    "http://[::1/o/r/issues/5": "give an address",
+    "x" * (1 << 20) + " y": "is larger than 1 MiB",
+}
+
+
+def test_what_is_no_issue_is_named() -> None:
+    for text, message in NO_ISSUES.items():
+        line = error_of(text)
+        assert message in line, text[:80]
+        assert "sec" not in line
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
-    wrong = {"empty": b"", "bytes": b"\xff\xfe\0", "large": b"a" * (2 << 20)}
-    words = {
-        "empty": "is empty",
-        "bytes": "cannot be read as UTF-8",
-        "large": "larger than 1 MiB",
-    }
-    for name, data in wrong.items():
-        (tmp_path / name).write_bytes(data)
-        assert words[name] in error_of(str(tmp_path / name))
+    for data, message in (
+        (b"", "is empty"),
+        (b"\xff\xfe\0", "cannot be read as UTF-8"),
+        (b"a" * (2 << 20), "larger than 1 MiB"),
+    ):
+        (tmp_path / "issue").write_bytes(data)
+        assert message in error_of(str(tmp_path / "issue"))
     with pytest.raises(UserError, match="cannot be read as UTF-8"):
         read_issue("-", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"))
 
 
 def test_gitea_gives_the_issue_with_the_comments_of_its_author(server: Server) -> None:
-    said = [
+    comments = [
         comment("ann", "Also f(2)."),
         comment("bob", "Fix: return 3"),
         comment("ann", None),
     ]
-    server.answers[f"{GITEA}/comments"] = said
-    for more in ("", "/", "?x=1#issuecomment-7"):
-        issue = read(f"{server.url}/o/r/issues/5{more}")
+    server.answers[f"{GITEA}/comments"] = comments
+    for suffix in ("", "/", "?x=1#issuecomment-7"):
+        issue = read(server.issue + suffix)
         assert issue.text == "It fails\n\nHow:\n\n    f(1)\n\nAlso f(2)."
         assert (issue.title, issue.number, issue.repo) == ("It fails", 5, "o/r")
-        assert issue.url == f"{server.url}/o/r/issues/5"
+        assert issue.url == server.issue
     server.answers[GITEA] = {**POST, "body": None, "user": None}
     server.answers[f"{GITEA}/comments"] = [
         {"user": None, "body": "of another deleted account"}
     ]
-    assert read(f"{server.url}/o/r/issues/5").text == "It fails"
+    assert read(server.issue).text == "It fails"
 
 
 def test_gitlab_gives_the_issue_with_the_notes_of_its_author(server: Server) -> None:
@@ -230,9 +231,9 @@ def test_all_pages_are_read_and_only_the_query_of_the_next_counts(
     link = {"Link": f'<{other.url}{base}?page=2>; rel="next", <x>; rel="last"'}
     server.answers[base] = (200, link, [comment("ann", "one")])
     server.answers[f"{base}?page=2"] = [comment("ann", "two")]
-    issue = read(f"{server.url}/o/r/issues/5")
+    issue = read(server.issue)
     assert (issue.text.endswith("one\n\ntwo"), issue.note) == (True, "")
-    assert not other.asked
+    assert not other.requests
 
 
 def test_pages_without_end_are_left(
@@ -240,10 +241,8 @@ def test_pages_without_end_are_left(
 ) -> None:
     monkeypatch.setattr(issues, "_MAX_PAGES", 4)
     server.answers[f"{GITEA}/comments"] = (200, {"Link": '<?page=2>; rel="next"'}, [])
-    assert (
-        "only 4 pages of comments were read" in read(f"{server.url}/o/r/issues/5").note
-    )
-    assert len(server.asked) == 5
+    assert "only 4 pages of comments were read" in read(server.issue).note
+    assert len(server.requests) == 5
 
 
 def test_the_token_goes_to_the_api_of_github_alone(
@@ -251,10 +250,9 @@ def test_the_token_goes_to_the_api_of_github_alone(
     make_server: Callable[[], Server],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert read(f"{github.url}/o/r/issues/5").title == "It fails"
-    assert [headers["Authorization"] for _, headers in github.asked] == [
-        f"Bearer {TOKEN}"
-    ] * 2
+    assert read(github.issue).title == "It fails"
+    tokens = [headers["Authorization"] for _, headers in github.requests]
+    assert tokens == [f"Bearer {TOKEN}"] * 2
     other = make_server()
     other.answers = {
         GITEA: POST,
@@ -262,88 +260,70 @@ def test_the_token_goes_to_the_api_of_github_alone(
         GITLAB: POST,
         f"{GITLAB}/notes": [],
     }
-    read(f"{other.url}/o/r/issues/5")
+    read(other.issue)
     read(f"{other.url}/group/sub/project/-/issues/5")
     github.answers[GITHUB] = (301, {"Location": f"{other.url}{GITEA}"}, {})
-    assert "it has moved to another address (HTTP 301)" in error_of(
-        f"{github.url}/o/r/issues/5"
-    )
-    assert len(other.asked) == 4
-    assert not [headers for _, headers in other.asked if TOKEN in str(headers)]
+    assert "it has moved to another address (HTTP 301)" in error_of(github.issue)
+    assert len(other.requests) == 4
+    assert not [headers for _, headers in other.requests if TOKEN in str(headers)]
     # A server of GitHub without an address of its API.
     monkeypatch.delenv("GITHUB_API_URL")
     github.answers = {f"/api/v3{GITHUB}": POST, f"/api/v3{GITHUB}/comments": []}
-    assert read(f"{github.url}/o/r/issues/5").number == 5
+    assert read(github.issue).number == 5
     # What no header can hold is neither sent nor shown.
     monkeypatch.setenv("GITHUB_TOKEN", f"{TOKEN}\nX: y")
-    read(f"{github.url}/o/r/issues/5")
-    assert TOKEN not in str(github.asked[-1])
+    read(github.issue)
+    assert TOKEN not in str(github.requests[-1])
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind", "words"),
-    [
-        (
-            (404, {}, {}),
-            UserError,
-            "there is no such issue, or it is not public (HTTP 404)",
-        ),
-        ((401, {}, {}), UserError, "(HTTP 401); set GITHUB_TOKEN, or give the text"),
-        ((403, {}, {}), UserError, "or fewer requests (HTTP 403); set GITHUB_TOKEN"),
-        ((301, {"Location": "http://[x"}, {}), UserError, "it has moved"),
-        ((500, {}, {}), InfrastructureError, "the server answers HTTP 500"),
-        ((204, {}, {}), InfrastructureError, "the server answers HTTP 204"),
-        (b"<html>", InfrastructureError, "line 1, column 1: Expecting value"),
-        (b"\xff", InfrastructureError, "it is not UTF-8"),
-        (b"[" * 10_000, InfrastructureError, "nested more than"),
-        ([], InfrastructureError, "should be a valid dictionary"),
-        ({"message": "hello"}, UserError, "a pull request or another thing"),
-        (
-            {**POST, "title": 7},
-            InfrastructureError,
-            "'title': Input should be a valid string",
-        ),
-        ({**POST, "title": " ", "body": ""}, UserError, "is empty"),
-        ({**POST, "body": "x" * (2 << 20)}, UserError, "is larger than 1 MiB"),
-        ({**POST, "body": "x" * (5 << 20)}, InfrastructureError, "more than 4 MiB"),
-        ({**POST, "pull_request": {"url": "x"}}, UserError, "it is a pull request"),
-        (lambda handler: None, InfrastructureError, "cannot be read"),
-        (
-            lambda handler: handler.wfile.write(b"SSH-2.0\r\n"),
-            InfrastructureError,
-            "cannot be",
-        ),
-    ],
-)
-def test_a_server_that_does_not_help_is_one_line(
-    server: Server,
-    answer: object,
-    kind: type[Exception],
-    words: str,
-) -> None:
-    server.answers[GITEA] = answer
-    line = error_of(f"{server.url}/o/r/issues/5", kind)
-    assert line.startswith(f"--issue {server.url}/o/r/issues/5: ")
-    assert words in line
+USER_ERRORS: list[tuple[Any, str]] = [
+    ((404, {}, {}), "there is no such issue, or it is not public (HTTP 404)"),
+    ((401, {}, {}), "(HTTP 401); set GITHUB_TOKEN, or give the text"),
+    ((403, {}, {}), "or fewer requests (HTTP 403); set GITHUB_TOKEN"),
+    ((301, {"Location": "http://[x"}, {}), "it has moved"),
+    ({"message": "hello"}, "a pull request or another thing"),
+    ({**POST, "title": " ", "body": ""}, "is empty"),
+    ({**POST, "body": "x" * (2 << 20)}, "is larger than 1 MiB"),
+    ({**POST, "pull_request": {"url": "x"}}, "it is a pull request"),
+]
+SERVER_ERRORS: list[tuple[Any, str]] = [
+    ((500, {}, {}), "the server answers HTTP 500"),
+    ((204, {}, {}), "the server answers HTTP 204"),
+    (b"<html>", "line 1, column 1: Expecting value"),
+    (b"\xff", "it is not UTF-8"),
+    (b"[" * 10_000, "nested more than"),
+    ([], "should be a valid dictionary"),
+    ({**POST, "title": 7}, "'title': Input should be a valid string"),
+    ({**POST, "body": "x" * (5 << 20)}, "more than 4 MiB"),
+    (lambda handler: None, "cannot be read"),
+    (lambda handler: handler.wfile.write(b"SSH-2.0\r\n"), "cannot be"),
+]
 
 
-@pytest.mark.parametrize("comments", [None, {"message": "x"}, [{"body": 1}]])
-def test_comments_of_another_shape_are_one_line(
-    server: Server, comments: object
-) -> None:
-    server.answers[f"{GITEA}/comments"] = comments
-    assert "cannot be read" in error_of(
-        f"{server.url}/o/r/issues/5", InfrastructureError
-    )
+def test_a_server_that_does_not_help_is_one_line(server: Server) -> None:
+    for kind, answers in (
+        (UserError, USER_ERRORS),
+        (InfrastructureError, SERVER_ERRORS),
+    ):
+        for answer, message in answers:
+            server.answers[GITEA] = answer
+            line = error_of(server.issue, kind)
+            assert line.startswith(f"--issue {server.issue}: ")
+            assert message in line
+
+
+def test_comments_of_another_shape_are_one_line(server: Server) -> None:
+    for comments in (None, {"message": "x"}, [{"body": 1}]):
+        server.answers[f"{GITEA}/comments"] = comments
+        assert "cannot be read" in error_of(server.issue, InfrastructureError)
 
 
 def test_a_slow_server_and_a_missing_one_are_one_line(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address = f"{server.url}/o/r/issues/5"
     monkeypatch.setattr(issues, "_TIMEOUT", 0.2)
     server.answers[GITEA] = lambda _: time.sleep(1)
-    assert "cannot be read: timed out" in error_of(address, InfrastructureError)
+    assert "cannot be read: timed out" in error_of(server.issue, InfrastructureError)
 
     def drip(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")
@@ -354,7 +334,7 @@ def test_a_slow_server_and_a_missing_one_are_one_line(
 
     server.answers[GITEA] = drip
     monkeypatch.setattr(issues, "_MAX_SECONDS", 0.3)
-    assert "takes more than 60 s" in error_of(address, InfrastructureError)
+    assert "takes more than 60 s" in error_of(server.issue, InfrastructureError)
     server.server.shutdown()
     server.server.server_close()
-    assert "cannot be read" in error_of(address, InfrastructureError)
+    assert "cannot be read" in error_of(server.issue, InfrastructureError)

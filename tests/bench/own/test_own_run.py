@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from git import Repo
@@ -30,9 +32,34 @@ from tests.support.ownworld import (
 )
 from tests.support.provider import Answer, Provider
 
-PYTEST = ("--environment", "local", "--setup-cmd", "true", "--test-cmd", "pytest")
-UNTESTED = ("--environment", "none")
+LOCAL = "--environment local"
+PYTEST = f"{LOCAL} --setup-cmd true --test-cmd pytest"
+UNTESTED = "--environment none"
 FIXED = SOURCE.replace("a - b", "a + b")
+NAME = "local/calc"
+
+
+def start(world: World, repo: Path | str, options: str, code: int = 0) -> str:
+    """Run the command, which must end with ``code``, and return its output."""
+    done = world.start(repo, *shlex.split(options))
+    assert done.returncode == code, done.stdout
+    return done.stdout
+
+
+def outcomes(world: World, kind: str = "test_outcome") -> list[bool | None]:
+    return [attempt[kind] for attempt in world.prediction["all_results"]]
+
+
+def patch_of(world: World) -> str:
+    return (world.run / "candidate.patch").read_text()
+
+
+def summary_of(world: World) -> str:
+    return (world.run / "summary.md").read_text()
+
+
+def assert_fixed(repository: Path, branch: str = "fix") -> None:
+    assert run_git(repository, "show", f"{branch}:lib/calc.py") == FIXED.rstrip("\n")
 
 
 def test_tests_decide_between_the_models_and_the_tree_stays(
@@ -41,44 +68,37 @@ def test_tests_decide_between_the_models_and_the_tree_stays(
     """Failures from before never count."""
     broken = "def test_broken():\n    assert False\n"
     calc = make_repository(tmp_path / "calc", {**FILES, "tests/test_other.py": broken})
-    world.record("local/calc", WRONG, RIGHT)
+    world.record(NAME, WRONG, RIGHT)
     before = state(calc)
-    done = world.start(
-        calc, *PYTEST, "--set", "project.patch=" + str(world.folder / "fix.diff")
-    )
-    assert done.returncode == 0, done.stdout
-    assert "`python -m pytest`: 2 pass, 1 fail" in done.stdout
-    assert "Tests after: all tests: 2 pass, 1 fail" in done.stdout
-    assert "tests/test_other.py::test_broken" in done.stdout
-    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [
-        False,
-        True,
-    ]
+    patch = world.folder / "fix.diff"
+    output = start(world, calc, f"{PYTEST} --set project.patch={patch}")
+    assert "`python -m pytest`: 2 pass, 1 fail" in output
+    assert "Tests after: all tests: 2 pass, 1 fail" in output
+    assert "tests/test_other.py::test_broken" in output
+    assert outcomes(world) == [False, True]
     assert state(calc) == before
-    run_git(calc, "apply", str(world.folder / "fix.diff"))
+    run_git(calc, "apply", str(patch))
     assert (calc / "lib/calc.py").read_text() == FIXED
-    summary = (world.run / "summary.md").read_text()
-    assert (
-        "# add subtracts" in summary
-        and "**Plausible**: " in summary
-        and "+    return a + b" in (summary)
-    )
+    summary = summary_of(world)
+    assert "# add subtracts" in summary
+    assert "**Plausible**: " in summary
+    assert "+    return a + b" in summary
     assert "`tests/test_other.py::test_broken`" in summary
 
 
 def test_no_plausible_candidate_is_exit_code_1_and_not_applied(
     world: World, calc: Path
 ) -> None:
-    world.record("local/calc", WRONG)
+    world.record(NAME, WRONG)
     before = state(calc)
-    alone = (*PYTEST, "--models", "a", "--apply")
-    done = world.start(calc, *alone)
-    assert (done.returncode, state(calc)) == (1, before)
-    assert "not applied, because it is not plausible" in done.stdout
-    assert "a * b" in (world.run / "candidate.patch").read_text()
+    command = f"{PYTEST} --models a --apply"
+    output = start(world, calc, command, code=1)
+    assert state(calc) == before
+    assert "not applied, because it is not plausible" in output
+    assert "a * b" in patch_of(world)
     # The same command again has the same result without another attempt.
-    again = world.start(calc, *alone, "--set", "project.least_bad=true")
-    assert again.returncode == 1 and "1 done before" in again.stdout
+    output = start(world, calc, f"{command} --set project.least_bad=true", code=1)
+    assert "1 done before" in output
     assert "return a * b" in (calc / "lib/calc.py").read_text().split("mul")[0]
 
 
@@ -89,67 +109,51 @@ def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None
     near = "def test_mul():\n    from calc import mul\n\n    assert mul(2, 3) == 6\n"
     files = {**FILES, "tests/test_calc.py": near, "tests/test_zzz.py": far}
     calc = make_repository(tmp_path / "calc", files)
-    world.record("local/calc", WRONG, RIGHT)
-    done = world.start(calc, *PYTEST, "--set", "choice.stop=all")
-    assert done.returncode == 0, done.stdout
+    world.record(NAME, WRONG, RIGHT)
+    start(world, calc, f"{PYTEST} --set choice.stop=all")
     assert world.prediction["attempt"] == 2
     first, second = world.prediction["all_results"]
     assert (first["status"], first["test_outcome"]) == ("tests_failed", False)
     assert "all tests: 1 pass, 1 fail" in first["test_note"]
     assert (second["status"], second["test_outcome"]) == ("plausible", True)
     assert "all tests: 2 pass" in second["test_note"]
-    stopped = world.start(calc, *PYTEST, "--run", "stopped")
-    assert stopped.returncode == 1, "the related tests had ended the attempts"
+    # The related tests end the attempts, so the whole suite has no other candidate.
+    start(world, calc, f"{PYTEST} --run stopped", code=1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("options", "suites"),
-    [(["--set", "tests.full_suite=false"], 0), (["--set", "tests.which=all"], 1)],
+    ("setting", "runs_suite"),
+    [("tests.full_suite=false", False), ("tests.which=all", True)],
 )
 def test_when_all_tests_run(
-    world: World,
-    calc: Path,
-    options: list[str],
-    suites: int,
+    world: World, calc: Path, setting: str, runs_suite: bool
 ) -> None:
-    world.record("local/calc", RIGHT)
-    done = world.start(calc, *PYTEST, *options)
-    assert done.returncode == 0, done.stdout
-    assert ("running all tests" in done.stdout) is bool(suites)
-    assert ("all tests" in world.prediction["test_note"]) is bool(suites)
+    world.record(NAME, RIGHT)
+    output = start(world, calc, f"{PYTEST} --set {setting}")
+    assert ("running all tests" in output) is runs_suite
+    assert ("all tests" in world.prediction["test_note"]) is runs_suite
 
 
 def test_without_tests_a_candidate_is_untested(world: World, tmp_path: Path) -> None:
     bare = make_repository(tmp_path / "calc", {"lib/calc.py": SOURCE})
-    world.record("local/calc", RIGHT)
-    done = world.start(bare, "--environment", "local")
-    assert done.returncode == 0, done.stdout
-    assert (
-        "untested" in done.stdout
-        and "**Plausible, untested**: " in (world.run / "summary.md").read_text()
-    )
-    required = world.start(
-        bare, "--environment", "local", "--set", "tests.required=true", "--run", "other"
-    )
-    assert required.returncode == 3 and "no model was called" in required.stdout
+    world.record(NAME, RIGHT)
+    assert "untested" in start(world, bare, LOCAL)
+    assert "**Plausible, untested**: " in summary_of(world)
+    required = f"{LOCAL} --set tests.required=true --run other"
+    assert "no model was called" in start(world, bare, required, code=3)
     assert not (world.folder / "predictions/other").exists()
 
 
-def test_tests_whose_output_nobody_knows_decide_by_their_exit_code(
+def test_tests_without_readable_output_decide_by_their_exit_code(
     world: World, tmp_path: Path
 ) -> None:
     script = "#!/bin/sh\nPYTHONPATH=lib python3 -c 'from calc import add; assert add(2, 0) == 2'\n"
-    calc = make_repository(
-        tmp_path / "calc", {"lib/calc.py": SOURCE, "check.sh": script}
-    )
-    world.record("local/calc", WRONG, RIGHT)
-    done = world.start(calc, "--environment", "local", "--test-cmd", "sh check.sh")
-    assert done.returncode == 0, done.stdout
-    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [
-        False,
-        True,
-    ]
+    files = {"lib/calc.py": SOURCE, "check.sh": script}
+    calc = make_repository(tmp_path / "calc", files)
+    world.record(NAME, WRONG, RIGHT)
+    start(world, calc, f"{LOCAL} --test-cmd 'sh check.sh'")
+    assert outcomes(world) == [False, True]
 
 
 @pytest.mark.long
@@ -157,21 +161,11 @@ def test_tests_whose_output_nobody_knows_decide_by_their_exit_code(
 def test_a_shell_line_decides_by_its_exit_code(
     world: World, calc: Path, command: str
 ) -> None:
-    world.record("local/calc", WRONG, RIGHT)
-    given = (
-        "--environment",
-        "local",
-        "--setup-cmd",
-        "pip install pytest",
-        "--test-cmd",
-        command,
+    world.record(NAME, WRONG, RIGHT)
+    start(
+        world, calc, f"{LOCAL} --setup-cmd 'pip install pytest' --test-cmd '{command}'"
     )
-    done = world.start(calc, *given)
-    assert done.returncode == 0, done.stdout
-    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [
-        False,
-        True,
-    ]
+    assert outcomes(world) == [False, True]
 
 
 def test_all_tests_do_not_excuse_a_related_one(world: World, tmp_path: Path) -> None:
@@ -179,15 +173,11 @@ def test_all_tests_do_not_excuse_a_related_one(world: World, tmp_path: Path) -> 
     hides = "import os\n\n\ndef test_a():\n    os.environ['HIDDEN'] = '1'\n"
     zero = "import os\n\nfrom calc import add\n\n\ndef test_zero():\n"
     zero += "    assert 'HIDDEN' in os.environ or add(2, 0) == 2\n"
-    tests = {"tests/test_aaa.py": hides, "tests/test_calc.py": zero}
-    calc = make_repository(
-        tmp_path / "calc",
-        {**FILES, **tests},
-    )
-    world.record("local/calc", WRONG)
-    done = world.start(calc, *PYTEST, "--models", "a", "--branch", "bad")
-    assert done.returncode == 1, done.stdout
-    assert world.prediction["all_results"][0]["test_outcome"] is False
+    files = {**FILES, "tests/test_aaa.py": hides, "tests/test_calc.py": zero}
+    calc = make_repository(tmp_path / "calc", files)
+    world.record(NAME, WRONG)
+    start(world, calc, f"{PYTEST} --models a --branch bad", code=1)
+    assert outcomes(world) == [False]
     assert "bad" not in run_git(calc, "branch")
 
 
@@ -197,270 +187,217 @@ def test_a_lint_command_counts_what_it_newly_says(world: World, tmp_path: Path) 
     lint += "bad = [n for n, line in enumerate(lines, 1) if '* ' in line]\n"
     lint += "for n in bad:\n    print(f'lib/calc.py:{n}:1: X1 a star')\nsys.exit(bool(bad))\n"
     calc = make_repository(tmp_path / "calc", {**FILES, "lint.py": lint})
-    world.record("local/calc", [LOOK, edit("    return b * a\n"), "No."], RIGHT)
-    done = world.start(calc, *PYTEST, "--set", "project.lint=python3 lint.py")
-    assert done.returncode == 0, done.stdout
-    assert [one["lint_outcome"] for one in world.prediction["all_results"]] == [
-        False,
-        True,
-    ]
-    assert "lib/calc.py:2:1: X1 a star" in "".join(
-        p.read_text() for p in world.run.glob("*-*.md")
-    )
+    world.record(NAME, [LOOK, edit("    return b * a\n"), "No."], RIGHT)
+    start(world, calc, f"{PYTEST} --set project.lint='python3 lint.py'")
+    assert outcomes(world, "lint_outcome") == [False, True]
+    (transcript,) = world.run.glob("*-*.md")
+    assert "lib/calc.py:2:1: X1 a star" in transcript.read_text()
 
 
 def test_a_branch_has_one_commit_of_the_user(world: World, calc: Path) -> None:
     run_git(calc, "remote", "add", "origin", "https://example.org/me/calc.git")
     world.record("me/calc", RIGHT)
-    tree = (calc / "lib/calc.py").read_text()
-    done = world.start(calc, *UNTESTED, "--branch", "fix/add")
-    assert done.returncode == 0, done.stdout
-    assert run_git(calc, "log", "--format=%an|%s|%P", "-1", "fix/add") == (
-        f"U Ser|add subtracts|{run_git(calc, 'rev-parse', 'main')}"
-    )
+    command = f"{UNTESTED} --branch fix/add"
+    output = start(world, calc, command)
+    base = run_git(calc, "rev-parse", "main")
+    commit = run_git(calc, "log", "--format=%an|%s|%P", "-1", "fix/add")
+    assert commit == f"U Ser|add subtracts|{base}"
     body = run_git(calc, "log", "--format=%b", "-1", "fix/add")
-    assert (
-        f"Retry-Harness-Run: {world.run.name}" in body
-        and "Retry-Harness-Cost: $0.00" in body
-    )
-    assert run_git(calc, "show", "fix/add:lib/calc.py") == FIXED.rstrip("\n")
-    assert (calc / "lib/calc.py").read_text() == tree and not run_git(
-        calc, "status", "--porcelain"
-    )
-    assert (
-        "push origin fix/add" in done.stdout
-        and "gh pr create --repo me/calc" in done.stdout
-    )
-    again = world.start(calc, *UNTESTED, "--branch", "fix/add")
-    assert again.returncode == 2 and "there is fix/add; choose another" in again.stdout
+    assert f"Retry-Harness-Run: {world.run.name}" in body
+    assert "Retry-Harness-Cost: $0.00" in body
+    assert_fixed(calc, "fix/add")
+    assert (calc / "lib/calc.py").read_text() == SOURCE
+    assert not run_git(calc, "status", "--porcelain")
+    assert "push origin fix/add" in output
+    assert "gh pr create --repo me/calc" in output
+    assert "there is fix/add; choose another" in start(world, calc, command, code=2)
 
 
 def test_apply_never_overwrites(world: World, calc: Path) -> None:
     """The user goes on working while the models do."""
-    world.record("local/calc", RIGHT)
-    assert world.start(calc, *UNTESTED, "--apply").returncode == 0
-    assert (calc / "lib/calc.py").read_text() == FIXED
-    run_git(calc, "checkout", "--quiet", "lib/calc.py")
+    world.record(NAME, RIGHT)
     run_git(calc, "branch", "old")
     changed = SOURCE.replace("a - b", "a - b  # mine")
     (calc / "lib/calc.py").write_text(changed)
     run_git(calc, "commit", "--quiet", "--all", "-m", "Mine")
-    done = world.start(calc, *UNTESTED, "--apply", "--set", "project.base=old")
-    assert done.returncode == 2 and "is not as the patch needs it" in done.stdout, (
-        done.stdout
-    )
+    command = f"{UNTESTED} --apply --set project.base=old"
+    assert "is not as the patch needs it" in start(world, calc, command, code=2)
     assert (calc / "lib/calc.py").read_text() == changed
 
 
 def test_uncommitted_changes_are_refused_or_part_of_the_base(
     world: World, calc: Path
 ) -> None:
+    """Changed, new, and staged although ignored."""
     (calc / "lib/calc.py").write_text("VERSION = 2\n\n\n" + SOURCE)
     (calc / "new.py").write_text("NEW = 1\n")
-    world.record("local/calc", RIGHT)
-    refused = world.start(calc, *UNTESTED)
-    assert refused.returncode == 2 and "lib/calc.py, new.py" in refused.stdout
+    (calc / ".gitignore").write_text("*.cfg\n")
+    (calc / "x.cfg").write_text("1\n")
+    run_git(calc, "add", "--force", ".gitignore", "x.cfg")
+    run_git(calc, "config", "core.splitIndex", "true")
+    world.record(NAME, RIGHT)
+    refusal = start(world, calc, UNTESTED, code=2)
+    assert "(.gitignore, lib/calc.py, x.cfg, new.py)" in refusal
     before = state(calc)
-    done = world.start(calc, *UNTESTED, "--set", "project.include_changes=true")
-    assert (done.returncode, state(calc)) == (0, before), done.stdout
-    patch = (world.run / "candidate.patch").read_text()
-    assert " VERSION = 2" not in patch.split("@@")[0] and "+    return a + b" in patch
+    command = f"{UNTESTED} --set project.include_changes=true"
+    start(world, calc, command)
+    assert state(calc) == before
+    patch = patch_of(world)
+    assert " VERSION = 2" not in patch.split("@@")[0]
+    assert "+    return a + b" in patch
     assert "new.py" not in patch
+    base = open_repository(str(calc), "", world.cache, include_changes=True)
+    assert {".gitignore", "x.cfg", "new.py"} <= set(base.files)
     # The same changes are the same base, so the run continues.
-    again = world.start(
-        calc, *UNTESTED, "--set", "project.include_changes=true", "--apply"
-    )
-    assert "1 done before" in again.stdout
+    assert "1 done before" in start(world, calc, f"{command} --apply")
     assert (calc / "lib/calc.py").read_text() == "VERSION = 2\n\n\n" + FIXED
 
 
-@pytest.mark.parametrize(
-    "kind", ["worktree", "shallow", "bare", "spaces", "subfolder", "address"]
-)
-def test_kinds_of_repositories(world: World, calc: Path, kind: str) -> None:
-    place = calc
-    name = "local/calc"
-    more = ("--branch", "fix")
-    if kind == "worktree":
-        place = world.folder / "beside"
-        run_git(calc, "worktree", "add", "--quiet", "-b", "other", str(place))
-    elif kind == "shallow":
-        run_git(calc, "commit", "--quiet", "--allow-empty", "-m", "Second")
-        place = world.folder / "shallow"
-        run_git(
-            world.folder, "clone", "--quiet", "--depth", "1", calc.as_uri(), "shallow"
-        )
-        name = f"{calc.parent.name}/calc"
-    elif kind == "bare":
-        place = world.folder / "bare.git"
-        run_git(world.folder, "clone", "--quiet", "--bare", str(calc), "bare.git")
-        name = "local/bare"
-    elif kind == "spaces":
-        place = world.folder / "a b" / "ca lc"
-        name = "local/ca-lc"
-        shutil.copytree(calc, place)
-    elif kind == "subfolder":
-        place = calc / "tests"
-    else:
-        name = f"{calc.parent.name}/calc"
+def worktree(world: World, calc: Path) -> tuple[Path, str]:
+    folder = world.folder / "beside"
+    run_git(calc, "worktree", "add", "--quiet", "-b", "other", str(folder))
+    return folder, NAME
+
+
+def shallow(world: World, calc: Path) -> tuple[Path, str]:
+    run_git(calc, "commit", "--quiet", "--allow-empty", "-m", "Second")
+    clone = ("clone", "--quiet", "--depth", "1", calc.as_uri(), "shallow")
+    run_git(world.folder, *clone)
+    return world.folder / "shallow", f"{calc.parent.name}/calc"
+
+
+def bare(world: World, calc: Path) -> tuple[Path, str]:
+    run_git(world.folder, "clone", "--quiet", "--bare", str(calc), "bare.git")
+    return world.folder / "bare.git", "local/bare"
+
+
+def subfolder_behind_spaces(world: World, calc: Path) -> tuple[Path, str]:
+    folder = world.folder / "a b" / "ca lc"
+    shutil.copytree(calc, folder)
+    return folder / "tests", "local/ca-lc"
+
+
+@pytest.mark.parametrize("make", [worktree, shallow, bare, subfolder_behind_spaces])
+def test_kinds_of_repositories(world: World, calc: Path, make: Any) -> None:
+    folder, name = make(world, calc)
     world.record(name, RIGHT)
-    given = place
-    if kind == "address":
-        given = calc.as_uri()
-    tested = kind == "worktree"
-    done = world.start(given, *(PYTEST if tested else UNTESTED), *more)
-    assert done.returncode == 0, done.stdout
+    tested = make is worktree
+    start(world, folder, f"{PYTEST if tested else UNTESTED} --branch fix")
     assert world.prediction["test_outcome"] is (True if tested else None)
-    root = (
-        place
-        if kind != "address"
-        else next((world.cache / "own").glob(f"*/{name.replace('/', '__')}.git"))
-    )
-    assert run_git(root, "show", "fix:lib/calc.py") == FIXED.rstrip("\n")
-    assert kind in ("bare", "address") or not run_git(root, "status", "--porcelain")
+    assert_fixed(folder)
+    assert make is bare or not run_git(folder, "status", "--porcelain")
+
+
+def test_a_branch_of_an_address_is_in_its_mirror(world: World, calc: Path) -> None:
+    name = f"{calc.parent.name}/calc"
+    world.record(name, RIGHT)
+    start(world, calc.as_uri(), f"{UNTESTED} --branch fix")
+    (mirror,) = world.cache.glob(f"own/*/{name.replace('/', '__')}.git")
+    assert_fixed(mirror)
 
 
 def test_submodules_stay_and_are_there_for_tests(
     world: World, calc: Path, tmp_path: Path
 ) -> None:
+    """The command of the tests is that of the repository's own file."""
     other = make_repository(tmp_path / "other", {"lib.py": "VALUE = 1\n"})
     run_git(calc, "submodule", "--quiet", "add", str(other), "vendor")
     test = "def test_vendor():\n    from vendor.lib import VALUE\n\n    assert VALUE == 1\n"
     (calc / "tests/test_vendor.py").write_text(test)
+    (calc / ".retry-harness.toml").write_text('test-cmd = "pytest"\n')
     run_git(calc, "add", "--all")
     run_git(calc, "commit", "--quiet", "-m", "Add vendor")
-    world.record("local/calc", RIGHT)
+    world.record(NAME, RIGHT)
     before = state(calc)
-    done = world.start(calc, *PYTEST)
-    assert (done.returncode, state(calc)) == (0, before), done.stdout
+    output = start(world, calc, f"{LOCAL} --setup-cmd true")
+    assert state(calc) == before
+    assert "tests        pytest  (.retry-harness.toml)" in output
     assert world.prediction["test_outcome"] is True
-    assert "Tests after: all tests: 3 pass, 0 fail" in done.stdout
-    assert "vendor" not in (world.run / "candidate.patch").read_text()
+    assert "Tests after: all tests: 3 pass, 0 fail" in output
+    assert "vendor" not in patch_of(world)
 
 
 @pytest.mark.docker
 def test_containers_of_an_image(world: World, calc: Path) -> None:
     """The image with the installation stays for the next start."""
-    world.record("local/calc", WRONG, RIGHT)
-    set_up = ("--set", f"project.image={IMAGE}", "--setup-cmd", "echo 1 > installed")
-    tests = ("--test-cmd", "test -e installed && python3 -m pytest -p no:cacheprovider")
-    done = world.start(calc, *set_up, *tests)
-    assert done.returncode == 0, done.stdout
-    assert (
-        f"environment  docker {IMAGE}" in done.stdout
-        and "1 pass, 0 fail" in done.stdout
-    )
-    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [
-        False,
-        True,
-    ]
+    world.record(NAME, WRONG, RIGHT)
+    image = f"--set project.image={IMAGE} --setup-cmd 'echo 1 > installed'"
+    tests = "test -e installed && python3 -m pytest -p no:cacheprovider"
+    output = start(world, calc, f"{image} --test-cmd '{tests}'")
+    assert f"environment  docker {IMAGE}" in output
+    assert "1 pass, 0 fail" in output
+    assert outcomes(world) == [False, True]
 
 
-def test_edits_of_tests_are_left_out_and_named(world: World, calc: Path) -> None:
-    cheat = edit("    pass\n", "tests/test_calc.py", "    assert add(2, 0) == 2\n")
-    world.record("local/calc", [LOOK, RIGHT[1], cheat])
-    done = world.start(calc, *UNTESTED)
-    assert "Left out, as edits of tests: `tests/test_calc.py`" in done.stdout
-    assert "test_calc" not in (world.run / "candidate.patch").read_text()
-
-
-def test_commands_are_read_from_a_file(world: World, calc: Path) -> None:
-    world.record("local/calc", RIGHT)
-    (calc / ".retry-harness.toml").write_text('test-cmd = "pytest"\n')
-    done = world.start(calc, "--dry-run", "--environment", "local")
-    assert "tests        pytest  (.retry-harness.toml)" in done.stdout, done.stdout
-
-
-def live(provider: Provider) -> tuple[str, ...]:
-    models = ("--models", "gpt-4o@diff", "--set", "calls.retries=0")
-    return (*UNTESTED, "--api-base", provider.url, *models)
+@pytest.fixture
+def live(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Options of a run that asks the provider."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    model = f"--api-base {provider.url} --models gpt-4o@diff"
+    return f"{UNTESTED} {model} --set calls.retries=0"
 
 
 def test_a_budget_that_allows_no_call_is_exit_code_1(
-    world: World,
-    calc: Path,
-    provider: Provider,
-    monkeypatch: pytest.MonkeyPatch,
+    world: World, calc: Path, provider: Provider, live: str
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     provider.will_answer(*RIGHT)
-    done = world.start(calc, *live(provider), "--budget-usd", "0.01", "--branch", "fix")
-    assert done.returncode == 1 and not provider.requests, done.stdout
-    assert "--budget-usd" in done.stdout and "**No candidate**" in done.stdout
-    assert "**No candidate**" in (world.run / "summary.md").read_text()
-    more = world.start(calc, *live(provider), "--budget-usd", "5", "--branch", "fix")
-    assert more.returncode == 0, more.stdout
-    assert run_git(calc, "show", "fix:lib/calc.py") == FIXED.rstrip("\n")
+    command = f"{live} --branch fix --budget-usd"
+    output = start(world, calc, f"{command} 0.01", code=1)
+    assert not provider.requests
+    assert "--budget-usd" in output
+    assert "**No candidate**" in output
+    assert "**No candidate**" in summary_of(world)
+    start(world, calc, f"{command} 5")
+    assert_fixed(calc)
 
 
 def test_the_same_command_continues_after_ctrl_c(
-    world: World,
-    calc: Path,
-    provider: Provider,
-    monkeypatch: pytest.MonkeyPatch,
+    world: World, calc: Path, provider: Provider, live: str
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     provider.will_answer(RIGHT[0], Answer(RIGHT[1], hang=2))
     before = state(calc)
-    process = world.begin(calc, *live(provider))
+    process = world.begin(calc, *shlex.split(live))
     wait_until(lambda: len(provider.requests) >= 2)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
-    assert (process.returncode, state(calc)) == (130, before), said
-    asked = len(provider.requests)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert state(calc) == before
+    requests = len(provider.requests)
     provider.answers.clear()
     provider.will_answer(RIGHT[1])
-    done = world.start(calc, *live(provider))
-    assert done.returncode == 0, done.stdout
-    assert len(provider.requests) <= asked + 1  # what was paid for is not asked again
-    assert "+    return a + b" in (world.run / "candidate.patch").read_text()
+    start(world, calc, live)
+    # What was paid for is not asked again.
+    assert len(provider.requests) <= requests + 1
+    assert "+    return a + b" in patch_of(world)
 
 
 def test_the_page_and_a_replay_are_as_of_any_run(world: World, calc: Path) -> None:
-    world.record("local/calc", RIGHT)
-    assert world.start(calc, *UNTESTED).returncode == 0
+    """Edits of tests are left out and named; outside of the repository git ignores nothing."""
+    cheat = edit("    pass\n", "tests/test_calc.py", "    assert add(2, 0) == 2\n")
+    world.record(NAME, [LOOK, RIGHT[1], cheat])
+    output = start(world, calc, UNTESTED)
+    assert "Left out, as edits of tests: `tests/test_calc.py`" in output
+    assert "test_calc" not in patch_of(world)
     report = world.preloaded.run(str(world.run), script="report.py", cwd=world.folder)
     assert report.returncode == 0, report.stdout
     (page,) = (world.run / "report/instances").glob("*.html")
-    assert (
-        "add subtracts" in page.read_text()
-        and (world.run / "report/report.html").exists()
-    )
-    given = ("--continue", str(world.run), "--set", f"folders.cache={world.cache}")
-    again = world.preloaded.run(*given, cwd=world.folder)
-    assert again.returncode == 0 and "1 done before" in again.stdout, again.stdout
+    assert "add subtracts" in page.read_text()
+    assert (world.run / "report/report.html").exists()
+    command = f"--continue {world.run} --set folders.cache={world.cache}"
+    again = world.preloaded.run(*shlex.split(command), cwd=world.folder)
+    assert again.returncode == 0, again.stdout
+    assert "1 done before" in again.stdout
+    assert not list(world.folder.rglob(".gitignore"))
 
 
 def test_a_password_of_an_address_is_in_no_file(world: World, calc: Path) -> None:
     """The server is not there; the login must not be shown either way."""
     secret = "s3cr3t-of-the-user"
-    given = f"http://bob:{secret}@127.0.0.1:9/me/calc"
-    done = world.start(given, *UNTESTED)
-    assert done.returncode == 1 and secret not in done.stdout, done.stdout
-    repo = OwnRepository(Repo(calc), "me/calc", "", "", calc, given)
-    run = OwnRun(
-        ProjectSettings(repo=given, issue="x y"),
-        EnvironmentKind.NONE,
-        repo,
-        Issue(text="x", title="x"),
-        *[None] * 4,
-    )
+    address = f"http://bob:{secret}@127.0.0.1:9/me/calc"
+    assert secret not in start(world, address, UNTESTED, code=1)
+    repository = OwnRepository(Repo(calc), "me/calc", "", "", calc, address)
+    settings = ProjectSettings(repo=address, issue="x y")
+    issue = Issue(text="x", title="x")
+    unused = [None] * 4
+    run = OwnRun(settings, EnvironmentKind.NONE, repository, issue, *unused)
     assert secret not in str(run.recorded_settings())
-
-
-def test_what_is_staged_and_ignored_is_part_of_the_base(
-    world: World, calc: Path
-) -> None:
-    (calc / ".gitignore").write_text("*.cfg\n")
-    (calc / "x.cfg").write_text("1\n")
-    run_git(calc, "add", "--force", ".gitignore", "x.cfg")
-    run_git(calc, "config", "core.splitIndex", "true")
-    world.record("local/calc", RIGHT)
-    before = state(calc)
-    assert (
-        world.start(calc, *UNTESTED, "--set", "project.include_changes=true").returncode
-        == 0
-    )
-    assert state(calc) == before
-    found = open_repository(str(calc), "", world.cache, include_changes=True)
-    assert {".gitignore", "x.cfg"} <= {*found.files}

@@ -184,27 +184,23 @@ SUITES = {
 }
 
 
-@pytest.mark.parametrize("command", SUITES)
-def test_runners_are_told_to_report_each_test(command: str) -> None:
-    runner = find_runner(command, "", FILES.get)
-    assert reporting_command(command, runner, FILES.get) == SUITES[command]
+def test_runners_are_told_to_report_each_test() -> None:
+    for command, expected in SUITES.items():
+        runner = find_runner(command, "", FILES.get)
+        assert reporting_command(command, runner, FILES.get) == expected
 
 
-@pytest.mark.parametrize(
-    ("command", "parser", "runner"),
-    [
+def test_the_runner_is_found_by_command_script_or_parser() -> None:
+    installing = "apt-get install ruby && npm install jest && make check"
+    for command, parser, runner in (
         ("make check", "parse_log_gotest", Runner.GO),
         ("bash run.sh", "parse_java_mvn", Runner.MAVEN),
         ("bash run.sh", "", Runner.SCRIPT),
-        ("apt-get install ruby && npm install jest && make check", "", Runner.SCRIPT),
+        (installing, "", Runner.SCRIPT),
         ("npm run all", "", Runner.VITEST),
         ("python -m pytest", "parse_log_jest", Runner.PYTEST),
-    ],
-)
-def test_the_runner_is_found_by_command_script_or_parser(
-    command: str, parser: str, runner: Runner
-) -> None:
-    assert find_runner(command, parser, FILES.get) is runner
+    ):
+        assert find_runner(command, parser, FILES.get) is runner, command
 
 
 HOSTILE = [
@@ -223,7 +219,7 @@ NO_PROGRAMS = "PATH=/nowhere; command_not_found_handle() { :; }; cd() { :; }\n"
 
 
 @pytest.mark.parametrize(
-    "command", sorted({command for command, _, found in ONE_FILE if found})
+    "command", sorted({command for command, _, expected in ONE_FILE if expected})
 )
 def test_the_name_of_a_file_never_runs(command: str, tmp_path: Path) -> None:
     runner = find_runner(command, "", FILES.get)
@@ -232,8 +228,8 @@ def test_the_name_of_a_file_never_runs(command: str, tmp_path: Path) -> None:
         for name in HOSTILE
         for folder in ("", "tests/", "src/test/java/")
     ]
-    found = [file_command(command, runner, path, TREE) for path in paths]
-    lines = [line.partition(" | tee")[0] for line in found if line]
+    commands = [file_command(command, runner, path, TREE) for path in paths]
+    lines = [line.partition(" | tee")[0] for line in commands if line]
     script = NO_PROGRAMS + "\n".join(lines)
     subprocess.run(["/bin/bash", "-c", script], cwd=tmp_path, capture_output=True)
     assert not [*tmp_path.iterdir()]
@@ -266,9 +262,8 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("command", WHOLE)
-def test_nothing_that_selects_tests_is_taken_over(command: str) -> None:
-    assert whole_suite(command) == WHOLE[command]
+def test_nothing_that_selects_tests_is_taken_over() -> None:
+    assert {command: whole_suite(command) for command in WHOLE} == WHOLE
 
 
 SCRIPT = """cd /testbed
@@ -285,34 +280,29 @@ COMMAND
 """
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        ("mvnd test -B -pl core -Dtest=org.ex.SecretTest#b", "mvnd test -B"),
-        ("./runtest --single secret", None),
-    ],
-)
-def test_an_evaluation_script_gives_set_up_and_whole_suite(
-    command: str, expected: str | None
-) -> None:
-    found = bare_setup(SCRIPT.replace("COMMAND", command), ["src/SecretTest.java"])
+def test_an_evaluation_script_gives_set_up_and_whole_suite() -> None:
+    hidden = ["src/SecretTest.java"]
+    maven = "mvnd test -B -pl core -Dtest=org.ex.SecretTest#b"
     setup = ("cd /testbed", "make build")
-    assert found == (TestSetup(setup, expected) if expected else None)
+    expected = TestSetup(setup, "mvnd test -B")
+    assert bare_setup(SCRIPT.replace("COMMAND", maven), hidden) == expected
+    single = SCRIPT.replace("COMMAND", "./runtest --single secret")
+    assert bare_setup(single, hidden) is None
 
 
-@pytest.mark.parametrize(
-    ("command", "reaches"),
-    [
-        ("pytest", True),
-        ("CI=1 python3.9 -m pytest -q tests", True),
-        (".venv/bin/pytest -x", True),
-        ("python manage.py test", False),
-        ("pytest && true", False),
-        ("pytest | tee log", False),
-        ('sh -c "pytest -q"', False),
-        ("make test", False),
-        ("tox", True),
-    ],
-)
-def test_whether_arguments_reach_the_runner(command: str, reaches: bool) -> None:
-    assert takes_arguments(command, Runner.PYTEST) is reaches
+def test_whether_arguments_reach_the_runner() -> None:
+    reaching = (
+        "pytest",
+        "CI=1 python3.9 -m pytest -q tests",
+        ".venv/bin/pytest -x",
+        "tox",
+    )
+    others = (
+        "python manage.py test",
+        "pytest && true",
+        "pytest | tee log",
+        'sh -c "pytest -q"',
+        "make test",
+    )
+    assert all(takes_arguments(command, Runner.PYTEST) for command in reaching)
+    assert not any(takes_arguments(command, Runner.PYTEST) for command in others)

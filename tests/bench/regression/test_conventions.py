@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-import pytest
-
 from bench.regression.related import RelatedTests, has_convention
 
 # Edited file, files of the checkout with their texts, and the related tests in order.
@@ -133,11 +131,10 @@ CASES: dict[str, tuple[str, dict[str, str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_tests_belong_to_a_file_by_name_place_and_use(name: str) -> None:
-    edited, files, expected = CASES[name]
-    assert list(RelatedTests([*files], files.get).of([edited])) == expected
-    assert has_convention([edited])
+def test_tests_belong_to_a_file_by_name_place_and_use() -> None:
+    for name, (edited, files, expected) in CASES.items():
+        assert list(RelatedTests([*files], files.get).of([edited])) == expected, name
+        assert has_convention([edited])
 
 
 def test_an_edited_test_selects_nothing() -> None:
@@ -148,25 +145,23 @@ def test_an_edited_test_selects_nothing() -> None:
 
 def test_tests_that_are_only_near_count_where_no_other_does() -> None:
     files = {"a/src/test/java/x/OneTest.java": "", "a/src/test/java/y/TwoTest.java": ""}
-    found = RelatedTests([*files], files.get).of(["a/src/main/java/x/Codec.java"])
-    assert found == ("a/src/test/java/x/OneTest.java",)
+    related = RelatedTests([*files], files.get).of(["a/src/main/java/x/Codec.java"])
+    assert related == ("a/src/test/java/x/OneTest.java",)
 
 
 def test_python_and_another_language_are_selected_together() -> None:
     files = {"web/a.test.js": "", "tests/test_b.py": ""}
-    found = RelatedTests([*files], files.get).of(["web/a.js", "pkg/b.py"])
-    assert set(found) == {*files}
+    related = RelatedTests([*files], files.get).of(["web/a.js", "pkg/b.py"])
+    assert set(related) == {*files}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_what_tests_use_is_no_test() -> None:
+    for path in (
         "a/node_modules/x/y.test.js",
         "test/fixtures/a.test.js",
         "a.go",
         "src/Testing.php",
-    ],
-)
-def test_what_tests_use_is_no_test(path: str) -> None:
-    source = f"x{PurePosixPath(path).suffix}"
-    assert RelatedTests([path], {path: "require('x')"}.get).of([source]) == ()
+    ):
+        source = f"x{PurePosixPath(path).suffix}"
+        related = RelatedTests([path], {path: "require('x')"}.get).of([source])
+        assert related == (), path

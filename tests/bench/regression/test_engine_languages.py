@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -12,16 +11,15 @@ from typing import Any
 
 import pytest
 
-from agent.workspace import Workspace
 from bench.instances.instance import split_row
 from bench.instances.project import project_of, snapshot_of
-from bench.regression.settings import TestChoice
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from demo.setup import commit_all
 from environments.docker.engine import connect
 from environments.docker.environment import DockerEnvironment
+from tests.bench.instances.test_set_images import regression_of
 from tests.bench.regression.test_other_languages import NODE
 from tests.support import write_files
 from tests.support.task_sets import ROWS, mirror_of
@@ -40,34 +38,18 @@ def tests(tmp_path: Path) -> Iterator[RegressionTests]:
     repository = tmp_path / "repository"
     write_files(repository, NODE.files)
     base = commit_all(repository, "Begin")
-    row = {
-        **ROWS["rebench-v2"],
-        "repo": "own/thing",
-        "base_commit": base,
-        "image_name": IMAGE,
-    }
-    row |= {"language": "js", "install_config": {"test_cmd": ["node --test"]}}
-    instance, _ = split_row(row)
+    project = {"repo": "own/thing", "base_commit": base, "image_name": IMAGE}
+    javascript = {"language": "js", "install_config": {"test_cmd": ["node --test"]}}
+    instance, _ = split_row({**ROWS["rebench-v2"], **project, **javascript})
     mirror_of(repository, tmp_path / "mirrors" / "own__thing.git")
     snapshots = Snapshots(tmp_path / "snapshots")
     snapshot = snapshot_of(instance, Mirrors(tmp_path / "mirrors"), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
     client: Any = connect()
     build(client, repository)
-    session: Any = DockerEnvironment(client, "languages").start(
-        project_of(instance, checkout)
-    )
-    yield RegressionTests(
-        instance=instance,
-        session=session,
-        choice=TestChoice.RELATED,
-        limits=TestLimits(60, 120),
-        files=checkout.tracked_files(),
-        read=Workspace(checkout.root).read,
-        cache=tmp_path / "baselines",
-        identity=session.identity,
-        log=logging.getLogger("test"),
-    )
+    environment = DockerEnvironment(client, "languages")
+    session: Any = environment.start(project_of(instance, checkout))
+    yield regression_of(instance, checkout, tmp_path, session)
     session.stop()
     client.images.remove(IMAGE, force=True)
     client.close()

@@ -18,61 +18,61 @@ LOGS = Path(__file__).parents[2] / "data" / "testlogs"
 CORE = "tests/test_core.py"
 
 
-def why(
-    log: str,
-    runner: Runner,
-    name: str,
-    ended: str = "",
-) -> str:
-    text = (LOGS / f"{log}.txt").read_text(encoding="utf-8")
-    (failure,) = failures_of(text, runner, [name], ended)
+def read(log: str) -> str:
+    return (LOGS / f"{log}.txt").read_text(encoding="utf-8")
+
+
+def why(log: str, runner: Runner, name: str) -> str:
+    (failure,) = failures_of(read(log), runner, [name])
     assert failure.name == name
     return failure.detail
 
 
-PYTEST = ["pytest-3.6", "pytest-4.6", "pytest-5.4", "pytest-7.4", "pytest-7.4-xdist"]
+def why_pytest(log: str, name: str) -> str:
+    return why(log, Runner.PYTEST, f"{CORE}::{name}")
 
 
-@pytest.mark.parametrize("log", [*PYTEST, "pytest-7.4-short-color"])
+LOGS_OF_PYTEST = """
+pytest-3.6 pytest-4.6 pytest-5.4 pytest-7.4 pytest-7.4-xdist pytest-7.4-short-color
+"""
+every_pytest = pytest.mark.parametrize("log", LOGS_OF_PYTEST.split())
+
+
+@every_pytest
 def test_each_pytest_tells_the_assertion_and_its_place(log: str) -> None:
-    text = why(log, Runner.PYTEST, f"{CORE}::test_equal")
+    text = why_pytest(log, "test_equal")
     assert "E " in text
     assert "assert [1, 2, 4] == [1, 2, 3]" in text
     assert f"{CORE}:20: " in text
     assert "Captured" not in text
     assert "careful" not in text.replace('"careful', "")
-    text = why(log, Runner.PYTEST, f"{CORE}::Old::test_unit")
+    text = why_pytest(log, "Old::test_unit")
     assert "AssertionError: {'a': 1} != {'a': 2}" in text
 
 
-@pytest.mark.parametrize("log", [*PYTEST, "pytest-7.4-short-color"])
+@every_pytest
 def test_only_the_first_and_the_last_frames_are_told(log: str) -> None:
-    lines = why(log, Runner.PYTEST, f"{CORE}::test_deep").split("\n")
-    assert any("assert thing.one() == 1" in line for line in lines)
-    assert any("frame left out" in line for line in lines)
-    assert not any("return two() - 1" in line for line in lines)
-    assert any("thing.py:18" in line for line in lines)
-    assert any(re.match(r"E  +ValueError: invalid literal", line) for line in lines)
+    text = why_pytest(log, "test_deep")
+    assert "assert thing.one() == 1" in text
+    assert "frame left out" in text
+    assert "return two() - 1" not in text
+    assert "thing.py:18" in text
+    assert re.search(r"^E  +ValueError: invalid literal", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("log", [*PYTEST, "pytest-7.4-short-color"])
+@every_pytest
 def test_steps_classes_and_chains_find_their_block(log: str) -> None:
-    assert "RuntimeError: no set-up" in why(log, Runner.PYTEST, f"{CORE}::test_fixture")
-    assert "DID NOT RAISE" in why(
-        log, Runner.PYTEST, f"{CORE}::TestGroup::test_in_class"
-    )
-    chain = why(log, Runner.PYTEST, f"{CORE}::TestGroup::test_chain")
-    assert (
-        chain.index("ValueError")
-        < chain.index("which led to:")
-        < chain.index("KeyError")
-    )
+    assert "RuntimeError: no set-up" in why_pytest(log, "test_fixture")
+    assert "DID NOT RAISE" in why_pytest(log, "TestGroup::test_in_class")
+    chain = why_pytest(log, "TestGroup::test_chain")
+    places = [chain.index(part) for part in ("ValueError", "which led to:", "KeyError")]
+    assert places == sorted(places)
 
 
-@pytest.mark.parametrize("log", [*PYTEST, "pytest-7.4-short-color"])
+@every_pytest
 def test_addresses_and_temporary_folders_are_taken_out(log: str) -> None:
-    assert "Box object at 0x…>" in why(log, Runner.PYTEST, f"{CORE}::test_object")
-    assert "/tmp/pytest/test_path0" in why(log, Runner.PYTEST, f"{CORE}::test_path")
+    assert "Box object at 0x…>" in why_pytest(log, "test_object")
+    assert "/tmp/pytest/test_path0" in why_pytest(log, "test_path")
 
 
 TWO_FILES = """\
@@ -95,27 +95,22 @@ E   assert 5 == 6
 
 def test_equal_names_in_two_files_and_names_cut_at_a_space_find_their_block() -> None:
     names = ["a/test_it.py::test_x", "b/test_it.py::test_x", "b/test_it.py::test_y[a"]
-    found = failures_of(TWO_FILES, Runner.PYTEST, names)
-    assert [failure.detail.split()[-1] for failure in found] == ["2", "4", "6"]
+    failures = failures_of(TWO_FILES, Runner.PYTEST, names)
+    assert [failure.detail.split()[-1] for failure in failures] == ["2", "4", "6"]
 
 
 def test_cases_of_one_test_fail_for_one_reason() -> None:
-    text = (LOGS / "pytest-7.4.txt").read_text(encoding="utf-8")
     names = [f"{CORE}::test_many[{n}]" for n in (1, 2, 3)]
-    report = describe(failures_of(text, Runner.PYTEST, names))
+    report = describe(failures_of(read("pytest-7.4"), Runner.PYTEST, names))
     assert report.count("ValueError: invalid literal") == 1
     assert f"Likewise: {names[1]}, {names[2]}" in report
     assert "value = 1" not in report
 
 
 def test_tests_that_meet_in_one_frame_fail_for_one_reason() -> None:
-    text = (LOGS / "sympy-1.12.txt").read_text(encoding="utf-8")
-    names = [
-        "test_multiplicity",
-        "test_multiplicity_in_factorial",
-        "test_perfect_power",
-    ]
-    first, second, third = failures_of(text, Runner.SYMPY, names)
+    names = "test_multiplicity test_multiplicity_in_factorial test_perfect_power"
+    failures = failures_of(read("sympy-1.12"), Runner.SYMPY, names.split())
+    first, second, third = failures
     assert first.detail != second.detail
     assert first.cause == second.cause != third.cause
 
@@ -138,16 +133,17 @@ def test_a_run_that_breaks_before_its_tests_is_explained_by_its_end() -> None:
 
 
 def test_without_tracebacks_the_summary_tells() -> None:
-    text = why("pytest-7.4-no-traceback", Runner.PYTEST, f"{CORE}::test_equal")
+    text = why_pytest("pytest-7.4-no-traceback", "test_equal")
     assert text == "assert [1, 2, 4] == [1, 2, 3]"
 
 
 @pytest.mark.parametrize(
-    ("log", "more"), [("unittest-3.9", ""), ("unittest-3.11", ".{}")]
+    ("log", "suffix"), [("unittest-3.9", ""), ("unittest-3.11", ".{}")]
 )
-def test_unittest(log: str, more: str) -> None:
+def test_unittest(log: str, suffix: str) -> None:
     def of(name: str, group: str = "A") -> str:
-        return why(log, Runner.UNITTEST, f"{name} (test_u.{group}{more.format(name)})")
+        place = f"test_u.{group}{suffix.format(name)}"
+        return why(log, Runner.UNITTEST, f"{name} ({place})")
 
     assert "ValueError: invalid literal" in of("test_err")
     assert "frame left out" in of("test_err")
@@ -162,27 +158,19 @@ def test_unittest(log: str, more: str) -> None:
 def test_django() -> None:
     name = "test_unicode (template_tests.filter_tests.test_slugify.FunctionTests)"
     text = why("django-3.2", Runner.DJANGO, name)
-    assert text.startswith(
-        '  File "tests/template_tests/filter_tests/test_slugify.py", line 35'
-    )
+    path = "tests/template_tests/filter_tests/test_slugify.py"
+    assert text.startswith(f'  File "{path}", line 35')
     assert "AssertionError: 'un-elephant-a-loree-du-boisx' != " in text
     assert "=====" not in text
 
 
 def test_sympy() -> None:
-    text = why("sympy-1.12", Runner.SYMPY, "test_primenu")
-    assert text == (
-        '  File "sympy/ntheory/tests/test_factor_.py", line 601, in test_primenu\n'
-        "    assert primenu(fac(50)) == 15\nAssertionError"
-    )
-    assert (
-        why(
-            "sympy-1.12",
-            Runner.SYMPY,
-            "sympy/ntheory/tests/test_factor_.py:test_primenu",
+    path = "sympy/ntheory/tests/test_factor_.py"
+    for name in ("test_primenu", f"{path}:test_primenu"):
+        assert why("sympy-1.12", Runner.SYMPY, name) == (
+            f'  File "{path}", line 601, in test_primenu\n'
+            "    assert primenu(fac(50)) == 15\nAssertionError"
         )
-        == text
-    )
 
 
 def test_how_a_run_ended_is_told_where_the_output_says_nothing() -> None:
@@ -192,45 +180,36 @@ def test_how_a_run_ended_is_told_where_the_output_says_nothing() -> None:
     assert failure.detail == f"{ended}\ncollected 3 items"
 
 
-@pytest.mark.parametrize(
-    ("raw", "clean"),
-    [
-        ("\x1b[31mred\x1b[0m \x1b]0;title\x07x", "red x"),
-        (" 10%|#    | 1/9\r 90%|#### | 8/9\rdone\r\n", "done\n"),
-        ("<A object at 0x7f0e5d3146a0> 0xff", "<A object at 0x…> 0xff"),
-        ("/tmp/pytest-of-me/pytest-12/test_a0/x", "/tmp/pytest/test_a0/x"),
-        ("'/tmp/tmpab12cd_e/x'", "'/tmp/tmp…/x'"),
-        ("3 failed in 3.21s", "3 failed in … s"),
-        ("3 failed in 3.21 seconds", "3 failed in … s"),
-        ("12:30:01 step\n[2024-01-02 12:30:01,123] step", "step\nstep"),
-        ('File "/home/me/testbed/a/b.py", line 3', 'File "a/b.py", line 3'),
-        (
-            "/opt/x/lib/python3.9/site-packages/a.py:3",
-            "lib/python3.9/site-packages/a.py:3",
-        ),
-        ("E  assert '12:30:01' == '12:30:02'", "E  assert '12:30:01' == '12:30:02'"),
-        ("a\0b\x08", "ab"),
-    ],
-)
-def test_noise(raw: str, clean: str) -> None:
-    assert without_noise(raw) == clean
+SITE = "lib/python3.9/site-packages/a.py:3"
+NOISE = {
+    "\x1b[31mred\x1b[0m \x1b]0;title\x07x": "red x",
+    " 10%|#    | 1/9\r 90%|#### | 8/9\rdone\r\n": "done\n",
+    "<A object at 0x7f0e5d3146a0> 0xff": "<A object at 0x…> 0xff",
+    "/tmp/pytest-of-me/pytest-12/test_a0/x": "/tmp/pytest/test_a0/x",
+    "'/tmp/tmpab12cd_e/x'": "'/tmp/tmp…/x'",
+    "3 failed in 3.21s": "3 failed in … s",
+    "3 failed in 3.21 seconds": "3 failed in … s",
+    "12:30:01 step\n[2024-01-02 12:30:01,123] step": "step\nstep",
+    'File "/home/me/testbed/a/b.py", line 3': 'File "a/b.py", line 3',
+    f"/opt/x/{SITE}": SITE,
+    "E  assert '12:30:01' == '12:30:02'": "E  assert '12:30:01' == '12:30:02'",
+    "a\0b\x08": "ab",
+}
 
 
-@pytest.mark.parametrize(
-    ("line", "progress"),
-    [
-        ("tests/test_a.py ..F.s                [ 33%]", True),
-        ("..........", True),
-        ("[gw0] [ 50%] PASSED tests/test_a.py::test_x", True),
-        (" 45%|####    | 9/20", True),
-        ("ImportError: x", False),
-        ("E   assert 1 == 2", False),
-        ("pass", False),
-        ("", False),
-    ],
-)
-def test_progress(line: str, progress: bool) -> None:
-    assert is_progress(line) is progress
+def test_noise() -> None:
+    assert {raw: without_noise(raw) for raw in NOISE} == NOISE
+
+
+def test_progress() -> None:
+    progress = (
+        "tests/test_a.py ..F.s                [ 33%]",
+        "..........",
+        "[gw0] [ 50%] PASSED tests/test_a.py::test_x",
+        " 45%|####    | 9/20",
+    )
+    others = ("ImportError: x", "E   assert 1 == 2", "pass", "")
+    assert [line for line in (*progress, *others) if is_progress(line)] == [*progress]
 
 
 SUITE = """
@@ -251,26 +230,15 @@ def test_good(): pass
 
 def test_two_runs_that_fail_alike_give_the_same_text(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SUITE)
-    names = []
-    for name in ("test_box", "test_folder", "test_made", "test_slow"):
-        names.append(f"test_it.py::{name}")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-rA",
-        "-p",
-        "no:cacheprovider",
-        "test_it.py",
-    ]
-    runs = []
+    names = [f"test_it.py::test_{name}" for name in ("box", "folder", "made", "slow")]
+    command = [sys.executable, "-m", "pytest", "-rA", "-pno:cacheprovider"]
+    outputs = []
+    reasons = []
     for _ in range(2):
-        runs.append(
-            subprocess.run(
-                command, cwd=tmp_path, capture_output=True, text=True, check=False
-            ).stdout
-        )
-    assert runs[0] != runs[1]
-    first, second = (failures_of(run, Runner.PYTEST, names) for run in runs)
-    assert first == second
-    assert all(failure.detail for failure in first)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+        output = done.stdout.decode()
+        outputs.append(output)
+        reasons.append(failures_of(output, Runner.PYTEST, names))
+    assert outputs[0] != outputs[1]
+    assert reasons[0] == reasons[1]
+    assert all(failure.detail for failure in reasons[0])

@@ -271,7 +271,7 @@ def forms(few: tuple[str, ...] = ()) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def place(
+def project(
     tmp_path_factory: pytest.TempPathFactory, share_venvs: ShareVenvs
 ) -> tuple[Path, dict[str, Any]]:
     """A mirror of the project, and the row of its instance."""
@@ -306,8 +306,10 @@ def suite(
 
 
 @pytest.fixture(scope="module")
-def local(place: tuple[Path, dict[str, Any]], cache: Path) -> Iterator[RegressionTests]:
-    root, row = place
+def local(
+    project: tuple[Path, dict[str, Any]], cache: Path
+) -> Iterator[RegressionTests]:
+    root, row = project
     instance, _ = split_row(row)
     mirror = Mirrors(root / "mirrors").get(instance.repo, instance.base_commit)
     snapshot = Snapshots(root / "snapshots").get(
@@ -371,18 +373,18 @@ def test_a_sound_candidate_is_plausible_locally(local: RegressionTests) -> None:
 def test_no_forged_candidate_is_plausible_in_docker(
     docker: RegressionTests, name: str
 ) -> None:
-    found = docker.run(SOUND if name == "sound" else changes(name))
-    assert (found.outcome is True) is (name == "sound"), found.untested
+    report = docker.run(SOUND if name == "sound" else changes(name))
+    assert (report.outcome is True) is (name == "sound"), report.untested
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["right", *CANDIDATES])
 def test_no_forged_candidate_is_resolved(
-    place: tuple[Path, dict[str, Any]],
+    project: tuple[Path, dict[str, Any]],
     tmp_path: Path,
     name: str,
 ) -> None:
-    root, row = place
+    root, row = project
     instance, evaluation = split_row(row)
     mirrors = Mirrors(root / "mirrors")
     snapshots = Snapshots(root / "snapshots")
@@ -400,7 +402,7 @@ def test_no_forged_candidate_is_resolved(
     (verdict,) = evaluator.evaluate(
         [EvaluationTask(prediction, instance, evaluation)], "r"
     )
-    wanted = VerdictStatus.UNRESOLVED
+    expected = VerdictStatus.UNRESOLVED
     if name == "right":
-        wanted = VerdictStatus.RESOLVED
-    assert verdict.status is wanted, verdict.reason
+        expected = VerdictStatus.RESOLVED
+    assert verdict.status is expected, verdict.reason

@@ -6,11 +6,12 @@ import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.conversation.testreport import TestReport
-from bench.regression.suite import TestLimits
+from bench.regression.suite import RegressionTests, TestLimits
 from core.worktree import Changes
 from environments.local.bubblewrap import bubblewrap_works
 from tests.conftest import an_instance
@@ -138,30 +139,34 @@ SLOW = ("rust", "c++")
 TOOLS = os.environ.get("PATH", "/usr/bin:/bin")
 
 
+def related_tests(session: FolderSession, **changes: Any) -> RegressionTests:
+    """Return tests of a session's files."""
+    files = session.files
+    folder = session.folder.parent
+    tests = regression_tests(folder, session=session, read=files.get, **changes)
+    return replace(tests, files=list(files))
+
+
 def run(
     sample: Sample, folder: Path, edits: Changes
 ) -> tuple[TestReport, FolderSession]:
-    missing = [name for name in sample.needs if shutil.which(name) is None]
-    if missing:
-        pytest.skip(f"{missing[0]} is not installed")
+    for name in sample.needs:
+        if shutil.which(name) is None:
+            pytest.skip(f"{name} is not installed")
     variables = {
         "PATH": TOOLS,
         "HOME": str(Path.home()),
         "GOFLAGS": "-mod=mod",
         "GOPROXY": "off",
     }
-    place = folder / "folder"
-    session = FolderSession(
-        place, sample.command, files=sample.files, variables=variables
-    )
-    limits = TestLimits(120, 120)
-    tests = regression_tests(
-        folder, session=session, read=sample.files.get, limits=limits
-    )
-    return replace(tests, files=[*sample.files]).run(edits), session
+    root = folder / "folder"
+    files = sample.files
+    session = FolderSession(root, sample.command, files=files, variables=variables)
+    tests = related_tests(session, limits=TestLimits(120, 120))
+    return tests.run(edits), session
 
 
-def edited(sample: Sample, text: str) -> Changes:
+def edit_of(sample: Sample, text: str) -> Changes:
     return {sample.source: text.encode()}
 
 
@@ -174,10 +179,10 @@ def test_only_what_newly_fails_makes_a_candidate_fail(
     name: str, tmp_path: Path
 ) -> None:
     sample = SAMPLES[name]
-    right, session = run(sample, tmp_path, edited(sample, sample.right))
+    right, session = run(sample, tmp_path, edit_of(sample, sample.right))
     assert (right.outcome, right.failures) == (True, ())
     assert sample.ran in session.commands[0]
-    wrong, _ = run(sample, tmp_path, edited(sample, sample.wrong))
+    wrong, _ = run(sample, tmp_path, edit_of(sample, sample.wrong))
     assert wrong.outcome is False
     (failure,) = wrong.failures
     assert failure.name == sample.failing[0]
@@ -189,14 +194,14 @@ def test_a_candidate_that_does_not_compile_fails_with_the_compiler_s_reason(
     name: str, tmp_path: Path
 ) -> None:
     sample = SAMPLES[name]
-    report, _ = run(sample, tmp_path, edited(sample, sample.right.replace("}", "")))
+    report, _ = run(sample, tmp_path, edit_of(sample, sample.right.replace("}", "")))
     assert report.outcome is False
     assert Path(sample.source).name in report.failures[0].detail
 
 
 def test_edits_of_tests_do_not_reach_the_run(tmp_path: Path) -> None:
     """The base commit's tests judge, also where a candidate rewrites them."""
-    edits = {**edited(NODE, NODE.wrong), "test/calc.test.js": b""}
+    edits = {**edit_of(NODE, NODE.wrong), "test/calc.test.js": b""}
     assert run(NODE, tmp_path, edits)[0].outcome is False
 
 
@@ -207,13 +212,7 @@ PARSER = "def parser(log):\n    return {'all': 'pass' if 'DONE' in log else 'fai
 def test_the_row_s_parser_reads_what_a_script_prints(tmp_path: Path) -> None:
     files = {"run.sh": ". ./src/a.sh\n", "src/a.sh": "echo DONE\n", "src/a.c": ""}
     session = FolderSession(tmp_path / "folder", "bash run.sh", files=files)
-    tests = regression_tests(
-        tmp_path,
-        session=session,
-        read=files.get,
-        instance=an_instance(parser_source=PARSER),
-    )
-    tests = replace(tests, files=[*files])
+    tests = related_tests(session, instance=an_instance(parser_source=PARSER))
     edit: Changes = {"src/a.c": b"int a;\n"}
     report = tests.run(edit)
     assert (report.outcome, report.failures) == (True, ())
@@ -224,23 +223,15 @@ def test_the_row_s_parser_reads_what_a_script_prints(tmp_path: Path) -> None:
 def test_a_script_without_results_is_named(tmp_path: Path) -> None:
     files = {"src/a.c": "", "run.sh": "echo nothing\n"}
     session = FolderSession(tmp_path / "folder", "bash run.sh", files=files)
-    tests = replace(
-        regression_tests(tmp_path, session=session, read=files.get), files=[*files]
-    )
-    report = tests.run({"src/a.c": b"int a;\n"})
+    report = related_tests(session).run({"src/a.c": b"int a;\n"})
     assert report.outcome is None
     assert report.untested == "no result of a test in the output of 'bash run.sh'"
 
 
 def test_a_runner_gets_no_tests_of_another_language(tmp_path: Path) -> None:
-    files = {
-        **FILES,
-        "web/a.js": "",
-        "web/a.test.js": "",
-        "src/b.rs": "#[test]\nfn f() {}\n",
-    }
+    rust = "#[test]\nfn f() {}\n"
+    files = {**FILES, "web/a.js": "", "web/a.test.js": "", "src/b.rs": rust}
     session = FolderSession(tmp_path / "folder", files=files)
-    tests = regression_tests(tmp_path, session=session, read=files.get)
-    report = replace(tests, files=[*files]).run({"web/a.js": b"x", "src/b.rs": b"x"})
+    report = related_tests(session).run({"web/a.js": b"x", "src/b.rs": b"x"})
     assert report.outcome is None
     assert not session.commands

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from bench.regression.failures import failures_of
 from bench.regression.runners import Runner, parse_output
 from bench.regression.runners.documents import parse_xml
-from bench.regression.testlogs import broken_tests, read_run, with_report_file
+from bench.regression.testlogs import TestRun, broken_tests, read_run, with_report_file
 from tests.conftest import an_instance
 
 LOGS = Path(__file__).parents[2] / "data" / "testlogs" / "other"
@@ -94,26 +96,20 @@ def read(name: str) -> str:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_results_and_reasons_are_read(name: str) -> None:
+    """With the runner, and as the output of a script, by which the runner is known."""
     runner, counts, failed, reason = EXPECTED[name]
     parsed = parse_output(read(name), runner)
-    found = Counter(parsed.results.values())
-    assert (found["PASSED"], found["FAILED"], found["SKIPPED"]) == counts
+    by_status = Counter(parsed.results.values())
+    assert (by_status["PASSED"], by_status["FAILED"], by_status["SKIPPED"]) == counts
     assert parsed.results[failed] == "FAILED"
     assert reason in parsed.details.get(failed, "")
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_the_runner_of_a_script_is_known_by_its_output(name: str) -> None:
     text = f"\x1b[32mbuilding\x1b[0m\r\n{read(name)}"
-    expected = parse_output(read(name), EXPECTED[name][0]).results
-    assert parse_output(text, Runner.SCRIPT).results == expected
+    assert parse_output(text, Runner.SCRIPT).results == parsed.results
 
 
-@pytest.mark.parametrize(
-    "text", [read("cargo-broken"), "", "Makefile:3: *** stop", "{}\n{\n[1]"]
-)
-def test_output_without_tests_has_no_results(text: str) -> None:
-    assert parse_output(text, Runner.SCRIPT).results == {}
+def test_output_without_tests_has_no_results() -> None:
+    for text in (read("cargo-broken"), "", "Makefile:3: *** stop", "{}\n{\n[1]"):
+        assert parse_output(text, Runner.SCRIPT).results == {}
 
 
 LINES = {
@@ -136,13 +132,12 @@ LINES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", LINES)
-def test_formats_with_a_line_for_each_test(text: str) -> None:
-    good, kept, bad = LINES[text]
-    results = parse_output(text, Runner.SCRIPT).results
-    assert results[good] == "PASSED"
-    assert results[bad] == "FAILED"
-    assert not kept or results[kept] in ("SKIPPED", "XFAIL")
+def test_formats_with_a_line_for_each_test() -> None:
+    for text, (good, skipped, bad) in LINES.items():
+        results = parse_output(text, Runner.SCRIPT).results
+        assert results[good] == "PASSED"
+        assert results[bad] == "FAILED"
+        assert not skipped or results[skipped] in ("SKIPPED", "XFAIL")
 
 
 FORGED = {
@@ -158,6 +153,10 @@ FORGED = {
 }
 
 
+def of_status(results: Mapping[str, str], *statuses: str) -> set[str]:
+    return {test for test, status in results.items() if status in statuses}
+
+
 @pytest.mark.parametrize("name", FORGED)
 def test_printed_lines_make_no_test_pass(name: str) -> None:
     """A failure outweighs a pass, and tests that the runner did not count make all doubtful."""
@@ -165,45 +164,40 @@ def test_printed_lines_make_no_test_pass(name: str) -> None:
     before = parse_output(read(name), runner).results
     head, end, tail = read(name).partition("\n")
     forged = parse_output(f"{head}{end}{FORGED[name]}\n{tail}", runner).results
-    failed = {test for test, status in before.items() if status == "FAILED"}
-    assert not any(forged.get(test) == "PASSED" for test in failed)
+    assert not of_status(before, "FAILED") & of_status(forged, "PASSED")
     assert not any("nvented" in test for test in forged)
 
 
 def test_a_documentation_test_keeps_its_name_when_it_moves() -> None:
-    moved = read("cargo").replace("(line 4)", "(line 9)")
-    assert parse_output(moved, Runner.CARGO) == parse_output(
-        read("cargo"), Runner.CARGO
-    )
+    text = read("cargo")
+    moved = text.replace("(line 4)", "(line 9)")
+    assert parse_output(moved, Runner.CARGO) == parse_output(text, Runner.CARGO)
+
+
+def read_report(output: str, runner: Runner, **columns: Any) -> TestRun:
+    return read_run(output, an_instance(**columns), runner, "TOKEN", ())
 
 
 def test_reports_of_maven_count_more_than_what_it_prints() -> None:
     report = read("surefire.xml")
     output = f"{read('mvn')}\nTOKEN\n{report}{report}"
-    run = read_run(output, an_instance(), Runner.MAVEN, "TOKEN", ())
-    assert Counter(run.results.values()) == {
-        "PASSED": 4,
-        "FAILED": 1,
-        "ERROR": 1,
-        "SKIPPED": 1,
-    }
+    run = read_report(output, Runner.MAVEN)
+    counts = {"PASSED": 4, "FAILED": 1, "ERROR": 1, "SKIPPED": 1}
+    assert Counter(run.results.values()) == counts
     assert "expected: <3>" in run.details["org.ex.CalcTest::fails"]
     assert "TOKEN" not in run.log
     # Without a report, as when the project does not compile, all tests that passed are missing.
-    stopped = read_run(
-        "BUILD FAILURE\nTOKEN\n", an_instance(), Runner.MAVEN, "TOKEN", ()
-    )
+    stopped = read_report("BUILD FAILURE\nTOKEN\n", Runner.MAVEN)
     assert len(broken_tests(run.results, stopped.results)) == 4
 
 
 def test_a_specification_that_cannot_be_loaded_says_why() -> None:
     message = "\nAn error occurred while loading ./spec/a_spec.rb.\nSyntaxError: a.rb:1"
     text = json.dumps({"messages": [message], "examples": []})
-    run = read_run(text, an_instance(), Runner.RSPEC, "TOKEN", ())
+    run = read_report(text, Runner.RSPEC)
     assert run.results == {"./spec/a_spec.rb": "FAILED"}
-    (failure,) = failures_of(
-        run.log, Runner.RSPEC, ["./spec/a_spec.rb: A b"], "", run.details
-    )
+    names = ["./spec/a_spec.rb: A b"]
+    (failure,) = failures_of(run.log, Runner.RSPEC, names, "", run.details)
     assert "SyntaxError" in failure.detail
 
 
@@ -211,16 +205,15 @@ def test_reports_are_new_ones_of_this_run(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name / "surefire-reports").mkdir(parents=True)
     report = '<testsuite><testcase classname="{0}" name="t"/></testsuite>'
-    place = "surefire-reports/TEST-a.xml"
-    (tmp_path / "old" / place).write_text(report.format("old"), encoding="utf-8")
-    command = f"sleep 0.02; echo '{report.format('new')}' >new/{place}; exit 3"
+    path = "surefire-reports/TEST-a.xml"
+    (tmp_path / "old" / path).write_text(report.format("old"), encoding="utf-8")
+    command = f"sleep 0.02; echo '{report.format('new')}' >new/{path}; exit 3"
     script = with_report_file(f"({command})", Runner.MAVEN, "TOKEN")
     done = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 3
-    run = read_run(done.stdout, an_instance(), Runner.MAVEN, "TOKEN", ())
-    assert run.results == {"new::t": "PASSED"}
+    assert read_report(done.stdout, Runner.MAVEN).results == {"new::t": "PASSED"}
 
 
 def test_a_report_with_entities_is_refused() -> None:
@@ -230,8 +223,8 @@ def test_a_report_with_entities_is_refused() -> None:
 
 def test_swebench_s_parser_of_the_row_reads_what_ours_cannot() -> None:
     text = "pass  basics/fun.py\nFAIL  basics/gen.py\n"
-    instance = an_instance(log_parser="parse_log_micropython_test")
-    run = read_run(text, instance, Runner.SCRIPT, "TOKEN", ())
+    parser = "parse_log_micropython_test"
+    run = read_report(text, Runner.SCRIPT, log_parser=parser)
     assert run.results == {"basics/fun.py": "PASSED", "basics/gen.py": "FAILED"}
 
 
@@ -243,15 +236,13 @@ def test_damaged_output_is_no_error_and_invents_no_pass(
     text = read(name)
     runner = EXPECTED[name][0]
     cut = int(len(text) * at)
-    whole = parse_output(text, runner).results
-    found = parse_output(text[:cut] + noise, runner).results
-    known = {test.rpartition("::")[2] for test in whole}
-    passed = {
-        test.rpartition("::")[2] for test, status in found.items() if status == "PASSED"
-    }
-    failed = {test for test, status in whole.items() if status in ("FAILED", "ERROR")}
+    complete = parse_output(text, runner).results
+    damaged = parse_output(text[:cut] + noise, runner).results
+    names = {test.rpartition("::")[2] for test in complete}
+    passed = of_status(damaged, "PASSED")
     # A package of Go that was cut off stands for its tests.
-    assert all(test in known or "/" in test for test in passed) or noise
-    assert not any(
-        found.get(test) == "PASSED" and test not in text[cut:] for test in failed
-    )
+    for test in passed:
+        name_in_file = test.rpartition("::")[2]
+        assert name_in_file in names or "/" in name_in_file or noise
+    for test in passed & of_status(complete, "FAILED", "ERROR"):
+        assert test in text[cut:]

@@ -27,33 +27,27 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("edited", "expected"),
-    [
-        (
-            "src/flask/blueprints.py",
-            ("tests/test_blueprints.py", "tests/test_basic.py"),
-        ),
-        ("src/flask/cli.py", ("tests/test_cli.py",)),
-        (
-            "sympy/core/basic.py",
-            ("sympy/core/tests/test_basic.py", "tests/test_basic.py"),
-        ),
-        (
-            "sphinx/ext/autodoc/__init__.py",
-            ("tests/test_ext_autodoc.py", "tests/test_ext_autodoc_configs.py"),
-        ),
-        ("lib/thing/_parser.py", ("tests/test_parser.py",)),
-        ("requests/models.py", ("test_requests.py",)),
-        ("tests/test_cli.py", ()),
-        ("README.md", ()),
+RELATED = {
+    "src/flask/blueprints.py": ["tests/test_blueprints.py", "tests/test_basic.py"],
+    "src/flask/cli.py": ["tests/test_cli.py"],
+    "sympy/core/basic.py": ["sympy/core/tests/test_basic.py", "tests/test_basic.py"],
+    "sphinx/ext/autodoc/__init__.py": [
+        "tests/test_ext_autodoc.py",
+        "tests/test_ext_autodoc_configs.py",
     ],
-)
-def test_tests_that_point_at_a_file(edited: str, expected: tuple[str, ...]) -> None:
-    found = RelatedTests(sorted(FILES), FILES.get).of([edited])
-    assert found[: len(expected)] == expected
-    assert bool(found) is bool(expected)
-    assert "tests/conftest.py" not in found
+    "lib/thing/_parser.py": ["tests/test_parser.py"],
+    "requests/models.py": ["test_requests.py"],
+    "tests/test_cli.py": [],
+    "README.md": [],
+}
+
+
+def test_tests_that_point_at_a_file() -> None:
+    for edited, expected in RELATED.items():
+        related = list(RelatedTests(sorted(FILES), FILES.get).of([edited]))
+        assert related[: len(expected)] == expected
+        assert bool(related) is bool(expected)
+        assert "tests/conftest.py" not in related
 
 
 @pytest.mark.parametrize(
@@ -110,40 +104,33 @@ def test_name_place_and_mention_decide(
     assert list(RelatedTests([*files], files.get).of([edited])) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        (
-            "pytest.ini",
-            "[pytest]\naddopts = -q\npython_files =\n    unittest_*.py\n    *_t.py\n",
-        ),
-        ("tox.ini", "[pytest]\npython_files = unittest_*.py\n"),
-        (
-            "setup.cfg",
-            "[metadata]\nname = a\n[tool:pytest]\npython_files=unittest_*.py test_*.py\n",
-        ),
-        (
-            "pyproject.toml",
-            '[tool.pytest.ini_options]\npython_files = ["unittest_*.py"]\n',
-        ),
-        (
-            "pyproject.toml",
-            "[tool.pytest]\nini_options.python_files = [\n  'unittest_*.py',\n]\n",
-        ),
-        ("pytest.toml", "[pytest]\npython_files = 'unittest_*.py'\n"),
-    ],
-)
-def test_the_project_says_what_a_test_file_is(name: str, settings: str) -> None:
-    files = {
-        "pylint/checkers/misc.py": "",
-        "tests/checkers/unittest_misc.py": "",
-        "tests/checkers/misc.py": "",
-    }
-    found = RelatedTests([*files], {**files, name: settings}.get).of(
-        ["pylint/checkers/misc.py"]
-    )
-    assert found == ("tests/checkers/unittest_misc.py",)
-    assert RelatedTests([*files], files.get).of(["pylint/checkers/misc.py"]) == ()
+SETTINGS = [
+    (
+        "pytest.ini",
+        "[pytest]\naddopts = -q\npython_files =\n    unittest_*.py\n    *_t.py\n",
+    ),
+    ("tox.ini", "[pytest]\npython_files = unittest_*.py\n"),
+    (
+        "setup.cfg",
+        "[metadata]\nname = a\n[tool:pytest]\npython_files=unittest_*.py test_*.py\n",
+    ),
+    ("pyproject.toml", '[tool.pytest.ini_options]\npython_files = ["unittest_*.py"]\n'),
+    (
+        "pyproject.toml",
+        "[tool.pytest]\nini_options.python_files = [\n  'unittest_*.py',\n]\n",
+    ),
+    ("pytest.toml", "[pytest]\npython_files = 'unittest_*.py'\n"),
+]
+
+
+def test_the_project_says_what_a_test_file_is() -> None:
+    edited = "pylint/checkers/misc.py"
+    test = "tests/checkers/unittest_misc.py"
+    files = dict.fromkeys([edited, test, "tests/checkers/misc.py"], "")
+    assert RelatedTests([*files], files.get).of([edited]) == ()
+    for name, settings in SETTINGS:
+        read = {**files, name: settings}.get
+        assert RelatedTests([*files], read).of([edited]) == (test,), settings
 
 
 def test_each_test_file_is_read_once() -> None:
@@ -165,18 +152,15 @@ def test_directives_of_the_runners() -> None:
     assert directive(Runner.PYTEST, "tests/test_a.py") == "tests/test_a.py"
 
 
-@pytest.mark.parametrize(
-    ("command", "runner"),
-    [
-        ("./tests/runtests.py --verbosity 2", Runner.DJANGO),
-        ("PYTHONWARNINGS=x bin/test -C", Runner.SYMPY),
-        ("python -m pytest -rA", Runner.PYTEST),
-        ("python -m unittest -v", Runner.UNITTEST),
-        ("make test", None),
-    ],
-)
-def test_runners(command: str, runner: Runner | None) -> None:
-    assert runner_of(command) is runner
+def test_runners() -> None:
+    runners = {
+        "./tests/runtests.py --verbosity 2": Runner.DJANGO,
+        "PYTHONWARNINGS=x bin/test -C": Runner.SYMPY,
+        "python -m pytest -rA": Runner.PYTEST,
+        "python -m unittest -v": Runner.UNITTEST,
+        "make test": None,
+    }
+    assert {command: runner_of(command) for command in runners} == runners
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,12 @@ def edit(path: str, text: str) -> dict[str, bytes | None]:
     return {path: text.encode()}
 
 
+HOOKS = "wares/hooks.py"
+FAILING = f"def dispatch(value):\n    {RAISES}"
+BROKEN = edit(HOOKS, FAILING)
+NOT_INSTALLING = "python -m pip install --no-such-option ."
+
+
 @pytest.fixture(scope="module")
 def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> RegressionTests:
     return regression_tests(image, tmp_path_factory.mktemp("baselines"))
@@ -121,13 +127,9 @@ def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> RegressionTes
 
 @pytest.mark.docker
 @pytest.mark.parametrize(
-    ("path", "text", "words"),
+    ("path", "text", "name"),
     [
-        (
-            "wares/hooks.py",
-            f"def dispatch(value):\n    {RAISES}",
-            "test_hooks.py::test_dispatch",
-        ),
+        (HOOKS, FAILING, "test_hooks.py::test_dispatch"),
         # The test below breaks the set-up too.
         pytest.param(
             "wares/__init__.py",
@@ -141,11 +143,11 @@ def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> RegressionTes
     ],
 )
 def test_the_code_that_is_tested_is_the_candidates(
-    tests: RegressionTests, path: str, text: str, words: str
+    tests: RegressionTests, path: str, text: str, name: str
 ) -> None:
     report = tests.run(edit(path, text))
     assert report.outcome is False
-    assert words in report.failures[0].name
+    assert name in report.failures[0].name
     assert "broken" in report.failures[0].detail
     (way,) = {g.setup.way for g in tests._setups.values()}
     assert way is SetupWay.NO_ISOLATION
@@ -156,15 +158,10 @@ def test_the_code_that_is_tested_is_the_candidates(
 def test_an_installation_that_cannot_work_is_replaced_by_the_path(
     image: str, tmp_path: Path
 ) -> None:
-    tests = regression_tests(
-        image, tmp_path, "python -m pip install --no-such-option ."
-    )
-    report = tests.run(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
-    assert report.outcome is False
-    assert (
-        tests.run(edit("wares/hooks.py", FILES["wares/hooks.py"] + "#\n")).outcome
-        is True
-    )
+    tests = regression_tests(image, tmp_path, NOT_INSTALLING)
+    assert tests.run(BROKEN).outcome is False
+    unbroken = edit(HOOKS, FILES[HOOKS] + "#\n")
+    assert tests.run(unbroken).outcome is True
     assert {g.setup for g in tests._setups.values()} == {Setup(SetupWay.ON_PATH, ("",))}
     report = tests.run(edit("setup.py", RAISES))
     assert "installation of the project" in report.failures[0].name
@@ -178,23 +175,17 @@ def test_modules_of_an_editable_installation_need_no_new_one(
     """In a real image the set-up made it; here the first line does."""
     site = "$(python -c 'import wares, os; print(os.path.dirname(wares.__path__[0]))')"
     editable = f"cd / && S={site} && rm -r $S/wares && echo /testbed >$S/wares.pth; cd /testbed"
-    tests = regression_tests(
-        image, tmp_path, editable, "python -m pip install --no-such-option ."
-    )
-    fails = f"def dispatch(value):\n    {RAISES}"
-    assert tests.run(edit("wares/hooks.py", fails)).outcome is False
+    tests = regression_tests(image, tmp_path, editable, NOT_INSTALLING)
+    assert tests.run(BROKEN).outcome is False
     assert {g.setup.way for g in tests._setups.values()} == {SetupWay.INSTALLED}
-    assert (
-        tests.run({**edit("wares/hooks.py", fails), "wares/data.c": b""}).outcome
-        is False
-    )
+    assert tests.run({**BROKEN, "wares/data.c": b""}).outcome is False
     assert {g.setup.way for g in tests._setups.values()} > {SetupWay.INSTALLED}
 
 
 @pytest.mark.docker
 @pytest.mark.long
 def test_what_one_file_leaves_behind_is_gone_for_the_next(
-    tests: RegressionTests, image: str, tmp_path: Path
+    tests: RegressionTests, image: str
 ) -> None:
     """Both test files give the same results in one set-up as in a container each."""
     session: Any = tests.session
@@ -215,12 +206,13 @@ def test_what_one_file_leaves_behind_is_gone_for_the_next(
 
 def test_the_same_is_proven_without_containers(tmp_path: Path) -> None:
     """An older copy is first on the path of the local session."""
-    files = {path: FILES[path] for path in ("wares/__init__.py", "wares/hooks.py")}
     first = "import sys\nsys.path.insert(0, 'old')\n"
-    files |= {"tests/test_hooks.py": first + FILES["tests/test_hooks.py"]}
-    files |= {
+    files = {
+        "wares/__init__.py": FILES["wares/__init__.py"],
+        HOOKS: FILES[HOOKS],
+        "tests/test_hooks.py": first + FILES["tests/test_hooks.py"],
         "old/wares/__init__.py": "",
-        "old/wares/hooks.py": FILES["wares/hooks.py"],
+        f"old/{HOOKS}": FILES[HOOKS],
     }
     tests = RegressionTests(
         instance=an_instance(),
@@ -233,58 +225,52 @@ def test_the_same_is_proven_without_containers(tmp_path: Path) -> None:
         identity="folder",
         log=logging.getLogger("test"),
     )
-    report = tests.run(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
+    report = tests.run(BROKEN)
     assert report.outcome is None
     assert "the tests import wares from" in report.untested
     assert "not from the work tree" in report.untested
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("src/flask/cli.py", Package("flask", "src", "src/flask/__init__.py")),
-        ("src/flask/json/tag.py", Package("flask", "src", "src/flask/__init__.py")),
-        ("src/flask/data.txt", Package("flask", "src", "src/flask/__init__.py")),
-        ("six.py", Package("six", "", "six.py")),
-        ("setup.py", None),
-        ("docs/conf.py", None),
-        ("new_module.py", None),
-        ("README.md", None),
-    ],
-)
-def test_the_top_level_package_of_an_edited_file(
-    path: str, expected: Package | None
-) -> None:
-    files = {
-        "src/flask/__init__.py",
-        "src/flask/json/__init__.py",
-        "six.py",
-        "setup.py",
-    }
-    files |= {"docs/conf.py", "src/flask/cli.py", "src/flask/json/tag.py"}
-    assert edited_packages([path], files) == ((expected,) if expected else ())
+PACKAGED_FILES = """
+src/flask/__init__.py src/flask/json/__init__.py six.py setup.py docs/conf.py src/flask/cli.py
+src/flask/json/tag.py
+"""
 
 
-@pytest.mark.parametrize(
-    ("line", "installs"),
-    [
-        ("python -m pip install -e .", True),
-        ("python -m pip install .", True),
-        ("pip install -e .[test]", True),
-        ("pip install '.[all, dev]'", True),
-        ("python -m pip install -v --no-use-pep517 --no-build-isolation -e .", True),
-        ("python setup.py build_ext --inplace", True),
-        ("python -m pip install -r requirements.txt", False),
-        ("python -m pip install ./vendored==1", False),
-        ("conda activate testbed", False),
-    ],
+def test_the_top_level_package_of_an_edited_file() -> None:
+    files = set(PACKAGED_FILES.split())
+    flask = Package("flask", "src", "src/flask/__init__.py")
+    for path in ("src/flask/cli.py", "src/flask/json/tag.py", "src/flask/data.txt"):
+        assert edited_packages([path], files) == (flask,)
+    assert edited_packages(["six.py"], files) == (Package("six", "", "six.py"),)
+    for path in ("setup.py", "docs/conf.py", "new_module.py", "README.md"):
+        assert edited_packages([path], files) == (), path
+
+
+INSTALLING = (
+    "python -m pip install -e .",
+    "python -m pip install .",
+    "pip install -e .[test]",
+    "pip install '.[all, dev]'",
+    "python -m pip install -v --no-use-pep517 --no-build-isolation -e .",
+    "python setup.py build_ext --inplace",
 )
-def test_lines_that_install_the_project_are_told(line: str, installs: bool) -> None:
-    assert installs_project(line) is installs
-    assert (line in [*setup_lines([line], Setup(SetupWay.ON_PATH))]) is not installs
-    isolated = [*setup_lines([line], Setup(SetupWay.NO_ISOLATION))]
-    assert isolated[0].endswith(line.partition("install ")[2])
-    assert ("--no-deps" in isolated[0]) is (installs and "pip" in line)
+OTHER_LINES = (
+    "python -m pip install -r requirements.txt",
+    "python -m pip install ./vendored==1",
+    "conda activate testbed",
+)
+
+
+def test_lines_that_install_the_project_are_told() -> None:
+    for line in (*INSTALLING, *OTHER_LINES):
+        installs = line in INSTALLING
+        assert installs_project(line) is installs
+        on_path = setup_lines([line], Setup(SetupWay.ON_PATH))
+        assert (line in on_path) is not installs
+        isolated, *_ = setup_lines([line], Setup(SetupWay.NO_ISOLATION))
+        assert isolated.endswith(line.partition("install ")[2])
+        assert ("--no-deps" in isolated) is (installs and "pip" in line)
 
 
 def run_setup(tmp_path: Path, *lines: str) -> tuple[str, ...]:
@@ -294,7 +280,7 @@ def run_setup(tmp_path: Path, *lines: str) -> tuple[str, ...]:
     done = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, check=False
     )
-    return tuple(one.command for one in failed_commands(done.stdout, "TOKEN"))
+    return tuple(failed.command for failed in failed_commands(done.stdout, "TOKEN"))
 
 
 def test_a_set_up_line_that_fails_is_named(tmp_path: Path) -> None:

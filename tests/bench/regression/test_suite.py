@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.conversation.testreport import describe
+from agent.conversation.testreport import TestReport, describe
 from bench.regression.baselines import Baselines, TestFiles
 from bench.regression.runners import Runner
 from bench.regression.settings import TestChoice
@@ -31,27 +31,34 @@ from tests.support.environments import (
 )
 
 pytestmark = pytest.mark.run
+CORE = "tests/test_core.py"
+SLOW = "tests/test_slow.py"
+SAME = edit("def one():\n    return 1\n")
+RIGHT = edit("def one():\n    return 3 - 2\n")
+WRONG = edit("def one():\n    return 2\n")
 
 
-def test_a_test_that_failed_before_is_not_held_against_a_candidate(
-    tmp_path: Path,
-) -> None:
-    report = regression_tests(tmp_path).run(edit("def one():\n    return 3 - 2\n"))
-    assert report.outcome is True
+def names(report: TestReport) -> list[str]:
+    return [failure.name for failure in report.failures]
 
 
-def test_a_broken_test_is_named_with_its_reason(tmp_path: Path) -> None:
-    report = regression_tests(tmp_path).run(edit("def one():\n    return 2\n"))
+def test_only_what_newly_fails_is_held_against_a_candidate(tmp_path: Path) -> None:
+    tests = regression_tests(tmp_path)
+    assert tests.run(RIGHT).outcome is True
+    report = tests.run(WRONG)
     assert report.outcome is False
-    assert "tests/test_core.py::test_one" in describe(report.failures)
+    assert f"{CORE}::test_one" in describe(report.failures)
     assert "assert 2 == 1" in describe(report.failures)
-    assert "- tests/test_core.py::test_known_to_fail" not in describe(report.failures)
+    assert f"- {CORE}::test_known_to_fail" not in describe(report.failures)
+    # Its own tests do not count.
+    easy = b"def test_one(): pass\ndef test_two(): pass\ndef test_flaky(): pass\n"
+    assert tests.run({**WRONG, CORE: easy}).outcome is False
 
 
 def test_a_test_that_passes_when_run_once_more_is_not_broken(tmp_path: Path) -> None:
     tests = regression_tests(tmp_path)
     source = "import os\n\ndef one():\n    return 1 if os.path.exists(os.environ['FLAKY']) else 2\n"
-    tests.run(edit("def one():\n    return 1\n"))
+    tests.run(SAME)
     (tmp_path / "flag").unlink()
     report = tests.run(edit(source))
     assert report.outcome is True, describe(report.failures)
@@ -80,33 +87,28 @@ def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(
 
 
 def test_a_baseline_that_times_out_leaves_the_outcome_unknown(tmp_path: Path) -> None:
-    tests = regression_tests(
-        tmp_path, ("tests/test_slow.py",), limits=TestLimits(20, 1)
-    )
-    assert tests.run(edit("def one():\n    return 2\n")).outcome is None
+    tests = regression_tests(tmp_path, (SLOW,), limits=TestLimits(20, 1))
+    assert tests.run(WRONG).outcome is None
 
 
 def test_a_baseline_runs_no_longer_than_a_candidate_could_use(tmp_path: Path) -> None:
     session = FolderSession(tmp_path / "folder")
-    slow = regression_tests(
-        tmp_path, ("tests/test_slow.py",), session=session, limits=TestLimits(4, 60)
-    )
-    assert slow.run(edit("def one():\n    return 2\n")).outcome is None
+    limits = TestLimits(4, 60)
+    tests = regression_tests(tmp_path, (SLOW,), session=session, limits=limits)
+    assert tests.run(WRONG).outcome is None
     assert session.timeouts == [2.0]
 
 
 def test_tests_that_never_passed_cannot_speak(tmp_path: Path) -> None:
     tests = regression_tests(tmp_path, ("tests/test_never.py",))
-    assert tests.run(edit("def one():\n    return 2\n")).outcome is None
+    assert tests.run(WRONG).outcome is None
 
 
-@pytest.mark.parametrize(
-    "changes", [{}, {"tests/test_core.py": b"x"}, {"conftest.py": b"x"}]
-)
-def test_edits_of_tests_alone_leave_the_outcome_unknown(
-    tmp_path: Path, changes: dict[str, bytes | None]
-) -> None:
-    assert regression_tests(tmp_path).run(changes).outcome is None
+def test_edits_of_tests_alone_leave_the_outcome_unknown(tmp_path: Path) -> None:
+    tests = regression_tests(tmp_path)
+    edits: list[Changes] = [{}, {CORE: b"x"}, {"conftest.py": b"x"}]
+    for changes in edits:
+        assert tests.run(changes).outcome is None
 
 
 def test_a_file_that_changes_settings_and_more_leaves_the_outcome_unknown(
@@ -118,52 +120,35 @@ def test_a_file_that_changes_settings_and_more_leaves_the_outcome_unknown(
     read = tests.read
     tests.read = lambda path: base if path == "tox.ini" else read(path)
     changed = base.replace("-q", "-v")
-    same = edit("def one():\n    return 3 - 2\n")
-    assert tests.run({**same, "tox.ini": changed.encode()}).outcome is True
-    for others in ({}, same, edit("def one():\n    return 2\n")):
+    assert tests.run({**RIGHT, "tox.ini": changed.encode()}).outcome is True
+    message = "tox.ini changes test configuration and other things at once"
+    for others in ({}, RIGHT, WRONG):
         mixed = {**others, "tox.ini": changed.replace("= x", "= y").encode()}
         report = tests.run(mixed)
-        assert report.outcome is None
-        assert (
-            report.untested
-            == "tox.ini changes test configuration and other things at once"
-        )
+        assert (report.outcome, report.untested) == (None, message)
 
 
 def test_a_report_has_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """What limits one outcome, or makes one tree suspect, says nothing of the next tree."""
-    files = ("tests/test_core.py", "tests/test_slow.py")
-    tests = regression_tests(tmp_path, files, limits=TestLimits(20, 6))
+    tests = regression_tests(tmp_path, (CORE, SLOW), limits=TestLimits(20, 6))
     texts = {"tox.ini": "[pytest]\naddopts = -q\n", **FILES}
     tests.files = [*tests.files, "tox.ini"]
     tests.read = texts.get
-    right = edit("def one():\n    return 3 - 2\n")
     before = vars(tests).copy()
-    report = tests.run({**right, "conftest.py": b"x = 1\n"})
+    report = tests.run({**RIGHT, "conftest.py": b"x = 1\n"})
     assert report.outcome is True
-    assert report.tested == right
-    assert "tests/test_slow.py" in report.note
-    assert set(report.results) == {"tests/test_core.py"}
-    assert report.results["tests/test_core.py"]["tests/test_core.py::test_one"]
-    mixed = tests.run({**right, "tox.ini": b"[pytest]\naddopts = -v\n[a]\nb = 2\n"})
+    assert report.tested == RIGHT
+    assert report.note == f"left out, the baseline takes too long or dies: {SLOW}"
+    assert set(report.results) == {CORE}
+    assert report.results[CORE][f"{CORE}::test_one"]
+    mixed = tests.run({**RIGHT, "tox.ini": b"[pytest]\naddopts = -v\n[a]\nb = 2\n"})
     assert mixed.outcome is None
     assert mixed.untested.startswith("tox.ini changes test configuration")
     nothing = tests.run({})
     assert (nothing.outcome, nothing.note, nothing.results) == (None, "", {})
-    again = tests.run(right)
+    again = tests.run(RIGHT)
     assert (again.outcome, again.suspect, again.untested) == (True, False, "")
     assert {name: vars(tests)[name] for name in before} == before
-
-
-EASY = b"def test_one(): pass\ndef test_two(): pass\ndef test_flaky(): pass\n"
-
-
-def test_the_test_files_are_those_of_the_base_commit(tmp_path: Path) -> None:
-    changes = {
-        **edit("def one():\n    return 2\n"),
-        "tests/test_core.py": EASY,
-    }
-    assert regression_tests(tmp_path).run(changes).outcome is False
 
 
 @dataclass
@@ -192,64 +177,55 @@ class FlakySession(FolderSession):
 def test_a_set_up_that_fails_in_one_of_two_tries_leaves_the_outcome_unknown(
     tmp_path: Path,
 ) -> None:
-    tests = regression_tests(tmp_path, session=FlakySession(tmp_path / "folder"))
-    report = tests.run(edit("def one():\n    return 3 - 2\n"))
+    session = FlakySession(tmp_path / "folder")
+    report = regression_tests(tmp_path, session=session).run(RIGHT)
     assert report.outcome is None
     assert report.untested == "the set-up failed in one of two tries"
 
 
 def test_a_set_up_that_fails_in_both_tries_is_a_failure(tmp_path: Path) -> None:
-    tests = regression_tests(
-        tmp_path, session=FlakySession(tmp_path / "folder", broken=2)
-    )
-    report = tests.run(edit("def one():\n    return 3 - 2\n"))
+    session = FlakySession(tmp_path / "folder", broken=2)
+    report = regression_tests(tmp_path, session=session).run(RIGHT)
     assert report.outcome is False
-    assert [one.name for one in report.failures] == ["set-up: make"]
+    assert names(report) == ["set-up: make"]
 
 
 def test_baselines_are_kept_on_disk(tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    first = regression_tests(tmp_path, cache=cache)
-    second = regression_tests(tmp_path, cache=cache)
-    for tests in (first, second):
-        tests.run(edit("def one():\n    return 1\n"))
-    assert isinstance(first.session, FolderSession)
-    assert isinstance(second.session, FolderSession)
-    assert len(first.session.commands) == len(second.session.commands) + 1
+    commands = []
+    for name in ("first", "second"):
+        session = FolderSession(tmp_path / name)
+        tests = regression_tests(tmp_path, session=session, cache=tmp_path / "cache")
+        tests.run(SAME)
+        commands.append(len(session.commands))
+    assert commands[0] == commands[1] + 1
 
 
-BUSY = {
-    **FILES,
-    "tests/test_core.py": (
-        "import os, time\nfrom thing.core import one\n\n"
-        "def test_one():\n    assert one() == 1\n\n"
-        "def test_busy():\n"
-        "    if os.path.exists(os.environ['FLAKY']):\n"
-        "        {busy}\n"
-    ),
-}
+BUSY = (
+    "import os, time\nfrom thing.core import one\n\n"
+    "def test_one():\n    assert one() == 1\n\n"
+    "def test_busy():\n"
+    "    if os.path.exists(os.environ['FLAKY']):\n"
+    "        {busy}\n"
+)
 
 
 @pytest.mark.parametrize("busy", ["time.sleep(30)", "os.kill(os.getpid(), 9)"])
 def test_a_baseline_of_a_busy_moment_is_measured_again(
     tmp_path: Path, busy: str
 ) -> None:
-    files = {**BUSY, "tests/test_core.py": BUSY["tests/test_core.py"].format(busy=busy)}
+    files = {**FILES, CORE: BUSY.format(busy=busy)}
 
     def outcome() -> tuple[bool | None, str]:
         session = FolderSession(tmp_path / "folder", files=files)
-        limits = TestLimits(60, 12)
         tests = regression_tests(
-            tmp_path, session=session, read=files.get, limits=limits
+            tmp_path, session=session, read=files.get, limits=TestLimits(60, 12)
         )
-        report = tests.run(edit("def one():\n    return 2\n"))
+        report = tests.run(WRONG)
         return report.outcome, report.note
 
     (tmp_path / "flag").touch()
-    assert outcome() == (
-        None,
-        "left out, the baseline takes too long or dies: tests/test_core.py",
-    )
+    note = f"left out, the baseline takes too long or dies: {CORE}"
+    assert outcome() == (None, note)
     assert not [*(tmp_path / "cache").glob("*.json")]
     (tmp_path / "flag").unlink()
     assert outcome() == (False, "")
@@ -258,7 +234,7 @@ def test_a_baseline_of_a_busy_moment_is_measured_again(
 # A test passes or fails as the letters say, one for each run.
 CHANCE = {
     **FILES,
-    "tests/test_core.py": (
+    CORE: (
         "import os\nfrom thing.core import one\n\n"
         "def test_one():\n    assert one() == 1\n\n"
         "def test_chance():\n"
@@ -272,78 +248,55 @@ CHANCE = {
 }
 
 
-def outcome_by_chance(place: Path, letters: str) -> RegressionTests:
-    place.mkdir(exist_ok=True)
-    (place / "flag").write_text(letters)
-    session = FolderSession(place / "folder", files=CHANCE)
-    return regression_tests(place, session=session, read=CHANCE.get)
+def make_chance_tests(root: Path, letters: str) -> RegressionTests:
+    root.mkdir(exist_ok=True)
+    (root / "flag").write_text(letters)
+    session = FolderSession(root / "folder", files=CHANCE)
+    return regression_tests(root, session=session, read=CHANCE.get)
 
 
 def test_a_test_that_newly_fails_at_the_base_too_is_flaky(tmp_path: Path) -> None:
     """Letters: the baseline, the candidate twice, the base once more."""
-    tests = outcome_by_chance(tmp_path, "pfff" + "ff")
-    report = tests.run(edit("def one():\n    return 3 - 2\n"))
-    assert report.outcome is True
-    assert report.note == "flaky at the base commit: tests/test_core.py::test_chance"
+    tests = make_chance_tests(tmp_path, "pfff" + "ff")
+    report = tests.run(RIGHT)
+    note = f"flaky at the base commit: {CORE}::test_chance"
+    assert (report.outcome, report.note) == (True, note)
     # It stays known, for other candidates and other runs.
-    again = outcome_by_chance(tmp_path, "ff")
+    again = make_chance_tests(tmp_path, "ff")
     report = again.run(edit("def one():\n    return 4 - 3\n"))
-    assert report.outcome is True
-    assert report.note == ""
+    assert (report.outcome, report.note) == (True, "")
 
 
 def test_a_test_that_fails_for_a_candidate_only_is_held_against_it(
     tmp_path: Path,
 ) -> None:
-    tests = outcome_by_chance(tmp_path, "pffp")
-    report = tests.run(edit("def one():\n    return 3 - 2\n"))
-    assert [failure.name for failure in report.failures] == [
-        "tests/test_core.py::test_chance"
-    ]
-    both = outcome_by_chance(tmp_path / "both", "pfff").run(
-        edit("def one():\n    return 2\n")
-    )
-    assert [failure.name for failure in both.failures] == [
-        "tests/test_core.py::test_one"
-    ]
+    report = make_chance_tests(tmp_path, "pffp").run(RIGHT)
+    assert names(report) == [f"{CORE}::test_chance"]
+    both = make_chance_tests(tmp_path / "both", "pfff").run(WRONG)
+    assert names(both) == [f"{CORE}::test_one"]
 
 
 @pytest.mark.long
 def test_a_fair_coin_is_blamed_once_in_sixteen(tmp_path: Path) -> None:
     """It was twice in sixteen: the first letter passes and both of the candidate's fail."""
-    every = ["".join(letters) for letters in itertools.product("pf", repeat=4)]
-    blamed = [
-        letters
-        for letters in every
-        if outcome_by_chance(tmp_path / letters, letters)
-        .run(edit("def one():\n    return 3 - 2\n"))
-        .failures
-    ]
+    blamed = []
+    for draws in itertools.product("pf", repeat=4):
+        letters = "".join(draws)
+        if make_chance_tests(tmp_path / letters, letters).run(RIGHT).failures:
+            blamed.append(letters)
     assert blamed == ["pffp"]
-
-
-def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
-    files = ("tests/test_core.py", "tests/test_slow.py")
-    tests = regression_tests(tmp_path, files, limits=TestLimits(60, 12))
-    report = tests.run(edit("def one():\n    return 1\n"))
-    assert report.outcome is True
-    assert (
-        report.note
-        == "left out, the baseline takes too long or dies: tests/test_slow.py"
-    )
 
 
 def test_all_runs_the_whole_suite(tmp_path: Path) -> None:
     tests = regression_tests(tmp_path, choice=TestChoice.ALL)
     tests.session.test_command += " --deselect tests/test_slow.py"  # type: ignore[misc]
-    assert tests.run(edit("def one():\n    return 2\n")).outcome is False
+    assert tests.run(WRONG).outcome is False
 
 
 def test_an_unknown_runner_leaves_the_outcome_unknown(tmp_path: Path) -> None:
     session = FolderSession(tmp_path / "folder", "make check")
-    assert (
-        regression_tests(tmp_path, session=session).run(edit("x = 1\n")).outcome is None
-    )
+    report = regression_tests(tmp_path, session=session).run(edit("x = 1\n"))
+    assert report.outcome is None
 
 
 @pytest.fixture(scope="module")
@@ -351,7 +304,7 @@ def baselines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache with the baselines of the usual files."""
     folder = tmp_path_factory.mktemp("judged")
     cache = folder / "cache"
-    regression_tests(folder, cache=cache).run(edit("def one():\n    return 3 - 2\n"))
+    regression_tests(folder, cache=cache).run(RIGHT)
     return cache
 
 
@@ -384,7 +337,7 @@ SETTINGS = [
 def test_a_model_cannot_change_how_it_is_judged(
     tmp_path: Path, baselines: Path, path: str, content: bytes
 ) -> None:
-    changes = {**edit("def one():\n    return 2\n"), "evil.py": PLUGIN, path: content}
+    changes = {**WRONG, "evil.py": PLUGIN, path: content}
     session = FolderSession(tmp_path / "folder", plugins="dist-info" in path)
     tests = regression_tests(tmp_path, session=session, cache=baselines)
     assert tests.run(changes).outcome is False
@@ -414,6 +367,6 @@ def test_baselines_are_measured_at_once_in_spare_slots(tmp_path: Path) -> None:
         spare=slots.spare,
     )
     paths = ["tests/test_a.py", "tests/test_b.py", "tests/test_c.py"]
-    found = baselines.measure(Meeting(), paths, 5)
-    assert len(found) == len(ran) == 2
+    measured = baselines.measure(Meeting(), paths, 5)
+    assert len(measured) == len(ran) == 2
     assert [baselines.find(path) is not None for path in paths] == [True, True, False]

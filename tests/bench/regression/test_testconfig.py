@@ -39,14 +39,14 @@ FILES = {
 }
 
 
-def on(path: str, text: str | None) -> TreeUnderTest:
+def tree_with(path: str, text: str | None) -> TreeUnderTest:
     data = None
     if text is not None:
         data = text.encode()
     return tree_under_test({path: data}, FILES, FILES.get)
 
 
-def swapped(path: str, old: str, new: str) -> str:
+def replace_once(path: str, old: str, new: str) -> str:
     assert old in FILES[path]
     return FILES[path].replace(old, new, 1)
 
@@ -92,67 +92,61 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("path", "old", "new"), FREE)
-def test_what_no_runner_reads_is_tested_as_it_is(path: str, old: str, new: str) -> None:
-    text = swapped(path, old, new)
-    assert on(path, text) == TreeUnderTest({path: text.encode()})
+def test_what_no_runner_reads_is_tested_as_it_is() -> None:
+    for path, old, new in FREE:
+        text = replace_once(path, old, new)
+        assert tree_with(path, text) == TreeUnderTest({path: text.encode()})
 
 
-@pytest.mark.parametrize(("path", "old", "new"), READ)
-def test_what_a_runner_reads_is_put_back(path: str, old: str, new: str) -> None:
-    tree = on(path, swapped(path, old, new))
-    assert tree == TreeUnderTest({}, (path,))
-    assert tree.edits(()) is ConfigurationEdits.ALL
+OTHER_CHANGES = {
+    "setup.cfg": ("    six\n", "    six\n    zz\n"),
+    "tox.ini": ("80", "zz"),
+    "pyproject.toml": ('"six"', '"six", "zz"'),
+}
 
 
-@pytest.mark.parametrize(("path", "old", "new"), READ)
-def test_a_file_that_changes_other_things_too_is_the_base_s(
-    path: str, old: str, new: str
-) -> None:
-    other = {"setup.cfg": ("    six\n", "    six\n    zz\n"), "tox.ini": ("80", "zz")}
-    before, after = other.get(path, ('"six"', '"six", "zz"'))
-    text = swapped(path, old, new).replace(before, after, 1)
-    tree = on(path, text)
-    assert tree == TreeUnderTest({}, (path,), mixed=(path,))
-    # More than test configuration changes, and tests cannot tell.
-    assert tree.edits(()) is ConfigurationEdits.SOME
+def test_what_a_runner_reads_is_put_back() -> None:
+    for path, old, new in READ:
+        text = replace_once(path, old, new)
+        tree = tree_with(path, text)
+        assert tree == TreeUnderTest({}, (path,)), text
+        assert tree.edits(()) is ConfigurationEdits.ALL
+        # A file that changes other things too is the base's, and tests cannot tell.
+        before, after = OTHER_CHANGES[path]
+        mixed = tree_with(path, text.replace(before, after, 1))
+        assert mixed == TreeUnderTest({}, (path,), mixed=(path,)), text
+        assert mixed.edits(()) is ConfigurationEdits.SOME
 
 
-@pytest.mark.parametrize("text", ["X = 2\n", None])
-def test_a_conftest_counts_as_a_whole(text: str | None) -> None:
-    found = on("conftest.py", text)
-    assert found == TreeUnderTest({}, ("conftest.py",))
-    assert found.edits(()) is ConfigurationEdits.ALL
-    assert on("tests/conftest.py", text) == TreeUnderTest({})
+def test_a_conftest_counts_as_a_whole() -> None:
+    for text in ("X = 2\n", None):
+        tree = tree_with("conftest.py", text)
+        assert tree == TreeUnderTest({}, ("conftest.py",))
+        assert tree.edits(()) is ConfigurationEdits.ALL
+        assert tree_with("tests/conftest.py", text) == TreeUnderTest({})
 
 
 def test_a_file_that_was_written_as_it_was_is_not_marked() -> None:
-    assert on("conftest.py", "X = 1\n").configuration == ()
-    assert on("conftest.py", "X = 1\r\n").configuration == ()
-    assert on("setup.cfg", SETUP_CFG.replace("\n", "\r\n")).configuration == ()
+    assert tree_with("conftest.py", "X = 1\n").configuration == ()
+    assert tree_with("conftest.py", "X = 1\r\n").configuration == ()
+    assert tree_with("setup.cfg", SETUP_CFG.replace("\n", "\r\n")).configuration == ()
 
 
 def test_a_file_that_is_gone_is_put_back_when_a_runner_read_it() -> None:
-    assert on("setup.cfg", None) == TreeUnderTest({}, ("setup.cfg",), ("setup.cfg",))
-    only = {"setup.cfg": "[tool:pytest]\naddopts = -x\n"}
-    assert tree_under_test({"setup.cfg": None}, only, only.get) == TreeUnderTest(
-        {}, ("setup.cfg",)
-    )
-    bare = {"setup.cfg": "[metadata]\nname = thing\n"}
-    assert tree_under_test({"setup.cfg": None}, bare, bare.get) == TreeUnderTest(
-        {"setup.cfg": None}
-    )
+    path = "setup.cfg"
+    gone: dict[str, bytes | None] = {path: None}
+    assert tree_with(path, None) == TreeUnderTest({}, (path,), (path,))
+    only = {path: "[tool:pytest]\naddopts = -x\n"}
+    assert tree_under_test(gone, only, only.get) == TreeUnderTest({}, (path,))
+    bare = {path: "[metadata]\nname = thing\n"}
+    assert tree_under_test(gone, bare, bare.get) == TreeUnderTest(gone)
 
 
 def test_a_new_setup_py_that_names_plugins_is_not_tested() -> None:
-    new = {"new/setup.py": b"setup(entry_points={'pytest11': ['x = pkg._plug']})\n"}
-    assert tree_under_test(new, FILES, FILES.get) == TreeUnderTest(
-        {}, ("new/setup.py",)
-    )
-    plain: dict[str, bytes | None] = {
-        "new/setup.py": b"setup()\n",
-        "new/entry_points.txt": b"",
-    }
+    path = "new/setup.py"
+    naming = "setup(entry_points={'pytest11': ['x = pkg._plug']})\n"
+    assert tree_with(path, naming) == TreeUnderTest({}, (path,))
+    plain: dict[str, bytes | None] = {path: b"setup()\n", "new/entry_points.txt": b""}
     assert tree_under_test(plain, FILES, FILES.get) == TreeUnderTest(plain)
 
 
@@ -166,24 +160,22 @@ ODD_INI = {
     "a line feed of another system": f"[x]\na = b\u2028[tool:pytest]\u2028{HIDDEN}",
     "an option twice": "[x]\na = 1\nA = 2\n",
     "no option": "[x]\nwords\n",
-    "options before any section": "",
-    "a line that ends for the other parser": (f"# c\x0c[z]\x0ck = v\n[a]b\n{HIDDEN}"),
+    "a line that ends for the other parser": f"# c\x0c[z]\x0ck = v\n[a]b\n{HIDDEN}",
     "old name": f"[pytest]\n{HIDDEN}",
     "defaults": f"[DEFAULT]\n{HIDDEN}",
 }
 
 
-@pytest.mark.parametrize("name", ODD_INI)
-def test_an_ini_file_that_parsers_may_read_in_two_ways_is_not_tested(name: str) -> None:
-    text = SETUP_CFG + ODD_INI[name]
-    if name.startswith("options before"):
-        text = HIDDEN + SETUP_CFG
-    assert on("setup.cfg", text).configuration == ("setup.cfg",)
+def test_an_ini_file_that_parsers_may_read_in_two_ways_is_not_tested() -> None:
+    texts = {name: SETUP_CFG + text for name, text in ODD_INI.items()}
+    texts["options before any section"] = HIDDEN + SETUP_CFG
+    for name, text in texts.items():
+        assert tree_with("setup.cfg", text).configuration == ("setup.cfg",), name
 
 
 def test_a_section_that_no_parser_takes_for_a_runner_s_is_tested_as_it_is() -> None:
     text = f"{SETUP_CFG}[ ]\n{HIDDEN}"
-    assert on("setup.cfg", text) == TreeUnderTest({"setup.cfg": text.encode()})
+    assert tree_with("setup.cfg", text) == TreeUnderTest({"setup.cfg": text.encode()})
 
 
 PARTS = (
@@ -197,12 +189,12 @@ PARTS = (
 
 def as_parsed(text: str) -> tuple[object, object]:
     """Return pytest's settings as pytest's own parser and as Python's read them."""
-    found = iniconfig.IniConfig("setup.cfg", data=text)
+    ini = iniconfig.IniConfig("setup.cfg", data=text)
     parser = configparser.RawConfigParser()
     parser.read_string(text)
     names = ("tool:pytest", "pytest")
     return (
-        {name: dict(found[name].items()) for name in names if name in found},
+        {name: dict(ini[name].items()) for name in names if name in ini},
         {name: dict(parser[name]) for name in names if name in parser},
     )
 
@@ -213,12 +205,12 @@ def test_what_is_tested_has_the_settings_of_the_base_for_every_parser() -> None:
     for _ in range(10_000):
         lines = SETUP_CFG.split("\n")
         for _ in range(draw.randint(1, 4)):
-            place = draw.randrange(len(lines))
+            index = draw.randrange(len(lines))
             if draw.random() < 0.2:
-                del lines[place]
-            lines[place:place] = draw.choices(PARTS, k=draw.randint(0, 3))
+                del lines[index]
+            lines[index:index] = draw.choices(PARTS, k=draw.randint(0, 3))
         text = "\n".join(lines).replace("\r\n", "\n")
-        if not on("setup.cfg", text).configuration:
+        if not tree_with("setup.cfg", text).configuration:
             told_apart += 1
             assert without_blanks(as_parsed(text)) == as_parsed(SETUP_CFG), text
     assert told_apart > 500
@@ -244,15 +236,13 @@ ODD_TOML = {
 }
 
 
-@pytest.mark.parametrize("name", ODD_TOML)
-def test_a_toml_file_that_cannot_be_told_apart_is_not_tested(name: str) -> None:
+def test_a_toml_file_that_cannot_be_told_apart_is_not_tested() -> None:
+    path = "pyproject.toml"
     base = PYPROJECT.replace("[tool.pytest.ini_options]\n", "[tool.other]\n")
-    found = tree_under_test(
-        {"pyproject.toml": (ODD_TOML[name] + base).encode()},
-        FILES,
-        {"pyproject.toml": base}.get,
-    )
-    assert found.configuration == ("pyproject.toml",)
+    for name, text in ODD_TOML.items():
+        changes = {path: (text + base).encode()}
+        tree = tree_under_test(changes, FILES, {path: base}.get)
+        assert tree.configuration == (path,), name
 
 
 def test_what_is_no_text_is_not_tested() -> None:
@@ -280,7 +270,7 @@ def test_what_is_no_text_is_not_tested() -> None:
 def test_hostile_files_take_no_time(text: str) -> None:
     started = time.process_time()
     for path in ("pyproject.toml", "setup.cfg", "setup.py"):
-        on(path, text)
+        tree_with(path, text)
     assert time.process_time() - started < 5
 
 

@@ -13,6 +13,7 @@ import git as gitpython
 import pytest
 
 from bench.repos.checkout import (
+    Checkout,
     LeakError,
     Snapshot,
     Snapshots,
@@ -23,11 +24,12 @@ from bench.repos.checkout import (
 from core.git import git
 from demo.setup import commit_all
 
+History = tuple[Path, str, str]
 LATIN = os.fsdecode(b"caf\xe9.txt")
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> tuple[Path, str, str]:
+def history(tmp_path: Path) -> History:
     """A mirror with a strange base commit and a later fix, tagged: (mirror, base, fix)."""
     work = tmp_path / "work"
     (work / "sub").mkdir(parents=True)
@@ -42,11 +44,11 @@ def history(tmp_path: Path) -> tuple[Path, str, str]:
     git("init", "-q", "--template=", ".", cwd=work)
     git("-c", "core.autocrlf=false", "add", "-A", cwd=work)
     # The attributes would turn CRLF into LF: put the bytes into the index unchanged.
-    blob = (
-        git("hash-object", "-w", "--no-filters", "crlf.txt", cwd=work).decode().strip()
-    )
+    data = git("hash-object", "-w", "--no-filters", "crlf.txt", cwd=work)
+    blob = data.decode().strip()
     git("update-index", "--cacheinfo", f"100644,{blob},crlf.txt", cwd=work)
-    base = _commit(work, "base")
+    git("commit", "-q", "-m", "base", cwd=work)
+    base = git("rev-parse", "HEAD", cwd=work).decode().strip()
     (work / "sub" / "form.py").write_bytes(b"x = 'the secret fix'\n")
     fix = commit_all(work, "the fix")
     git("tag", "v2", cwd=work)
@@ -55,58 +57,65 @@ def history(tmp_path: Path) -> tuple[Path, str, str]:
     return mirror, base, fix
 
 
-def _commit(work: Path, message: str) -> str:
-    git("commit", "-q", "-m", message, cwd=work)
-    return git("rev-parse", "HEAD", cwd=work).decode().strip()
+def make_snapshot(tmp_path: Path, history: History) -> Snapshot:
+    mirror, base, _ = history
+    return Snapshots(tmp_path / "snapshots").get(mirror, "own/thing", base)
 
 
-def checkout(tmp_path: Path, mirror: Path, commit: str) -> Path:
-    return make_checkout(a_snapshot(tmp_path, mirror, commit), tmp_path / "fresh").root
+@pytest.fixture
+def snapshot(tmp_path: Path, history: History) -> Snapshot:
+    return make_snapshot(tmp_path, history)
 
 
-def a_snapshot(tmp_path: Path, mirror: Path, commit: str) -> Snapshot:
-    return Snapshots(tmp_path / "snapshots").get(mirror, "own/thing", commit)
+@pytest.fixture
+def fresh(tmp_path: Path, snapshot: Snapshot) -> Checkout:
+    return make_checkout(snapshot, tmp_path / "fresh")
 
 
 def test_the_tree_is_the_base_commits_byte_for_byte(
-    tmp_path: Path, history: tuple[Path, str, str]
+    history: History, fresh: Checkout
 ) -> None:
     mirror, base, _ = history
-    root = checkout(tmp_path, mirror, base)
+    root = fresh.root
     listing = git("ls-tree", "-r", "-z", base, cwd=mirror).split(b"\0")
     seen = set()
     for entry in filter(None, listing):
         meta, _, name = entry.partition(b"\t")
         mode, _, blob = meta.decode().split()
-        place = root / os.fsdecode(name)
-        data = os.readlink(bytes(place)) if mode == "120000" else place.read_bytes()
-        assert data == git("cat-file", "blob", blob, cwd=mirror), name
+        path = root / os.fsdecode(name)
+        content = git("cat-file", "blob", blob, cwd=mirror)
+        if mode == "120000":
+            assert os.readlink(bytes(path)) == content, name
+        else:
+            assert path.read_bytes() == content, name
         executable = mode == "100755"
-        assert place.is_symlink() or bool(place.stat().st_mode & 0o100) is executable
+        assert path.is_symlink() or bool(path.stat().st_mode & 0o100) is executable
         seen.add(os.fsdecode(name))
-    here = {str(p.relative_to(root)) for p in root.rglob("*") if ".git" not in p.parts}
-    assert {p for p in here if not (root / p).is_dir()} == seen
+    files = set()
+    for path in root.rglob("*"):
+        if ".git" not in path.parts and not path.is_dir():
+            files.add(str(path.relative_to(root)))
+    assert files == seen
 
 
 def test_nothing_of_another_commit_can_be_found(
-    tmp_path: Path, history: tuple[Path, str, str]
+    history: History, fresh: Checkout
 ) -> None:
-    mirror, base, fix = history
-    root = checkout(tmp_path, mirror, base)
+    _, base, fix = history
+    root = fresh.root
     repository = gitpython.Repo(root)
     assert [commit.hexsha for commit in repository.iter_commits("--all")] == [base]
     assert (repository.remotes, repository.tags) == ([], [])
-    assert subprocess.run(
-        ["git", "cat-file", "-e", fix], cwd=root, check=False
-    ).returncode
+    look = subprocess.run(["git", "cat-file", "-e", fix], cwd=root, check=False)
+    assert look.returncode
     assert not (root / ".git" / "logs").exists()
-    packed = b"".join(p.read_bytes() for p in (root / ".git").rglob("*") if p.is_file())
-    assert fix.encode() not in packed
+    for path in (root / ".git").rglob("*"):
+        assert not path.is_file() or fix.encode() not in path.read_bytes()
     everything = git("cat-file", "--batch-all-objects", "--batch", cwd=root)
     assert b"secret fix" not in everything
 
 
-def _written(name: str, text: str) -> Callable[[Path, Path], object]:
+def _writer_of(name: str, text: str) -> Callable[[Path, Path], object]:
     """Return a function that writes ``text`` to the file ``name`` of a checkout."""
 
     def write(root: Path, mirror: Path) -> None:
@@ -130,60 +139,52 @@ _LEAKS: dict[str, Callable[[Path, Path], object]] = {
     "tag": lambda root, _: git("tag", "v1", cwd=root),
     "remote": lambda root, mirror: git("remote", "add", "origin", mirror, cwd=root),
     "reflog": lambda root, _: (root / ".git/logs").mkdir(),
-    "alternates": _written(".git/objects/info/alternates", "/elsewhere/objects\n"),
+    "alternates": _writer_of(".git/objects/info/alternates", "/elsewhere/objects\n"),
     "object": lambda root, _: git(
         "hash-object", "-w", "--stdin", cwd=root, stdin=b"from the future"
     ),
-    "dirt": _written("new", "x"),
-    "packed tag": _written(".git/packed-refs", f"{'1' * 40} refs/tags/v1\n"),
-    "hook": _written(".git/hooks/post-checkout", "#!/bin/sh\n"),
-    "fetched": _written(".git/FETCH_HEAD", "the future"),
-    "other base": _written(".git/refs/heads/base", f"{'1' * 40}\n"),
-    "other index": _written(".git/base-index", ""),
+    "dirt": _writer_of("new", "x"),
+    "packed tag": _writer_of(".git/packed-refs", f"{'1' * 40} refs/tags/v1\n"),
+    "hook": _writer_of(".git/hooks/post-checkout", "#!/bin/sh\n"),
+    "fetched": _writer_of(".git/FETCH_HEAD", "the future"),
+    "other base": _writer_of(".git/refs/heads/base", f"{'1' * 40}\n"),
+    "other index": _writer_of(".git/base-index", ""),
     "second pack": _pack_the_fix,
     "grown pack": _grow_the_pack,
-    "exchanged file": _written("sub/form.py", "x = 'the secret fix'\n"),
+    "exchanged file": _writer_of("sub/form.py", "x = 'the secret fix'\n"),
     "lost file": lambda root, _: (root / "run.sh").unlink(),
     "link": lambda root, _: (root / ".git/refs/heads/more").symlink_to("base"),
 }
 
 
-@pytest.mark.parametrize("what", list(_LEAKS))
+@pytest.mark.parametrize("what", _LEAKS)
 def test_verification_notices_every_leak(
-    tmp_path: Path,
-    history: tuple[Path, str, str],
-    what: str,
+    history: History, snapshot: Snapshot, fresh: Checkout, what: str
 ) -> None:
-    snapshot = a_snapshot(tmp_path, *history[:2])
-    root = make_checkout(snapshot, tmp_path / "fresh").root
-    verify(snapshot, root)
-    _LEAKS[what](root, history[0])
+    verify(snapshot, fresh.root)
+    _LEAKS[what](fresh.root, history[0])
     with pytest.raises(LeakError):
-        verify(snapshot, root)
+        verify(snapshot, fresh.root)
 
 
 def _everything(root: Path) -> dict[str, tuple[int, bytes]]:
     """Return modes and contents of all files except git's index, which holds times."""
-    places = [p for p in sorted(root.rglob("*")) if p != root / ".git/index"]
-    return {
-        str(p.relative_to(root)): (
-            p.lstat().st_mode,
-            os.readlink(bytes(p))
-            if p.is_symlink()
-            else p.read_bytes()
-            if p.is_file()
-            else b"",
-        )
-        for p in places
-    }
+    states = {}
+    for path in sorted(root.rglob("*")):
+        data = b""
+        if path.is_symlink():
+            data = os.readlink(bytes(path))
+        elif path.is_file():
+            data = path.read_bytes()
+        states[str(path.relative_to(root))] = (path.lstat().st_mode, data)
+    del states[".git/index"]
+    return states
 
 
-def test_a_renewed_checkout_is_as_a_fresh_one(
-    tmp_path: Path, history: tuple[Path, str, str]
-) -> None:
-    used = make_checkout(a_snapshot(tmp_path, *history[:2]), tmp_path / "fresh")
+def test_a_renewed_checkout_is_as_a_fresh_one(fresh: Checkout) -> None:
+    used = fresh
     root = used.root
-    before = _everything(used.root)
+    before = _everything(root)
     for round_ in range(2):
         used.settle()
         same_size = (root / "crlf.txt").read_bytes()[::-1]
@@ -196,35 +197,25 @@ def test_a_renewed_checkout_is_as_a_fresh_one(
         (root / "link/new.py").write_text("x")
         (root / "deep/er").mkdir(parents=True)
         (root / "deep/er/new.py").write_text("x")
-        git(
-            "-c",
-            "core.logAllRefUpdates=true",
-            "commit",
-            "-aqm",
-            f"mine {round_}",
-            cwd=root,
-        )
+        commit = ("commit", "-aqm", f"mine {round_}")
+        git("-c", "core.logAllRefUpdates=true", *commit, cwd=root)
         git("tag", f"v{round_}", cwd=root)
         used = renew_checkout(used)
         assert _everything(root) == before
         assert git("status", "--porcelain", "--ignored", cwd=root) == b""
 
 
-def test_a_settled_checkout_is_older_than_the_clock_ticks(
-    tmp_path: Path, history: tuple[Path, str, str]
-) -> None:
-    fresh = make_checkout(a_snapshot(tmp_path, *history[:2]), tmp_path / "fresh")
+def test_a_settled_checkout_is_older_than_the_clock_ticks(fresh: Checkout) -> None:
     fresh.settle()
-    newest = max(
-        stamp.changed for stamp in (*fresh.fresh.values(), *fresh.repository.values())
-    )
-    assert time.time_ns() - newest >= 10_000_000
+    now = time.time_ns()
+    for stamp in (*fresh.fresh.values(), *fresh.repository.values()):
+        assert now - stamp.changed >= 10_000_000
 
 
 def test_a_repository_is_kept_as_long_as_nothing_in_it_was_touched(
-    tmp_path: Path, history: tuple[Path, str, str]
+    fresh: Checkout,
 ) -> None:
-    used = make_checkout(a_snapshot(tmp_path, *history[:2]), tmp_path / "fresh")
+    used = fresh
     dot_git = used.root / ".git"
     number = dot_git.stat().st_ino
     used.settle()
@@ -237,49 +228,42 @@ def test_a_repository_is_kept_as_long_as_nothing_in_it_was_touched(
         used = renew_checkout(used)
         assert not (dot_git / name).exists()
     used.settle()
-    (dot_git / "config").write_text(
-        (dot_git / "config").read_text().replace("true", "TRUE")
-    )
+    text = (dot_git / "config").read_text()
+    (dot_git / "config").write_text(text.replace("true", "TRUE"))
     renew_checkout(used)
     assert "TRUE" not in (dot_git / "config").read_text()
 
 
-@pytest.mark.parametrize(
-    "broken", ["", "{}", '{"commit": 1, "pack": [], "entries": {}}']
-)
 def test_a_snapshot_of_another_layout_is_made_again(
-    tmp_path: Path,
-    history: tuple[Path, str, str],
-    broken: str,
+    tmp_path: Path, history: History, snapshot: Snapshot
 ) -> None:
-    mirror, base, _ = history
-    folder = a_snapshot(tmp_path, mirror, base).folder
-    (folder / "manifest.json").write_text(broken)
-    (folder / "pack-0.pack").write_text("of an older harness")
-    snapshot = a_snapshot(tmp_path, mirror, base)
-    assert make_checkout(snapshot, tmp_path / "fresh").tracked_files()
-    assert not (folder / "pack-0.pack").exists()
+    old = snapshot.folder / "pack-0.pack"
+    broken = ("", "{}", '{"commit": 1, "pack": [], "entries": {}}')
+    for number, text in enumerate(broken):
+        (snapshot.folder / "manifest.json").write_text(text)
+        old.write_text("of an older harness")
+        again = make_snapshot(tmp_path, history)
+        assert make_checkout(again, tmp_path / f"fresh-{number}").tracked_files()
+        assert not old.exists()
 
 
 def test_git_finds_nothing_wrong_with_a_repository_that_it_did_not_make(
-    tmp_path: Path, history: tuple[Path, str, str]
+    tmp_path: Path, fresh: Checkout
 ) -> None:
-    root = checkout(tmp_path, *history[:2])
+    root = fresh.root
     assert git("fsck", "--full", "--strict", cwd=root) == b""
     assert git("status", "--porcelain", "--ignored", cwd=root) == b""
-    settings = git("config", "--local", "--list", cwd=root).decode().split()
-    git("init", "-q", "--template=", tmp_path / "theirs", cwd=tmp_path)
-    theirs = (
-        git("config", "--local", "--list", cwd=tmp_path / "theirs").decode().split()
-    )
-    assert settings == [s.replace("updates=true", "updates=false") for s in theirs]
+    settings = git("config", "--local", "--list", cwd=root).decode()
+    theirs = tmp_path / "theirs"
+    git("init", "-q", "--template=", theirs, cwd=tmp_path)
+    usual = git("config", "--local", "--list", cwd=theirs).decode()
+    assert settings == usual.replace("updates=true", "updates=false")
 
 
 def test_the_files_of_a_checkout_are_those_of_its_commit(
-    tmp_path: Path, history: tuple[Path, str, str]
+    history: History, fresh: Checkout
 ) -> None:
     mirror, base, _ = history
-    fresh = make_checkout(a_snapshot(tmp_path, mirror, base), tmp_path / "fresh")
     listed = git("ls-tree", "-r", base, cwd=mirror).decode().splitlines()
     regular = [row.split() for row in listed if row.startswith("100")]
     blobs = fresh.snapshot.blobs
@@ -291,26 +275,21 @@ def test_the_files_of_a_checkout_are_those_of_its_commit(
 
 def test_the_environment_and_global_settings_do_not_matter(
     tmp_path: Path,
-    history: tuple[Path, str, str],
+    history: History,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    mirror, base, _ = history
     home = tmp_path / "home"
     home.mkdir()
     (home / ".gitconfig").write_text("[core]\nautocrlf = true\n[broken\n")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")
-    root = checkout(tmp_path, mirror, base)
-    assert (root / "crlf.txt").read_bytes() == b"a\r\nb\r\n"
+    fresh = make_checkout(make_snapshot(tmp_path, history), tmp_path / "fresh")
+    assert (fresh.root / "crlf.txt").read_bytes() == b"a\r\nb\r\n"
     assert (home / ".gitconfig").read_text() == "[core]\nautocrlf = true\n[broken\n"
 
 
-def test_a_half_made_snapshot_is_not_used(
-    tmp_path: Path, history: tuple[Path, str, str]
-) -> None:
-    mirror, base, _ = history
-    snapshots = Snapshots(tmp_path / "snapshots")
+def test_a_half_made_snapshot_is_not_used(tmp_path: Path, history: History) -> None:
     folder = tmp_path / "snapshots" / "own__thing"
-    (folder / f".{base[:12]}.killed").mkdir(parents=True)
-    make_checkout(snapshots.get(mirror, "own/thing", base), tmp_path / "fresh")
+    (folder / f".{history[1][:12]}.killed").mkdir(parents=True)
+    make_checkout(make_snapshot(tmp_path, history), tmp_path / "fresh")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.cli.commands import run_command
 from bench.cli.tryagent import try_agent
 from core.errors import InfrastructureError
 from environments.base import EnvironmentKind
@@ -15,86 +15,67 @@ from environments.layout import lay_out
 from environments.local.bubblewrap import bubblewrap_works
 from runs.patches import patch_paths
 from tests.bench.attempts.test_agents import FIX, ID, outside
-from tests.support.runs import options, read
+from tests.bench.conftest import Harness
+from tests.support.runs import options
 
 FIXED = "textkit/slug.py"
 MAKE = "import os, socket, subprocess, shutil\n"
 
 
-def left_by(
-    code: str,
-    out: Path,
-    cache: Path,
-    exit_code: int = 0,
-    **changes: Any,
-) -> Any:
+def run_leaving(
+    harness: Harness, code: str, exit_code: int = 0, **changes: Any
+) -> tuple[dict[str, Any], Any]:
     """Return prediction and attempts of a run whose agent fixes the bug and runs ``code``."""
     chosen = outside(FIX + MAKE + code, **changes)
-    said: list[str] = []
-    assert run_command(chosen, options(out, cache, ID), said.append) == exit_code, said
-    return read(out, ID), read(out, ID, "trajectories")["attempts"]
+    prediction = harness.solve(chosen, ID, code=exit_code)
+    return prediction, harness.attempts(ID)
 
 
-@pytest.mark.parametrize(
-    ("code", "paths", "dropped"),
-    [
-        ("open('a\\nb.py', 'w').write('x = 1\\n')", {"a\nb.py"}, set()),
-        (
-            "open(b'caf\\xe9.txt', 'w').write('x\\n'); open(b'big\\xe9', 'w').truncate(1500 << 20)",
-            {"caf\udce9.txt"},
-            {"big\udce9"},
-        ),
-        ("open('core', 'wb').truncate(1500 << 20)", set(), {"core"}),
-        (
-            "open('textkit/wrap.py', 'wb').truncate(1500 << 20)",
-            set(),
-            {"textkit/wrap.py"},
-        ),
-        ("os.mkfifo('pipe')", set(), {"pipe"}),
-        (
-            "os.remove('textkit/wrap.py'); os.mkfifo('textkit/wrap.py')",
-            set(),
-            {"textkit/wrap.py"},
-        ),
-        ("socket.socket(socket.AF_UNIX).bind('sock')", set(), {"sock"}),
-        ("open('git~1', 'w').write('x')", set(), {"git~1"}),
-        ("os.symlink('x', '.gitmodules')", set(), {".gitmodules"}),
-        (
-            "os.symlink('.', 'loop'); os.symlink('there', 'here')",
-            {"loop", "here"},
-            set(),
-        ),
-        (
-            "os.mkdir('shut'); open('shut/f.py', 'w').write('x = 1\\n'); os.chmod('shut', 0)",
-            {"shut/f.py"},
-            set(),
-        ),
-        ("open('f.py', 'w').write('x = 1\\n'); os.chmod('f.py', 0)", {"f.py"}, set()),
-        ("os.chmod('.', 0)", set(), set()),
-        (
-            "os.makedirs('in/.git/x'); open('in/f.py', 'w').write('x = 1\\n')",
-            {"in/f.py"},
-            set(),
-        ),
-        ("shutil.rmtree('.git'); os.mkfifo('.git')", set(), set()),
-        (
-            "os.remove('textkit/wrap.py'); os.mkdir('textkit/wrap.py');"
-            "open('textkit/wrap.py/f.py', 'w').write('x = 1\\n')",
-            {"textkit/wrap.py", "textkit/wrap.py/f.py"},
-            set(),
-        ),
-    ],
-)
+WRAP = "textkit/wrap.py"
+# What an agent does, the paths of the patch besides the fixed file, and what is dropped.
+ODD_TREES: list[tuple[str, set[str], set[str]]] = [
+    ("open('a\\nb.py', 'w').write('x = 1\\n')", {"a\nb.py"}, set()),
+    (
+        "open(b'caf\\xe9.txt', 'w').write('x\\n'); open(b'big\\xe9', 'w').truncate(1500 << 20)",
+        {"caf\udce9.txt"},
+        {"big\udce9"},
+    ),
+    ("open('core', 'wb').truncate(1500 << 20)", set(), {"core"}),
+    (f"open('{WRAP}', 'wb').truncate(1500 << 20)", set(), {WRAP}),
+    ("os.mkfifo('pipe')", set(), {"pipe"}),
+    (f"os.remove('{WRAP}'); os.mkfifo('{WRAP}')", set(), {WRAP}),
+    ("socket.socket(socket.AF_UNIX).bind('sock')", set(), {"sock"}),
+    ("open('git~1', 'w').write('x')", set(), {"git~1"}),
+    ("os.symlink('x', '.gitmodules')", set(), {".gitmodules"}),
+    ("os.symlink('.', 'loop'); os.symlink('there', 'here')", {"loop", "here"}, set()),
+    (
+        "os.mkdir('shut'); open('shut/f.py', 'w').write('x = 1\\n'); os.chmod('shut', 0)",
+        {"shut/f.py"},
+        set(),
+    ),
+    ("open('f.py', 'w').write('x = 1\\n'); os.chmod('f.py', 0)", {"f.py"}, set()),
+    ("os.chmod('.', 0)", set(), set()),
+    (
+        "os.makedirs('in/.git/x'); open('in/f.py', 'w').write('x = 1\\n')",
+        {"in/f.py"},
+        set(),
+    ),
+    ("shutil.rmtree('.git'); os.mkfifo('.git')", set(), set()),
+    (
+        f"os.remove('{WRAP}'); os.mkdir('{WRAP}'); open('{WRAP}/f.py', 'w').write('x = 1\\n')",
+        {WRAP, f"{WRAP}/f.py"},
+        set(),
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "paths", "dropped"), ODD_TREES)
 def test_odd_trees_give_a_patch(
-    tmp_path: Path,
-    cache: Path,
-    code: str,
-    paths: set[str],
-    dropped: set[str],
+    harness: Harness, code: str, paths: set[str], dropped: set[str]
 ) -> None:
-    found, (attempt, *_) = left_by(code, tmp_path, cache)
-    assert found["attempt"] == 1, found["all_results"]
-    assert set(patch_paths(found["model_patch"])) == {FIXED, *paths}
+    prediction, (attempt, *_) = run_leaving(harness, code)
+    assert prediction["attempt"] == 1, prediction["all_results"]
+    assert set(patch_paths(prediction["model_patch"])) == {FIXED, *paths}
     assert set(attempt["dropped_files"]) == dropped
     assert "infra" not in attempt["status"]
 
@@ -106,71 +87,53 @@ DEEP = (
 )
 
 
-def test_paths_that_no_system_call_takes(tmp_path: Path, cache: Path) -> None:
-    found, (attempt,) = left_by("root = os.getcwd()\n" + DEEP, tmp_path, cache)
-    assert patch_paths(found["model_patch"]) == (FIXED,)
-    (dropped,) = attempt["dropped_files"]
-    assert dropped == "/".join(["d" * 200] * 6)
-    log = (tmp_path / f"logs/r/{ID}.log").read_text()
+def test_paths_that_no_system_call_takes(harness: Harness) -> None:
+    code = f"root = os.getcwd()\n{DEEP}"
+    prediction, (attempt,) = run_leaving(harness, code)
+    assert patch_paths(prediction["model_patch"]) == (FIXED,)
+    assert attempt["dropped_files"] == ["/".join(["d" * 200] * 6)]
+    log = (harness.folder / f"logs/r/{ID}.log").read_text()
     assert "(its path is longer than 1024 bytes)" in log
-    work = [place for place in (cache / "work").rglob("*") if place.is_dir()]
-    assert not work, "nothing of it stays"
+    work = (harness.cache / "work").rglob("*")
+    assert not any(path.is_dir() for path in work), "nothing of it stays"
 
 
 GONE = "root = os.getcwd(); os.chdir('/'); shutil.rmtree(root)\n"
 
 
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        (
-            GONE + "os.symlink('/', root)",
-            "the agent put something else in place of its checkout",
-        ),
-        (
-            GONE + "open(root, 'w').close()",
-            "the agent put something else in place of its checkout",
-        ),
-        (GONE, "the agent removed its checkout"),
-        (
-            GONE + "raise SystemExit(3)",
-            "ended with exit code 3; the agent removed its checkout",
-        ),
-        (
-            "for n in range(101): open(str(n), 'w').close()",
-            "the agent left 102 new or changed files with 0 MB; a patch may hold 100 files",
-        ),
-        (
-            "for n in range(13): open(str(n), 'wb').truncate(9 << 20)",
-            "files with 123 MB",
-        ),
-    ],
-)
+REPLACED = "the agent put something else in place of its checkout"
+NO_TREES = {
+    f"{GONE}os.symlink('/', root)": REPLACED,
+    f"{GONE}open(root, 'w').close()": REPLACED,
+    GONE: "the agent removed its checkout",
+    f"{GONE}raise SystemExit(3)": (
+        "ended with exit code 3; the agent removed its checkout"
+    ),
+    "for n in range(101): open(str(n), 'w').close()": (
+        "the agent left 102 new or changed files with 0 MB; a patch may hold 100 files"
+    ),
+    "for n in range(13): open(str(n), 'wb').truncate(9 << 20)": "files with 123 MB",
+}
+
+
+@pytest.mark.parametrize("code", NO_TREES)
 def test_what_is_no_tree_any_more_is_an_error_of_the_attempt(
-    tmp_path: Path,
-    cache: Path,
-    code: str,
-    words: str,
-    monkeypatch: pytest.MonkeyPatch,
+    harness: Harness, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bench.repos.lefttree._MAX_FILES", 100)
-    found, attempts = left_by(code, tmp_path, cache, exit_code=1)
-    assert found["status"] == "error" and found["model_patch"] == ""
-    assert [attempt["status"] for attempt in attempts] == ["error", "error"], (
-        "each used its try"
-    )
-    assert words in attempts[0]["error"] and words in found["reason"]
-    again: list[str] = []
-    run_command(outside(FIX + MAKE + code), options(tmp_path, cache, ID), again.append)
-    assert "1 done before" in again[0], "nothing is paid again"
+    prediction, attempts = run_leaving(harness, code, exit_code=1)
+    assert (prediction["status"], prediction["model_patch"]) == ("error", "")
+    statuses = [attempt["status"] for attempt in attempts]
+    assert statuses == ["error", "error"], "each used its try"
+    assert NO_TREES[code] in attempts[0]["error"]
+    assert NO_TREES[code] in prediction["reason"]
+    lines = harness.run(outside(FIX + MAKE + code), ID, code=1)
+    assert "1 done before" in lines[0], "nothing is paid again"
 
 
 @pytest.mark.parametrize("shut_in", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_such_trees_are_tested(
-    tmp_path: Path,
-    cache: Path,
-    shut_in: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    harness: Harness, shut_in: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Names with line ends; folders that replace files, and vice versa."""
     if shut_in and not bubblewrap_works():
@@ -184,19 +147,18 @@ def test_such_trees_are_tested(
         "os.remove('README.md'); os.mkdir('README.md'); open('README.md/x', 'w').close()\n"
         "shutil.rmtree('docs', True); open('docs', 'w').close()\n"
     )
-    found, _ = left_by(code, tmp_path, cache, environment=EnvironmentKind.LOCAL)
-    assert (found["status"], found["test_outcome"]) == ("plausible", True), found[
-        "reason"
-    ]
+    prediction, _ = run_leaving(harness, code, environment=EnvironmentKind.LOCAL)
+    assert (prediction["status"], prediction["test_outcome"]) == ("plausible", True), (
+        prediction["reason"]
+    )
 
 
-def test_a_new_link_is_predicted_and_was_not_tested(
-    tmp_path: Path, cache: Path
-) -> None:
+def test_a_new_link_is_predicted_and_was_not_tested(harness: Harness) -> None:
     """Environments write files only, so the outcome of a tree with a new link is unknown."""
     code = "os.symlink('x', 'link')\n"
-    found, attempts = left_by(code, tmp_path, cache, environment=EnvironmentKind.LOCAL)
-    assert (found["status"], found["test_outcome"]) == ("fallback", None)
+    local = EnvironmentKind.LOCAL
+    prediction, attempts = run_leaving(harness, code, environment=local)
+    assert (prediction["status"], prediction["test_outcome"]) == ("fallback", None)
     assert attempts[0]["status"] == "tree_differs"
     assert "not the predicted one: 'link'" in attempts[0]["error"]
 
@@ -207,12 +169,9 @@ def test_links_and_folders_give_way(tmp_path: Path) -> None:
     (outer / "there/kept.txt").write_text("theirs")
     template = tmp_path / "template"
     (template / "folder/below").mkdir(parents=True)
-    for name, target in (
-        ("gone", "folder"),
-        ("turned", "a.py"),
-        ("out", str(outer / "there")),
-    ):
-        (template / name).symlink_to(target)
+    (template / "gone").symlink_to("folder")
+    (template / "turned").symlink_to("a.py")
+    (template / "out").symlink_to(outer / "there")
     (template / "a.py").write_text("a")
     changes = {
         "gone": None,
@@ -222,24 +181,23 @@ def test_links_and_folders_give_way(tmp_path: Path) -> None:
         "out/new.txt": b"mine",
         "out/kept.txt": None,
     }
-    lay_out(tmp_path / "laid", template, changes)
-    laid = {
-        str(p.relative_to(tmp_path / "laid")) for p in (tmp_path / "laid").rglob("*")
-    }
-    assert laid == {"a.py", "turned", "folder", "out", "out/new.txt"}
-    assert (tmp_path / "laid/a.py").read_text() == "a"
-    assert [p.name for p in (outer / "there").iterdir()] == ["kept.txt"]
+    target = tmp_path / "laid"
+    lay_out(target, template, changes)
+    paths = {str(path.relative_to(target)) for path in target.rglob("*")}
+    assert paths == {"a.py", "turned", "folder", "out", "out/new.txt"}
+    assert (target / "a.py").read_text() == "a"
+    assert os.listdir(outer / "there") == ["kept.txt"]
     for path in ("../x", "/etc/x", "a/../../x"):
         with pytest.raises(InfrastructureError, match="not a path within a tree"):
-            lay_out(tmp_path / "laid", template, {path: b""})
+            lay_out(target, template, {path: b""})
 
 
 def test_trying_such_an_agent_names_what_is_dropped(
     tmp_path: Path, cache: Path
 ) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     agent = outside(FIX + "open('core', 'wb').truncate(1500 << 20)")
-    assert try_agent(agent, options(tmp_path, cache), said.append) == 0
-    assert said[-1] == "dropped: core (it was made to 1,573 MB)"
-    assert try_agent(outside(MAKE + GONE), options(tmp_path, cache), said.append) == 1
-    assert "the agent removed its checkout" in said[-1]
+    assert try_agent(agent, options(tmp_path, cache), lines.append) == 0
+    assert lines[-1] == "dropped: core (it was made to 1,573 MB)"
+    assert try_agent(outside(MAKE + GONE), options(tmp_path, cache), lines.append) == 1
+    assert "the agent removed its checkout" in lines[-1]

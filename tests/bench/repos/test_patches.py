@@ -6,8 +6,6 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
-
 from agent.workspace import Workspace
 from bench.repos.patches import applies, take_patch
 from core.git import git
@@ -23,50 +21,23 @@ if TYPE_CHECKING:
     from tests.conftest import MakeCheckout
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "tests/a.py",
-        "sympy/core/tests/test_args.py",
-        "testing/python/collect.py",
-        "test_requests.py",
-        "pkg/thing_test.py",
-        "django/contrib/x/tests.py",
-        "src/a.test.ts",
-        "src/a.spec.mts",
-        "pkg/x_test.go",
-        "lib/a_spec.rb",
-        "core/src/test/java/A.java",
-        "core/src/integrationTest/kotlin/A.kt",
-        "src/Component/Tests/ATest.php",
-        "packages/a/test/helper.js",
-        "ext/unit_test.cc",
-        "src/parse/tests.rs",
-    ],
-)
-def test_test_files(path: str) -> None:
-    assert is_test_path(path)
+TEST_FILES = """
+tests/a.py sympy/core/tests/test_args.py testing/python/collect.py test_requests.py
+pkg/thing_test.py django/contrib/x/tests.py src/a.test.ts src/a.spec.mts pkg/x_test.go
+lib/a_spec.rb core/src/test/java/A.java core/src/integrationTest/kotlin/A.kt
+src/Component/Tests/ATest.php packages/a/test/helper.js ext/unit_test.cc src/parse/tests.rs
+"""
+SOURCE_FILES = """
+sympy/testing/runtests.py django/test/testcases.py src/_pytest/python.py src/contest.py
+pkg/attestation.py docs/testing.md pkg/testing/go.go src/main/java/org/junit/Test.java
+src/Illuminate/Testing/TestCase.php src/bin/commands/test.rs lib/rails/test_help.rb
+src/runtime/test/start.js
+"""
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "sympy/testing/runtests.py",
-        "django/test/testcases.py",
-        "src/_pytest/python.py",
-        "src/contest.py",
-        "pkg/attestation.py",
-        "docs/testing.md",
-        "pkg/testing/go.go",
-        "src/main/java/org/junit/Test.java",
-        "src/Illuminate/Testing/TestCase.php",
-        "src/bin/commands/test.rs",
-        "lib/rails/test_help.rb",
-        "src/runtime/test/start.js",
-    ],
-)
-def test_source_files(path: str) -> None:
-    assert not is_test_path(path)
+def test_files_of_tests_are_told_from_sources() -> None:
+    assert [path for path in TEST_FILES.split() if not is_test_path(path)] == []
+    assert [path for path in SOURCE_FILES.split() if is_test_path(path)] == []
 
 
 def test_a_patch_of_strange_files_applies_to_the_clean_base(
@@ -85,13 +56,7 @@ def test_a_patch_of_strange_files_applies_to_the_clean_base(
         }
     )
     space = Workspace(tree.root)
-    for path in (
-        "crlf.py",
-        "latin.py",
-        "feed.py",
-        "end.py",
-        "a b.py",
-    ):
+    for path in ("crlf.py", "latin.py", "feed.py", "end.py", "a b.py"):
         space.write({path: "new\n" + (space.read(path) or "")})
     # A model may not name it, but an outside agent's command may write it.
     (tree.root / os.fsdecode(b"na\xefve.txt")).write_text("new\nx\n")
@@ -105,10 +70,9 @@ def test_a_patch_of_strange_files_applies_to_the_clean_base(
     fit = submittable_patch(patch)
     assert (fit.patch, fit.dropped) == (patch, ())
     assert len(patch_paths(patch)) == 9
-    expected = {
-        path: (tree.root / path).read_bytes()
-        for path in ("crlf.py", "latin.py", "feed.py")
-    }
+    expected = {}
+    for path in ("crlf.py", "latin.py", "feed.py"):
+        expected[path] = (tree.root / path).read_bytes()
     git("reset", "-q", "--hard", tree.base_commit, cwd=tree.root)
     git("apply", "-", cwd=tree.root, stdin=patch.encode())
     for path, data in expected.items():
@@ -161,16 +125,15 @@ def test_renames_quotes_and_mode_changes_are_read_from_their_headers() -> None:
     assert patch_paths(patch) == ("tests/x.py", "café.py", "run me.sh")
 
 
-def test_patches_that_do_not_apply(make_tree: MakeCheckout) -> None:
-    tree = make_tree({"a.py": "1\n"})
-    wrong = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-9\n+2\n"
-    assert not applies(tree.root, wrong)
-
-
 def test_an_untouched_tree_has_an_empty_patch(make_tree: MakeCheckout) -> None:
     tree = make_tree({"a.py": "1\n"})
     assert take_patch(tree) == ""
     assert submittable_patch("").patch == ""
+    wrong = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-9\n+2\n"
+    assert not applies(tree.root, wrong)
+    # What is written again as it was is no change.
+    (tree.root / "a.py").write_text("1\n")
+    assert take_patch(tree) == ""
 
 
 def test_a_models_gitattributes_do_not_hide_its_patch(make_tree: MakeCheckout) -> None:
@@ -188,19 +151,11 @@ def test_touched_files_give_the_patch_that_adding_all_would_give(
 ) -> None:
     latin = os.fsdecode(b"na\xefve.txt")
     glob = ":(odd)a.py"
-    files = (
-        "same.py",
-        "gone.py",
-        "run.sh",
-        "size.py",
-        "latin.py",
-        "folder.py",
-        latin,
-        glob,
-    )
-    tree = make_tree(
-        {name: f"# {number}\nx = 1\n" for number, name in enumerate(files)}
-    )
+    names = ["same.py", "gone.py", "run.sh", "size.py", "latin.py", "folder.py"]
+    files = {}
+    for number, name in enumerate([*names, latin, glob]):
+        files[name] = f"# {number}\nx = 1\n"
+    tree = make_tree(files)
     (tree.root / "gone.py").unlink()
     (tree.root / "run.sh").chmod(0o755)
     (tree.root / "size.py").write_text("# 3\nx = 2\n")
@@ -216,14 +171,6 @@ def test_touched_files_give_the_patch_that_adding_all_would_give(
     assert applies(tree.root, patch)
 
 
-def test_a_file_that_is_written_again_as_it_was_has_no_patch(
-    make_tree: MakeCheckout,
-) -> None:
-    tree = make_tree({"a.py": "1\n", "b.py": "2\n"})
-    (tree.root / "a.py").write_text("1\n")
-    assert take_patch(tree) == ""
-
-
 def test_a_change_of_the_same_size_right_after_the_checkout_is_seen(
     make_tree: MakeCheckout,
 ) -> None:
@@ -232,28 +179,19 @@ def test_a_change_of_the_same_size_right_after_the_checkout_is_seen(
     assert "-1\n+2\n" in take_patch(tree)
 
 
-@pytest.mark.parametrize(
-    ("path", "dropped"),
-    [
-        ("pyproject.toml", True),
-        ("iniconfig.py", True),
-        ("argparse.py", True),
-        ("src/pytest.py", True),
-        ("lib/json/__init__.py", True),
-        (".coveragerc", True),
-        ("sitecustomize.py", True),
-        ("src/usercustomize.py", True),
-        ("bin/argparse.py", True),
-        ("pkg/sitecustomize.py", False),
-        ("pkg/argparse.py", False),
-        ("src/pkg/types.py", False),
-        ("src/_pytest/new_module.py", False),
-        ("json/data.txt", False),
-        ("mine.py", False),
-    ],
-)
-def test_new_files_that_stand_in_for_what_a_runner_imports(
-    path: str, dropped: bool
-) -> None:
-    assert is_excluded(path, new=True) is dropped
-    assert not is_excluded(path, new=False)
+STAND_INS = """
+pyproject.toml iniconfig.py argparse.py src/pytest.py lib/json/__init__.py .coveragerc
+sitecustomize.py src/usercustomize.py bin/argparse.py
+"""
+OTHERS = """
+pkg/sitecustomize.py pkg/argparse.py src/pkg/types.py src/_pytest/new_module.py json/data.txt
+mine.py
+"""
+
+
+def test_new_files_that_stand_in_for_what_a_runner_imports_are_dropped() -> None:
+    stand_ins = STAND_INS.split()
+    others = OTHERS.split()
+    assert [path for path in stand_ins if not is_excluded(path, new=True)] == []
+    assert [path for path in others if is_excluded(path, new=True)] == []
+    assert not any(is_excluded(path, new=False) for path in [*stand_ins, *others])
