@@ -22,14 +22,10 @@ from reports.evaluation.settings import EvaluationSettings, EvaluatorKind
 from reports.gold import GoldSettings, gold_command
 from runs.settings import FolderSettings
 from tests.conftest import ShareVenvs
-from tests.support import TOP
+from tests.reports.conftest import Printed
+from tests.support import TOP, read_json
 from tests.support.commands import Preloaded
-from tests.support.evaluated import (
-    BANK,
-    TEXTKIT,
-    UNITS,
-    rows,
-)
+from tests.support.evaluated import BANK, TEXTKIT, UNITS, change_json, rows
 
 FLAKY = "planted__flaky-1"
 INVALID = "planted__invalid-1"
@@ -49,16 +45,24 @@ UNLUCKY = random.SystemRandom().randrange({_TESTS})
 def test_luck(number):
     assert number != UNLUCKY
 """
+SCHEMA = TOP / "docs/validity.schema.json"
+DOCKER = EvaluatorKind.DOCKER
+Gold = Callable[..., Printed]
 
 
-def planted(folder: Path) -> Path:
-    """Write the dataset into ``folder`` and return its path."""
-    every = rows()
+def write_rows(folder: Path, *instances: Mapping[str, Any]) -> str:
+    """Write a dataset into ``folder`` and return its path."""
     path = folder / "rows.json"
-    path.write_text(
-        json.dumps([*every.values(), _flaky(every[TEXTKIT]), _invalid(every[UNITS])])
+    path.write_text(json.dumps(instances))
+    return str(path)
+
+
+def write_planted(folder: Path) -> str:
+    """Write the demo with a flaky and an invalid instance; return the path."""
+    demo = rows()
+    return write_rows(
+        folder, *demo.values(), _flaky(demo[TEXTKIT]), _invalid(demo[UNITS])
     )
-    return path
 
 
 def _invalid(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,10 +76,8 @@ def _flaky(row: Mapping[str, Any]) -> dict[str, Any]:
         f"{row['test_patch']}diff --git a/{_LUCK} b/{_LUCK}\nnew file mode 100644\n"
         f"--- /dev/null\n+++ b/{_LUCK}\n@@ -0,0 +1,{_SOURCE.count(chr(10))} @@\n{added}"
     )
-    tests = [
-        *_names(row, "PASS_TO_PASS"),
-        *(f"{_LUCK}::test_luck[{n}]" for n in range(_TESTS)),
-    ]
+    tests = _names(row, "PASS_TO_PASS")
+    tests += [f"{_LUCK}::test_luck[{number}]" for number in range(_TESTS)]
     command = "no:cacheprovider tests/test_slug.py"
     script = row["eval_script"].replace(row["test_patch"], patch)
     return {
@@ -89,220 +91,188 @@ def _flaky(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _names(row: Mapping[str, Any], key: str) -> list[str]:
     value = row[key]
-    return list(json.loads(value) if isinstance(value, str) else value)
+    if isinstance(value, str):
+        value = json.loads(value)
+    return list(value)
 
 
-SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "validity.schema.json"
-Gold = Callable[..., int]
-
-
-def content(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+def instances_of(path: Path) -> dict[str, dict[str, Any]]:
+    return dict(read_json(path)["instances"])
 
 
 def states(path: Path) -> dict[str, str]:
-    return {name: one["state"] for name, one in content(path)["instances"].items()}
+    return {name: each["state"] for name, each in instances_of(path).items()}
 
 
 def check_planted(path: Path, valid: Sequence[str]) -> None:
     """Check that exactly the two planted instances are found, with their tests."""
-    Draft202012Validator(json.loads(SCHEMA.read_text())).validate(content(path))
-    assert states(path) == {
-        **dict.fromkeys(valid, "valid"),
-        FLAKY: "flaky",
-        INVALID: "invalid",
-    }
-    every = content(path)["instances"]
-    assert all(len(one["gold"]) == len(one["empty"]) == 3 for one in every.values())
-    assert all(one["versions"]["swebench"] for one in every.values())
-    lucky = every[FLAKY]["flaky_tests"]
-    assert len(lucky) > 1 and all(
-        n.startswith("tests/test_luck.py::test_luck[") for n in lucky
-    )
-    assert not any(one["flaky_tests"] for name, one in every.items() if name != FLAKY)
-    assert every[INVALID]["reason"] == f"the gold patch does not resolve it: {NOWHERE}"
+    Draft202012Validator(read_json(SCHEMA)).validate(read_json(path))
+    planted = {FLAKY: "flaky", INVALID: "invalid"}
+    assert states(path) == {**dict.fromkeys(valid, "valid"), **planted}
+    instances = instances_of(path)
+    lucky = instances[FLAKY]["flaky_tests"]
+    assert len(lucky) > 1
+    for test in lucky:
+        assert test.startswith("tests/test_luck.py::test_luck[")
+    for name, instance in instances.items():
+        assert len(instance["gold"]) == len(instance["empty"]) == 3
+        assert instance["versions"]["swebench"]
+        assert name == FLAKY or not instance["flaky_tests"]
+    reason = f"the gold patch does not resolve it: {NOWHERE}"
+    assert instances[INVALID]["reason"] == reason
 
 
 def test_the_schema_in_the_docs_is_the_codes_own() -> None:
     """Written by ``python -m reports.gold``."""
     argv = [sys.executable, "-m", "reports.gold"]
     printed = subprocess.run(argv, cwd=TOP, capture_output=True, check=True).stdout
-    assert json.loads(SCHEMA.read_text()) == json.loads(printed)
+    assert read_json(SCHEMA) == json.loads(printed)
 
 
 @pytest.mark.parametrize(
     "valid", [[BANK], pytest.param([*rows()], marks=pytest.mark.long)]
 )
 def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
-    tmp_path: Path,
-    share_venvs: ShareVenvs,
-    preloaded: Preloaded,
-    valid: list[str],
+    tmp_path: Path, share_venvs: ShareVenvs, preloaded: Preloaded, valid: list[str]
 ) -> None:
     # Its own: other tests expect that nothing was killed in the middle of an evaluation.
     cache = tmp_path / "cache"
     share_venvs(cache / "environments")
     mirrors = build_mirrors(cache / "demo-mirrors")
-    words = [
-        "gold",
-        str(planted(tmp_path)),
-        "validity.json",
-        "--evaluator",
-        "local",
-        "--set",
-        f"folders.cache={cache}",
-        "--set",
-        f"folders.repos={mirrors}",
-        "--repeat",
-        "3",
-        "--instances",
-        ",".join([*valid, FLAKY, INVALID]),
-    ]
-    reading, output = os.pipe()
-    process = preloaded.start(*words, script="report.py", cwd=tmp_path, output=output)
-    os.close(output)
-    with os.fdopen(reading) as lines:
+    ids = ",".join([*valid, FLAKY, INVALID])
+    arguments = ["gold", write_planted(tmp_path), "validity.json"]
+    arguments += ["--evaluator", "local", "--repeat", "3", "--instances", ids]
+    for setting in (f"folders.cache={cache}", f"folders.repos={mirrors}"):
+        arguments += ["--set", setting]
+    pipe = os.pipe()
+    process = preloaded.start(
+        *arguments, script="report.py", cwd=tmp_path, output=pipe[1]
+    )
+    os.close(pipe[1])
+    with os.fdopen(pipe[0]) as lines:
         assert any(line.startswith(f"[4/{6 * len(valid) + 12}] ") for line in lines)
         process.kill()
     process.wait()
     path = tmp_path / "validity.json"
-    first = next(name for name in content(path)["instances"])
-    before = content(path)["instances"][first]
-    assert [*states(path).values()] == ["not_evaluated"] * (len(valid) + 2)
+    before = instances_of(path)
+    first = next(iter(before))
+    assert list(states(path).values()) == ["not_evaluated"] * (len(valid) + 2)
 
-    done = preloaded.run(*words, script="report.py", cwd=tmp_path)
+    done = preloaded.run(*arguments, script="report.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     check_planted(path, valid)
-    after = content(path)["instances"][first]
-    assert before["gold"]
+    after = instances_of(path)
+    assert before[first]["gold"]
     for kind in ("gold", "empty"):
-        assert after[kind][: len(before[kind])] == before[kind]
+        trials = before[first][kind]
+        assert after[first][kind][: len(trials)] == trials
     for line in (
         f"valid              {len(valid)}",
         "flaky              1",
         "invalid            1",
+        f"  {INVALID}: the gold patch does not resolve it: {NOWHERE}",
     ):
         assert line in done.stdout
-    assert f"  {INVALID}: the gold patch does not resolve it: {NOWHERE}" in done.stdout
-    assert (
-        "tests/test_luck.py"
-        in (tmp_path / f"logs/validity/{FLAKY}/gold.1.eval.log").read_text()
-    )
+    log = tmp_path / f"logs/validity/{FLAKY}/gold.1.eval.log"
+    assert "tests/test_luck.py" in log.read_text()
 
     # Everything is known: a third start evaluates nothing.
-    again = preloaded.run(*words, script="report.py", cwd=tmp_path)
+    again = preloaded.run(*arguments, script="report.py", cwd=tmp_path)
     assert "0 evaluations to do" in again.stdout and "[1/" not in again.stdout
+
+
+@pytest.fixture
+def gold(tmp_path: Path, cache: Path) -> Gold:
+    """Runs the command, by default locally and once on one instance of the demo."""
+
+    def run(
+        *ids: str,
+        repeat: int = 1,
+        path: Path = tmp_path / "v.json",
+        evaluator: EvaluatorKind = EvaluatorKind.LOCAL,
+        dataset: str = "demo",
+        lines: list[str] | None = None,
+    ) -> Printed:
+        evaluation = EvaluationSettings(
+            timeout=120, evaluator=evaluator, dataset=dataset
+        )
+        settings = GoldSettings(
+            evaluation=evaluation,
+            folders=FolderSettings(cache=cache),
+            instances=Instances(ids=ids),
+        )
+        lines = [] if lines is None else lines
+        return Printed(gold_command(settings, path, repeat, lines.append), lines)
+
+    return run
 
 
 @pytest.mark.long
 @pytest.mark.docker
 def test_in_docker_exactly_the_planted_ones_are_found(
-    tmp_path: Path, cache: Path
+    tmp_path: Path, gold: Gold
 ) -> None:
     build_images([*rows()])
     path = tmp_path / "v.json"
-    dataset = str(planted(tmp_path))
-    settings = gold_settings(cache, evaluator=EvaluatorKind.DOCKER, dataset=dataset)
-    said: list[str] = []
-    assert gold_command(settings, path, 3, said.append) == 0, "\n".join(said)
+    dataset = write_planted(tmp_path)
+    printed = gold(evaluator=DOCKER, dataset=dataset, repeat=3)
+    assert printed.code == 0, printed.text
     check_planted(path, [*rows()])
-    image = content(path)["instances"][FLAKY]["image"]
+    image = instances_of(path)[FLAKY]["image"]
     assert image.startswith("swe-retry-harness/demo__textkit-1:demo@sha256:")
 
 
-def gold_settings(
-    cache: Path,
-    *ids: str,
-    **evaluation: Any,
-) -> GoldSettings:
-    return GoldSettings(
-        evaluation=EvaluationSettings(timeout=120, **evaluation),
-        folders=FolderSettings(cache=cache),
-        instances=Instances(ids=ids),
-    )
-
-
-@pytest.fixture
-def gold(tmp_path: Path, cache: Path) -> Gold:
-    """Runs the command on one instance of the demo, with another file for each test."""
-
-    def run(
-        *ids: str,
-        say: Callable[[str], None] = print,
-        repeat: int = 1,
-        path: Path = tmp_path / "v.json",
-        **changes: Any,
-    ) -> int:
-        values: dict[str, Any] = {"evaluator": EvaluatorKind.LOCAL, "dataset": "demo"}
-        settings = gold_settings(cache, *(ids or (BANK,)), **{**values, **changes})
-        return gold_command(settings, path, repeat, say)
-
-    return run
-
-
 def test_what_an_engine_could_not_evaluate_is_evaluated_later(
-    gold: Gold,
-    tmp_path: Path,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    gold: Gold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
-    said: list[str] = []
-    assert gold(evaluator=EvaluatorKind.DOCKER, say=said.append) == 1
-    assert (
-        f"  {BANK}: no Docker engine answers: start one, or use --evaluator local"
-        in said
-    )
+    printed = gold(BANK, evaluator=DOCKER)
+    assert printed.code == 1
+    problem = "no Docker engine answers: start one, or use --evaluator local"
+    assert f"  {BANK}: {problem}" in printed.lines
     assert states(tmp_path / "v.json") == {BANK: "not_evaluated"}
-    other = tmp_path / "w.json"
-    assert gold(path=other) == 0
-    assert states(other) == {BANK: "valid"}
+    path = tmp_path / "w.json"
+    assert gold(BANK, path=path).code == 0
+    assert states(path) == {BANK: "valid"}
+
+    def make_older(validity: dict[str, Any]) -> None:
+        instance = validity["instances"][BANK]
+        for part in (instance, instance["gold"][0], instance["empty"][0]):
+            part["seconds"] = 1.5
+
     # A further instance, and a further trial of each patch, in a file of version 0.12.
-    before = content(other)
-    before["instances"][BANK]["seconds"] = 1.5
-    for kind in ("gold", "empty"):
-        before["instances"][BANK][kind][0]["seconds"] = 1.5
-    other.write_text(json.dumps(before))
-    assert gold(BANK, TEXTKIT, repeat=2, path=other, say=said.append) == 0
-    assert "2 instances, 6 evaluations to do (local)" in said
-    assert states(other) == {BANK: "valid", TEXTKIT: "valid"}
-    assert len(content(other)["instances"][BANK]["gold"]) == 2
+    change_json(path, make_older)
+    printed = gold(BANK, TEXTKIT, repeat=2, path=path)
+    assert printed.code == 0
+    assert "2 instances, 6 evaluations to do (local)" in printed.lines
+    assert states(path) == {BANK: "valid", TEXTKIT: "valid"}
+    assert len(instances_of(path)[BANK]["gold"]) == 2
 
 
 def test_a_row_without_a_gold_patch_is_not_evaluated(
     gold: Gold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = [{**rows()[BANK], "patch": ""}, rows()[TEXTKIT]]
-    (tmp_path / "rows.json").write_text(json.dumps(data))
-    assert gold(BANK, dataset=str(tmp_path / "rows.json")) == 1
+    dataset = write_rows(tmp_path, {**rows()[BANK], "patch": ""}, rows()[TEXTKIT])
+    assert gold(BANK, dataset=dataset).code == 1
     assert states(tmp_path / "v.json") == {BANK: "not_evaluated"}
     # It keeps no other instance from its evaluation.
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
-    other = tmp_path / "w.json"
-    changes = {"evaluator": "docker", "dataset": str(tmp_path / "rows.json")}
-    assert gold(BANK, TEXTKIT, path=other, **changes) == 1
-    reasons = {n: one["reason"] for n, one in content(other)["instances"].items()}
-    assert reasons[BANK] == "the row has no gold patch"
-    assert reasons[TEXTKIT].startswith("no Docker engine answers")
+    path = tmp_path / "w.json"
+    assert gold(BANK, TEXTKIT, path=path, evaluator=DOCKER, dataset=dataset).code == 1
+    instances = instances_of(path)
+    assert instances[BANK]["reason"] == "the row has no gold patch"
+    assert instances[TEXTKIT]["reason"].startswith("no Docker engine answers")
+
+
+OTHER = {"name": "x", "split": "test", "sha256": "", "revision": ""}
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "problem"),
     [
+        ({"dataset": OTHER}, "is about x"),
         (
-            {"dataset": {"name": "x", "split": "test", "sha256": "", "revision": ""}},
-            "is about x",
-        ),
-        (
-            {
-                "dataset": {
-                    "name": "demo",
-                    "split": "test",
-                    "sha256": "5",
-                    "revision": "",
-                }
-            },
+            {"dataset": {**OTHER, "name": "demo", "sha256": "5"}},
             "is about other rows of demo",
         ),
         ({"evaluator": "docker"}, "was made with --evaluator docker"),
@@ -320,35 +290,24 @@ def test_a_row_without_a_gold_patch_is_not_evaluated(
     ],
 )
 def test_another_or_a_damaged_file_is_refused(
-    gold: Gold,
-    tmp_path: Path,
-    change: dict[str, Any],
-    words: str,
+    gold: Gold, tmp_path: Path, change: dict[str, Any], problem: str
 ) -> None:
     path = tmp_path / "v.json"
-    reached = []
-    assert gold(dataset=str(_without_gold(tmp_path))) == 1
-    known = content(path)
-    known["dataset"] |= {"name": "demo", "sha256": _demo_sha256()}
-    path.write_text(json.dumps({**known, **change}))
+    dataset = write_rows(tmp_path, {**rows()[BANK], "patch": ""})
+    assert gold(BANK, dataset=dataset).code == 1
+    validity = read_json(path)
+    sha256 = load_dataset("demo", "test").identity().sha256
+    validity["dataset"] |= {"name": "demo", "sha256": sha256}
+    path.write_text(json.dumps({**validity, **change}))
+    lines: list[str] = []
     with pytest.raises(UserError) as error:
-        gold(say=reached.append)
-    assert words in str(error.value) and str(path) in str(error.value)
-    assert "\n" not in str(error.value) and not reached
-
-
-def _without_gold(folder: Path) -> Path:
-    path = folder / "rows.json"
-    path.write_text(json.dumps([{**rows()[BANK], "patch": ""}]))
-    return path
-
-
-def _demo_sha256() -> str:
-    return load_dataset("demo", "test").identity().sha256
+        gold(BANK, lines=lines)
+    assert problem in str(error.value) and str(path) in str(error.value)
+    assert "\n" not in str(error.value) and not lines
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "problem"),
     [
         (["--evaluator", "none"], "give another --evaluator than none"),
         (["predictions/r"], "unexpected extra argument(s) (predictions/r)"),
@@ -357,12 +316,9 @@ def _demo_sha256() -> str:
     ],
 )
 def test_mistakes_are_one_line(
-    tmp_path: Path,
-    preloaded: Preloaded,
-    words: list[str],
-    said: str,
+    tmp_path: Path, preloaded: Preloaded, arguments: list[str], problem: str
 ) -> None:
     gold = ("gold", "demo", "validity.json")
-    done = preloaded.run(*gold, *words, script="report.py", cwd=tmp_path)
+    done = preloaded.run(*gold, *arguments, script="report.py", cwd=tmp_path)
     (line,) = done.stdout.strip().splitlines()
-    assert done.returncode == 2 and line.startswith("error: ") and said in line
+    assert done.returncode == 2 and line.startswith("error: ") and problem in line

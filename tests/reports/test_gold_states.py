@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bench.instances.validity import Validity
@@ -22,130 +24,91 @@ def bad(*failed: str, reason: str = "") -> Trial:
     return Trial(resolved=False, failed=failed or None, reason=reason, evaluated="")
 
 
-NONE = ": no test results were read"
+Trials = tuple[Trial, ...]
+BOTH = (GOOD, GOOD)
 EMPTY = (bad("t"), bad("t"))
+NOT_RESOLVED = "the gold patch does not resolve it"
+SOMETIMES = "the gold patch resolves it 1 of 2 times"
+SLOW = "the tests did not end within 5 s"
 
 
 @pytest.mark.parametrize(
     ("gold", "empty", "state", "reason", "tests"),
     [
-        ((GOOD, GOOD), EMPTY, "valid", "", ()),
+        (BOTH, EMPTY, "valid", "", ""),
         # More trials than asked for, as after --repeat 3.
-        ((GOOD, GOOD, GOOD), EMPTY, "valid", "", ()),
-        (
-            (GOOD, GOOD),
-            (bad("t"), GOOD),
-            "invalid",
-            "an empty patch resolves it",
-            ("t",),
-        ),
-        (
-            (GOOD, bad("u")),
-            EMPTY,
-            "flaky",
-            "the gold patch resolves it 1 of 2 times: u",
-            ("u",),
-        ),
-        (
-            (GOOD, bad(reason="the tests did not end within 5 s")),
-            EMPTY,
-            "flaky",
-            "the gold patch resolves it 1 of 2 times: the tests did not end within 5 s",
-            (),
-        ),
-        (
-            (bad("t"), bad("t")),
-            EMPTY,
-            "invalid",
-            "the gold patch does not resolve it: t",
-            (),
-        ),
-        (
-            # One test changes, but another one fails always.
-            (bad("t"), bad("t", "u")),
-            EMPTY,
-            "invalid",
-            "the gold patch does not resolve it: t",
-            ("u",),
-        ),
+        ((*BOTH, GOOD), EMPTY, "valid", "", ""),
+        (BOTH, (bad("t"), GOOD), "invalid", "an empty patch resolves it", "t"),
+        ((GOOD, bad("u")), EMPTY, "flaky", f"{SOMETIMES}: u", "u"),
+        ((GOOD, bad(reason=SLOW)), EMPTY, "flaky", f"{SOMETIMES}: {SLOW}", ""),
+        (EMPTY, EMPTY, "invalid", f"{NOT_RESOLVED}: t", ""),
+        # One test changes, but another one fails always.
+        ((bad("t"), bad("t", "u")), EMPTY, "invalid", f"{NOT_RESOLVED}: t", "u"),
         (
             (bad("u"), bad("v")),
             EMPTY,
             "flaky",
             "the gold patch never resolves it, but no test fails each time: u, v",
-            ("u", "v"),
+            "uv",
         ),
         (
             (bad(), bad("t")),
             EMPTY,
             "invalid",
-            f"the gold patch does not resolve it{NONE}",
-            (),
+            f"{NOT_RESOLVED}: no test results were read",
+            "",
         ),
         (
-            (GOOD, GOOD),
+            BOTH,
             (bad("t"), bad("u")),
             "flaky",
             "results of an empty patch differ",
-            ("t", "u"),
+            "tu",
         ),
-        ((GOOD,), EMPTY, "not_evaluated", "", ()),
-        ((GOOD, GOOD), EMPTY[:1], "not_evaluated", "", ()),
-        ((), (), "not_evaluated", "", ()),
+        ((GOOD,), EMPTY, "not_evaluated", "", ""),
+        (BOTH, EMPTY[:1], "not_evaluated", "", ""),
+        ((), (), "not_evaluated", "", ""),
         # What one trial shows needs no more of them.
-        ((), (GOOD,), "invalid", "an empty patch resolves it", ()),
+        ((), (GOOD,), "invalid", "an empty patch resolves it", ""),
     ],
 )
 def test_the_state_of_an_instance(
-    gold: tuple[Trial, ...],
-    empty: tuple[Trial, ...],
-    state: str,
-    reason: str,
-    tests: tuple[str, ...],
+    gold: Trials, empty: Trials, state: str, reason: str, tests: str
 ) -> None:
-    found = judge_trials(InstanceTrials(gold=gold, empty=empty), 2)
-    assert (found.state, found.reason, found.flaky_tests) == (
-        Validity(state),
-        reason,
-        tests,
-    )
+    outcome = judge_trials(InstanceTrials(gold=gold, empty=empty), 2)
+    assert (outcome.state, outcome.reason) == (Validity(state), reason)
+    assert outcome.flaky_tests == tuple(tests)
 
 
 def test_long_lists_of_tests_are_cut_in_the_reason_alone() -> None:
-    every = tuple(f"t{number}" for number in range(9))
-    trials = InstanceTrials(gold=(GOOD, bad(*every)), empty=EMPTY)
-    found = judge_trials(trials, 2)
-    assert found.reason.endswith(": t0, t1, t2, …")
-    assert found.flaky_tests == every
+    tests = tuple(f"t{number}" for number in range(9))
+    trials = InstanceTrials(gold=(GOOD, bad(*tests)), empty=EMPTY)
+    outcome = judge_trials(trials, 2)
+    assert outcome.reason.endswith(": t0, t1, t2, …")
+    assert outcome.flaky_tests == tests
 
 
 def test_failed_tests_come_from_both_lists_of_the_report() -> None:
-    lists = {"FAIL_TO_PASS": {"success": ["a"], "failure": ["d"]}}
-    lists |= {"PASS_TO_PASS": {"success": [], "failure": ["c"]}}
-    lists |= {"FAIL_TO_FAIL": {"success": [], "failure": ["x"]}}
-    report = {"i": {"resolved": False, "tests_status": lists}}
-    verdict = Verdict(
-        instance_id="i",
-        status=VerdictStatus.UNRESOLVED,
-        evaluator="local",
-        reason="why",
-        report=report,
-    )
-    assert failed_tests(verdict) == ("c", "d")
-    for other in (
-        None,
-        {},
-        {"i": 5},
-        {"i": {"tests_status": []}},
-        {"i": {"tests_status": {}}},
-    ):
-        without = Verdict(
+    def failed(report: dict[str, Any] | None) -> tuple[str, ...] | None:
+        verdict = Verdict(
             instance_id="i",
             status=VerdictStatus.UNRESOLVED,
             evaluator="local",
-            report=other,
+            report=report,
         )
-        assert failed_tests(without) is None
+        return failed_tests(verdict)
+
+    lists = {
+        "FAIL_TO_PASS": {"success": ["a"], "failure": ["d"]},
+        "PASS_TO_PASS": {"success": [], "failure": ["c"]},
+        "FAIL_TO_FAIL": {"success": [], "failure": ["x"]},
+    }
+    assert failed({"i": {"resolved": False, "tests_status": lists}}) == ("c", "d")
+    assert failed(None) is None
+    assert failed({}) is None
+    contents: tuple[Any, ...] = (5, {"tests_status": []}, {"tests_status": {}})
+    for content in contents:
+        assert failed({"i": content}) is None
 
 
 def test_a_trial_without_tests_changes_none() -> None:
@@ -154,23 +117,17 @@ def test_a_trial_without_tests_changes_none() -> None:
     assert changing_tests([]) == set()
 
 
-def test_an_instance_that_other_versions_left_starts_over() -> None:
-    new = {"swebench": "2"}
-    old = {"swebench": "1"}
-
-    def left(
-        versions: dict[str, str],
-        gold: int,
-        empty: int,
-    ) -> tuple[int, int]:
-        known = InstanceTrials(
-            versions=versions, gold=(GOOD,) * gold, empty=(bad("t"),) * empty
-        )
-        trials = usable_trials(known, new, 2)
-        whole = (gold, empty) == (2, 2)
-        assert trials.versions == (versions if whole else new)
-        return trials.missing(2), len(trials.gold)
-
-    assert left(old, 2, 2) == (0, 2)
-    assert left(new, 2, 1) == (1, 2)
-    assert left(old, 2, 1) == (4, 0)
+@pytest.mark.parametrize(
+    ("version", "empty", "current", "missing", "gold"),
+    [("1", 2, "1", 0, 2), ("2", 1, "2", 1, 2), ("1", 1, "2", 4, 0)],
+    ids=["complete", "of this version", "of another version"],
+)
+def test_an_instance_that_other_versions_left_starts_over(
+    version: str, empty: int, current: str, missing: int, gold: int
+) -> None:
+    stored = InstanceTrials(
+        versions={"swebench": version}, gold=BOTH, empty=EMPTY[:empty]
+    )
+    trials = usable_trials(stored, {"swebench": "2"}, 2)
+    assert trials.versions == {"swebench": current}
+    assert (trials.missing(2), len(trials.gold)) == (missing, gold)

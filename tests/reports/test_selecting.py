@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from bench.attempts import RecordedCandidate
-from bench.cli.commands import run_command
 from bench.config import SelectionRule
 from core.errors import UserError
 from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
 from reports.selecting import candidates_of, select_command
-from reports.verify import verify_command
+from tests.reports.conftest import Printed, differs, replay
+from tests.support import read_json, write_files
 from tests.support.runs import config, options
 
 NAME = "demo__textkit-1"
@@ -47,120 +47,105 @@ DIFF = """diff --git a/textkit/slug.py b/textkit/slug.py
 def ours(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A run of ours with four attempts, and verdicts that nobody may read."""
     out = tmp_path_factory.mktemp("ours")
-    given = config(
-        replay=RECORDED, tries=2, all_attempts=True, environment=EnvironmentKind.NONE
-    )
-    assert run_command(given, options(out, cache, NAME), lambda _: None) == 0
-    folder = out / "predictions/r"
-    verdicts = folder / "verdicts"
-    verdicts.mkdir()
-    (verdicts / f"{NAME}.json").write_text("{ not even JSON")
-    return folder
+    folder = replay(out, cache, NAME, replay=RECORDED, tries=2, all_attempts=True)
+    return write_files(folder, {f"verdicts/{NAME}.json": "{ not even JSON"})
 
 
-def selection(**changes: Any) -> Any:
+def select(
+    runs: list[Path],
+    out: Path,
+    cache: Path,
+    environment: EnvironmentKind = EnvironmentKind.NONE,
+    **changes: Any,
+) -> Printed:
+    """Choose among the candidates of runs by recorded evidence, as the run ``s``."""
     values = {
         "replay": RECORDED,
-        "environment": EnvironmentKind.LOCAL,
+        "environment": environment,
         "select": SelectionRule.EVIDENCE,
         "all_attempts": True,
         "rounds": 0,
         "run": "s",
     }
-    return config(**{**values, **changes})
+    lines: list[str] = []
+    run_config = config(**{**values, **changes})
+    code = select_command(runs, run_config, options(out, cache), lines.append)
+    return Printed(code, lines)
 
 
-def plain(
-    folder: Path,
-    *patches: str,
-    verdict: str = "resolved_ids",
+def predictions_alone(
+    folder: Path, *patches: str, verdict: str = "resolved_ids"
 ) -> list[Path]:
     """Return runs that are predictions alone, with verdicts beside them."""
-    made = []
+    runs = []
     for number, patch in enumerate(patches, 1):
-        place = folder / f"theirs{number}"
-        place.mkdir(parents=True)
         line = {
             "instance_id": NAME,
             "model_name_or_path": f"m{number}",
             "model_patch": patch,
         }
-        (place / "all_preds.jsonl").write_text(json.dumps(line) + "\n")
-        (place / "m.run.json").write_text(
-            json.dumps({"resolved_ids": [], verdict: [NAME]})
-        )
-        made.append(place)
-    return made
+        verdicts = {"resolved_ids": [], verdict: [NAME]}
+        files = {
+            "all_preds.jsonl": json.dumps(line) + "\n",
+            "m.run.json": json.dumps(verdicts),
+        }
+        runs.append(write_files(folder / f"theirs{number}", files))
+    return runs
 
 
 def test_candidates_of_several_harnesses_are_chosen_from(
     tmp_path: Path, cache: Path, ours: Path
 ) -> None:
-    runs = [
-        ours,
-        *plain(
-            tmp_path, DIFF.rstrip("\n"), DIFF.replace("letters = []", "letters = ()")
-        ),
-    ]
-    said: list[str] = []
-    assert select_command(runs, selection(), options(tmp_path, cache), said.append) == 0
-    found = json.loads((tmp_path / f"predictions/s/{NAME}.json").read_text())
-    assert found["attempt"] == 2
-    assert [one["attempts"] for one in found["evidence"]["classes"]] == [
-        [1],
-        [2, 3, 5],
-        [4],
-    ]
-    lines = [line for line in said if line.startswith(f"{NAME} ")]
+    other = DIFF.replace("letters = []", "letters = ()")
+    runs = [ours, *predictions_alone(tmp_path, DIFF.rstrip("\n"), other)]
+    printed = select(runs, tmp_path, cache, EnvironmentKind.LOCAL)
+    assert printed.code == 0
+    run = tmp_path / "predictions/s"
+    prediction = read_json(run / f"{NAME}.json")
+    assert prediction["attempt"] == 2
+    classes = [each["attempts"] for each in prediction["evidence"]["classes"]]
+    assert classes == [[1], [2, 3, 5], [4]]
+    lines = printed.starting(f"{NAME} ")
     assert len(lines) == 7
-    assert (
-        lines[1]
-        == f"{NAME} scripted-b (r, attempt 2) plausible class c2 passes 4 of 4 chosen"
-    )
-    assert (
-        lines[4] == f"{NAME} m1 (theirs1, attempt 1) plausible class c2 passes 4 of 4"
-    )
-    assert lines[5] == f"{NAME} m2 (theirs2, attempt 1) error no class passes 0 of 4"
+    for number, text in {
+        1: "scripted-b (r, attempt 2) plausible class c2 passes 4 of 4 chosen",
+        4: "m1 (theirs1, attempt 1) plausible class c2 passes 4 of 4",
+        5: "m2 (theirs2, attempt 1) error no class passes 0 of 4",
+    }.items():
+        assert lines[number] == f"{NAME} {text}"
     assert "attempt 2 is chosen by evidence" in lines[6]
     # The result is a run like any other.
-    words: list[str] = []
-    place = tmp_path / "predictions/s"
-    assert verify_command([place], words.append) == 0, words
+    assert not differs(run)
     again = tmp_path / "again"
-    replay = selection(replay=place)
-    assert select_command(runs, replay, options(again, cache), lambda _: None) == 0
-    assert (again / f"predictions/s/{NAME}.json").read_bytes() == (
-        place / f"{NAME}.json"
-    ).read_bytes()
+    printed = select(runs, again, cache, EnvironmentKind.LOCAL, replay=run)
+    assert printed.code == 0
+    result = again / f"predictions/s/{NAME}.json"
+    assert result.read_bytes() == (run / f"{NAME}.json").read_bytes()
 
 
 def test_no_file_of_verdicts_is_opened(tmp_path: Path, cache: Path, ours: Path) -> None:
     opened: list[str] = []
     watching = [False]
-    kinds = ("resolved_ids", "unresolved_ids")
-    others = {kind: plain(tmp_path / kind, DIFF, verdict=kind) for kind in kinds}
 
-    def hook(event: str, given: tuple[Any, ...]) -> None:
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if watching[0] and event == "open":
-            opened.append(str(given[0]))
+            opened.append(str(arguments[0]))
 
     sys.addaudithook(hook)  # for the rest of the process
     results = set()
-    watching[0] = True
-    try:
-        for kind in kinds:
-            out = tmp_path / kind
-            runs = [ours, *others[kind]]
-            given = selection(environment=EnvironmentKind.NONE)
-            assert select_command(runs, given, options(out, cache), lambda _: None) == 0
-            results.add((out / f"predictions/s/{NAME}.json").read_bytes())
-    finally:
-        watching[0] = False
+    for kind in ("resolved_ids", "unresolved_ids"):
+        out = tmp_path / kind
+        runs = [ours, *predictions_alone(out, DIFF, verdict=kind)]
+        watching[0] = True
+        try:
+            assert select(runs, out, cache).code == 0
+        finally:
+            watching[0] = False
+        results.add((out / f"predictions/s/{NAME}.json").read_bytes())
     assert any(path.endswith("all_preds.jsonl") for path in opened)
-    verdicts = (str(ours / "verdicts"), "m.run.json")
-    assert not [
-        p for p in opened if p.startswith(verdicts[0]) or p.endswith(verdicts[1])
-    ]
+    for path in opened:
+        assert not path.startswith(str(ours / "verdicts"))
+        assert not path.endswith("m.run.json")
     assert len(results) == 1
 
 
@@ -168,14 +153,12 @@ def test_a_killed_or_changed_choice_is_not_mixed(
     tmp_path: Path, cache: Path, ours: Path
 ) -> None:
     """The candidates decide results, so other candidates need another run."""
-    given = selection(environment=EnvironmentKind.NONE)
-    run = options(tmp_path, cache)
-    assert select_command([ours], given, run, lambda _: None) == 0
-    said: list[str] = []
-    assert select_command([ours], given, run, said.append) == 0
-    assert "1 selected, 1 done before" in said[0].replace("instance ", "")
+    assert select([ours], tmp_path, cache).code == 0
+    again = select([ours], tmp_path, cache)
+    assert again.code == 0
+    assert "1 selected, 1 done before" in again.lines[0].replace("instance ", "")
     with pytest.raises(UserError, match="the runs that are given"):
-        select_command([ours, *plain(tmp_path, DIFF)], given, run, lambda _: None)
+        select([ours, *predictions_alone(tmp_path, DIFF)], tmp_path, cache)
 
 
 @pytest.mark.parametrize(
@@ -192,49 +175,36 @@ def test_a_killed_or_changed_choice_is_not_mixed(
 def test_a_hostile_patch_is_an_attempt_that_failed(
     tmp_path: Path, cache: Path, patch: str
 ) -> None:
-    (run,) = plain(tmp_path, patch)
-    given = selection(environment=EnvironmentKind.NONE)
-    select_command([run], given, options(tmp_path, cache), lambda _: None)
+    select(predictions_alone(tmp_path, patch), tmp_path, cache)
     assert not list(tmp_path.rglob("evil"))
-    found = list((tmp_path / "predictions").glob("s/*.json")) + list(
-        (tmp_path / "logs").glob("s/*.unfinished.json")
-    )
-    assert any(path.name.startswith(NAME) for path in found)
+    files = list(tmp_path.glob(f"predictions/s/{NAME}*.json"))
+    files += tmp_path.glob(f"logs/s/{NAME}*.unfinished.json")
+    assert files
 
 
 def test_every_patch_of_a_run_is_a_candidate(tmp_path: Path, ours: Path) -> None:
-    found = candidates_of([ours, *plain(tmp_path, DIFF, "")])
-    assert [one.origin for one in found[NAME]] == [
-        *(f"r, attempt {number}" for number in (1, 2, 3, 4)),
+    runs = [ours, *predictions_alone(tmp_path, DIFF, "")]
+    candidates = candidates_of(runs)[NAME]
+    assert [candidate.origin for candidate in candidates] == [
+        "r, attempt 1",
+        "r, attempt 2",
+        "r, attempt 3",
+        "r, attempt 4",
         "theirs1, attempt 1",
     ]
-    assert found[NAME][4] == RecordedCandidate("theirs1, attempt 1", "m1", DIFF)
+    assert candidates[4] == RecordedCandidate("theirs1, attempt 1", "m1", DIFF)
 
 
-@pytest.mark.parametrize(
-    ("runs", "words"),
-    [(["nothing"], "there is no run"), (["empty"], "no patch there")],
-)
-def test_runs_without_candidates_are_named(
-    tmp_path: Path,
-    cache: Path,
-    runs: list[str],
-    words: str,
-) -> None:
-    plain(tmp_path / "empty_of", "")
-    places = []
-    for name in runs:
-        places.append(tmp_path / ("empty_of/theirs1" if name == "empty" else name))
-    with pytest.raises(UserError, match=words):
-        select_command(places, selection(), options(tmp_path, cache), lambda _: None)
-
-
-def test_options_for_attempts_are_refused(
+def test_requests_that_cannot_be_meant_are_refused(
     tmp_path: Path, cache: Path, ours: Path
 ) -> None:
-    agent = selection(agent="command:x")
-    with pytest.raises(UserError, match="leave it out"):
-        select_command([ours], agent, options(tmp_path, cache), print)
-    with pytest.raises(UserError, match="given twice"):
-        select_command([ours, ours], selection(), options(tmp_path, cache), print)
+    (empty,) = predictions_alone(tmp_path / "empty", "")
+    for runs, changes, problem in (
+        ([tmp_path / "nothing"], {}, "there is no run"),
+        ([empty], {}, "no patch there"),
+        ([ours], {"agent": "command:x"}, "leave it out"),
+        ([ours, ours], {}, "given twice"),
+    ):
+        with pytest.raises(UserError, match=problem):
+            select(runs, tmp_path, cache, EnvironmentKind.LOCAL, **changes)
     assert not (tmp_path / "predictions").exists()

@@ -53,7 +53,7 @@ class Disk:
     _ended: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watch(self) -> Iterator[None]:
         self.before = self.client.df()["LayersSize"]
         thread = threading.Thread(target=self._watch)
         thread.start()
@@ -73,28 +73,28 @@ class Both:
     """Starts the two commands."""
 
     preloaded: Preloaded
-    place: Path
+    folder: Path
     cache: Path
 
     def harness(self) -> Started:
         return self._start(
             "harness.py",
             "--dataset",
-            str(self.place / "rows.json"),
+            str(self.folder / "rows.json"),
             "--run",
             "r",
             "--models",
             "scripted-a,scripted-b",
             "--replay",
-            str(self.place / "replies"),
+            str(self.folder / "replies"),
             "--set",
-            "folders.repos=" + str(self.place / "mirrors"),
+            "folders.repos=" + str(self.folder / "mirrors"),
             "--environment",
             "docker",
             "--workers",
             str(WORKERS),
             "--out",
-            str(self.place),
+            str(self.folder),
             "--set",
             f"folders.cache={self.cache}",
             "--set",
@@ -102,12 +102,12 @@ class Both:
         )
 
     def report(self) -> Started:
-        folder = str(self.place / "predictions/r")
-        words = ("--evaluator", "docker", "--set", "report.page=false")
-        return self._start("report.py", folder, *words)
+        folder = str(self.folder / "predictions/r")
+        arguments = ("--evaluator", "docker", "--set", "report.page=false")
+        return self._start("report.py", folder, *arguments)
 
     def _start(self, script: str, *words: str) -> Started:
-        log = self.place / f"{script}.{len([*self.place.glob('*.log')])}.log"
+        log = self.folder / f"{script}.{len([*self.folder.glob('*.log')])}.log"
         with log.open("wb") as output:
             return self.preloaded.start(
                 *words,
@@ -115,8 +115,8 @@ class Both:
                 output=os.dup(output.fileno()),
             )
 
-    def said(self) -> str:
-        return "\n".join(path.read_text() for path in sorted(self.place.glob("*.log")))
+    def output(self) -> str:
+        return "\n".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
 
 
 def push_base(
@@ -134,28 +134,28 @@ def push_base(
     client.api.remove_image(f"{registry.host}/{name}:1", noprune=True)
 
 
-def make_instances(place: Path, client: Any, proxy: Proxy) -> dict[str, str]:
+def make_instances(folder: Path, client: Any, proxy: Proxy) -> dict[str, str]:
     """Write rows and replies of instances with large images; return the layer of each."""
     rows = []
     layers = {}
-    (place / "replies").mkdir()
-    known = [dict(row) for row in load_dataset("demo", "test").rows]
-    build_images([row["instance_id"] for row in known])
+    (folder / "replies").mkdir()
+    demo_rows = [dict(row) for row in load_dataset("demo", "test").rows]
+    build_images([row["instance_id"] for row in demo_rows])
     for number in range(COUNT):
-        row = dict(known[number % len(known)])
+        row = dict(demo_rows[number % len(demo_rows)])
         old = row["instance_id"]
         new = f"{row['instance_id']}{number}"
-        if number < len(known):
+        if number < len(demo_rows):
             push_base(client, proxy.registry, row["image"], f"base/{old}")
         name = f"large/{new}"
         layer = layer_of({f"noise/{new}": noise(SIZE, new)})
         (layers[new],) = proxy.registry.put(name, [layer], (f"base/{old}", "1"))
         rows.append({**row, "instance_id": new, "image": f"{proxy.host}/{name}:1"})
         reply = json.loads((DEMO_DATASET / f"replies/{old}.json").read_text())
-        (place / f"replies/{new}.json").write_text(
+        (folder / f"replies/{new}.json").write_text(
             json.dumps({**reply, "instance_id": new})
         )
-    (place / "rows.json").write_text(json.dumps(rows, default=str))
+    (folder / "rows.json").write_text(json.dumps(rows, default=str))
     return layers
 
 
@@ -175,14 +175,16 @@ def test_all_are_judged_below_the_limit_and_each_command_pulls_an_image_once(
         earlier = f"{proxy.host}/large/{[*layers][-1]}:1"
         client.images.pull(earlier.removesuffix(":1"), tag="1")
         there = {
-            tag for found in client.api.images() for tag in found["RepoTags"] or ()
+            tag
+            for statuses in client.api.images()
+            for tag in statuses["RepoTags"] or ()
         }
         proxy.faults = [
             ("/large/", Fault(429, {"Retry-After": "2"})),
             *[("/large/", Fault(500))] * 3,
         ]
         try:
-            with disk.watched():
+            with disk.watch():
                 killed = both.harness()
                 predicted = tmp_path / "predictions/r"
                 wait_until(
@@ -190,20 +192,22 @@ def test_all_are_judged_below_the_limit_and_each_command_pulls_an_image_once(
                 )
                 kill_with_children(killed.pid)
                 harness = both.harness()
-                assert harness.wait(1200) == 0, both.said()
+                assert harness.wait(1200) == 0, both.output()
                 report = both.report()
-                assert report.wait(1200) == 0, both.said()
+                assert report.wait(1200) == 0, both.output()
             left = {
-                tag for found in client.api.images() for tag in found["RepoTags"] or ()
+                tag
+                for statuses in client.api.images()
+                for tag in statuses["RepoTags"] or ()
             }
         finally:
             remove_images(client, proxy.host)
     verdicts = tmp_path / "predictions/r/verdicts"
-    found = {}
+    statuses = {}
     for path in verdicts.glob("*.json"):
-        found[path.stem] = json.loads(path.read_text())["status"]
-    assert set(found) == set(layers)
-    assert set(found.values()) <= {"resolved", "unresolved"}
+        statuses[path.stem] = json.loads(path.read_text())["status"]
+    assert set(statuses) == set(layers)
+    assert set(statuses.values()) <= {"resolved", "unresolved"}
     assert len(disk.sizes) > COUNT
     assert LIMIT - SIZE <= max(disk.sizes) <= LIMIT + SIZE + _SLACK
     assert {proxy.served[layer] for layer in layers.values()} <= {1, 2, 3}
@@ -214,8 +218,8 @@ def test_all_are_judged_below_the_limit_and_each_command_pulls_an_image_once(
     )
     assert there <= left
     assert not proxy.faults
-    said = both.said()
-    assert "rate limit is reached" in said and "infrastructure failed" not in said
+    output = both.output()
+    assert "rate limit is reached" in output and "infrastructure failed" not in output
 
 
 def kill_with_children(pid: int) -> None:

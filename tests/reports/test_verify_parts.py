@@ -12,52 +12,46 @@ from tests.support.attempts import make_candidate
 
 
 @pytest.mark.parametrize(
-    ("found", "expected", "words"),
+    ("value", "expected", "start"),
     [
-        ({"a": [1, 2]}, {"a": [1, 2]}, ""),
         ({"a": [1]}, {"a": [1, 2]}, "a[1] is missing, but should be 2"),
         ({"a": 1, "b": 2}, {"a": 1}, "b is 2, but should be missing"),
         (True, 1, "it is true, but should be 1"),
         ("x" * 200 + "a", "x" * 200 + "b", "it is …"),
     ],
 )
-def test_the_first_difference(found: Any, expected: Any, words: str) -> None:
-    said = str(first_difference(found, expected) or "")
-    assert said.startswith(words) if words else not said
-    assert len(said) < 300
+def test_the_first_difference(value: Any, expected: Any, start: str) -> None:
+    difference = str(first_difference(value, expected))
+    assert difference.startswith(start)
+    assert len(difference) < 300
+    assert not first_difference(expected, expected)
 
 
 @pytest.mark.parametrize(
-    ("found", "expected", "line"),
+    ("text", "difference"),
     [
-        ("a\nb\n", "a\nb\n", None),
-        ("a\nb", "a\nc", 'line 2: it is "b", but should be "c"'),
-        ("a", "a\nc", 'line 2: it is missing, but should be "c"'),
+        ("a\nb", 'line 2: it is "b", but should be "c"'),
+        ("a", 'line 2: it is missing, but should be "c"'),
     ],
 )
-def test_the_first_line(
-    found: str,
-    expected: str,
-    line: str | None,
-    tmp_path: Path,
+def test_the_first_line_that_differs(
+    text: str, difference: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "x").write_text(found)
     path = tmp_path / "x"
-    differences = [(path, line)] if line else []
-    assert list(compare_text(path, expected)) == differences
+    path.write_text(text)
+    assert list(compare_text(path, "a\nc")) == [(path, difference)]
+    assert list(compare_text(path, text)) == []
 
 
-def test_a_patch_that_did_not_apply_is_no_difference() -> None:
-    """Older runs do not record it for attempts with failed edits, so both winners are possible."""
-    records = [make_candidate(n, False, n == 1, None) for n in (1, 2)]
-    for winner in (1, 2):
-        choice = chosen_again(records, winner, None, require_tests=False)
-        assert choice.winner
-        assert choice.winner.attempt == winner
-
-
-def test_a_wrong_winner_is_told_where_the_record_says_that_its_patch_applies() -> None:
-    records = [make_candidate(n, False, n == 1, None, applies=True) for n in (1, 2)]
-    for winner in (1, 2):
-        choice = chosen_again(records, winner, None, require_tests=False)
-        assert choice.winner == records[0]
+@pytest.mark.parametrize("winner", [1, 2])
+@pytest.mark.parametrize("recorded", [{}, {"applies": True}], ids=["older", "newer"])
+def test_a_wrong_winner_is_named_where_the_record_says_that_its_patch_applies(
+    winner: int, recorded: dict[str, Any]
+) -> None:
+    """Older runs do not record it for attempts with failed edits: both winners are possible."""
+    records = []
+    for number in (1, 2):
+        records.append(make_candidate(number, False, number == 1, None, **recorded))
+    choice = chosen_again(records, winner, None, require_tests=False)
+    expected = 1 if recorded else winner
+    assert choice.winner == records[expected - 1]

@@ -11,14 +11,13 @@ trajectories, test output, the README) is not computed.
 from __future__ import annotations
 
 import io
-import json
 import random
 import re
 import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,13 +34,14 @@ from demo import register
 from report import main as report
 from reports.combine.combine import combine
 from reports.named_runs import stores_of
-from reports.report import report_command
-from reports.verify import verify_command
+from tests.reports.conftest import report_run, verify_run
 from tests.support.evaluated import (
+    BANK,
+    UNITS,
     Made,
+    change_json,
     derived_of_run,
     make_evaluated,
-    report_settings,
 )
 
 # A value in JSON or YAML.
@@ -65,230 +65,173 @@ _OTHERS = (
 )
 
 
-@dataclass(frozen=True)
-class DamagedLine:
-    """One damage of one file."""
-
-    number: int
-    kind: str
-    file: Path
-
-    def __str__(self) -> str:
-        return f"number {self.number}, {self.kind} of {'/'.join(self.file.parts[-3:])}"
-
-
-def _bits(data: bytes, source: random.Random) -> bytes:
+def _flip_bits(data: bytes, source: random.Random) -> bytes:
     changed = bytearray(data)
     for _ in range(source.choice((1, 1, 1, 2, 8))):
-        place = source.randrange(len(data))
-        changed[place] ^= 1 << source.randrange(8)
+        position = source.randrange(len(data))
+        changed[position] ^= 1 << source.randrange(8)
     return bytes(changed)
 
 
-def _truncation(data: bytes, source: random.Random) -> bytes:
+def _truncate(data: bytes, source: random.Random) -> bytes:
     # Half of the cuts are near the end.
     start = source.choice((0, max(0, len(data) - 80)))
     return data[: source.randrange(start, len(data))]
 
 
-def _duplicated(data: bytes, source: random.Random) -> bytes:
+def _repeat_line(data: bytes, source: random.Random) -> bytes:
     lines = data.splitlines(keepends=True)
     number = source.randrange(len(lines))
-    return b"".join([*lines[: number + 1], *lines[number:]])
-
-
-def _swapped(data: bytes, source: random.Random) -> bytes:
-    lines = data.splitlines(keepends=True)
-    one, other = (source.randrange(len(lines)) for _ in range(2))
-    lines[one], lines[other] = lines[other], lines[one]
+    lines.insert(number, lines[number])
     return b"".join(lines)
 
 
-def _nested(data: bytes, source: random.Random) -> bytes:
+def _swap_lines(data: bytes, source: random.Random) -> bytes:
+    lines = data.splitlines(keepends=True)
+    first = source.randrange(len(lines))
+    second = source.randrange(len(lines))
+    line = lines[first]
+    lines[first] = lines[second]
+    lines[second] = line
+    return b"".join(lines)
+
+
+def _nest(data: bytes, source: random.Random) -> bytes:
     depth = source.choice((90, 150, 950, 5_000, 100_000))
-    begin, end = source.choice(((b"[", b"]"), (b'{"a":', b"}"), (b"- ", b"")))
-    deep = begin * depth + (b"1" + end * depth if source.random() < 0.7 else b"")
+    brackets = source.choice(((b"[", b"]"), (b'{"a":', b"}"), (b"- ", b"")))
+    deep = brackets[0] * depth
+    if source.random() < 0.7:
+        deep += b"1" + brackets[1] * depth
     if source.random() < 0.2:
         return deep
-    return _in_place(data, deep, source)
+    return _replace_value(data, deep, source)
 
 
 def _other_value(data: bytes, source: random.Random) -> bytes:
-    return _in_place(data, source.choice(_OTHERS), source)
+    return _replace_value(data, source.choice(_OTHERS), source)
 
 
-def _in_place(
-    data: bytes,
-    value: bytes,
-    source: random.Random,
-) -> bytes:
+def _replace_value(data: bytes, value: bytes, source: random.Random) -> bytes:
     """Return ``data`` with one of its values, or else one of its lines, replaced by ``value``."""
-    places = [match.span(1) for match in _VALUE.finditer(data)]
-    if places:
-        start, end = source.choice(places)
-        return data[:start] + value + data[end:]
+    matches = list(_VALUE.finditer(data))
+    if matches:
+        match = source.choice(matches)
+        return data[: match.start(1)] + value + data[match.end(1) :]
     lines = data.splitlines(keepends=True)
     lines[source.randrange(len(lines))] = value + b"\n"
     return b"".join(lines)
 
 
 KINDS: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
-    "bit flips": _bits,
-    "truncation": _truncation,
-    "duplicated line": _duplicated,
-    "swapped lines": _swapped,
-    "deep nesting": _nested,
+    "bit flips": _flip_bits,
+    "truncation": _truncate,
+    "duplicated line": _repeat_line,
+    "swapped lines": _swap_lines,
+    "deep nesting": _nest,
     "other value": _other_value,
 }
-
-
 _LINE = re.compile(r"\bline \d+|:\d+:")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a command on a damaged file.
-
-    Attributes:
-        said: the output on both streams.
-        changed: whether a computed result differs from that of the undamaged files.
-    """
-
-    code: int
-    said: str
-    seconds: float
-    changed: bool
-
-    @property
-    def raised(self) -> bool:
-        """Whether a traceback was printed."""
-        return "Traceback" in self.said
-
-    @property
-    def reported(self) -> bool:
-        """Whether the command reported a fault."""
-        return self.code != 0 and not self.raised
 
 
 @dataclass
 class Figures:
-    """The results of the damages of a run, by kind."""
+    """The results of the damages of a run, by kind; more than ``limit`` seconds is a fault."""
 
+    limit: float
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     slowest: tuple[float, str] = (0.0, "")
     faults: list[str] = field(default_factory=list)
     without_line: list[str] = field(default_factory=list)
 
     def add(
-        self,
-        damage: DamagedLine,
-        outcome: Outcome,
-        most: float,
+        self, kind: str, file: Path, damage: str, seconds: float, output: str
     ) -> None:
-        """Count the outcome of one damage; more than ``most`` seconds is a fault."""
-        self.counts[damage.kind, "damages"] += 1
-        self.counts[damage.kind, "reported" if outcome.reported else "unchanged"] += 1
-        if outcome.reported:
-            self.counts[damage.kind, "with line"] += bool(_LINE.search(outcome.said))
-            self.counts[damage.kind, "file named"] += damage.file.name in outcome.said
-            if not _LINE.search(outcome.said):
-                self.without_line.append(f"{damage}: {outcome.said.splitlines()[0]}")
-        self.slowest = max(self.slowest, (outcome.seconds, str(damage)))
-        fault = _fault(outcome, most)
-        if fault:
-            self.faults.append(f"{damage}: {fault}")
+        """Count a damage; ``output`` is that of a command that failed."""
+        self.counts[kind, "damages"] += 1
+        self.slowest = max(self.slowest, (seconds, damage))
+        if seconds > self.limit:
+            self.faults.append(f"{damage}: took {seconds:.1f} s")
+        if "Traceback" in output:
+            self.faults.append(f"{damage}: {output}")
+        elif output:
+            has_line = bool(_LINE.search(output))
+            self.counts[kind, "reported"] += 1
+            self.counts[kind, "with line"] += has_line
+            self.counts[kind, "file named"] += file.name in output
+            if not has_line:
+                self.without_line.append(f"{damage}: {output.splitlines()[0]}")
+        else:
+            self.counts[kind, "unchanged"] += 1
 
+    def total(self, column: str) -> int:
+        return sum(self.counts[kind, column] for kind in KINDS)
 
-def _fault(outcome: Outcome, most: float) -> str:
-    if outcome.raised:
-        return outcome.said
-    if outcome.seconds > most:
-        return f"took {outcome.seconds:.1f} s"
-    if outcome.changed and not outcome.reported:
-        return "is not reported and changes a computed result"
-    return ""
+    def lines(self) -> Iterator[str]:
+        """Yield a table."""
+        columns = ("damages", "reported", "with line", "file named", "unchanged")
+        rows = []
+        for kind in sorted(KINDS):
+            rows.append((kind, *(self.counts[kind, column] for column in columns)))
+        yield from table(("run", *columns), rows, numbers=range(1, 6))
+        yield f"slowest: {self.slowest[0]:.2f} s ({self.slowest[1]})"
+        for problem in self.without_line:
+            yield f"no line: {problem}"
+        for fault in self.faults:
+            yield f"FAULT {fault}"
 
 
 def run_damages(
-    made: Made,
-    seed: int,
-    numbers: Sequence[int],
-    most: float = 5.0,
+    made: Made, seed: int, numbers: Iterable[int], limit: float = 5.0
 ) -> Figures:
     """Damage and verify the run once for each of ``numbers``."""
-    files = [path for path in sorted(made.run_files()) if path.stat().st_size]
-    arguments = ["verify", str(made.run)]
-    whole = derived_of_run(made)
-    return _damages(
-        files, seed, numbers, most, arguments, lambda: derived_of_run(made) != whole
-    )
-
-
-def _damages(
-    files: Sequence[Path],
-    seed: int,
-    numbers: Sequence[int],
-    most: float,
-    arguments: Sequence[str],
-    changed: Callable[[], bool],
-) -> Figures:
-    figures = Figures()
-    groups = _groups(files)
-    code, said = _call(arguments)
-    if code:
-        raise AssertionError(f"the undamaged files have a fault: {said}")
+    groups = _groups(path for path in sorted(made.run_files()) if path.stat().st_size)
+    undamaged = derived_of_run(made)
+    figures = Figures(limit)
+    problem = _verify_failure(made.run)
+    assert not problem, f"the undamaged files have a fault: {problem}"
     for number in numbers:
         source = random.Random(f"{seed}:{number}")
         file = source.choice(groups[source.choice(sorted(groups))])
         kind = sorted(KINDS)[number % len(KINDS)]
+        damage = f"number {number}, {kind} of {'/'.join(file.parts[-3:])}"
         before = file.read_bytes()
-        damage = DamagedLine(number, kind, file)
         try:
             file.write_bytes(KINDS[kind](before, source))
             started = time.perf_counter()
-            code, said = _call(arguments)
-            seconds = time.perf_counter() - started
-            figures.add(
-                damage, Outcome(code, said, seconds, not code and changed()), most
-            )
+            output = _verify_failure(made.run)
+            figures.add(kind, file, damage, time.perf_counter() - started, output)
+            if not output and derived_of_run(made) != undamaged:
+                text = "is not reported and changes a computed result"
+                figures.faults.append(f"{damage}: {text}")
         finally:
             file.write_bytes(before)
     return figures
 
 
-def _groups(files: Sequence[Path]) -> Mapping[str, list[Path]]:
+def _groups(files: Iterable[Path]) -> Mapping[str, list[Path]]:
     """Return files by folder and extension, so that each group is damaged equally often."""
     groups: dict[str, list[Path]] = {}
     for file in files:
         kind = file.suffix
-        if file.parent.parent.name != "logs":
+        if file.name in ("run.json", "results.json", "stats.json"):
+            kind = file.name
+        elif file.parent.parent.name != "logs":
             kind = file.parent.name + file.suffix
-        single = file.name in ("run.json", "results.json", "stats.json")
-        groups.setdefault(file.name if single else kind, []).append(file)
+        groups.setdefault(kind, []).append(file)
     return groups
 
 
-def _call(arguments: Sequence[str]) -> tuple[int, str]:
-    """Return exit code and output of ``report.py``, called in this process."""
+def _verify_failure(run: Path) -> str:
+    """Call ``report.py verify`` in this process; return its output where it fails, else nothing."""
     stream = io.TextIOWrapper(io.BytesIO(), "utf-8")
-    argv = patch.object(sys, "argv", ["report.py", *arguments])
-    with argv, redirect_stdout(stream), redirect_stderr(stream):
+    arguments = patch.object(sys, "argv", ["report.py", "verify", str(run)])
+    with arguments, redirect_stdout(stream), redirect_stderr(stream):
         code = report()
     stream.flush()
-    return code, stream.buffer.getvalue().decode()
-
-
-def lines(figures: Figures) -> Iterator[str]:
-    """Yield the table of ``figures``."""
-    columns = ("damages", "reported", "with line", "file named", "unchanged")
-    rows = []
-    for kind in sorted(KINDS):
-        rows.append((kind, *(figures.counts[kind, c] for c in columns)))
-    yield from table(("run", *columns), rows, numbers=range(1, 6))
-    yield f"slowest: {figures.slowest[0]:.2f} s ({figures.slowest[1]})"
-    yield from (f"no line: {said}" for said in figures.without_line)
-    for fault in figures.faults:
-        yield f"FAULT {fault}"
+    output = stream.buffer.getvalue().decode()
+    if code or "Traceback" in output:
+        return output or f"exit code {code}"
+    return ""
 
 
 def main(
@@ -301,130 +244,101 @@ def main(
     register()
     numbers = range(count) if only is None else range(only, only + 1)
     with TemporaryDirectory() as folder:
-        made = make_evaluated(Path(folder))
-        figures = run_damages(made, seed, numbers, seconds)
-    for line in lines(figures):
+        figures = run_damages(make_evaluated(Path(folder)), seed, numbers, seconds)
+    for line in figures.lines():
         print(line)
     raise typer.Exit(int(bool(figures.faults)))
 
 
-ONE = "demo__bank-1"
-OTHER = "demo__units-1"
-
-
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Made:
+def evaluated_run(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Made:
     return make_evaluated(tmp_path_factory.mktemp("damaged"), cache)
 
 
 @pytest.fixture
-def run(made: Made, tmp_path: Path) -> Path:
-    shutil.copytree(made.out, tmp_path / "out")
+def run(evaluated_run: Made, tmp_path: Path) -> Path:
+    shutil.copytree(evaluated_run.out, tmp_path / "out")
     return tmp_path / "out/predictions/r"
 
 
-def total(figures: Figures, what: str) -> int:
-    return sum(count for (_, column), count in figures.counts.items() if column == what)
-
-
 @pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.long)])
-def test_each_damage_is_reported_or_changes_nothing(made: Made, count: int) -> None:
-    # Generous: other processes may keep this one from its processor.
-    figures = run_damages(made, 7, range(count), most=30.0)
-    assert figures.faults == []
-    assert total(figures, "damages") == count
-    # Where two intact files contradict each other, the other one may be named.
-    assert total(figures, "file named") >= 0.99 * total(figures, "reported") > count / 2
-
-
-def verify(run: Path, cache: Path) -> tuple[int, list[str]]:
-    said: list[str] = []
-    return verify_command([run], said.append), said
-
-
-def test_all_broken_files_of_a_run_are_named_with_their_places(
-    run: Path, cache: Path
+def test_each_damage_is_reported_or_changes_nothing(
+    evaluated_run: Made, count: int
 ) -> None:
+    # Generous: other processes may keep this one from its processor.
+    figures = run_damages(evaluated_run, 7, range(count), limit=30.0)
+    assert figures.faults == []
+    assert figures.total("damages") == count
+    assert figures.total("reported") > count / 2
+    # Where two intact files contradict each other, the other one may be named.
+    assert figures.total("file named") >= 0.99 * figures.total("reported")
+
+
+def test_all_broken_files_of_a_run_are_named_with_their_places(run: Path) -> None:
     broken = {
         "run.json": ('{"starts": 5}', "'starts': Input should be a valid list"),
-        f"{ONE}.json": (
+        f"{BANK}.json": (
             '{"instance_id":\n 5}',
             "is not a prediction: 'instance_id': Input should be a valid string",
         ),
-        f"trajectories/{OTHER}.json": ('{\n\n"attempts": [}', "line 3"),
+        f"trajectories/{UNITS}.json": ('{\n\n"attempts": [}', "line 3"),
     }
     for name, (content, _) in broken.items():
         (run / name).write_text(content)
-    code, said = verify(run, cache)
-    assert code == 1
-    for name, (_, words) in broken.items():
-        assert (
-            sum(
-                text.startswith(f"predictions/r/{name}: ") and words in text
-                for text in said
-            )
-            == 1
-        )
+    printed = verify_run(run)
+    assert printed.code == 1
+    for name, (_, problem) in broken.items():
+        (line,) = printed.starting(f"predictions/r/{name}: ")
+        assert problem in line
 
 
-def rename_within(path: Path, name: str) -> None:
-    data = json.loads(path.read_text())
-    path.write_text(json.dumps({**data, "instance_id": name}))
+def set_id(path: Path, name: str) -> None:
+    change_json(path, lambda data: data.update(instance_id=name))
 
 
 @pytest.mark.parametrize(
-    ("file", "words"),
+    ("file", "problem"),
     [
-        (f"{ONE}.json", f"and {{run}}/{OTHER}.json are both predictions of {OTHER}"),
+        (f"{BANK}.json", f"r/{UNITS}.json are both predictions of {UNITS}"),
         (
-            f"trajectories/{ONE}.json",
-            f"is the trajectory of '{OTHER}', and not of {ONE}",
+            f"trajectories/{BANK}.json",
+            f"is the trajectory of '{UNITS}', and not of {BANK}",
         ),
-        (f"verdicts/{ONE}.json", f"is the verdict on '{OTHER}', and not on {ONE}"),
+        (f"verdicts/{BANK}.json", f"is the verdict on '{UNITS}', and not on {BANK}"),
     ],
 )
 def test_a_file_about_another_instance_is_refused(
-    run: Path, cache: Path, file: str, words: str
+    run: Path, cache: Path, file: str, problem: str
 ) -> None:
-    rename_within(run / file, OTHER)
-    code, said = verify(run, cache)
-    assert code == 1
-    expected = words.format(run=run)
-    assert any(
-        t.startswith(f"predictions/r/{file}: ") and expected in t for t in said
-    ), said
-    with pytest.raises(UserError, match=file.replace(".", r"\.")):
-        report_command([run], report_settings(cache), said.append)
+    set_id(run / file, UNITS)
+    printed = verify_run(run)
+    assert printed.code == 1
+    lines = printed.starting(f"predictions/r/{file}: ")
+    assert any(problem in line for line in lines), printed.lines
+    with pytest.raises(UserError, match=re.escape(file)):
+        report_run(run, cache)
 
 
 def test_runs_with_such_files_are_not_combined(run: Path, tmp_path: Path) -> None:
     other = shutil.copytree(run, tmp_path / "out/predictions/s")
-    rename_within(other / f"{ONE}.json", "../../x")
-    with pytest.raises(
-        UserError, match=rf"s/{ONE}\.json is not .*'\.\./\.\./x' cannot be an id"
-    ):
+    set_id(other / f"{BANK}.json", "../../x")
+    problem = rf"s/{BANK}\.json is not .*'\.\./\.\./x' cannot be an id"
+    with pytest.raises(UserError, match=problem):
         combine(stores_of([run, other]), "both", lambda _: None)
     assert not (tmp_path / "out/predictions/both").exists()
 
 
 def test_a_damaged_ledger_is_used_without_the_line(run: Path, cache: Path) -> None:
     ledger = run / "ledger.jsonl"
-    first, *rest = ledger.read_text().splitlines(keepends=True)
-    ledger.write_text("".join(["[" * 100_000 + "\n", first, first, *rest]))
-    said: list[str] = []
-    report_command([run], report_settings(cache), said.append)
-    assert (
-        sum(line.startswith(f"note: {ledger}, line 1: it is nested") for line in said)
-        == 1
-    )
-    assert (
-        sum(line.startswith(f"note: {ledger}, line 3: it is the same") for line in said)
-        == 1
-    )
-    code, said = verify(run, cache)
-    assert code == 1
-    named = [line for line in said if line.startswith("predictions/r/ledger.jsonl: ")]
-    assert [line.split(": ")[1] for line in named] == ["line 1"]
+    first = ledger.read_text().splitlines(keepends=True)[0]
+    ledger.write_text("[" * 100_000 + "\n" + first + ledger.read_text())
+    printed = report_run(run, cache)
+    for problem in ("line 1: it is nested", "line 3: it is the same"):
+        assert len(printed.starting(f"note: {ledger}, {problem}")) == 1
+    verified = verify_run(run)
+    assert verified.code == 1
+    (line,) = verified.starting("predictions/r/ledger.jsonl: ")
+    assert line.split(": ")[1] == "line 1"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,25 +13,23 @@ import pytest
 from bench.attempts import choose
 from core.errors import UserError
 from reports.combine.combine import combine
-from reports.compare import compare_command
-from reports.data.rundata import read_predictions, read_run
+from reports.data.rundata import RunData, read_predictions, read_run
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from reports.report import report_command
 from runs.progress.overview import overview
 from runs.storage.store import RunStore
-from tests.support import write_files
+from tests.reports.conftest import report_run
+from tests.support import read_json, write_files
 from tests.support.attempts import make_candidate
 from tests.support.evaluated import report_settings
+from tests.support.reporting import compare
 from tests.support.rundata import LABEL, OPUS, PATCH, old_prediction, write_run
 
-EMPTY: dict[str, Any] = {"model_patch": "", "status": "empty", "edit_outcome": None}
+Result = dict[str, Any]
+EMPTY: Result = {"model_patch": "", "status": "empty", "edit_outcome": None}
 
 
-def a_result(
-    name: str,
-    patch: str = PATCH,
-    **changes: Any,
-) -> dict[str, Any]:
+def a_result(name: str = "a__a-1", patch: str = PATCH, **changes: Any) -> Result:
     """Return a prediction of one attempt, plausible by default."""
     values = {
         "instance_id": name,
@@ -57,74 +56,99 @@ def patch(number: int) -> str:
     return PATCH.replace("one = 2", f"one = {number}")
 
 
-def fallback(name: str, number: int, **outcomes: Any) -> dict[str, Any]:
+def fallback(name: str, number: int, **outcomes: Any) -> Result:
     return a_result(name, patch(number), status="fallback", **outcomes)
 
 
-def runs(root: Path, *contents: list[dict[str, Any]]) -> list[RunStore]:
-    folders = []
+def write_runs(root: Path, *contents: list[Result]) -> list[RunStore]:
+    """Write the runs ``r1``, ``r2`` and so on."""
+    stores = []
     for number, files in enumerate(contents, 1):
-        folders.append(write_run(root / "predictions" / f"r{number}", files))
-    return [RunStore.of_folder(folder) for folder in folders]
+        folder = write_run(root / "predictions" / f"r{number}", files)
+        stores.append(RunStore.of_folder(folder))
+    return stores
 
 
-def quiet(_: str) -> None:
-    pass
+def combine_quietly(stores: Sequence[RunStore], name: str = "both") -> RunStore:
+    return combine(stores, name, lambda _: None)
+
+
+def combined_run(root: Path, *contents: list[Result], name: str = "both") -> RunData:
+    return read_run(combine_quietly(write_runs(root, *contents), name))
+
+
+def write_verdict(store: RunStore, **files: Any) -> None:
+    """Write that the only prediction of a run is resolved."""
+    (prediction,) = read_predictions(store)
+    verdict = Verdict(
+        instance_id="a__a-1",
+        status=VerdictStatus.RESOLVED,
+        evaluator="docker",
+        **files,
+    )
+    save_verdict(store, prediction, verdict, None)
+
+
+def write_ledger(store: RunStore) -> None:
+    line = {
+        "call": "c",
+        "kind": "answered",
+        "instance_id": "a__a-1",
+        "attempt": 1,
+        "model": "m",
+        "cost": "0.2",
+    }
+    store.ledger.write_text(json.dumps(line) + "\n")
 
 
 def test_the_first_plausible_else_the_least_bad_over_all(tmp_path: Path) -> None:
-    stores = runs(
-        tmp_path,
-        [
-            fallback("a__a-1", 1, lint_outcome=False),
-            a_result("a__a-2", patch(1)),
-            fallback("a__a-3", 1, edit_outcome=False),
-            fallback("a__a-4", 1, test_outcome=False),
-            a_result("a__a-5", **EMPTY),
-            a_result("a__a-6", **EMPTY),
-        ],
-        [
-            a_result("a__a-1", patch(2)),
-            a_result("a__a-2", patch(2)),
-            fallback("a__a-3", 2, test_outcome=False),
-            fallback("a__a-4", 2, test_outcome=False),
-            fallback("a__a-5", 2, edit_outcome=False, lint_outcome=False),
-            a_result("a__a-6", **EMPTY),
-            a_result("a__a-7", patch(2)),
-        ],
-    )
-    run = read_run(combine(stores, "", quiet))
+    first = [
+        fallback("a__a-1", 1, lint_outcome=False),
+        a_result("a__a-2", patch(1)),
+        fallback("a__a-3", 1, edit_outcome=False),
+        fallback("a__a-4", 1, test_outcome=False),
+        a_result("a__a-5", **EMPTY),
+        a_result("a__a-6", **EMPTY),
+    ]
+    second = [
+        a_result("a__a-1", patch(2)),
+        a_result("a__a-2", patch(2)),
+        fallback("a__a-3", 2, test_outcome=False),
+        fallback("a__a-4", 2, test_outcome=False),
+        fallback("a__a-5", 2, edit_outcome=False, lint_outcome=False),
+        a_result("a__a-6", **EMPTY),
+        a_result("a__a-7", patch(2)),
+    ]
+    run = combined_run(tmp_path, first, second, name="")
     assert run.name == "r1+r2"
-    origins = {i.instance_id[-1]: (i.origin, i.patch) for i in run.instances}
-    assert origins == {
-        "1": ("r2", patch(2)),
-        "2": ("r1", patch(1)),
-        "3": ("r2", patch(2)),
-        "4": ("r1", patch(1)),
-        "5": ("r2", patch(2)),
-        "6": ("r1", ""),
-        "7": ("r2", patch(2)),
-    }
-    assert run.instances[0].reason.startswith(
-        "r2 is the first run with a plausible prediction"
-    )
-    assert "r1 is the least bad" in run.instances[3].reason
     # The later run's one attempt is the second of the whole.
-    assert [i.attempt for i in run.instances] == [2, 1, 2, 1, 2, 1, 2]
-    assert [len(i.attempts) for i in run.instances] == [2] * 6 + [1]
+    expected = {
+        "a__a-1": ("r2", patch(2), 2, 2),
+        "a__a-2": ("r1", patch(1), 1, 2),
+        "a__a-3": ("r2", patch(2), 2, 2),
+        "a__a-4": ("r1", patch(1), 1, 2),
+        "a__a-5": ("r2", patch(2), 2, 2),
+        "a__a-6": ("r1", "", 1, 2),
+        "a__a-7": ("r2", patch(2), 2, 1),
+    }
+    for each in run.instances:
+        choice = (each.origin, each.patch, each.attempt, len(each.attempts))
+        assert choice == expected.pop(each.instance_id)
+    assert not expected
+    reason = run.instances[0].reason
+    assert reason.startswith("r2 is the first run with a plausible prediction")
+    assert "r1 is the least bad" in run.instances[3].reason
 
 
 def test_what_edits_test_configuration_goes_after_what_does_not(tmp_path: Path) -> None:
     marked = a_result("a__a-1", patch(1), edits_test_configuration=True)
     poor = fallback("a__a-2", 1, test_outcome=False, edits_test_configuration=True)
-    stores = runs(
-        tmp_path,
-        [marked, poor],
-        [a_result("a__a-1", patch(2)), fallback("a__a-2", 2, edit_outcome=False)],
-    )
-    one, two = read_run(combine(stores, "", quiet)).instances
-    assert (one.origin, one.edits_test_configuration, two.origin) == ("r2", False, "r2")
-    assert "the first run with a plausible prediction that leaves test" in one.reason
+    others = [a_result("a__a-1", patch(2)), fallback("a__a-2", 2, edit_outcome=False)]
+    run = combined_run(tmp_path, [marked, poor], others)
+    assert [instance.origin for instance in run.instances] == ["r2", "r2"]
+    first = run.instances[0]
+    assert first.edits_test_configuration is False
+    assert "the first run with a plausible prediction that leaves test" in first.reason
 
 
 @pytest.mark.parametrize("first", [True, None, False])
@@ -132,32 +156,25 @@ def test_what_edits_test_configuration_goes_after_what_does_not(tmp_path: Path) 
 def test_the_ranking_is_the_harness_own(
     tmp_path: Path, first: bool | None, second: bool | None
 ) -> None:
-    stores = runs(
-        tmp_path,
-        [fallback("a__a-1", 1, edit_outcome=False, test_outcome=first)],
-        [fallback("a__a-1", 2, edit_outcome=False, test_outcome=second)],
-    )
-    harness = choose(
-        [
-            make_candidate(1, False, True, first),
-            make_candidate(2, False, True, second),
-        ]
-    )
-    assert harness.winner is not None
-    (chosen,) = read_run(combine(stores, "both", quiet)).instances
-    assert chosen.patch == patch(harness.winner.attempt)
+    contents = []
+    candidates = []
+    for number, outcome in enumerate((first, second), 1):
+        result = fallback("a__a-1", number, edit_outcome=False, test_outcome=outcome)
+        contents.append([result])
+        candidates.append(make_candidate(number, False, True, outcome))
+    winner = choose(candidates).winner
+    assert winner is not None
+    (chosen,) = combined_run(tmp_path, *contents).instances
+    assert chosen.patch == patch(winner.attempt)
 
 
 def test_money_and_attempts_are_of_all_runs(tmp_path: Path) -> None:
-    stores = runs(
-        tmp_path,
-        [
-            old_prediction("a__a-1", 4, resolved=False),
-            old_prediction("a__a-2", 1, resolved=True),
-        ],
-        [a_result("a__a-1"), a_result("a__a-2", cost=None, model=OPUS)],
-    )
-    run = read_run(combine(stores, "both", quiet))
+    files = [
+        old_prediction("a__a-1", 4, resolved=False),
+        old_prediction("a__a-2", 1, resolved=True),
+    ]
+    others = [a_result("a__a-1"), a_result("a__a-2", cost=None, model=OPUS)]
+    run = combined_run(tmp_path, files, others)
     first, second = run.instances
     assert float(first.cost or 0) == pytest.approx(4 * 0.5 + 0.1)
     assert (second.cost, run.cost) == (None, None)
@@ -168,197 +185,160 @@ def test_money_and_attempts_are_of_all_runs(tmp_path: Path) -> None:
 
 
 def test_trajectories_ledgers_and_verdicts_come_along(tmp_path: Path) -> None:
-    stores = runs(
-        tmp_path, [fallback("a__a-1", 1, test_outcome=False)], [a_result("a__a-1")]
-    )
+    poor = fallback("a__a-1", 1, test_outcome=False)
+    stores = write_runs(tmp_path, [poor], [a_result()])
+    attempt = {"attempt": 1, "model": "m", "edit_format": "diff"}
     for store in stores:
-        trajectory = {"attempts": [{"attempt": 1, "model": "m", "edit_format": "diff"}]}
-        store.trajectory("a__a-1").parent.mkdir()
-        store.trajectory("a__a-1").write_text(json.dumps(trajectory))
-        (store.folder / "a__a-1.md").write_text(f"said in {store.run}\n")
-        line = {
-            "call": "c",
-            "kind": "answered",
-            "instance_id": "a__a-1",
-            "attempt": 1,
-            "model": "m",
+        files = {
+            "trajectories/a__a-1.json": json.dumps({"attempts": [attempt]}),
+            "a__a-1.md": f"said in {store.run}\n",
         }
-        store.ledger.write_text(json.dumps({**line, "cost": "0.2"}) + "\n")
-    (prediction,) = read_predictions(stores[1])
-    verdict = Verdict(
-        instance_id="a__a-1",
-        status=VerdictStatus.RESOLVED,
-        evaluator="docker",
-        log="passed",
-        report={"a": 1},
-    )
-    save_verdict(stores[1], prediction, verdict, None)
-    target = combine(stores, "both", quiet)
+        write_files(store.folder, files)
+        write_ledger(store)
+    write_verdict(stores[1], log="passed", report={"a": 1})
+    target = combine_quietly(stores)
     run = read_run(target)
     (instance,) = run.instances
-    assert (run.cost, instance.resolved, instance.origin) == (
-        Decimal("0.4"),
-        True,
-        "r2",
-    )
-    written = json.loads(target.trajectory("a__a-1").read_text())
-    assert [(a["attempt"], a["origin"]["run"]) for a in written["attempts"]] == [
-        (1, "r1"),
-        (2, "r2"),
-    ]
-    assert (written["winner"], len(instance.attempts)) == (2, 2)
+    assert run.cost == Decimal("0.4")
+    assert (instance.resolved, instance.origin) == (True, "r2")
+    assert len(instance.attempts) == 2
+    trajectory = read_json(target.trajectory("a__a-1"))
+    origins = [(a["attempt"], a["origin"]["run"]) for a in trajectory["attempts"]]
+    assert origins == [(1, "r1"), (2, "r2")]
+    assert trajectory["winner"] == 2
     transcript = (target.folder / "a__a-1.md").read_text()
     assert transcript.index("said in r1") < transcript.index("said in r2")
     assert (target.logs / "a__a-1.combined--m.eval.log").read_text() == "passed"
     # Made again, it is the same to the byte.
-    before = {p: p.read_bytes() for p in target.folder.rglob("*") if p.is_file()}
-    combine(stores, "both", quiet)
-    assert {
-        p: p.read_bytes() for p in target.folder.rglob("*") if p.is_file()
-    } == before
+    before = contents_of(target)
+    combine_quietly(stores)
+    assert contents_of(target) == before
+
+
+def contents_of(store: RunStore) -> dict[Path, bytes]:
+    files = [path for path in store.folder.rglob("*") if path.is_file()]
+    return {path: path.read_bytes() for path in files}
 
 
 def test_a_verdict_on_another_patch_stays_behind(tmp_path: Path) -> None:
-    stores = runs(tmp_path, [a_result("a__a-1", patch(1))], [a_result("a__a-2")])
-    (prediction,) = read_predictions(stores[0])
-    save_verdict(
-        stores[0],
-        prediction,
-        Verdict(
-            instance_id="a__a-1", status=VerdictStatus.RESOLVED, evaluator="docker"
-        ),
-        None,
-    )
+    stores = write_runs(tmp_path, [a_result()], [a_result("a__a-2")])
+    write_verdict(stores[0])
     write_run(stores[0].folder, [a_result("a__a-1", patch(3))])
-    target = combine(stores, "both", quiet)
+    target = combine_quietly(stores)
     assert read_run(target).instances[0].resolved is None
     assert not target.verdict("a__a-1").exists()
 
 
 def test_a_ledger_of_one_run_is_not_the_money_of_both(tmp_path: Path) -> None:
-    first, second = runs(tmp_path, [a_result("a__a-1")], [a_result("a__a-1")])
-    line = {
-        "call": "c",
-        "kind": "answered",
-        "instance_id": "a__a-1",
-        "attempt": 1,
-        "model": "m",
-    }
-    first.ledger.write_text(json.dumps({**line, "cost": "0.2"}) + "\n")
-    assert float(
-        read_run(combine([first, second], "both", quiet)).cost or 0
-    ) == pytest.approx(0.3)
+    stores = write_runs(tmp_path, [a_result()], [a_result()])
+    write_ledger(stores[0])
+    run = read_run(combine_quietly(stores))
+    assert float(run.cost or 0) == pytest.approx(0.3)
 
 
 def test_predictions_that_are_no_longer_offered_go(tmp_path: Path) -> None:
-    stores = runs(
-        tmp_path, [a_result("a__a-1"), a_result("a__a-2")], [a_result("a__a-1")]
-    )
-    target = combine(stores, "both", quiet)
+    stores = write_runs(tmp_path, [a_result(), a_result("a__a-2")], [a_result()])
+    target = combine_quietly(stores)
+    assert target.prediction("a__a-2").exists()
     stores[0].prediction("a__a-2").unlink()
-    assert [
-        i.instance_id for i in read_run(combine(stores, "both", quiet)).instances
-    ] == ["a__a-1"]
+    (instance,) = read_run(combine_quietly(stores)).instances
+    assert instance.instance_id == "a__a-1"
     assert not target.prediction("a__a-2").exists()
 
 
 def test_a_report_on_a_combination(tmp_path: Path) -> None:
-    first, second = runs(
+    stores = write_runs(
         tmp_path,
         [old_prediction("a__a-1", 1, resolved=True)],
         [old_prediction("a__a-2", 2, resolved=False)],
     )
-    said: list[str] = []
-    shown: list[str] = []
-    target = combine([first, second], "both", said.append).folder
-    settings = report_settings(tmp_path)
-    assert (
-        report_command([target], settings, said.append, shown.append, "markdown") == 0
-    )
-    assert said == [f"combined 2 runs: {target}"]
-    assert "| Total |  | 2 | 100.0 % | 1 | 100.0 % | 50.0 % |" in shown
-    rows = []
-    for line in (target / "all_preds.jsonl").read_text().splitlines():
-        rows.append(json.loads(line))
-    assert [row["instance_id"] for row in rows] == ["a__a-1", "a__a-2"]
-    stats = json.loads((target / "stats.json").read_text())
-    assert [group["name"] for group in stats["by_origin"]] == ["r1", "r2"]
-    assert not (first.folder / "all_preds.jsonl").exists()
+    notes: list[str] = []
+    target = combine(stores, "both", notes.append).folder
+    assert notes == [f"combined 2 runs: {target}"]
+    printed = report_run(target, tmp_path, format="markdown")
+    assert printed.code == 0
+    assert "| Total |  | 2 | 100.0 % | 1 | 100.0 % | 50.0 % |" in printed.lines
+    rows = (target / "all_preds.jsonl").read_text().splitlines()
+    assert [json.loads(row)["instance_id"] for row in rows] == ["a__a-1", "a__a-2"]
+    groups = read_json(target / "stats.json")["by_origin"]
+    assert [group["name"] for group in groups] == ["r1", "r2"]
+    assert not (stores[0].folder / "all_preds.jsonl").exists()
 
 
 def test_a_comparison_in_words_and_as_json(tmp_path: Path) -> None:
-    names = [f"a__a-{n}" for n in range(10)]
-    first, second = runs(
+    names = [f"a__a-{number}" for number in range(10)]
+    stores = write_runs(
         tmp_path,
-        [old_prediction(n, 1, resolved=n < "a__a-8") for n in names],
-        [old_prediction(n, 1, resolved=n == "a__a-9") for n in names],
+        [old_prediction(name, 1, resolved=name < "a__a-8") for name in names],
+        [old_prediction(name, 1, resolved=name == "a__a-9") for name in names],
     )
-    said: list[str] = []
-    notes: list[str] = []
-    write_files(first.folder, {"report/report.html": ""})
-    assert compare_command([first, second], notes.append, said.append) == 0
-    page = tmp_path / "comparisons" / "r1--vs--r2" / "report.html"
-    assert notes == [f"page           {page}"]
-    text = "\n".join(said)
-    assert "| resolved by r1 | 0 | 8 |\n| not by r1 | 1 | 1 |" in text
-    assert "McNemar's exact test: p = 0.03906" in text
-    assert "- Difference: -70.0 percentage points (95 % bootstrap interval" in text
-    assert "- Only r2: a__a-9" in text
-    said.clear()
-    compare_command([first, second], print, said.append, as_json=True)
-    found = json.loads("\n".join(said))
-    assert [run["run"] for run in found["runs"]] == ["r1", "r2"]
-    assert found["comparisons"][0]["only_b"] == ["a__a-9"]
+    folders = [store.folder for store in stores]
+    write_files(folders[0], {"report/report.html": ""})
+    lines = compare(*folders)
+    page = tmp_path / "comparisons/r1--vs--r2/report.html"
+    assert lines[-1] == f"page           {page}"
+    text = "\n".join(lines)
+    for part in (
+        "| resolved by r1 | 0 | 8 |\n| not by r1 | 1 | 1 |",
+        "McNemar's exact test: p = 0.03906",
+        "- Difference: -70.0 percentage points (95 % bootstrap interval",
+        "- Only r2: a__a-9",
+    ):
+        assert part in text
+    content = json.loads(compare(*folders, as_json=True)[0])
+    assert [run["run"] for run in content["runs"]] == ["r1", "r2"]
+    assert content["comparisons"][0]["only_b"] == ["a__a-9"]
     assert "../../predictions/r1/report/report.html#a__a-0" in page.read_text()
 
 
 def test_runs_of_the_same_name_get_different_names(tmp_path: Path) -> None:
-    (one,) = runs(tmp_path / "x", [a_result("a__a-1")])
-    (other,) = runs(tmp_path / "y", [a_result("a__a-2")])
-    found = read_run(combine([one, other], "both", quiet))
-    assert [i.origin for i in found.instances] == [str(one.folder), str(other.folder)]
+    stores = write_runs(tmp_path / "x", [a_result("a__a-1")])
+    stores += write_runs(tmp_path / "y", [a_result("a__a-2")])
+    instances = read_run(combine_quietly(stores)).instances
+    folders = [str(store.folder) for store in stores]
+    assert [instance.origin for instance in instances] == folders
 
 
 def test_bad_input(tmp_path: Path) -> None:
-    first, second = runs(tmp_path, [a_result("a__a-1")], [a_result("a__a-1")])
-    for store, digest in ((first, "1"), (second, "2")):
+    stores = write_runs(tmp_path, [a_result()], [a_result()])
+    for digest, store in zip("12", stores, strict=True):
         described = {"dataset": {"name": f"d{digest}", "sha256": digest}}
         (store.folder / "run.json").write_text(json.dumps(described))
     with pytest.raises(UserError, match=r"different datasets \(d1, d2\)"):
-        combine([first, second], "", quiet)
-    for store in (first, second):
+        combine_quietly(stores, "")
+    for store in stores:
         (store.folder / "run.json").unlink()
     with pytest.raises(UserError, match="choose another --name"):
-        combine([first, second], "r2", quiet)
-    assert (
-        json.loads(second.prediction("a__a-1").read_text())["model_name_or_path"]
-        == "me"
-    )
+        combine_quietly(stores, "r2")
+    prediction = read_json(stores[1].prediction("a__a-1"))
+    assert prediction["model_name_or_path"] == "me"
     with pytest.raises(UserError, match="letters, digits"):
-        combine([first, second], "../x", quiet)
+        combine_quietly(stores, "../x")
     with pytest.raises(UserError, match="given twice"):
-        report_command([first.folder] * 2, report_settings(tmp_path), quiet)
+        report_command([stores[0].folder] * 2, report_settings(tmp_path), print)
 
 
 def test_the_label_of_old_runs_is_not_needed(tmp_path: Path) -> None:
     content = old_prediction("a__a-1", 2, resolved=True)
     del content["all_results"]
-    (first,) = runs(tmp_path, [content])
-    other = RunStore.of_folder(write_run(tmp_path / "predictions" / LABEL, [content]))
-    (instance,) = read_run(combine([first, other], "both", quiet)).instances
+    stores = write_runs(tmp_path, [content])
+    folder = write_run(tmp_path / "predictions" / LABEL, [content])
+    stores.append(RunStore.of_folder(folder))
+    (instance,) = read_run(combine_quietly(stores)).instances
     assert (instance.attempt, [a.attempt for a in instance.attempts]) == (2, [2, 4])
 
 
 @pytest.mark.parametrize("cost", [True, False])
 def test_true_and_false_are_not_costs(tmp_path: Path, cache: Path, cost: bool) -> None:
     first = [a_result("a__b-1", cost=cost), a_result("a__b-2")]
-    stores = runs(tmp_path, first, [fallback("a__b-1", 5), fallback("a__b-2", 6)])
-    assert [i.cost for i in read_run(stores[0]).instances] == [None, Decimal("0.1")]
+    second = [fallback("a__b-1", 5), fallback("a__b-2", 6)]
+    stores = write_runs(tmp_path, first, second)
+    costs = [instance.cost for instance in read_run(stores[0]).instances]
+    assert costs == [None, Decimal("0.1")]
     assert overview(stores[0], {}).total.dollars is None
-    written = combine(stores, "both", quiet)
-    assert json.loads(written.prediction("a__b-1").read_text())["cost"] is None
-    assert [i.cost for i in read_run(written).instances] == [None, Decimal("0.2")]
-    said: list[str] = []
-    report_command([written.folder], report_settings(cache), said.append)
-    (line,) = (line for line in said if line.startswith("cost "))
-    assert line.removeprefix("cost ").lstrip().startswith("unknown, "), line
+    target = combine_quietly(stores)
+    assert read_json(target.prediction("a__b-1"))["cost"] is None
+    costs = [instance.cost for instance in read_run(target).instances]
+    assert costs == [None, Decimal("0.2")]
+    (line,) = report_run(target.folder, cache).starting("cost ")
+    assert line.split()[1] == "unknown,", line

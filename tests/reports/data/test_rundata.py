@@ -13,6 +13,7 @@ from core.errors import UserError
 from reports.data.rundata import RunData, read_predictions, read_run
 from runs.records import number_attempts
 from runs.storage.store import RunStore
+from tests.support import write_files
 from tests.support.rundata import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
 
 
@@ -28,20 +29,13 @@ def test_the_older_layout(tmp_path: Path) -> None:
     run = read(write_run(tmp_path / "r", files))
     first, second = run.instances
     assert run.models == (GPT, OPUS)
-    assert [(a.attempt, a.try_, a.model) for a in first.attempts] == [
-        (1, 1, GPT),
-        (2, 1, OPUS),
-        (3, 2, GPT),
-        (4, 2, OPUS),
-    ]
-    assert [a.status for a in first.attempts] == [*["tests_failed"] * 3, "plausible"]
+    turns = [(a.attempt, a.try_, a.model) for a in first.attempts]
+    assert turns == [(1, 1, GPT), (2, 1, OPUS), (3, 2, GPT), (4, 2, OPUS)]
+    statuses = [attempt.status for attempt in first.attempts]
+    assert statuses == ["tests_failed", "tests_failed", "tests_failed", "plausible"]
     assert first.winner is first.attempts[3]
-    assert (first.attempt, first.model, first.resolved, first.cost) == (
-        4,
-        OPUS,
-        True,
-        Decimal(2),
-    )
+    assert (first.attempt, first.model, first.resolved) == (4, OPUS, True)
+    assert first.cost == Decimal(2)
     assert (first.repo, first.year, first.gold_files) == ("a/b", None, ("a.py",))
     assert (second.attempt, second.winner, second.resolved) == (2, None, False)
     assert second.chosen is not None
@@ -51,14 +45,11 @@ def test_the_older_layout(tmp_path: Path) -> None:
 
 def test_attempts_without_a_model_are_whose_turn_it_was(tmp_path: Path) -> None:
     content = old_prediction("a__b-1", 3, resolved=True)
-    for one in (content, *content["all_results"]):
-        del one["model"]
+    for result in (content, *content["all_results"]):
+        del result["model"]
     instance = read(write_run(tmp_path / LABEL, [content])).instances[0]
-    assert [(a.attempt, a.model.rsplit("-")[0]) for a in instance.attempts] == [
-        (1, "gpt"),
-        (2, "openrouter"),
-        (3, "gpt"),
-    ]
+    models = [(a.attempt, a.model.rsplit("-")[0]) for a in instance.attempts]
+    assert models == [(1, "gpt"), (2, "openrouter"), (3, "gpt")]
     assert (instance.attempt, instance.model) == (3, GPT)
 
 
@@ -75,11 +66,7 @@ def test_attempts_without_a_model_are_whose_turn_it_was(tmp_path: Path) -> None:
     ],
 )
 def test_the_order_of_turns(
-    tmp_path: Path,
-    label: str,
-    folder: str,
-    seen: list[str],
-    order: tuple[str, ...],
+    tmp_path: Path, label: str, folder: str, seen: list[str], order: tuple[str, ...]
 ) -> None:
     content = {
         "instance_id": "a__b-1",
@@ -100,9 +87,8 @@ def test_the_older_layouts_attempts_follow_from_tries_and_models(
     turns = [(GPT, 1), (OPUS, 1), (GPT, 2), (OPUS, 2)]
     results = [{"model": model, "try": try_} for model, try_ in turns]
     old = {"instance_id": "a__b-1", "model": OPUS, "try": 2, "model_patch": ""}
-    [instance] = read(
-        write_run(tmp_path / "r", [{**old, "all_results": results}])
-    ).instances
+    folder = write_run(tmp_path / "r", [{**old, "all_results": results}])
+    (instance,) = read(folder).instances
     assert [attempt.attempt for attempt in instance.attempts] == [1, 2, 3, 4]
     assert instance.attempt == 4
     assert number_attempts({"attempt": 7, "model": "x"}, ("x",))[0]["attempt"] == 7
@@ -126,41 +112,25 @@ def new_run(folder: Path) -> Path:
         "edited_files": ["a.py"],
     }
     usage = {"prompt_tokens": 10, "completion_tokens": 2, "cached_tokens": 4}
-    shown = (
+    opening = (
         "Here is a part:\n\nsrc/a.py:\n def f\n   x:\nsrc/b.py:\n\n<issue>\n"
         "not/a/map.py:\n</issue>"
     )
-    trajectory = {
-        "attempts": [
-            {
-                "attempt": 1,
-                "model": "m",
-                "edit_format": "diff",
-                "reflections": 2,
-                "seconds": 7.5,
-                "messages": [
-                    {"role": "system", "content": ""},
-                    {"role": "user", "content": shown},
-                ],
-                "calls": [
-                    {
-                        "content": "",
-                        "usage": usage,
-                        "cost": 0.25,
-                        "seconds": 3,
-                        "model": "m-2024",
-                    }
-                ],
-                "recorded": {"model_patch": PATCH},
-            }
-        ]
+    messages = [
+        {"role": "system", "content": ""},
+        {"role": "user", "content": opening},
+    ]
+    call = {"content": "", "usage": usage, "cost": 0.25, "seconds": 3}
+    attempt = {
+        "attempt": 1,
+        "model": "m",
+        "edit_format": "diff",
+        "reflections": 2,
+        "seconds": 7.5,
+        "messages": messages,
+        "calls": [{**call, "model": "m-2024"}],
+        "recorded": {"model_patch": PATCH},
     }
-    write_run(
-        folder,
-        [{**result, "status": "plausible", "reason": "why", "all_results": [result]}],
-    )
-    (folder / "trajectories").mkdir()
-    (folder / "trajectories/own__thing-1.json").write_text(json.dumps(trajectory))
     line = {
         "call": "c",
         "kind": "answered",
@@ -170,22 +140,24 @@ def new_run(folder: Path) -> Path:
         "cost": "0.30",
         "usage": None,
     }
-    (folder / "ledger.jsonl").write_text(json.dumps(line) + "\n")
     described = {
         "selected": ["own__thing-1", "own__thing-2"],
         "dataset": {"name": "lite"},
     }
-    (folder / "run.json").write_text(json.dumps(described))
-    return folder
+    choice = {"status": "plausible", "reason": "why", "all_results": [result]}
+    write_run(folder, [{**result, **choice}])
+    files = {
+        "trajectories/own__thing-1.json": json.dumps({"attempts": [attempt]}),
+        "ledger.jsonl": json.dumps(line) + "\n",
+        "run.json": json.dumps(described),
+    }
+    return write_files(folder, files)
 
 
 def test_a_run_of_ours_with_its_trajectory_and_ledger(tmp_path: Path) -> None:
     folder = new_run(tmp_path / "predictions" / "r")
-    logs = tmp_path / "logs" / "r"
-    logs.mkdir(parents=True)
-    (logs / "own__thing-2.unfinished.json").write_text(
-        '{"status": "infra_error", "reason": "x"}'
-    )
+    unfinished = '{"status": "infra_error", "reason": "x"}'
+    write_files(tmp_path / "logs/r", {"own__thing-2.unfinished.json": unfinished})
     row = {
         "instance_id": "own__thing-1",
         "repo": "Own/Thing",
@@ -194,17 +166,13 @@ def test_a_run_of_ours_with_its_trajectory_and_ledger(tmp_path: Path) -> None:
     run = read(folder, rows=[{**row, "patch": PATCH}])
     (instance,) = run.instances
     (attempt,) = instance.attempts
-    assert (attempt.edit_format, attempt.reflections, attempt.seconds) == (
-        "diff",
-        2,
-        7.5,
-    )
+    assert (attempt.edit_format, attempt.reflections) == ("diff", 2)
+    assert attempt.seconds == 7.5
     assert (attempt.status, attempt.plausible) == ("plausible_untested", True)
-    assert attempt.calls[0].usage is not None
-    assert (attempt.calls[0].usage.cached_tokens, attempt.calls[0].model) == (
-        4,
-        "m-2024",
-    )
+    assert attempt.calls is not None
+    call = attempt.calls[0]
+    assert call.usage is not None
+    assert (call.usage.cached_tokens, call.model) == (4, "m-2024")
     assert (instance.cost, run.cost) == (Decimal("0.30"), Decimal("0.30"))
     assert (instance.repo, instance.year) == ("Own/Thing", 2019)
     assert instance.gold_files == ("a.py",)
@@ -212,9 +180,8 @@ def test_a_run_of_ours_with_its_trajectory_and_ledger(tmp_path: Path) -> None:
     assert {"src/a.py", "src/b.py"} <= {*instance.map_files}
     assert "not/a/map.py" not in instance.map_files
     assert run.selected == ("own__thing-1", "own__thing-2")
-    assert [(e.instance_id, e.status) for e in run.unfinished] == [
-        ("own__thing-2", "infra_error")
-    ]
+    (ended,) = run.unfinished
+    assert (ended.instance_id, ended.status) == ("own__thing-2", "infra_error")
     assert (instance.resolved, instance.verdict) == (None, None)
 
 
@@ -237,10 +204,8 @@ def test_values_of_another_kind_are_as_good_as_missing(tmp_path: Path) -> None:
         ],
     }
     folder = write_run(tmp_path / "r", [odd])
-    (folder / "trajectories").mkdir()
-    (folder / "trajectories/a__b-1.json").write_text(
-        '{"attempts": [{"attempt": 1, "model": "m", "calls": 3}]}'
-    )
+    trajectory = '{"attempts": [{"attempt": 1, "model": "m", "calls": 3}]}'
+    write_files(folder, {"trajectories/a__b-1.json": trajectory})
     with pytest.raises(UserError, match=r"b-1\.json is not a trajectory: .*calls"):
         read(folder)
     (folder / "trajectories/a__b-1.json").unlink()

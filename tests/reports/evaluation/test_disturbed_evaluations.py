@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from runs.storage.store import RunStore
-from tests.reports.evaluation.test_dying_engine import Engine
+from tests.reports.evaluation.test_dying_engine import Engine, running_engine
 from tests.reports.evaluation.test_killed_evaluation import gold, slow_rows
 from tests.support import TOP, wait_until
 from tests.support.evaluated import BANK, TEXTKIT, WRONG, make_run, on_disk
@@ -31,34 +31,25 @@ SECONDS = 3.0
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("d")
 
 
 @pytest.fixture(scope="module")
-def dataset(place: Path) -> str:
-    return slow_rows(place / "rows.json", SECONDS)
+def dataset(folder: Path) -> str:
+    return slow_rows(folder / "rows.json", SECONDS)
 
 
 @pytest.fixture(scope="module")
-def engine(place: Path, dataset: str) -> Iterator[Engine]:
+def engine(folder: Path, dataset: str) -> Iterator[Engine]:
     """A separate engine with the images of both rows: others use the usual one."""
-    made = Engine(place)
-    try:
-        made.start()
-        if made.is_dead:
-            pytest.skip(
-                f"no second engine can run: {(place / 'log').read_text()[-300:]}"
-            )
+    with running_engine(folder) as engine:
         images = [row["image"] for row in json.loads(Path(dataset).read_text())]
-        with subprocess.Popen(
-            ["docker", "save", *images], stdout=subprocess.PIPE
-        ) as saved:
-            words = ["docker", "-H", made.host, "load"]
-            subprocess.run(words, stdin=saved.stdout, check=True, capture_output=True)
-        yield made
-    finally:
-        made.end()
+        save = ["docker", "save", *images]
+        with subprocess.Popen(save, stdout=subprocess.PIPE) as saved:
+            load = ["docker", "-H", engine.host, "load"]
+            subprocess.run(load, stdin=saved.stdout, check=True, capture_output=True)
+        yield engine
 
 
 def start(store: RunStore, engine: Engine, dataset: str) -> subprocess.Popen[bytes]:
@@ -71,26 +62,26 @@ def start(store: RunStore, engine: Engine, dataset: str) -> subprocess.Popen[byt
         "--dataset",
         dataset,
         "--set",
-        f"folders.cache={engine.place / 'cache'}",
+        f"folders.cache={engine.folder / 'cache'}",
         "--set",
         "report.page=false",
         "--set",
         "evaluation.timeout=60",
     ]
-    with (store.out / "said").open("ab") as said:
+    with (store.out / "said").open("ab") as log:
         return subprocess.Popen(
             argv,
-            stdout=said,
-            stderr=said,
+            stdout=log,
+            stderr=log,
             env={**os.environ, "DOCKER_HOST": engine.host},
         )
 
 
-def pids(words: str) -> list[int]:
-    found = subprocess.run(
-        ["pgrep", "-f", words], capture_output=True, text=True, check=False
+def pids(pattern: str) -> list[int]:
+    result = subprocess.run(
+        ["pgrep", "-f", pattern], capture_output=True, text=True, check=False
     )
-    return [int(pid) for pid in found.stdout.split()]
+    return [int(pid) for pid in result.stdout.split()]
 
 
 def send(
@@ -159,14 +150,16 @@ def test_no_verdict_is_wrong_and_the_repeat_lacks_none(
         with suppress(subprocess.TimeoutExpired):
             command.wait(point)
         disturb(store, engine, command, target, paused)
-    found = {
+    statuses = {
         n: on_disk(store, n)["status"] for n in EXPECTED if store.verdict(n).exists()
     }
-    print(f"{target} {'paused' if paused else 'killed'} after {point:.1f} s: {found}")
+    print(
+        f"{target} {'paused' if paused else 'killed'} after {point:.1f} s: {statuses}"
+    )
     assert all(
-        status in (EXPECTED[n], "not_evaluated") for n, status in found.items()
-    ), found
-    if found != EXPECTED:
+        status in (EXPECTED[n], "not_evaluated") for n, status in statuses.items()
+    ), statuses
+    if statuses != EXPECTED:
         assert command.returncode != 0
     with start(store, engine, dataset) as command:
         assert command.wait(120) == 0, (tmp_path / "said").read_text()[-2000:]

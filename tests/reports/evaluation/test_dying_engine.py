@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
@@ -17,16 +18,14 @@ from threading import Thread
 import pytest
 
 from demo.setup import commit_all
-from reports.evaluation.settings import EvaluatorKind
-from reports.report import report_command
 from runs.storage.store import RunStore
+from tests.reports.conftest import report_run
 from tests.support import wait_until
 from tests.support.evaluated import (
     BANK,
     TEXTKIT,
     make_run,
     on_disk,
-    report_settings,
     rows,
 )
 
@@ -46,29 +45,32 @@ needs_dockerd = pytest.mark.skipif(
 
 @dataclass
 class Engine:
-    """A separate engine with all its files below ``place``."""
+    """A separate engine with all its files below ``folder``."""
 
-    place: Path
+    folder: Path
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
     def host(self) -> str:
-        return f"unix://{self.place}/docker.sock"
+        return f"unix://{self.folder}/docker.sock"
 
     def start(self) -> None:
         # One that was killed leaves them, and its processes are not reaped everywhere.
-        for left in (self.place / "pid", self.place / "exec/containerd/containerd.pid"):
+        for left in (
+            self.folder / "pid",
+            self.folder / "exec/containerd/containerd.pid",
+        ):
             left.unlink(missing_ok=True)
-        with (self.place / "log").open("ab") as log:
+        with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
                     "dockerd",
                     "--data-root",
-                    self.place / "data",
+                    self.folder / "data",
                     "--exec-root",
-                    self.place / "exec",
+                    self.folder / "exec",
                     "--pidfile",
-                    self.place / "pid",
+                    self.folder / "pid",
                     "-H",
                     self.host,
                     "--bridge=none",
@@ -105,33 +107,39 @@ class Engine:
         mounts = []
         for line in Path("/proc/self/mounts").read_text().splitlines():
             mounts.append(line.split()[1])
-        for mount in reversed([m for m in mounts if m.startswith(f"{self.place}/")]):
+        for mount in reversed([m for m in mounts if m.startswith(f"{self.folder}/")]):
             subprocess.run(["umount", mount], check=False)
-        shutil.rmtree(self.place / "data", ignore_errors=True)
+        shutil.rmtree(self.folder / "data", ignore_errors=True)
 
     def containers(self) -> list[str]:
-        found = self.docker("ps", "-a", "--format", "{{.Names}}")
-        assert found.returncode == 0, found.stderr
-        return sorted(found.stdout.decode().split())
+        result = self.docker("ps", "-a", "--format", "{{.Names}}")
+        assert result.returncode == 0, result.stderr
+        return sorted(result.stdout.decode().split())
+
+
+@contextmanager
+def running_engine(folder: Path) -> Iterator[Engine]:
+    """Start an engine, or skip the test where none can run, and end it."""
+    engine = Engine(folder)
+    try:
+        engine.start()
+        if engine.is_dead:
+            reason = (folder / "log").read_text()[-300:]
+            pytest.skip(f"no second engine can run: {reason}")
+        yield engine
+    finally:
+        engine.end()
 
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """An engine with one small image; clients find it by DOCKER_HOST."""
-    place = tmp_path / "e"
-    place.mkdir()
-    made = Engine(place)
-    try:
-        made.start()
-        if made.is_dead:
-            pytest.skip(
-                f"no second engine can run: {(place / 'log').read_text()[-300:]}"
-            )
-        make_image(made, tmp_path / "root")
-        monkeypatch.setenv("DOCKER_HOST", made.host)
-        yield made
-    finally:
-        made.end()
+    folder = tmp_path / "e"
+    folder.mkdir()
+    with running_engine(folder) as engine:
+        make_image(engine, tmp_path / "root")
+        monkeypatch.setenv("DOCKER_HOST", engine.host)
+        yield engine
 
 
 def make_image(engine: Engine, root: Path) -> None:
@@ -152,17 +160,17 @@ def make_image(engine: Engine, root: Path) -> None:
     with subprocess.Popen(
         ["tar", "-C", root, "--owner=0", "--group=0", "-c", "."], stdout=subprocess.PIPE
     ) as packed:
-        words = ["docker", "-H", engine.host, "import", "-", IMAGE]
-        subprocess.run(words, stdin=packed.stdout, check=True, capture_output=True)
+        argv = ["docker", "-H", engine.host, "import", "-", IMAGE]
+        subprocess.run(argv, stdin=packed.stdout, check=True, capture_output=True)
 
 
 def copy_into(root: Path, path: Path, source: Path) -> None:
-    place = root / path.relative_to("/")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(source, place)
+    target = root / path.relative_to("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source, target)
 
 
-def made_rows(place: Path) -> Path:
+def write_rows(path: Path) -> Path:
     """Write both rows with tests that the image can run; those of one take seconds."""
     data = []
     for name, seconds in ((BANK, 0), (TEXTKIT, 3)):
@@ -179,8 +187,8 @@ def made_rows(place: Path) -> Path:
             ]
         )
         data.append({**row, "image": IMAGE})
-    place.write_text(json.dumps(data))
-    return place
+    path.write_text(json.dumps(data))
+    return path
 
 
 def runs_tests(store: RunStore) -> bool:
@@ -200,8 +208,7 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
     engine: Engine, tmp_path: Path, cache: Path
 ) -> None:
     store = make_run(tmp_path, dict.fromkeys((BANK, TEXTKIT), PATCH))
-    dataset = str(made_rows(tmp_path / "rows.json"))
-    chosen = report_settings(cache, EvaluatorKind.DOCKER, dataset=dataset, page=False)
+    dataset = str(write_rows(tmp_path / "rows.json"))
 
     def kill_in_the_middle() -> None:
         wait_until(lambda: runs_tests(store))
@@ -210,21 +217,18 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
 
     killer = Thread(target=kill_in_the_middle)
     killer.start()
-    said: list[str] = []
-    assert report_command([store.folder], chosen, said.append) == 1
+    printed = report_run(store.folder, cache, "docker", dataset=dataset)
     killer.join()
+    assert printed.code == 1
     assert on_disk(store, BANK)["status"] == "resolved"
     dead = on_disk(store, TEXTKIT)
     assert (dead["status"], dead["reason"]) == ("not_evaluated", STOPPED)
-    assert any(line.endswith(f"not evaluated (docker) {STOPPED}") for line in said)
+    assert f"not evaluated (docker) {STOPPED}\n" in f"{printed.text}\n"
 
     engine.start()
     # swebench may not have come to remove the other one.
-    (left,) = (
-        name
-        for name in engine.containers()
-        if name.startswith(f"sweb.eval.{TEXTKIT}.r-")
-    )
+    start = f"sweb.eval.{TEXTKIT}.r-"
+    (left,) = (name for name in engine.containers() if name.startswith(start))
     # Of a run with the same name in another folder, and of another program.
     others = [
         f"sweb.eval.{TEXTKIT}.r-0123456789ab",
@@ -233,8 +237,9 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
     for name in others:
         assert engine.docker("create", "--name", name, IMAGE, "true").returncode == 0
 
-    said.clear()
-    assert report_command([store.folder], chosen, said.append) == 0
-    assert f"removed what an earlier evaluation left: container {left}" in said
+    printed = report_run(store.folder, cache, "docker", dataset=dataset)
+    assert printed.code == 0
+    removed = f"removed what an earlier evaluation left: container {left}"
+    assert removed in printed.lines
     assert on_disk(store, TEXTKIT)["status"] == "resolved"
     assert engine.containers() == sorted(others)

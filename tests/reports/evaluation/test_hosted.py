@@ -28,12 +28,12 @@ class Service:
     sent: dict[str, dict[str, Any]] = field(default_factory=dict)
     runs: set[str] = field(default_factory=set)
 
-    def answer(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
-        self.runs.add(asked["run_id"])
+    def answer(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
+        self.runs.add(request["run_id"])
         if path == "/submit":
-            name = asked["prediction"]["instance_id"]
+            name = request["prediction"]["instance_id"]
             new = name not in self.sent
-            self.sent[name] = asked
+            self.sent[name] = request
             return {"launched": new, "instance_id": name}
         if path == "/poll-jobs":
             return {"running": [], "completed": [*self.sent]}
@@ -53,9 +53,9 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             service.keys.add(self.headers["x-api-key"])
-            data = json.dumps(service.answer(self.path, asked)).encode()
+            data = json.dumps(service.answer(self.path, request)).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
@@ -88,21 +88,21 @@ def test_the_client_itself(service: Service, tmp_path: Path) -> None:
         "error_ids": [names[2]],
     }
     for _ in range(2):
-        found = official.evaluated(program, tasks)
-        assert official.statuses(found) == {
+        verdicts = official.evaluated(program, tasks)
+        assert official.statuses(verdicts) == {
             names[0]: "resolved",
             names[1]: "unresolved",
             names[2]: "not_evaluated",
             names[3]: "not_evaluated",
         }
-    assert found[names[2]].reason == "the service lists it under error_ids"
-    assert found[names[3]].reason == "the service lists it nowhere"
-    assert found[names[0]].tool.startswith("sb-cli 0.")
+    assert verdicts[names[2]].reason == "the service lists it under error_ids"
+    assert verdicts[names[3]].reason == "the service lists it nowhere"
+    assert verdicts[names[0]].tool.startswith("sb-cli 0.")
     assert service.runs == {"run-1"}, "the second call continued the first"
     assert service.keys == {"sk-planted"}
     assert service.sent[names[0]]["prediction"]["model_patch"] == official.GOLD
-    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert kept and not any(b"sk-planted" in path.read_bytes() for path in kept)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files and not any(b"sk-planted" in path.read_bytes() for path in files)
 
 
 def test_what_is_missing_is_said_before_anything_is_sent(

@@ -14,23 +14,21 @@ import pytest
 
 from demo.images import build_images
 from environments.docker.engine import connect
-from reports.evaluation.settings import EvaluatorKind
-from reports.report import report_command
 from runs.storage.store import RunStore
+from tests.reports.conftest import report_run
 from tests.support import TOP, wait_until
 from tests.support.evaluated import (
     BANK,
     TEXTKIT,
     make_run,
     on_disk,
-    report_settings,
     rows,
 )
 
 pytestmark = pytest.mark.docker
 
 
-def slow_rows(place: Path, seconds: float, **images: str) -> str:
+def slow_rows(path: Path, seconds: float, **images: str) -> str:
     """Write both rows with tests that take ``seconds`` longer; ``images`` replace theirs."""
     build_images([BANK, TEXTKIT])
     data = [dict(rows()[name]) for name in (BANK, TEXTKIT)]
@@ -39,8 +37,8 @@ def slow_rows(place: Path, seconds: float, **images: str) -> str:
             "python -m pytest", f"sleep {seconds}; python -m pytest"
         )
         row["image"] = images.get(row["instance_id"], row["image"])
-    place.write_text(json.dumps(data))
-    return str(place)
+    path.write_text(json.dumps(data))
+    return str(path)
 
 
 def gold(*names: str) -> dict[str, str]:
@@ -50,7 +48,8 @@ def gold(*names: str) -> dict[str, str]:
 def containers(name: str = "") -> list[str]:
     client = connect()
     assert client is not None
-    return [c for each in client.containers.list(all=True) if name in (c := each.name)]
+    names = [container.name for container in client.containers.list(all=True)]
+    return [each for each in names if name in each]
 
 
 def runs_tests(store: RunStore, name: str) -> bool:
@@ -59,27 +58,25 @@ def runs_tests(store: RunStore, name: str) -> bool:
 
 
 def processes(run: str) -> list[str]:
-    found = subprocess.run(
+    result = subprocess.run(
         ["ps", "-ewwo", "args"], capture_output=True, text=True, check=True
     )
-    return [
-        line
-        for line in found.stdout.splitlines()
-        if "run_evaluation" in line and run in line
-    ]
+    lines = result.stdout.splitlines()
+    return [line for line in lines if "run_evaluation" in line and run in line]
 
 
 def command(out: Path, *words: object) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, TOP / "report.py", *words, "--evaluator", "docker"]
-    with (out / "said").open("ab") as said:
-        return subprocess.Popen(
-            [*map(str, argv)], cwd=out, stdout=said, stderr=subprocess.STDOUT
-        )
+    arguments = (TOP / "report.py", *words, "--evaluator", "docker")
+    argv = [sys.executable, *map(str, arguments)]
+    with (out / "said").open("ab") as log:
+        return subprocess.Popen(argv, cwd=out, stdout=log, stderr=log)
 
 
 def report(store: RunStore, cache: Path, dataset: str) -> subprocess.Popen[bytes]:
-    words = ["--dataset", dataset, "--set", "report.page=false"]
-    return command(store.out, store.folder, *words, "--set", f"folders.cache={cache}")
+    arguments = ["--dataset", dataset, "--set", "report.page=false"]
+    return command(
+        store.out, store.folder, *arguments, "--set", f"folders.cache={cache}"
+    )
 
 
 def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
@@ -87,7 +84,6 @@ def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
 ) -> None:
     store = make_run(tmp_path, gold(BANK, TEXTKIT))
     wrong = slow_rows(tmp_path / "wrong.json", 2, **{TEXTKIT: "python:3.11-slim"})
-    chosen = report_settings(cache, EvaluatorKind.DOCKER, dataset=wrong)
 
     def kill() -> None:
         wait_until(lambda: runs_tests(store, BANK))
@@ -97,20 +93,17 @@ def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
 
     killer = Thread(target=kill)
     killer.start()
-    said: list[str] = []
-    assert report_command([store.folder], chosen, said.append) == 1
+    assert report_run(store.folder, cache, "docker", dataset=wrong).code == 1
     killer.join()
-    found = {name: on_disk(store, name) for name in (BANK, TEXTKIT)}
-    assert {one["status"] for one in found.values()} == {"not_evaluated"}, found
-    assert "has no repository in /testbed" in found[TEXTKIT]["reason"]
-    right = report_settings(
-        cache,
-        EvaluatorKind.DOCKER,
-        dataset=slow_rows(tmp_path / "right.json", 0),
-        timeout=60.0,
+    verdicts = {name: on_disk(store, name) for name in (BANK, TEXTKIT)}
+    assert {verdict["status"] for verdict in verdicts.values()} == {"not_evaluated"}, (
+        verdicts
     )
-    assert report_command([store.folder], right, said.append) == 0
-    assert {on_disk(store, name)["status"] for name in found} == {"resolved"}
+    assert "has no repository in /testbed" in verdicts[TEXTKIT]["reason"]
+    right = slow_rows(tmp_path / "right.json", 0)
+    printed = report_run(store.folder, cache, "docker", dataset=right, timeout=60.0)
+    assert printed.code == 0
+    assert {on_disk(store, name)["status"] for name in verdicts} == {"resolved"}
     assert not containers("sweb.eval")
 
 
@@ -136,8 +129,8 @@ def test_a_stopped_gold_command_does_so_too(
 ) -> None:
     dataset = slow_rows(tmp_path / "rows.json", 60)
     store = RunStore(tmp_path, "validity")
-    words = ["gold", dataset, "validity.json", "--instances", BANK]
-    with command(tmp_path, *words, "--set", f"folders.cache={cache}") as started:
+    arguments = ["gold", dataset, "validity.json", "--instances", BANK]
+    with command(tmp_path, *arguments, "--set", f"folders.cache={cache}") as started:
         wait_until(lambda: runs_tests(store, BANK))
         started.send_signal(number)
         assert started.wait(20) == 130
@@ -148,17 +141,15 @@ def test_a_stopped_gold_command_does_so_too(
 def test_the_next_start_of_another_run_removes_what_a_killed_one_left(
     tmp_path: Path, cache: Path
 ) -> None:
-    slow, fast = (slow_rows(tmp_path / f"{n}.json", n) for n in (60, 0))
+    slow = slow_rows(tmp_path / "slow.json", 60)
     killed = make_run(tmp_path / "killed", gold(BANK))
     with report(killed, cache, slow) as started:
         wait_until(lambda: runs_tests(killed, BANK))
         started.kill()
     assert containers("sweb.eval") and processes("r-")
     store = make_run(tmp_path / "next", gold(TEXTKIT))
-    said = list[str]()
-    chosen = report_settings(cache, EvaluatorKind.DOCKER, dataset=fast)
-    assert report_command([store.folder], chosen, said.append) == 0
-    assert any(
-        line.startswith("removed what an earlier evaluation left: ") for line in said
-    )
+    fast = slow_rows(tmp_path / "fast.json", 0)
+    printed = report_run(store.folder, cache, "docker", dataset=fast)
+    assert printed.code == 0
+    assert printed.starting("removed what an earlier evaluation left: ")
     assert not containers("sweb.eval") and not processes("r-")

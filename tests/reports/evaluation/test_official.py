@@ -22,9 +22,8 @@ from reports.evaluation.official import (
     ProgramFolder,
     read_result,
 )
-from reports.report import report_command
-from reports.verify import verify_command
-from tests.support import official
+from tests.reports.conftest import differs, report_run
+from tests.support import official, read_json
 from tests.support.evaluated import (
     BANK,
     TEXTKIT,
@@ -56,6 +55,8 @@ if "HANG" in words:
 print("secret", os.environ.get("PLANTED_API_KEY"), os.environ["TMPDIR"])
 sys.exit(3 if "FAIL" in words else 0)
 """
+IMAGE = "own/calc:hanging"
+ROW = {"repo": "own/calc"}
 
 
 class StandIn(OfficialEvaluator):
@@ -79,18 +80,6 @@ class StandIn(OfficialEvaluator):
         return self.result(task, resolved, "the log")
 
 
-@pytest.fixture(autouse=True)
-def program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add the program to those that the user can name."""
-    monkeypatch.setitem(PROGRAMS, "standin", StandIn)
-    tools = (*OFFICIAL_TOOLS, "standin")
-    for module in ("requested", "settings"):
-        monkeypatch.setattr(f"reports.evaluation.{module}.OFFICIAL_TOOLS", tools)
-
-
-IMAGE = "own/calc:hanging"
-
-
 class ContainerStandIn(StandIn):
     """Starts a container with its folder mounted, and waits for it without a limit."""
 
@@ -101,7 +90,13 @@ class ContainerStandIn(StandIn):
         return [["docker", "run", "--rm", "--volume", mount, IMAGE, "sleep", "600"]]
 
 
-ROW = {"repo": "own/calc"}
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add the program to those that the user can name."""
+    monkeypatch.setitem(PROGRAMS, "standin", StandIn)
+    tools = (*OFFICIAL_TOOLS, "standin")
+    for module in ("requested", "settings"):
+        monkeypatch.setattr(f"reports.evaluation.{module}.OFFICIAL_TOOLS", tools)
 
 
 def patch(word: str) -> str:
@@ -109,47 +104,47 @@ def patch(word: str) -> str:
 
 
 def tasks(*words: str) -> list[Any]:
-    return [
-        official.task({**ROW, "instance_id": f"own__calc-{w}"}, patch(w), w, "")
-        for w in words
-    ]
+    tasks = []
+    for word in words:
+        row = {**ROW, "instance_id": f"own__calc-{word}"}
+        tasks.append(official.task(row, patch(word), word, ""))
+    return tasks
 
 
 def evaluate(
-    place: Path, *words: str, **changes: Any
+    folder: Path, *words: str, **changes: Any
 ) -> tuple[dict[str, Verdict], list[str]]:
-    said: list[str] = []
-    made = official.evaluator("standin", place, said.append, **changes)
-    assert made.prepare(tasks(*words)) == {}
-    return {v.instance_id: v for v in made.evaluate(tasks(*words), "run-1")}, said
+    lines: list[str] = []
+    tool = official.evaluator("standin", folder, lines.append, **changes)
+    return official.evaluated(tool, tasks(*words)), lines
 
 
 def test_each_prediction_has_a_verdict_or_a_reason(tmp_path: Path) -> None:
-    found, said = evaluate(tmp_path, "RIGHT", "WRONG", "CRASH", "LOST")
+    verdicts, lines = evaluate(tmp_path, "RIGHT", "WRONG", "CRASH", "LOST")
     (folder,) = tmp_path.iterdir()
     log = folder / "console.log"
-    assert official.statuses(found) == {
+    assert official.statuses(verdicts) == {
         "RIGHT": "resolved",
         "WRONG": "unresolved",
         "CRASH": "not_evaluated",
         "LOST": "not_evaluated",
     }
-    assert found["CRASH"].reason == (
-        f"standin: Error evaluating own__calc-CRASH: it crashed; see {log}"
-    )
-    assert found["LOST"].reason == f"standin left no result; see {log}"
-    assert found["LOST"].report is None
-    assert found["RIGHT"].report == {"RIGHT": {"resolved": True, "patch_exists": True}}
-    assert found["RIGHT"].tool.startswith("pytest ")
-    assert not found["RIGHT"].official
-    assert said[1:3] == [f"standin: working in {folder}", "standin: done"]
+    crash = f"standin: Error evaluating own__calc-CRASH: it crashed; see {log}"
+    assert verdicts["CRASH"].reason == crash
+    assert verdicts["LOST"].reason == f"standin left no result; see {log}"
+    assert verdicts["LOST"].report is None
+    right = verdicts["RIGHT"]
+    assert right.report == {"RIGHT": {"resolved": True, "patch_exists": True}}
+    assert right.tool.startswith("pytest ")
+    assert not right.official
+    assert lines[1:3] == [f"standin: working in {folder}", "standin: done"]
     assert b"10%\r20%\r\x1b[31mdone" in log.read_bytes()
 
 
 def test_a_failure_is_the_reason_where_there_is_no_result(tmp_path: Path) -> None:
-    found, _ = evaluate(tmp_path, "RIGHT", "LOST+FAIL")
-    assert found["RIGHT"].status is VerdictStatus.RESOLVED
-    assert found["LOST+FAIL"].reason.startswith("standin failed: secret None /")
+    verdicts, _ = evaluate(tmp_path, "RIGHT", "LOST+FAIL")
+    assert verdicts["RIGHT"].status is VerdictStatus.RESOLVED
+    assert verdicts["LOST+FAIL"].reason.startswith("standin failed: secret None /")
 
 
 def test_a_tool_sees_no_secret_and_no_earlier_result(
@@ -157,21 +152,21 @@ def test_a_tool_sees_no_secret_and_no_earlier_result(
 ) -> None:
     monkeypatch.setenv("PLANTED_API_KEY", "sk-planted")
     assert evaluate(tmp_path, "RIGHT")[0]["RIGHT"].conclusive
-    found, said = evaluate(tmp_path, "RIGHT", "LOST")
-    assert not found["LOST"].conclusive
-    assert len([*tmp_path.iterdir()]) == 2
-    assert not any("sk-planted" in line for line in said)
+    verdicts, lines = evaluate(tmp_path, "RIGHT", "LOST")
+    assert not verdicts["LOST"].conclusive
+    assert len(list(tmp_path.iterdir())) == 2
+    assert "sk-planted" not in "".join(lines)
 
 
 @pytest.mark.long
 def test_a_hanging_tool_is_ended_with_its_children(tmp_path: Path) -> None:
-    found, said = evaluate(tmp_path, "RIGHT", "LOST+HANG", timeout=7.0, workers=2)
-    assert found["RIGHT"].status is VerdictStatus.RESOLVED, "its result was there"
-    assert found["LOST+HANG"].reason.startswith("standin was ended after 15 s; see ")
-    (child,) = [line.split()[-1] for line in said if line.startswith("standin: child")]
-    state = subprocess.run(
-        ["ps", "-o", "stat=", child], capture_output=True, check=False
-    ).stdout
+    verdicts, lines = evaluate(tmp_path, "RIGHT", "LOST+HANG", timeout=7.0, workers=2)
+    assert verdicts["RIGHT"].status is VerdictStatus.RESOLVED, "its result was there"
+    reason = "standin was ended after 15 s; see "
+    assert verdicts["LOST+HANG"].reason.startswith(reason)
+    (child,) = (line for line in lines if line.startswith("standin: child"))
+    argv = ["ps", "-o", "stat=", child.split()[-1]]
+    state = subprocess.run(argv, capture_output=True, check=False).stdout
     assert not state.strip() or state.startswith(b"Z")
 
 
@@ -179,104 +174,84 @@ def test_a_hanging_tool_is_ended_with_its_children(tmp_path: Path) -> None:
 @pytest.mark.docker
 def test_a_container_of_a_hanging_tool_is_removed(tmp_path: Path) -> None:
     """It outlives the process that started it."""
-    said: list[str] = []
-    made = official.evaluator(
-        "standin", tmp_path, said.append, kind=ContainerStandIn, timeout=8.0
+    lines: list[str] = []
+    tool = official.evaluator(
+        "standin", tmp_path, lines.append, kind=ContainerStandIn, timeout=8.0
     )
     row = {**ROW, "instance_id": "own__calc-hanging"}
+    task = official.task(row, official.GOLD, "hanging", IMAGE)
     with official.image([IMAGE], "/calc"):
-        (verdict,) = made.evaluate(
-            [official.task(row, official.GOLD, "hanging", IMAGE)], "run-1"
-        )
+        (verdict,) = tool.evaluate([task], "run-1")
     assert verdict.reason.startswith("standin was ended after 17 s; see ")
-    assert (
-        sum(
-            line.startswith("removed what the evaluation left: container")
-            for line in said
-        )
-        == 1
-    )
+    assert "\n".join(lines).count("removed what the evaluation left: container") == 1
 
 
 @pytest.mark.parametrize(
-    ("name", "python", "words"),
+    ("python", "problem"),
     [
         (
-            "multi-swe-bench",
             sys.executable,
             "does not run multi-swe-bench: importlib.metadata.PackageNotFoundError",
         ),
         (
-            "multi-swe-bench",
             "/no/python",
             "evaluation.python /no/python does not run multi-swe-bench: [Errno 2]",
         ),
-        ("multi-swe-bench", "/bin/false", "does not run multi-swe-bench: no output"),
+        ("/bin/false", "does not run multi-swe-bench: no output"),
     ],
 )
 def test_what_is_missing_is_one_clear_line(
-    name: str, python: str, words: str, tmp_path: Path
+    python: str, problem: str, tmp_path: Path
 ) -> None:
+    tool = official.evaluator("multi-swe-bench", tmp_path, python=python)
     with pytest.raises(UserError) as caught:
-        official.evaluator(name, tmp_path, python=python).prepare([])
-    assert words in str(caught.value) and "\n" not in str(caught.value)
+        tool.prepare([])
+    assert problem in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_rows_that_lack_something(tmp_path: Path) -> None:
-    made = official.evaluator("standin", tmp_path)
+    tool = official.evaluator("standin", tmp_path)
     bad = official.task({"instance_id": "own__calc-2"}, patch("RIGHT"), "bad", "")
-    assert made.prepare([*tasks("RIGHT"), bad]) == {
-        "bad": "the row lacks repo, which standin needs"
-    }
+    problem = "the row lacks repo, which standin needs"
+    assert tool.prepare([*tasks("RIGHT"), bad]) == {"bad": problem}
     with pytest.raises(UserError, match="instance bad: the row lacks repo"):
-        made.prepare([bad])
+        tool.prepare([bad])
 
 
 def test_official_verdicts_are_those_of_the_official_tools() -> None:
     assert PROGRAMS.keys() == {*OFFICIAL_TOOLS, "standin"}
-    for name in OFFICIAL_TOOLS:
-        assert Verdict(
-            instance_id="x", status=VerdictStatus.RESOLVED, evaluator=name
-        ).final
-    assert Verdict(
-        instance_id="x", status=VerdictStatus.RESOLVED, evaluator="modal"
-    ).final, "as version 0.12 wrote it"
-    assert not Verdict(
-        instance_id="x", status=VerdictStatus.RESOLVED, evaluator="local"
-    ).final
+    # As version 0.12 wrote it.
+    for name in (*OFFICIAL_TOOLS, "modal", "local"):
+        status = VerdictStatus.RESOLVED
+        verdict = Verdict(instance_id="x", status=status, evaluator=name)
+        assert verdict.final is (name != "local")
 
 
 def test_a_tool_evaluates_a_run(tmp_path: Path, cache: Path) -> None:
-    store = make_run(
-        tmp_path, {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""}
-    )
-    said: list[str] = []
-    chosen = report_settings(cache, "standin", page=False)
-    assert report_command([store.folder], chosen, said.append) == 0
+    patches = {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""}
+    store = make_run(tmp_path, patches)
+    assert report_run(store.folder, cache, "standin").code == 0
     verdict = on_disk(store, BANK)
     assert (verdict["status"], verdict["evaluator"]) == ("resolved", "standin")
     assert (verdict["official"], verdict["swebench"]) == (False, "")
     assert re.fullmatch(r"pytest [\d.]+", verdict["tool"])
-    evaluators = json.loads((store.folder / "run.json").read_text())["evaluation"][
-        "evaluators"
-    ]
-    assert evaluators == {f"standin, {verdict['tool']}": 2}
-    said.clear()
-    report_command([store.folder], chosen, said.append)
-    assert not any("evaluating" in line for line in said), "its own verdicts stand"
-    assert verify_command([store.folder], said.append) == 0
+    evaluation = read_json(store.run_file)["evaluation"]
+    assert evaluation["evaluators"] == {f"standin, {verdict['tool']}": 2}
+    printed = report_run(store.folder, cache, "standin")
+    assert not printed.containing("evaluating"), "its own verdicts stand"
+    assert not differs(store.folder)
     with pytest.raises(UserError, match="sb-cli, standin"):
         report_settings(cache, "nobody")
 
 
 def test_of_a_progress_bar_the_end_is_shown() -> None:
     log = BytesIO()
-    shown = list[str]()
-    output = ConsoleLog(log, shown.append)
+    lines: list[str] = []
+    output = ConsoleLog(log, lines.append)
     output.add(b"1%\r2%\r3")
     output.add(b"%\r\nend\n" + b"x" * 100_000)
     output.add(b"y")
     output.end()
-    assert shown[:2] == ["3%", "end"]
-    assert shown[2].startswith("xxx") and len(shown) == 3
+    assert lines[:2] == ["3%", "end"]
+    assert lines[2].startswith("xxx") and len(lines) == 3
     assert len(log.getvalue()) == len(b"1%\r2%\r3%\r\nend\n") + 100_001

@@ -13,84 +13,15 @@ from core.errors import UserError
 from reports.data.verdicts import OFFICIAL_TOOLS, Verdict
 from reports.evaluation.evaluator import EvaluationTask
 from reports.evaluation.official import OfficialEvaluator, ProgramFolder
-from tests.support import official
+from tests.support import official, write_files
 from tests.support.official import F2P, GOLD, P2P, TEST_PATCH
 
 MULTI = "work/own/calc/evals/pr-7"
-
-
-def multi(
-    kind: str,
-    count: int = 1,
-    message: str = "",
-) -> dict[str, Any]:
-    report = {
-        "valid": False,
-        "error_msg": message,
-        "fix_patch_result": {"passed_count": count},
-    }
-    return {
-        f"{MULTI}/report.json": report,
-        f"{MULTI}/fix-patch-run.log": "log",
-        "report/final_report.json": {f"{kind}_ids": ["own/calc:pr-7"]},
-    }
-
-
-CASES: list[tuple[str, dict[str, Any], str, str]] = [
-    ("multi-swe-bench", multi("resolved"), "resolved", ""),
-    (
-        "multi-swe-bench",
-        multi("unresolved", message="It fails. A brief summary"),
-        "unresolved",
-        "It fails",
-    ),
-    ("multi-swe-bench", multi("unresolved", 0), "not_evaluated", "no test result"),
-    (
-        "multi-swe-bench",
-        multi("error"),
-        "not_evaluated",
-        "the report could not be made",
-    ),
-    ("multi-swe-bench", {}, "", ""),
-    (
-        "sb-cli",
-        {"reports/swe-bench_lite__test__run-1.json": {"resolved_ids": ["own__calc-1"]}},
-        "resolved",
-        "",
-    ),
-    (
-        "sb-cli",
-        {
-            "reports/swe-bench_lite__test__run-1.json": {
-                "unresolved_ids": ["own__calc-1"]
-            }
-        },
-        "unresolved",
-        "",
-    ),
-    (
-        "sb-cli",
-        {"reports/swe-bench_lite__test__run-1.json": {"pending_ids": ["own__calc-1"]}},
-        "not_evaluated",
-        "under pending_ids",
-    ),
-    (
-        "sb-cli",
-        {
-            "reports/swe-bench_lite__test__run-1-1.json": {
-                "resolved_ids": ["own__calc-1"]
-            }
-        },
-        "",
-        "",
-    ),
-]
-
-
 # A patch that occurs nowhere else: gold must not reach a tool.
 SECRET_GOLD = GOLD.replace("calc", "secret_gold")
+NO_ROW = {"instance_id": "own__calc-1"}
 ROW: dict[str, Any] = {
-    "instance_id": "own__calc-1",
+    **NO_ROW,
     "repo": "own/calc",
     "base_commit": "0" * 40,
     "version": "1",
@@ -108,138 +39,162 @@ ROW: dict[str, Any] = {
 }
 
 
-def row_of(name: str) -> dict[str, Any]:
-    """Return a row with the keys of a set."""
-    if name == "multi-swe-bench":
-        return {**ROW, "repo": "calc", "patch": "", "fix_patch": SECRET_GOLD}
-    return ROW
+def task_of(row: Mapping[str, Any], name: str = "neutral-1") -> EvaluationTask:
+    return official.task(row, GOLD, name, "")
 
 
-def made(
-    name: str, tmp_path: Path
-) -> tuple[OfficialEvaluator, EvaluationTask, ProgramFolder]:
-    folder = ProgramFolder(tmp_path / "in", tmp_path / "out", "run-1")
-    folder.inputs.mkdir(parents=True)
-    folder.outputs.mkdir()
-    return (
-        official.evaluator(name, tmp_path, dataset="lite", python="python3"),
-        official.task(row_of(name), GOLD, "neutral-1", ""),
-        folder,
-    )
+class Tool:
+    """A program with a task of its set, and its folders below ``tmp_path``."""
+
+    def __init__(self, name: str, tmp_path: Path) -> None:
+        self.program: OfficialEvaluator = official.evaluator(
+            name, tmp_path, dataset="lite", python="python3"
+        )
+        row = ROW
+        if name == "multi-swe-bench":
+            row = {**ROW, "repo": "calc", "patch": "", "fix_patch": SECRET_GOLD}
+        self.task = task_of(row)
+        self.folder = ProgramFolder(tmp_path / "in", tmp_path / "out", "run-1")
+        self.folder.inputs.mkdir(parents=True)
+        self.folder.outputs.mkdir()
+
+    def read(self, files: Mapping[str, object]) -> Verdict | None:
+        texts: dict[str, Any] = {}
+        for path, content in files.items():
+            texts[path] = json.dumps(content)
+        write_files(self.folder.outputs, texts)
+        return self.program.read(self.task, self.folder)
+
+    def argv(self, task: EvaluationTask | None = None) -> list[str]:
+        return self.program.commands([task or self.task], self.folder)[0]
 
 
-def read(
-    name: str,
-    tmp_path: Path,
-    files: Mapping[str, object],
-) -> Verdict | None:
-    tool, task, folder = made(name, tmp_path)
-    for path, content in files.items():
-        place = folder.outputs / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(content if isinstance(content, str) else json.dumps(content))
-    return tool.read(task, folder)
+def multi(kind: str, count: int = 1, message: str = "") -> dict[str, Any]:
+    report = {
+        "valid": False,
+        "error_msg": message,
+        "fix_patch_result": {"passed_count": count},
+    }
+    return {
+        f"{MULTI}/report.json": report,
+        f"{MULTI}/fix-patch-run.log": "log",
+        "report/final_report.json": {f"{kind}_ids": ["own/calc:pr-7"]},
+    }
 
 
-@pytest.mark.parametrize(("name", "files", "status", "reason"), CASES)
+def hosted(kind: str, suffix: str = "") -> dict[str, Any]:
+    name = f"reports/swe-bench_lite__test__run-1{suffix}.json"
+    return {name: {f"{kind}_ids": ["own__calc-1"]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "status", "reason"),
+    [
+        ("multi-swe-bench", multi("resolved"), "resolved", ""),
+        (
+            "multi-swe-bench",
+            multi("unresolved", message="It fails. A brief summary"),
+            "unresolved",
+            "It fails",
+        ),
+        ("multi-swe-bench", multi("unresolved", 0), "not_evaluated", "no test result"),
+        (
+            "multi-swe-bench",
+            multi("error"),
+            "not_evaluated",
+            "the report could not be made",
+        ),
+        ("sb-cli", hosted("resolved"), "resolved", ""),
+        ("sb-cli", hosted("unresolved"), "unresolved", ""),
+        ("sb-cli", hosted("pending"), "not_evaluated", "under pending_ids"),
+    ],
+)
 def test_a_result_is_read(
-    name: str,
-    files: dict[str, Any],
-    status: str,
-    reason: str,
-    tmp_path: Path,
+    name: str, files: dict[str, Any], status: str, reason: str, tmp_path: Path
 ) -> None:
-    outcome = read(name, tmp_path, files)
-    assert (outcome.status.value if outcome else "") == status
-    assert reason in (outcome.reason if outcome else "")
-    if outcome and not reason:
-        assert not outcome.reason
+    verdict = Tool(name, tmp_path).read(files)
+    assert verdict is not None
+    assert verdict.status.value == status
+    assert reason in verdict.reason
+    assert bool(reason) is bool(verdict.reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "files"), [("multi-swe-bench", {}), ("sb-cli", hosted("resolved", "-1"))]
+)
+def test_no_result_of_this_run_is_none(
+    name: str, files: dict[str, Any], tmp_path: Path
+) -> None:
+    assert Tool(name, tmp_path).read(files) is None
 
 
 @pytest.mark.parametrize("name", OFFICIAL_TOOLS)
 def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(
     name: str, tmp_path: Path
 ) -> None:
-    tool, task, folder = made(name, tmp_path)
-    assert tool.incomplete_rows([task]) == {}
-    ((only,),) = tool.groups([task])
-    assert only is task
-    (words, *_) = tool.commands([task], folder)
-    files = [path for path in folder.inputs.iterdir() if path.is_file()]
+    tool = Tool(name, tmp_path)
+    assert tool.program.incomplete_rows([tool.task]) == {}
+    ((only,),) = tool.program.groups([tool.task])
+    assert only is tool.task
+    argv = tool.argv()
+    files = [path for path in tool.folder.inputs.iterdir() if path.is_file()]
     text = "".join(path.read_text() for path in files)
     assert "return a + b" in text and "secret_gold" not in text
-    assert all(isinstance(word, str) for word in words)
-    assert {str(folder.inputs / f"predictions.{e}") for e in ("json", "jsonl")} & {
-        *words
-    }
-    assert "neutral-1" not in text and "neutral-1" not in words
+    assert all(isinstance(word, str) for word in argv)
+    stem = str(tool.folder.inputs / "predictions")
+    assert not {f"{stem}.json", f"{stem}.jsonl"}.isdisjoint(argv)
+    assert "neutral-1" not in text and "neutral-1" not in argv
 
 
 @pytest.mark.parametrize("name", sorted({*OFFICIAL_TOOLS} - {"sb-cli"}))
 def test_a_row_of_another_set_is_refused(name: str, tmp_path: Path) -> None:
-    tool, _, _ = made(name, tmp_path)
-    task = official.task({"instance_id": "own__calc-1"}, GOLD, "neutral-1", "")
-    with pytest.raises(
-        UserError, match=f"instance neutral-1: the row lacks .*, which {name} needs"
-    ):
-        tool.incomplete_rows([task])
+    program = Tool(name, tmp_path).program
+    problem = f"instance neutral-1: the row lacks .*, which {name} needs"
+    with pytest.raises(UserError, match=problem):
+        program.incomplete_rows([task_of(NO_ROW)])
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "-x y"])
 def test_an_id_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
-    tool, _, folder = made("sb-cli", tmp_path)
-    task = official.task({**ROW, "instance_id": name}, GOLD, "neutral-1", "")
     with pytest.raises(UserError, match="an id holds only"):
-        tool.commands([task], folder)
-    multi_task = official.task({**ROW, "org": name}, GOLD, "neutral-1", "")
+        Tool("sb-cli", tmp_path).argv(task_of({**ROW, "instance_id": name}))
+    program = Tool("multi-swe-bench", tmp_path / "m").program
     with pytest.raises(UserError, match="do not name a pull request"):
-        made("multi-swe-bench", tmp_path / "m")[0].groups([multi_task])
+        program.groups([task_of({**ROW, "org": name})])
 
 
 def test_pull_requests_of_several_repositories_are_evaluated_apart(
     tmp_path: Path,
 ) -> None:
-    tool, _, _ = made("multi-swe-bench", tmp_path)
     tasks = []
     for repo, number in (("a", 1), ("b", 1), ("a", 2)):
-        tasks.append(
-            official.task(
-                {**ROW, "repo": repo, "number": number}, GOLD, f"{repo}-{number}", ""
-            )
-        )
+        row = {**ROW, "repo": repo, "number": number}
+        tasks.append(task_of(row, f"{repo}-{number}"))
     names = []
-    for group in tool.groups(tasks):
+    for group in Tool("multi-swe-bench", tmp_path).program.groups(tasks):
         names.append([task.instance.instance_id for task in group])
     assert names == [["a-1", "a-2"], ["b-1"]]
 
 
 def test_ids_are_those_that_the_tool_prints(tmp_path: Path) -> None:
     expected = {"sb-cli": "own__calc-1", "multi-swe-bench": "own/calc:pr-7"}
-    for name, words in expected.items():
-        tool, task, _ = made(name, tmp_path / name)
-        assert tool.identifier(task) == words
+    for name, identifier in expected.items():
+        tool = Tool(name, tmp_path / name)
+        assert tool.program.identifier(tool.task) == identifier
 
 
 def test_the_service_knows_patches_again(tmp_path: Path) -> None:
-    tool, task, folder = made("sb-cli", tmp_path)
-    ((*words,),) = tool.commands([task], folder)
-    assert words[words.index("--run_id") + 1] == "run-1"
+    assert "--run_id run-1" in " ".join(Tool("sb-cli", tmp_path).argv())
 
 
-def test_the_deciding_tests_are_told_as_in_swebenchs_report(tmp_path: Path) -> None:
-    files = {
-        f"{MULTI}/report.json": {
-            "fix_patch_result": {"passed_count": 1, "passed_tests": [P2P]}
-        },
-        "report/final_report.json": {"unresolved_ids": ["own/calc:pr-7"]},
-    }
-    outcome = read("multi-swe-bench", tmp_path, files)
-    assert outcome is not None and outcome.status.value == "unresolved"
-    assert outcome.report is not None
-    details = outcome.report["neutral-1"]
-    assert {"tests_status": details["tests_status"]} == {
-        "tests_status": {
-            "FAIL_TO_PASS": {"success": [], "failure": [F2P]},
-            "PASS_TO_PASS": {"success": [P2P], "failure": []},
-        }
+def test_the_deciding_tests_are_listed_as_in_swebenchs_report(tmp_path: Path) -> None:
+    result = {"passed_count": 1, "passed_tests": [P2P]}
+    files = multi("unresolved")
+    files[f"{MULTI}/report.json"] = {"fix_patch_result": result}
+    verdict = Tool("multi-swe-bench", tmp_path).read(files)
+    assert verdict is not None and verdict.status.value == "unresolved"
+    assert verdict.report is not None
+    assert verdict.report["neutral-1"]["tests_status"] == {
+        "FAIL_TO_PASS": {"success": [], "failure": [F2P]},
+        "PASS_TO_PASS": {"success": [P2P], "failure": []},
     }

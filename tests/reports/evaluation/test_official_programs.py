@@ -18,18 +18,18 @@ from tests.support.official import F2P, P2P, PATCHES, TEST_PATCH
 pytestmark = [pytest.mark.long, pytest.mark.docker]
 
 
-def program(name: str, place: Path) -> OfficialEvaluator:
+def program(name: str, out: Path) -> OfficialEvaluator:
     """Return the evaluator with the official program ``name``, or skip the test."""
     folder = from_environment("OFFICIAL_EVALUATORS")
     python = folder / f"{name}.venv/bin/python"
     if not python.exists():
         pytest.skip(f"OFFICIAL_EVALUATORS has no {name}.venv")
-    return official.evaluator(name, place, python=str(python))
+    return official.evaluator(name, out, python=str(python))
 
 
 def check(
     name: str,
-    place: Path,
+    out: Path,
     rows: dict[str, dict[str, Any]],
     images: dict[str, str],
 ) -> None:
@@ -37,19 +37,19 @@ def check(
     tasks = []
     for k, patch in PATCHES.items():
         tasks.append(official.task(rows[k], patch, k, images[k]))
-    verdicts = official.evaluated(program(name, place), tasks)
+    verdicts = official.evaluated(program(name, out), tasks)
     for kind, verdict in verdicts.items():
         print(kind, verdict.status.value, verdict.reason, verdict.tool)
     assert official.statuses(verdicts) == official.STATUSES
     assert all(v.official and v.tool and v.image for v in verdicts.values())
-    kept = "".join(
-        p.read_text("utf-8", "replace") for p in place.rglob("*") if p.is_file()
+    texts = "".join(
+        p.read_text("utf-8", "replace") for p in out.rglob("*") if p.is_file()
     )
-    assert "test_zero" in kept
-    assert str(rows[official.MISSING].get("instance_id", official.MISSING)) not in kept
+    assert "test_zero" in texts
+    assert str(rows[official.MISSING].get("instance_id", official.MISSING)) not in texts
 
 
-def counted(passed: list[str], failed: list[str]) -> dict[str, Any]:
+def counts_of(passed: list[str], failed: list[str]) -> dict[str, Any]:
     return {
         "passed_count": len(passed),
         "failed_count": len(failed),
@@ -91,9 +91,9 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
             "f2p_tests": {F2P: new},
             "s2p_tests": {},
             "n2p_tests": {},
-            "run_result": counted([P2P], []),
-            "test_patch_result": counted([P2P], [F2P]),
-            "fix_patch_result": counted([P2P, F2P], []),
+            "run_result": counts_of([P2P], []),
+            "test_patch_result": counts_of([P2P], [F2P]),
+            "fix_patch_result": counts_of([P2P, F2P], []),
         }
 
     jq = {k: row("jqlang", "jq", n) for n, k in enumerate(kinds)}
@@ -112,10 +112,10 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
                     ("facebook", "zstd", others),
                 )
             ]
-            place = tmp_path / "both"
-            found = official.evaluated(program("multi-swe-bench", place), both)
+            out = tmp_path / "both"
+            verdicts = official.evaluated(program("multi-swe-bench", out), both)
     finally:
         official.remove_container("nix_swe")
-    assert len([*place.iterdir()]) == 2
-    assert found["jqlang__jq-0"].status.value == "resolved"
-    assert found["facebook__zstd-0"].status.value == "resolved"
+    assert len([*out.iterdir()]) == 2
+    assert verdicts["jqlang__jq-0"].status.value == "resolved"
+    assert verdicts["facebook__zstd-0"].status.value == "resolved"

@@ -31,16 +31,13 @@ from tests.support.evaluated import (
 
 
 class Fixed(Evaluator):
-    """Gives the same answer each time, and records what it is asked."""
+    """Resolves each prediction but those of ``missing``, and records what it evaluates."""
 
     def __init__(
-        self,
-        status: VerdictStatus = VerdictStatus.RESOLVED,
-        missing: Mapping[str, str] | None = None,
-        name: str = "docker",
+        self, missing: Mapping[str, str] | None = None, name: str = "docker"
     ) -> None:
         super().__init__(name, Path(), report_settings(Path()), "demo", "test", print)
-        self.__dict__.update(status=status, missing=missing or {}, asked=[], run_ids=[])
+        self.__dict__.update(missing=missing or {}, names=[], run_ids=[])
 
     def prepare(self, tasks: Tasks) -> dict[str, str]:
         return dict(self.missing)
@@ -48,14 +45,12 @@ class Fixed(Evaluator):
     def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         self.run_ids.append(run_id)
         for task in tasks:
-            self.asked.append(task.instance_id)
-            yield task.verdict(self.name, self.status, log="out", report={})
+            self.names.append(task.instance_id)
+            yield task.verdict(self.name, VerdictStatus.RESOLVED, log="out", report={})
 
 
 def evaluate(
-    store: RunStore,
-    evaluator: Evaluator | None,
-    say: Say = lambda _: None,
+    store: RunStore, evaluator: Evaluator | None, say: Say = lambda _: None
 ) -> Evaluated:
     """Evaluate a run on the demo; by default with the evaluator that the settings name."""
     described = Run(dataset=DatasetFacts(name="demo", split="test"))
@@ -66,20 +61,20 @@ def evaluate(
 
 
 def test_only_changed_patches_are_evaluated_again(tmp_path: Path) -> None:
-    gold = rows()[BANK]["patch"]
-    store = make_run(tmp_path, {BANK: gold, TEXTKIT: WRONG, UNITS: ""})
+    patches = {BANK: rows()[BANK]["patch"], TEXTKIT: WRONG, UNITS: ""}
+    store = make_run(tmp_path, patches)
     first = Fixed()
-    second = Fixed()
-    third = Fixed()
     verdicts = evaluate(store, first).verdicts
-    assert first.asked == [BANK, TEXTKIT]
+    assert first.names == [BANK, TEXTKIT]
     assert verdicts[UNITS].status is VerdictStatus.EMPTY
     assert on_disk(store, UNITS)["gold_files"] == ["units/parse.py"]
+    second = Fixed()
     assert evaluate(store, second).verdicts[BANK].status is VerdictStatus.RESOLVED
-    assert second.asked == []
+    assert second.names == []
     make_run(tmp_path, {TEXTKIT: FORGED})
+    third = Fixed()
     evaluate(store, third)
-    assert third.asked == [TEXTKIT]
+    assert third.names == [TEXTKIT]
     assert third.run_ids != first.run_ids
 
 
@@ -89,8 +84,9 @@ def test_none_takes_what_is_there_and_loads_nothing(
     store = make_run(tmp_path, {BANK: WRONG, UNITS: ""})
     monkeypatch.delattr("reports.evaluation.requested.load_dataset")
     verdicts = evaluate(store, None).verdicts
-    statuses = {name: verdict.status for name, verdict in verdicts.items()}
-    assert statuses == {BANK: VerdictStatus.NOT_EVALUATED, UNITS: VerdictStatus.EMPTY}
+    assert sorted(verdicts) == [BANK, UNITS]
+    assert verdicts[BANK].status is VerdictStatus.NOT_EVALUATED
+    assert verdicts[UNITS].status is VerdictStatus.EMPTY
     assert not store.verdict(BANK).exists()
 
 
@@ -98,17 +94,15 @@ def test_what_cannot_be_evaluated_again_keeps_the_verdict_it_has(
     tmp_path: Path,
 ) -> None:
     store = make_run(tmp_path, {BANK: WRONG, TEXTKIT: WRONG})
-    evaluate(store, Fixed(name="local", missing={TEXTKIT: "no image"}))
-    said: list[str] = []
-    evaluator = Fixed(missing={BANK: "no image", TEXTKIT: "no image"})
-    done = evaluate(store, evaluator, said.append)
-    assert {*done.failed} == {BANK, TEXTKIT}
-    assert (done.verdicts[BANK].status, done.verdicts[BANK].evaluator) == (
-        VerdictStatus.RESOLVED,
-        "local",
-    )
+    missing = {BANK: "no image", TEXTKIT: "no image"}
+    evaluate(store, Fixed({TEXTKIT: "no image"}, name="local"))
+    lines: list[str] = []
+    done = evaluate(store, Fixed(missing), lines.append)
+    assert set(done.failed) == {BANK, TEXTKIT}
+    assert done.verdicts[BANK].status is VerdictStatus.RESOLVED
+    assert done.verdicts[BANK].evaluator == "local"
     assert done.verdicts[TEXTKIT].status is VerdictStatus.NOT_EVALUATED
-    assert f"{BANK}: the verdict of local stands" in said
+    assert f"{BANK}: the verdict of local stands" in lines
     assert on_disk(store, BANK)["status"] == "resolved"
     assert on_disk(store, TEXTKIT)["reason"] == "no image"
 
@@ -121,31 +115,29 @@ def test_files_of_an_earlier_patch_do_not_stay(tmp_path: Path) -> None:
     assert log.read_text() == "out"
     assert report.exists()
     make_run(tmp_path, {BANK: FORGED})
-    evaluate(store, Fixed(missing={BANK: "no image"}))
+    evaluate(store, Fixed({BANK: "no image"}))
     assert not log.exists()
     assert not report.exists()
 
 
 def test_instances_outside_the_dataset_are_reported(tmp_path: Path) -> None:
     store = make_run(tmp_path, {BANK: WRONG, "own__thing-1": WRONG})
-    said: list[str] = []
-    done = evaluate(store, evaluator := Fixed(), said.append)
-    assert evaluator.asked == [BANK]
+    lines: list[str] = []
+    evaluator = Fixed()
+    done = evaluate(store, evaluator, lines.append)
+    assert evaluator.names == [BANK]
     assert done.failed == ["own__thing-1"]
     assert done.verdicts["own__thing-1"].reason.startswith("not in the dataset")
-    assert any(line.startswith("1 instance: not in the dataset") for line in said)
+    assert any(line.startswith("1 instance: not in the dataset") for line in lines)
+    other = make_run(tmp_path / "else", {"own__thing-1": WRONG})
     with pytest.raises(UserError, match="check --dataset"):
-        evaluate(make_run(tmp_path / "else", {"own__thing-1": WRONG}), Fixed())
+        evaluate(other, Fixed())
 
 
-def test_the_id_of_a_combined_runs_evaluation_may_stand_in_a_containers_name(
+def test_the_id_of_an_evaluation_may_stand_in_a_containers_name_and_is_of_one_folder(
     tmp_path: Path,
 ) -> None:
-    assert re.fullmatch(r"a_b-[0-9a-f]{12}", run_id(RunStore(tmp_path, "a+b"), []))
-
-
-def test_runs_of_one_name_in_two_folders_share_no_container(tmp_path: Path) -> None:
-    ids = set()
-    for folder in ("one", "two", "two"):
-        ids.add(run_id(RunStore(tmp_path / folder, "demo"), []))
-    assert len(ids) == 2
+    first = run_id(RunStore(tmp_path / "a", "a+b"), [])
+    assert re.fullmatch(r"a_b-[0-9a-f]{12}", first)
+    assert run_id(RunStore(tmp_path / "a", "a+b"), []) == first
+    assert run_id(RunStore(tmp_path / "b", "a+b"), []) != first

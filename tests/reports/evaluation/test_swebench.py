@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.data.verdicts import SwebenchLogs, VerdictStatus
+from reports.data.verdicts import SwebenchLogs, Verdict, VerdictStatus
 from reports.evaluation.swebench import DockerEvaluator, logged_verdict
 from tests.support.evaluated import (
     BANK,
@@ -29,6 +29,7 @@ BEGIN = "+ : '>>>>> Start Test Output'\n"
 END = "+ : '>>>>> End Test Output'\n"
 CODE = ">>>>> Test Exit Code: 0\n"
 WHOLE = f"{BEGIN}PASSED a\n{END}{CODE}"
+AT = "2026-01-01 10:00:01,123"
 
 
 def evaluator(folder: Path, say: Say = print) -> DockerEvaluator:
@@ -36,48 +37,41 @@ def evaluator(folder: Path, say: Say = print) -> DockerEvaluator:
     return DockerEvaluator("docker", folder, settings, "", "test", say)
 
 
-def place(
-    folder: Path,
-    run_id: str = "run-1",
-    name: str = TEXTKIT,
+def make_folder(
+    folder: Path, name: str = TEXTKIT, output: str = WHOLE, resolved: bool = True
 ) -> Path:
     """Make swebench's folder for an instance, where the installed version has it."""
     from swebench.harness.constants import RUN_EVALUATION_LOG_DIR
 
-    found = folder / RUN_EVALUATION_LOG_DIR / run_id / "me__too" / name
-    found.mkdir(parents=True)
-    return found
+    path = folder / RUN_EVALUATION_LOG_DIR / "run-1" / "me__too" / name
+    path.mkdir(parents=True)
+    (path / "report.json").write_text(json.dumps({name: {"resolved": resolved}}))
+    (path / "test_output.txt").write_text(output)
+    (path / "patch.diff").write_text(WRONG)
+    return path
+
+
+def verdict_by(folder: Path, error: str = "") -> Verdict:
+    return logged_verdict(task(TEXTKIT), folder, error)
+
+
+def log_verdict(tmp_path: Path, text: str) -> Verdict:
+    """Return the verdict where swebench left a log alone."""
+    folder = tmp_path / "log"
+    folder.mkdir(exist_ok=True)
+    (folder / "run_instance.log").write_text(text)
+    return verdict_by(folder)
 
 
 def test_a_verdict_needs_swebenchs_report_and_a_whole_output(tmp_path: Path) -> None:
-    """Text of a patch is not taken for an error of swebench."""
-    folder = place(tmp_path)
-    log = folder / "run_instance.log"
-    log.write_text(
-        "2026-01-01 10:00:00,123 - INFO - Git diff before:\n+>>>>> Patch Apply Failed\n"
-        "2026-01-01 10:00:01,123 - ERROR - Error response from daemon: gone\n"
-    )
-    verdict = logged_verdict(task(TEXTKIT), folder, "")
-    assert verdict.status is VerdictStatus.NOT_EVALUATED
-    assert verdict.reason.startswith(
-        "swebench could not evaluate it: Error response from daemon"
-    )
-    assert verdict.reason.endswith(f"gone; see {log}")
-    log.write_text(
-        "2026-01-01 10:00:00,123 - INFO - >>>>> Patch Apply Failed:\nerror: x\n"
-    )
-    verdict = logged_verdict(task(TEXTKIT), folder, "")
-    assert (verdict.status, verdict.reason) == (
-        VerdictStatus.UNRESOLVED,
-        ">>>>> Patch Apply Failed",
-    )
-    (folder / "report.json").write_text(json.dumps({TEXTKIT: {"resolved": True}}))
-    (folder / "test_output.txt").write_text(WHOLE)
-    assert logged_verdict(task(TEXTKIT), folder, "").status is VerdictStatus.RESOLVED
+    folder = make_folder(tmp_path)
+    # A report goes before the log.
+    log = f"{AT} - INFO - >>>>> Patch Apply Failed:\nerror: x\n"
+    (folder / "run_instance.log").write_text(log)
+    assert verdict_by(folder).status is VerdictStatus.RESOLVED
     nowhere = tmp_path / "run-2"
-    assert logged_verdict(task(TEXTKIT), nowhere, "it died").reason == "it died"
-    assert logged_verdict(task(TEXTKIT), nowhere, "").reason == "swebench left no log"
-    (folder / "patch.diff").write_text(WRONG)
+    assert verdict_by(nowhere, "it died").reason == "it died"
+    assert verdict_by(nowhere).reason == "swebench left no log"
     assert SwebenchLogs(tmp_path).of(TEXTKIT, WRONG) == [folder]
     assert SwebenchLogs(tmp_path).of(TEXTKIT, FORGED) == []
 
@@ -98,10 +92,7 @@ def test_a_verdict_needs_swebenchs_report_and_a_whole_output(tmp_path: Path) -> 
 def test_what_does_not_show_that_the_tests_ended_is_no_verdict(
     tmp_path: Path, output: str, resolved: bool
 ) -> None:
-    folder = place(tmp_path)
-    (folder / "report.json").write_text(json.dumps({TEXTKIT: {"resolved": resolved}}))
-    (folder / "test_output.txt").write_text(output)
-    verdict = logged_verdict(task(TEXTKIT), folder, "")
+    verdict = verdict_by(make_folder(tmp_path, output=output, resolved=resolved))
     assert (verdict.status, verdict.log) == (VerdictStatus.NOT_EVALUATED, output)
     assert "does not show that the tests ran" in verdict.reason
 
@@ -110,34 +101,29 @@ def test_logs_are_found_in_linear_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scanned: list[str] = []
-    real = os.scandir
+    scandir = os.scandir
 
     def count(*values: Any) -> Any:
         scanned.append(str(values[0]))
-        return real(*values)
+        return scandir(*values)
 
-    tasks = [
-        replace(task(TEXTKIT), instance=replace(one, instance_id=f"a-{n}"))
-        for n, one in enumerate([task(TEXTKIT).instance] * 40)
-    ]
-    folders = []
-    for one in tasks:
-        folder = place(tmp_path, name=one.instance.instance_id)
-        folders.append(folder)
-        (folder / "report.json").write_text(json.dumps({one.instance.instance_id: {}}))
-        (folder / "patch.diff").write_text(WRONG)
-        (folder / "test_output.txt").write_text(WHOLE)
+    base = task(TEXTKIT)
+    folders = {}
+    for number in range(40):
+        name = f"a-{number}"
+        folders[name] = make_folder(tmp_path, name)
     monkeypatch.setattr("os.scandir", count)
-    for one, folder in zip(tasks, folders, strict=True):
-        assert logged_verdict(one, folder, "").conclusive
+    for name, folder in folders.items():
+        case = replace(base, instance=replace(base.instance, instance_id=name))
+        assert logged_verdict(case, folder, "").conclusive
     assert not scanned
     logs = SwebenchLogs(tmp_path)
-    assert all(logs.of(one.instance.instance_id, WRONG) for one in tasks)
-    assert len(scanned) == len({*scanned}), "each folder is looked into once"
+    assert all(logs.of(name, WRONG) for name in folders)
+    assert len(scanned) == len(set(scanned)), "each folder is looked into once"
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "problem"),
     [
         (
             "('Connection aborted.', ConnectionRefusedError(111, 'refused'))",
@@ -158,26 +144,45 @@ def test_logs_are_found_in_linear_time(
     ],
 )
 def test_what_ended_an_evaluation_is_one_clear_line(
-    tmp_path: Path, error: str, words: str
+    tmp_path: Path, error: str, problem: str
 ) -> None:
-    folder = place(tmp_path)
-    (folder / "run_instance.log").write_text(
-        f"2026-01-01 10:00:01,123 - ERROR - Error in evaluating model for {TEXTKIT}: {error}\n"
-        f"Error in evaluating model for {TEXTKIT}: {error}\nTraceback (most recent call last):\n"
-        "2026-01-01 10:00:02,123 - INFO - Failed to remove container x\n"
-    )
-    verdict = logged_verdict(task(TEXTKIT), folder, "")
+    message = f"Error in evaluating model for {TEXTKIT}: {error}\n"
+    after = f"{AT} - INFO - Failed to remove container x\n"
+    trace = "Traceback (most recent call last):\n"
+    verdict = log_verdict(tmp_path, f"{AT} - ERROR - {message}{message}{trace}{after}")
     assert verdict.status is VerdictStatus.NOT_EVALUATED
-    assert words in verdict.reason and "ERROR" not in verdict.reason
+    assert problem in verdict.reason and "ERROR" not in verdict.reason
 
 
-def test_a_killed_swebench_is_reported(tmp_path: Path) -> None:
-    folder = place(tmp_path)
-    (folder / "run_instance.log").write_text(
-        "2026-01-01 10:00:01,123 - INFO - Creating\n"
-    )
-    verdict = logged_verdict(task(TEXTKIT), folder, "")
-    assert verdict.reason == f"swebench ended early; see {folder / 'run_instance.log'}"
+@pytest.mark.parametrize(
+    ("text", "status", "reason"),
+    [
+        # Text of a patch is not taken for an error of swebench.
+        (
+            f"{AT} - INFO - Git diff before:\n+>>>>> Patch Apply Failed\n"
+            f"{AT} - ERROR - Error response from daemon: gone\n",
+            VerdictStatus.NOT_EVALUATED,
+            "swebench could not evaluate it: Error response from daemon: gone; see {log}",
+        ),
+        (
+            f"{AT} - INFO - >>>>> Patch Apply Failed:\nerror: x\n",
+            VerdictStatus.UNRESOLVED,
+            ">>>>> Patch Apply Failed",
+        ),
+        (
+            f"{AT} - INFO - Creating\n",
+            VerdictStatus.NOT_EVALUATED,
+            "swebench ended early; see {log}",
+        ),
+    ],
+    ids=["error", "patch", "killed"],
+)
+def test_a_log_alone_names_what_happened(
+    tmp_path: Path, text: str, status: VerdictStatus, reason: str
+) -> None:
+    verdict = log_verdict(tmp_path, text)
+    log = tmp_path / "log/run_instance.log"
+    assert (verdict.status, verdict.reason) == (status, reason.format(log=log))
 
 
 def test_an_evaluation_that_goes_on_is_left_alone(
@@ -186,32 +191,33 @@ def test_an_evaluation_that_goes_on_is_left_alone(
     """What another one left, of any run, is removed, also if its log was deleted."""
     removed: list[str] = []
     engine = SimpleNamespace(close=lambda: None)
-    monkeypatch.setattr("reports.evaluation.swebench.connect", lambda: engine)
-    monkeypatch.setattr("reports.evaluation.swebench.remove_named", lambda *_: ["c"])
-    monkeypatch.setattr(
-        "reports.evaluation.swebench.remove_containers",
-        lambda _, key: removed.append(key),
-    )
+    for name, function in {
+        "connect": lambda: engine,
+        "remove_named": lambda *_: ["c"],
+        "remove_containers": lambda _, key: removed.append(key),
+    }.items():
+        monkeypatch.setattr(f"reports.evaluation.swebench.{name}", function)
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
-    said: list[str] = []
-    docker = evaluator(tmp_path / "a", said.append)
+    lines: list[str] = []
+    docker = evaluator(tmp_path / "a", lines.append)
     docker.prepare([task(TEXTKIT)])
     assert not removed
     docker.running.mkdir(parents=True)
     for name in ("r.1-aa", "r.1-bb", "other-cc"):
-        (tmp_path / f"{name}.log").touch()
-        (docker.running / name).symlink_to(tmp_path / f"{name}.log")
+        log = tmp_path / f"{name}.log"
+        log.touch()
+        (docker.running / name).symlink_to(log)
     (tmp_path / "other-cc.log").unlink()
-    with (tmp_path / "r.1-bb.log").open() as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with (tmp_path / "r.1-bb.log").open() as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
         docker.prepare([task(TEXTKIT)])
     assert removed == ["other-cc", "r.1-aa"]
-    assert said.count("removed what an earlier evaluation left: container c") == 2
+    assert lines.count("removed what an earlier evaluation left: container c") == 2
     docker.prepare([task(TEXTKIT)])
     assert removed == ["other-cc", "r.1-aa", "r.1-bb"]
     docker.folder.mkdir(exist_ok=True)
-    with (docker.folder / "r.1-aa.log").open("wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with (docker.folder / "r.1-aa.log").open("wb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
         with pytest.raises(UserError, match=r"r\.1-aa\.log is in use: another process"):
             next(docker.run([task(TEXTKIT)], "r.1-aa"))
 
@@ -219,10 +225,8 @@ def test_an_evaluation_that_goes_on_is_left_alone(
 def test_a_row_that_lacks_something_holds_up_no_other(tmp_path: Path) -> None:
     docker = evaluator(tmp_path)
     lacking = task(BANK, FAIL_TO_PASS=[], eval_script="")
-    reasons = docker.incomplete_rows([lacking, task(TEXTKIT)])
-    assert reasons == {
-        BANK: "the row lacks eval_script, FAIL_TO_PASS, which docker needs"
-    }
+    problem = "the row lacks eval_script, FAIL_TO_PASS, which docker needs"
+    assert docker.incomplete_rows([lacking, task(TEXTKIT)]) == {BANK: problem}
     fix = "or --evaluator that of the set"
     with pytest.raises(UserError, match=f"instance {BANK}: the row lacks eval_.*{fix}"):
         docker.incomplete_rows([lacking])

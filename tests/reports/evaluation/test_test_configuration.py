@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,13 @@ import pytest
 
 from bench.cli.commands import run_command
 from bench.config import ModelChoice
-from bench.instances.dataset import load_dataset
 from demo.setup import REPOSITORIES
 from environments.base import EnvironmentKind
-from reports.evaluation.settings import EvaluatorKind
-from reports.report import report_command
-from reports.verify import verify_command
 from runs.storage.store import RunStore
 from tests.conftest import MakeMirror
-from tests.support.evaluated import report_settings
+from tests.reports.conftest import differs, report_run
+from tests.support import read_json
+from tests.support.evaluated import TEXTKIT, on_disk, rows
 from tests.support.pages import make_pages
 from tests.support.provider import Provider
 from tests.support.rundata import old_prediction, write_run
@@ -38,102 +36,102 @@ CONFTEST = '"""What all tests share."""\n'
 ADDED = "addopts = -p textkit._plug"
 
 
-def block(
-    path: str,
-    new: str,
-    old: str = "",
-) -> str:
+def block(path: str, new: str, old: str = "") -> str:
     return f"{path}\n```\n<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n```\n"
 
 
 PLUGIN = block("textkit/_plug.py", HOOK)
-REMARK = block("textkit/slug.py", '"""Names."""\n', '"""Names for addresses."""\n')
+DOCSTRING = '"""Names for addresses."""\n'
+REMARK = block("textkit/slug.py", '"""Names."""\n', DOCSTRING)
 IN_CONFTEST = block("conftest.py", CONFTEST + HOOK, CONFTEST)
-IN_PYPROJECT = (
-    f"[tool.pytest.ini_options]\n{ADDED.replace('= ', '= ' + chr(34))}{chr(34)}\n"
-)
+IN_PYPROJECT = '[tool.pytest.ini_options]\naddopts = "-p textkit._plug"\n'
+IN_SETUP_CFG = block("setup.cfg", f"[tool:pytest]\n{ADDED}\n", "[tool:pytest]\n")
+RUNNERS = ("iniconfig.py", "argparse.py", "src/pytest.py")
+# Each with its status, and whether it edits test configuration.
 CANDIDATES = {
-    "new pyproject.toml": block("pyproject.toml", IN_PYPROJECT) + PLUGIN,
-    "edited setup.cfg": block(
-        "setup.cfg", f"[tool:pytest]\n{ADDED}\n", "[tool:pytest]\n"
-    )
-    + PLUGIN,
-    "edited conftest.py": IN_CONFTEST,
-    "edited conftest.py and a source": IN_CONFTEST + REMARK,
-    "modules in place of the runner's": block("iniconfig.py", HOOK)
-    + block("argparse.py", HOOK)
-    + block("src/pytest.py", HOOK),
-    "a source alone": REMARK,
+    block("pyproject.toml", IN_PYPROJECT) + PLUGIN: ("only_test_configuration", True),
+    IN_SETUP_CFG + PLUGIN: ("only_test_configuration", True),
+    IN_CONFTEST: ("only_test_configuration", True),
+    IN_CONFTEST + REMARK: ("plausible", True),
+    # Modules in place of the runner's.
+    "".join(block(path, HOOK) for path in RUNNERS): ("empty", False),
+    REMARK: ("plausible", False),
 }
-STATUSES = [
-    "only_test_configuration",
-    "only_test_configuration",
-    "only_test_configuration",
-    "plausible",
-    "empty",
-    "plausible",
-]
 
 
 @pytest.fixture
 def dataset(tmp_path: Path, make_mirror: MakeMirror) -> Path:
     """A dataset with one instance, whose repository configures its tests."""
     folder = REPOSITORIES / "demo__textkit"
-    paths = (p for p in sorted(folder.rglob("*.py")) if p.is_file())
     files: dict[str, bytes | str] = {
-        p.relative_to(folder).as_posix(): p.read_bytes() for p in paths
+        "setup.cfg": SETUP_CFG,
+        "conftest.py": CONFTEST,
+        "setup.py": "from setuptools import setup\n\nsetup(packages=['textkit'])\n",
     }
-    files |= {"setup.cfg": SETUP_CFG, "conftest.py": CONFTEST}
-    files["setup.py"] = "from setuptools import setup\n\nsetup(packages=['textkit'])\n"
+    for path in sorted(folder.rglob("*.py")):
+        if path.is_file():
+            files.setdefault(path.relative_to(folder).as_posix(), path.read_bytes())
     _, commit = make_mirror(files, "demo/textkit")
-    rows = load_dataset("demo", "test").rows
-    row: Mapping[str, Any] = next(
-        r for r in rows if r["instance_id"] == "demo__textkit-1"
-    )
-    place = tmp_path / "rows.json"
-    place.write_text(json.dumps([{**row, "instance_id": ID, "base_commit": commit}]))
-    return place
+    row = {**rows()[TEXTKIT], "instance_id": ID, "base_commit": commit}
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([row]))
+    return path
 
 
-def test_no_candidate_that_leaves_the_bug_passes(
+RunHarness = Callable[..., RunStore]
+
+
+@pytest.fixture
+def run_harness(
     tmp_path: Path, cache: Path, dataset: Path, provider: Provider
-) -> None:
+) -> RunHarness:
+    """Runs the harness on the instance with these replies, three tries of each model."""
     mirrors = tmp_path / "mirrors"
-    models = tuple(
-        ModelChoice.parse(f"gpt-4o{n}@diff", any_name=True) for n in ("", "-mini")
-    )
-    asked = options(tmp_path, cache, ID, dataset=str(dataset), repos=mirrors)
+    run = options(tmp_path, cache, ID, dataset=str(dataset), repos=mirrors)
 
-    def run(name: str) -> RunStore:
+    def call(name: str, *replies: str, models: tuple[str, ...], tries: int) -> RunStore:
         provider.answers.clear()
-        provider.will_answer(*CANDIDATES.values())
-        chosen = live(
+        provider.will_answer(*replies)
+        config = live(
             provider,
-            models=models,
-            tries=3,
-            all_attempts=True,
+            models=tuple(ModelChoice.parse(each, any_name=True) for each in models),
+            tries=tries,
+            all_attempts=tries > 1,
             run=name,
             environment=EnvironmentKind.LOCAL,
         )
-        assert run_command(chosen, asked, lambda _: None) == 0
+        assert run_command(config, run, lambda _: None) == 0
         return RunStore(tmp_path, name)
 
-    first = run("first")
+    return call
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, cache: Path, dataset: Path) -> Callable[..., None]:
+    """Reports on a run with an evaluation of its patches on this machine."""
+
+    def call(store: RunStore, **changes: bool) -> None:
+        settings: dict[str, Any] = {
+            "dataset": str(dataset),
+            "repos": tmp_path / "mirrors",
+            **changes,
+        }
+        assert report_run(store.folder, cache, "local", **settings).code == 0
+
+    return call
+
+
+def test_no_candidate_that_leaves_the_bug_passes(
+    run_harness: RunHarness, evaluate: Callable[..., None]
+) -> None:
+    models = ("gpt-4o@diff", "gpt-4o-mini@diff")
+    first = run_harness("first", *CANDIDATES, models=models, tries=3)
     _check_run(first)
-    report = report_settings(
-        cache,
-        EvaluatorKind.LOCAL,
-        dataset=str(dataset),
-        repos=mirrors,
-        all_attempts=True,
-        page=True,
-    )
-    assert report_command([first.folder], report, lambda _: None) == 0
+    evaluate(first, all_attempts=True, page=True)
     _check_report(first)
-    said: list[str] = []
-    assert verify_command([first.folder], said.append) == 0, said
+    assert not differs(first.folder)
     # Nothing that the first run or its evaluation left behind changes a verdict.
-    _check_run(run("second"))
+    _check_run(run_harness("second", *CANDIDATES, models=models, tries=3))
 
 
 @pytest.mark.long
@@ -148,87 +146,67 @@ def test_no_candidate_that_leaves_the_bug_passes(
             "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n",
         )
         + PLUGIN,
-        block("textkit/_plug.py", HOOK)
+        PLUGIN
         + block(
             "textkit/slug.py",
             '"""Names."""\nimport _pytest.python\n'
             "_pytest.python.Function.runtest = lambda self: None\n",
-            '"""Names for addresses."""\n',
+            DOCSTRING,
         ),
     ],
 )
 def test_no_plain_reply_forges_a_run(
-    tmp_path: Path,
-    cache: Path,
-    dataset: Path,
-    provider: Provider,
-    reply: str,
+    run_harness: RunHarness, evaluate: Callable[..., None], reply: str
 ) -> None:
-    provider.will_answer(reply)
-    asked = options(
-        tmp_path, cache, ID, dataset=str(dataset), repos=tmp_path / "mirrors"
-    )
-    model = (ModelChoice.parse("gpt-4o@diff", any_name=True),)
-    chosen = live(
-        provider, models=model, tries=1, run="r", environment=EnvironmentKind.LOCAL
-    )
-    assert run_command(chosen, asked, lambda _: None) == 0
-    store = RunStore(tmp_path, "r")
-    (result,) = json.loads(store.prediction(ID).read_text())["all_results"]
+    store = run_harness("r", reply, models=("gpt-4o@diff",), tries=1)
+    (result,) = read_json(store.prediction(ID))["all_results"]
     assert result["status"] == "plausible_untested", result
-    report = report_settings(
-        cache,
-        EvaluatorKind.LOCAL,
-        dataset=str(dataset),
-        repos=tmp_path / "mirrors",
-    )
-    assert report_command([store.folder], report, lambda _: None) == 0
-    assert json.loads(store.verdict(ID).read_text())["status"] == "unresolved"
+    evaluate(store)
+    assert on_disk(store, ID)["status"] == "unresolved"
 
 
 def _check_run(store: RunStore) -> None:
-    found = json.loads(store.prediction(ID).read_text())
-    results = found["all_results"]
-    assert [result["status"] for result in results] == STATUSES
-    marks = [result["edits_test_configuration"] for result in results]
-    assert marks == [True, True, True, True, False, False]
+    prediction = read_json(store.prediction(ID))
+    results = prediction["all_results"]
+    marks = [(each["status"], each["edits_test_configuration"]) for each in results]
+    assert marks == list(CANDIDATES.values())
     # The last one edits nothing but a source, and goes before the fourth.
-    assert (found["attempt"], found["edits_test_configuration"]) == (6, False)
+    assert prediction["attempt"] == 6
+    assert prediction["edits_test_configuration"] is False
     assert "conftest.py" in results[3]["model_patch"]
 
 
 def _check_report(store: RunStore) -> None:
-    verdicts = []
-    for path in store.folder.glob("verdicts/**/*.json"):
-        verdicts.append(json.loads(path.read_text()))
+    verdicts = [read_json(path) for path in store.folder.glob("verdicts/**/*.json")]
     assert len(verdicts) == 5
     assert {verdict["status"] for verdict in verdicts} == {"unresolved"}
-    reasons = [verdict["reason"] for verdict in verdicts]
+    reasons = sorted(verdict["reason"] for verdict in verdicts)
     without = "resolved only with its edits of test configuration in "
-    assert sorted(filter(None, reasons)) == [
-        f"{without}'conftest.py'",
-        f"{without}'conftest.py'",
-        f"{without}'setup.cfg'",
-    ]
+    files = ("'conftest.py'", "'conftest.py'", "'setup.cfg'")
+    assert reasons == ["", "", *(f"{without}{file}" for file in files)]
     (page,) = (store.folder / "report").glob(f"**/{ID}.html")
     assert "its tests ran without these edits" in page.read_text()
 
 
 def test_reports_show_the_mark(tmp_path: Path, cache: Path) -> None:
-    files = [old_prediction(f"a__a-{n}", 1, resolved=False) for n in (1, 2)]
     note = "left out, the baseline takes too long or dies: tests/test_a.py"
-    for part in (files[0], files[0]["all_results"][0]):
-        part["edits_test_configuration"] = True
-    for part in (files[1], files[1]["all_results"][0]):
-        part["test_note"] = note
-    store = RunStore.of_folder(write_run(tmp_path / "predictions/r", files))
-    said: list[str] = []
-    report_command([store.folder], report_settings(cache), said.append)
-    (line,) = [line for line in said if "edits test configuration" in line]
+    changes: dict[str, dict[str, Any]] = {
+        "a__a-1": {"edits_test_configuration": True},
+        "a__a-2": {"test_note": note},
+    }
+    files = []
+    for name, change in changes.items():
+        content = old_prediction(name, 1, resolved=False)
+        for part in (content, content["all_results"][0]):
+            part.update(change)
+        files.append(content)
+    folder = write_run(tmp_path / "predictions/r", files)
+    printed = report_run(folder, cache)
+    (line,) = printed.containing("edits test configuration")
     assert line.startswith("a__a-1")
-    (line,) = [line for line in said if "tests/test_a.py" in line]
+    (line,) = printed.containing("tests/test_a.py")
     assert line.startswith("a__a-2")
-    page = make_pages(store.folder).read_text()
-    words = "Edits of test configuration: in 1 prediction, marked below"
-    assert f'<p class="note">{words}' in page
+    page = make_pages(folder).read_text()
+    summary = "Edits of test configuration: in 1 prediction, marked below"
+    assert f'<p class="note">{summary}' in page
     assert page.count(", edits test configuration</td>") == 1

@@ -38,11 +38,14 @@ class Report:
             argv += ["--set", f"folders.out={self.out}"]
         return self.run(argv)
 
-    def imported(self, path: Path) -> Path:
+    def without_page(self, path: Path, *words: object) -> tuple[int, str, str]:
+        """Report on the verdicts that are there."""
+        arguments = ("--evaluator", "none", "--set", "report.page=false")
+        return self(path, *arguments, *words)
+
+    def import_run(self, path: Path) -> Path:
         """Import a run of others, and return the folder of it in our layout."""
-        code, out, error = self(
-            path, "--evaluator", "none", "--set", "report.page=false"
-        )
+        code, out, error = self.without_page(path)
         assert code == 0, error
         name = path.name.partition(".")[0]
         folder = self.out / "predictions" / name
@@ -55,22 +58,22 @@ class Report:
 
         The trajectory is None where there is none.
         """
-        folder = self.imported(path)
+        folder = self.import_run(path)
         records = {}
         for name in read_json(folder / "run.json")["selected"]:
-            trajectory = folder / "trajectories" / f"{name}.json"
-            records[name] = (
-                read_json(folder / f"{name}.json"),
-                read_json(trajectory) if trajectory.exists() else None,
-            )
+            trajectory = None
+            path = folder / f"trajectories/{name}.json"
+            if path.exists():
+                trajectory = read_json(path)
+            records[name] = (read_json(folder / f"{name}.json"), trajectory)
         return records
 
-    def converted(
-        self,
-        path: Path,
-        layout: str,
-        folder: Path,
-    ) -> dict[str, Any]:
+    def record(self, path: Path) -> tuple[Any, Any]:
+        """Import a run of one instance, and return its prediction and trajectory."""
+        (record,) = self.records(path).values()
+        return record
+
+    def convert(self, path: Path, layout: str, folder: Path) -> dict[str, Any]:
         """Convert a run into ``folder``, and return its files, by their names."""
         code, out, error = self("convert", path, layout, folder)
         assert code == 0, error
@@ -80,9 +83,7 @@ class Report:
 
     def refusal(self, path: Path) -> str:
         """Return the one line with which both commands refuse a run."""
-        code, out, line = self(
-            path, "--evaluator", "none", "--set", "report.page=false"
-        )
+        code, out, line = self.without_page(path)
         assert (code, out) == (2, "")
         assert line.startswith("error: ")
         assert line.count("\n") == 1

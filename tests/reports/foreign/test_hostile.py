@@ -12,11 +12,18 @@ from typing import Any
 import pytest
 
 from tests.reports.foreign.conftest import Report
-from tests.reports.foreign.test_reading import NO_TOTALS, ONE, TALK, preds
+from tests.reports.foreign.test_reading import (
+    ONE,
+    TALK,
+    preds,
+    totals,
+    write_result,
+)
+from tests.support import write_files
 from tests.support.foreign import NAME, Talk, atif, extensions, mini
 
 
-def nested(depth: int) -> str:
+def nested_lists(depth: int) -> str:
     return '{"info": {}, "messages": ' + "[" * depth + "]" * depth + "}"
 
 
@@ -24,51 +31,39 @@ def trajectory_of(name: str) -> str:
     return json.dumps({"instance_id": name, "info": {}})
 
 
+NO_ID = "cannot be an instance id"
+LINE = '{"instance_id": "a", "model_patch": ""}\n'
 HOSTILE: list[tuple[str, str, Any]] = [
     ("x.traj.json", "", "is broken"),
     ("x.traj.json", "[1]", "not a JSON object"),
-    ("x.traj.json", nested(5000), "levels deep"),
+    ("x.traj.json", nested_lists(5000), "levels deep"),
     ("x.traj.json", '{"a": ' + "9" * 9000 + "}", "a number is too long"),
-    ("x.traj.json", trajectory_of("../../etc"), "cannot be an instance id"),
-    ("x.traj.json", trajectory_of("x" * 201), "cannot be an instance id"),
-    ("x.traj.json", trajectory_of("run"), "cannot be an instance id"),
-    ("x.traj.json", trajectory_of("stats"), "cannot be an instance id"),
-    ("x.traj.json", trajectory_of("results"), "cannot be an instance id"),
-    ("x.traj.json", trajectory_of("Run"), "cannot be an instance id"),
+    ("x.traj.json", trajectory_of("../../etc"), NO_ID),
+    ("x.traj.json", trajectory_of("x" * 201), NO_ID),
+    ("x.traj.json", trajectory_of("run"), NO_ID),
+    ("x.traj.json", trajectory_of("stats"), NO_ID),
+    ("x.traj.json", trajectory_of("results"), NO_ID),
+    ("x.traj.json", trajectory_of("Run"), NO_ID),
     ("x.traj.json", '{"info": {"submission": 7}}', "is not a text"),
     ("x.traj.json", '{"info": {"submission": "\\ud800"}}', "an unpaired surrogate"),
     ("x.traj.json", "{", "line 1"),
     ("preds.json", '{"a": 1}', "`model_patch`"),
-    (
-        "all_preds.jsonl",
-        '{"instance_id": "a", "model_patch": ""}\n' * 2,
-        "two predictions of a",
-    ),
-    (
-        "all_preds.jsonl",
-        '{"instance_id": null, "model_patch": ""}\n',
-        "cannot be an instance id",
-    ),
+    ("all_preds.jsonl", LINE * 2, "two predictions of a"),
+    ("all_preds.jsonl", LINE.replace('"a"', "null"), NO_ID),
     ("all_preds.jsonl", "\xff{", "line 1"),
-    ("all_preds.jsonl", '{"instance_id": "a", "model_patch": ""}\n{', "line 2"),
+    ("all_preds.jsonl", LINE + "{", "line 2"),
     ("t.json", '{"schema_version": "ATIF-v1.8"}', "no `steps`"),
     ("t.json", '{"schema_version": "ATIF-v1.8", "steps": 5}', "no `steps`"),
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "words"), HOSTILE)
+@pytest.mark.parametrize(("name", "text", "problem"), HOSTILE)
 def test_damaged_files_give_one_clear_line(
-    name: str,
-    text: str,
-    words: str,
-    report: Report,
-    tmp_path: Path,
+    name: str, text: str, problem: str, report: Report, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / name).write_text(text, encoding="latin-1")
+    folder = write_files(tmp_path / "run", {name: text.encode("latin-1")})
     line = report.refusal(folder)
-    assert words in line
+    assert problem in line
     assert name in line
 
 
@@ -81,24 +76,18 @@ def test_a_run_without_instances_is_not_imported(
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "words"),
+    ("name", "size", "problem"),
     [
         ("x.traj.json", (256 << 20) + 1, "268,435,456 are the most"),
         ("all_preds.jsonl", (128 << 20) + 1, "more than 134,217,728 bytes"),
     ],
 )
 def test_huge_files_are_not_read(
-    name: str,
-    size: int,
-    words: str,
-    report: Report,
-    tmp_path: Path,
+    name: str, size: int, problem: str, report: Report, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    with (folder / name).open("wb") as stream:
-        stream.truncate(size)
-    assert words in report.refusal(folder)
+    folder = write_files(tmp_path / "run", {name: None})
+    os.truncate(folder / name, size)
+    assert problem in report.refusal(folder)
 
 
 def test_folders_of_more_files_than_a_run_has_are_not_read(
@@ -138,29 +127,21 @@ def test_wrong_types_and_numbers_count_as_unknown(
     report: Report, tmp_path: Path
 ) -> None:
     extra = {"cost": float("nan"), "response": [1], "actions": "x"}
-    reply = {
-        "role": "assistant",
-        "content": {"a": 1},
-        "tool_calls": 5,
-        "extra": extra,
-    }
+    reply = {"role": "assistant", "content": {"a": 1}, "tool_calls": 5}
     messages = [
-        reply,
+        {**reply, "extra": extra},
         7,
         {"role": ["x"], "content": [None, {"text": 5}]},
         {"role": "tool"},
     ]
     stats = {"instance_cost": -1, "api_calls": 1e300}
-    data = {
-        "info": {"model_stats": stats, "config": 3, "exit_status": {}},
-        "messages": messages,
-    }
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "a.traj.json").write_text(json.dumps(data))
-    ((prediction, trajectory),) = report.records(folder).values()
+    info = {"model_stats": stats, "config": 3, "exit_status": {}}
+    folder = preds(
+        tmp_path / "run", {"info": info, "messages": messages}, "a.traj.json"
+    )
+    prediction, trajectory = report.record(folder)
     (attempt,) = trajectory["attempts"]
-    assert (attempt["totals"], attempt["cost"]) == (NO_TOTALS, None)
+    assert (attempt["totals"], attempt["cost"]) == (totals(), None)
     assert prediction["patch_known"] is False
     assert (attempt["status"], attempt["model"]) == ("unknown", "")
 
@@ -178,7 +159,7 @@ def test_numbers_that_are_none_are_exported_as_texts(
     messages = [{"role": "assistant", "content": "", "tool_calls": [call]}]
     data = {"info": {}, "messages": messages, "instance_id": NAME}
     (tmp_path / "a.traj.json").write_text(json.dumps(data))
-    report.converted(tmp_path / "a.traj.json", layout, tmp_path / "exported")
+    report.convert(tmp_path / "a.traj.json", layout, tmp_path / "exported")
     for path in (tmp_path / "exported").rglob("*.json"):
         json.loads(path.read_text(), parse_constant=refuse_constant)
     (path,) = (tmp_path / "exported").rglob(f"{NAME}*.json")
@@ -198,14 +179,15 @@ def test_links_and_pipes_are_left_out(report: Report, tmp_path: Path) -> None:
     (secrets / "broken.traj.json").write_text("{")
     (folder / "b.traj.json").symlink_to(secrets / "broken.traj.json")
     os.mkfifo(folder / "c.traj.json")
-    ((prediction, _),) = report.records(folder).values()
+    prediction, _ = report.record(folder)
     assert prediction["model_name_or_path"] == "run"
     assert "resolved" not in prediction
-    trial = atif(TALK, tmp_path / "atif") / "trial"
-    result = {"verifier_result": {"rewards": {"reward": 1}}}
-    (secrets / "result.json").write_text(json.dumps(result))
-    (trial / "result.json").symlink_to(secrets / "result.json")
-    ((prediction, _),) = report.records(trial.parent).values()
+    folder = atif(TALK, tmp_path / "atif")
+    write_result(folder, NAME, 1)
+    result = folder / "trial/result.json"
+    result.rename(secrets / "result.json")
+    result.symlink_to(secrets / "result.json")
+    prediction, _ = report.record(folder)
     assert "resolved" not in prediction
 
 
@@ -230,8 +212,8 @@ def test_what_is_no_run(report: Report, tmp_path: Path) -> None:
 def test_damaged_values_of_our_exports_count_as_unknown(
     embedded: list[Any], report: Report, tmp_path: Path
 ) -> None:
-    known = {"try": "x", "edit_format": 3, "edit_outcome": 5, "added_files": "x"}
-    attempt = {"attempt": -1, "model": 5, "totals": [], "steps": "x", "known": known}
+    outcomes = {"try": "x", "edit_format": 3, "edit_outcome": 5, "added_files": "x"}
+    attempt = {"attempt": -1, "model": 5, "totals": [], "steps": "x", "known": outcomes}
     extension = {"instance_id": NAME, "winner": True, "status": [], **attempt}
     for value in embedded:
         if isinstance(value, dict):
@@ -244,11 +226,11 @@ def test_damaged_values_of_our_exports_count_as_unknown(
     }
     path = tmp_path / "x.json"
     path.write_text(json.dumps(data))
-    ((prediction, trajectory),) = report.records(path).values()
+    prediction, trajectory = report.record(path)
     assert (prediction["attempt"], prediction["try"]) == (1, 1)
     assert (prediction["model"], prediction["edit_outcome"]) == ("", None)
     assert (prediction["model_patch"], trajectory) == ("", None)
-    converted = report.converted(path, "atif", tmp_path / "atif")
-    whole, of_attempt = extensions(converted)
-    assert whole["winner"] is None
+    converted = report.convert(path, "atif", tmp_path / "atif")
+    of_instance, of_attempt = extensions(converted)
+    assert of_instance["winner"] is None
     assert of_attempt["known"]["edit_format"] is None

@@ -70,9 +70,9 @@ def with_lanes(run: Path, folder: Path) -> Path:
     for path in (made / "trajectories").glob("*.json"):
         raw = json.loads(path.read_text())
         for attempt in raw["attempts"]:
-            said = attempt["messages"]
-            attempt["messages"] = said + [
-                {**m, "lane": n} for n in (1, 2) for m in said
+            messages = attempt["messages"]
+            attempt["messages"] = messages + [
+                {**m, "lane": n} for n in (1, 2) for m in messages
             ]
         path.write_text(json.dumps(raw))
     return made
@@ -84,16 +84,16 @@ def test_exported_trajectories_pass_the_official_models(
     python = python_of("harbor", venvs)
     runs = {"ours": ours, "lanes": with_lanes(ours, tmp_path), "mini": SAMPLES / "mini"}
     for name, run in runs.items():
-        files = report.converted(run, "atif", tmp_path / name)
+        files = report.convert(run, "atif", tmp_path / name)
         command = [python, "-c", VALIDATE, tmp_path / name]
-        said = subprocess.run(
+        output = subprocess.run(
             command, capture_output=True, text=True, check=True
         ).stdout
         subagents = 6
         if name == "mini":
             subagents = 1
         names = sorted(file.removesuffix(".json") for file in files)
-        assert said.splitlines() == [f"{name} {subagents}" for name in names]
+        assert output.splitlines() == [f"{name} {subagents}" for name in names]
 
 
 def test_mini_swe_agent_for_real(
@@ -112,8 +112,15 @@ def test_mini_swe_agent_for_real(
     assert [row[:5] for row in figures(records)] == [
         row[:5] for row in figures(samples)
     ]
-    words = ("--evaluator", "local", "--dataset", "demo", "--set", "report.page=false")
-    assert report(run, *words)[0] == 0
+    arguments = (
+        "--evaluator",
+        "local",
+        "--dataset",
+        "demo",
+        "--set",
+        "report.page=false",
+    )
+    assert report(run, *arguments)[0] == 0
     evaluated = report.out / "predictions/mini-run"
     assert read_json(evaluated / "results.json")["resolved"] == [RESOLVED]
     verdict = read_json(evaluated / f"verdicts/{WRONG}.json")

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.reports.foreign.conftest import Report
-from tests.support import read_json
+from tests.support import read_json, write_files
+from tests.support.evaluated import change_json
 from tests.support.foreign import (
     CRASHED,
     NAME,
@@ -29,18 +30,24 @@ SAMPLES = Path(__file__).parents[2] / "data/foreign"
 """Made by mini-swe-agent 2.4.6 against a loopback model (``test_peers.py``)."""
 
 TALK = Talk((Turn("I look.", "ls", "a.py"), Turn("I edit.", "sed -i s/1/2/ a.py", "")))
-LAYOUTS: dict[Callable[[Talk, Path], Path], tuple[str, int | None, str]] = {
+Write = Callable[[Talk, Path], Path]
+LAYOUTS: dict[Write, tuple[str, int | None, str]] = {
     mini: ("mini-swe-agent", 2, "Submitted"),
     mini_text: ("mini-swe-agent", 2, "Submitted"),
     atif: ("ATIF", None, "unknown"),
 }
 """How each layout is named, and the calls and the status that its run has."""
-NO_TOTALS = {
-    "prompt_tokens": None,
-    "completion_tokens": None,
-    "cached_tokens": None,
-    "calls": None,
-}
+
+
+def totals(
+    prompt: int | None = None, completion: int | None = None, calls: int | None = None
+) -> dict[str, int | None]:
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "cached_tokens": None,
+        "calls": calls,
+    }
 
 
 def steps_of(converted: dict[str, Any]) -> list[dict[str, Any]]:
@@ -52,13 +59,11 @@ def steps_of(converted: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("write", LAYOUTS)
 def test_each_layout_is_recognised_and_read(
-    write: Callable[[Talk, Path], Path],
-    report: Report,
-    tmp_path: Path,
+    write: Write, report: Report, tmp_path: Path
 ) -> None:
     path = write(TALK, tmp_path / "run")
     layout, calls, status = LAYOUTS[write]
-    ((prediction, trajectory),) = report.records(path).values()
+    prediction, trajectory = report.record(path)
     described = read_json(report.out / "predictions/run/run.json")
     assert described["imported"]["layout"] == layout
     (attempt,) = trajectory["attempts"]
@@ -66,12 +71,7 @@ def test_each_layout_is_recognised_and_read(
     assert "resolved" not in prediction
     assert prediction["model"] == attempt["model"] == "m"
     assert (attempt["cost"], attempt["status"]) == (0.5, status)
-    assert attempt["totals"] == {
-        "prompt_tokens": 20,
-        "completion_tokens": 4,
-        "cached_tokens": None,
-        "calls": calls,
-    }
+    assert attempt["totals"] == totals(20, 4, calls)
     # ATIF has no place for a patch.
     assert attempt.get("patch_known", True) is (write is not atif)
     assert prediction["model_patch"] == ("" if write is atif else PATCH)
@@ -88,12 +88,10 @@ def test_each_layout_is_recognised_and_read(
 
 @pytest.mark.parametrize("write", LAYOUTS)
 def test_calls_keep_their_costs_and_answers(
-    write: Callable[[Talk, Path], Path],
-    report: Report,
-    tmp_path: Path,
+    write: Write, report: Report, tmp_path: Path
 ) -> None:
     path = write(TALK, tmp_path / "run")
-    _, look, edit = steps_of(report.converted(path, "atif", tmp_path / "atif"))
+    _, look, edit = steps_of(report.convert(path, "atif", tmp_path / "atif"))
     for step in (look, edit):
         assert step["metrics"]["cost_usd"] == 0.25
     (call,) = look["tool_calls"]
@@ -119,18 +117,15 @@ def with_costs(value: Any, cost: bool) -> Any:
 @pytest.mark.parametrize("cost", [True, False])
 @pytest.mark.parametrize("write", LAYOUTS)
 def test_true_and_false_are_not_costs(
-    write: Callable[[Talk, Path], Path],
-    cost: bool,
-    report: Report,
-    tmp_path: Path,
+    write: Write, cost: bool, report: Report, tmp_path: Path
 ) -> None:
     path = write(TALK, tmp_path / "run")
     (file,) = path.rglob("*.json")
     file.write_text(json.dumps(with_costs(read_json(file), cost)))
-    ((prediction, trajectory),) = report.records(path).values()
+    prediction, trajectory = report.record(path)
     assert prediction["cost"] is None
     assert trajectory["attempts"][0]["cost"] is None
-    for step in steps_of(report.converted(path, "atif", tmp_path / "atif")):
+    for step in steps_of(report.convert(path, "atif", tmp_path / "atif")):
         assert "cost_usd" not in step.get("metrics", {})
 
 
@@ -143,12 +138,7 @@ def test_a_real_run_of_mini_swe_agent(report: Report) -> None:
     assert prediction["model_name_or_path"] == "gpt-4o"
     # The reply that it rejected was billed, too: 4 calls of 10 cents a 1,000 tokens or so.
     assert prediction["cost"] == attempt["cost"] == 0.01145
-    assert attempt["totals"] == {
-        "prompt_tokens": 3900,
-        "completion_tokens": 170,
-        "cached_tokens": None,
-        "calls": 4,
-    }
+    assert attempt["totals"] == totals(3900, 170, 4)
     messages = attempt["messages"]
     replies = [message for message in messages if message["role"] == "assistant"]
     texts = [message["content"] for message in replies]
@@ -162,18 +152,16 @@ def test_a_real_run_of_mini_swe_agent(report: Report) -> None:
     assert trajectory["winner"] is None
 
 
-def preds(
-    folder: Path,
-    value: object,
-    name: str = "preds.json",
-) -> Path:
-    folder.mkdir(exist_ok=True)
+def preds(folder: Path, value: object, name: str = "preds.json") -> Path:
+    """Write a file of predictions, from a value of JSON or its text."""
     text = value if isinstance(value, str) else json.dumps(value)
-    (folder / name).write_text(text)
-    return folder
+    return write_files(folder, {name: text})
 
 
 ONE = {"instance_id": "a__b-1", "model_name_or_path": "m", "model_patch": PATCH}
+LINE = json.dumps(ONE)
+RESOLVES = {"resolved_ids": ["a__b-1"]}
+RESOLVES_NOT = {"resolved_ids": [], "unresolved_ids": ["a__b-1"]}
 
 
 @pytest.mark.parametrize(
@@ -182,20 +170,16 @@ ONE = {"instance_id": "a__b-1", "model_name_or_path": "m", "model_patch": PATCH}
         ("preds.json", {"a__b-1": ONE}),
         ("preds.json", [ONE]),
         ("preds.json", ONE),
-        ("all_preds.jsonl", json.dumps(ONE) + "\n\n"),
-        ("all_preds.jsonl", json.dumps(ONE) + "\\n\n"),
-        (
-            "all_preds.jsonl",
-            json.dumps(ONE) + "\\n" + json.dumps({**ONE, "instance_id": "a__b-2"}),
-        ),
+        ("all_preds.jsonl", f"{LINE}\n\n"),
+        ("all_preds.jsonl", f"{LINE}\\n\n"),
+        ("all_preds.jsonl", f"{LINE}\\n{LINE.replace('b-1', 'b-2')}"),
     ],
 )
 def test_files_of_predictions_alone(
     name: str, value: object, report: Report, tmp_path: Path
 ) -> None:
     path = preds(tmp_path / "run", value, name)
-    result = {"resolved_ids": ["a__b-1"], "unresolved_ids": []}
-    (path / "m.r1.json").write_text(json.dumps(result))
+    preds(path, {**RESOLVES, "unresolved_ids": []}, "m.r1.json")
     prediction, trajectory = report.records(path)["a__b-1"]
     described = read_json(report.out / "predictions/run/run.json")
     assert described["imported"]["layout"] == "predictions"
@@ -210,15 +194,9 @@ def test_files_of_predictions_alone(
 @pytest.mark.parametrize(
     ("results", "resolved"),
     [
-        ([{"resolved_ids": ["a__b-1"]}], True),
-        ([{"resolved_ids": [], "unresolved_ids": ["a__b-1"]}], False),
-        (
-            [
-                {"resolved_ids": ["a__b-1"]},
-                {"resolved_ids": [], "unresolved_ids": ["a__b-1"]},
-            ],
-            None,
-        ),
+        ([RESOLVES], True),
+        ([RESOLVES_NOT], False),
+        ([RESOLVES, RESOLVES_NOT], None),
         ([{"resolved_ids": "a__b-1"}, {"unresolved_ids": ["a__b-1"]}, [1]], None),
     ],
 )
@@ -236,8 +214,8 @@ def test_result_files_give_verdicts_unless_they_disagree(
     preds(path, [ONE])
     for number, value in enumerate(results):
         preds(path, value, f"m.r{number}.json")
-    preds(path / "below", {"resolved_ids": [], "unresolved_ids": ["a__b-1"]}, "x.json")
-    ((prediction, _),) = report.records(path).values()
+    preds(path / "below", RESOLVES_NOT, "x.json")
+    prediction, _ = report.record(path)
     assert prediction.get("resolved") is resolved
 
 
@@ -266,7 +244,7 @@ def test_of_several_attempts_the_file_of_predictions_changes_the_last(
     path = folder / f"{NAME}.traj.json"
     (folder / f"{NAME}.attempt-2.traj.json").write_bytes(path.read_bytes())
     preds(folder.parent, {NAME: {"model_patch": predicted}})
-    ((prediction, _),) = report.records(folder.parent).values()
+    prediction, _ = report.record(folder.parent)
     assert prediction["model_patch"] == predicted
     patches = [attempt["model_patch"] for attempt in prediction["all_results"]]
     assert patches == [PATCH, predicted or PATCH]
@@ -277,11 +255,13 @@ def test_prices_that_were_not_known_are_not_zero(
 ) -> None:
     folder = mini(TALK, tmp_path / "run")
     (path,) = folder.rglob("*.traj.json")
-    data = read_json(path)
-    data["info"]["model_stats"]["instance_cost"] = 0.0
-    data["info"]["config"]["model"]["cost_tracking"] = "ignore_errors"
-    path.write_text(json.dumps(data))
-    ((prediction, _),) = report.records(folder).values()
+
+    def forget_prices(data: Any) -> None:
+        data["info"]["model_stats"]["instance_cost"] = 0.0
+        data["info"]["config"]["model"]["cost_tracking"] = "ignore_errors"
+
+    change_json(path, forget_prices)
+    prediction, _ = report.record(folder)
     assert prediction["cost"] is None
 
 
@@ -323,10 +303,15 @@ def test_messages_of_every_form_of_mini_swe_agent(
     data = {"info": {}, "messages": messages, "instance_id": NAME}
     path = tmp_path / "x.traj.json"
     path.write_text(json.dumps(data))
-    ((_, trajectory),) = report.records(path).values()
+    _, trajectory = report.record(path)
     (attempt,) = trajectory["attempts"]
-    told = [(m["role"], m["content"]) for m in attempt["messages"]]
-    assert told == [
+    conversation = []
+    commands = []
+    for message in attempt["messages"]:
+        conversation.append((message["role"], message["content"]))
+        for call in message.get("tool_calls", ()):
+            commands.append(json.loads(call["arguments"]))
+    assert conversation == [
         ("assistant", "I talk."),
         ("user", "Call a tool."),
         ("assistant", "Hello"),
@@ -335,42 +320,31 @@ def test_messages_of_every_form_of_mini_swe_agent(
         ("tool", "/"),
         ("exit", "a remark"),
     ]
-    calls = [call for m in attempt["messages"] for call in m.get("tool_calls", ())]
-    assert [json.loads(call["arguments"]) for call in calls] == [
-        {"command": "ls"},
-        {"command": "pwd"},
-        {"command": 5},
-    ]
-    assert attempt["totals"] == NO_TOTALS
-    steps = steps_of(report.converted(path, "atif", tmp_path / "atif"))
-    assert [step["metrics"] for step in steps if step.get("metrics")] == [
-        {"prompt_tokens": 10, "completion_tokens": 2, "cost_usd": 0.1},
-        {
-            "prompt_tokens": 11,
-            "completion_tokens": 4,
-            "cached_tokens": 5,
-            "cost_usd": 0.2,
-        },
-    ]
+    assert commands == [{"command": word} for word in ("ls", "pwd", 5)]
+    assert attempt["totals"] == totals()
+    steps = steps_of(report.convert(path, "atif", tmp_path / "atif"))
+    rejection, answer = (step["metrics"] for step in steps if step.get("metrics"))
+    assert rejection == {**usage, "cost_usd": 0.1}
+    tokens = {"prompt_tokens": 11, "completion_tokens": 4, "cached_tokens": 5}
+    assert answer == {**tokens, "cost_usd": 0.2}
+
+
+def write_result(folder: Path, name: str, reward: object) -> None:
+    result = {"task_name": name, "verifier_result": {"rewards": {"reward": reward}}}
+    (folder / "trial/result.json").write_text(json.dumps(result))
 
 
 @pytest.mark.parametrize(
     ("reward", "resolved"), [(1.0, True), (0.5, False), (None, None), ("1", None)]
 )
 def test_the_result_of_a_trial_of_harbor(
-    reward: object,
-    resolved: bool | None,
-    report: Report,
-    tmp_path: Path,
+    reward: object, resolved: bool | None, report: Report, tmp_path: Path
 ) -> None:
     folder = atif(TALK, tmp_path / "run")
-    file = folder / "trial/agent/trajectory.json"
-    data = read_json(file)
-    del data["session_id"]
-    file.write_text(json.dumps(data))
-    rewards = {"reward": reward}
-    result = {"task_name": f"x/{NAME}", "verifier_result": {"rewards": rewards}}
-    (folder / "trial/result.json").write_text(json.dumps(result))
+    change_json(
+        folder / "trial/agent/trajectory.json", lambda data: data.pop("session_id")
+    )
+    write_result(folder, f"x/{NAME}", reward)
     (name, (prediction, _)), *others = report.records(folder).items()
     assert (name, others) == (NAME, [])
     assert prediction.get("resolved") is resolved
@@ -385,16 +359,10 @@ def test_steps_of_subagents_follow_those_of_their_trajectory(
     below = {"steps": [{"source": "agent", "message": "I am below."}]}
     data["subagent_trajectories"] = [below]
     file.write_text(json.dumps(data))
-    ((_, trajectory),) = report.records(folder).values()
-    texts = [m["content"] for m in trajectory["attempts"][0]["messages"]]
-    assert texts == [
-        "Resolve the issue.",
-        "I look.",
-        "a.py",
-        "I edit.",
-        "",
-        "I am below.",
-    ]
+    _, trajectory = report.record(folder)
+    texts = [message["content"] for message in trajectory["attempts"][0]["messages"]]
+    assert texts[:2] == ["Resolve the issue.", "I look."]
+    assert texts[2:] == ["a.py", "I edit.", "", "I am below."]
     for _ in range(25):
         data = {**data, "subagent_trajectories": [data]}
     file.write_text(json.dumps(data))
@@ -413,10 +381,8 @@ OTHERS = {
 def test_a_layout_that_is_not_read_gives_one_line(
     name: str, report: Report, tmp_path: Path
 ) -> None:
-    file = tmp_path / "run" / name
-    file.parent.mkdir()
-    file.write_bytes(OTHERS[name])
-    for path in (file, file.parent):
+    folder = write_files(tmp_path / "run", {name: OTHERS[name]})
+    for path in (folder / name, folder):
         assert "of ATIF" in report.refusal(path)
 
 
@@ -424,6 +390,6 @@ def test_predictions_are_read_beside_trajectories_that_are_not(
     report: Report, tmp_path: Path
 ) -> None:
     folder = preds(tmp_path / "run", {"a__b-1": ONE})
-    (folder / "a__b-1.traj").write_text('{"trajectory": [], "info": {}}')
-    ((prediction, _),) = report.records(folder).values()
+    write_files(folder, {"a__b-1.traj": OTHERS["a__b-1.traj"]})
+    prediction, _ = report.record(folder)
     assert prediction["model_patch"] == PATCH

@@ -9,13 +9,19 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
 from report import main
 from runs.storage.store import RunStore
 from tests.support import TOP
-from tests.support.evaluated import replay_demo, write_other_verdicts, write_verdicts
+from tests.support.evaluated import (
+    change_json,
+    replay_demo,
+    write_other_verdicts,
+    write_verdicts,
+)
 from tests.support.rundata import (
     a_run,
     an_attempt,
@@ -56,41 +62,47 @@ def report(
     return run
 
 
+def policies_of(text: str) -> dict[str, Any]:
+    """Return the rows of a report as JSON, by their names."""
+    return {row["name"]: row for row in json.loads(text)["policies"]}
+
+
+def refusal(report: Report, *words: object) -> str:
+    """Return the one line with which the command refuses to work."""
+    code, text, error = report(*words)
+    assert (code, text) == (2, "")
+    (line,) = error.strip().splitlines()
+    return line
+
+
 def test_the_demo_in_words_and_as_json(demo: Path, report: Report) -> None:
-    code, text, said = report(demo)
-    assert (code, said) == (0, "no picture: no dollars are known\n")
-    assert text.startswith(
-        "# Lab: r\n\n6 instances, 13 attempts of 2 models, at most 6 of an "
-    )
+    code, text, error = report(demo)
+    assert (code, error) == (0, "no picture: no dollars are known\n")
+    head = "6 instances, 13 attempts of 2 models, at most 6 of an "
+    assert text.startswith(f"# Lab: r\n\n{head}")
     assert "23 attempts were never made: a policy that asks for one ends." in text
-    for policy in (
-        "recorded",
-        "oracle",
-        "only-scripted-b",
-        "plausible-5",
-        "random",
-        "all",
-    ):
+    names = ("recorded", "oracle", "only-scripted-b", "plausible-5", "random", "all")
+    for policy in names:
         assert f"\n| {policy} | " in text
     assert "\n| evidence | " not in text, "the run has none"
     assert "from the run's own (5 %, Holm, 11 policies): none.\n" in text
     assert report(demo)[1] == text, "byte for byte"
     code, text, _ = report(demo, "--format", "json", "--samples", "50")
-    found = json.loads(text)
-    assert (code, found["samples"], found["attempts"]) == (0, 50, 13)
-    assert found["turns"][1] == {"model": "scripted-b", "try": 1}
-    by_name = {each["name"]: each for each in found["policies"]}
-    assert by_name["recorded"]["resolved"]["low"] == 0.5
-    assert by_name["plausible"]["p_value"] == 1
+    content = json.loads(text)
+    assert (code, content["samples"], content["attempts"]) == (0, 50, 13)
+    assert content["turns"][1] == {"model": "scripted-b", "try": 1}
+    policies = policies_of(text)
+    assert policies["recorded"]["resolved"]["low"] == 0.5
+    assert policies["plausible"]["p_value"] == 1
 
 
 def test_a_run_with_costs_has_a_picture(tmp_path: Path, report: Report) -> None:
     folder = write_generated_run(tmp_path, 12)
-    code, text, said = report(folder, "--samples", 20)
+    code, text, error = report(folder, "--samples", 20)
     assert code == 0
     assert "72 attempts" in text and "60 attempts have no verdict" in text
     assert "A range is what the recording cannot tell" in text
-    assert said == f"picture        {folder / 'lab' / 'pareto.svg'}\n"
+    assert error == f"picture        {folder / 'lab' / 'pareto.svg'}\n"
     svg = (folder / "lab/pareto.svg").read_text()
     assert "recorded" in svg and "dollars in all" in svg
     assert (folder / "lab/pareto.png").read_bytes().startswith(b"\x89PNG")
@@ -98,17 +110,17 @@ def test_a_run_with_costs_has_a_picture(tmp_path: Path, report: Report) -> None:
     assert (folder / "lab/pareto.svg").read_text() == svg
 
 
-@pytest.mark.parametrize("words", [(), ("--format", "json")])
+@pytest.mark.parametrize("arguments", [[], ["--format", "json"]])
 def test_a_secret_in_a_name_is_neither_printed_nor_drawn(
     tmp_path: Path,
     report: Report,
     monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
+    arguments: list[str],
 ) -> None:
     monkeypatch.setenv("EXAMPLE_API_KEY", "correct-horse-battery")
     attempts = (an_attempt(), an_attempt(2, model="correct-horse-battery"))
     folder = write_run_data(tmp_path, a_run(an_instance(attempts=attempts)))
-    code, text, _ = report(folder, *words)
+    code, text, _ = report(folder, *arguments)
     svg = (folder / "lab/pareto.svg").read_text()
     assert code == 0
     assert "only-[EXAMPLE_API_KEY]" in text
@@ -117,15 +129,14 @@ def test_a_secret_in_a_name_is_neither_printed_nor_drawn(
 
 def test_numbers_beyond_all_bounds(tmp_path: Path, report: Report) -> None:
     far = an_attempt(2, model="n", cost=Decimal("1e28"), seconds=1e307)
-    instances = []
-    for n in (1, 2):
-        instances.append(an_instance(f"own__thing-{n}", attempts=(an_attempt(), far)))
+    attempts = (an_attempt(), far)
+    instances = [an_instance(f"own__thing-{n}", attempts=attempts) for n in (1, 2)]
     folder = write_run_data(tmp_path, a_run(*instances))
     code, text, _ = report(folder, "--format", "json", "--samples", 5)
-    found = {row["name"]: row for row in json.loads(text)["policies"]}
+    policies = policies_of(text)
     assert code == 0
-    assert found["recorded"]["dollars"] == {"value": 2e28 + 2, "complete": True}
-    assert found["random"]["hours"]["value"] > 1e303
+    assert policies["recorded"]["dollars"] == {"value": 2e28 + 2, "complete": True}
+    assert policies["random"]["hours"]["value"] > 1e303
     assert report(folder, "--samples", 5)[0] == 0
     assert (folder / "lab/pareto.png").exists()
 
@@ -135,12 +146,12 @@ def test_an_imported_run(tmp_path: Path, report: Report) -> None:
     files = [old_prediction(f"own__thing-{n}", n, resolved=n < 3) for n in (1, 2, 3, 4)]
     folder = write_run(tmp_path / "old", files)
     code, text, _ = report(folder, "--policy", "plausible", "--format", "json")
-    found = {each["name"]: each for each in json.loads(text)["policies"]}
+    policies = policies_of(text)
     assert code == 0
-    assert [*found] == ["recorded", "oracle", "plausible"]
-    assert found["plausible"]["resolved"] == found["recorded"]["resolved"]
-    assert found["plausible"]["unknown"] == 0
-    assert found["plausible"]["dollars"] == {"value": 5.0, "complete": True}
+    assert [*policies] == ["recorded", "oracle", "plausible"]
+    assert policies["plausible"]["resolved"] == policies["recorded"]["resolved"]
+    assert policies["plausible"]["unknown"] == 0
+    assert policies["plausible"]["dollars"] == {"value": 5.0, "complete": True}
 
 
 DOCUMENT = (TOP / "docs/lab.md").read_text(encoding="utf-8")
@@ -176,23 +187,17 @@ def test_a_policy_of_a_file_is_added(
 ) -> None:
     path = tmp_path / "own.py"
     path.write_text(OWN)
-    words = (
-        "--format",
-        "json",
-        "--policy",
-        f"{path}:plain",
-        "--policy",
-        "plausible",
-    )
-    code, text, _ = report(demo, *words)
+    plain = f"{path}:plain"
+    both = ("--policy", plain, "--policy", "plausible")
+    code, text, _ = report(demo, "--format", "json", *both)
     assert code == 0
-    found = {each["name"]: each for each in json.loads(text)["policies"]}
-    assert [*found] == ["recorded", "oracle", "plausible", f"{path}:plain"]
-    assert found["plausible"]["resolved"] == found[f"{path}:plain"]["resolved"]
-    code, text, _ = report(demo, "--policy", f"{path}:plain")
-    assert code == 0 and "\n| plausible-2 | " in text, (
-        "a file alone is added to all others"
-    )
+    policies = policies_of(text)
+    assert list(policies) == ["recorded", "oracle", "plausible", plain]
+    assert policies["plausible"]["resolved"] == policies[plain]["resolved"]
+    # A file alone is added to all others.
+    code, text, _ = report(demo, "--policy", plain)
+    assert code == 0
+    assert "\n| plausible-2 | " in text
     code, text, _ = report(demo, "--format", "json", "--policy", f"{path}:for_ever")
     endless = json.loads(text)["policies"][-1]
     assert (endless["resolved"]["low"], endless["resolved"]["high"]) == (0, 1)
@@ -202,26 +207,24 @@ def test_the_policy_of_the_document_works(
     demo: Path, tmp_path: Path, report: Report
 ) -> None:
     part = DOCUMENT.partition("## A policy of your own\n\n")[2].partition("\n\n`")[0]
-    (tmp_path / "mine.py").write_text(dedent(part))
-    code, text, _ = report(
-        demo, "--format", "json", "--policy", tmp_path / "mine.py:cautious"
-    )
+    path = tmp_path / "mine.py"
+    path.write_text(dedent(part))
+    code, text, _ = report(demo, "--format", "json", "--policy", f"{path}:cautious")
     assert code == 0
-    assert json.loads(text)["policies"][-1]["attempts"]["value"] == 13, (
-        "no attempt was tested"
-    )
+    # No attempt was tested.
+    assert json.loads(text)["policies"][-1]["attempts"]["value"] == 13
 
 
 def test_the_document_names_all_policies(demo: Path, report: Report) -> None:
-    words = report(demo, "--policy", "best")[2].partition(" give ")[2]
-    names = words.partition(", or FILE.py:NAME")[0].split(", ")
+    listing = report(demo, "--policy", "best")[2].partition(" give ")[2]
+    names = listing.partition(", or FILE.py:NAME")[0].split(", ")
     assert len(names) == 10
     for name in (*names, "recorded", "oracle"):
         assert f"`{name}`" in DOCUMENT, name
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "problem"),
     [
         ("raises", "raised ValueError: no way"),
         ("exits", "raised SystemExit: 3"),
@@ -243,23 +246,17 @@ def test_the_document_names_all_policies(demo: Path, report: Report) -> None:
     ],
 )
 def test_a_wrong_policy_is_one_line(
-    demo: Path,
-    tmp_path: Path,
-    report: Report,
-    name: str,
-    said: str,
+    demo: Path, tmp_path: Path, report: Report, name: str, problem: str
 ) -> None:
     path = tmp_path / "own.py"
     path.write_text(OWN)
-    code, text, error = report(demo, "--policy", f"{path}:{name}")
-    assert (code, text) == (2, "")
-    (line,) = error.strip().splitlines()
-    assert line.startswith(f"error: --policy {path}:{name}") and said in line
+    line = refusal(report, demo, "--policy", f"{path}:{name}")
+    assert line.startswith(f"error: --policy {path}:{name}") and problem in line
     assert "\x1b" not in line
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "problem"),
     [
         ("def f(:", "cannot be read: SyntaxError"),
         ("import nosuchmodule", "cannot be read: ModuleNotFoundError"),
@@ -268,23 +265,16 @@ def test_a_wrong_policy_is_one_line(
     ],
 )
 def test_a_wrong_file_is_one_line(
-    demo: Path,
-    tmp_path: Path,
-    report: Report,
-    content: str | None,
-    said: str,
+    demo: Path, tmp_path: Path, report: Report, content: str | None, problem: str
 ) -> None:
     path = tmp_path / "own.py"
     if content is not None:
         path.write_text(content)
-    code, _, error = report(demo, "--policy", f"{path}:f")
-    assert code == 2
-    (line,) = error.strip().splitlines()
-    assert said in line
+    assert problem in refusal(report, demo, "--policy", f"{path}:f")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "problem"),
     [
         (
             ["--policy", "best"],
@@ -298,19 +288,14 @@ def test_a_wrong_file_is_one_line(
     ],
 )
 def test_a_wrong_command_line_is_one_line(
-    demo: Path,
-    report: Report,
-    words: list[str],
-    said: str,
+    demo: Path, report: Report, arguments: list[str], problem: str
 ) -> None:
-    code, text, error = report(demo, *words)
-    assert (code, text) == (2, "")
-    (line,) = error.strip().splitlines()
-    assert said in line
+    assert problem in refusal(report, demo, *arguments)
 
 
 def test_one_run_twice(demo: Path, report: Report) -> None:
-    assert report(demo, demo)[2] == "error: a run is given twice; name each once\n"
+    line = "error: a run is given twice; name each once"
+    assert refusal(report, demo, demo) == line
 
 
 def test_two_runs_and_a_run_with_evidence(
@@ -318,17 +303,13 @@ def test_two_runs_and_a_run_with_evidence(
 ) -> None:
     shutil.copytree(demo.parent.parent, tmp_path / "out")
     folder = tmp_path / "out/predictions/r"
+    evidence = {"scripts": [{"id": "s1", "source": "issue", "base": [2, 2]}]}
     for path in folder.glob("demo__*.json"):
-        content = json.loads(path.read_text())
-        content["evidence"] = {
-            "scripts": [{"id": "s1", "source": "issue", "base": [2, 2]}]
-        }
-        path.write_text(json.dumps(content))
+        change_json(path, lambda content: content.update(evidence=evidence))
     _, text, _ = report(folder)
     assert "\n| evidence | " in text
     code, text, _ = report(folder, demo, "--samples", "20")
     assert code == 0
-    assert text.startswith(
-        "# Lab: r + r\n\n6 instances, 26 attempts of 2 models, at most 12 of"
-    )
+    head = "6 instances, 26 attempts of 2 models, at most 12 of"
+    assert text.startswith(f"# Lab: r + r\n\n{head}")
     assert "\n| evidence | " not in text, "classes are those of one run"

@@ -17,7 +17,7 @@ from llm.chat import Reply
 from reports.data.rundata import RunData
 from reports.data.verdicts import VerdictStatus
 from runs.evidence import Evidence
-from runs.records import AttemptStatus
+from runs.records import Attempt, AttemptStatus
 from tests.support.attempts import make_candidate
 from tests.support.labworld import World, lab, limits, results
 from tests.support.rundata import a_run, a_verdict, an_attempt, an_instance
@@ -48,45 +48,68 @@ def classes(seen):
 """
 
 
+TWO = (an_attempt(1), an_attempt(2, try_=2))
+
+
+def attempts_of(*patches: str, **changes: Any) -> tuple[Attempt, ...]:
+    """Return an attempt of each try, with these patches."""
+    attempts = []
+    for number, patch in enumerate(patches, 1):
+        attempts.append(an_attempt(number, try_=number, model_patch=patch, **changes))
+    return tuple(attempts)
+
+
+def evidence_of(
+    classes: dict[str, list[int]], outcomes: dict[str, int], *bases: list[int]
+) -> Evidence:
+    """Return evidence whose first script has ``outcomes``; each has results on the base."""
+    scripts = []
+    for number, base in enumerate(bases, 1):
+        scripts.append({"id": f"s{number}", "source": "issue", "base": base})
+    content = []
+    for name, numbers in classes.items():
+        content.append({"id": name, "attempts": numbers, "models": ["m"]})
+    return Evidence.model_validate(
+        {"classes": content, "scripts": scripts, "outcomes": {"s1": outcomes}}
+    )
+
+
 @pytest.fixture
 def watch(tmp_path: Path) -> Callable[..., str]:
     """Return a function that runs a policy of a file and returns what it was shown."""
     path = tmp_path / "watch.py"
     path.write_text(WATCH)
 
-    def shown(run: RunData, name: str = "watch") -> str:
+    def run_policy(run: RunData, name: str = "watch") -> str:
         path.with_name("log").unlink(missing_ok=True)
         lab([run], f"{path}:{name}", samples=1)
         return path.with_name("log").read_text()
 
-    return shown
+    return run_policy
 
 
-def without_verdicts(run: RunData, change: Callable[[Any], Any]) -> RunData:
+def with_verdicts(run: RunData, change: Callable[[Any], Any]) -> RunData:
     """Return the run with each verdict replaced by what ``change`` makes of it."""
     instances = []
-    for one in run.instances:
+    for instance in run.instances:
+        verdict = change(instance.verdict)
         verdicts = {}
-        for number, verdict in one.verdicts.items():
-            changed = change(verdict)
-            if changed:
-                verdicts[number] = changed
-        instances.append(one.but(verdicts=verdicts, verdict=change(one.verdict)))
+        for number, recorded in instance.verdicts.items():
+            verdicts[number] = change(recorded)
+        instances.append(instance.but(verdicts=verdicts, verdict=verdict))
     return replace(run, instances=tuple(instances))
 
 
 def test_no_policy_is_shown_a_verdict(watch: Callable[..., str]) -> None:
     """All verdicts are turned round, and every policy sees the same and decides the same."""
 
-    def turned(verdict: Any) -> Any:
-        resolved = verdict.status is VerdictStatus.RESOLVED
-        status = VerdictStatus.RESOLVED
-        if resolved:
-            status = VerdictStatus.UNRESOLVED
-        return verdict.but(status=status)
+    def opposite(verdict: Any) -> Any:
+        if verdict.status is VerdictStatus.RESOLVED:
+            return verdict.but(status=VerdictStatus.UNRESOLVED)
+        return verdict.but(status=VerdictStatus.RESOLVED)
 
     run = WORLD.run(20)
-    other = without_verdicts(run, turned)
+    other = with_verdicts(run, opposite)
     assert watch(run) == watch(other)
     assert len(watch(run).splitlines()) == 20 * 7
     plain = results(run, *EVERY)
@@ -102,48 +125,50 @@ def test_the_range_holds_the_truth(lost: str) -> None:
     """Attempts or verdicts are taken out of a complete recording, at random."""
     run = WORLD.run(40)
     dice = Random(5)
-    whole = results(run, *EVERY)
+    complete = results(run, *EVERY)
     instances = []
-    for one in run.instances:
-        attempts = one.attempts
-        verdicts = dict(one.verdicts)
+    for instance in run.instances:
+        attempts = instance.attempts
+        verdicts = dict(instance.verdicts)
         if lost == "attempts":
             attempts = attempts[: dice.randint(1, 6)]
         else:
-            for number in one.verdicts:
+            for number in instance.verdicts:
                 if dice.random() < 0.4:
                     del verdicts[number]
-        instances.append(one.but(attempts=attempts, verdicts=verdicts))
+        instances.append(instance.but(attempts=attempts, verdicts=verdicts))
     part = results(replace(run, instances=tuple(instances)), *EVERY)
     ranges = 0
     for name in EVERY:
-        true = whole[name]
+        true = complete[name]
         seen = part[name]
         low, high = limits(seen["resolved"])
         assert low <= true["resolved"]["low"] <= high, name
-        assert seen["dollars"]["value"] <= true["dollars"]["value"]
-        assert seen["dollars"]["complete"] is (seen["dollars"] == true["dollars"])
+        dollars = seen["dollars"]
+        assert dollars["value"] <= true["dollars"]["value"]
+        assert dollars["complete"] is (dollars == true["dollars"])
         ranges += seen["unknown"] > 0
         assert seen["front"] != "yes" or not seen["unknown"]
     assert ranges > 4
-    highest = whole["oracle"]["resolved"]["low"]
+    highest = complete["oracle"]["resolved"]["low"]
     assert part["oracle"]["resolved"]["high"] >= highest
 
 
 def test_an_attempt_that_was_never_made_is_not_guessed() -> None:
     rejected = an_attempt(1, status="tests_failed", test_outcome=False, model_patch="q")
     run = a_run(
-        an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, try_=2))),
+        an_instance("own__thing-1", attempts=TWO),
         an_instance(
             "own__thing-2", attempts=(rejected,), model_patch="q", resolved=False
         ),
     )
     report = lab([run], "plausible", "first", "all")
-    found = {row["name"]: row for row in report["policies"]}
-    assert limits(found["plausible"]["resolved"]) == (0.5, 1)
-    assert found["plausible"]["dollars"] == {"value": 2, "complete": False}
-    assert (found["first"]["resolved"]["low"], found["first"]["unknown"]) == (0.5, 0)
-    assert found["all"]["unknown"] == 1
+    policies = {row["name"]: row for row in report["policies"]}
+    assert limits(policies["plausible"]["resolved"]) == (0.5, 1)
+    assert policies["plausible"]["dollars"] == {"value": 2, "complete": False}
+    assert policies["first"]["resolved"]["low"] == 0.5
+    assert policies["first"]["unknown"] == 0
+    assert policies["all"]["unknown"] == 1
     for choice in ("oracle", "least_bad"):
         shares = [limits(row[choice]) for row in report["best"]]
         assert shares == [(0.5, 0.75), (0.5, 1)]
@@ -151,25 +176,24 @@ def test_an_attempt_that_was_never_made_is_not_guessed() -> None:
 
 def test_costs_are_a_bound_where_only_some_orders_ask_for_a_missing_attempt() -> None:
     run = a_run(
-        an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, try_=2))),
+        an_instance("own__thing-1", attempts=TWO),
         an_instance("own__thing-2", attempts=(an_attempt(1),)),
     )
-    found = results(run, "random", "total-99")
-    assert found["random"]["unknown"] == 1
-    assert not found["random"]["dollars"]["complete"]
-    low, high = limits(found["random"]["resolved"])
+    rows = results(run, "random", "total-99")
+    assert rows["random"]["unknown"] == 1
+    assert not rows["random"]["dollars"]["complete"]
+    low, high = limits(rows["random"]["resolved"])
     assert 0.5 < low < 1 == high
-    assert found["total-99"]["dollars"]["complete"]
+    assert rows["total-99"]["dollars"]["complete"]
 
 
 def test_unknown_dollars_may_end_the_work_before_any_instance() -> None:
-    free = []
-    for n in (1, 2):
-        free.append(an_instance(f"own__thing-{n}", attempts=(an_attempt(cost=None),)))
-    found = results(a_run(*free), "total-5", "first")
-    assert limits(found["total-5"]["resolved"]) == (0, 1)
-    assert found["first"]["resolved"]["low"] == 1
-    assert not found["first"]["dollars"]["complete"]
+    free = an_instance("own__thing-1", attempts=(an_attempt(cost=None),))
+    run = a_run(free, free.but(instance_id="own__thing-2"))
+    rows = results(run, "total-5", "first")
+    assert limits(rows["total-5"]["resolved"]) == (0, 1)
+    assert rows["first"]["resolved"]["low"] == 1
+    assert not rows["first"]["dollars"]["complete"]
 
 
 def test_an_attempt_that_infrastructure_ended_counts_as_never_made() -> None:
@@ -186,61 +210,41 @@ def test_a_selected_instance_without_a_prediction_is_unknown() -> None:
     assert not any(row["dollars"]["complete"] for row in rows)
 
 
-def test_runs_together(watch: Callable[..., str]) -> None:
+def test_runs_together() -> None:
     """Attempts of a second run follow; its other instances share their turns with the first."""
-    one = a_run(
-        an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, try_=2)))
-    )
-    again = an_instance(
-        "own__thing-1", attempts=(an_attempt(1), an_attempt(2, model="n"))
-    )
+    first = a_run(an_instance("own__thing-1", attempts=TWO))
+    others = (an_attempt(1), an_attempt(2, model="n"))
+    again = an_instance("own__thing-1", attempts=others)
     two = a_run(again, an_instance("own__thing-2"), name="s")
-    report = lab([one, two], "all")
+    report = lab([first, two], "all")
     turns = [(turn["model"], turn["try"]) for turn in report["turns"]]
     assert turns == [("m", 1), ("m", 2), ("m", 3), ("n", 1)]
     assert (report["runs"], report["instances"], report["attempts"]) == ("r + s", 2, 5)
-    recorded, oracle, every = report["policies"]
-    assert recorded["attempts"] == {"value": 2, "complete": False}
-    assert oracle["attempts"] == {"value": 5, "complete": False}
-    assert every["attempts"] == {"value": 5, "complete": False}
+    attempts = [row["attempts"]["value"] for row in report["policies"]]
+    assert attempts == [2, 5, 5]
+    for row in report["policies"]:
+        assert row["attempts"]["complete"] is False
 
 
 def test_equal_patches_are_those_with_the_same_lines(watch: Callable[..., str]) -> None:
     text = (
         "diff --git a/a b/a\nindex 1..2 100644\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n"
     )
-    moved = text.replace("1..2", "3..4").replace(
-        "@@ -1 +1 @@", "@@ -9,2 +9,2 @@ def f():"
-    )
-    other = text.replace("+2", "+ 2")
-    attempts = tuple(
-        an_attempt(n, try_=n, model_patch=patch)
-        for n, patch in enumerate((text, moved, other, ""), 1)
-    )
+    moved = text.replace("1..2", "3..4")
+    moved = moved.replace("@@ -1 +1 @@", "@@ -9,2 +9,2 @@ def f():")
+    attempts = attempts_of(text, moved, text.replace("+2", "+ 2"), "")
     run = a_run(an_instance(attempts=attempts, model_patch=text))
-    assert watch(run, "classes") == (
-        "[('1', None), ('1', None), ('2', None), ('', None)]"
-    )
+    classes = "[('1', None), ('1', None), ('2', None), ('', None)]"
+    assert watch(run, "classes") == classes
 
 
 def test_classes_and_scripts_are_those_of_recorded_evidence(
     watch: Callable[..., str],
 ) -> None:
-    known = Evidence.model_validate(
-        {
-            "classes": [
-                {"id": "a", "attempts": [1, 3], "models": ["m"]},
-                {"id": "b", "attempts": [2], "models": ["m"]},
-            ],
-            "scripts": [
-                {"id": "s1", "source": "issue", "base": [2, 2]},
-                {"id": "s2", "source": "issue", "base": [0, 0]},
-            ],
-            "outcomes": {"s1": {"a": 0, "b": 2}},
-        }
-    )
-    attempts = tuple(an_attempt(n, try_=n, model_patch=f"p{n}") for n in (1, 2, 3))
-    run = a_run(an_instance(attempts=attempts, model_patch="p1", evidence=known))
+    classes = {"a": [1, 3], "b": [2]}
+    evidence = evidence_of(classes, {"a": 0, "b": 2}, [2, 2], [0, 0])
+    attempts = attempts_of("p1", "p2", "p3")
+    run = a_run(an_instance(attempts=attempts, model_patch="p1", evidence=evidence))
     assert watch(run, "classes") == "[('a', ['s1']), ('b', []), ('a', ['s1'])]"
     assert "evidence" in results(run), "a policy for it is offered"
 
@@ -249,60 +253,37 @@ def test_scripts_are_paid_by_who_uses_them() -> None:
     """The run and ``evidence`` pay for scripts, but not where there is one candidate."""
     call = Reply("x", cost=Decimal("0.25"), seconds=3600.0)
     writer = an_attempt(0, model="w", calls=(call, call))
-    patches = {"p1": [1], "p2": [2]}
-    known = Evidence.model_validate(
-        {
-            "classes": [
-                {"id": id, "attempts": numbers, "models": ["m"]}
-                for id, numbers in patches.items()
-            ],
-            "scripts": [{"id": "s1", "source": "issue", "base": [2, 2]}],
-            "outcomes": {"s1": {"p1": 2, "p2": 0}},
-        }
-    )
-    attempts = tuple(
-        an_attempt(n, try_=n, model_patch=f"p{n}", seconds=0.0) for n in (1, 2)
-    )
-    two = an_instance(
-        attempts=attempts,
-        attempt=2,
-        model_patch="p2",
-        evidence=known,
-        writers=(writer,),
-    )
-    found = results(a_run(two), "evidence", "all", "first")
+    evidence = evidence_of({"p1": [1], "p2": [2]}, {"p1": 2, "p2": 0}, [2, 2])
+    attempts = attempts_of("p1", "p2", seconds=0.0)
+    written: dict[str, Any] = {"evidence": evidence, "writers": (writer,)}
+    two = an_instance(attempts=attempts, attempt=2, model_patch="p2", **written)
+    rows = results(a_run(two), "evidence", "all", "first")
     for policy in ("recorded", "evidence"):
-        assert found[policy]["dollars"]["value"] == 2.5
-        assert found[policy]["calls"]["value"] == found[policy]["hours"]["value"] == 2
-    assert found["all"]["dollars"]["value"] == found["oracle"]["dollars"]["value"] == 2
-    assert limits(found["evidence"]["resolved"]) == (1, 1)
-    alone = an_instance(
-        attempts=attempts[:1], model_patch="p1", evidence=known, writers=(writer,)
-    )
+        assert rows[policy]["dollars"]["value"] == 2.5
+        assert rows[policy]["calls"]["value"] == rows[policy]["hours"]["value"] == 2
+    assert rows["all"]["dollars"]["value"] == rows["oracle"]["dollars"]["value"] == 2
+    assert limits(rows["evidence"]["resolved"]) == (1, 1)
+    alone = an_instance(attempts=attempts[:1], model_patch="p1", **written)
     assert results(a_run(alone), "evidence")["evidence"]["dollars"]["value"] == 1
 
 
 @pytest.mark.parametrize("require_tests", [False, True])
 def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
     """Of random attempts, that alone is resolved which the harness would predict."""
-    outcomes: tuple[bool | None, ...] = (True, None, False)
-    patches = ("p", "")
-    marks = (False, True)
+    outcomes = product((True, None, False), repeat=3)
     notes = ("", "no test could tell")
-    every = [*product(patches, marks, notes, product(outcomes, repeat=3))]
+    every = list(product((True, False), (False, True), notes, outcomes))
     dice = Random(2)
     instances = []
     chosen = 0
     for number in range(500):
         attempts = []
         for n in range(1, 6):
-            patch, marked, why, (edit, lint, test) = dice.choice(every)
+            has_patch, marked, why, checks = dice.choice(every)
             candidate = make_candidate(
                 n,
-                edit,
-                lint,
-                test,
-                patch=patch and f"p{n}",
+                *checks,
+                patch=f"p{n}" if has_patch else "",
                 edits_test_configuration=marked,
                 untested=why,
                 try_=n,
@@ -324,18 +305,18 @@ def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
         )
         instances.append(instance)
     described = {"config": {"require_tests": require_tests}}
-    found = results(a_run(*instances, described=described), "all")["all"]
-    assert limits(found["resolved"]) == (chosen / 500, chosen / 500)
+    row = results(a_run(*instances, described=described), "all")["all"]
+    assert limits(row["resolved"]) == (chosen / 500, chosen / 500)
     assert 400 < chosen < 500
 
 
 def test_cheaper_and_as_good_is_the_front() -> None:
     names = ("first", "plausible", "plausible-6", "all")
-    found = results(World(lambda *_: 0.5, accepted=0.0).run(50), *names)
-    assert found["first"]["front"] == found["plausible"]["front"] == "yes"
-    assert found["plausible-6"]["front"] == "yes", "equal ones share their place"
-    assert found["all"]["front"] == "no", "as good as plausible, and dearer"
-    assert found["oracle"]["front"] == found["recorded"]["front"] == "no"
+    rows = results(World(lambda *_: 0.5, accepted=0.0).run(50), *names)
+    assert rows["first"]["front"] == rows["plausible"]["front"] == "yes"
+    assert rows["plausible-6"]["front"] == "yes", "equal ones share their place"
+    assert rows["all"]["front"] == "no", "as good as plausible, and dearer"
+    assert rows["oracle"]["front"] == rows["recorded"]["front"] == "no"
 
 
 def test_the_same_seed_gives_the_same_report() -> None:
@@ -348,6 +329,6 @@ def test_a_choice_of_nothing_is_unresolved(tmp_path: Path) -> None:
     path.write_text(
         "from reports.lab.policies import Chosen\ndef none(seen): return Chosen()"
     )
-    found = results(WORLD.run(3), f"{path}:none")[f"{path}:none"]
-    assert limits(found["resolved"]) == (0, 0)
-    assert found["attempts"] == {"value": 0, "complete": True}
+    row = results(WORLD.run(3), f"{path}:none")[f"{path}:none"]
+    assert limits(row["resolved"]) == (0, 0)
+    assert row["attempts"] == {"value": 0, "complete": True}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import comb
 from typing import Any
 
 import pytest
@@ -37,15 +36,15 @@ def test_pass_at_k_and_a_choice_without_knowledge() -> None:
 def test_intervals_and_tests_are_right_as_often_as_they_say() -> None:
     """95 % of the intervals hold the truth, and 5 % of equal policies seem to differ."""
     worlds = 30
-    held = 0
+    hits = 0
     wrong = 0
     for seed in range(worlds):
         world = World(lambda *_: 0.4, tries=1, cost=None)
         report = lab([world.run(60, seed)], "reversed")
         interval = report["best"][1]["oracle"]["interval"]
-        held += interval["low"] <= 0.64 <= interval["high"]
+        hits += interval["low"] <= 0.64 <= interval["high"]
         wrong += any((row["p_corrected"] or 1) < 0.05 for row in report["policies"])
-    assert 0.87 <= held / worlds < 1
+    assert 0.87 <= hits / worlds < 1
     assert wrong / worlds <= 0.12
 
 
@@ -56,9 +55,9 @@ def test_stopping_at_the_first_accepted_attempt() -> None:
     world = World(lambda model, number: right, accepted=accepted)
     lengths = {"plausible": 6, "random": 6, "reversed": 6, "plausible-4": 4, "first": 1}
     r = (1 - right) * (1 - accepted)
-    found = results(world.run(MANY), *lengths)
+    rows = results(world.run(MANY), *lengths)
     for policy, n in lengths.items():
-        row = found[policy]
+        row = rows[policy]
         assert_near(row["resolved"], right / (1 - r) * (1 - r**n))
         attempts = (1 - r**n) / (1 - r)
         assert row["attempts"]["value"] / MANY == pytest.approx(attempts, rel=0.06)
@@ -69,36 +68,30 @@ def test_stopping_at_the_first_accepted_attempt() -> None:
 
 def test_each_model_alone_and_their_order() -> None:
     world = World(lambda model, number: {"a": 0.2, "b": 0.6}[model])
-    found = results(world.run(FEW), "only-a", "only-b", "first", "reversed")
-    for policy, chance in (
-        ("only-a", 0.2),
-        ("only-b", 0.6),
-        ("first", 0.2),
-        ("reversed", 0.6),
-    ):
-        assert_near(found[policy]["resolved"], chance)
+    chances = {"only-a": 0.2, "only-b": 0.6, "first": 0.2, "reversed": 0.6}
+    rows = results(world.run(FEW), *chances)
+    for policy, chance in chances.items():
+        assert_near(rows[policy]["resolved"], chance)
 
 
 @pytest.mark.parametrize("chance", [0.7, 0.5, 0.2])
 def test_scripts_decide_by_their_majority(chance: float) -> None:
     """One of two patches is right, and each of three scripts takes its side with ``chance``."""
     solves = {"a": 0.0, "b": 1.0}
-    world = World(
-        lambda model, _: solves[model], tries=1, shared=1.0, scripts=(chance,) * 3
-    )
-    found = results(world.run(FEW), "evidence", "all")
-    majority = sum(comb(3, n) * chance**n * (1 - chance) ** (3 - n) for n in (2, 3))
-    assert_near(found["evidence"]["resolved"], majority)
-    assert found["all"]["resolved"]["high"] == 0, (
-        "the first plausible attempt is the wrong one"
-    )
+    scripts = (chance, chance, chance)
+    world = World(lambda model, _: solves[model], tries=1, shared=1.0, scripts=scripts)
+    rows = results(world.run(FEW), "evidence", "all")
+    majority = chance**3 + 3 * chance**2 * (1 - chance)
+    assert_near(rows["evidence"]["resolved"], majority)
+    # The first plausible attempt is the wrong one.
+    assert rows["all"]["resolved"]["high"] == 0
 
 
 def test_all_candidates_and_all_scripts_may_be_wrong() -> None:
     """The honest failure: nothing that the harness sees differs from a success."""
     world = World(lambda *_: 0.0, shared=1.0, scripts=(0.0, 0.0))
-    found = results(world.run(60), "evidence", "all", "plausible")
-    for each in found.values():
+    rows = results(world.run(60), "evidence", "all", "plausible")
+    for each in rows.values():
         assert limits(each["resolved"]) == (0, 0)
 
 
@@ -106,29 +99,27 @@ def test_a_shared_mistake_outvotes_a_right_patch() -> None:
     """Where models err together, the largest class is worse than any attempt."""
     together = World(lambda *_: 0.3, shared=1.0).run(FEW)
     apart = World(lambda *_: 0.3, shared=0.0).run(FEW)
-    one, other = (lab([run], "first")["best"][-1] for run in (together, apart))
-    assert one["most_agreed"]["high"] < one["least_bad"]["low"]
-    assert other["most_agreed"]["low"] > other["least_bad"]["high"]
+    best = lab([together], "first")["best"][-1]
+    assert best["most_agreed"]["high"] < best["least_bad"]["low"]
+    best = lab([apart], "first")["best"][-1]
+    assert best["most_agreed"]["low"] > best["least_bad"]["high"]
 
 
 def test_dollars_in_all_end_the_work() -> None:
     """Every instance costs $1 and is resolved, so half of the dollars resolve half of them."""
     run = constant(1.0).run(100)
-    found = results(run, "total-50", "total-1000", "total-0")
-    assert found["total-50"]["resolved"]["low"] == pytest.approx(0.5)
-    assert found["total-50"]["dollars"]["value"] == pytest.approx(50)
-    assert found["total-1000"]["resolved"]["low"] == 1
-    assert (
-        found["total-0"]["resolved"]["high"]
-        == found["total-0"]["dollars"]["value"]
-        == 0
-    )
+    rows = results(run, "total-50", "total-1000", "total-0")
+    assert rows["total-50"]["resolved"]["low"] == pytest.approx(0.5)
+    assert rows["total-50"]["dollars"]["value"] == pytest.approx(50)
+    assert rows["total-1000"]["resolved"]["low"] == 1
+    assert rows["total-0"]["resolved"]["high"] == 0
+    assert rows["total-0"]["dollars"]["value"] == 0
 
 
 def test_a_budget_of_an_instance_ends_its_work() -> None:
-    found = results(constant(0.0).run(10), "all", "budget-2", "plausible")
-    assert found["all"]["dollars"]["value"] == 60
+    rows = results(constant(0.0).run(10), "all", "budget-2", "plausible")
+    assert rows["all"]["dollars"]["value"] == 60
     rejecting = World(lambda *_: 0.0, accepted=0.0).run(10)
-    found = results(rejecting, "budget-2.5", "budget-2")
-    assert found["budget-2.5"]["dollars"]["value"] == 30
-    assert found["budget-2"]["dollars"]["value"] == 20
+    rows = results(rejecting, "budget-2.5", "budget-2")
+    assert rows["budget-2.5"]["dollars"]["value"] == 30
+    assert rows["budget-2"]["dollars"]["value"] == 20

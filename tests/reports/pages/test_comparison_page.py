@@ -64,8 +64,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_compared_stands_in_the_page(page: Path) -> None:
-    said = texts(page)
-    for words in (
+    text = texts(page)
+    for part in (
         "Comparison of run a and run#b",
         "resolved by run#b",
         "2 of 4, 50.0 %",
@@ -75,7 +75,7 @@ def test_what_is_compared_stands_in_the_page(page: Path) -> None:
         "left out: a verdict in only one run",
         "Provenance of the run run a",
     ):
-        assert words in said
+        assert part in text
     assert (page.parent / "figures" / "comparison.svg").is_file()
     assert (page.parent / "figures" / "comparison.png").is_file()
 
@@ -85,16 +85,17 @@ ROW = re.compile(r'<tr role="row" data-id="(.*?)".*?</tr>', re.S)
 
 def rows(page: Path) -> list[tuple[str, list[str], list[str]]]:
     """Return the id, the texts behind it and the keys of verdicts of each instance."""
-    found = []
+    instances = []
     for row in ROW.finditer(page.read_text()):
         html = row[0]
         keys = re.findall(r'data-unit="[^"]*" data-key="(.*?)"', html)
-        found.append((row[1], "".join(Texts(html).words).split("\n")[2:], keys))
-    return found
+        instances.append((row[1], "".join(Texts(html).words).split("\n")[2:], keys))
+    return instances
 
 
 def test_instances_that_differ_come_first(page: Path) -> None:
-    assert [(name, words[0]) for name, words, _ in rows(page)] == [
+    agreements = [(name, lines[0]) for name, lines, _ in rows(page)]
+    assert agreements == [
         ("own__a-2", "differ"),
         ("own__b-1", "differ"),
         ("own__c-1", "a verdict is missing"),
@@ -107,10 +108,8 @@ def test_instances_that_differ_come_first(page: Path) -> None:
     table = re.search(r"<h3>run a and run#b</h3>(.*?)</table>", page.read_text(), re.S)
     assert table
     assert re.findall(r'<td class="number">(.*?)</td>', table[1]) == ["1"] * 4
-    assert re.findall(r"<td>(.*?)</td>", table[1]) == [
-        "resolved by run a",
-        "not by run a",
-    ]
+    heads = re.findall(r"<td>(.*?)</td>", table[1])
+    assert heads == ["resolved by run a", "not by run a"]
 
 
 def test_three_runs_are_compared_each_with_each(tmp_path: Path) -> None:
@@ -123,21 +122,19 @@ def test_three_runs_are_compared_each_with_each(tmp_path: Path) -> None:
     assert "Comparison of run a, run#b and c" in texts(page)
     assert "not evaluated: no instance has a verdict in both runs" in texts(page)
     assert [name for name, *_ in rows(page)][:2] == ["own__a-2", "own__b-1"]
-    agreements = {name: words[0] for name, words, _ in rows(page)}
+    agreements = {name: lines[0] for name, lines, _ in rows(page)}
     assert agreements["zz__z-1"] == "a verdict is missing"
 
 
 def test_links_lead_to_pages_that_are_there(page: Path, tmp_path: Path) -> None:
-    found = Texts(page.read_text()).links
-    assert len([link for link in found if "report.html" in link]) == 2 + len(A) + len(B)
-    for link in found:
+    links = Texts(page.read_text()).links
+    assert len([link for link in links if "report.html" in link]) == 2 + len(A) + len(B)
+    for link in links:
         path, _, fragment = link.partition("#")
         assert not path or (page.parent / unquote(path)).is_file()
         assert path or f'id="{fragment}"' in page.read_text()
     alone = make_comparison(*write_runs(tmp_path))
-    assert not [
-        link for link in Texts(alone.read_text()).links if "report.html" in link
-    ]
+    assert "report.html" not in "".join(Texts(alone.read_text()).links)
 
 
 def test_names_of_folders_stay_short(tmp_path: Path) -> None:
@@ -181,7 +178,7 @@ def browser() -> Iterator[WebDriver]:
 
 
 @pytest.fixture
-def opened(browser: WebDriver, page: Path) -> Iterator[WebDriver]:
+def opened_page(browser: WebDriver, page: Path) -> Iterator[WebDriver]:
     """The page, opened; at the end the browser's console must be empty."""
     browser.get("about:blank")
     browser.get_log("browser")
@@ -192,41 +189,45 @@ def opened(browser: WebDriver, page: Path) -> Iterator[WebDriver]:
 
 
 @pytest.mark.browser
-def test_sorting_and_filters(opened: WebDriver) -> None:
-    assert cells(opened, 0)[:2] == ["own__a-2", "own__b-1"]
-    find(opened, "#instances th:nth-child(3) button").click()
-    shown = cells(opened, 2)
-    assert shown == sorted(shown, key=["✗ not resolved", "✓ resolved"].index)
-    find(opened, "select[name=agreement] option[value=differ]").click()
-    assert sorted(cells(opened, 0)) == ["own__a-2", "own__b-1"]
-    assert find(opened, "#shown").text == "2 of 5 instances"
-    find(opened, "input[name=words]").send_keys("b-1")
-    assert cells(opened, 0) == ["own__b-1"]
-    find(opened, "#filters button").click()
+def test_sorting_and_filters(opened_page: WebDriver) -> None:
+    assert cells(opened_page, 0)[:2] == ["own__a-2", "own__b-1"]
+    find(opened_page, "#instances th:nth-child(3) button").click()
+    verdicts = cells(opened_page, 2)
+    assert verdicts == sorted(verdicts, key=["✗ not resolved", "✓ resolved"].index)
+    find(opened_page, "select[name=agreement] option[value=differ]").click()
+    assert sorted(cells(opened_page, 0)) == ["own__a-2", "own__b-1"]
+    assert find(opened_page, "#shown").text == "2 of 5 instances"
+    find(opened_page, "input[name=words]").send_keys("b-1")
+    assert cells(opened_page, 0) == ["own__b-1"]
+    find(opened_page, "#filters button").click()
     wait(
-        opened,
+        opened_page,
         "return document.getElementById('shown').textContent.startsWith('5 of 5')",
     )
-    assert len(cells(opened, 0)) == 5
+    assert len(cells(opened_page, 0)) == 5
 
 
 @pytest.mark.browser
-def test_a_verdict_opens_the_instance_in_the_page_of_its_run(opened: WebDriver) -> None:
-    find(opened, "tr[data-id='own__b-1'] td:nth-child(4) a").click()
-    enter_frame(opened)
-    assert find(opened, "h1").text == "own__b-1"
-    opened.switch_to.default_content()
-    assert "run%23b/report/report.html#own__b-1" in opened.current_url
+def test_a_verdict_opens_the_instance_in_the_page_of_its_run(
+    opened_page: WebDriver,
+) -> None:
+    find(opened_page, "tr[data-id='own__b-1'] td:nth-child(4) a").click()
+    enter_frame(opened_page)
+    assert find(opened_page, "h1").text == "own__b-1"
+    opened_page.switch_to.default_content()
+    assert "run%23b/report/report.html#own__b-1" in opened_page.current_url
 
 
 @pytest.mark.browser
-def test_the_keyboard_reaches_everything(opened: WebDriver) -> None:
+def test_the_keyboard_reaches_everything(opened_page: WebDriver) -> None:
     from selenium.webdriver import ActionChains, Keys
 
     reached = []
     for _ in range(40):
-        ActionChains(opened).send_keys(Keys.TAB).perform()
-        reached.append(str(run_js(opened, "return document.activeElement.outerHTML")))
+        ActionChains(opened_page).send_keys(Keys.TAB).perform()
+        reached.append(
+            str(run_js(opened_page, "return document.activeElement.outerHTML"))
+        )
     for part in (
         'name="words"',
         'name="agreement"',
@@ -238,30 +239,32 @@ def test_the_keyboard_reaches_everything(opened: WebDriver) -> None:
 
 
 @pytest.mark.browser
-def test_the_picture_is_drawn_in_both_themes(opened: WebDriver) -> None:
+def test_the_picture_is_drawn_in_both_themes(opened_page: WebDriver) -> None:
     seen = set()
     for theme in ("light", "dark"):
-        set_theme(opened, theme)
+        set_theme(opened_page, theme)
         script = "return getComputedStyle(document.body).color + document.images[0].currentSrc"
-        seen.add(run_js(opened, script))
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        seen.add(run_js(opened_page, script))
+    opened_page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert len(seen) == 2
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_nothing_is_wider_than_the_screen(opened: WebDriver, width: int) -> None:
+def test_nothing_is_wider_than_the_screen(opened_page: WebDriver, width: int) -> None:
     metrics = {
         "width": width,
         "height": 800,
         "deviceScaleFactor": 1,
         "mobile": width < 500,
     }
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    opened_page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
-        assert run_js(opened, "return document.documentElement.scrollWidth") <= width
+        assert (
+            run_js(opened_page, "return document.documentElement.scrollWidth") <= width
+        )
     finally:
-        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        opened_page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @pytest.mark.browser

@@ -7,15 +7,13 @@ import re
 from collections.abc import Callable, Sequence
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bench.cli.commands import run_command
-from environments.base import EnvironmentKind
 from llm.chat import Message
-from tests.reports.test_verify import ONE, SIX
-from tests.support import runs
+from tests.reports.conftest import replay
+from tests.support import read_json
+from tests.support.evaluated import TEXTKIT, UNITS
 from tests.support.pages import ATTACK, make_pages
 from tests.support.reporting import write_values
 from tests.support.rundata import an_attempt, an_instance
@@ -34,11 +32,11 @@ def issues(tmp_path: Path) -> Issues:
             attempt = an_attempt(messages=(opening,))
             instances.append(an_instance(f"a__a-{number}", attempts=(attempt,)))
         report = make_pages(write_values(tmp_path / "r", *instances))
-        shown = []
+        pages_html = []
         for page in sorted((report.parent / "instances").iterdir()):
             _, _, rest = page.read_text().partition('<h2 id="issue">Issue</h2>\n')
-            shown.append(rest.partition("\n<h2>Attempts</h2>")[0])
-        return shown
+            pages_html.append(rest.partition("\n<h2>Attempts</h2>")[0])
+        return pages_html
 
     return make
 
@@ -58,8 +56,8 @@ RENDERED = (
 
 
 def test_issues_are_rendered_as_markdown(issues: Issues) -> None:
-    shown = issues([text for text, _ in RENDERED])
-    for html, (_, expected) in zip(shown, RENDERED, strict=True):
+    issues_html = issues([text for text, _ in RENDERED])
+    for html, (_, expected) in zip(issues_html, RENDERED, strict=True):
         assert html.startswith('<p><strong>title</strong></p><div class="issue">')
         assert expected in html
 
@@ -106,9 +104,9 @@ def patch_of(folder: Path, patch: str) -> str:
     instance = an_instance("a__a-1", attempts=(attempt,), model_patch=patch)
     report = make_pages(write_values(folder / "r", instance))
     page = (report.parent / "instances/a__a-1.html").read_text()
-    shown = re.search(r"<h3>Patch</h3>\n\n?<pre tabindex=\"0\">(.*?)</pre>", page, re.S)
-    assert shown
-    return shown[1]
+    match = re.search(r"<h3>Patch</h3>\n\n?<pre tabindex=\"0\">(.*?)</pre>", page, re.S)
+    assert match
+    return match[1]
 
 
 def test_headers_of_a_diff_are_no_changes(tmp_path: Path) -> None:
@@ -133,24 +131,16 @@ def test_texts_that_are_no_diff_are_escaped(tmp_path: Path) -> None:
 def test_attempts_are_headed_by_their_outcome_and_costs_have_one_format(
     tmp_path: Path, cache: Path
 ) -> None:
-    config = runs.config(environment=EnvironmentKind.NONE)
-    run_command(config, runs.options(tmp_path, cache, ONE, SIX), lambda _: None)
-    folder = tmp_path / "predictions/r"
-    for path, costs in ((ONE, [4.71]), (SIX, [0.1683, 0.0004, 1, 0, 0, 0])):
-        data: dict[str, Any] = json.loads((folder / f"{path}.json").read_text())
-        for result, cost in zip(data["all_results"], costs, strict=False):
-            result["cost"] = cost
-        data["cost"] = costs[0]
-        (folder / f"{path}.json").write_text(json.dumps(data))
+    folder = replay(tmp_path, cache, TEXTKIT, UNITS)
+    set_costs(folder / f"{TEXTKIT}.json", 4.71)
+    set_costs(folder / f"{UNITS}.json", 0.1683, 0.0004, 1, 0, 0, 0)
     (folder / "ledger.jsonl").unlink()
     make_pages(folder)
-    page = (folder / "report/instances" / f"{SIX}.html").read_text()
+    page = (folder / f"report/instances/{UNITS}.html").read_text()
     summaries = re.findall(r"<summary>(Attempt .*?)</summary>", page)
     plain = [re.sub("<[^>]+>", "", summary) for summary in summaries]
-    assert (
-        plain[0]
-        == "Attempt 1 · scripted-a, try 1 · ✗ edit failed · ✗ not resolved · $0.1683"
-    )
+    outcome = "scripted-a, try 1 · ✗ edit failed · ✗ not resolved · $0.1683"
+    assert plain[0] == f"Attempt 1 · {outcome}"
     assert plain[1] == "Attempt 2 · scripted-b, try 1 · ✗ lint failed · $0.0004"
     assert plain[-1].endswith("★ chosen")
     overview = (folder / "report/report.html").read_text()
@@ -158,3 +148,12 @@ def test_attempts_are_headed_by_their_outcome_and_costs_have_one_format(
     heads = re.findall(r'<th scope="col"[^>]*>([^<]+)</th>', overview)
     table = heads[heads.index("attempt") : heads.index("attempt") + 8]
     assert len(set(table)) == len(table), "no two columns of one name"
+
+
+def set_costs(path: Path, *costs: float) -> None:
+    """Set the costs of a prediction's attempts, and its own to that of the first."""
+    data = read_json(path)
+    for result, cost in zip(data["all_results"], costs, strict=False):
+        result["cost"] = cost
+    data["cost"] = costs[0]
+    path.write_text(json.dumps(data))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from llm.chat import Message, ToolCall
 from reports.pages.instance import page_name
 from reports.pages.render import cut, fitting_size, size
+from tests.support import read_json
 from tests.support.pages import ATTACK, Texts, make_pages, texts, write_hostile_run
 from tests.support.reporting import write_values
 from tests.support.rundata import (
@@ -40,67 +41,58 @@ def instance_pages(report: Path) -> list[Path]:
 def test_texts_are_cut_to_the_budget_and_no_shorter(
     sizes: list[int], budget: int
 ) -> None:
-    most = fitting_size(sizes, budget)
-    if most is None:
+    limit = fitting_size(sizes, budget)
+    if limit is None:
         assert sum(sizes) <= budget
         return
-    assert sum(min(one, most) for one in sizes) <= budget
-    assert sum(min(one, most + 1) for one in sizes) > budget
+    assert sum(min(length, limit) for length in sizes) <= budget
+    assert sum(min(length, limit + 1) for length in sizes) > budget
 
 
 @given(st.text(), st.integers(0, 60))
-def test_a_cut_text_keeps_its_ends(text: str, most: int) -> None:
-    shown = cut(text, most)
-    assert text.startswith(shown.head)
-    assert text.endswith(shown.tail)
-    assert len(shown.head) + len(shown.tail) + shown.left_out == len(text)
-    assert shown.left_out > 0 or size(text) <= most
+def test_a_cut_text_keeps_its_ends(text: str, limit: int) -> None:
+    excerpt = cut(text, limit)
+    assert text.startswith(excerpt.head)
+    assert text.endswith(excerpt.tail)
+    assert len(excerpt.head) + len(excerpt.tail) + excerpt.left_out == len(text)
+    assert excerpt.left_out > 0 or size(text) <= limit
 
 
 def test_a_page_says_everything(small: Path) -> None:
     assert len(instance_pages(small)) == 4
     for page in instance_pages(small):
-        said = texts(page)
+        text = texts(page)
         run = small.parent.parent
-        prediction = json.loads((run / f"{page.stem}.json").read_text())
+        prediction = read_json(run / f"{page.stem}.json")
         for result in prediction["all_results"]:
-            assert result["model_patch"].strip() in said
-        assert prediction["reason"] in said
-        trajectory = json.loads(
-            (run / "trajectories" / f"{page.stem}.json").read_text()
-        )
+            assert result["model_patch"].strip() in text
+        assert prediction["reason"] in text
+        trajectory = read_json(run / f"trajectories/{page.stem}.json")
         for attempt in trajectory["attempts"]:
-            assert all(message["content"] in said for message in attempt["messages"])
-        [log] = (run.parent.parent / "logs" / "generated").glob(
-            f"{page.stem}.*.eval.log"
-        )
-        assert log.read_text() in said
-        assert "5.0.2" in said
+            for message in attempt["messages"]:
+                assert message["content"] in text
+        logs = run.parent.parent / "logs/generated"
+        (log,) = logs.glob(f"{page.stem}.*.eval.log")
+        assert log.read_text() in text
+        assert "5.0.2" in text
 
 
 def test_every_selected_instance_has_a_row(small: Path) -> None:
-    described = json.loads((small.parent.parent / "run.json").read_text())
-    said = texts(small)
-    assert len(described["selected"]) == 4
-    assert all(name in said for name in described["selected"])
+    names = read_json(small.parent.parent / "run.json")["selected"]
+    assert len(names) == 4
+    for name in names:
+        assert name in texts(small)
 
 
-def test_the_page_of_a_run_whose_instance_has_no_prediction(tmp_path: Path) -> None:
+def test_an_instance_whose_prediction_is_gone_has_no_page(tmp_path: Path) -> None:
     run = write_generated_run(tmp_path, instances=2, attempts=1)
-    name = json.loads((run / "run.json").read_text())["selected"][0]
-    (run / f"{name}.json").unlink()
+    assert len(instance_pages(make_pages(run))) == 2
+    gone, other = read_json(run / "run.json")["selected"]
+    (run / f"{gone}.json").unlink()
     page = make_pages(run)
+    assert [path.name for path in instance_pages(page)] == [f"{other}.html"]
     assert "Without a prediction: 1 of 2 selected instances" in texts(page)
-    assert len(instance_pages(page)) == 1
     assert "– no prediction" in texts(page)
-
-
-def test_pages_of_earlier_predictions_go(tmp_path: Path) -> None:
-    run = write_generated_run(tmp_path, instances=2, attempts=1)
-    make_pages(run)
-    name = json.loads((run / "run.json").read_text())["selected"][0]
-    (run / f"{name}.json").unlink()
-    assert f"{name}.html" not in [page.name for page in instance_pages(make_pages(run))]
 
 
 def test_the_same_run_gives_the_same_pages(tmp_path: Path) -> None:
@@ -117,16 +109,13 @@ def test_the_same_run_gives_the_same_pages(tmp_path: Path) -> None:
 
 def test_hostile_texts_make_no_elements(tmp_path: Path) -> None:
     report = make_pages(write_hostile_run(tmp_path))
-    assert sorted(
-        page.name == "own__thing-3.html" for page in instance_pages(report)
-    ) == [
-        False,
-        False,
-        True,
-    ]
-    for page, scripts in [(report, 1), *((page, 0) for page in instance_pages(report))]:
+    pages = instance_pages(report)
+    assert [page.name for page in pages].count("own__thing-3.html") == 1
+    assert len(pages) == 3
+    for page in (report, *pages):
         seen = Texts(page.read_text())
-        assert seen.elements.count("script") == scripts
+        # The page of the run has one of its own.
+        assert seen.elements.count("script") == int(page is report)
         assert "svg" not in seen.elements
         assert ATTACK in "".join(seen.words)
 
@@ -134,11 +123,11 @@ def test_hostile_texts_make_no_elements(tmp_path: Path) -> None:
 def test_every_field_is_attacked(tmp_path: Path) -> None:
     """Only attacks that the page shows are a test."""
     report = make_pages(write_hostile_run(tmp_path))
-    said = texts(report.parent / "instances" / "own__thing-3.html")
+    page_text = texts(report.parent / "instances" / "own__thing-3.html")
     heads = "Issue|Attempts|Patch|Conversation|Prediction|Verdict|Provenance"
-    parts = re.split(f"\\n({heads})\\n", said)
-    shown = dict(zip(parts[1::2], parts[2::2], strict=True))
-    counts = {name: text.count(ATTACK) for name, text in shown.items()}
+    parts = re.split(f"\\n({heads})\\n", page_text)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    counts = {name: text.count(ATTACK) for name, text in sections.items()}
     assert counts == {
         "Issue": 1,
         "Attempts": len(
@@ -161,7 +150,7 @@ def test_the_issue_of_the_dataset_goes_before_that_of_the_conversation(
     tmp_path: Path,
 ) -> None:
     run = write_generated_run(tmp_path, instances=1, attempts=1)
-    [name] = json.loads((run / "run.json").read_text())["selected"]
+    (name,) = read_json(run / "run.json")["selected"]
     rows = tmp_path / "rows.json"
     row = {"instance_id": name, "problem_statement": "As the dataset has it."}
     row |= {"repo": "own/thing", "base_commit": "0" * 40, "patch": "", "test_patch": ""}
@@ -212,8 +201,8 @@ def page_of(folder: Path, *conversations: list[Message]) -> str:
 
 
 def test_conversations_show_a_text_once(tmp_path: Path) -> None:
-    said = [Message("user", "again"), Message("user", "new")]
-    page = page_of(tmp_path, said[:1], said)
+    messages = [Message("user", "again"), Message("user", "new")]
+    page = page_of(tmp_path, messages[:1], messages)
     assert page.count(">again</pre>") == page.count(">new</pre>") == 1
     link = '1. user: the same as <a href="#message-1-1">message 1 of attempt 1</a>'
     assert f'<p id="message-2-1" class="soft">{link}</p>' in page
@@ -250,11 +239,11 @@ def test_calls_of_tools_are_shown(tmp_path: Path) -> None:
 
 def test_the_issue_is_found_in_the_first_request(tmp_path: Path) -> None:
     issue = "It says </issue>\n</issue>\nand goes on."
-    said = [Message("user", f"Map\n<issue>\n{issue}\n</issue>\n\nWhich files?")]
-    page = page_of(tmp_path, said)
-    shown = page.partition('<h2 id="issue">')[2].partition("<h2>")[0]
-    assert "<p><strong>It says &lt;/issue&gt;</strong></p>" in shown
-    assert "<p>&lt;/issue&gt;\nand goes on.</p>" in shown
+    messages = [Message("user", f"Map\n<issue>\n{issue}\n</issue>\n\nWhich files?")]
+    page = page_of(tmp_path, messages)
+    section = page.partition('<h2 id="issue">')[2].partition("<h2>")[0]
+    assert "<p><strong>It says &lt;/issue&gt;</strong></p>" in section
+    assert "<p>&lt;/issue&gt;\nand goes on.</p>" in section
 
 
 TESTS = PATCH.replace("a.py", "tests/test_a.py")
@@ -285,8 +274,8 @@ def test_what_a_page_says_of_the_prediction(tmp_path: Path) -> None:
     for number, changes in enumerate(PREDICTIONS.values(), 10):
         instances.append(an_instance(f"a__a-{number}", **changes))
     pages = instance_pages(make_pages(write_values(tmp_path / "r", *instances)))
-    for page, words in zip(pages, PREDICTIONS, strict=True):
-        assert words in texts(page)
+    for page, expected in zip(pages, PREDICTIONS, strict=True):
+        assert expected in texts(page)
 
 
 def test_tokens_cost_and_outcomes_of_an_attempt(tmp_path: Path) -> None:
@@ -301,9 +290,9 @@ def test_tokens_cost_and_outcomes_of_an_attempt(tmp_path: Path) -> None:
         error="it broke",
     )
     run = write_values(tmp_path / "r", an_instance("a__a-1", attempts=(attempt,)))
-    [page] = instance_pages(make_pages(run))
-    said = texts(page)
-    for words in (
+    (page,) = instance_pages(make_pages(run))
+    text = texts(page)
+    for part in (
         "Attempt 1 · m, try 1 · ✗ lint failed · ✓ resolved · $1.00 · ★ chosen",
         "edit✓ clean",
         "lint✗ failed",
@@ -315,5 +304,5 @@ def test_tokens_cost_and_outcomes_of_an_attempt(tmp_path: Path) -> None:
         "files showna.py, b.py",
         "Error",
     ):
-        assert words in said
-    assert "it broke" in said
+        assert part in text
+    assert "it broke" in text

@@ -40,7 +40,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def opened(browser: WebDriver, big: Path) -> Iterator[WebDriver]:
+def opened_page(browser: WebDriver, big: Path) -> Iterator[WebDriver]:
     """The big page, opened; at the end the browser's console must be empty."""
     browser.switch_to.default_content()
     browser.get("about:blank")
@@ -97,54 +97,54 @@ def enter_frame(browser: WebDriver) -> None:
     )
 
 
-def test_sorting(opened: WebDriver) -> None:
-    button = find(opened, "#instances th:nth-child(6) button")
+def test_sorting(opened_page: WebDriver) -> None:
+    button = find(opened_page, "#instances th:nth-child(6) button")
     button.click()
-    cost = [float(text.lstrip("$")) for text in cells(opened, 5)]
+    cost = [float(text.lstrip("$")) for text in cells(opened_page, 5)]
     assert len(cost) == 300
     assert cost == sorted(cost)
     assert (
-        run_js(opened, "return arguments[0].parentElement.ariaSort", button)
+        run_js(opened_page, "return arguments[0].parentElement.ariaSort", button)
         == "ascending"
     )
     button.click()
-    assert [float(text.lstrip("$")) for text in cells(opened, 5)] == sorted(
+    assert [float(text.lstrip("$")) for text in cells(opened_page, 5)] == sorted(
         cost, reverse=True
     )
     sorts = run_js(
-        opened,
+        opened_page,
         "return [...document.querySelectorAll('#instances th')].map(h => h.ariaSort)",
     )
     assert sorts == ["none"] * 5 + ["descending", "none"]
 
 
-def test_filters(opened: WebDriver) -> None:
-    find(opened, "input[name=words]").send_keys("DJANGO opus")
-    shown = cells(opened, 0)
-    assert shown
-    assert all(name.startswith("django__django-") for name in shown)
-    assert set(cells(opened, 4)) == {"claude-3-opus"}
-    assert find(opened, "#shown").text == f"{len(shown)} of 300 instances"
-    find(opened, "select[name=verdict] option[value=resolved]").click()
-    assert set(cells(opened, 6)) == {"✓ resolved"}
-    assert len(cells(opened, 6)) < len(shown)
-    find(opened, "#filters button").click()
+def test_filters(opened_page: WebDriver) -> None:
+    find(opened_page, "input[name=words]").send_keys("DJANGO opus")
+    names = cells(opened_page, 0)
+    assert names
+    assert all(name.startswith("django__django-") for name in names)
+    assert set(cells(opened_page, 4)) == {"claude-3-opus"}
+    assert find(opened_page, "#shown").text == f"{len(names)} of 300 instances"
+    find(opened_page, "select[name=verdict] option[value=resolved]").click()
+    assert set(cells(opened_page, 6)) == {"✓ resolved"}
+    assert len(cells(opened_page, 6)) < len(names)
+    find(opened_page, "#filters button").click()
     # The form is reset after its event: the rows come back a moment later.
     wait(
-        opened,
+        opened_page,
         "return document.getElementById('shown').textContent.startsWith('300 of')",
     )
-    assert len(cells(opened, 0)) == 300
+    assert len(cells(opened_page, 0)) == 300
 
 
-def test_an_instance_opens_and_closes(opened: WebDriver) -> None:
-    link = find(opened, "#instances tbody a")
+def test_an_instance_opens_and_closes(opened_page: WebDriver) -> None:
+    link = find(opened_page, "#instances tbody a")
     name = link.text
     link.click()
-    assert run_js(opened, "return decodeURIComponent(location.hash)") == f"#{name}"
-    enter_frame(opened)
-    assert find(opened, "h1").text == name
-    text = opened.page_source
+    assert run_js(opened_page, "return decodeURIComponent(location.hash)") == f"#{name}"
+    enter_frame(opened_page)
+    assert find(opened_page, "h1").text == name
+    text = opened_page.page_source
     for part in (
         "Issue",
         "Attempt 6",
@@ -153,111 +153,111 @@ def test_an_instance_opens_and_closes(opened: WebDriver) -> None:
         "why this prediction",
     ):
         assert part in text
-    assert len(opened.find_elements("css selector", ".gi")) > 5
-    message = find(opened, "details[open] .message")
+    assert len(opened_page.find_elements("css selector", ".gi")) > 5
+    message = find(opened_page, "details[open] .message")
     assert message.get_attribute("open") is None
-    find(opened, "details[open] .message summary").click()
+    find(opened_page, "details[open] .message summary").click()
     assert "expert software engineer" in message.text
-    opened.switch_to.default_content()
-    find(opened, "#close").click()
-    wait(opened, "return !document.getElementById('panel').open")
-    assert run_js(opened, "return location.hash") == ""
-    assert run_js(opened, "return document.activeElement.textContent") == name
+    opened_page.switch_to.default_content()
+    find(opened_page, "#close").click()
+    wait(opened_page, "return !document.getElementById('panel').open")
+    assert run_js(opened_page, "return location.hash") == ""
+    assert run_js(opened_page, "return document.activeElement.textContent") == name
 
 
-def test_next_and_back(opened: WebDriver) -> None:
-    names = cells(opened, 0)
-    find(opened, "#instances tbody a").click()
-    wait(opened, "return document.getElementById('panel').open")
-    find(opened, "#next").click()
+def test_next_and_back(opened_page: WebDriver) -> None:
+    names = cells(opened_page, 0)
+    find(opened_page, "#instances tbody a").click()
+    wait(opened_page, "return document.getElementById('panel').open")
+    find(opened_page, "#next").click()
     wait(
-        opened,
+        opened_page,
         f"return document.getElementById('panel-title').textContent === '{names[1]}'",
     )
-    opened.back()
+    opened_page.back()
     wait(
-        opened,
+        opened_page,
         f"return document.getElementById('panel-title').textContent === '{names[0]}'",
     )
 
 
-def test_a_deep_link(opened: WebDriver, big: Path) -> None:
-    name = cells(opened, 0)[-1]
-    opened.get("about:blank")
-    opened.get(f"{big.as_uri()}#{name}")
-    enter_frame(opened)
-    assert find(opened, "h1").text == name
+def test_a_deep_link(opened_page: WebDriver, big: Path) -> None:
+    name = cells(opened_page, 0)[-1]
+    opened_page.get("about:blank")
+    opened_page.get(f"{big.as_uri()}#{name}")
+    enter_frame(opened_page)
+    assert find(opened_page, "h1").text == name
 
 
-def test_links_that_name_nothing(opened: WebDriver, big: Path) -> None:
+def test_links_that_name_nothing(opened_page: WebDriver, big: Path) -> None:
     for wrong in ("no-such-instance", "%E0%A4%A", "../../x"):
-        opened.get("about:blank")
-        opened.get(f"{big.as_uri()}#{wrong}")
-        assert not run_js(opened, "return document.getElementById('panel').open")
-        assert len(cells(opened, 0)) == 300
+        opened_page.get("about:blank")
+        opened_page.get(f"{big.as_uri()}#{wrong}")
+        assert not run_js(opened_page, "return document.getElementById('panel').open")
+        assert len(cells(opened_page, 0)) == 300
 
 
-def test_the_keyboard_alone(opened: WebDriver) -> None:
+def test_the_keyboard_alone(opened_page: WebDriver) -> None:
     from selenium.webdriver import ActionChains, Keys
 
     def press(*keys: str) -> None:
-        ActionChains(opened).send_keys(*keys).perform()
+        ActionChains(opened_page).send_keys(*keys).perform()
 
     def focused() -> str:
-        return str(run_js(opened, "return document.activeElement.textContent"))
+        return str(run_js(opened_page, "return document.activeElement.textContent"))
 
-    find(opened, "#filters button").send_keys("")
+    find(opened_page, "#filters button").send_keys("")
     reached = []
     for _ in range(8):
         press(Keys.TAB)
         reached.append(focused())
     heads = ["Instance", "Status", "Attempts", "Chosen", "Model", "Cost", "Verdict"]
     assert [name for name in reached if name in heads] == heads
-    first = cells(opened, 0)[0]
+    first = cells(opened_page, 0)[0]
     assert reached[7] == first
     press(Keys.ENTER)
-    wait(opened, "return document.getElementById('panel').open")
+    wait(opened_page, "return document.getElementById('panel').open")
     assert focused() == "Close"
     press(Keys.ESCAPE)
-    wait(opened, "return !document.getElementById('panel').open")
+    wait(opened_page, "return !document.getElementById('panel').open")
     assert focused() == first
 
 
-def test_pictures_are_drawn_in_both_themes(opened: WebDriver) -> None:
+def test_pictures_are_drawn_in_both_themes(opened_page: WebDriver) -> None:
     seen = []
     for theme in ("light", "dark"):
-        set_theme(opened, theme)
-        assert run_js(opened, "return document.images.length") == 4
+        set_theme(opened_page, theme)
+        assert run_js(opened_page, "return document.images.length") == 4
         seen.append(
             run_js(
-                opened,
+                opened_page,
                 "return [getComputedStyle(document.body).backgroundColor,"
                 " document.images[0].currentSrc]",
             )
         )
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    opened_page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert seen[0][0] != seen[1][0]
     assert seen[0][1] != seen[1][1]
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_nothing_is_wider_than_the_screen(opened: WebDriver, width: int) -> None:
+def test_nothing_is_wider_than_the_screen(opened_page: WebDriver, width: int) -> None:
     metrics = {
         "width": width,
         "height": 800,
         "deviceScaleFactor": 1,
         "mobile": width < 500,
     }
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    opened_page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
         wide = "return document.documentElement.scrollWidth"
-        assert run_js(opened, wide) <= width
-        find(opened, "#instances tbody a").click()
-        enter_frame(opened)
-        assert run_js(opened, wide) <= width
+        assert run_js(opened_page, wide) <= width
+        find(opened_page, "#instances tbody a").click()
+        enter_frame(opened_page)
+        assert run_js(opened_page, wide) <= width
     finally:
-        opened.switch_to.default_content()
-        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        opened_page.switch_to.default_content()
+        opened_page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def no_script_ran(browser: WebDriver, scripts: int) -> None:
@@ -320,6 +320,6 @@ def test_policies_hold_where_escaping_would_fail(
         broken = tmp_path / page.name
         broken.write_text(page.read_text().replace("</h1>", f"</h1>{attack}", 1))
         browser.get(broken.as_uri())
-        said = [entry["message"] for entry in browser.get_log("browser")]
-        assert any("Content Security Policy" in message for message in said)
+        messages = [entry["message"] for entry in browser.get_log("browser")]
+        assert any("Content Security Policy" in message for message in messages)
         assert browser.title != "hacked"

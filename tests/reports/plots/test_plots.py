@@ -27,45 +27,45 @@ WEIRD = "a$b$_^{x}\\frac<&\"'>\x00\x1b[31m日本\u202e"
 FAILED = {"status": "tests_failed", "test_outcome": False, "model_patch": "q"}
 
 
-def evaluated(name: str = "gpt-4o") -> list[InstanceData]:
+def evaluated_instances(name: str = "gpt-4o") -> list[InstanceData]:
     """Return instances of two models, of which ``name`` made the first attempts."""
     first = an_attempt(model=name)
     second = an_attempt(2, model="_opus")
     tried = first.but(**FAILED)
     kinds: list[dict[str, Any]] = [{}, {}, {"resolved": False}, {"status": "fallback"}]
-    found = []
+    instances = []
     for number, kind in enumerate(kinds):
-        found.append(
+        instances.append(
             an_instance(f"x__b-{number}", repo="x/b", attempts=(first,), **kind)
         )
-    found.append(an_instance("b__b-7", resolved=None, attempts=(first,)))
+    instances.append(an_instance("b__b-7", resolved=None, attempts=(first,)))
     late = an_instance("b__b-9", repo="b/b", attempt=2, attempts=(tried, second))
     empty = late.but(instance_id="b__b-8", model_patch="", status="empty", verdict=None)
-    return [*found, late, empty]
+    return [*instances, late, empty]
 
 
-def words(svg: str) -> list[str]:
+def svg_texts(svg: str) -> list[str]:
     """Return the texts of an SVG, which must be well formed."""
-    found = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
-    return ["".join(element.itertext()) for element in found]
+    elements = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    return ["".join(element.itertext()) for element in elements]
 
 
 def pictures(page: Path) -> dict[str, tuple[str, str]]:
     """Return the alternative text and the dark form of each picture of a page, by its name."""
-    found = {}
+    by_name = {}
     for figure in re.findall(r"<figure>.*?</figure>", page.read_text(), re.S):
         name = re.search(r'href="figures/(.*?)\.svg"', figure)
         code = re.search(r'srcset="data:image/svg\+xml;base64,(.*?)"', figure)
         alt = re.search(r'alt="(.*?)"', figure, re.S)
         assert name and code and alt
-        found[name[1]] = unescape(alt[1]), base64.b64decode(code[1]).decode()
-    return found
+        by_name[name[1]] = unescape(alt[1]), base64.b64decode(code[1]).decode()
+    return by_name
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("drawn") / "r"
-    return make_pages(write_values(run, *evaluated(), described={}))
+    return make_pages(write_values(run, *evaluated_instances(), described={}))
 
 
 def test_texts_are_texts(page: Path) -> None:
@@ -76,13 +76,13 @@ def test_texts_are_texts(page: Path) -> None:
         "plausible-resolved": ["plausible", "not plausible", "3", "75.0% of 4"],
     }
     assert pictures(page).keys() == expected.keys()
-    for name, wanted in expected.items():
+    for name, labels in expected.items():
         light = (page.parent / f"figures/{name}.svg").read_text()
         _, dark = pictures(page)[name]
         assert light != dark
         for svg in (light, dark):
-            lines = {line for text in words(svg) for line in text.splitlines()}
-            assert set(wanted) <= lines
+            lines = {line for text in svg_texts(svg) for line in text.splitlines()}
+            assert set(labels) <= lines
 
 
 def test_the_alternative_text_has_every_number(page: Path) -> None:
@@ -104,17 +104,17 @@ def test_the_alternative_text_has_every_number(page: Path) -> None:
 
 
 def test_names_of_any_kind_can_be_drawn(tmp_path: Path) -> None:
-    page = make_pages(write_values(tmp_path / "r", *evaluated(WEIRD)))
+    page = make_pages(write_values(tmp_path / "r", *evaluated_instances(WEIRD)))
     assert len(pictures(page)) == 4
     for name, (_, dark) in pictures(page).items():
         light = (page.parent / f"figures/{name}.svg").read_text()
         for svg in (light, dark):
-            assert words(svg)
+            assert svg_texts(svg)
             assert "\x1b" not in svg
 
 
 def test_an_empty_part_gives_no_picture(tmp_path: Path) -> None:
-    unknown = [instance.but(verdict=None) for instance in evaluated()[:4]]
+    unknown = [instance.but(verdict=None) for instance in evaluated_instances()[:4]]
     page = make_pages(write_values(tmp_path / "unknown", *unknown))
     assert pictures(page) == {}
     assert "There is nothing to draw." in page.read_text()
@@ -171,8 +171,8 @@ def test_secrets_in_names_are_removed(
 ) -> None:
     monkeypatch.setenv("API_KEY", "very-secret-and-longer-than-a-label-may-be")
     secret = os.environ["API_KEY"]
-    run = write_values(tmp_path / f"of {secret}", *evaluated(secret))
-    other = write_values(tmp_path / f"more of {secret}", *evaluated(secret))
+    run = write_values(tmp_path / f"of {secret}", *evaluated_instances(secret))
+    other = write_values(tmp_path / f"more of {secret}", *evaluated_instances(secret))
     for page in (make_pages(run), make_comparison(run, other)):
         svgs = [path.read_text() for path in page.parent.rglob("*.svg")]
         assert any("[API_KEY]" in svg for svg in svgs)
@@ -183,11 +183,13 @@ def test_secrets_in_names_are_removed(
 
 @pytest.mark.filterwarnings("error")
 def test_runs_can_be_compared(tmp_path: Path) -> None:
-    runs = [write_values(tmp_path / name, *evaluated()) for name in ("a", "b")]
+    runs = [
+        write_values(tmp_path / name, *evaluated_instances()) for name in ("a", "b")
+    ]
     page = make_comparison(*runs)
     svg = (page.parent / "figures/comparison.svg").read_text()
     expected = {"a", "b", "57.1% (4/7)", "+0.0 points"}
-    lines = {line for text in words(svg) for line in text.splitlines()}
+    lines = {line for text in svg_texts(svg) for line in text.splitlines()}
     assert expected <= lines
     assert pictures(page)["comparison"][0] == (
         "Comparison of runs: a: 57.1% (25.0% to 84.2%); b: 57.1% (25.0% to 84.2%); "
@@ -205,15 +207,15 @@ def test_long_names_keep_their_ends() -> None:
 
 def luminance(colour: str) -> float:
     """Return the relative luminance (WCAG 2.2) of ``#rrggbb``."""
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = []
     for p in parts:
         linear.append(p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4)
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+def contrast(first: str, other: str) -> float:
+    high, low = sorted((luminance(first), luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from tests.support.reporting import statistics, write_values
 
 Stats = Callable[..., dict[str, Any]]
+FAILED = {"status": "tests_failed", "test_outcome": False}
 
 
 @pytest.fixture
@@ -18,9 +19,9 @@ def stats(tmp_path: Path) -> Stats:
     """Write a run of these instances, report on it, and return ``stats.json``."""
 
     def make(*instances: Any, **values: Any) -> dict[str, Any]:
-        made = len(list(tmp_path.glob("*/run.json")))
+        number = len(list(tmp_path.glob("*/run.json")))
         values.setdefault("described", {})
-        run = write_values(tmp_path / f"r{made}", *instances, **values)
+        run = write_values(tmp_path / f"r{number}", *instances, **values)
         return statistics(run)
 
     return make
@@ -32,3 +33,12 @@ def selecting(*names: str, **values: Any) -> dict[str, Any]:
 
 def dataset(name: str, split: str = "test") -> dict[str, Any]:
     return {"dataset": {"name": name, "split": split}}
+
+
+def column(rows: Iterable[dict[str, Any]], name: str) -> list[Any]:
+    return [row[name] for row in rows]
+
+
+def known(amount: dict[str, Any]) -> tuple[Any, bool]:
+    """Return the known part of an amount, and whether that is all of it."""
+    return amount["known"], amount["complete"]

@@ -15,10 +15,10 @@ from bench.cli.commands import run_command
 from core import money
 from core.money import as_text
 from llm.prices import Price
-from reports.report import report_command
 from runs.settings import Spending
-from tests.reports.test_verify import verify
-from tests.support.evaluated import report_settings
+from tests.reports.conftest import differs, report_run
+from tests.support import read_json
+from tests.support.evaluated import TEXTKIT
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, live, options
 
@@ -26,47 +26,30 @@ ODD = Price(Decimal("0.00000333333"), Decimal("0.0000151"))
 
 
 @pytest.fixture
-def priced(tmp_path: Path, cache: Path, provider: Provider) -> Path:
+def priced_run(tmp_path: Path, cache: Path, provider: Provider) -> Path:
     """A live run whose calls cost fractions of a cent that no float holds exactly."""
-    tokens = (12_347, 1_231)
-    provider.will_answer(
-        Answer("textkit/slug.py", tokens=tokens),
-        Answer(EDIT.replace("else:\n            l", "nothing:\n"), tokens=tokens),
-        Answer(EDIT, tokens=tokens),
-    )
+    edits = (EDIT.replace("else:\n            l", "nothing:\n"), EDIT)
+    for text in ("textkit/slug.py", *edits):
+        provider.will_answer(Answer(text, tokens=(12_347, 1_231)))
     config = live(provider)
-    prices = {model.name: ODD for model in config.models}
-    run = options(
-        tmp_path / "out", cache, "demo__textkit-1", money=Spending(prices=prices)
-    )
+    spending = Spending(prices={model.name: ODD for model in config.models})
+    run = options(tmp_path / "out", cache, TEXTKIT, money=spending)
     assert run_command(config, run, lambda _: None) == 0
-    report_command(
-        [tmp_path / "out/predictions/r"],
-        report_settings(cache, page=True),
-        lambda _: None,
-    )
-    return tmp_path / "out"
+    folder = tmp_path / "out/predictions/r"
+    report_run(folder, cache, page=True)
+    return folder
 
 
-def rewritten(path: Path, change: Any) -> None:
-    path.write_text(json.dumps(change(json.loads(path.read_text()))))
-
-
-def test_an_untouched_run_verifies_and_prints_exact_sums(
-    priced: Path, cache: Path
-) -> None:
-    folder = priced / "predictions/r"
-    assert verify(priced, cache) == (0, [f"{folder}: nothing differs"])
-    lines = [
-        json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()
-    ]
+def test_an_untouched_run_verifies_and_prints_exact_sums(priced_run: Path) -> None:
+    assert not differs(priced_run)
     each = money.dollars(ODD.input * 12_347 + ODD.output * 1_231)
-    assert [line["cost"] for line in lines] == [as_text(each)] * 3
-    stats = json.loads((folder / "stats.json").read_text())
+    lines = (priced_run / "ledger.jsonl").read_text().splitlines()
+    assert [json.loads(line)["cost"] for line in lines] == [as_text(each)] * 3
+    stats = read_json(priced_run / "stats.json")
     assert stats["effort"]["dollars"]["known"] == as_text(3 * each)
-    prediction = json.loads((folder / "demo__textkit-1.json").read_text())
-    assert Decimal(repr(prediction["cost"])) == 3 * each
-    assert isinstance(prediction["cost"], float)
+    cost = read_json(priced_run / f"{TEXTKIT}.json")["cost"]
+    assert Decimal(repr(cost)) == 3 * each
+    assert isinstance(cost, float)
 
 
 # A number of JSON tells ten decimals apart below 2**19 dollars.

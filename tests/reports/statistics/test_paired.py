@@ -23,21 +23,22 @@ def test_p_values_are_corrected_for_their_number() -> None:
 
 def test_random_signs_give_the_exact_test() -> None:
     for only_a, only_b in ((3, 12), (10, 11), (0, 6)):
-        found = sign_flip_test([-1.0] * only_a + [1.0] * only_b + [0.0] * 7)
-        assert found == pytest.approx(mcnemar_exact(only_a, only_b), abs=0.015)
+        p_value = sign_flip_test([-1.0] * only_a + [1.0] * only_b + [0.0] * 7)
+        assert p_value == pytest.approx(mcnemar_exact(only_a, only_b), abs=0.015)
     assert sign_flip_test([0.0, 0.0]) == 1.0
 
 
 def test_pairs_of_outcomes_are_tested_exactly_and_shares_by_signs() -> None:
     outcomes = [(0.0, 1.0)] * 9 + [(1.0, 0.0), (1.0, 1.0)]
     assert paired_p_value(outcomes) == mcnemar_exact(1, 9)
-    assert paired_p_value([(0.5, one) for _, one in outcomes]) == sign_flip_test(
-        [one - 0.5 for _, one in outcomes]
-    )
+    shares = [(0.5, outcome) for _, outcome in outcomes]
+    differences = [outcome - 0.5 for _, outcome in outcomes]
+    assert paired_p_value(shares) == sign_flip_test(differences)
 
 
 def test_a_range_of_shares_has_the_interval_of_both_ends() -> None:
-    found = ShareRange.of([0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0], 500)
-    assert (found.low, found.high) == (0.5, 0.75)
-    known = [ShareRange.of(each, each, 500) for each in ([0, 0, 1, 1], [1, 0, 1, 1])]
-    assert found.interval == Interval(known[0].interval.low, known[1].interval.high)
+    share_range = ShareRange.of([0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0], 500)
+    assert (share_range.low, share_range.high) == (0.5, 0.75)
+    low = ShareRange.of([0, 0, 1, 1], [0, 0, 1, 1], 500).interval.low
+    high = ShareRange.of([1, 0, 1, 1], [1, 0, 1, 1], 500).interval.high
+    assert share_range.interval == Interval(low, high)

@@ -40,7 +40,7 @@ BY_MODEL = f"""\
 """
 
 
-def published() -> list[dict[str, Any]]:
+def published_files() -> list[dict[str, Any]]:
     """Return 300 predictions; ten have no patch, some lack their model or their attempts."""
     files = []
     for attempt, (predictions, resolved) in enumerate(
@@ -54,8 +54,8 @@ def published() -> list[dict[str, Any]]:
     dice = random.Random(0)
     for content in files:
         if content["model"] == GPT and dice.random() < 0.2:
-            for one in (content, *content["all_results"]):
-                del one["model"]
+            for part in (content, *content["all_results"]):
+                del part["model"]
         if dice.random() < 0.3:
             del content["all_results"]
     return files
@@ -63,16 +63,16 @@ def published() -> list[dict[str, Any]]:
 
 def report(folder: Path, *options: str) -> str:
     """Return what the command prints, called in this process, which imported everything."""
-    words = ["report.py", str(folder), "--evaluator", "none"]
-    words += ["--set", "report.page=false", *options]
-    with patch.object(sys, "argv", words), redirect_stdout(io.StringIO()) as printed:
+    argv = ["report.py", str(folder), "--evaluator", "none"]
+    argv += ["--set", "report.page=false", *options]
+    with patch.object(sys, "argv", argv), redirect_stdout(io.StringIO()) as printed:
         assert main() == 0
     return printed.getvalue()
 
 
 @pytest.mark.parametrize("name", [f"lite--{LABEL.removeprefix('aider--')}", "any-name"])
 def test_both_tables_to_the_digit(tmp_path: Path, name: str) -> None:
-    files = published()
+    files = published_files()
     assert sum(f["model_patch"] is None for f in files) == 10
     folder = write_run(tmp_path / name, files)
     text = report(folder, "--format", "markdown", "--dataset", "lite")
@@ -88,7 +88,7 @@ def test_both_tables_to_the_digit(tmp_path: Path, name: str) -> None:
 def test_no_file_has_its_attempts_and_the_folder_alone_names_the_models(
     tmp_path: Path,
 ) -> None:
-    files = published()
+    files = published_files()
     for content in files:
         content.pop("all_results", None)
         content.pop("model_name_or_path")
@@ -99,7 +99,7 @@ def test_no_file_has_its_attempts_and_the_folder_alone_names_the_models(
 
 
 def test_a_part_of_the_run_names_its_denominators(tmp_path: Path) -> None:
-    files = published()[::10]
+    files = published_files()[::10]
     selected = sorted([*(f["instance_id"] for f in files), "own__thing-not-done"])
     for content in files[:3]:
         del content["resolved"]
@@ -118,11 +118,11 @@ def test_a_part_of_the_run_names_its_denominators(tmp_path: Path) -> None:
 def test_json_stands_alone_on_standard_output_and_is_what_the_file_holds(
     tmp_path: Path,
 ) -> None:
-    folder = write_run(tmp_path / LABEL, published())
-    words = [str(TOP / "report.py"), str(folder), "--evaluator", "none"]
-    words += ["--set", "report.page=false", "--format", "json"]
+    folder = write_run(tmp_path / LABEL, published_files())
+    arguments = [str(TOP / "report.py"), str(folder), "--evaluator", "none"]
+    arguments += ["--set", "report.page=false", "--format", "json"]
     done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, check=True
+        [sys.executable, *arguments], capture_output=True, text=True, check=True
     )
     stats = json.loads(done.stdout)
     assert stats == json.loads((folder / "stats.json").read_text())

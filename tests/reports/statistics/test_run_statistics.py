@@ -12,15 +12,21 @@ import pytest
 from bench.attempts import choose
 from reports.data.verdicts import VerdictStatus
 from runs.records import Attempt, Origin
-from tests.reports.statistics.conftest import Stats, dataset, selecting
+from tests.reports.statistics.conftest import (
+    FAILED,
+    Stats,
+    column,
+    dataset,
+    known,
+    selecting,
+)
+from tests.support import write_files
 from tests.support.reporting import (
     counts,
     share,
     statistics,
 )
 from tests.support.rundata import a_verdict, an_attempt, an_instance, write_run
-
-FAILED = {"status": "tests_failed", "test_outcome": False}
 
 
 def test_each_denominator_has_its_name(stats: Stats) -> None:
@@ -56,10 +62,7 @@ def test_each_denominator_has_its_name(stats: Stats) -> None:
     ],
 )
 def test_sizes_of_splits(
-    stats: Stats,
-    name: str,
-    split_name: str,
-    size: int | None,
+    stats: Stats, name: str, split_name: str, size: int | None
 ) -> None:
     scores = stats(an_instance("demo__bank-1"), described=dataset(name))["scores"]
     assert scores["split_name"] == split_name
@@ -68,53 +71,45 @@ def test_sizes_of_splits(
 
 def test_groups_by_repository_and_year_count_what_was_selected(stats: Stats) -> None:
     names = ("own__thing-1", "own__thing-2", "own__thing-3", "two__x-1")
-    found = stats(
+    content = stats(
         an_instance("own__thing-1", year=2019),
         an_instance("own__thing-2", year=None, resolved=False),
         described=selecting(*names),
     )
-    repositories = {row["name"]: row["resolved"] for row in found["by_repository"]}
+    repositories = {row["name"]: row["resolved"] for row in content["by_repository"]}
     assert counts(repositories["own/thing"]) == share(1, 3)
     # An unknown verdict is not zero; nothing is predicted of the other repository.
     assert counts(repositories["two/x"]) == share(0, 1)
-    years = {row["name"]: counts(row["resolved"]) for row in found["by_year"]}
+    years = {row["name"]: counts(row["resolved"]) for row in content["by_year"]}
     assert years == {"2019": share(1, 1), "unknown": share(0, 3)}
 
 
 def test_models_and_attempts_without_a_prediction_have_rows(stats: Stats) -> None:
     two = (an_attempt(1, model="x", **FAILED), an_attempt(2, model="y"))
     models = {"config": {"models": [{"name": "x"}, {"name": "y"}, {"name": "z"}]}}
-    found = stats(an_instance(attempt=2, attempts=two), described=models)
-    rows = []
-    for r in found["by_attempt"]:
-        rows.append((r["attempt"], r["model"], r["predictions"]["count"]))
-    assert rows == [(1, "x", 0), (2, "y", 1)]
-    groups = [(row["name"], row["predictions"]) for row in found["by_model"]]
-    assert groups == [("x", 0), ("y", 1), ("z", 0)]
-    assert found["models"] == ["x", "y", "z"]
-    assert found["by_origin"] == []
+    content = stats(an_instance(attempt=2, attempts=two), described=models)
+    rows = content["by_attempt"]
+    assert column(rows, "attempt") == [1, 2]
+    assert column(rows, "model") == ["x", "y"]
+    assert column(column(rows, "predictions"), "count") == [0, 1]
+    assert column(content["by_model"], "name") == ["x", "y", "z"]
+    assert column(content["by_model"], "predictions") == [0, 1, 0]
+    assert content["models"] == ["x", "y", "z"]
+    assert content["by_origin"] == []
 
 
 def test_the_shares_of_an_attempt(stats: Stats) -> None:
-    late = an_instance(
-        "a__a-2",
-        attempt=2,
-        attempts=(an_attempt(1, model="x", **FAILED), an_attempt(2, model="")),
-    )
+    attempts = (an_attempt(1, model="x", **FAILED), an_attempt(2, model=""))
     first, unknown = stats(
         an_instance("a__a-1", attempts=(an_attempt(model="x"),)),
         an_instance("a__a-3", resolved=False, attempts=(an_attempt(model="x"),)),
-        late,
+        an_instance("a__a-2", attempt=2, attempts=attempts),
         described=selecting("a__a-1", "a__a-2", "a__a-3", "a__a-4"),
     )["by_attempt"]
-    assert [counts(first[name]) for name in ("predictions", "resolved")] == [
-        share(2, 3),
-        share(1, 2),
-    ]
-    assert [counts(first[name]) for name in ("score", "success")] == [
-        share(1, 4),
-        share(1, 2),
-    ]
+    assert counts(first["predictions"]) == share(2, 3)
+    assert counts(first["resolved"]) == share(1, 2)
+    assert counts(first["score"]) == share(1, 4)
+    assert counts(first["success"]) == share(1, 2)
     assert (unknown["attempt"], unknown["model"]) == (2, "unknown")
 
 
@@ -125,53 +120,45 @@ def test_a_combination_has_a_group_for_each_of_its_runs(stats: Stats) -> None:
         instances.append(an_instance(f"a__a-{number}", attempts=(attempt,)))
     instances.append(an_instance("a__a-4", resolved=None))
     rows = stats(*instances)["by_origin"]
-    assert [(r["name"], r["predictions"], r["evaluated"]) for r in rows] == [
-        ("a", 1, 1),
-        ("b", 2, 2),
-        ("unknown", 1, 0),
-    ]
-    assert [counts(row["resolved"]) for row in rows] == [
-        share(1, 1),
-        share(2, 2),
-        (0, 1, None),
-    ]
-    assert [row["plausible"] for row in rows] == [1, 2, 1]
+    assert column(rows, "name") == ["a", "b", "unknown"]
+    assert column(rows, "predictions") == [1, 2, 1]
+    assert column(rows, "evaluated") == [1, 2, 0]
+    assert column(rows, "plausible") == [1, 2, 1]
+    resolved = [counts(row["resolved"]) for row in rows]
+    assert resolved == [share(1, 1), share(2, 2), (0, 1, None)]
+
+
+def failed(number: int, **changes: Any) -> Attempt:
+    return an_attempt(number, model_patch=f"p{number}", **FAILED, **changes)
 
 
 def test_what_each_further_attempt_buys(stats: Stats) -> None:
     dime = Decimal("0.1")
-    early = [an_attempt(n, cost=dime, model_patch=f"p{n}", **FAILED) for n in (1, 2)]
-    late = an_instance("a__a-2", attempt=3, attempts=(*early, an_attempt(3, cost=dime)))
+    attempts = (failed(1, cost=dime), failed(2, cost=dime), an_attempt(3, cost=dime))
+    late = an_instance("a__a-2", attempt=3, attempts=attempts)
     third = an_instance("a__a-3", resolved=False)
     rows = stats(an_instance("a__a-1"), late, third)["bought"]
-    assert [row["attempts"] for row in rows] == [1, 2, 3]
-    assert [counts(row["resolved"]) for row in rows] == [share(n, 3) for n in (1, 1, 2)]
-    assert [row["dollars"] for row in rows] == ["2.1", "2.2", "2.3"]
-    assert [row["further_dollars"] for row in rows] == ["2.1", "0.1", "0.1"]
-    assert [row["dollars_per_further"] for row in rows] == [2.1, None, 0.1]
-    assert [row["lower_bound"] for row in rows] == [True, True, False]
+    assert column(rows, "attempts") == [1, 2, 3]
+    resolved = [counts(row["resolved"]) for row in rows]
+    assert resolved == [share(1, 3), share(1, 3), share(2, 3)]
+    assert column(rows, "dollars") == ["2.1", "2.2", "2.3"]
+    assert column(rows, "further_dollars") == ["2.1", "0.1", "0.1"]
+    assert column(rows, "dollars_per_further") == [2.1, None, 0.1]
+    assert column(rows, "lower_bound") == [True, True, False]
 
 
 def test_the_effect_of_attempts_is_exact_if_all_are_evaluated(stats: Stats) -> None:
-    def failed(number: int, **changes: Any) -> Attempt:
-        return an_attempt(number, model_patch=f"p{number}", **FAILED, **changes)
-
     # The second goes before the first, and the fourth, which is predicted, before both.
-    attempts = (
-        failed(1, lint_outcome=False),
-        failed(2),
-        failed(3, lint_outcome=False),
-        an_attempt(4),
-    )
+    poor = {"lint_outcome": False}
+    attempts = (failed(1, **poor), failed(2), failed(3, **poor), an_attempt(4))
     verdicts = {n: a_verdict("a__a-1", resolved=n != 2) for n in (1, 2, 3)}
-    rows = stats(
-        an_instance("a__a-1", attempt=4, attempts=attempts, verdicts=verdicts)
-    )["bought"]
-    assert [row["resolved"]["count"] for row in rows] == [1, 0, 0, 1]
-    assert [row["further_resolved"] for row in rows] == [1, -1, 0, 1]
-    assert not any(row["lower_bound"] for row in rows)
+    instance = an_instance("a__a-1", attempt=4, attempts=attempts, verdicts=verdicts)
+    rows = stats(instance)["bought"]
+    assert column(column(rows, "resolved"), "count") == [1, 0, 0, 1]
+    assert column(rows, "further_resolved") == [1, -1, 0, 1]
+    assert True not in column(rows, "lower_bound")
     nothing = an_instance("a__a-2", model_patch="", resolved=False)
-    assert not any(row["lower_bound"] for row in stats(nothing)["bought"])
+    assert True not in column(stats(nothing)["bought"], "lower_bound")
 
 
 def test_the_choice_is_the_harnesss_where_tests_could_not_tell(stats: Stats) -> None:
@@ -191,7 +178,7 @@ def test_the_choice_is_the_harnesss_where_tests_could_not_tell(stats: Stats) -> 
         "a__a-1", attempt=3, model_patch="late", attempts=attempts, verdicts=verdicts
     )
     rows = stats(instance)["bought"]
-    assert [row["resolved"]["count"] for row in rows] == [0, 1, 1]
+    assert column(column(rows, "resolved"), "count") == [0, 1, 1]
     assert choose(attempts[:2]).winner is failing
 
 
@@ -201,11 +188,9 @@ def test_an_unreadable_count_of_tokens_is_unknown(tmp_path: Path) -> None:
     attempt = {"attempt": 1, "model": "m", "edit_format": "diff", "calls": [call]}
     prediction = {"instance_id": "a__a-1", "model_patch": "", "model": "m"}
     folder = write_run(tmp_path / "r", [{**prediction, "all_results": [prediction]}])
-    (folder / "trajectories").mkdir()
-    path = folder / "trajectories/a__a-1.json"
-    path.write_text(json.dumps({"attempts": [attempt]}))
-    tokens = statistics(folder)["effort"]["prompt_tokens"]
-    assert (tokens["known"], tokens["complete"]) == (0, False)
+    trajectory = json.dumps({"attempts": [attempt]})
+    write_files(folder, {"trajectories/a__a-1.json": trajectory})
+    assert known(statistics(folder)["effort"]["prompt_tokens"]) == (0, False)
 
 
 def test_verdicts_of_another_kind_say_nothing_beside_official_ones(
@@ -214,11 +199,10 @@ def test_verdicts_of_another_kind_say_nothing_beside_official_ones(
     verdict = a_verdict("a__a-1", resolved=True, evaluator="local")
     attempts = (an_attempt(1), an_attempt(2, model_patch="q"))
     instance = an_instance("a__a-1", attempts=attempts, verdicts={2: verdict})
-    assert [row["resolved"] for row in stats(instance)["pass_at_k"]] == [None, None]
-    by_local = instance.but(
-        verdict=a_verdict("a__a-1", resolved=False, evaluator="local")
-    )
-    assert [row["resolved"] for row in stats(by_local)["pass_at_k"]] == [0.5, 1.0]
+    assert column(stats(instance)["pass_at_k"], "resolved") == [None, None]
+    local = a_verdict("a__a-1", resolved=False, evaluator="local")
+    by_local = instance.but(verdict=local)
+    assert column(stats(by_local)["pass_at_k"], "resolved") == [0.5, 1.0]
     missing = verdict.but(status=VerdictStatus.NOT_EVALUATED)
     lacking = by_local.but(verdicts={2: missing})
-    assert [row["resolved"] for row in stats(lacking)["pass_at_k"]] == [None, None]
+    assert column(stats(lacking)["pass_at_k"], "resolved") == [None, None]

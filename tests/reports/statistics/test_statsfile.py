@@ -31,7 +31,7 @@ def test_the_schema_in_the_docs_is_the_codes_own() -> None:
     assert json.loads(SCHEMA.read_text()) == json.loads(done.stdout)
 
 
-def written(folder: Path) -> list[dict[str, Any]]:
+def both_statistics(folder: Path) -> list[dict[str, Any]]:
     """Return the statistics of a run of May 2024, and of one with unknown costs."""
     old = write_run(folder / "old", [old_prediction("a__a-1", 3, resolved=True)])
     sampled = an_instance(attempts=(an_attempt(1, cost=None), an_attempt(2)), cost=None)
@@ -44,7 +44,7 @@ def test_statistics_fit_the_schema(tmp_path: Path) -> None:
     schema = json.loads(SCHEMA.read_text())
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)
-    for stats in written(tmp_path):
+    for stats in both_statistics(tmp_path):
         validator.validate(stats)
         for section, name, value in (
             ("counts", "resolved", "3"),
@@ -58,7 +58,7 @@ def test_statistics_fit_the_schema(tmp_path: Path) -> None:
 
 def test_every_value_is_in_the_schema(tmp_path: Path) -> None:
     schema = json.loads(SCHEMA.read_text())
-    for stats in written(tmp_path):
+    for stats in both_statistics(tmp_path):
         assert stats.keys() == schema["properties"].keys() - {"validity"}
         for name, value in stats.items():
             reference = schema["properties"][name].get("$ref", "")
@@ -90,6 +90,6 @@ def test_a_statistic_is_one_field(tmp_path: Path) -> None:
 
 
 def test_dollars_are_exact_texts(tmp_path: Path) -> None:
-    stats, _ = written(tmp_path)
+    stats, _ = both_statistics(tmp_path)
     assert stats["effort"]["dollars"]["known"] == "1.5"
     assert [row["dollars"] for row in stats["bought"]] == ["0.5", "1", "1.5"]

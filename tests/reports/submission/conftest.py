@@ -17,31 +17,42 @@ from tests.support.evaluated import (
     RESOLVED,
     Build,
     change_json,
+    entry_of,
     replay_demo,
     write_meta,
     write_verdicts,
 )
 
 Package = Callable[..., tuple[int, list[str]]]
+Faults = Callable[..., list[str]]
+Refusal = Callable[..., str]
+
+
+def readme_of(folder: Path) -> str:
+    """Return the README of a package's entry."""
+    return (entry_of(folder) / "README.md").read_text()
+
+
+def set_folders(run: Path, **folders: Path) -> None:
+    """Set the folders that the run's record names."""
+    texts = {name: str(folder) for name, folder in folders.items()}
+    settings = {"folders": texts}
+    change_json(run / "run.json", lambda data: data.update(settings=settings))
 
 
 @pytest.fixture(scope="session")
-def played(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+def demo_run(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A replayed run of the demo."""
     return replay_demo(tmp_path_factory.mktemp("played"), cache)
 
 
 @pytest.fixture
-def run(played: Path, tmp_path: Path, cache: Path) -> Path:
+def run(demo_run: Path, tmp_path: Path, cache: Path) -> Path:
     """A copy of the run with verdicts."""
-    shutil.copytree(played.parent.parent, tmp_path / "out")
+    shutil.copytree(demo_run.parent.parent, tmp_path / "out")
     folder = tmp_path / "out/predictions/r"
     write_verdicts(folder, RESOLVED)
-    folders = {"repos": str(build_mirrors(cache / "demo-mirrors"))}
-    change_json(folder / "run.json", lambda data: data.update(settings={}))
-    change_json(
-        folder / "run.json", lambda data: data["settings"].update(folders=folders)
-    )
+    set_folders(folder, repos=build_mirrors(cache / "demo-mirrors"))
     return folder
 
 
@@ -67,22 +78,22 @@ def build(package: Package, run: Path, tmp_path: Path) -> Build:
 
     def make(
         split: str = "lite",
-        place: str = "package",
+        target: str = "package",
         partial: bool = False,
         dataset: object = "demo",
         **meta: Any,
     ) -> tuple[int, Path, list[str]]:
         path = write_meta(tmp_path / "meta", meta)
-        words = ["--split", split, "--meta", path, "--dataset", dataset]
-        words += ["--allow-partial"] * partial
-        code, lines = package(run, tmp_path / place, *words)
-        return code, tmp_path / place, lines
+        arguments = ["--split", split, "--meta", path, "--dataset", dataset]
+        arguments += ["--allow-partial"] * partial
+        code, lines = package(run, tmp_path / target, *arguments)
+        return code, tmp_path / target, lines
 
     return make
 
 
 @pytest.fixture
-def refusal(build: Build) -> Callable[..., str]:
+def refusal(build: Build) -> Refusal:
     """Return a function that returns the one line with which a run is refused."""
 
     def refuse(**changes: Any) -> str:
@@ -95,17 +106,17 @@ def refusal(build: Build) -> Callable[..., str]:
 
 
 @pytest.fixture
-def faults(build: Build) -> Callable[..., list[str]]:
+def faults(build: Build) -> Faults:
     """Return a function that returns the faults of the package, a line each."""
 
     def find(**changes: Any) -> list[str]:
         code, _, lines = build(**changes)
         assert code in (0, 1), lines
         heads = ("resolved ", "artifacts ", "entry ", "note: ", "validated ")
-        found = [line for line in lines if not line.startswith(heads)]
-        assert lines[-1].startswith(f"validated      {len(found)} faults, against ")
-        assert code == bool(found)
-        return found
+        problems = [line for line in lines if not line.startswith(heads)]
+        assert lines[-1].startswith(f"validated      {len(problems)} faults, against ")
+        assert code == bool(problems)
+        return problems
 
     return find
 

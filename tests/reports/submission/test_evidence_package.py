@@ -19,19 +19,21 @@ def test_scripts_matrix_groups_and_reason_are_in_the_package(
     run = tmp_path / "predictions/r"
     write_verdicts(run, (NAME, OTHER))
     meta = write_meta(tmp_path / "meta", {})
-    words = ("--split", "lite", "--meta", meta, "--allow-partial")
-    code, said = package(run, tmp_path / "package", *words)
-    assert code == 0, said
-    shown = (tmp_path / f"package/artifacts/trajs/{NAME}.md").read_text()
+    arguments = ("--split", "lite", "--meta", meta, "--allow-partial")
+    code, lines = package(run, tmp_path / "package", *arguments)
+    assert code == 0, lines
+    transcript = (tmp_path / f"package/artifacts/trajs/{NAME}.md").read_text()
     assert (
         "- choice: attempt 2 is chosen by evidence: it passes 4 of 4 valid scripts"
-        in shown
+        in transcript
     )
     assert (
         "| 2, 3 | scripted-b, scripted-a | solved | solved | solved | solved | 32 |"
-        in shown
+        in transcript
     )
-    assert 'sys.exit(0 if slugify("Hello,  World!") == "hello-world" else 2)' in shown
+    assert (
+        'sys.exit(0 if slugify("Hello,  World!") == "hello-world" else 2)' in transcript
+    )
     other = (tmp_path / f"package/artifacts/trajs/{OTHER}.md").read_text()
     assert "- choice: no evidence: no script shows the issue" in other
     raw = json.loads((tmp_path / f"package/artifacts/trajs/{NAME}.json").read_text())

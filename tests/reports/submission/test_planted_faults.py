@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reports.submission import validation
+from tests.reports.submission.conftest import Faults
 from tests.support.evaluated import (
     ID,
     KEY,
@@ -34,8 +35,12 @@ def adds(text: str) -> Plant:
     return lambda run: change_patch(run, lambda patch: patch + text)
 
 
-def says(text: str, place: int = 1) -> Plant:
-    return lambda run: say_in(run, text, place=place)
+def says(text: str, position: int = 1) -> Plant:
+    return lambda run: say_in(run, text, place=position)
+
+
+def patches(text: str) -> Plant:
+    return lambda run: change_patch(run, lambda _: text)
 
 
 FAULTS: dict[str, Fault] = {
@@ -45,7 +50,7 @@ FAULTS: dict[str, Fault] = {
         "test_output.txt.gz",
     ),
     "half a character": (
-        lambda run: change_patch(run, lambda _: "\udc80"),
+        patches("\udc80"),
         "unreadable",
         "not UTF-8",
     ),
@@ -78,7 +83,7 @@ FAULTS: dict[str, Fault] = {
         "bank/conftest.py",
     ),
     "an edited test in a plain diff": (
-        lambda run: change_patch(run, lambda _: PLAIN_DIFF),
+        patches(PLAIN_DIFF),
         "test edit",
         "tests/test_x.py",
     ),
@@ -88,7 +93,7 @@ FAULTS: dict[str, Fault] = {
         "not apply",
     ),
     "a patch of no file": (
-        lambda run: change_patch(run, lambda _: "fix it"),
+        patches("fix it"),
         "patch",
         "names no file",
     ),
@@ -112,7 +117,7 @@ FAULTS: dict[str, Fault] = {
         "lists of tests",
     ),
     "the hidden tests after the model's word": (
-        says(ROW["test_patch"], place=3),
+        says(ROW["test_patch"], position=3),
         "trace",
         "the hidden tests",
     ),
@@ -129,27 +134,25 @@ FAULTS: dict[str, Fault] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_found(
-    name: str,
-    run: Path,
-    faults: Callable[..., list[str]],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, run: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant, kind, words = FAULTS[name]
+    plant, kind, problem = FAULTS[name]
     monkeypatch.setattr(validation, "MAX_FILE_BYTES", 300_000)
     monkeypatch.setattr(validation, "MAX_TOTAL_BYTES", 1_500_000)
     plant(run)
     lines = [line for line in faults() if line.startswith(f"{kind}: ")]
-    assert any(words in line for line in lines), lines
-    assert all("\n" not in line and "; " in line and len(line) < 1500 for line in lines)
+    assert any(problem in line for line in lines), lines
+    for line in lines:
+        assert "\n" not in line and "; " in line and len(line) < 1500
 
 
-def test_a_key_in_the_meta_is_found(faults: Callable[..., list[str]]) -> None:
-    found = faults(name="ghp_" + "a1" * 18)
-    assert len(found) == 2, "in the README and in metadata.yaml"
-    assert all("contains a token of GitHub; redact it" in line for line in found)
+def test_a_key_in_the_meta_is_found(faults: Faults) -> None:
+    lines = faults(name="ghp_" + "a1" * 18)
+    assert len(lines) == 2, "in the README and in metadata.yaml"
+    assert all("contains a token of GitHub; redact it" in line for line in lines)
 
 
-def test_a_day_to_come_is_a_fault(faults: Callable[..., list[str]]) -> None:
+def test_a_day_to_come_is_a_fault(faults: Faults) -> None:
     assert faults(date="2999-01-31") == [
         "name: entry/evaluation/lite/29990131_retry_scripted: its date 2999-01-31 is in the "
         "future; use the day of the submission"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 import yaml
 
 from runs.storage.store import RunStore
+from tests.reports.submission.conftest import readme_of
+from tests.support import read_json
 from tests.support.evaluated import (
     IDS,
     RESOLVED,
@@ -25,44 +28,38 @@ from tests.support.evaluated import (
 def test_the_checklist_says_how_many_attempts_were_made(
     build: Build, run: Path
 ) -> None:
-    text = (entry_of(build()[1]) / "README.md").read_text()
-    assert "best@k with one prediction: up to 6 attempts" in text
-    assert (
-        "Resolved 3 of 6 instances (50.00%; 95 % Wilson interval 18.8 to 81.2)" in text
-    )
-    assert "only that one was evaluated" in text
+    text = readme_of(build()[1])
+    for part in (
+        "best@k with one prediction: up to 6 attempts",
+        "Resolved 3 of 6 instances (50.00%; 95 % Wilson interval 18.8 to 81.2)",
+        "only that one was evaluated",
+    ):
+        assert part in text
     write_other_verdicts(RunStore.of_folder(run))
-    judged = (entry_of(build(place="judged")[1]) / "README.md").read_text()
+    judged = readme_of(build(target="judged")[1])
     assert "others were evaluated after the choice, for pass@k" in judged
     assert "- versions: litellm: " in judged
     assert "- parameters: tries: 3" in judged
     assert "- parameters: replay" not in judged, "a folder of the one who made it"
     for name in IDS:
         only_the_winner(run, name)
-    place = entry_of(build(place="single")[1])
-    assert "One attempt was made on each" in (place / "README.md").read_text()
-    metadata = yaml.safe_load((place / "metadata.yaml").read_text())
+    entry = entry_of(build(target="single")[1])
+    assert "One attempt was made on each" in (entry / "README.md").read_text()
+    metadata = yaml.safe_load((entry / "metadata.yaml").read_text())
     assert metadata["tags"]["system"]["attempts"] == "1"
 
 
 def only_the_winner(run: Path, name: str) -> None:
     """Remove all attempts of an instance except the winner."""
-
-    def cut(data: dict[str, Any]) -> None:
-        data["attempts"] = [
-            a for a in data["attempts"] if a["attempt"] == data["winner"]
-        ]
-        data["attempts"][0]["attempt"] = data["winner"] = 1
-
-    change_json(run / f"trajectories/{name}.json", cut)
-
-    def cut_prediction(data: dict[str, Any]) -> None:
-        data["all_results"] = [
-            a for a in data["all_results"] if a["attempt"] == data["attempt"]
-        ]
-        data["all_results"][0]["attempt"] = data["attempt"] = 1
-
-    change_json(run / f"{name}.json", cut_prediction)
+    for path, attempts, winner in (
+        (run / f"trajectories/{name}.json", "attempts", "winner"),
+        (run / f"{name}.json", "all_results", "attempt"),
+    ):
+        data = read_json(path)
+        (only,) = (each for each in data[attempts] if each["attempt"] == data[winner])
+        data[attempts] = [{**only, "attempt": 1}]
+        data[winner] = 1
+        path.write_text(json.dumps(data))
 
 
 def test_web_browsing_and_other_agents_are_declared(build: Build, run: Path) -> None:
@@ -70,14 +67,9 @@ def test_web_browsing_and_other_agents_are_declared(build: Build, run: Path) -> 
         run / "run.json",
         lambda data: data["config"].update(agent="command:x --key sesame"),
     )
-    place = entry_of(
-        build(web_browsing=True, web_measures="A proxy let nothing through.")[1]
-    )
-    text = (place / "README.md").read_text()
-    assert (
-        "Can browse the web, and could not look solutions up: A proxy let nothing"
-        in text
-    )
+    measures = "A proxy let nothing through."
+    text = readme_of(build(web_browsing=True, web_measures=measures)[1])
+    assert f"Can browse the web, and could not look solutions up: {measures}" in text
     assert "another agent than the harness's own (command)" in text
     assert "sesame" not in text
 
@@ -90,7 +82,7 @@ def test_edits_of_test_configuration_are_listed(build: Build, run: Path) -> None
             part["edits_test_configuration"] = True
 
     change_json(path, mark)
-    text = (entry_of(build()[1]) / "README.md").read_text()
+    text = readme_of(build()[1])
     assert f"Predictions that edit test configuration: {path.stem}.\n" in text
 
 
@@ -98,26 +90,27 @@ def test_edits_of_test_configuration_are_listed(build: Build, run: Path) -> None
 def test_the_restriction_is_said_before_anything_is_built(
     build: Build, split: str, run: Path
 ) -> None:
-    said = build(split)[2]
-    assert said[0].startswith(
-        f"note: since 2025-11-18 {split} accepts only academic and research"
-    )
-    assert (
+    lines = build(split)[2]
+    (note,) = (line for line in lines if line.startswith("note: "))
+    assert lines[0] == note
+    rule = f"note: since 2025-11-18 {split} accepts only academic and research"
+    assert note.startswith(rule)
+    methods = (
         "open methods with an arXiv preprint or technical report, and at least one"
-        in said[0]
     )
-    assert sum(line.startswith("note: ") for line in said) == 1
-    said = build(split, place="closed", os_system=False, affiliations=[])[2]
-    assert (
-        f"note: metadata.yaml says os_system: false, and {split} asks for open methods"
-        in said
-    )
-    assert f"note: README.md names no affiliation, and {split} asks for one" in said
-    other = build("lite", place="other", os_system=False, affiliations=[])[2]
+    assert methods in note
+    closed = {"os_system": False, "affiliations": []}
+    lines = build(split, target="closed", **closed)[2]
+    for problem in (
+        f"metadata.yaml says os_system: false, and {split} asks for open methods",
+        f"README.md names no affiliation, and {split} asks for one",
+    ):
+        assert f"note: {problem}" in lines
+    other = build("lite", target="other", **closed)[2]
     assert not any(line.startswith("note") for line in other)
-    code, _, said = build(split, place="third", report=None)
+    code, _, lines = build(split, target="third", report=None)
     assert code == 2
-    assert len(said) == 1 and "report is missing" in said[0]
+    assert len(lines) == 1 and "report is missing" in lines[0]
 
 
 # The output of the leaderboard's analysis/get_results.py, as its pull requests show it.
@@ -139,12 +132,10 @@ Resolved by Time
 
 
 def test_the_readme_holds_what_the_checklist_asks_for(build: Build) -> None:
-    text = (entry_of(build()[1]) / "README.md").read_text()
+    text = readme_of(build()[1])
     assert SUMMARY in text
-    assert (
-        "- Authors: A. Author, B. Author\n- First author: A. Author, https://example.org/~a\n"
-        in text
-    )
+    authors = "- Authors: A. Author, B. Author\n"
+    assert f"{authors}- First author: A. Author, https://example.org/~a\n" in text
     assert "- Affiliations: University of Examples\n" in text
 
 
@@ -152,11 +143,10 @@ def test_rates_are_rounded_as_the_leaderboards_script_does(
     build: Build, rows_file: Callable[..., Path]
 ) -> None:
     rows = [{**ROW, "instance_id": f"x__y-{n}", "repo": "x/y"} for n in range(14)]
-    place = build(partial=True, dataset=rows_file([*ROWS, *rows]))[1]
-    text = (entry_of(place) / "README.md").read_text()
+    text = readme_of(build(partial=True, dataset=rows_file([*ROWS, *rows]))[1])
     assert "\nResolved 3 instances (15.0%)\n" in text
     rows = [{**row, "repo": "x/y", "created_at": "2019"} for row in (*ROWS, *rows[:11])]
-    place = build(partial=True, dataset=rows_file(rows), place="other")[1]
-    text = (entry_of(place) / "README.md").read_text()
+    folder = build(partial=True, dataset=rows_file(rows), target="other")[1]
+    text = readme_of(folder)
     assert "\nResolved 3 instances (17.65%)\n" in text
     assert "\n- x/y: 3/17 (17.65%)\n" in text and "\n- 2019: 3/17 (17.65%)\n" in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,8 @@ import pytest
 
 from bench.repos.mirrors import Mirrors
 from core.git import git
+from tests.reports.submission.conftest import Faults, set_folders
+from tests.support import read_json
 from tests.support.evaluated import (
     ID,
     ROW,
@@ -23,7 +24,6 @@ from tests.support.evaluated import (
     say_in,
 )
 
-Faults = Callable[..., list[str]]
 RowsFile = Callable[..., Path]
 
 
@@ -32,20 +32,16 @@ def kinds(lines: list[str]) -> list[str]:
 
 
 @pytest.fixture(params=[True, False], ids=["mirrors", "no mirrors"])
-def mirrors(
-    request: pytest.FixtureRequest,
-    run: Path,
-    tmp_path: Path,
-) -> bool:
+def mirrors(request: pytest.FixtureRequest, run: Path, tmp_path: Path) -> bool:
     if not request.param:
         without_mirrors(run, tmp_path)
     return bool(request.param)
 
 
 def without_mirrors(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "out/none").mkdir()
-    folders = {"repos": str(tmp_path / "out/none")}
-    change_json(run / "run.json", lambda data: data["settings"].update(folders=folders))
+    folder = tmp_path / "out/none"
+    folder.mkdir()
+    set_folders(run, repos=folder)
 
 
 def changed_rows(**changes: str) -> list[dict[str, Any]]:
@@ -60,12 +56,12 @@ def test_a_fault_of_a_new_package_is_said_and_ends_with_1(
     build: Build, run: Path
 ) -> None:
     say_in(run, ROW["test_patch"])
-    code, _, said = build()
+    code, _, lines = build()
     assert code == 1
-    assert said[-2].startswith(
+    assert lines[-2].startswith(
         f"trace: artifacts/trajs/{ID}.json: shows the hidden tests"
     )
-    assert said[-1] == "validated      1 faults, against demo"
+    assert lines[-1] == "validated      1 faults, against demo"
 
 
 def test_the_value_of_a_secret_of_the_environment_is_found(
@@ -103,21 +99,20 @@ def test_a_few_lines_are_no_trace_without_mirrors(
     say_in(run, two_of_four)
     assert kinds(faults()) == ["trace"], "the mirror says that it is not in the base"
     without_mirrors(run, tmp_path)
-    assert faults(place="other") == []
+    assert faults(target="other") == []
 
 
 def test_a_mirror_that_is_damaged_is_no_fault_of_the_package(
     faults: Faults, run: Path, tmp_path: Path
 ) -> None:
-    described = json.loads((run / "run.json").read_text())
+    described = read_json(run / "run.json")
     copy = tmp_path / "out/damaged"
     shutil.copytree(described["settings"]["folders"]["repos"], copy)
     mirror = Mirrors(copy).get(ROW["repo"], ROW["base_commit"])
-    tree = git("rev-parse", f"{ROW['base_commit']}^{{tree}}", cwd=mirror).decode()
-    tree = tree.strip()
+    name = f"{ROW['base_commit']}^{{tree}}"
+    tree = git("rev-parse", name, cwd=mirror).decode().strip()
     (mirror / "objects" / tree[:2] / tree[2:]).unlink()
-    folders = {"repos": str(copy)}
-    change_json(run / "run.json", lambda data: data["settings"].update(folders=folders))
+    set_folders(run, repos=copy)
     assert faults() == []
 
 
@@ -130,7 +125,7 @@ def test_a_trace_of_the_hints_counts_unless_the_issue_says_it_too(
     assert kinds(faults(dataset=rows_file(rows))) == ["trace"]
     issue = f"{ROW['problem_statement']}\n{hint}"
     rows = changed_rows(hints_text=hint, problem_statement=issue)
-    assert faults(dataset=rows_file(rows), place="other") == []
+    assert faults(dataset=rows_file(rows), target="other") == []
 
 
 def test_what_the_model_writes_itself_is_no_trace(faults: Faults, run: Path) -> None:
@@ -147,28 +142,26 @@ def test_what_stands_in_the_base_commit_is_no_trace(
     say_in(run, line)
     assert faults(dataset=rows_file(rows)) == []
     without_mirrors(run, tmp_path)
-    assert kinds(faults(dataset=rows_file(rows), place="other")) == ["trace"]
+    assert kinds(faults(dataset=rows_file(rows), target="other")) == ["trace"]
 
 
 def test_an_agent_that_edits_by_commands_may_be_shown_its_own_patch(
     faults: Faults, run: Path, rows_file: RowsFile
 ) -> None:
-    patch = json.loads((run / f"{ID}.json").read_text())["model_patch"]
+    patch = read_json(run / f"{ID}.json")["model_patch"]
     rows = changed_rows(patch=patch)
 
     def commands(data: dict[str, Any]) -> None:
-        shown = {"role": "user", "content": patch}
-        said = {"role": "assistant", "content": "I run sed."}
+        output = {"role": "user", "content": patch}
+        reply = {"role": "assistant", "content": "I run sed."}
         for attempt in data["attempts"]:
-            attempt.update(
-                edit_format="agent", messages=[*attempt["messages"][:2], said, shown]
-            )
-            attempt["calls"] = []
+            messages = [*attempt["messages"][:2], reply, output]
+            attempt.update(edit_format="agent", messages=messages, calls=[])
 
     change_json(run / f"trajectories/{ID}.json", commands)
     assert faults(dataset=rows_file(rows)) == []
     say_in(run, patch, place=0)
-    assert kinds(faults(dataset=rows_file(rows), place="other")) == ["trace"]
+    assert kinds(faults(dataset=rows_file(rows), target="other")) == ["trace"]
 
 
 def test_what_the_issue_shows_is_no_trace(
@@ -178,7 +171,7 @@ def test_what_the_issue_shows_is_no_trace(
     (line,) = faults()
     assert "shows the hidden tests: " in line
     rows = changed_rows(problem_statement=ROW["test_patch"])
-    assert faults(dataset=rows_file(rows), place="other") == []
+    assert faults(dataset=rows_file(rows), target="other") == []
 
 
 def test_marks_are_traces_by_themselves(
