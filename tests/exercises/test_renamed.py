@@ -2,62 +2,47 @@
 
 from __future__ import annotations
 
-import sys
-
-import pytest
-
-from bench.cli.dispatch import Program
-from exercises.canitedit.__main__ import PROGRAM as CANITEDIT
-from exercises.exercism.__main__ import PROGRAM as EXERCISM
+from tests.exercises.commands import CANITEDIT, EDITPACK, EXERCISM
 
 
-@pytest.mark.parametrize(
-    ("program", "words", "said"),
-    [
-        (
-            EXERCISM,
-            "run --ids acronym",
-            "--ids is the setting exercises.ids now: give --set exercises.ids=VALUE",
-        ),
-        (
-            EXERCISM,
-            "run --shuffle",
-            "--shuffle is now: python -m exercises.exercism run --set exercises.shuffle=SEED",
-        ),
-        (
-            EXERCISM,
-            "report run --no-page",
-            "--no-page is now: python -m exercises.exercism report --set report.page=false",
-        ),
-        (
-            CANITEDIT,
-            "evaluate DIR",
-            "evaluate is now: python -m exercises.canitedit report DIR…",
-        ),
-        (
-            CANITEDIT,
-            "run --top-p 1",
-            "--top-p is the setting completions.top_p now: give --set completions.top_p=VALUE",
-        ),
-        (
-            CANITEDIT,
-            "report DIR --k 1",
-            "--k is the setting report.k now: give --set report.k=VALUE",
-        ),
-        (
-            CANITEDIT,
-            "stats --v1",
-            "--v1 is the setting problems.v1 now: give --set problems.v1=VALUE",
-        ),
-    ],
-)
-def test_an_old_spelling_answers_with_the_new_one(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    program: Program,
-    words: str,
-    said: str,
-) -> None:
-    monkeypatch.setattr(sys, "argv", [program.key, *words.split()])
-    assert program.dispatch() == 2
-    assert capsys.readouterr().err == f"error: {said}\n"
+def test_an_old_spelling_of_exercism_answers_with_the_new_one() -> None:
+    answers = {
+        "run --ids acronym": "--ids is the setting exercises.ids now: give "
+        "--set exercises.ids=VALUE",
+        "run --shuffle": "--shuffle is now: "
+        "python -m exercises.exercism run --set exercises.shuffle=SEED",
+        "report run --no-page": "--no-page is now: "
+        "python -m exercises.exercism report --set report.page=false",
+    }
+    for line, answer in answers.items():
+        assert EXERCISM.refusal(line) == f"error: {answer}"
+
+
+def test_an_old_spelling_of_canitedit_answers_with_the_new_one() -> None:
+    answers = {
+        "evaluate DIR": "evaluate is now: python -m exercises.canitedit report DIR…",
+        "run --top-p 1": "--top-p is the setting completions.top_p now: give "
+        "--set completions.top_p=VALUE",
+        "report DIR --k 1": "--k is the setting report.k now: give "
+        "--set report.k=VALUE",
+        "stats --v1": "--v1 is the setting problems.v1 now: give "
+        "--set problems.v1=VALUE",
+    }
+    for line, answer in answers.items():
+        assert CANITEDIT.refusal(line) == f"error: {answer}"
+
+
+def test_an_old_spelling_of_editpack_answers_with_the_new_one() -> None:
+    answers = {
+        "filter rows.jsonl --skip-bad": "--skip-bad is the setting rows.skip_bad now: give "
+        "--set rows.skip_bad=VALUE",
+        "mine repo --any-license": "--any-license is now: "
+        "python -m exercises.editpack mine --set mine.licenses=any",
+        "sample rows.jsonl --n 3": "--n is now: "
+        "python -m exercises.editpack sample ROWS --size N",
+        "train rows.jsonl --seed 3": "--seed is now: "
+        "python -m exercises.editpack sample --set sample.seed=SEED, or "
+        "train --set train.seed=SEED",
+    }
+    for line, answer in answers.items():
+        assert EDITPACK.refusal(line) == f"error: {answer}"

@@ -1,8 +1,10 @@
-"""Programs run with the Python of these tests, which needs coverage."""
+"""Programs run with the Python of these tests, which needs coverage; completions are generated."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,13 +15,33 @@ from environments.local.bubblewrap import bubblewrap_works
 from exercises.canitedit import evaluation
 from exercises.canitedit.evaluation import LIMITS, TestedProgram, outcome_of
 from exercises.canitedit.results import EvaluatedProgram
+from tests.exercises.commands import CANITEDIT, Ended
+from tests.support.canitedit import Solver, words
 from tests.support.environments import IMAGE, PYTHON
+from tests.support.provider import Provider
 
 RunProgram = Callable[[str], EvaluatedProgram]
+
 KINDS = (
     pytest.param(EnvironmentKind.LOCAL, id="local"),
     pytest.param(EnvironmentKind.DOCKER, id="docker", marks=pytest.mark.docker),
 )
+
+NO_SERVER = "http://127.0.0.1:1/v1"
+
+
+def generate(provider: Provider | None, out: Path, options: str = "") -> Ended:
+    """Generate completions of our problems by a server, or without one."""
+    url = NO_SERVER
+    if provider:
+        url = provider.url
+    return CANITEDIT.run(f"run {shlex.join(words(out, url))} {options}")
+
+
+@pytest.fixture
+def solver() -> Iterator[Solver]:
+    with Solver() as provider:
+        yield provider
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
+import shutil
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -47,7 +46,7 @@ pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 @contextmanager
-def made(
+def environment_with(
     *modules: str,
     kind: EnvironmentKind = LOCAL,
     python: Path | None = PYTHON,
@@ -58,8 +57,8 @@ def made(
         evaluation=ProgramEvaluation(environment=kind, interpreter=python),
         folders=FolderSettings(cache=cache),
     )
-    with program_environment(settings, frozenset(modules), lambda: None) as found:
-        yield found
+    with program_environment(settings, frozenset(modules), lambda: None) as environment:
+        yield environment
 
 
 def run_key(cache: Path) -> str:
@@ -69,20 +68,19 @@ def run_key(cache: Path) -> str:
 def test_it_is_identified_by_its_python_libraries_and_rules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with made() as first, made("json", "vllm") as second:
+    with environment_with() as first, environment_with("json", "vllm") as second:
         assert first.cache == second.cache
         assert first.missing == second.missing == {}, "a stub stands for vllm"
     monkeypatch.setattr(evaluation, "SECONDS", 14)
-    with made() as third:
+    with environment_with() as third:
         assert third.cache != first.cache
 
 
-def test_a_module_that_is_missing_or_fails_is_named(tmp_path: Path) -> None:
-    with made("json", "numpyy", "antigravityy.x") as found:
-        assert {*found.missing} == {"numpyy", "antigravityy.x"}
-        assert (
-            found.missing["numpyy"] == "ModuleNotFoundError: No module named 'numpyy'"
-        )
+def test_a_module_that_is_missing_or_fails_is_named() -> None:
+    with environment_with("json", "numpyy", "antigravityy.x") as environment:
+        error = environment.missing["numpyy"]
+        assert set(environment.missing) == {"numpyy", "antigravityy.x"}
+        assert error == "ModuleNotFoundError: No module named 'numpyy'"
 
 
 def test_libraries_that_cannot_be_installed_are_one_line(
@@ -94,14 +92,20 @@ def test_libraries_that_cannot_be_installed_are_one_line(
         )
 
     monkeypatch.setattr(Venvs, "dependencies", refuse)
-    words = r"no torch.*evaluation\.interpreter and report\.allow_missing"
-    with pytest.raises(UserError, match=words), made(python=None, cache=tmp_path):
+    error = r"no torch.*evaluation\.interpreter and report\.allow_missing"
+    with (
+        pytest.raises(UserError, match=error),
+        environment_with(python=None, cache=tmp_path),
+    ):
         pass
 
 
 def test_no_environment_runs_nothing() -> None:
     none = EnvironmentKind.NONE
-    with pytest.raises(UserError, match="use local or docker"), made(kind=none):
+    with (
+        pytest.raises(UserError, match="use local or docker"),
+        environment_with(kind=none),
+    ):
         pass
 
 
@@ -109,12 +113,12 @@ def test_what_a_killed_evaluation_left_is_removed(tmp_path: Path) -> None:
     if not cgroups_work():
         pytest.skip("no cgroup can be made here")
     key = run_key(tmp_path)
-    with limited_group(LIMITS, key) as left, made(cache=tmp_path):
+    with limited_group(LIMITS, key) as left, environment_with(cache=tmp_path):
         assert not any(folder.exists() for folder in left.folders)
     with (
-        made(cache=tmp_path),
+        environment_with(cache=tmp_path),
         limited_group(LIMITS, key) as used,
-        made(cache=tmp_path),
+        environment_with(cache=tmp_path),
     ):
         assert all(folder.exists() for folder in used.folders)
 
@@ -127,34 +131,20 @@ def test_a_container_that_was_left_is_removed(
     folders = make_folders(DOCKER, None, base, limits=LIMITS, run_key=key)
     assert folders.run(FolderCommand(("true",), {}, 20)).exit_code == 0
     [(name, value)] = label_of(key).items()
-
-    def left() -> list[Any]:
-        found: list[Any] = engine.containers.list(
-            all=True, filters={"label": f"{name}={value}"}
-        )
-        return found
-
-    assert len(left()) == 1
+    label = {"label": f"{name}={value}"}
+    assert len(engine.containers.list(all=True, filters=label)) == 1
     with evaluation._without_leftovers(tmp_path, key, DOCKER):
-        assert not left()
+        assert not engine.containers.list(all=True, filters=label)
     folders.stop()
 
 
 def test_requirements_are_pinned_and_named_in_the_image() -> None:
     lines = [line for line in REQUIREMENTS.read_text().splitlines() if line[0] != "#"]
     assert all("==" in line.partition(";")[0] for line in lines)
-    names = {line.partition("==")[0] for line in lines}
-    assert names == {
-        "autograd",
-        "coverage",
-        "flask",
-        "numpy",
-        "pandas",
-        "scikit-learn",
-        "scipy",
-        "torch",
-        "z3-solver",
-    }
+    libraries = (
+        "autograd coverage flask numpy pandas scikit-learn scipy torch z3-solver"
+    )
+    assert {line.partition("==")[0] for line in lines} == set(libraries.split())
     assert "COPY requirements.txt" in DOCKERFILE.read_text()
 
 
@@ -172,20 +162,12 @@ def base(engine: Any, tmp_path: Path) -> Iterator[str]:
     """An image with coverage, which cannot be fetched here."""
     import coverage
 
-    context = io.BytesIO()
-    text = (
-        f"FROM {IMAGE}\nCOPY coverage "
-        f"/usr/local/lib/python3.11/dist-packages/coverage\n"
-    ).encode()
-    with tarfile.open(fileobj=context, mode="w") as archive:
-        member = tarfile.TarInfo("Dockerfile")
-        member.size = len(text)
-        archive.addfile(member, io.BytesIO(text))
-        archive.add(Path(coverage.__file__).parent, "coverage")
-    context.seek(0)
-    engine.images.build(
-        fileobj=context, custom_context=True, tag=BASE, rm=True, forcerm=True
-    )
+    target = "/usr/local/lib/python3.11/dist-packages/coverage"
+    context = tmp_path / "image"
+    shutil.copytree(Path(coverage.__file__).parent, context / "coverage")
+    dockerfile = context / "Dockerfile"
+    dockerfile.write_text(f"FROM {IMAGE}\nCOPY coverage {target}\n")
+    engine.images.build(path=str(context), tag=BASE, rm=True, forcerm=True)
     yield BASE
     engine.images.remove(BASE, force=True)
 
@@ -205,16 +187,17 @@ def test_an_image_is_built_once_and_runs_programs(
     monkeypatch.setattr(evaluation, "DOCKERFILE", dockerfile)
     name = ""
     try:
-        with made("torch", kind=DOCKER, python=None) as found:
+        with environment_with("torch", kind=DOCKER, python=None) as environment:
             [line] = capsys.readouterr().err.splitlines()
             name = line.split()[3].rstrip(";")
             assert name.startswith("swe-retry-harness/canitedit:")
-            assert {*found.missing} == {"torch"}
+            assert set(environment.missing) == {"torch"}
             text = "def f():\n    return 1\n\n\nassert open('/was-there').read()\nassert f()\n"
-            outcome = outcome_of(found.folders, TestedProgram(text))
-            assert (outcome.has_passed, outcome.coverage) == (True, 100)
-        with made(kind=DOCKER, python=None) as again:
-            assert again.cache == found.cache
+            outcome = outcome_of(environment.folders, TestedProgram(text))
+            assert outcome.has_passed is True
+            assert outcome.coverage == 100
+        with environment_with(kind=DOCKER, python=None) as again:
+            assert again.cache == environment.cache
             assert capsys.readouterr().err == ""
     finally:
         with suppress(Exception):

@@ -16,13 +16,15 @@ import pytest
 
 from exercises.canitedit.results import read_file
 from runs.calls.journal import EntryKind
-from tests.support.canitedit import Solver, bytes_of, files, generate, run_folder, words
+from tests.exercises.canitedit.conftest import generate
+from tests.support.canitedit import Solver, bytes_of, files, run_folder, words
 from tests.support.commands import Preloaded
 from tests.support.killing import Ended, Harness, Left, check_ledger, hashes
 from tests.support.provider import Answer, Provider
 
 SEED = 20231218
-LAZY = ("--set", "completions.kinds=lazy")
+
+LAZY = "--set completions.kinds=lazy"
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,7 @@ def test_an_interrupt_keeps_what_was_paid_for(tmp_path: Path, command: Harness) 
         assert provider.reached.wait(120)
         started.send_signal(signal.SIGINT)
         ended = command.ended(started)
-        assert ended.code == 130, ended.said
+        assert ended.code == 130, ended
         assert len(provider.requests) < 24
         assert command.run(argv).code == 0
     assert len(provider.requests) == 24
@@ -71,92 +73,81 @@ class CompletionsLeft(Left):
 
 
 def kill_and_continue(
-    place: Path,
-    command: Harness,
-    provider: Solver,
-    kills: int,
-    *options: str,
+    folder: Path, command: Harness, provider: Solver, kills: int, *options: str
 ) -> None:
     """Kill runs again and again, at random writes and moments, and compare with one undisturbed."""
     rng = random.Random(SEED)
     provider.hang = 0.03
-    measure = CompletionsLeft(place / "undisturbed")
+    undisturbed = CompletionsLeft(folder / "undisturbed")
     started = time.monotonic()
-    ended = command.run(words(measure.out, provider.url, *options))
-    assert ended.code == 0, ended.said
+    ended = command.run(words(undisturbed.out, provider.url, *options))
+    assert ended.code == 0, ended
     seconds = time.monotonic() - started
     requests = hashes(provider)
-    done = run = 0
-    while done < kills:
-        run += 1
-        left = CompletionsLeft(place / f"disturbed-{run}")
+    kill_count = 0
+    run_count = 0
+    while kill_count < kills:
+        run_count += 1
+        left = CompletionsLeft(folder / f"disturbed-{run_count}")
         argv = words(left.out, provider.url, *options)
         provider.requests.clear()
         finished: dict[str, tuple[int, int]] = {}
-        while done < kills and _killed(command, argv, rng, ended, seconds).code == -9:
-            done += 1
+        while kill_count < kills:
+            if kill_run(command, argv, rng, ended, seconds).code != -9:
+                break
+            kill_count += 1
             now = left.finished()
             assert finished.items() <= now.items(), "a finished file was touched"
             finished = now
         last = command.run(argv)
-        assert last.code == 0, last.said
-        assert left.results() == measure.results()
+        assert last.code == 0, last
+        assert left.results() == undisturbed.results()
         assert left.litter(left.out / "cache") == []
-        check_ledger(measure, left)
-        answered = left.count(EntryKind.ANSWERED)
-        assert answered == measure.count(EntryKind.ANSWERED), "a reply was bought twice"
-        assert {*answered.values()} == {1}
+        check_ledger(undisturbed, left)
+        answers = left.count(EntryKind.ANSWERED)
+        bought = undisturbed.count(EntryKind.ANSWERED)
+        assert answers == bought, "a reply was bought twice"
+        assert set(answers.values()) == {1}
         lost = left.count(EntryKind.LOST).total()
         assert (hashes(provider) - requests).total() <= lost
         assert not requests - hashes(provider)
 
 
-def _killed(
+def kill_run(
     command: Harness,
     argv: list[str],
     rng: random.Random,
-    whole: Ended,
+    undisturbed: Ended,
     seconds: float,
 ) -> Ended:
     if rng.random() < 0.6:
-        at = rng.randint(1, max(2, whole.writes // 2))
+        at = rng.randint(1, max(2, undisturbed.writes // 2))
         return command.run(argv, kill_at=at, torn=rng.random() < 0.7)
     return command.run(argv, seconds=rng.uniform(0, seconds / 2))
 
 
 @pytest.mark.long
 def test_a_run_that_is_killed_ends_as_one_undisturbed(
-    tmp_path: Path, command: Harness
+    tmp_path: Path, command: Harness, solver: Solver
 ) -> None:
-    with Solver() as provider:
-        kill_and_continue(tmp_path, command, provider, 5, *LAZY)
+    kill_and_continue(tmp_path, command, solver, 5, *LAZY.split())
 
 
 @pytest.mark.long
-def test_fifty_kills(tmp_path: Path, command: Harness) -> None:
-    with Solver() as provider:
-        kill_and_continue(tmp_path, command, provider, 50)
+def test_fifty_kills(tmp_path: Path, command: Harness, solver: Solver) -> None:
+    kill_and_continue(tmp_path, command, solver, 50)
 
 
 @pytest.mark.long
 @pytest.mark.ray
-def test_on_ray(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with Solver() as provider:
-        assert (
-            generate(
-                monkeypatch, tmp_path, provider.url, *LAZY, "--set", "scale.ray=own"
-            )
-            == 0
-        )
-        assert generate(monkeypatch, tmp_path / "threads", provider.url, *LAZY) == 0
-        assert bytes_of(tmp_path) == bytes_of(tmp_path / "threads")
-    with Provider() as refusing:
-        refusing.will_answer(Answer(status=401))
-        wrong = (*LAZY, "--set", "scale.ray=own")
-        assert generate(monkeypatch, tmp_path / "key", refusing.url, *wrong) == 1
-    assert "refused the key" in capsys.readouterr().err
-    assert not [*run_folder(tmp_path / "key").glob("gpt-4o*")]
+def test_on_ray(tmp_path: Path, solver: Solver) -> None:
+    on_ray = f"{LAZY} --set scale.ray=own"
+    assert generate(solver, tmp_path, on_ray).code == 0
+    assert generate(solver, tmp_path / "threads", LAZY).code == 0
+    assert bytes_of(tmp_path) == bytes_of(tmp_path / "threads")
+    with Provider() as provider:
+        provider.will_answer(Answer(status=401))
+        ended = generate(provider, tmp_path / "key", on_ray)
+    assert ended.code == 1
+    assert "refused the key" in ended.err
+    assert not list(run_folder(tmp_path / "key").glob("gpt-4o*"))

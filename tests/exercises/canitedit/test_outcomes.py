@@ -74,8 +74,8 @@ def test_programs_run_together_and_those_that_compare_times_alone(
     folders = Watched()
     programs = [TestedProgram("timed 1", alone=True), TestedProgram("meet 1")]
     programs += [TestedProgram("timed 2", alone=True), TestedProgram("meet 2")]
-    found = run_all(folders, tmp_path, programs)
-    assert found.keys() == {program.sha256 for program in programs}
+    outcomes = run_all(folders, tmp_path, programs)
+    assert outcomes.keys() == {program.sha256 for program in programs}
     assert all(is_cached(tmp_path, program) for program in programs)
     assert max(map(len, folders.seen[:2])) == 2
     assert folders.seen[2:] == [("timed 1",), ("timed 1",), ("timed 2",), ("timed 2",)]
@@ -86,8 +86,8 @@ def test_a_stop_ends_the_work_and_what_ended_is_kept(tmp_path: Path) -> None:
     programs = [TestedProgram(str(number)) for number in range(50)]
     with pytest.raises(StoppedError):
         run_all(Watched(stop), tmp_path, programs, stop)
-    kept = [program for program in programs if is_cached(tmp_path, program)]
-    assert 1 <= len(kept) <= 2
+    cached = [program for program in programs if is_cached(tmp_path, program)]
+    assert 1 <= len(cached) <= 2
 
 
 def test_a_failed_environment_ends_the_work(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from exercises.canitedit.prompts import (
     EditRequest,
     Prompt,
@@ -15,52 +13,51 @@ from exercises.canitedit.prompts import (
 
 BEFORE = "a = 1\nb = `x`"
 INSTRUCTION = "Set a to 2."
+
 SYSTEM = (
     "You are PythonEditGPT. You will be provided the original code snippet and an instruction that"
     " specifies the changes you need to make. You will produce the changed code, based on the"
     " original code and the instruction given. Only produce the code, do not include any additional"
     " prose."
 )
+
 ONE_SHOT = (
     "## Code Before\n```py\ndef add(a, b):\n    return a + b\n```\n\n## Instruction\n"
     'Add a "sub" function that subtracts two numbers. Also write docstrings for both functions and'
     " change a,b to x,y."
 )
+
 ANSWER = (
     '## Code After\n```py\ndef add(x, y):\n    """Adds two numbers."""\n    return x + y\n\n'
     'def sub(x, y):\n    """Subtracts two numbers."""\n    return x - y\n```\n'
 )
+
 TURN = "## Code Before\n```py\na = 1\nb = `x`\n```\n## Instruction\nSet a to 2."
 
 
-def sent(request: EditRequest) -> list[tuple[str, str]]:
+def roles_and_texts(request: EditRequest) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in request.messages]
 
 
-def test_chat_has_no_system_role() -> None:
-    request = edit_request(Prompt.CHAT, BEFORE, INSTRUCTION)
-    assert sent(request) == [
-        ("user", f"{SYSTEM}\n\n{ONE_SHOT}"),
-        ("assistant", ANSWER),
-        ("user", f"{SYSTEM}\n\n{TURN}"),
-    ]
-    assert (request.text, request.stop) == ("", ())
-
-
-def test_chat_system() -> None:
-    request = edit_request(Prompt.CHAT_SYSTEM, BEFORE, INSTRUCTION)
-    assert sent(request) == [
-        ("system", SYSTEM),
-        ("user", ONE_SHOT),
-        ("assistant", ANSWER),
-        ("user", TURN),
-    ]
-
-
-def test_zero_shot_is_that_of_the_public_code() -> None:
-    request = edit_request(Prompt.ZERO_SHOT, BEFORE, INSTRUCTION)
+def test_the_messages_of_chat_prompts() -> None:
+    one_shot = ("user", ONE_SHOT)
+    answer = ("assistant", ANSWER)
+    # The zero-shot prompt is that of the public code.
     turn = TURN.replace("```\n## Instruction", "```\n\n## Instruction")
-    assert sent(request) == [("system", SYSTEM), ("user", f"{turn}\n\n## Code After")]
+    messages = {
+        Prompt.CHAT: [
+            ("user", f"{SYSTEM}\n\n{ONE_SHOT}"),
+            answer,
+            ("user", f"{SYSTEM}\n\n{TURN}"),
+        ],
+        Prompt.CHAT_SYSTEM: [("system", SYSTEM), one_shot, answer, ("user", TURN)],
+        Prompt.ZERO_SHOT: [("system", SYSTEM), ("user", f"{turn}\n\n## Code After")],
+    }
+    for prompt, expected in messages.items():
+        request = edit_request(prompt, BEFORE, INSTRUCTION)
+        assert roles_and_texts(request) == expected
+        assert request.text == ""
+        assert request.stop == ()
 
 
 def test_commit_and_editcoder_are_texts() -> None:
@@ -83,6 +80,7 @@ def test_commit_and_editcoder_are_texts() -> None:
 
 
 CODE = "def f():\n    return 1\n"
+
 FENCED = {
     "language tag": (f"## Code After\n```py\n{CODE}```\n", CODE),
     "long tag": (f"```python title=a\n{CODE}```", CODE),
@@ -111,35 +109,33 @@ FENCED = {
 }
 
 
-@pytest.mark.parametrize("prompt", [Prompt.CHAT, Prompt.CHAT_SYSTEM, Prompt.ZERO_SHOT])
-@pytest.mark.parametrize("name", FENCED)
-def test_chat_replies(prompt: Prompt, name: str) -> None:
-    reply, program = FENCED[name]
-    assert program_of(prompt, reply) == program
+def test_chat_replies() -> None:
+    for name, (reply, program) in FENCED.items():
+        for prompt in (Prompt.CHAT, Prompt.CHAT_SYSTEM, Prompt.ZERO_SHOT):
+            assert program_of(prompt, reply) == program, name
 
 
-@pytest.mark.parametrize("name", FENCED)
-def test_a_fence_is_told_from_an_empty_program(name: str) -> None:
-    reply, _ = FENCED[name]
-    assert has_fence(reply) is (
-        name not in ("no fence", "nothing", "indented fence alone")
-    )
-    assert fenced_program("x\n" + reply) == FENCED[name][1]
+def test_a_fence_is_told_from_an_empty_program() -> None:
+    unfenced = ("no fence", "nothing", "indented fence alone")
+    for name, (reply, program) in FENCED.items():
+        assert has_fence(reply) is (name not in unfenced), name
+        assert fenced_program(f"x\n{reply}") == program, name
 
 
-@pytest.mark.parametrize(
-    ("prompt", "reply", "program"),
-    [
-        (Prompt.EDITCODER, CODE, CODE),
-        (Prompt.EDITCODER, "", ""),
-        (Prompt.EDITCODER, f"{CODE}## Explanation:\nIt.\n## Code After:\n", CODE),
-        (Prompt.EDITCODER, f"{CODE}## Test Case:\n## Explanation:", CODE),
-        (Prompt.EDITCODER, f"{CODE}# Code After\n", f"{CODE}# Code After\n"),
-        (Prompt.EDITCODER, f"```py\n{CODE}```\n", f"```py\n{CODE}```\n"),
-        (Prompt.EDITCODER, CODE.replace("\n", "\r\n"), CODE),
-        (Prompt.COMMIT, f"{CODE}<commit_before>x<commit_msg>", CODE),
-        (Prompt.COMMIT, f"{CODE}## Explanation:\n", f"{CODE}## Explanation:\n"),
-    ],
-)
-def test_texts_end_at_a_stop_string(prompt: Prompt, reply: str, program: str) -> None:
-    assert program_of(prompt, reply) == program
+def test_texts_end_at_a_stop_string() -> None:
+    editcoder = {
+        CODE: CODE,
+        "": "",
+        f"{CODE}## Explanation:\nIt.\n## Code After:\n": CODE,
+        f"{CODE}## Test Case:\n## Explanation:": CODE,
+        f"{CODE}# Code After\n": f"{CODE}# Code After\n",
+        f"```py\n{CODE}```\n": f"```py\n{CODE}```\n",
+        CODE.replace("\n", "\r\n"): CODE,
+    }
+    for reply, program in editcoder.items():
+        assert program_of(Prompt.EDITCODER, reply) == program
+    for reply, program in {
+        f"{CODE}<commit_before>x<commit_msg>": CODE,
+        f"{CODE}## Explanation:\n": f"{CODE}## Explanation:\n",
+    }.items():
+        assert program_of(Prompt.COMMIT, reply) == program

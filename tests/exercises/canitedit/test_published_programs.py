@@ -13,31 +13,27 @@ import pytest
 
 from exercises.canitedit.evaluation import TIMED, library_python
 from exercises.canitedit.problems import load_problems
-from exercises.canitedit.report import main
 from exercises.canitedit.results import (
     EvaluatedProgram,
     read_file,
     write_file,
 )
 from runs.settings import default_cache
-from tests.exercises.canitedit.test_evaluate import results, run_command
+from tests.exercises.canitedit.test_evaluate import results
+from tests.exercises.commands import CANITEDIT
 from tests.support import from_environment
 from tests.support.canitedit import completion_file
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("needs_bubblewrap")]
 
 
-def evaluate(*words: object, cache: Path) -> None:
+def evaluate(arguments: str, cache: Path) -> None:
     python = library_python(default_cache(), lambda: None)
-    settings = (
-        f"evaluation.interpreter={python}",
-        f"folders.cache={cache}",
-        "report.allow_partial=true",  # some problems of the set are left out
+    line = f"report {arguments} --set evaluation.interpreter={python}"
+    # Some problems of the set are left out.
+    CANITEDIT.output(
+        f"{line} --set folders.cache={cache} --set report.allow_partial=true"
     )
-    for setting in settings:
-        words += ("--set", setting)
-    code, out, err = run_command("report", main, *words)
-    assert code == 0, out + err
 
 
 def test_solutions_pass_with_full_coverage_and_what_was_before_fails(
@@ -47,59 +43,56 @@ def test_solutions_pass_with_full_coverage_and_what_was_before_fails(
     for problem in problems:
         programs = (problem.after, problem.before)
         write_file(tmp_path, completion_file(problem, completions=programs))
-    evaluate(tmp_path, cache=tmp_path)
-    ended = []
-    for p in problems:
-        ended.append(
-            read_file(
-                tmp_path / f"{p.full_name}_instruction_lazy.results.json.gz"
-            ).results
-        )
-    assert len(ended) == 105
-    assert all(after.has_passed and after.coverage == 100 for after, _ in ended)
-    assert not any(before.has_passed for _, before in ended)
+    evaluate(f"{tmp_path}", tmp_path)
+    assert len(problems) == 105
+    for problem in problems:
+        name = f"{problem.full_name}_instruction_lazy.results.json.gz"
+        after, before = read_file(tmp_path / name).results
+        assert after.has_passed, name
+        assert after.coverage == 100, name
+        assert not before.has_passed, name
 
 
-def alike(first: EvaluatedProgram, second: EvaluatedProgram) -> bool:
+def ends_alike(first: EvaluatedProgram, second: EvaluatedProgram) -> bool:
     """Return whether status and coverage are equal; an unknown coverage is like any other."""
-    known = first.coverage is not None and second.coverage is not None
-    return first.status == second.status and (
-        not known or first.coverage == second.coverage
+    if first.status != second.status:
+        return False
+    return (
+        None in (first.coverage, second.coverage) or first.coverage == second.coverage
     )
 
 
-def test_recorded_programs_without_libraries_end_as_recorded(tmp_path: Path) -> None:
+def copy_without_libraries(pattern: str, folder: Path) -> Path:
+    """Copy files of the recorded run whose problems need no library."""
     recorded = from_environment("CANITEDIT_RUN")
-    again = tmp_path / "again"
-    for path in sorted(recorded.glob("*.json.gz")):
+    for path in sorted(recorded.glob(pattern)):
         if not read_file(path).taxonomy.libraries:
-            shutil.copy(path, tmp_path)
-    evaluate(tmp_path, "--set", f"evaluation.output={again}", cache=tmp_path)
+            shutil.copy(path, folder)
+    return recorded
+
+
+def test_recorded_programs_without_libraries_end_as_recorded(tmp_path: Path) -> None:
+    recorded = copy_without_libraries("*.json.gz", tmp_path)
+    again = tmp_path / "again"
+    evaluate(f"{tmp_path} --set evaluation.output={again}", tmp_path)
     distinct = set[tuple[str, str]]()
     differing = list[str]()
     for path in sorted(again.iterdir()):
-        name = read_file(path).full_name
-        pairs = zip(
-            read_file(recorded / path.name).results,
-            read_file(path).results,
-            strict=True,
-        )
-        for before, after in pairs:
+        file = read_file(path)
+        before_results = read_file(recorded / path.name).results
+        for before, after in zip(before_results, file.results, strict=True):
             assert before.program_no_test == after.program_no_test
-            distinct.add((name, before.program_no_test))
-            if name not in TIMED and not alike(before, after):
+            distinct.add((file.full_name, before.program_no_test))
+            if file.full_name not in TIMED and not ends_alike(before, after):
                 differing.append(f"{path.name}: {before} → {after}")
     assert len(distinct) == 1539
     assert not differing
 
 
 def test_the_number_of_workers_decides_nothing(tmp_path: Path) -> None:
-    recorded = from_environment("CANITEDIT_RUN")
-    for path in sorted(recorded.glob("*_lazy.results.json.gz")):
-        if not read_file(path).taxonomy.libraries and path.name < "11":
-            shutil.copy(path, tmp_path)
-    for workers in (1, 4):
-        cache = tmp_path / f"cache{workers}"
-        output = f"evaluation.output={tmp_path / str(workers)}"
-        evaluate(tmp_path, "--set", output, "--workers", workers, cache=cache)
+    copy_without_libraries("10*_lazy.results.json.gz", tmp_path)
+    for workers in ("1", "4"):
+        output = tmp_path / workers
+        options = f"--set evaluation.output={output} --workers {workers}"
+        evaluate(f"{tmp_path} {options}", tmp_path / f"cache{workers}")
     assert results(tmp_path / "1") == results(tmp_path / "4")

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from collections import Counter
 from io import StringIO
 from pathlib import Path
@@ -27,14 +25,16 @@ from exercises.canitedit.problems import (
 from exercises.canitedit.report import read_folder, report_on
 from exercises.canitedit.results import EVALUATED, read_file, write_file
 from exercises.canitedit.tables import report_csv
+from tests.exercises.commands import CANITEDIT
 from tests.support import from_environment
 from tests.support.canitedit import evaluated, plain
 
 pytestmark = pytest.mark.long
-# pass@1, pass@5, code (SE), changed (SE), v1; then pass@1 of groups and of the 54 problems.
+FIGURES = "pass@1 pass@5 excess_code excess_code_se excess_changed excess_changed_se"
+# Those figures and ExcessCode v1; then pass@1 of groups and of the 54 problems.
 RECORDED = {
     "descriptive": (
-        ["41.7619", "53.4647", "0.3416", "0.1462", "1.5444", "0.8170", "0.2419"],
+        "41.7619 53.4647 0.3416 0.1462 1.5444 0.8170 0.2419",
         {
             "corrective": "44.7143",
             "adaptive": "41.8571",
@@ -45,7 +45,7 @@ RECORDED = {
         "44.1667",
     ),
     "lazy": (
-        ["32.4286", "45.7194", "0.4435", "0.2105", "1.6771", "0.8379", "0.5439"],
+        "32.4286 45.7194 0.4435 0.2105 1.6771 0.8379 0.5439",
         {
             "corrective": "31.4286",
             "adaptive": "41.2857",
@@ -58,32 +58,34 @@ RECORDED = {
 }
 
 
-def rows_of(folder: Path, *, v1: bool) -> list[dict[str, str]]:
+def rows_of(folder: Path, *, v1: bool) -> dict[tuple[str, str], dict[str, str]]:
+    """Return the rows of the report by instruction and group, shares in per cent."""
     scores = read_folder(folder, v1=v1, allow_partial=False)
     rows, _ = report_on([scores], (1, 5), ("change_kind", "libraries"))
-    return list(csv.DictReader(StringIO(report_csv(rows))))
+    by_group = {}
+    for row in csv.DictReader(StringIO(report_csv(rows))):
+        for name in ("pass@1", "pass@5"):
+            row[name] = str(100 * float(row[name]))
+        by_group[row["instruction"], row["group"]] = row
+    return by_group
 
 
-def percent(share: str) -> str:
-    return f"{100 * float(share):.4f}"
+def rounded(value: str) -> str:
+    return f"{float(value):.4f}"
 
 
 def test_every_published_figure_of_the_recorded_run() -> None:
     folder = from_environment("CANITEDIT_RUN")
     rows = rows_of(folder, v1=False)
-    first = rows_of(folder, v1=True)
-    for kind, (whole, groups, of_first) in RECORDED.items():
-        mine = {row["group"]: row for row in rows if row["instruction"] == kind}
-        all_ = mine[""]
-        names = ("excess_code", "excess_code_se", "excess_changed", "excess_changed_se")
-        found = [percent(all_["pass@1"]), percent(all_["pass@5"])]
-        found += [f"{float(all_[name]):.4f}" for name in (*names, "excess_v1")]
-        assert found == whole
-        assert {name: percent(mine[name]["pass@1"]) for name in groups} == groups
-        [other] = [
-            row for row in first if row["instruction"] == kind and not row["group"]
-        ]
-        assert (other["problems"], percent(other["pass@1"])) == ("54", of_first)
+    first_rows = rows_of(folder, v1=True)
+    for kind, (figures, groups, of_first) in RECORDED.items():
+        names = f"{FIGURES} excess_v1".split()
+        assert [rounded(rows[kind, ""][name]) for name in names] == figures.split()
+        for group, share in groups.items():
+            assert rounded(rows[kind, group]["pass@1"]) == share
+        first = first_rows[kind, ""]
+        assert first["problems"] == "54"
+        assert rounded(first["pass@1"]) == of_first
 
 
 def test_statuses_and_programs_of_the_recorded_run() -> None:
@@ -91,12 +93,11 @@ def test_statuses_and_programs_of_the_recorded_run() -> None:
     distinct: set[tuple[int, str]] = set()
     for path in sorted(from_environment("CANITEDIT_RUN").glob(f"*{EVALUATED}")):
         file = read_file(path)
-        for completion in score(file)["completions"]:
-            statuses[completion["status"]] += 1
-        distinct |= {(file.id, result.program_no_test) for result in file.results}
-        assert {one.program_no_test + file.tests for one in file.results} == {
-            one["program"] for one in plain(path)["results"]
-        }
+        statuses.update(row["status"] for row in score(file)["completions"])
+        programs = {result.program_no_test for result in file.results}
+        distinct.update((file.id, program) for program in programs)
+        written = {result["program"] for result in plain(path)["results"]}
+        assert {program + file.tests for program in programs} == written
     assert statuses == {"OK": 1558, "Exception": 2540, "Timeout": 77, "SyntaxError": 25}
     assert len(distinct) == 1955
 
@@ -107,40 +108,21 @@ def test_written_again_the_recorded_run_has_every_key(tmp_path: Path) -> None:
 
 
 def test_the_rows_give_table_1() -> None:
-    rows = from_environment("CANITEDIT_ROWS")
-    problems = load_problems(str(rows))
+    source = from_environment("CANITEDIT_ROWS")
+    problems = load_problems(str(source))
     assert {problem.full_name for problem in problems} == ALL_PROBLEMS
     ids = {problem.id for problem in problems if problem.full_name in FIRST_PAPER}
     assert ids == {1, 3, 4, *range(6, 27), *range(28, 42), *range(44, 59), 60}
-    argv = [
-        sys.executable,
-        "-m",
-        "exercises.canitedit",
-        "stats",
-        "--set",
-        "problems.v1=true",
-        "--set",
-        f"problems.source={rows}",
-    ]
-    done = subprocess.run(
-        [*argv, "--format", "json"], capture_output=True, text=True, check=True
-    )
-    table = json.loads(done.stdout)
-    shown = {
-        name: f"{table[name]['mean']:.1f} ({table[name]['deviation']:.1f})"
-        for name in (
-            "lines before",
-            "lines after",
-            "lines together",
-            "Levenshtein distance",
-        )
-    }
-    assert shown == {
-        "lines before": "44.7 (38.5)",
-        "lines after": "53.6 (40.7)",
-        "lines together": "98.3 (78.4)",
-        "Levenshtein distance": "361.3 (386.6)",
-    }
+    settings = f"--set problems.v1=true --set problems.source={source}"
+    table = json.loads(CANITEDIT.output(f"stats {settings} --format json"))
+    for name, (mean, deviation) in {
+        "lines before": ("44.7", "38.5"),
+        "lines after": ("53.6", "40.7"),
+        "lines together": ("98.3", "78.4"),
+        "Levenshtein distance": ("361.3", "386.6"),
+    }.items():
+        assert f"{table[name]['mean']:.1f}" == mean
+        assert f"{table[name]['deviation']:.1f}" == deviation
     libraries = {name: table[name] for name in table if name.startswith("library ")}
     assert libraries == {
         "library numpy": 6,
@@ -152,8 +134,11 @@ def test_the_rows_give_table_1() -> None:
 
 def test_gold_changes_what_gold_changes() -> None:
     for problem in load_problems(str(from_environment("CANITEDIT_ROWS"))):
-        found = measures(problem.before, problem.after, problem.after)
-        assert found["lines"] == 1.0
-        assert (found["not_parsing"], found["unchanged"]) == (False, False)
+        values = measures(problem.before, problem.after, problem.after)
+        assert values["lines"] == 1.0
+        assert values["not_parsing"] is False
+        assert values["unchanged"] is False
         for row in score(evaluated(problem, good=2, of=2))["completions"]:
-            assert (row["code"], row["changed"], row["v1"]) == (0.0, 0.0, 0.0)
+            assert row["code"] == 0.0
+            assert row["changed"] == 0.0
+            assert row["v1"] == 0.0

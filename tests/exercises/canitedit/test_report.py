@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import sys
+from collections.abc import Sequence
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -15,7 +15,6 @@ import pytest
 
 from benchmarks.exercises import hold
 from core.errors import UserError
-from exercises.canitedit.__main__ import PROGRAM
 from exercises.canitedit.metrics import ScoreRow
 from exercises.canitedit.problems import FIRST_PAPER, TABLE_3
 from exercises.canitedit.report import read_folder, report_on
@@ -28,6 +27,7 @@ from exercises.canitedit.tables import (
     report_text,
 )
 from exercises.reporting import write_chart
+from tests.exercises.commands import CANITEDIT
 from tests.support.canitedit import (
     evaluated,
     plain,
@@ -36,7 +36,8 @@ from tests.support.canitedit import (
     write_plain,
 )
 
-Capture = pytest.CaptureFixture[str]
+WORD_COUNT = "1002_word_count_instruction_lazy.results.json.gz"
+PARTIAL = "--set report.allow_partial=true"
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +49,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def own(folder: Path, tmp_path: Path) -> Path:
+def folder_copy(folder: Path, tmp_path: Path) -> Path:
     """A copy that a test may change."""
     return Path(shutil.copytree(folder, tmp_path / "copy"))
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["canitedit", *map(str, words)])
-    return PROGRAM.dispatch()
 
 
 def report_of(
@@ -76,10 +72,13 @@ def test_the_figures_of_a_folder(folder: Path) -> None:
     # 14 of 24; two of four drawn: 1, 1, 5/6, 1/2, 0, 1.
     assert means == {"descriptive": [0.583333, 0.722222], "lazy": [0.375, 0.555556]}
     first = totals[0]
-    assert (first["problems"], first["completions"]) == (6, 24)
-    assert (first["m"], first["excess_code"]) == (5, 0.0)
+    assert first["problems"] == 6
+    assert first["completions"] == 24
+    assert first["m"] == 5
+    assert first["excess_code"] == 0.0
     assert first["unchanged"] == pytest.approx(10 / 24)
-    assert (first["problem_set"], first["folder"]) == ("6 problems", str(folder))
+    assert first["problem_set"] == "6 problems"
+    assert first["folder"] == str(folder)
     assert [row["group"] for row in rows if row["instruction"] == "lazy"] == [
         "",
         "adaptive",
@@ -91,19 +90,24 @@ def test_the_figures_of_a_folder(folder: Path) -> None:
 def test_differences_pair_the_problems(folder: Path, tmp_path: Path) -> None:
     better = write_folder(tmp_path / "better", (4, 4, 4, 4, 4, 4), 4)
     _, differences = report_of(folder, better)
-    found = {(row["a"], row["b"]): row for row in differences if row["k"] == 1}
-    assert [*found] == [
+    by_pair = {}
+    for row in differences:
+        if row["k"] == 1:
+            by_pair[row["a"], row["b"]] = row
+    assert list(by_pair) == [
         ("small-model, lazy", "small-model, descriptive"),
         ("better, lazy", "better, descriptive"),
         ("small-model, descriptive", "better, descriptive"),
         ("small-model, lazy", "better, lazy"),
     ]
-    row = found["small-model, descriptive", "better, descriptive"]
-    assert (row["problems"], row["left_out"]) == (6, 0)
+    row = by_pair["small-model, descriptive", "better, descriptive"]
+    assert row["problems"] == 6
+    assert row["left_out"] == 0
     assert row["difference"] == pytest.approx(10 / 24)
     assert 0 < row["low"] < 10 / 24 < row["high"] < 1
-    same = found["better, lazy", "better, descriptive"]
-    assert (same["low"], same["high"]) == (0.25, 0.25)
+    same = by_pair["better, lazy", "better, descriptive"]
+    assert same["low"] == 0.25
+    assert same["high"] == 0.25
 
 
 def test_folders_of_one_name_are_told_apart(folder: Path, tmp_path: Path) -> None:
@@ -130,114 +134,88 @@ def faults(path: Path) -> str:
     """Return the refusal of a folder, which is what a partial report says of it."""
     with pytest.raises(UserError) as caught:
         read_folder(path, v1=False, allow_partial=False)
-    words = str(caught.value)
+    error = str(caught.value)
     scores = read_folder(path, v1=False, allow_partial=True)
     fix = "report.allow_partial=true reports it so"
-    assert words == f"{path} is incomplete: {scores[0]['faults']}; {fix}"
-    assert "\n" not in words
-    return words
-
-
-def test_a_missing_file_is_counted(own: Path) -> None:
-    (own / "1003_stack_instruction_lazy.results.json.gz").unlink()
-    assert "5 of 6 problems with lazy instructions (no 1003_stack)" in faults(own)
+    assert error == f"{path} is incomplete: {scores[0]['faults']}; {fix}"
+    assert "\n" not in error
+    return error
 
 
 def test_published_problems_are_expected_together(tmp_path: Path) -> None:
     names = sorted(FIRST_PAPER, key=lambda name: int(name.partition("_")[0]))[:50]
-    for number, name in enumerate(names):
-        problem = problems()[0].model_copy(update={"id": number, "full_name": name})
-        write_file(tmp_path, evaluated(problem))
-    assert (
-        "50 of 54 problems with lazy instructions (no 56_interference_vars, "
-        in faults(tmp_path)
-    )
-    other = problems()[0].model_copy(
-        update={"id": 999, "full_name": "120_summary_statistics"}
-    )
-    write_file(tmp_path, evaluated(other))
+    write_renamed(tmp_path, names)
+    missing = "50 of 54 problems with lazy instructions (no 56_interference_vars, "
+    assert missing in faults(tmp_path)
+    write_renamed(tmp_path, ["120_summary_statistics"])
     assert "51 of 105 problems with lazy" in faults(tmp_path)
     assert len(read_folder(tmp_path, v1=True, allow_partial=True)) == 50
 
 
-def test_mixed_sampling_is_refused_with_the_numbers(own: Path) -> None:
-    write_file(own, evaluated(problems()[1], good=1, of=4, temperature=0.8))
-    assert "mixed temperature: 0.2 in 11 files, 0.8 in 1 file" in faults(own)
-    scores = read_folder(own, v1=False, allow_partial=True)
+def write_renamed(folder: Path, names: Sequence[str]) -> None:
+    """Write evaluated files of problems of other names."""
+    for name in names:
+        values = {"id": int(name.partition("_")[0]), "full_name": name}
+        write_file(folder, evaluated(problems()[0].model_copy(update=values)))
+
+
+def test_mixed_sampling_is_refused_with_the_numbers(folder_copy: Path) -> None:
+    write_file(folder_copy, evaluated(problems()[1], good=1, of=4, temperature=0.8))
+    assert "mixed temperature: 0.2 in 11 files, 0.8 in 1 file" in faults(folder_copy)
+    scores = read_folder(folder_copy, v1=False, allow_partial=True)
     rows, _ = report_on([scores], (1,), ())
     assert [row["temperature"] for row in rows] == [None, None]
     assert [row["top_p"] for row in rows] == [0.95, 0.95]
 
 
-def test_numbers_of_completions_must_be_equal(own: Path) -> None:
-    write_file(own, evaluated(problems()[1], good=1, of=3))
-    assert "completions: 4 in 11 files, 3 in 1 file" in faults(own)
+def test_numbers_of_completions_must_be_equal(folder_copy: Path) -> None:
+    write_file(folder_copy, evaluated(problems()[1], good=1, of=3))
+    assert "completions: 4 in 11 files, 3 in 1 file" in faults(folder_copy)
 
 
-def test_broken_files_are_named(own: Path) -> None:
-    name = "1002_word_count_instruction_lazy.results.json.gz"
-    (own / name).write_bytes(b"broken")
-    words = faults(own)
-    assert (
-        f"1 file cannot be used ({name} is broken (it is not a complete gzip file"
-        in words
-    )
-    assert "5 of 6 problems with lazy" in words
+def test_broken_files_are_named(folder_copy: Path) -> None:
+    (folder_copy / WORD_COUNT).write_bytes(b"broken")
+    error = faults(folder_copy)
+    cause = f"{WORD_COUNT} is broken (it is not a complete gzip file"
+    assert f"1 file cannot be used ({cause}" in error
+    assert "5 of 6 problems with lazy" in error
 
 
-def test_a_file_under_another_name_is_no_second_one(own: Path) -> None:
-    path = own / "1002_word_count_instruction_lazy.results.json.gz"
-    shutil.copy(path, own / "copy.results.json.gz")
-    assert f"copy.results.json.gz holds what belongs into {path.name}" in faults(own)
+def test_a_file_under_another_name_is_no_second_one(folder_copy: Path) -> None:
+    shutil.copy(folder_copy / WORD_COUNT, folder_copy / "copy.results.json.gz")
+    error = f"copy.results.json.gz holds what belongs into {WORD_COUNT}"
+    assert error in faults(folder_copy)
 
 
-def test_what_is_not_evaluated_is_named(own: Path) -> None:
-    value = plain(own / "1002_word_count_instruction_lazy.results.json.gz")
+def test_what_is_not_evaluated_is_named(folder_copy: Path) -> None:
+    value = plain(folder_copy / WORD_COUNT)
     del value["results"]
-    write_plain(own / "1007_more_instruction_lazy.json.gz", value)
-    assert "1 file not evaluated (1007_more_instruction_lazy)" in faults(own)
+    write_plain(folder_copy / "1007_more_instruction_lazy.json.gz", value)
+    error = "1 file not evaluated (1007_more_instruction_lazy)"
+    assert error in faults(folder_copy)
 
 
-def test_a_folder_without_results_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    for path, problem in {
+        tmp_path: "has no file",
+        tmp_path / "none": "is not a folder",
+    }.items():
+        error = CANITEDIT.refusal(f"report {path} {PARTIAL}")
+        assert error.startswith(f"error: {path}")
+        assert problem in error
+
+
+def test_a_missing_file_is_counted_and_text_shows_what_is_partial(
+    folder_copy: Path,
 ) -> None:
-    for place, words in (
-        (tmp_path, "has no file"),
-        (tmp_path / "none", "is not a folder"),
-    ):
-        assert (
-            run(monkeypatch, "report", place, "--set", "report.allow_partial=true") == 2
-        )
-        [line] = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"error: {place}")
-        assert words in line
-
-
-def test_text_shows_what_is_partial(
-    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    (own / "1003_stack_instruction_lazy.results.json.gz").unlink()
-    assert run(monkeypatch, "report", own) == 2
-    assert "error: " in capsys.readouterr().err
-    assert (
-        run(
-            monkeypatch,
-            "report",
-            own,
-            "--set",
-            "report.allow_partial=true",
-            "--set",
-            "report.k=1,5",
-            "--set",
-            "report.by=topic",
-        )
-        == 0
-    )
-    out = capsys.readouterr().out
+    (folder_copy / "1003_stack_instruction_lazy.results.json.gz").unlink()
+    missing = "5 of 6 problems with lazy instructions (no 1003_stack)"
+    assert missing in faults(folder_copy)
+    assert missing in CANITEDIT.refusal(f"report {folder_copy}")
+    options = "--set report.k=1,5 --set report.by=topic"
+    out = CANITEDIT.output(f"report {folder_copy} {PARTIAL} {options}")
     assert "copy: 6 problems, temperature 0.2, top_p 0.95, max_tokens 3072" in out
-    assert (
-        "partial: copy: 5 of 6 problems with lazy instructions (no 1003_stack)" in out
-    )
+    assert f"partial: copy: {missing}" in out
     assert "58.33 (" in out
     assert "topic: Data Science" in out
 
@@ -251,9 +229,7 @@ def test_markdown_has_the_published_rows_beside_ours(folder: Path) -> None:
 
 
 def test_the_54_problems_stand_beside_the_published_ones(tmp_path: Path) -> None:
-    for number, name in enumerate(sorted(FIRST_PAPER)):
-        problem = problems()[0].model_copy(update={"id": number, "full_name": name})
-        write_file(tmp_path / "m", evaluated(problem))
+    write_renamed(tmp_path / "m", sorted(FIRST_PAPER))
     text = report_text(*report_of(tmp_path / "m"), markdown=True)
     assert "other problems" not in text
     assert "m: the 54 of the first paper, " in text
@@ -265,15 +241,17 @@ def test_csv_and_json_have_all_digits(folder: Path) -> None:
     rows = list(csv.DictReader(StringIO(report_csv(report[0]))))
     assert len(rows) == 2 * (1 + 3)
     assert float(rows[0]["pass@1"]) == pytest.approx(14 / 24, abs=1e-15)
-    assert (rows[0]["truncated"], rows[0]["partial"]) == ("", "False")
+    assert rows[0]["truncated"] == ""
+    assert rows[0]["partial"] == "False"
     assert rows[1]["group"] == "statistics"
     value = json.loads(report_json(*report))
     assert (value["rows"], value["differences"]) == report
     assert list(value["rows"][0]) == list(rows[0])
-    found = value["rows"][4]
-    assert (found["instruction"], found["by"]) == ("lazy", "")
-    assert found["pass@2"] == pytest.approx(5 / 9, abs=1e-15)
-    assert found["truncated"] is None
+    lazy_row = value["rows"][4]
+    assert lazy_row["instruction"] == "lazy"
+    assert lazy_row["by"] == ""
+    assert lazy_row["pass@2"] == pytest.approx(5 / 9, abs=1e-15)
+    assert lazy_row["truncated"] is None
 
 
 def test_names_cannot_change_a_table_or_a_sheet(folder: Path, tmp_path: Path) -> None:
@@ -291,79 +269,41 @@ def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
     light, dark = write_chart(tmp_path / "plot.svg", draw)
     assert dark.name == "plot-dark.svg"
     for path in (light, dark):
-        found = ElementTree.fromstring(path.read_text()).iter(
-            "{http://www.w3.org/2000/svg}text"
-        )
-        texts = {"".join(element.itertext()) for element in found}
+        root = ElementTree.fromstring(path.read_text())
+        elements = root.iter("{http://www.w3.org/2000/svg}text")
+        texts = {"".join(element.itertext()) for element in elements}
         assert {"small-model", "58.3 %", "37.5 %", "descriptive", "lazy"} <= texts
     [png] = write_chart(tmp_path / "plot.png", draw)
     assert png.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        ([], "there is no command ''; choose "),
-        (["score"], "there is no command 'score'; choose "),
-        (["report"], "no folder given"),
-        (["report", "DIR", "DIR"], "a folder is given twice"),
-        (["report", "DIR", "--set", "report.k=0"], "report.k 0: must be at least 1"),
-        (
-            ["report", "DIR", "--set", "report.k=1,x"],
-            "report.k x: must be a valid integer",
-        ),
-        (
-            ["report", "DIR", "--set", "report.by=size"],
-            "report.by size: must be 'change_kind', 'topic', 'libraries' or 'length'",
-        ),
-        (
-            ["report", "DIR", "--format", "xml"],
-            "'xml' is not one of 'text', 'markdown',",
-        ),
-        (
-            ["report", "DIR", "--chart", "a.pdf"],
-            "--chart a.pdf: give a name that ends in .svg",
-        ),
-        (
-            ["report", "DIR", "--set", "report.k=2", "--chart", "a.svg"],
-            "shows pass@1; add 1 to report.k",
-        ),
-        (
-            ["report", "DIR", "--set", "problems.v1=true"],
-            "has no file *.results.json.gz of these problems",
-        ),
-        (["stats", "--set", "problems.source=none.jsonl"], "none.jsonl does not exist"),
-    ],
-)
-def test_mistakes_are_one_line(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
-    words: list[str],
-    line: str,
-) -> None:
-    assert (
-        run(monkeypatch, *(str(folder) if word == "DIR" else word for word in words))
-        == 2
-    )
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    [said] = captured.err.splitlines()
-    assert said.startswith("error: ")
-    assert line in said
+def test_mistakes_are_one_line(folder: Path) -> None:
+    report = f"report {folder}"
+    for line, problem in {
+        "": "there is no command ''; choose ",
+        "score": "there is no command 'score'; choose ",
+        "report": "no folder given",
+        f"{report} {folder}": "a folder is given twice",
+        f"{report} --set report.k=0": "report.k 0: must be at least 1",
+        f"{report} --set report.k=1,x": "report.k x: must be a valid integer",
+        f"{report} --set report.by=size": "report.by size: must be 'change_kind', 'topic', "
+        "'libraries' or 'length'",
+        f"{report} --format xml": "'xml' is not one of 'text', 'markdown',",
+        f"{report} --chart a.pdf": "--chart a.pdf: give a name that ends in .svg",
+        f"{report} --set report.k=2 --chart a.svg": "shows pass@1; add 1 to report.k",
+        f"{report} --set problems.v1=true": "has no file *.results.json.gz of these problems",
+        "stats --set problems.source=none.jsonl": "none.jsonl does not exist",
+    }.items():
+        assert problem in CANITEDIT.refusal(line)
 
 
 def test_the_benchmark_holds_all_files(folder: Path) -> None:
-    found = hold(folder)
-    assert found["completions"] == 48
-    assert found["peak_bytes"] > 1_000_000
+    figures = hold(folder)
+    assert figures["completions"] == 48
+    assert figures["peak_bytes"] > 1_000_000
 
 
-def test_help_lists_the_commands(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    assert run(monkeypatch, "--help") == 0
-    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["stats", "Describe", "the", "data", "set", "in", "a", "table."] in shown
-    assert run(monkeypatch, "report", "--help") == 0
-    assert "--workers" in capsys.readouterr().out
+def test_help_lists_the_commands() -> None:
+    lines = [" ".join(line.split()) for line in CANITEDIT.output("--help").splitlines()]
+    assert "stats Describe the data set in a table." in lines
+    assert "--workers" in CANITEDIT.output("report --help")

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import sys
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from exercises.canitedit.__main__ import PROGRAM
 from exercises.canitedit.problems import KINDS, Problem
 from exercises.canitedit.results import write_file
+from tests.exercises.canitedit.conftest import NO_SERVER, generate
+from tests.exercises.canitedit.test_results import LAYOUT
+from tests.exercises.commands import CANITEDIT
 from tests.support.canitedit import (
     ROWS,
     Solver,
     failed,
     files,
-    generate,
     passed,
+    plain,
     problems,
     run_folder,
 )
 from tests.support.provider import Answer
 
-# Of the recorded run, without ``results``.
-PUBLIC = {
-    "id", "name", "full_name", "before", "after", "tests", "instruction_descriptive",
-    "instruction_lazy", "taxonomy", "instr_kind", "prompt", "language", "temperature", "top_p",
-    "max_tokens", "stop_tokens", "script_args",
-}  # fmt: skip
-LAZY = "1001_clamp_instruction_lazy.json.gz"
+CLAMP = "1001_clamp_instruction_lazy"
+FOUR = "--completions 4"
 
 
 class Varied(Solver):
@@ -46,142 +42,105 @@ class Varied(Solver):
         return replace(super().answer(request), finish=finish, tokens=(100 + seed, 10))
 
     def text(self, problem: Problem, request: dict[str, Any]) -> str:
-        code = problem.after.splitlines()
+        first_line = problem.after.splitlines()[0]
         return {
             1: f"```py\n{problem.after}\n```\n",
             2: problem.after,
-            3: f"```py\n{code[0]}\n    return ",
+            3: f"```py\n{first_line}\n    return ",
             4: f"```\n{problem.before}\n```",
         }[request["seed"]]
 
 
-@pytest.fixture
-def varied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def varied_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of four different completions of each problem."""
+    folder = tmp_path_factory.mktemp("varied")
     with Varied() as provider:
-        assert generate(monkeypatch, tmp_path, provider.url, "--completions", "4") == 0
-    return tmp_path
+        assert generate(provider, folder, FOUR).code == 0
+    return folder
+
+
+def record_of(out: Path, model: str) -> dict[str, Any]:
+    path = run_folder(out) / f"{model}-{CLAMP}.json"
+    return dict(json.loads(path.read_text()))
 
 
 def test_a_file_has_the_public_layout_with_replies_tokens_and_costs(
-    varied: Path,
+    varied_run: Path,
 ) -> None:
-    folder = run_folder(varied) / "gpt-4o"
-    names = {
-        f"{p.full_name}_instruction_{kind}.json.gz"
-        for p in problems()
-        for kind in KINDS
-    }
+    folder = run_folder(varied_run) / "gpt-4o"
+    names = set()
+    for problem in problems():
+        for kind in KINDS:
+            names.add(f"{problem.full_name}_instruction_{kind}.json.gz")
     assert {path.name for path in folder.iterdir()} == names
-    found = json.loads(gzip.decompress((folder / LAZY).read_bytes()))
+    content = plain(folder / f"{CLAMP}.json.gz")
     ours = {"completions", "replies", "truncated", "tokens", "cost"}
-    assert {*found} == PUBLIC | ours
+    assert set(content) == {*LAYOUT.split(), *ours}
     clamp = problems()[0]
-    code = clamp.after.splitlines()
-    assert found["completions"] == [
+    first_line = clamp.after.splitlines()[0]
+    assert content["completions"] == [
         f"{clamp.after}\n",
         "",
-        f"{code[0]}\n    return \n",
+        f"{first_line}\n    return \n",
         f"{clamp.before}\n",
     ]
-    assert found["replies"][1] == clamp.after
-    assert found["truncated"] == [False, False, True, False]
-    assert found["tokens"][3] == {"prompt_tokens": 104, "completion_tokens": 10}
-    assert found["cost"][0] == "0.0003525"
-    assert found["script_args"] == {"model": "gpt-4o", "prompt": "chat"}
-    assert (found["temperature"], found["top_p"], found["max_tokens"]) == (
-        0.2,
-        0.95,
-        8192,
-    )
-    assert found["tests"] == clamp.tests
+    assert content["replies"][1] == clamp.after
+    assert content["truncated"] == [False, False, True, False]
+    assert content["tokens"][3] == {"prompt_tokens": 104, "completion_tokens": 10}
+    assert content["cost"][0] == "0.0003525"
+    assert content["script_args"] == {"model": "gpt-4o", "prompt": "chat"}
+    sampling = [content[key] for key in ("temperature", "top_p", "max_tokens")]
+    assert sampling == [0.2, 0.95, 8192]
+    assert content["tests"] == clamp.tests
 
 
-def test_what_is_odd_is_counted(
-    varied: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert (
-        generate(monkeypatch, varied, "http://127.0.0.1:1/v1", "--completions", "4")
-        == 0
-    )
-    said = capsys.readouterr().out
-    assert ", and is http://127.0.0.1:1/v1" in said, "the server moved"
-    record = json.loads((run_folder(varied) / f"gpt-4o-{LAZY[:-8]}.json").read_text())
+def test_what_is_odd_is_counted(varied_run: Path) -> None:
+    ended = generate(None, varied_run, FOUR)
+    assert ended.code == 0
+    assert f", and is {NO_SERVER}" in ended.out, "the server moved"
+    record = record_of(varied_run, "gpt-4o")
     assert record["status"] == "generated"
     numbers = ("completions", "truncated", "empty", "unchanged", "refused")
     assert [record[name] for name in numbers] == [4, 1, 1, 1, 0]
     assert record["cost"] == pytest.approx(0.0014250)
 
 
-def test_equal_completions_give_equal_files(
-    tmp_path: Path, varied: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = tmp_path / "other"
+def test_equal_completions_give_equal_files(tmp_path: Path, varied_run: Path) -> None:
     with Varied() as provider:
-        options = ("--completions", "4", "--workers", "1")
-        assert generate(monkeypatch, other, provider.url, *options) == 0
-    for path in (run_folder(varied) / "gpt-4o").iterdir():
-        assert (
-            path.read_bytes() == (run_folder(other) / "gpt-4o" / path.name).read_bytes()
-        )
-    for path in run_folder(varied).glob("gpt-4o-*.json"):
-        assert path.read_bytes() == (run_folder(other) / path.name).read_bytes()
+        assert generate(provider, tmp_path, f"{FOUR} --workers 1").code == 0
+    folder = run_folder(varied_run)
+    paths = [*(folder / "gpt-4o").iterdir(), *folder.glob("gpt-4o-*.json")]
+    for path in paths:
+        other = run_folder(tmp_path) / path.relative_to(folder)
+        assert path.read_bytes() == other.read_bytes()
 
 
 def test_the_report_reads_it_once_it_is_evaluated(
-    varied: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    varied_run: Path, tmp_path: Path
 ) -> None:
-    folder = run_folder(varied) / "gpt-4o"
-    for file in files(varied).values():
-        first, *others = file.completions
-        results = (
-            passed(f"{first}\n"),
-            *(failed(f"{program}\n") for program in others),
-        )
-        write_file(folder, file.model_copy(update={"results": results}))
-    capsys.readouterr()
-    argv = [
-        "exercises.canitedit",
-        "report",
-        str(run_folder(varied)),
-        "--set",
-        "report.k=1",
-        "--format",
-        "json",
-    ]
-    monkeypatch.setattr(sys, "argv", argv)
-    assert PROGRAM.dispatch() == 0
-    report = json.loads(capsys.readouterr().out)
-    text = json.dumps(report)
+    shutil.copytree(run_folder(varied_run), run_folder(tmp_path))
+    for file in files(tmp_path).values():
+        first, *others = [f"{program}\n" for program in file.completions]
+        results = (passed(first), *map(failed, others))
+        evaluated = file.model_copy(update={"results": results})
+        write_file(run_folder(tmp_path) / "gpt-4o", evaluated)
+    options = "--set report.k=1 --format json"
+    text = json.dumps(
+        json.loads(CANITEDIT.output(f"report {run_folder(tmp_path)} {options}"))
+    )
     for figure in ("truncated", "without_fence", "empty", "unchanged"):
         assert f'"{figure}": 0.25' in text, figure
 
 
-def test_each_model_has_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_model_has_a_folder(tmp_path: Path, solver: Solver) -> None:
     models = "openai/m,azure/m,gpt-4o-mini"
-    options = (
-        "--models",
-        models,
-        "--set",
-        "budget.allow_unpriced=true",
-        "--set",
-        "completions.kinds=lazy",
-    )
-    with Solver() as provider:
-        assert generate(monkeypatch, tmp_path, provider.url, *options) == 0
+    settings = "--set budget.allow_unpriced=true --set completions.kinds=lazy"
+    assert generate(solver, tmp_path, f"--models {models} {settings}").code == 0
     folders = {path.name for path in run_folder(tmp_path).iterdir() if path.is_dir()}
     assert folders == {"openai-m", "azure-m", "gpt-4o-mini"}
     assert all(len(files(tmp_path, name)) == len(problems()) for name in folders)
-    record = json.loads(
-        (run_folder(tmp_path) / f"azure-m-{LAZY[:-8]}.json").read_text()
-    )
-    assert record["cost"] is None, "no price is known"
+    assert record_of(tmp_path, "azure-m")["cost"] is None, "no price is known"
 
 
 def test_a_secret_that_a_model_repeats_is_not_written(
@@ -195,23 +154,18 @@ def test_a_secret_that_a_model_repeats_is_not_written(
             return f"```py\nkey = {secret!r}\n```"
 
     with Telling() as provider:
-        assert generate(monkeypatch, tmp_path, provider.url) == 0
+        assert generate(provider, tmp_path).code == 0
     for file in files(tmp_path).values():
         assert secret not in repr(file)
 
 
-def test_rows_of_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_parquet(tmp_path: Path, solver: Solver) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    path = tmp_path / "rows.parquet"
     rows = [json.loads(line) for line in ROWS.read_text().splitlines()]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    options = (
-        "--set",
-        f"problems.source={tmp_path / 'rows.parquet'}",
-        "--completions",
-        "1",
-    )
-    with Solver() as provider:
-        assert generate(monkeypatch, tmp_path, provider.url, *options) == 0
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    options = f"--set problems.source={path} --completions 1"
+    assert generate(solver, tmp_path, options).code == 0
     assert len(files(tmp_path)) == 12

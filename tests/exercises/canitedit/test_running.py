@@ -29,21 +29,26 @@ def status(outcome: EvaluatedProgram) -> tuple[str, int]:
 
 
 def test_how_programs_end(run: RunProgram) -> None:
-    found = run("print('out')\n" + GOOD + TESTS)
-    assert (status(found), found.stdout, found.stderr) == (("OK", 0), "out\n", "")
-    assert status(run("def double(n):\n    return n\n" + TESTS)) == ("Exception", 1)
+    outcome = run(f"print('out')\n{GOOD}{TESTS}")
+    assert status(outcome) == ("OK", 0)
+    assert outcome.stdout == "out\n"
+    assert outcome.stderr == ""
     assert status(run("")) == ("OK", 0)
-    refused = run("def double(:\n" + TESTS)
+    refused = run(f"def double(:\n{TESTS}")
     assert status(refused) == ("SyntaxError", 1)
     assert refused.stderr.endswith("SyntaxError: invalid syntax\n")
-    assert status(run("\ud800" + GOOD + TESTS)) == ("SyntaxError", 1)
-    assert status(run("import os\nos.abort()\n" + TESTS)) == ("Exception", -6)
-    assert status(run("import sys\nsys.exit(3)\n" + TESTS)) == ("Exception", 3)
+    for program, expected in {
+        "def double(n):\n    return n\n": ("Exception", 1),
+        f"\ud800{GOOD}": ("SyntaxError", 1),
+        "import os\nos.abort()\n": ("Exception", -6),
+        "import sys\nsys.exit(3)\n": ("Exception", 3),
+    }.items():
+        assert status(run(f"{program}{TESTS}")) == expected
 
 
 def test_a_traceback_is_that_of_the_program_alone(run: RunProgram) -> None:
-    found = run("def double(n):\n    raise KeyError(object())\n" + TESTS)
-    lines = found.stderr.splitlines()
+    outcome = run("def double(n):\n    raise KeyError(object())\n" + TESTS)
+    lines = outcome.stderr.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert [line for line in lines if "File" in line] == [
         '  File "/sandbox/program.py", line 5, in <module>',
@@ -64,29 +69,20 @@ def test_it_is_the_main_module_with_its_own_names(run: RunProgram) -> None:
     assert status(run(code)) == ("OK", 0)
 
 
-@pytest.mark.parametrize(
-    "leave",
-    [
+def test_who_leaves_before_the_tests_end_has_not_passed(run: RunProgram) -> None:
+    for leave in (
         "import os\nos._exit(0)",
         "import sys\nsys.exit(0)",
         "raise SystemExit",
         "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nimport time\ntime.sleep(60)",
         "import os, threading, time\nthreading.Timer(0, os._exit, [0]).start()\ntime.sleep(9)",
         "import os\nif os.fork():\n    os._exit(0)",
-    ],
-)
-def test_who_leaves_before_the_tests_end_has_not_passed(
-    run: RunProgram, leave: str
-) -> None:
-    found = run(f"{leave}\n{GOOD}{TESTS}")
-    assert found.status == "Exception"
-    assert not found.has_passed
-
-
-def test_that_it_left_is_said(run: RunProgram) -> None:
-    assert run(f"import os\nos._exit(0){TESTS}").stderr.endswith(
-        "before the last line of its tests\n"
-    )
+    ):
+        outcome = run(f"{leave}\n{GOOD}{TESTS}")
+        assert outcome.status == "Exception", leave
+        assert not outcome.has_passed
+    error = run(f"import os\nos._exit(0){TESTS}").stderr
+    assert error.endswith("before the last line of its tests\n")
 
 
 FORGED = """
@@ -104,9 +100,8 @@ except OSError:
 """
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
+def test_a_forged_report_passes_nothing(run: RunProgram) -> None:
+    for code in (
         f"open({inside.REPORT!r}, 'w').write('ended 0 ' + secret)\nos._exit(0)",
         f"os.mkdir({inside.REPORT!r})\nos._exit(0)",
         f"os.symlink('/dev/null', {inside.REPORT!r})\nos._exit(0)",
@@ -117,45 +112,36 @@ except OSError:
         f"            text = open({inside.REPORT!r}).read()\n"
         f"            open({inside.REPORT!r}, 'w').write(text.replace('ended 1', 'ended 0'))\n"
         "raise SystemExit(1)",
-    ],
-)
-def test_a_forged_report_passes_nothing(run: RunProgram, way: str) -> None:
-    assert run(f"{FORGED}{way}\n{TESTS}").status == "Exception"
+    ):
+        assert run(f"{FORGED}{code}\n{TESTS}").status == "Exception", code
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "while True: pass",
-        "import time\ntime.sleep(100)",
-        "import os, signal\nos.kill(0, signal.SIGSTOP)",
-    ],
-)
 def test_one_that_does_not_end_runs_out_of_time(
-    run: RunProgram, monkeypatch: pytest.MonkeyPatch, code: str
+    run: RunProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation, "_CLOCK", 1)
     monkeypatch.setattr(evaluation, "_SLACK", 1.0)
-    found = run(f"print('started')\n{code}\n{TESTS}")
-    assert found == EvaluatedProgram(status="Timeout", exit_code=-1)
+    timeout = EvaluatedProgram(status="Timeout", exit_code=-1)
+    for code in (
+        "while True: pass",
+        "import time\ntime.sleep(100)",
+        "import os, signal\nos.kill(0, signal.SIGSTOP)",
+    ):
+        assert run(f"print('started')\n{code}\n{TESTS}") == timeout, code
 
 
 def test_a_wait_for_a_processor_is_not_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def status_with(
-        used: float,
-        waited: float,
-        most: float = 60,
-    ) -> int | None:
-        monkeypatch.setattr(inside, "processor_times", lambda: (used, waited))
+    for times, limit, code in (
+        ((0, 0), 60, None),
+        ((0, 100), 60, 0),
+        ((1, 100), 60, None),
+        ((0, 100), 0.1, None),
+    ):
+        monkeypatch.setattr(inside, "processor_times", lambda times=times: times)
         child = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "0.4")
-        return inside.wait_for(child, 0.05, most)
-
-    assert status_with(0, 0) is None
-    assert status_with(0, 100) == 0
-    assert status_with(1, 100) is None
-    assert status_with(0, 100, most=0.1) is None
+        assert inside.wait_for(child, 0.05, limit) == code, times
 
 
 def test_processor_times_are_those_of_other_processes() -> None:
@@ -200,9 +186,9 @@ def test_hostile_programs_fail_and_leave_nothing(
     )
     small = replace(folders, confined=replace(folders.confined, limits=limits))
     monkeypatch.setattr(evaluation, "SECONDS", 1.0)
-    found = outcome_of(small, TestedProgram(HOSTILE[name] + TESTS))
-    assert found.status in ("Exception", "Timeout")
-    assert len(found.stdout) <= 2048
+    outcome = outcome_of(small, TestedProgram(HOSTILE[name] + TESTS))
+    assert outcome.status in ("Exception", "Timeout")
+    assert len(outcome.stdout) <= 2048
 
 
 def test_a_process_that_stays_is_ended(run: RunProgram) -> None:
@@ -221,8 +207,9 @@ def test_coverage_is_that_of_the_program_without_its_tests(folders: Folders) -> 
         "    def f(self):\n        pass\n"
     )
     unused = "def unused():\n    return 1\n"
-    found = outcome_of(folders, TestedProgram(abstract + GOOD + unused + TESTS))
-    assert (found.coverage, found.coverage_missing) == (83, (9,))
+    outcome = outcome_of(folders, TestedProgram(abstract + GOOD + unused + TESTS))
+    assert outcome.coverage == 83
+    assert outcome.coverage_missing == (9,)
     assert outcome_of(folders, TestedProgram(GOOD + TESTS)).coverage_missing == ()
     assert outcome_of(folders, TestedProgram(unused + TESTS)).coverage is None
 
@@ -232,9 +219,9 @@ def test_a_stub_stands_for_vllm(folders: Folders) -> None:
         "from vllm import LLM, SamplingParams\nassert LLM('model').args == ('model',)\n"
     )
     assert not outcome_of(folders, TestedProgram(code)).has_passed
-    given = TestedProgram(code, ("vllm",))
-    assert outcome_of(folders, given).has_passed
-    assert given.sha256 != TestedProgram(code).sha256
+    with_module = TestedProgram(code, ("vllm",))
+    assert outcome_of(folders, with_module).has_passed
+    assert with_module.sha256 != TestedProgram(code).sha256
 
 
 class Lucky:
@@ -244,41 +231,34 @@ class Lucky:
         self.runs = list(runs)
 
     def run(self, command: FolderCommand) -> FolderResult:
-        passed = self.runs.pop(0) == "P"
-        shown = "-"
-        if passed:
-            shown = command.stdin.decode()
-        report = f"ended {int(not passed)} {shown}".encode()
+        report = b"ended 1 -"
+        if self.runs.pop(0) == "P":
+            report = b"ended 0 " + command.stdin
         coverage = (
             b'{"totals": {"percent_covered_display": "100"}, "files": {"p": '
             b'{"missing_lines": []}}}'
         )
-        return FolderResult(
-            "", 0, 0.1, files={inside.REPORT: report, inside.COVERAGE: coverage}
-        )
+        files = {inside.REPORT: report, inside.COVERAGE: coverage}
+        return FolderResult("", 0, 0.1, files=files)
 
     def stop(self) -> None:
         """Nothing to release."""
 
 
-@pytest.mark.parametrize(
-    "runs, passed, left",
-    [
+def test_tests_that_compare_times_need_two_of_three() -> None:
+    for runs, passed, unused_runs in (
         ("PPPxx", True, "xx"),  # two that agree, and one with coverage
         ("FFxxx", False, "xxx"),
         ("PFPPx", True, "x"),
         ("PFFxx", False, "xx"),
         ("FPPPx", True, "x"),
         ("PPFFP", True, ""),  # slower with coverage
-    ],
-)
-def test_tests_that_compare_times_need_two_of_three(
-    runs: str, passed: bool, left: str
-) -> None:
-    place = Lucky(runs)
-    found = outcome_of(place, TestedProgram("", alone=True))
-    assert (found.has_passed, "".join(place.runs)) == (passed, left)
-    assert (found.coverage == 100) is passed
+    ):
+        folders = Lucky(runs)
+        outcome = outcome_of(folders, TestedProgram("", alone=True))
+        assert outcome.has_passed is passed, runs
+        assert "".join(folders.runs) == unused_runs, runs
+        assert (outcome.coverage == 100) is passed, runs
 
 
 class Forged:
@@ -296,6 +276,6 @@ def test_a_report_without_the_secret_passes_nothing() -> None:
 
 
 def test_others_run_once() -> None:
-    place = Lucky("Fxxxx")
-    assert not outcome_of(place, TestedProgram("")).has_passed
-    assert len(place.runs) == 4
+    folders = Lucky("Fxxxx")
+    assert not outcome_of(folders, TestedProgram("")).has_passed
+    assert len(folders.runs) == 4

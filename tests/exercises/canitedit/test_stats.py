@@ -3,57 +3,52 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
-import pytest
-
-from exercises.canitedit.__main__ import PROGRAM
 from exercises.canitedit.stats import dataset_stats
+from tests.exercises.commands import CANITEDIT
 from tests.support.canitedit import ROWS, problems
 
 
-def stats(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(
-        sys, "argv", ["canitedit", "stats", "--set", f"problems.source={ROWS}", *words]
-    )
-    return PROGRAM.dispatch()
+def stats(options: str) -> str:
+    return CANITEDIT.output(f"stats --set problems.source={ROWS} {options}")
 
 
-def spread(values: Sequence[int]) -> dict[str, float]:
+def stats_error(options: str) -> str:
+    return CANITEDIT.refusal(f"stats --set problems.source={ROWS} {options}")
+
+
+def mean_and_deviation(values: Sequence[int]) -> dict[str, float]:
     """Return the mean and the deviation of a sample."""
     return {"mean": fmean(values), "deviation": stdev(values)}
 
 
 def test_the_table() -> None:
-    found = dataset_stats(problems())
+    table = dataset_stats(problems())
     before = [2, 5, 9, 6, 5, 7]
     after = [2, 5, 14, 7, 6, 2]
-    assert found["lines before"] == spread(before)
-    assert found["lines after"] == spread(after)
-    assert found["lines together"] == spread([4, 10, 23, 13, 11, 9])
-    kinds = {name: found[name] for name in ("adaptive", "perfective", "corrective")}
+    assert table["lines before"] == mean_and_deviation(before)
+    assert table["lines after"] == mean_and_deviation(after)
+    assert table["lines together"] == mean_and_deviation([4, 10, 23, 13, 11, 9])
+    kinds = {name: table[name] for name in ("adaptive", "perfective", "corrective")}
     assert kinds == {"adaptive": 3, "perfective": 2, "corrective": 1}
-    assert (found["with libraries"], found["library statistics"]) == (1, 1)
-    assert found["words, lazy"] == spread([2, 6, 2, 7, 3, 6])
-    assert found["tokenizer"] == "words"
+    assert table["with libraries"] == 1
+    assert table["library statistics"] == 1
+    assert table["words, lazy"] == mean_and_deviation([2, 6, 2, 7, 3, 6])
+    assert table["tokenizer"] == "words"
     single = dataset_stats(problems()[:1])
     # `min(low, max(value, high))` to `max(low, min(value, high))`.
     assert single["Levenshtein distance"] == {"mean": 4.0, "deviation": 0.0}
 
 
-def test_the_table_is_printed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert stats(monkeypatch) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["problems", "6"] in lines
-    assert ["lines", "together", "11.7", "(6.3)"] in lines
-    assert ["topic", "Data", "Science", "1"] in lines
-    assert stats(monkeypatch, "--format", "json") == 0
-    table = json.loads(capsys.readouterr().out)
+def test_the_table_is_printed() -> None:
+    lines = [" ".join(line.split()) for line in stats("").splitlines()]
+    assert {"problems 6", "lines together 11.7 (6.3)", "topic Data Science 1"} < set(
+        lines
+    )
+    table = json.loads(stats("--format json"))
     topics = [(name, table[name]) for name in table if name.startswith("topic ")]
     assert topics == [
         ("topic Language", 2),
@@ -61,33 +56,25 @@ def test_the_table_is_printed(
         ("topic DSA", 1),
         ("topic Data Science", 1),
     ]
-    assert stats(monkeypatch, "--set", "problems.v1=true") == 2
-    assert "has 0 of the 54 problems of problems.v1" in capsys.readouterr().err
+    error = stats_error("--set problems.v1=true")
+    assert "has 0 of the 54 problems of problems.v1" in error
 
 
-def test_a_tokenizer_counts_tokens(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
+def test_a_tokenizer_counts_tokens(tmp_path: Path) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    made = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
-    made.pre_tokenizer = pre_tokenizers.Split(
-        "", "isolated"
-    )  # a token for each character
-    made.save(str(tmp_path / "tokenizer.json"))
-    assert stats(monkeypatch, "--set", f"problems.tokenizer={tmp_path}") == 0
+    characters = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    characters.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    characters.save(str(tmp_path / "tokenizer.json"))
+    out = stats(f"--set problems.tokenizer={tmp_path}")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
     sizes = [len(p.before) + len(p.after) for p in problems()]
-    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    lazy_sizes = [len(p.instruction_lazy) for p in problems()]
     assert {
         f"tokens together {fmean(sizes):.1f} ({stdev(sizes):.1f})",
         f"most tokens together {max(sizes)}",
-    } < {*lines}
-    sizes = [len(p.instruction_lazy) for p in problems()]
-    lazy = f"{fmean(sizes):.1f} ({stdev(sizes):.1f})"
-    assert f"tokens, lazy {lazy}" in lines and not any(
-        line.startswith("words") for line in lines
-    )
-    assert stats(monkeypatch, "--set", "problems.tokenizer=gone") == 2
-    assert "problems.tokenizer gone cannot be used" in capsys.readouterr().err
+        f"tokens, lazy {fmean(lazy_sizes):.1f} ({stdev(lazy_sizes):.1f})",
+    } < set(lines)
+    assert not any(line.startswith("words") for line in lines)
+    error = stats_error("--set problems.tokenizer=gone")
+    assert "problems.tokenizer gone cannot be used" in error

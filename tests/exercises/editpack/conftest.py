@@ -20,8 +20,8 @@ Train = Callable[..., int]
 def train(monkeypatch: pytest.MonkeyPatch) -> Train:
     """Return a function from the words behind ``train`` to the exit code."""
 
-    def run(*words: object) -> int:
-        monkeypatch.setattr(sys, "argv", ["editpack", "train", *map(str, words)])
+    def run(*arguments: object) -> int:
+        monkeypatch.setattr(sys, "argv", ["editpack", "train", *map(str, arguments)])
         return PROGRAM.dispatch()
 
     return run
@@ -43,7 +43,7 @@ def rows() -> list[EditRow]:
 
 
 @pytest.fixture(scope="module")
-def given(
+def training_input(
     tmp_path_factory: pytest.TempPathFactory, rows: list[EditRow]
 ) -> tuple[Path, Path]:
     """Return a file of rows and a folder with a model that is not trained."""

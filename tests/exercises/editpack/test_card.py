@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,11 @@ import pytest
 from exercises.canitedit.report import read_folder, report_on
 from exercises.canitedit.tables import report_json
 from exercises.editpack.train import card_of
+from tests.exercises.commands import EDITPACK
 from tests.support.canitedit import write_folder
 from tests.support.editpack import edits, write_training_rows
 
-Train = Callable[..., int]
+RESUME = "--resume --out"
 OPTIONS = {
     "model": "/home/me/tiny",
     "lora": False,
@@ -76,7 +76,7 @@ def test_the_most_frequent_licences_are_stated(record: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def tuned(tmp_path: Path, record: dict[str, Any]) -> Path:
+def tuned_folder(tmp_path: Path, record: dict[str, Any]) -> Path:
     """Return a folder in which a training is complete."""
     folder = tmp_path / "tuned"
     folder.mkdir()
@@ -85,51 +85,38 @@ def tuned(tmp_path: Path, record: dict[str, Any]) -> Path:
 
 
 def test_measured_scores_go_into_card_and_record(
-    train: Train, tmp_path: Path, tuned: Path
+    tmp_path: Path, tuned_folder: Path
 ) -> None:
-    scored = read_folder(
-        write_folder(tmp_path / "edits", [2, 1, 0, 0, 0, 0]),
-        v1=False,
-        allow_partial=False,
-    )
+    folder = write_folder(tmp_path / "edits", [2, 1, 0, 0, 0, 0])
+    scored = read_folder(folder, v1=False, allow_partial=False)
     scores = tmp_path / "scores.json"
     scores.write_text(report_json(*report_on([scored], (1,), ())))
-    assert train("--out", tuned, "--resume", "--scores", scores) == 0
-    card = (tuned / "README.md").read_text()
+    EDITPACK.output(f"train {RESUME} {tuned_folder} --scores {scores}")
+    card = (tuned_folder / "README.md").read_text()
     assert "pass@1" in card
     assert "| 25.00 |" in card
     assert "None was measured" not in card
-    found = json.loads((tuned / "train.json").read_text())["scores"]
-    assert [row["instruction"] for row in found["rows"]] == ["descriptive", "lazy"]
+    recorded = json.loads((tuned_folder / "train.json").read_text())["scores"]
+    assert [row["instruction"] for row in recorded["rows"]] == ["descriptive", "lazy"]
 
 
-@pytest.mark.parametrize(
-    "text", ["{}", '{"rows": []}', '{"rows": [{"pass@1": 3}]}', "[", ""]
-)
-def test_a_file_without_scores_is_refused(
-    train: Train,
-    tmp_path: Path,
-    tuned: Path,
-    capsys: pytest.CaptureFixture[str],
-    text: str,
-) -> None:
-    before = (tuned / "train.json").read_bytes()
-    (tmp_path / "scores.json").write_text(text)
-    assert train("--out", tuned, "--resume", "--scores", tmp_path / "scores.json") == 2
-    assert "scores.json" in capsys.readouterr().err
-    assert (tuned / "train.json").read_bytes() == before
+def test_a_file_without_scores_is_refused(tmp_path: Path, tuned_folder: Path) -> None:
+    before = (tuned_folder / "train.json").read_bytes()
+    scores = tmp_path / "scores.json"
+    for text in ("{}", '{"rows": []}', '{"rows": [{"pass@1": 3}]}', "[", ""):
+        scores.write_text(text)
+        error = EDITPACK.refusal(f"train {RESUME} {tuned_folder} --scores {scores}")
+        assert "scores.json" in error
+        assert (tuned_folder / "train.json").read_bytes() == before
 
 
 def test_a_complete_training_is_not_overwritten(
-    train: Train,
-    tmp_path: Path,
-    tuned: Path,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, tuned_folder: Path
 ) -> None:
     rows = write_training_rows(tmp_path / "rows.jsonl", edits(2))
-    assert train(rows, "--model", "m", "--out", tuned) == 2
-    assert "holds a tuned model; choose another --out" in capsys.readouterr().err
-    before = (tuned / "train.json").read_bytes()
-    assert train(rows, "--model", "m", "--out", tuned, "--resume") == 0
-    assert "is complete; nothing to do" in capsys.readouterr().out
-    assert (tuned / "train.json").read_bytes() == before
+    line = f"train {rows} --model m --out {tuned_folder}"
+    error = EDITPACK.refusal(line)
+    assert "holds a tuned model; choose another --out" in error
+    before = (tuned_folder / "train.json").read_bytes()
+    assert "is complete; nothing to do" in EDITPACK.output(f"{line} --resume")
+    assert (tuned_folder / "train.json").read_bytes() == before

@@ -14,10 +14,13 @@ import pytest
 from bench.repos.mirrors import Mirrors
 from exercises.editpack.dedup import shingles
 from exercises.editpack.rows import EditRow, with_content
-from tests.support.editpack import SKIP_BAD, editpack, write_rows
+from tests.exercises.commands import EDITPACK
+from tests.support.editpack import report_beside, write_rows
 
 MIRRORS = "SWE_MIRRORS"
-SEED = ("--set", "sample.seed=4")
+SEED = "--set sample.seed=4"
+SKIP_BAD = "--set rows.skip_bad=true"
+ALL = ["c1", "c2", "c3", "c4", "c5"]
 LONG = " ".join(f"word{n}" for n in range(40))
 
 
@@ -38,8 +41,19 @@ ROWS = [
 ]
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def values_of(path: Path, keys: str) -> list[tuple[str, ...]]:
+    """Return some columns of the rows of a file."""
+    return [tuple(line[key] for key in keys.split()) for line in read_lines(path)]
+
+
+def dedup(tmp_path: Path, arguments: str) -> str:
+    """Deduplicate rows into the files out.jsonl and gone.jsonl of a folder."""
+    files = f"--out {tmp_path}/out.jsonl --dropped {tmp_path}/gone.jsonl"
+    return EDITPACK.output(f"dedup {arguments} {files}")
 
 
 @pytest.fixture
@@ -47,241 +61,181 @@ def rows(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "rows.jsonl", ROWS)
 
 
-def test_one_row_of_each_cluster_stays(
-    tmp_path: Path,
-    rows: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_one_row_of_each_cluster_stays(tmp_path: Path, rows: Path) -> None:
     out = tmp_path / "out.jsonl"
-    dropped = tmp_path / "gone.jsonl"
-    files = ("--out", out, "--dropped", dropped)
-    assert editpack("dedup", rows, *files) == 0
-    assert (
-        "1 cluster, the largest of 3 rows; 71 bands × 7 rows" in capsys.readouterr().out
-    )
-    assert read(out) == [with_content(ROWS[n]) for n in (0, 1, 4)]
-    assert [(one["commit"], one["rule"], one["detail"]) for one in read(dropped)] == [
+    printed = dedup(tmp_path, f"{rows}")
+    assert "1 cluster, the largest of 3 rows; 71 bands × 7 rows" in printed
+    assert read_lines(out) == [with_content(ROWS[n]) for n in (0, 1, 4)]
+    assert values_of(tmp_path / "gone.jsonl", "commit rule detail") == [
         ("c3", "duplicate", "of row 1, commit c1"),
         ("c4", "duplicate", "of row 1, commit c1"),
     ]
-    report = json.loads((tmp_path / "out.jsonl.report.json").read_text())
-    assert (report["rows"], report["kept"], report["dropped"]) == (
-        5,
-        3,
-        {"duplicate": 2},
-    )
-    assert (report["clusters"], report["largest_cluster"], report["short"]) == (1, 3, 0)
-    assert (report["bands"], report["rows_per_band"]) == (71, 7)
-    assert report["options"] == {
-        "skip_bad": False,
-        "threshold": 0.5,
-        "permutations": 500,
-        "seed": 1,
+    report = report_beside(out)
+    expected = {
+        "rows": 5,
+        "kept": 3,
+        "dropped": {"duplicate": 2},
+        "clusters": 1,
+        "largest_cluster": 3,
+        "short": 0,
+        "bands": 71,
+        "rows_per_band": 7,
+        "options": {
+            "skip_bad": False,
+            "threshold": 0.5,
+            "permutations": 500,
+            "seed": 1,
+        },
     }
+    assert {key: report[key] for key in expected} == expected
     assert report["versions"]["datasketch"].startswith("2.")
 
 
-def test_a_content_of_something_else_is_made_again(
-    tmp_path: Path,
-) -> None:
-    given = [{**one, "content": "the same text of five tokens"} for one in ROWS]
-    rows = write_rows(tmp_path / "rows.jsonl", given)
-    out = tmp_path / "out.jsonl"
-    plain = write_rows(tmp_path / "plain.jsonl", ROWS)
-    same = tmp_path / "same.jsonl"
-    assert editpack("dedup", rows, "--out", str(out)) == 0
-    assert editpack("dedup", plain, "--out", str(same)) == 0
-    assert read(out) == read(same)
+def test_a_content_of_something_else_is_made_again(tmp_path: Path, rows: Path) -> None:
+    other_content = {"content": "the same text of five tokens"}
+    others = write_rows(
+        tmp_path / "others.jsonl", [row | other_content for row in ROWS]
+    )
+    dedup(tmp_path, f"{rows}")
+    expected = read_lines(tmp_path / "out.jsonl")
+    dedup(tmp_path, f"{others}")
+    assert read_lines(tmp_path / "out.jsonl") == expected
 
 
 def test_what_is_no_row_keeps_its_number(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", ["no row", *ROWS])
-    out = tmp_path / "out.jsonl"
-    dropped = tmp_path / "gone.jsonl"
-    words = ("--out", out, "--dropped", dropped, *SKIP_BAD)
-    assert editpack("dedup", rows, *words) == 0
-    assert [one["rule"] for one in read(dropped)] == [
-        "unreadable",
-        "duplicate",
-        "duplicate",
-    ]
-    assert read(dropped)[-1]["detail"] == "of row 2, commit c1"
-    assert editpack("dedup", rows, "--out", str(tmp_path / "other.jsonl")) == 2
+    dedup(tmp_path, f"{rows} {SKIP_BAD}")
+    dropped = read_lines(tmp_path / "gone.jsonl")
+    rules = [line["rule"] for line in dropped]
+    assert rules == ["unreadable", "duplicate", "duplicate"]
+    assert dropped[-1]["detail"] == "of row 2, commit c1"
+    EDITPACK.refusal(f"dedup {rows} --out {tmp_path}/other.jsonl")
     assert not (tmp_path / "other.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("dedup.threshold=0", "dedup.threshold 0: must be greater than 0"),
-        ("dedup.threshold=1.1", "dedup.threshold 1.1: must be at most 1"),
-        (
-            "dedup.threshold=1",
-            "leaves no bands; give a lower threshold or more permutations",
-        ),
-        ("dedup.permutations=20000", "dedup.permutations 20000: must be at most 10000"),
-        ("rows.skip_bad=perhaps", "rows.skip_bad perhaps: must be a valid boolean"),
-    ],
-)
-def test_a_mistake_is_one_line(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    text: str,
-    message: str,
-) -> None:
+def test_a_mistake_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_rows(
         tmp_path / "rows.jsonl", [row(6, "x", author_date="yesterday"), row(7, "x")]
     )
-    assert editpack("dedup", "rows.jsonl", "--out", "out.jsonl", "--set", text) == 2
-    error = capsys.readouterr().err.strip()
-    assert message in error
-    assert "\n" not in error
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+    for setting, problem in {
+        "dedup.threshold=0": "dedup.threshold 0: must be greater than 0",
+        "dedup.threshold=1.1": "dedup.threshold 1.1: must be at most 1",
+        "dedup.threshold=1": "leaves no bands; give a lower threshold or more permutations",
+        "dedup.permutations=20000": "dedup.permutations 20000: must be at most 10000",
+        "rows.skip_bad=perhaps": "rows.skip_bad perhaps: must be a valid boolean",
+    }.items():
+        line = f"dedup rows.jsonl --out out.jsonl --set {setting}"
+        assert problem in EDITPACK.refusal(line)
+        assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
-def sample(rows: Path, out: Path, *words: str) -> list[str]:
-    assert editpack("sample", rows, "--out", str(out), *words) == 0
-    return [one["commit"] for one in read(out)]
+def commits_of_sample(rows: Path, out: Path, options: str) -> list[str]:
+    EDITPACK.output(f"sample {rows} --out {out} {options}")
+    return [row["commit"] for row in read_lines(out)]
 
 
-def test_a_sample_is_in_the_order_of_the_input(
-    tmp_path: Path,
-    rows: Path,
-) -> None:
+def test_a_sample_is_in_the_order_of_the_input(tmp_path: Path, rows: Path) -> None:
     out = tmp_path / "out.jsonl"
     dropped = tmp_path / "gone.jsonl"
-    three = sample(rows, out, "--size", "3", *SEED, "--dropped", str(dropped))
+    options = f"--size 3 {SEED}"
+    three = commits_of_sample(rows, out, f"{options} --dropped {dropped}")
     assert three == sorted(three)
-    assert sorted(three + [one["commit"] for one in read(dropped)]) == [
-        "c1",
-        "c2",
-        "c3",
-        "c4",
-        "c5",
-    ]
-    assert {one["rule"] for one in read(dropped)} == {"unsampled"}
-    assert read(out) == [one for one in ROWS if one["commit"] in three]
-    report = json.loads((tmp_path / "out.jsonl.report.json").read_text())
-    assert report["options"] == {"n": 3, "seed": 4, "skip_bad": False}
-    assert sample(rows, out, "--size", "3", *SEED) == three
-    assert sample(rows, out, "--size", "5") == ["c1", "c2", "c3", "c4", "c5"]
+    dropped_rows = read_lines(dropped)
+    assert sorted([*three, *(row["commit"] for row in dropped_rows)]) == ALL
+    assert {row["rule"] for row in dropped_rows} == {"unsampled"}
+    assert read_lines(out) == [row for row in ROWS if row["commit"] in three]
+    assert report_beside(out)["options"] == {"n": 3, "seed": 4, "skip_bad": False}
+    assert commits_of_sample(rows, out, options) == three
+    assert commits_of_sample(rows, out, "--size 5") == ALL
 
 
-def test_each_row_is_as_likely_to_be_in_a_sample(
-    tmp_path: Path,
-) -> None:
+def test_each_row_is_as_likely_to_be_in_a_sample(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", ["no row", *ROWS])
-    times: Counter[str] = Counter()
+    times = Counter[str]()
     for seed in range(100):
-        words = ("--size", "2", "--set", f"sample.seed={seed}", *SKIP_BAD)
-        times.update(sample(rows, tmp_path / "out.jsonl", *words))
-    assert set(times) == {"c1", "c2", "c3", "c4", "c5"}
+        options = f"--size 2 --set sample.seed={seed} {SKIP_BAD}"
+        times.update(commits_of_sample(rows, tmp_path / "out.jsonl", options))
+    assert sorted(times) == ALL
     # 40 each: 20 is four deviations away.
     assert min(times.values()) > 20
 
 
 def test_a_sample_of_more_rows_than_there_are_is_refused(
-    tmp_path: Path,
-    rows: Path,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, rows: Path
 ) -> None:
-    assert editpack("sample", rows, "--out", str(tmp_path / "out.jsonl")) == 2
-    assert "--size 25000: " in (error := capsys.readouterr().err)
-    assert error.strip().endswith("rows.jsonl has 5 rows; ask for fewer")
+    error = EDITPACK.refusal(f"sample {rows} --out {tmp_path}/out.jsonl")
+    assert "--size 25000: " in error
+    assert error.endswith("rows.jsonl has 5 rows; ask for fewer")
 
 
 def test_several_sets_have_origins_and_are_deduplicated(
-    tmp_path: Path,
-    rows: Path,
+    tmp_path: Path, rows: Path
 ) -> None:
-    more = write_rows(
-        tmp_path / "more.jsonl", [row(8, LONG), row(9, "eta = theta(iota)\n" * 9)]
-    )
+    more_rows = [row(8, LONG), row(9, "eta = theta(iota)\n" * 9)]
+    second_set = write_rows(tmp_path / "more.jsonl", more_rows)
     out = tmp_path / "out.jsonl"
-    dropped = tmp_path / "gone.jsonl"
-    words = (
-        "--out",
-        str(out),
-        "--dropped",
-        str(dropped),
-    )
-    assert editpack("dedup", rows, more, *words) == 0
-    assert [(one["origin"], one["commit"]) for one in read(out)] == [
+    dedup(tmp_path, f"{rows} {second_set}")
+    assert values_of(out, "origin commit") == [
         ("rows.jsonl", "c1"),
         ("rows.jsonl", "c2"),
         ("rows.jsonl", "c5"),
         ("more.jsonl", "c9"),
     ]
-    assert [(one["origin"], one["detail"]) for one in read(dropped)] == [
-        ("rows.jsonl", "of row 1 of rows.jsonl, commit c1"),
-        ("rows.jsonl", "of row 1 of rows.jsonl, commit c1"),
-        ("more.jsonl", "of row 1 of rows.jsonl, commit c1"),
+    detail = "of row 1 of rows.jsonl, commit c1"
+    assert values_of(tmp_path / "gone.jsonl", "origin detail") == [
+        ("rows.jsonl", detail),
+        ("rows.jsonl", detail),
+        ("more.jsonl", detail),
     ]
-    report = json.loads((tmp_path / "out.jsonl.report.json").read_text())
-    assert [one["name"] for one in report["inputs"]] == ["rows.jsonl", "more.jsonl"]
+    inputs = report_beside(out)["inputs"]
+    assert [line["name"] for line in inputs] == ["rows.jsonl", "more.jsonl"]
 
 
 def test_sets_of_one_name_have_the_whole_name_as_origin(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, one in (("a", ROWS[1]), ("b", ROWS[4])):
+    for name, edit in {"a": ROWS[1], "b": ROWS[4]}.items():
         Path(name).mkdir()
-        write_rows(Path(name) / "rows.jsonl", [one])
-    out = ("--out", "out.jsonl")
-    assert editpack("dedup", "a/rows.jsonl", "b/rows.jsonl", *out) == 0
-    assert [one["origin"] for one in read(Path("out.jsonl"))] == [
-        "a/rows.jsonl",
-        "b/rows.jsonl",
-    ]
-    assert editpack("dedup", *out) == 2
-    assert editpack("dedup", "a/rows.jsonl", "a/rows.jsonl", *out) == 2
-    error = capsys.readouterr().err
-    assert "no rows given" in error
+        write_rows(Path(name) / "rows.jsonl", [edit])
+    EDITPACK.output("dedup a/rows.jsonl b/rows.jsonl --out out.jsonl")
+    origins = [row["origin"] for row in read_lines(Path("out.jsonl"))]
+    assert origins == ["a/rows.jsonl", "b/rows.jsonl"]
+    assert "no rows given" in EDITPACK.refusal("dedup --out out.jsonl")
+    error = EDITPACK.refusal("dedup a/rows.jsonl a/rows.jsonl --out out.jsonl")
     assert "the same rows are given twice" in error
 
 
 @pytest.mark.long
-def test_mined_rows_lose_as_many_as_by_all_pairs(
-    tmp_path: Path,
-) -> None:
+def test_mined_rows_lose_as_many_as_by_all_pairs(tmp_path: Path) -> None:
     """Needs bare mirrors of requests and flask in the folder that ``SWE_MIRRORS`` names."""
+    from scipy.cluster.hierarchy import DisjointSet
+
+    folder = environ.get(MIRRORS)
     mined = tmp_path / "mined.jsonl"
     with mined.open("wb") as handle:
-        for repo, commit in (
-            ("psf/requests", "1f6589ec"),
-            ("pallets/flask", "2ac89889"),
-        ):
+        for repo, commit in {
+            "psf/requests": "1f6589ec",
+            "pallets/flask": "2ac89889",
+        }.items():
             mirror = None
-            folder = environ.get(MIRRORS)
             if folder:
                 mirror = Mirrors(Path(folder)).find(repo)
             if mirror is None:
                 pytest.skip(f"{MIRRORS} names no folder with a mirror of {repo}")
-            rows, kept = (
-                str(tmp_path / f"{name}-{commit}.jsonl") for name in ("rows", "kept")
-            )
-            assert (
-                editpack("mine", mirror, "--set", f"mine.refs={commit}", "--out", rows)
-                == 0
-            )
-            assert editpack("filter", rows, "--out", kept) == 0
-            handle.write(Path(kept).read_bytes())
-    out = tmp_path / "out.jsonl"
-    assert editpack("dedup", str(mined), "--out", str(out)) == 0
-    texts = [with_content(one)["content"] for one in read(mined)]
-    from scipy.cluster.hierarchy import DisjointSet
-
-    sets = [shingles(text) for text in texts]
-    exact = DisjointSet(range(len(texts)))
-    for one, other in combinations(range(len(sets)), 2):
-        if len(sets[one] & sets[other]) >= 0.5 * len(sets[one] | sets[other]):
-            exact.merge(one, other)
-    kept_by_all_pairs = exact.n_subsets
-    print(f"{len(texts)} rows, {kept_by_all_pairs} by all pairs, {len(read(out))} kept")
-    assert len(texts) > 500
-    assert abs(len(read(out)) - kept_by_all_pairs) <= 0.05 * kept_by_all_pairs
+            rows = tmp_path / f"rows-{commit}.jsonl"
+            filtered = tmp_path / f"kept-{commit}.jsonl"
+            EDITPACK.output(f"mine {mirror} --set mine.refs={commit} --out {rows}")
+            EDITPACK.output(f"filter {rows} --out {filtered}")
+            handle.write(filtered.read_bytes())
+    dedup(tmp_path, f"{mined}")
+    count = len(read_lines(tmp_path / "out.jsonl"))
+    sets = [shingles(with_content(line)["content"]) for line in read_lines(mined)]
+    exact = DisjointSet(range(len(sets)))
+    for first, second in combinations(range(len(sets)), 2):
+        if len(sets[first] & sets[second]) >= 0.5 * len(sets[first] | sets[second]):
+            exact.merge(first, second)
+    print(f"{len(sets)} rows, {exact.n_subsets} by all pairs, {count} kept")
+    assert len(sets) > 500
+    assert abs(count - exact.n_subsets) <= 0.05 * exact.n_subsets

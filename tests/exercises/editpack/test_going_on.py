@@ -23,11 +23,11 @@ Train = Callable[..., int]
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 
 
-def start(words: Sequence[object], *program: object) -> subprocess.Popen[str]:
+def start(arguments: Sequence[object], *program: object) -> subprocess.Popen[str]:
     """Start a training in a process of its own, or by a program, on one thread."""
     begin = program or (sys.executable,)
     return subprocess.Popen(
-        [*map(str, (*begin, "-m", "exercises.editpack", "train", *words))],
+        [*map(str, (*begin, "-m", "exercises.editpack", "train", *arguments))],
         cwd=TOP,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         text=True,
@@ -60,10 +60,10 @@ def last_step(tuned: Path) -> int:
 def test_a_killed_training_goes_on_to_the_same_loss(
     train: Train,
     tmp_path: Path,
-    given: tuple[Path, Path],
+    training_input: tuple[Path, Path],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    data, model = given
+    data, model = training_input
     common = (data, "--model", model, *SHORT, *recipe(epochs=4))
     assert train(*common, "--out", tmp_path / "whole") == 0
     killed = tmp_path / "killed"
@@ -81,21 +81,21 @@ def test_a_killed_training_goes_on_to_the_same_loss(
     assert "holds a training; give --resume" in capsys.readouterr().err
     assert train(*common, "--out", killed, "--resume") == 0
     assert f"\ngoes on from checkpoint-{last}\n" in capsys.readouterr().out
-    one = record(tmp_path / "whole")
+    undisturbed = record(tmp_path / "whole")
     other = record(killed)
     for key in ("loss", "held_out_loss"):
-        assert [p["step"] for p in one[key]] == [p["step"] for p in other[key]]
-        for a, b in zip(one[key], other[key], strict=True):
+        assert [p["step"] for p in undisturbed[key]] == [p["step"] for p in other[key]]
+        for a, b in zip(undisturbed[key], other[key], strict=True):
             assert a["loss"] == pytest.approx(b["loss"], abs=1e-4)
-    assert one["tokens_seen"] == other["tokens_seen"] == 4 * 16 * 80
+    assert undisturbed["tokens_seen"] == other["tokens_seen"] == 4 * 16 * 80
 
 
 def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
     train: Train,
     tmp_path: Path,
-    given: tuple[Path, Path],
+    training_input: tuple[Path, Path],
 ) -> None:
-    data, model = given
+    data, model = training_input
     common = (data, "--model", model, *SHORT, *recipe(epochs=40))
     stopped = tmp_path / "stopped"
     process = start([*common, "--out", stopped])
@@ -104,28 +104,30 @@ def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
         process,
     )
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate()
-    assert process.returncode == 130, said
-    assert "--resume goes on" in said
-    assert "Traceback" not in said
+    output, _ = process.communicate()
+    assert process.returncode == 130, output
+    assert "--resume goes on" in output
+    assert "Traceback" not in output
     assert not (stopped / "train.json").exists()
     last = last_step(stopped)
     assert train(*common, "--out", stopped, "--resume") == 0
     assert train(*common, "--out", tmp_path / "whole") == 0
-    one = record(tmp_path / "whole")
+    undisturbed = record(tmp_path / "whole")
     other = record(stopped)
-    assert last < one["steps"] == other["steps"]
+    assert last < undisturbed["steps"] == other["steps"]
     for key in ("loss", "held_out_loss"):
-        assert [p["step"] for p in one[key]] == [p["step"] for p in other[key]]
-    assert one["loss"][-1]["loss"] == pytest.approx(other["loss"][-1]["loss"], abs=1e-4)
+        assert [p["step"] for p in undisturbed[key]] == [p["step"] for p in other[key]]
+    assert undisturbed["loss"][-1]["loss"] == pytest.approx(
+        other["loss"][-1]["loss"], abs=1e-4
+    )
 
 
 def test_two_processes_train_as_one_does_and_stop_at_one_step(
     train: Train,
     tmp_path: Path,
-    given: tuple[Path, Path],
+    training_input: tuple[Path, Path],
 ) -> None:
-    data, model = given
+    data, model = training_input
     torchrun = (
         Path(sys.executable).with_name("torchrun"),
         "--standalone",
@@ -135,24 +137,24 @@ def test_two_processes_train_as_one_does_and_stop_at_one_step(
     # 16 windows are two for each process in each of four steps.
     common = (data, "--model", model, *SHORT, *recipe(step_windows=4, epochs=40))
     assert train(*common, *recipe(batch=4), "--out", tmp_path / "one") == 0
-    words = (*common, *recipe(batch=2), "--out", tmp_path / "two")
-    process = start(words, *torchrun)
+    arguments = (*common, *recipe(batch=2), "--out", tmp_path / "two")
+    process = start(arguments, *torchrun)
     wait_for(
         lambda: (tmp_path / "two/checkpoints").glob("checkpoint-4/trainer_state.json"),
         process,
     )
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate()
-    assert not (tmp_path / "two/train.json").exists(), said
+    output, _ = process.communicate()
+    assert not (tmp_path / "two/train.json").exists(), output
     last = last_step(tmp_path / "two")
-    process = start((*words, "--resume"), *torchrun)
-    said, _ = process.communicate()
-    assert process.returncode == 0, said
-    assert f"goes on from checkpoint-{last}" in said
-    one = record(tmp_path / "one")
-    two = record(tmp_path / "two")
-    assert two["options"]["devices"] == 2
-    assert last < one["steps"] == two["steps"]
-    for a, b in zip(one["held_out_loss"], two["held_out_loss"], strict=True):
+    process = start((*arguments, "--resume"), *torchrun)
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    assert f"goes on from checkpoint-{last}" in output
+    single = record(tmp_path / "one")
+    double = record(tmp_path / "two")
+    assert double["options"]["devices"] == 2
+    assert last < single["steps"] == double["steps"]
+    for a, b in zip(single["held_out_loss"], double["held_out_loss"], strict=True):
         assert a["step"] == b["step"]
         assert a["loss"] == pytest.approx(b["loss"], abs=1e-2)

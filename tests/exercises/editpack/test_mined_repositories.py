@@ -5,7 +5,6 @@ Needs bare mirrors in the folder that ``SWE_MIRRORS`` names; ``make test-long`` 
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -13,27 +12,20 @@ import pytest
 
 from bench.repos.mirrors import Mirrors
 from core.git import git
-from exercises.editpack.files import report_of
-from tests.exercises.editpack.test_miner import lines_of, mine
+from tests.exercises.editpack.test_miner import mine, mined_report
 
 pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize(
-    ("repo", "commit", "commits", "modify_python", "license_"),
+    ("repo", "ref", "expected"),
     [
-        ("psf/requests", "1f6589ec", 4_877, 2_752, "Apache-2.0"),
-        ("pallets/flask", "2ac89889", 3_806, 1_968, "BSD-3-Clause"),
+        ("psf/requests", "1f6589ec", [4_877, 2_752, "Apache-2.0"]),
+        ("pallets/flask", "2ac89889", [3_806, 1_968, "BSD-3-Clause"]),
     ],
 )
 def test_a_known_history_is_counted_exactly(
-    repo: str,
-    commit: str,
-    commits: int,
-    modify_python: int,
-    license_: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    repo: str, ref: str, expected: list[object], tmp_path: Path
 ) -> None:
     folder = os.environ.get("SWE_MIRRORS")
     mirror = None
@@ -42,18 +34,22 @@ def test_a_known_history_is_counted_exactly(
     if mirror is None:
         pytest.skip(f"SWE_MIRRORS names no folder with a mirror of {repo}")
     out = tmp_path / "rows.jsonl"
-    assert mine(monkeypatch, out, mirror, "--set", f"mine.refs={commit}") == 0
-    report = json.loads(report_of(out).read_text())
-    [found] = report["repositories"]
-    assert (found["commits"], found["modify_python"]) == (commits, modify_python)
-    assert (found["license"], found["name"]) == (license_, repo)
+    rows = mine(out, mirror, options=f"--set mine.refs={ref}")
+    report = mined_report(out)
+    [counts] = report["repositories"]
+    assert counts["name"] == repo
+    names = ("commits", "modify_python", "license")
+    assert [counts[name] for name in names] == expected
     # One row of each commit with an instruction, but for those whose files are all left out.
-    assert 0.8 * found["with_instruction"] < found["kept"] < found["with_instruction"]
-    rows = lines_of(out)
-    assert len({row["commit"] for row in rows}) == len(rows) == report["kept"]
-    assert not [row for row in rows if "@gmail.com" in row["message"]]
+    instructions = counts["with_instruction"]
+    assert 0.8 * instructions < counts["kept"] < instructions
+    assert len(rows) == report["kept"]
+    assert len({row["commit"] for row in rows}) == len(rows)
+    for row in rows:
+        assert "@gmail.com" not in row["message"]
     for row in rows[:: len(rows) // 20]:
-        path = f"{row['commit']}:{row['new_file']}"
-        assert git("cat-file", "blob", path, cwd=mirror).decode() == row["new_contents"]
-        old = f"{row['commit']}~:{row['old_file']}"
-        assert git("cat-file", "blob", old, cwd=mirror).decode() == row["old_contents"]
+        for name, side in (
+            (f"{row['commit']}:{row['new_file']}", "new_contents"),
+            (f"{row['commit']}~:{row['old_file']}", "old_contents"),
+        ):
+            assert git("cat-file", "blob", name, cwd=mirror).decode() == row[side]

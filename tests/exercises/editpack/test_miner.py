@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from core.git import git
-from exercises.editpack.__main__ import PROGRAM
 from exercises.editpack.files import report_of
 from exercises.editpack.rows import CONTENT, INSTRUCTION, NEW, OLD
+from tests.exercises.commands import EDITPACK, Ended
 from tests.support.editpack import (
     AUTHOR,
     HOSTILE,
@@ -26,19 +26,25 @@ from tests.support.editpack import (
     simple,
 )
 
-Capture = pytest.CaptureFixture[str]
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "rows.jsonl"
 
 
-def mine(
-    monkeypatch: pytest.MonkeyPatch,
-    out: Path,
-    *words: object,
-) -> int:
-    argv = ["editpack", "mine", *map(str, words), "--out", str(out)]
-    monkeypatch.setattr(
-        sys, "argv", [*argv, "--dropped", f"{out.parent}/dropped.jsonl"]
-    )
-    return PROGRAM.dispatch()
+def mine_line(out: Path, *repositories: Path, options: str = "") -> str:
+    paths = shlex.join(map(str, repositories))
+    return f"mine {paths} {options} --out {out} --dropped {out.parent}/dropped.jsonl"
+
+
+def mined_report(out: Path) -> dict[str, Any]:
+    return dict(json.loads(report_of(out).read_text()))
+
+
+def mine(out: Path, *repositories: Path, options: str = "") -> list[dict[str, Any]]:
+    """Mine repositories and return the rows."""
+    EDITPACK.output(mine_line(out, *repositories, options=options))
+    return lines_of(out)
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -61,15 +67,12 @@ EXPECTED = [
     ("Change two files at once", "b.py"),
     ("Change two files alike", "a.py"),
     ("Change the file that fits", "fits.py"),
-    *(
-        (f"Change the hostile name {number}", name)
-        for number, name in enumerate(HOSTILE)
-    ),
     ("Change many files at once", "many/0.py"),
     ("Write without a newline", "a.py"),
     ("Rename the café", "a.py"),
     ("[core] Fix the sum", "a.py"),
     ("Set a date before all dates", "a.py"),
+    *((f"Change the hostile name {n}", name) for n, name in enumerate(HOSTILE)),
 ]
 DROPPED = {
     "repeated": 1, "symlink": 2, "encoding": 2, "unchanged": 2, "submodule": 1, "generated": 1,
@@ -78,259 +81,218 @@ DROPPED = {
 }  # fmt: skip
 
 
-def test_a_hostile_history_gives_exactly_these_rows(
-    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "rows.jsonl"
-    assert mine(monkeypatch, out, hostile, "--set", "mine.refs=refs/heads/*") == 0
-    rows = lines_of(out)
-    report = json.loads(report_of(out).read_text())
+def test_a_hostile_history_gives_exactly_these_rows(hostile: Path, out: Path) -> None:
+    rows = mine(out, hostile, options="--set mine.refs=refs/heads/*")
+    report = mined_report(out)
     assert sorted(edits(rows)) == sorted(EXPECTED)
-    assert report["dropped"] == DROPPED == report["repositories"][0]["dropped"]
+    assert report["dropped"] == DROPPED
+    assert report["repositories"][0]["dropped"] == DROPPED
     assert report["rows"] == len(rows) + sum(DROPPED.values())
-    dropped = lines_of(tmp_path / "dropped.jsonl")
-    assert {row["new_file"] for row in dropped if row["rule"] == "symlink"} == {
-        "link.py",
-        "typed.py",
-    }
-    assert (report["commits"], report["modify_python"]) == (35, 29)
+    dropped = lines_of(out.parent / "dropped.jsonl")
+    links = {row["new_file"] for row in dropped if row["rule"] == "symlink"}
+    assert links == {"link.py", "typed.py"}
+    assert report["commits"] == 35
+    assert report["modify_python"] == 29
 
 
-def test_the_columns_of_a_row(
-    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "rows.jsonl"
-    assert mine(monkeypatch, out, hostile) == 0
-    by_file = {row["subject"]: row for row in lines_of(out)}
-    crlf = by_file["Change one line of two"]
-    fixed = by_file["[core] Fix the sum"]
-    assert (crlf[OLD], crlf[NEW]) == ("x = 0\r\ny = 0\r\n", "x = 1\r\ny = 0\r\n")
+def test_the_columns_of_a_row(hostile: Path, out: Path) -> None:
+    by_subject = {row["subject"]: row for row in mine(out, hostile)}
+    crlf = by_subject["Change one line of two"]
+    assert crlf[OLD] == "x = 0\r\ny = 0\r\n"
+    assert crlf[NEW] == "x = 1\r\ny = 0\r\n"
     assert crlf[CONTENT] == (
         "## Code Before:\nx = 0\ny = 0\n\n## Instruction:\nChange one line of two\n"
         "## Code After:\nx = 1\ny = 0\n"
     )
-    assert fixed[INSTRUCTION] == "Fix the sum\n\nBy, see."
-    assert fixed["message"] == "[core] Fix the sum\n\nBy, see."
-    assert {
-        k: fixed[k] for k in ("lang", "license", "repos", "old_file", "new_file")
-    } == {
+    fixed = by_subject["[core] Fix the sum"]
+    expected = {
+        INSTRUCTION: "Fix the sum\n\nBy, see.",
+        "message": "[core] Fix the sum\n\nBy, see.",
         "lang": "Python",
         "license": "MIT",
         "repos": "hostile",
         "old_file": "a.py",
         "new_file": "a.py",
     }
+    assert {key: fixed[key] for key in expected} == expected
     assert git("rev-parse", f"{fixed['commit']}:a.py", cwd=hostile)
     assert crlf["author_date"] == "2020-09-23T12:26:40Z"
-    assert by_file["Set a date before all dates"]["author_date"] == ""
-    assert AUTHOR not in out.read_text() and "example.org" not in out.read_text()
+    assert by_subject["Set a date before all dates"]["author_date"] == ""
+    text = out.read_text()
+    assert AUTHOR not in text
+    assert "example.org" not in text
 
 
-def test_nothing_is_run_fetched_or_changed(
-    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_run_fetched_or_changed(hostile: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     trace = tmp_path / "trace"
     out = tmp_path / "out" / "rows.jsonl"
     git("clone", "--quiet", "--mirror", hostile, copy, cwd=tmp_path)
-    assert mine(monkeypatch, tmp_path / "plain" / "rows.jsonl", copy) == 0
-    old, new = (
-        git("rev-parse", f"main:{n}", cwd=copy).decode().strip()
-        for n in ("a.py", "b.py")
-    )
-    git("replace", old, new, cwd=copy)
-    tip = git("rev-parse", "main", cwd=copy).decode().strip()
-    (copy / "info" / "grafts").write_text(f"{tip}\n")
+    expected = mine(tmp_path / "plain" / "rows.jsonl", copy)
+
+    def hash_of(name: str) -> str:
+        return git("rev-parse", name, cwd=copy).decode().strip()
+
+    git("replace", hash_of("main:a.py"), hash_of("main:b.py"), cwd=copy)
+    (copy / "info" / "grafts").write_text(f"{hash_of('main')}\n")
     lay_traps(copy, trace)
     before = files_of(copy)
-    assert mine(monkeypatch, out, copy) == 0
+    assert mine(out, copy) == expected
     assert files_of(copy) == before
     assert not trace.exists()
     assert out.read_bytes() == (tmp_path / "plain" / "rows.jsonl").read_bytes()
-    assert mine(monkeypatch, out, copy, "--set", f"mine.refs={'1' * 40}") == 2
+    missing = "1" * 40
+    line = mine_line(out, copy, options=f"--set mine.refs={missing}")
+    assert EDITPACK.run(line).code == 2
     assert not trace.exists()
     # The traps work: what git shows by default runs one of them, what it lacks another.
-    for words in (("log", "-p", "-2"), ("cat-file", "-e", "1" * 40)):
-        shown = subprocess.run(
-            ["git", *words], cwd=copy, capture_output=True, timeout=60
-        )
-        assert trace.read_bytes(), shown.stderr
+    for line in ("git log -p -2", f"git cat-file -e {missing}"):
+        ended = subprocess.run(line.split(), cwd=copy, capture_output=True, timeout=60)
+        assert trace.read_bytes(), ended.stderr
         trace.unlink()
 
 
-@pytest.mark.parametrize(
-    ("texts", "files"),
-    [
-        ("mine.one_file=first", ["a.py"]),
-        ("mine.one_file=all", ["a.py", "b.py"]),
-        ("mine.paths=b.py", ["b.py"]),
-        ("mine.paths=b.py,nowhere/*", ["b.py"]),
-        ("mine.paths=nowhere/*", []),
-        ("mine.vendored=b.py", ["a.py"]),
-        ("mine.since=2020-09-26 mine.until=2020-09-26", ["b.py"]),
-        ("mine.until=2020-09-25", []),
-    ],
-)
-def test_settings_choose_the_files(
-    texts: str,
-    files: list[str],
-    hostile: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    out = tmp_path / "rows.jsonl"
-    words = [word for text in texts.split() for word in ("--set", text)]
-    assert mine(monkeypatch, out, hostile, *words) == 0
-    rows = lines_of(out)
-    subject = "Change two files at once"
-    assert [file for found, file in edits(rows) if found == subject] == files
-    if "mine.since" in texts:
-        assert len(rows) == 1
+def test_settings_choose_the_files(hostile: Path, out: Path) -> None:
+    one_day = "--set mine.since=2020-09-26 --set mine.until=2020-09-26"
+    for options, files in {
+        "--set mine.one_file=first": ["a.py"],
+        "--set mine.one_file=all": ["a.py", "b.py"],
+        "--set mine.paths=b.py": ["b.py"],
+        "--set mine.paths=b.py,nowhere/*": ["b.py"],
+        "--set mine.paths=nowhere/*": [],
+        "--set mine.vendored=b.py": ["a.py"],
+        "--set mine.until=2020-09-25": [],
+        one_day: ["b.py"],
+    }.items():
+        rows = mine(out, hostile, options=options)
+        subject = "Change two files at once"
+        mined = [row["new_file"] for row in rows if row["subject"] == subject]
+        assert mined == files, options
+    assert len(rows) == 1
 
 
-def test_a_lone_comma_lists_no_paths(
-    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "rows.jsonl"
-    none = ("--set", "mine.generated=,", "--set", "mine.vendored=,")
-    assert mine(monkeypatch, out, hostile, *none) == 0
-    assert {"g_pb2.py", "src/vendor/lib.py"} <= {
-        file for _, file in edits(lines_of(out))
-    }
-    options = json.loads(report_of(out).read_text())["options"]
-    assert (options["generated"], options["vendored"]) == ([], [])
+def test_a_lone_comma_lists_no_paths(hostile: Path, out: Path) -> None:
+    options = "--set mine.generated=, --set mine.vendored=,"
+    names = {row["new_file"] for row in mine(out, hostile, options=options)}
+    assert {"g_pb2.py", "src/vendor/lib.py"} <= names
+    report = mined_report(out)
+    assert report["options"]["generated"] == []
+    assert report["options"]["vendored"] == []
 
 
 def test_several_repositories_take_a_pair_once_and_give_equal_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    one = simple(tmp_path / "x" / "made.git")
-    two = simple(tmp_path / "y" / "made.git")
-    git("update-ref", "-d", "refs/heads/main", cwd=two)  # so that it is empty
-    three = simple(tmp_path / "owner__name.git", "Return the second number")
+    first = simple(tmp_path / "x" / "made.git")
+    empty = simple(tmp_path / "y" / "made.git")
+    git("update-ref", "-d", "refs/heads/main", cwd=empty)  # so that it is empty
+    third = simple(tmp_path / "owner__name.git", "Return the second number")
     out = tmp_path / "1" / "rows.jsonl"
     again = tmp_path / "2" / "rows.jsonl"
-    assert mine(monkeypatch, out, one, two, three) == 0
-    report = json.loads(report_of(out).read_text())
-    assert edits(lines_of(out)) == [("Return two instead of one", "a.py")]
-    names = []
-    for found in report["repositories"]:
-        names.append((found["name"], found.get("left_out", "")))
-    assert names == [
+    rows = mine(out, first, empty, third)
+    assert edits(rows) == [("Return two instead of one", "a.py")]
+    repositories = mined_report(out)["repositories"]
+    assert [
+        (record["name"], record.get("left_out", "")) for record in repositories
+    ] == [
         ("x/made", ""),
         ("y/made", "it has no commits"),
         ("owner/name", ""),
     ]
-    assert report["repositories"][2]["dropped"] == {"repeated": 1}
-    assert mine(monkeypatch, again, one, two, three) == 0
+    assert repositories[2]["dropped"] == {"repeated": 1}
+    mine(again, first, empty, third)
     assert again.read_bytes() == out.read_bytes()
 
 
 def test_repositories_are_found_from_the_folder_where_it_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simple(tmp_path / "some" / "two\nlines", bare=False)
     monkeypatch.chdir(tmp_path)
-    assert mine(monkeypatch, tmp_path / "rows.jsonl", "some/two\nlines") == 0
-    assert len(lines_of(tmp_path / "rows.jsonl")) == 1
+    assert len(mine(out, Path("some/two\nlines"))) == 1
 
 
 def test_hashes_of_both_kinds_and_ordinary_folders_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, out: Path
 ) -> None:
     other = simple(tmp_path / "other", hash_name="sha256", bare=False)
-    out = tmp_path / "rows.jsonl"
-    assert mine(monkeypatch, out, other) == 0
-    assert [len(row["commit"]) for row in lines_of(out)] == [64]
+    assert [len(row["commit"]) for row in mine(out, other)] == [64]
 
 
-def test_clones_that_lack_objects_are_read_as_far_as_they_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_clones_that_lack_objects_are_read_as_far_as_they_go(tmp_path: Path) -> None:
     made = MadeHistory()
     for number in range(4):
         made.commit(f"Set the number {number} here", {"a.py": file("a", number)})
-    whole = made.write(tmp_path / "whole")
-    git("config", "uploadpack.allowFilter", "true", cwd=whole)
-    found = {}
-    for kind in ("--depth=2", "--filter=blob:none", "--shared", "--filter=tree:0"):
+    origin = made.write(tmp_path / "origin")
+    git("config", "uploadpack.allowFilter", "true", cwd=origin)
+
+    def mine_clone(kind: str, url: str) -> tuple[Ended, Path]:
         copy = tmp_path / f"copy{kind}"
         out = tmp_path / kind / "rows.jsonl"
-        place = whole
-        if kind != "--shared":
-            place = f"file://{whole}"
-        git("clone", "--quiet", "--no-checkout", kind, place, copy, cwd=tmp_path)
+        git("clone", "--quiet", "--no-checkout", kind, url, copy, cwd=tmp_path)
         before = files_of(copy)
-        found[kind] = mine(monkeypatch, out, copy, "--set", "mine.licenses=any")
+        ended = EDITPACK.run(mine_line(out, copy, options="--set mine.licenses=any"))
         assert files_of(copy) == before
-        if not found[kind]:
-            report = json.loads(report_of(out).read_text())
-            found[kind] = (report["kept"], report["dropped"])
-    assert found.pop("--filter=tree:0") == 2
-    assert "try git fsck there" in capsys.readouterr().err
-    assert found == {
-        "--depth=2": (1, {}),
-        "--filter=blob:none": (0, {"missing": 3}),
-        "--shared": (3, {}),
-    }
+        return ended, out
+
+    for kind, url, count, dropped in (
+        ("--depth=2", f"file://{origin}", 1, {}),
+        ("--filter=blob:none", f"file://{origin}", 0, {"missing": 3}),
+        ("--shared", f"{origin}", 3, {}),
+    ):
+        ended, out = mine_clone(kind, url)
+        assert ended.code == 0, kind
+        report = mined_report(out)
+        assert report["kept"] == count, kind
+        assert report["dropped"] == dropped, kind
+    ended, _ = mine_clone("--filter=tree:0", f"file://{origin}")
+    assert ended.code == 2
+    assert "try git fsck there" in ended.err
 
 
 def test_what_cannot_be_mined_is_named_in_one_line(
-    hostile: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
+    hostile: Path, tmp_path: Path, out: Path
 ) -> None:
     inside = simple(tmp_path / "ordinary", bare=False) / "folder"
     inside.mkdir()
     closed = MadeHistory()
-    closed.commit(
-        "Begin with a module", {"COPYING": b"All rights reserved.\n", "a.py": b"x\n"}
-    )
+    licence = b"All rights reserved.\n"
+    closed.commit("Begin with a module", {"COPYING": licence, "a.py": b"x\n"})
     closed_path = closed.write(tmp_path / "closed")
-    (tmp_path / "verbs.txt").write_text("# none\n")
-    for words, wrong in {
-        (): "no repository given",
-        (tmp_path / "nowhere",): "is not a git repository",
-        (inside,): "is not a git repository",
-        (hostile, hostile): "is given twice",
-        (hostile, "--set", "mine.refs=v9"): "has no commit 'v9'",
-        (hostile, "--set", "mine.refs=--output=x"): "has no commit",
-        (
-            hostile,
-            "--set",
-            "mine.since=tomorrow",
-        ): "mine.since 'tomorrow' is not a date",
-        (hostile, "--set", "mine.licenses=MITT"): "mine.licenses MITT cannot be found",
-        (
-            hostile,
-            "--set",
-            "mine.licenses=ISC",
-        ): "no repository is left (hostile: MIT in LICENSE",
-        (closed_path,): "NOASSERTION in COPYING",
-        (hostile, "--set", f"mine.verbs={tmp_path / 'verbs.txt'}"): "has no verbs",
-        (hostile, "--set", f"mine.verbs={tmp_path}"): "cannot be read",
+    verbs = tmp_path / "verbs.txt"
+    verbs.write_text("# none\n")
+    for arguments, problem in {
+        "": "no repository given",
+        f"{tmp_path}/nowhere": "is not a git repository",
+        f"{inside}": "is not a git repository",
+        f"{hostile} {hostile}": "is given twice",
+        f"{hostile} --set mine.refs=v9": "has no commit 'v9'",
+        f"{hostile} --set mine.refs=--output=x": "has no commit",
+        f"{hostile} --set mine.since=tomorrow": "mine.since 'tomorrow' is not a date",
+        f"{hostile} --set mine.licenses=MITT": "mine.licenses MITT cannot be found",
+        f"{hostile} --set mine.licenses=ISC": "no repository is left (hostile: MIT in LICENSE",
+        f"{closed_path}": "NOASSERTION in COPYING",
+        f"{hostile} --set mine.verbs={verbs}": "has no verbs",
+        f"{hostile} --set mine.verbs={tmp_path}": "cannot be read",
     }.items():
-        assert mine(monkeypatch, tmp_path / "rows.jsonl", *words) == 2, words
-        error = capsys.readouterr().err.splitlines()
-        assert len([text for text in error if "error:" in text]) == 1, error
-        assert wrong in error[-1], error
-    assert not (tmp_path / "rows.jsonl").exists()
+        ended = EDITPACK.run(mine_line(out, options=arguments))
+        assert ended.code == 2, arguments
+        lines = ended.err.splitlines()
+        assert len([line for line in lines if "error:" in line]) == 1, lines
+        assert problem in lines[-1], lines
+    assert not out.exists()
 
 
 def test_a_repository_without_a_permissive_license_is_left_out_and_named(
-    hostile: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
+    hostile: Path, tmp_path: Path, out: Path
 ) -> None:
     closed = MadeHistory()
     closed.commit("Begin with a module", {"a.py": file("closed", 0)})
     closed.commit("Change the only module", {"a.py": file("closed", 1)})
     path = closed.write(tmp_path / "closed")
-    out = tmp_path / "rows.jsonl"
-    assert mine(monkeypatch, out, path, hostile) == 0
-    assert "left out: closed: no license file" in capsys.readouterr().err
+    ended = EDITPACK.run(mine_line(out, path, hostile))
+    assert ended.code == 0
+    assert "left out: closed: no license file" in ended.err
     assert {row["repos"] for row in lines_of(out)} == {"hostile"}
-    assert mine(monkeypatch, out, path, "--set", "mine.licenses=any") == 0
-    assert [row["license"] for row in lines_of(out)] == ["NOASSERTION"]
+    rows = mine(out, path, options="--set mine.licenses=any")
+    assert [row["license"] for row in rows] == ["NOASSERTION"]

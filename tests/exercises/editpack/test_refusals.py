@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,123 +9,70 @@ import pytest
 from core.errors import UserError
 from exercises.editpack import train as module
 from exercises.editpack.recipe import Recipe
-from tests.support.editpack import edits, recipe, write_training_rows
+from tests.exercises.commands import EDITPACK
+from tests.support.editpack import edits, write_training_rows
 
-Train = Callable[..., int]
+TRAIN = "--model m --out t"
+
+
+def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    def find_spec(name: str) -> str | None:
+        if name == package:
+            return None
+        return name
+
+    monkeypatch.setattr(module, "find_spec", find_spec)
 
 
 @pytest.fixture(autouse=True)
-def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        module, "find_spec", lambda name: None if name == "torch" else name
-    )
+def without_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    without(monkeypatch, "torch")
 
 
-def refused(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the only line of standard error."""
-    (line,) = capsys.readouterr().err.splitlines()
-    return line
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    return write_training_rows(tmp_path / "rows.jsonl", edits(3))
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--model", "m"], "no --out given"),
-        (["--out", "{tmp}/t"], "no --model given"),
-        (
-            ["--model", "m", "--out", "{tmp}/t", *recipe(held_out=1)],
-            "train.held_out 1: must be less than 1",
-        ),
-        (
-            ["--model", "m", "--out", "{tmp}/t", *recipe(seed=-1)],
-            "train.seed -1: must be at least 0",
-        ),
-        (
-            ["--model", "m", "--out", "{tmp}/t", *recipe(seed=1 << 32)],
-            "train.seed 4294967296: must be less than 4294967296",
-        ),
-        (
-            ["--model", "m", "--out", "{tmp}/t", *recipe(window=1)],
-            "train.window 1: must be at least 2",
-        ),
-        (
-            ["--model", "m", "--out", "{tmp}/t", *recipe(deepspeed="none.json")],
-            "train.deepspeed none.json: Path does not point to a file",
-        ),
-        (
-            ["--model", "m", "--out", "{tmp}/t"],
-            "train needs torch, not installed here; run",
-        ),
-    ],
-)
-def test_options_that_do_not_do(
-    train: Train,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    words: list[str],
-    said: str,
-) -> None:
-    rows = write_training_rows(tmp_path / "rows.jsonl", edits(3))
-    assert train(rows, *(word.format(tmp=tmp_path) for word in words)) == 2
-    assert said in refused(capsys)
+def test_options_that_do_not_do(rows: Path) -> None:
+    options = f"{rows} {TRAIN} --set train"
+    for line, problem in {
+        TRAIN: "no rows given",
+        f"{rows} --model m": "no --out given",
+        f"{rows} --out t": "no --model given",
+        f"{options}.held_out=1": "train.held_out 1: must be less than 1",
+        f"{options}.seed=-1": "train.seed -1: must be at least 0",
+        f"{options}.seed=4294967296": "train.seed 4294967296: must be less than 4294967296",
+        f"{options}.window=1": "train.window 1: must be at least 2",
+        f"{options}.deepspeed=none.json": "train.deepspeed none.json: Path does not point to a "
+        "file",
+        f"{rows} {TRAIN}": "train needs torch, not installed here; run",
+    }.items():
+        assert problem in EDITPACK.refusal(f"train {line}")
+    error = EDITPACK.refusal(f"train {rows} {TRAIN}")
+    assert "pip install -r requirements-train.txt" in error
+    assert not Path("t").exists()
 
 
-def test_no_rows_are_named(
-    train: Train,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert train("--model", "m", "--out", tmp_path / "t") == 2
-    assert "no rows given" in refused(capsys)
-
-
-def test_without_torch_the_line_says_what_to_install(
-    train: Train,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    rows = write_training_rows(tmp_path / "rows.jsonl", edits(3))
-    assert train(rows, "--model", "m", "--out", tmp_path / "t") == 2
-    assert "pip install -r requirements-train.txt" in refused(capsys)
-    assert not (tmp_path / "t").exists()
-
-
-def test_data_that_were_not_decontaminated_are_refused(
-    train: Train,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    words = ("--model", "m", "--out", tmp_path / "t")
+def test_data_that_were_not_decontaminated_are_refused(tmp_path: Path) -> None:
+    problem = "its report shows no decontamination"
     dirty = write_training_rows(tmp_path / "dirty.jsonl", edits(3), clean=False)
-    assert train(dirty, *words) == 2
-    assert "its report shows no decontamination" in refused(capsys)
-    assert train(dirty, *words, *recipe(contaminated_anyway=True)) == 2
-    assert "train needs torch" in refused(capsys)
+    assert problem in EDITPACK.refusal(f"train {dirty} {TRAIN}")
+    anyway = "--set train.contaminated_anyway=True"
+    error = EDITPACK.refusal(f"train {dirty} {TRAIN} {anyway}")
+    assert "train needs torch" in error
     # A report of other bytes shows nothing.
     clean = write_training_rows(tmp_path / "clean.jsonl", edits(3))
-    clean.write_text(clean.read_text() + clean.read_text())
-    assert train(clean, *words) == 2
-    assert "its report shows no decontamination" in refused(capsys)
+    clean.write_text(clean.read_text() * 2)
+    assert problem in EDITPACK.refusal(f"train {clean} {TRAIN}")
 
 
 def test_windows_a_step_that_do_not_fit_are_refused(
-    train: Train,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(os.environ, "WORLD_SIZE", "2")
-    rows = write_training_rows(tmp_path / "rows.jsonl", edits(3))
-    words = (
-        rows,
-        "--model",
-        "m",
-        "--out",
-        tmp_path / "t",
-        *recipe(batch=5),
-    )
-    assert train(*words) == 2
-    assert refused(capsys) == (
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert EDITPACK.refusal(f"train {rows} {TRAIN} --set train.batch=5") == (
         "error: train.step_windows=32 is no multiple of train.batch=5 x 2 devices; change one of "
         "them"
     )
@@ -149,30 +94,20 @@ def test_the_batches_of_a_step_follow_from_its_windows() -> None:
 
 def test_steps_and_windows_of_epochs_with_a_short_last_step() -> None:
     recipe = Recipe(step_windows=8, epochs=3, window=2)
-    assert (recipe.steps_of_epoch(18), recipe.steps(18)) == (3, 9)
-    assert [recipe.tokens_seen(18, step) // 2 for step in (0, 1, 3, 4, 9)] == [
-        0,
-        8,
-        18,
-        26,
-        54,
-    ]
-    assert Recipe(step_windows=8, epochs=3, max_steps=4).steps(18) == 4
-    assert Recipe(step_windows=8, epochs=3, max_steps=40).steps(18) == 9
+    assert recipe.steps_of_epoch(18) == 3
+    assert recipe.steps(18) == 9
+    for step, windows in {0: 0, 1: 8, 3: 18, 4: 26, 9: 54}.items():
+        assert recipe.tokens_seen(18, step) // 2 == windows
+    for max_steps, steps in {4: 4, 40: 9}.items():
+        limited = Recipe(step_windows=8, epochs=3, max_steps=max_steps)
+        assert limited.steps(18) == steps
 
 
 def test_deepspeed_that_is_not_installed_is_named(
-    train: Train,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        module, "find_spec", lambda name: None if name == "deepspeed" else name
-    )
-    rows = write_training_rows(tmp_path / "rows.jsonl", edits(3))
+    without(monkeypatch, "deepspeed")
     settings = tmp_path / "zero3.json"
     settings.write_text("{}")
-    words = ("--model", "m", "--out", tmp_path / "t", *recipe(deepspeed=settings))
-    assert train(rows, *words) == 2
-    assert "train needs deepspeed, not installed here" in refused(capsys)
+    line = f"train {rows} {TRAIN} --set train.deepspeed={settings}"
+    assert "train needs deepspeed, not installed here" in EDITPACK.refusal(line)

@@ -25,23 +25,23 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_two_steps(
     train: Train,
     tmp_path: Path,
-    given: tuple[Path, Path],
+    training_input: tuple[Path, Path],
 ) -> None:
-    data, model = given
+    data, model = training_input
     before = hashes(model)
     tuned = tmp_path / "tuned"
-    words = (data, "--model", model, "--out", tuned, *SHORT, *recipe(max_steps=2))
-    assert train(*words) == 0
+    arguments = (data, "--model", model, "--out", tuned, *SHORT, *recipe(max_steps=2))
+    assert train(*arguments) == 0
     assert hashes(model) == before
-    found = record(tuned)
-    assert found["data"]["sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
-    assert found["options"]["lr"] == 3e-3
-    assert (found["steps"], found["tokens_seen"]) == (2, 2 * 6 * 80)
-    assert [one["step"] for one in found["loss"]] == [1, 2]
-    first, last = (one["loss"] for one in found["held_out_loss"])
+    summary = record(tuned)
+    assert summary["data"]["sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
+    assert summary["options"]["lr"] == 3e-3
+    assert (summary["steps"], summary["tokens_seen"]) == (2, 2 * 6 * 80)
+    assert [entry["step"] for entry in summary["loss"]] == [1, 2]
+    first, last = (entry["loss"] for entry in summary["held_out_loss"])
     assert last < first
-    assert found["corpus"]["windows"] == 16
-    assert found["corpus"]["held_out_documents"] == 1
+    assert summary["corpus"]["windows"] == 16
+    assert summary["corpus"]["held_out_documents"] == 1
     card = (tuned / "README.md").read_text()
     assert "went through `decontaminate`" in card
     assert "| MIT | 32 |" in card
@@ -51,7 +51,7 @@ def test_two_steps(
     assert hashes(tuned)[weights] != before[weights]
     # A complete training is neither overwritten nor repeated.
     written = hashes(tuned)
-    assert train(*words) == 2
+    assert train(*arguments) == 2
     assert train("--out", tuned, "--resume") == 0
     assert hashes(tuned) == written
 
@@ -59,23 +59,23 @@ def test_two_steps(
 def test_a_kill_at_the_very_end_leaves_the_last_checkpoint(
     train: Train,
     tmp_path: Path,
-    given: tuple[Path, Path],
+    training_input: tuple[Path, Path],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    data, model = given
+    data, model = training_input
     tuned = tmp_path / "tuned"
-    words = (data, "--model", model, "--out", tuned, *SHORT, *recipe(epochs=1))
-    assert train(*words) == 0
+    arguments = (data, "--model", model, "--out", tuned, *SHORT, *recipe(epochs=1))
+    assert train(*arguments) == 0
     weights = tuned / "model.safetensors"
     before = record(tuned)
     digest = sha256_of(weights)
     weights.unlink()
     (tuned / "train.json").unlink()
-    assert train(*words) == 2
+    assert train(*arguments) == 2
     assert (
         "holds a training; give --resume, or another --out" in capsys.readouterr().err
     )
-    assert train(*words, "--resume") == 0
+    assert train(*arguments, "--resume") == 0
     assert "goes on from checkpoint-3\n" in capsys.readouterr().out
     assert sha256_of(weights) == digest
     for key in ("steps", "tokens_seen", "loss", "held_out_loss"):
@@ -83,20 +83,20 @@ def test_a_kill_at_the_very_end_leaves_the_last_checkpoint(
     # The trainer writes its state last.
     (tuned / "train.json").unlink()
     (tuned / "checkpoints/checkpoint-3/trainer_state.json").unlink()
-    assert train(*words, "--resume") == 2
+    assert train(*arguments, "--resume") == 2
     assert "checkpoint-3 is incomplete; remove it" in capsys.readouterr().err
 
 
 def test_an_adapter_leaves_the_model_as_it_is(
     train: Train,
     tmp_path: Path,
-    given: tuple[Path, Path],
+    training_input: tuple[Path, Path],
 ) -> None:
-    data, model = given
+    data, model = training_input
     before = hashes(model)
     out = tmp_path / "adapter"
-    words = [*SHORT, *recipe(max_steps=2, lora=True, contaminated_anyway=True)]
-    assert train(data, "--model", model, "--out", out, *words) == 0
+    options = [*SHORT, *recipe(max_steps=2, lora=True, contaminated_anyway=True)]
+    assert train(data, "--model", model, "--out", out, *options) == 0
     assert hashes(model) == before
     names = {path.name for path in out.iterdir() if path.is_file()}
     assert {"adapter_model.safetensors", "adapter_config.json"} <= names
@@ -105,7 +105,7 @@ def test_an_adapter_leaves_the_model_as_it_is(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("options", "problem"),
     [
         (recipe(window=1024), "takes at most 512; give a shorter one"),
         (recipe(window=500, held_out=0.9), "less than a window of 500"),
@@ -119,28 +119,28 @@ def test_an_adapter_leaves_the_model_as_it_is(
 def test_what_does_not_fit_is_said_in_one_line(
     train: Train,
     tmp_path: Path,
-    given: tuple[Path, Path],
+    training_input: tuple[Path, Path],
     capfd: pytest.CaptureFixture[str],
-    words: list[str],
-    said: str,
+    options: list[str],
+    problem: str,
 ) -> None:
-    data, model = given
-    more = [word.format(tmp=tmp_path) for word in words]
-    assert train(data, "--model", model, "--out", tmp_path / "t", *more) == 2
+    data, model = training_input
+    formatted = [word.format(tmp=tmp_path) for word in options]
+    assert train(data, "--model", model, "--out", tmp_path / "t", *formatted) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert said in line
+    assert problem in line
 
 
 def test_weights_that_are_no_safetensors_and_code_of_a_model_are_refused(
     train: Train,
     tmp_path: Path,
-    given: tuple[Path, Path],
+    training_input: tuple[Path, Path],
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     import torch
     from safetensors.torch import load_file
 
-    data, model = given
+    data, model = training_input
     pickled = tmp_path / "pickled"
     shutil.copytree(model, pickled)
     weights = pickled / "model.safetensors"
@@ -167,16 +167,16 @@ def test_weights_that_are_no_safetensors_and_code_of_a_model_are_refused(
 def test_the_trainer_reads_the_windows_of_each_epoch(
     train: Train,
     tmp_path: Path,
-    given: tuple[Path, Path],
+    training_input: tuple[Path, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from exercises.editpack import trainer, windows
 
-    data, model = given
+    data, model = training_input
     made: list[list[Document]] = []
     seen: list[list[int]] = []
 
-    def noted(documents: list[Document], share: float) -> Any:
+    def note_documents(documents: list[Document], share: float) -> Any:
         made.extend(windows.split_documents(documents, share))
         return made
 
@@ -192,10 +192,10 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
             seen.extend(inputs["input_ids"].tolist())
             return super().compute_loss(model, inputs, *more, **named)
 
-    monkeypatch.setattr(trainer, "split_documents", noted)
+    monkeypatch.setattr(trainer, "split_documents", note_documents)
     monkeypatch.setattr(trainer, "SFTTrainer", Seen)
-    words = ("--model", model, "--out", tmp_path / "t", *SHORT, *recipe(epochs=3))
-    assert train(data, *words) == 0
+    options = ("--model", model, "--out", tmp_path / "t", *SHORT, *recipe(epochs=3))
+    assert train(data, *options) == 0
     documents, held_out = made
     piece = [token for document in held_out for token in document.tokens.tolist()]
     assert 1 < len(piece) < 80
@@ -207,10 +207,12 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
     assert seen == [piece, *(row for epoch in epochs for row in [*epoch, piece])]
 
 
-def test_a_text_that_reads_like_the_end_is_no_end(given: tuple[Path, Path]) -> None:
+def test_a_text_that_reads_like_the_end_is_no_end(
+    training_input: tuple[Path, Path],
+) -> None:
     from exercises.editpack.trainer import encoder, load_tokenizer
 
-    tokenizer = load_tokenizer(str(given[1]))
+    tokenizer = load_tokenizer(str(training_input[1]))
     text = f"a {END} b"
     (tokens,) = encoder(tokenizer)([text])
     assert tokenizer.eos_token_id not in tokens

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -20,7 +21,14 @@ from environments.local.bubblewrap import bubblewrap_works
 from exercises.editpack.rows import CONTENT, NEW, OLD, EditRow
 from tests.support import TOP, sha256_of
 from tests.support.canitedit import ROWS as PROBLEM_ROWS
-from tests.support.editpack import edits, recipe, report_beside, write_model
+from tests.support.editpack import (
+    edits,
+    read_rows,
+    recipe,
+    report_beside,
+    write_model,
+    write_rows,
+)
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
@@ -39,14 +47,14 @@ ENVIRONMENT = {
 }
 
 
-def run(module: str, *words: object) -> str:
+def run(line: str) -> str:
     """Run a command of a module and return what it prints."""
-    command = [sys.executable, "-m", module, *map(str, words)]
-    done = subprocess.run(
+    command = [sys.executable, "-m", *shlex.split(line)]
+    ended = subprocess.run(
         command, cwd=TOP, env=ENVIRONMENT, text=True, capture_output=True
     )
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    assert ended.returncode == 0, f"{command}\n{ended.stdout}\n{ended.stderr}"
+    return ended.stdout
 
 
 def make_repository(folder: Path, rows: Sequence[EditRow]) -> Path:
@@ -92,24 +100,16 @@ def problem(number: int, row: EditRow) -> dict[str, Any]:
 
 
 @contextmanager
-def served(model: Path) -> Iterator[str]:
+def serve_model(model: Path) -> Iterator[str]:
     """Serve a model on loopback by ``transformers serve``; yield the address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     program = Path(sys.executable).with_name("transformers")
     # The server takes requests for the name alone under which it was started.
-    words = [
-        str(program),
-        "serve",
-        model.name,
-        "--device",
-        "cpu",
-        "--host",
-        "127.0.0.1",
-    ]
+    line = f"serve {model.name} --device cpu --host 127.0.0.1 --port {port}"
     process = subprocess.Popen(
-        [*words, "--port", str(port)],
+        [str(program), *line.split()],
         cwd=model.parent,
         env=ENVIRONMENT,
         stdout=subprocess.DEVNULL,
@@ -133,135 +133,83 @@ def answers(url: str) -> bool:
         return False
 
 
-def pass_at_1(model: Path, problems: Path, home: Path) -> tuple[float, Path]:
-    """Return the score of a model, and the report that states it."""
+def pass_at_1(model: Path, problems: Path, home: Path) -> float:
+    """Return the score of a model."""
     name = model.name
-    with served(model) as url:
+    cache = f"--set folders.cache={home / 'cache'}"
+    with serve_model(model) as url:
         run(
-            "exercises.canitedit",
-            "run",
-            "--models",
-            name,
-            "--api-base",
-            url,
-            "--prompt",
-            "editcoder",
-            "--completions",
-            1,
-            "--set",
-            "completions.kinds=descriptive",
-            "--set",
-            "completions.temperature=0",
-            "--set",
-            "models.max_output_tokens=80",
-            "--set",
-            f"problems.source={problems}",
-            "--run",
-            name,
-            "--out",
-            home,
-            "--set",
-            f"folders.cache={home / 'cache'}",
-            "--workers",
-            1,
-            "--set",
-            "budget.allow_unpriced=true",
+            f"exercises.canitedit run --models {name} --api-base {url} --prompt editcoder"
+            " --completions 1 --set completions.kinds=descriptive"
+            " --set completions.temperature=0 --set models.max_output_tokens=80"
+            f" --set problems.source={problems} --run {name} --out {home} {cache}"
+            " --workers 1 --set budget.allow_unpriced=true"
         )
-    folder = home / "predictions" / name / name
-    report = home / f"{name}.json"
-    report.write_text(
-        run(
-            "exercises.canitedit",
-            "report",
-            folder,
-            "--workers",
-            2,
-            "--format",
-            "json",
-            "--set",
-            f"evaluation.interpreter={sys.executable}",
-            "--set",
-            f"folders.cache={home / 'cache'}",
-            "--set",
-            "report.k=1",
-            "--set",
-            "report.allow_partial=true",
-        )
+    report = run(
+        f"exercises.canitedit report {home / 'predictions' / name / name} --workers 2"
+        f" --format json --set evaluation.interpreter={sys.executable} {cache}"
+        " --set report.k=1 --set report.allow_partial=true"
     )
-    row, *_ = json.loads(report.read_text())["rows"]
-    assert (row["instruction"], row["problems"]) == ("descriptive", PROBLEMS)
-    return float(row["pass@1"]), report
+    row, *_ = json.loads(report)["rows"]
+    assert row["instruction"] == "descriptive"
+    assert row["problems"] == PROBLEMS
+    return float(row["pass@1"])
 
 
 @pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
 def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
     rows = edits(EDITS + PROBLEMS)
-    aside = rows[:PROBLEMS]
-    shown = rows[PROBLEMS:]
-    repositories = [
-        make_repository(tmp_path / f"repository{n}", shown[n::REPOSITORIES])
-        for n in range(REPOSITORIES)
-    ]
-    problems = tmp_path / "problems.jsonl"
-    problems.write_text(
-        "".join(json.dumps(problem(n, row)) + "\n" for n, row in enumerate(aside))
+    problem_rows = rows[:PROBLEMS]
+    training_rows = rows[PROBLEMS:]
+    repositories = []
+    for n in range(REPOSITORIES):
+        folder = tmp_path / f"repository{n}"
+        repositories.append(make_repository(folder, training_rows[n::REPOSITORIES]))
+    problems = write_rows(
+        tmp_path / "problems.jsonl",
+        [problem(n, row) for n, row in enumerate(problem_rows)],
     )
 
-    mined, kept, data, clean = (
+    mined, filtered, data, clean = (
         tmp_path / f"{name}.jsonl" for name in ("mined", "kept", "data", "clean")
     )
-    run("exercises.editpack", "mine", *repositories, "--out", mined)
-    run("exercises.editpack", "filter", mined, "--out", kept)
+    paths = " ".join(map(str, repositories))
+    run(f"exercises.editpack mine {paths} --out {mined}")
+    run(f"exercises.editpack filter {mined} --out {filtered}")
     # The edits are as alike as unrelated ones can be, so some pairs of signatures agree by chance.
-    threshold = ("--set", "dedup.threshold=0.7")
-    run("exercises.editpack", "dedup", kept, "--out", data, *threshold)
+    threshold = "--set dedup.threshold=0.7"
+    run(f"exercises.editpack dedup {filtered} --out {data} {threshold}")
     # The problems are too short to be compared, and none of them is among the edits.
-    assert not {row[OLD] for row in aside} & {row[OLD] for row in shown}
-    words = ("--against", problems, PROBLEM_ROWS, "--out", clean)
-    run("exercises.editpack", "decontaminate", data, *words)
-    steps = []
-    for path in (mined, kept, data, clean):
-        steps.append((report_beside(path)["rows"], report_beside(path)["kept"]))
-    print(steps)
-    for before, after in ((mined, kept), (kept, data), (data, clean)):
+    assert not {row[OLD] for row in problem_rows} & {row[OLD] for row in training_rows}
+    against = f"--against {problems} {PROBLEM_ROWS}"
+    run(f"exercises.editpack decontaminate {data} {against} --out {clean}")
+    for path in (mined, filtered, data, clean):
+        print(report_beside(path)["rows"], report_beside(path)["kept"])
+    for before, after in ((mined, filtered), (filtered, data), (data, clean)):
         assert report_beside(after)["inputs"][0]["sha256"] == sha256_of(before)
         assert report_beside(after)["output"]["sha256"] == sha256_of(after)
-    found = [json.loads(line) for line in clean.read_text().splitlines()]
-    texts = {row[CONTENT] for row in found}
+    texts = {row[CONTENT] for row in read_rows(clean)}
     assert len(texts) > EDITS / 2
-    assert not texts & {row[CONTENT] for row in aside}
+    assert not texts & {row[CONTENT] for row in problem_rows}
 
     model = write_model(tmp_path / "untuned", sorted(texts), vocabulary=344)
     tuned = tmp_path / "tuned"
-    print(
-        run(
-            "exercises.editpack",
-            "train",
-            clean,
-            "--model",
-            model,
-            "--out",
-            tuned,
-            *recipe(
-                window=256,
-                batch=8,
-                step_windows=8,
-                lr="4e-3",
-                epochs=200,
-                max_steps=700,
-            ),
-        )
+    options = recipe(
+        window=256, batch=8, step_windows=8, lr="4e-3", epochs=200, max_steps=700
     )
+    line = f"train {clean} --model {model} --out {tuned} {shlex.join(options)}"
+    print(run(f"exercises.editpack {line}"))
     record = json.loads((tuned / "train.json").read_text())
     assert record["data"]["sha256"] == sha256_of(clean)
     inputs = [record["data"]]
     commands = []
-    while inputs and (report := inputs[0].get("report")):
+    while inputs and "report" in inputs[0]:
+        report = inputs[0]["report"]
         commands.append(report["command"])
         inputs = report["inputs"]
     assert commands == ["decontaminate", "dedup", "filter", "mine"]
 
-    before, _ = pass_at_1(model, problems, tmp_path)
-    after, _ = pass_at_1(tuned, problems, tmp_path)
-    print(before, after)
-    assert before < after
+    before_training = pass_at_1(model, problems, tmp_path)
+    after_training = pass_at_1(tuned, problems, tmp_path)
+    print(before_training, after_training)
+    assert before_training < after_training

@@ -43,15 +43,13 @@ def whole_bytes(texts: Sequence[str]) -> Any:
 def unigram(texts: Sequence[str]) -> Any:
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    made = Tokenizer(models.Unigram())
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
-    made.train_from_iterator(
-        texts,
-        trainers.UnigramTrainer(
-            vocab_size=90, special_tokens=[END], show_progress=False
-        ),
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=90, special_tokens=[END], show_progress=False
     )
-    return made
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
 
 
 @pytest.mark.parametrize("make", [bpe, whole_bytes, unigram])
@@ -87,7 +85,7 @@ def document(text: str, *tokens: int) -> Document:
     return Document(np.array([*tokens, 0], np.int32), digest)
 
 
-def numbered(count: int) -> list[Document]:
+def numbered_documents(count: int) -> list[Document]:
     return [document(f"text {number}", number) for number in range(count)]
 
 
@@ -96,7 +94,7 @@ def numbers(documents: Sequence[Document]) -> list[int]:
 
 
 def test_an_order_is_that_of_seed_and_epoch() -> None:
-    documents = numbered(50)
+    documents = numbered_documents(50)
     first = numbers(epoch_order(documents, 1, 0))
     assert first == numbers(epoch_order(documents, 1, 0))
     assert sorted(first) == list(range(50))
@@ -112,28 +110,29 @@ def test_a_document_longer_than_a_window_goes_over_several() -> None:
 
 
 def test_no_documents_and_too_few_tokens_give_no_window() -> None:
-    windows, rest = windows_of([document("a", 1, 2)], 4)
-    assert (len(windows), rest.tolist()) == (0, [1, 2, 0])
-    windows, rest = windows_of([], 4)
-    assert (len(windows), rest.tolist()) == (0, [])
+    for documents, tokens in (([document("a", 1, 2)], [1, 2, 0]), ([], [])):
+        windows, rest = windows_of(documents, 4)
+        assert len(windows) == 0
+        assert rest.tolist() == tokens
 
 
 def test_the_held_out_share_is_chosen_by_the_texts_alone() -> None:
-    documents = numbered(1000)
-    kept, held_out = split_documents(documents, 0.005)
-    assert sorted(numbers([*kept, *held_out])) == list(range(1000))
+    documents = numbered_documents(1000)
+    training, held_out = split_documents(documents, 0.005)
+    assert sorted(numbers([*training, *held_out])) == list(range(1000))
     smallest = sorted(documents, key=lambda document: document.digest)[:5]
-    assert {*numbers(held_out)} == {*numbers(smallest)}
+    assert set(numbers(held_out)) == set(numbers(smallest))
 
 
 def test_another_order_holds_out_the_same_texts_and_equal_texts_stay_together() -> None:
     texts = ["a", "b", "b", "c", "b", "d"]
 
     def held_out(order: Sequence[str]) -> set[bytes]:
-        kept, aside = split_documents([document(text, 1) for text in order], 0.2)
-        digests = {one.digest for one in aside}
-        assert not {one.digest for one in kept} & digests
-        assert len(kept) + len(aside) == len(order)
+        documents = [document(text, 1) for text in order]
+        training, aside = split_documents(documents, 0.2)
+        digests = {document.digest for document in aside}
+        assert digests.isdisjoint(document.digest for document in training)
+        assert len(training) + len(aside) == len(order)
         return digests
 
     assert held_out(texts) == held_out(texts[::-1])

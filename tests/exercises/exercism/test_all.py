@@ -18,12 +18,19 @@ from tests.support.exercism import run_tests
 def test_the_exercises_and_their_messages() -> None:
     every = read_catalog(from_environment("EXERCISM")).exercises
     assert len(every) == 133
-    assert all(len(one.solution) == 1 and len(one.examples) == 1 for one in every)
-    assert sum(".docs/introduction.md" in one.files for one in every) == 15
-    assert not any(
-        "hints" in first_message(one).split("####")[0][-30:] for one in every
+    assert all(
+        len(exercise.solution) == 1 and len(exercise.examples) == 1
+        for exercise in every
     )
-    helped = {one.name for one in every if "test_utils.py" in one.tested_files({})}
+    assert sum(".docs/introduction.md" in exercise.files for exercise in every) == 15
+    assert not any(
+        "hints" in first_message(exercise).split("####")[0][-30:] for exercise in every
+    )
+    helped = {
+        exercise.name
+        for exercise in every
+        if "test_utils.py" in exercise.tested_files({})
+    }
     assert helped == {"error-handling", "paasio"}
 
 

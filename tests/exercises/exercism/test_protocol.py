@@ -32,11 +32,11 @@ from tests.support.exercism import SIX, run_tests, six
 
 def test_the_first_message_byte_for_byte() -> None:
     docs = SIX / "cuckoo-clock" / ".docs"
-    shown = (docs / "introduction.md").read_text() + (
+    instructions = (docs / "introduction.md").read_text() + (
         docs / "instructions.md"
     ).read_text()
     assert first_message(six()["cuckoo-clock"]) == (
-        f"{shown}\n####\n\n"
+        f"{instructions}\n####\n\n"
         "Use the above instructions to modify the supplied files: cuckoo_clock.py\n"
         "Keep and implement the existing function or class stubs, they will be called from unit "
         "tests.\nOnly use standard python libraries, don't suggest installing any packages.\n"
@@ -55,15 +55,15 @@ def test_the_first_message_byte_for_byte() -> None:
 def test_the_message_after_failing_tests_byte_for_byte() -> None:
     exercise = six()["garden-path"]
     output = "".join(f"line {n}\n" for n in range(60))
-    told = (
+    request = (
         "\n####\n\nSee the testing errors above.\nThe tests are correct.\n"
         "Fix the code in garden_path.py compass.py to resolve the errors.\n"
     )
-    assert failures_message(exercise, output, None) == output + told
+    assert failures_message(exercise, output, None) == output + request
     limit = PROFILES["2023"].test_lines
     first = "\n".join(f"line {n}" for n in range(50))
-    assert failures_message(exercise, output, limit) == first + told
-    assert failures_message(exercise, TIMED_OUT, limit) == "Tests timed out!" + told
+    assert failures_message(exercise, output, limit) == first + request
+    assert failures_message(exercise, TIMED_OUT, limit) == "Tests timed out!" + request
     assert (PROFILES["2023"].timeout, PROFILES["current"].timeout) == (60, 180)
 
 
@@ -73,44 +73,33 @@ def test_the_beginning_that_fits_a_window() -> None:
     assert fitting("a\nb\nc\n", lambda text: not text) == ""
 
 
-@pytest.mark.parametrize(
-    ("output", "expected"),
-    [
-        ("/tmp/x1/w/clock/a.py:3", "clock/a.py:3"),
-        ("-" * 70 + "\nRan 9 tests in 0.002s\n\nOK", "----\n\nOK"),
-        ("a\nRan 1 test in 12.345s\nb", "a\nb"),
-        ("=== 9 failed in 0.08s ====", "=== 9 failed  ===="),
-        ("= 1 passed in 61.02s (0:01:01) =", "= 1 passed  ="),
-        ("=" * 31 + " FAILURES " + "=" * 31, "==== FAILURES ===="),
-        ("<T object at 0x7f8a91ad7490>", "<T object at 0x..>"),
-        ("<T object at 0x7f8a91ad7[46 chars]490>]", "<T object at 0x..[..]>]"),
-        ("<MagicMock id='140235'>", "<MagicMock id='..'>"),
-        (
-            "- <T at 0x7f1>\n?   ^\n+ <T at 0x7f2>\n?   ++-\n\n- b\n? ^",
-            "- <T at 0x..>\n+ <T at 0x..>\n\n- b\n? ^",
-        ),
-        (
-            'File "/opt/py/lib/python3.11/json/a.py", line 3',
-            'File "lib/python/json/a.py", line ..',
-        ),
-        (
-            "../v/lib/python3.12/site-packages/_pytest/a.py:3: E",
-            "lib/python/_pytest/a.py:..: E",
-        ),
-        ("'/usr/lib/python3/dist-packages/a.py'", "'lib/python/a.py'"),
-        (
-            'File "<frozen runpy>", line 88, in r',
-            'File "<frozen runpy>", line .., in r',
-        ),
-        ('File "/tmp/x1/w/a.py", line 3', 'File "clock/a.py", line 3'),
-        ("x/.venv/bin/python3.11: No module", "python: No module"),
-        ("platform linux -- Python 3.11.7, pytest-9.1.1\nrootdir", "rootdir"),
-        ("/tmp/tmpab_3x9zq/a and /tmp/template", "/tmp/tmp../a and /tmp/template"),
-        ("begin 0.5s in 3 s, x = '[4 chars]'", "begin 0.5s in 3 s, x = '[4 chars]'"),
-    ],
-)
-def test_what_is_cleaned(output: str, expected: str) -> None:
-    assert cleaned_output(output, "clock", ["/tmp/x1/w", "/tmp/x1/w/clock"]) == expected
+def test_what_is_cleaned() -> None:
+    folders = ["/tmp/x1/w", "/tmp/x1/w/clock"]
+    for output, expected in {
+        "/tmp/x1/w/clock/a.py:3": "clock/a.py:3",
+        "-" * 70 + "\nRan 9 tests in 0.002s\n\nOK": "----\n\nOK",
+        "a\nRan 1 test in 12.345s\nb": "a\nb",
+        "=== 9 failed in 0.08s ====": "=== 9 failed  ====",
+        "= 1 passed in 61.02s (0:01:01) =": "= 1 passed  =",
+        "=" * 31 + " FAILURES " + "=" * 31: "==== FAILURES ====",
+        "<T object at 0x7f8a91ad7490>": "<T object at 0x..>",
+        "<T object at 0x7f8a91ad7[46 chars]490>]": "<T object at 0x..[..]>]",
+        "<MagicMock id='140235'>": "<MagicMock id='..'>",
+        "- <T at 0x7f1>\n?   ^\n+ <T at 0x7f2>\n?   ++-\n\n- b\n? ^": "- <T at 0x..>"
+        "\n+ <T at 0x..>\n\n- b\n? ^",
+        'File "/opt/py/lib/python3.11/json/a.py", line 3': "File "
+        '"lib/python/json/a.py", line ..',
+        "../v/lib/python3.12/site-packages/_pytest/a.py:3: E": "lib/python/_pytest"
+        "/a.py:..: E",
+        "'/usr/lib/python3/dist-packages/a.py'": "'lib/python/a.py'",
+        'File "<frozen runpy>", line 88, in r': 'File "<frozen runpy>", line .., in r',
+        'File "/tmp/x1/w/a.py", line 3': 'File "clock/a.py", line 3',
+        "x/.venv/bin/python3.11: No module": "python: No module",
+        "platform linux -- Python 3.11.7, pytest-9.1.1\nrootdir": "rootdir",
+        "/tmp/tmpab_3x9zq/a and /tmp/template": "/tmp/tmp../a and /tmp/template",
+        "begin 0.5s in 3 s, x = '[4 chars]'": "begin 0.5s in 3 s, x = '[4 chars]'",
+    }.items():
+        assert cleaned_output(output, "clock", folders) == expected
 
 
 # pytest takes long to start: unittest runs all of them.
@@ -144,9 +133,8 @@ def test_examples_pass_and_stubs_fail_with_equal_output(
 GOOD = FolderResult("5 passed", 0, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("run", "counts", "expected", "solved"),
-    [
+def test_what_is_solved() -> None:
+    for run, counts, expected, solved in (
         (GOOD, TestCounts(5, 0), TestCounts(5, 0), True),
         (GOOD, TestCounts(4, 0), TestCounts(5, 0), False),
         (GOOD, TestCounts(6, 0), TestCounts(5, 0), False),
@@ -161,15 +149,8 @@ GOOD = FolderResult("5 passed", 0, 1.0)
         (replace(GOOD, output=" \n"), TestCounts(5, 0), TestCounts(5, 0), False),
         (GOOD, None, None, False),
         (replace(GOOD, output=""), TestCounts(5, 0), TestCounts(5, 0), False),
-    ],
-)
-def test_what_is_solved(
-    run: FolderResult,
-    counts: TestCounts | None,
-    expected: TestCounts | None,
-    solved: bool,
-) -> None:
-    assert is_solved(run, counts, expected) is solved
+    ):
+        assert is_solved(run, counts, expected) is solved
 
 
 def test_counts_that_are_not_credible() -> None:

@@ -18,9 +18,8 @@ from tests.support import from_environment
 GOOD = {"model": "m", "test_cases": 133, "pass_rate_2": 54.1, "pass_num_2": 72}
 
 
-@pytest.mark.parametrize(
-    ("change", "faulty"),
-    [
+def test_the_check_of_ratios() -> None:
+    for change, faulty in (
         ({}, []),
         ({"pass_rate_2": 54.2}, ["pass_rate_2"]),
         ({"pass_rate_2": 54.19}, ["pass_rate_2"]),
@@ -49,19 +48,15 @@ GOOD = {"model": "m", "test_cases": 133, "pass_rate_2": 54.1, "pass_num_2": 72}
             {"test_cases": "many", "pass_rate_2": [1], "percent_cases_well_formed": {}},
             [],
         ),
-    ],
-)
-def test_the_check_of_ratios(change: dict[str, object], faulty: list[str]) -> None:
-    assert [key for key, _ in wrong_ratios({**GOOD, **change})] == faulty
+    ):
+        assert [key for key, _ in wrong_ratios({**GOOD, **change})] == faulty
 
 
-@pytest.mark.parametrize(
-    "text", ["- [", "a: b", "- 1", "- &a {model: x}\n- *a", "[" * 500]
-)
-def test_broken_records_are_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "a.yml").write_text(text)
-    with pytest.raises(DamagedFileError, match=r"a\.yml"):
-        read_records(tmp_path / "a.yml")
+def test_broken_records_are_named(tmp_path: Path) -> None:
+    for text in ("- [", "a: b", "- 1", "- &a {model: x}\n- *a", "[" * 500):
+        (tmp_path / "a.yml").write_text(text)
+        with pytest.raises(DamagedFileError, match=r"a\.yml"):
+            read_records(tmp_path / "a.yml")
 
 
 @pytest.mark.long
@@ -173,28 +168,30 @@ def chart_svg(bars: Sequence[Bar], theme: Theme) -> str:
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
 def test_the_chart_of_2023_is_read_back_from_its_picture(theme: Theme) -> None:
     bars = bars_of_2023()
-    found = heights(chart_svg(bars, theme))
-    places = [
+    marks = heights(chart_svg(bars, theme))
+    positions = [
         f"{m}-{n}"
         for m, formats in enumerate(COUNTS.values(), 1)
         for n in range(1, len(formats) + 1)
     ]
-    assert len(bars) == 16 == len([name for name in found if name.startswith("bar")])
-    for place, drawn in zip(places, bars, strict=True):
-        assert max(found[f"bar-{place}"]) == pytest.approx(
+    assert len(bars) == 16 == len([name for name in marks if name.startswith("bar")])
+    for position, drawn in zip(positions, bars, strict=True):
+        assert max(marks[f"bar-{position}"]) == pytest.approx(
             fmean(drawn["last"]), abs=0.1
         )
-        assert min(found[f"bar-{place}"]) == pytest.approx(0, abs=0.1)
-        assert found[f"first-{place}"] == pytest.approx(drawn["first"] * 2, abs=0.1)
-    assert found["whisker-2-1"] == pytest.approx([51.13, 54.14], abs=0.1)
-    assert max(found["bar-2-1"]) == pytest.approx(53.08, abs=0.1)
-    assert [name for name in found if name.startswith("whisker")] == ["whisker-2-1"]
+        assert min(marks[f"bar-{position}"]) == pytest.approx(0, abs=0.1)
+        assert marks[f"first-{position}"] == pytest.approx(drawn["first"] * 2, abs=0.1)
+    assert marks["whisker-2-1"] == pytest.approx([51.13, 54.14], abs=0.1)
+    assert max(marks["bar-2-1"]) == pytest.approx(53.08, abs=0.1)
+    assert [name for name in marks if name.startswith("whisker")] == ["whisker-2-1"]
 
 
 def test_the_chart_has_the_colours_and_the_words_of_2023() -> None:
     svg = chart_svg(bars_of_2023(), LIGHT)
-    assert svg.count("#b3d1e6") > 5 and svg.count("#b3e6a8") > 5 and "url(#h" in svg
-    assert "Percent of exercises completed successfully" in svg and ">54%<" in svg
+    for colour in ("#b3d1e6", "#b3e6a8"):
+        assert svg.count(colour) > 5
+    for part in ("url(#h", "Percent of exercises completed successfully", ">54%<"):
+        assert part in svg
     assert svg == chart_svg(bars_of_2023(), LIGHT)
 
 
@@ -218,7 +215,7 @@ def test_the_legend_covers_nothing(others: int) -> None:
         figure.draw_without_rendering()
     (axes,), (legend,) = figure.axes, figure.legends
     under = legend.get_window_extent().y0
-    words = [axes.yaxis.label, *axes.texts]
+    labels = [axes.yaxis.label, *axes.texts]
     assert len(axes.texts) == 8 + others
-    assert all(under >= one.get_window_extent().y1 for one in (axes.patch, *words))
+    assert all(under >= part.get_window_extent().y1 for part in (axes.patch, *labels))
     assert legend.get_window_extent().x1 < 1400  # on the first screen of a wide picture

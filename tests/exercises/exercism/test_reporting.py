@@ -8,9 +8,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -25,27 +26,37 @@ from exercises.exercism.results import (
     read_result,
 )
 from runs.records import InstanceStatus
-from tests.support.exercism import main, result, write_result, write_run
+from tests.exercises.commands import EXERCISM
+from tests.support.exercism import result, write_result, write_run
 
 KEYS = [f"python/e{number}" for number in range(4)]
 YES = (True,)
 LATER = (False, True)
 NO = (False, False)
-LEADERBOARD = re.findall(
-    r"\w+",
-    """\
+LEADERBOARD = """
 dirname test_cases model edit_format commit_hash pass_rate_1 pass_rate_2 pass_num_1
 pass_num_2 percent_cases_well_formed error_outputs num_malformed_responses
 num_with_malformed_responses user_asks lazy_comments syntax_errors indentation_errors
 exhausted_context_windows prompt_tokens completion_tokens test_timeouts total_tests command
-date versions seconds_per_case total_cost""",
-)
+date versions seconds_per_case total_cost
+"""
 
 
-def column(
-    outcomes: Sequence[tuple[bool, ...]], **values: object
-) -> list[ExerciseResult]:
-    return [result(key, one, **values) for key, one in zip(KEYS, outcomes, strict=True)]  # type: ignore[arg-type]
+def column(outcomes: Sequence[tuple[bool, ...]], **values: Any) -> list[ExerciseResult]:
+    return [result(KEYS[n], tries, **values) for n, tries in enumerate(outcomes)]
+
+
+def report(options: str) -> str:
+    return EXERCISM.output(f"report {options}")
+
+
+def check_keys(record: Mapping[str, object]) -> None:
+    expected = LEADERBOARD.split()
+    assert list(record)[: len(expected)] == expected
+
+
+def record_of(run: Path) -> dict[str, Any]:
+    return dict(yaml.safe_load((run / "record.yml").read_text())[0])
 
 
 @pytest.fixture
@@ -59,46 +70,45 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
-    one = result(
+    failed = TryResult(solved=False, output="x", tests_passed=1)
+    written = result(
         "rust/a",
         LATER,
         model="openai/o1",
         repeat=3,
         chat_hashes=(("a", "b"),),
-        tries=(
-            TryResult(solved=False, output="x", tests_passed=1),
-            TryResult(solved=True),
-        ),
+        tries=(failed, TryResult(solved=True)),
     )
-    path = write_result(tmp_path, one)
+    path = write_result(tmp_path, written)
     assert path == tmp_path / "results/openai_o1.diff.3/rust/a.json"
-    assert read_result(path) == one
-    told = json.loads(path.read_text())
-    assert told["cost"] == 0.25 and told["extra"]["status"] == "solved"
-    assert told["chat_hashes"] == [["a", "b"]]
+    assert read_result(path) == written
+    content = json.loads(path.read_text())
+    assert content["cost"] == 0.25
+    assert content["extra"]["status"] == "solved"
+    assert content["chat_hashes"] == [["a", "b"]]
     first = (
         "testdir testcase model edit_format tests_outcomes cost duration test_timeouts"
     )
-    assert [*told][:8] == first.split()
+    assert list(content)[:8] == first.split()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"tests_outcomes": [False]},
-        {"tests_outcomes": [True, True]},
-        {"cost": -1},
-        {"prompt_tokens": "x"},
-        {"extra": {"status": "won"}},
-        {"testcase": "b"},
-        {"model": None},
-    ],
-)
-def test_a_broken_result_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+def test_a_broken_result_is_named(tmp_path: Path) -> None:
     path = write_result(tmp_path, result("python/a"))
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(DamagedFileError, match=r"a\.json"):
-        read_result(path)
+    content = json.loads(path.read_text())
+    changes: dict[str, object] = {
+        "cost": -1,
+        "prompt_tokens": "x",
+        "extra": {"status": "won"},
+        "testcase": "b",
+        "model": None,
+    }
+    broken = [content | {key: value} for key, value in changes.items()]
+    for outcomes in ([False], [True, True]):
+        broken.append(content | {"tests_outcomes": outcomes})
+    for value in broken:
+        path.write_text(json.dumps(value))
+        with pytest.raises(DamagedFileError, match=r"a\.json"):
+            read_result(path)
     path.write_text("{")
     with pytest.raises(DamagedFileError, match="broken"):
         read_result(path)
@@ -106,126 +116,114 @@ def test_a_broken_result_is_named(tmp_path: Path, change: dict[str, object]) -> 
 
 def test_a_column_in_numbers(run: Path) -> None:
     first, second = (column.record for column in read_columns([run], print))
-    assert (first["pass_num_1"], first["pass_num_2"], first["test_cases"]) == (2, 3, 4)
-    assert (second["pass_num_1"], second["pass_num_2"]) == (1, 1)
-    assert first["total_cost"] == 1.0
-    assert first["cost_per_solved"] == 0.3333
-    assert (first["seconds_per_case"], first["prompt_tokens"]) == (10, 4000)
-    assert first["percent_cases_well_formed"] == 0
+    expected = {
+        "pass_num_1": 2,
+        "pass_num_2": 3,
+        "test_cases": 4,
+        "total_cost": 1.0,
+        "cost_per_solved": 0.3333,
+        "seconds_per_case": 10,
+        "prompt_tokens": 4000,
+        "percent_cases_well_formed": 0,
+    }
+    assert {key: first[key] for key in expected} == expected
+    assert second["pass_num_1"] == 1
+    assert second["pass_num_2"] == 1
     assert second["percent_cases_well_formed"] == 100
 
 
 def test_a_record_has_the_keys_of_the_leaderboard_in_its_order(
     run: Path,
 ) -> None:
-    assert main(["report", str(run), "--set", "report.page=false"]) == 0
+    report(f"{run} --set report.page=false")
     record, _ = read_records(run / "record.yml")
-    assert [*record][: len(LEADERBOARD)] == LEADERBOARD
-    assert (record["pass_rate_1"], record["pass_num_2"]) == (50.0, 3)
-    assert (record["total_cost"], record["seconds_per_case"]) == (1.0, 10.0)
-    assert record["solved_of_total"] == "3 of 4" and record["pass_interval_2"] == [
-        30.1,
-        95.4,
-    ]
-    assert record["cost_per_solved"] == 0.3333
-    text = (run / "record.yml").read_text()
-    assert yaml.safe_load(text)[0] == record and "\n\n- dirname" in text
-    assert not [*wrong_ratios(record)]
+    check_keys(record)
+    expected = {
+        "pass_rate_1": 50.0,
+        "pass_num_2": 3,
+        "total_cost": 1.0,
+        "seconds_per_case": 10.0,
+        "solved_of_total": "3 of 4",
+        "pass_interval_2": [30.1, 95.4],
+        "cost_per_solved": 0.3333,
+    }
+    assert {key: record[key] for key in expected} == expected
+    assert record_of(run) == record
+    assert "\n\n- dirname" in (run / "record.yml").read_text()
+    assert not list(wrong_ratios(record))
 
 
-def test_what_is_not_completed_is_said(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_completed_is_said(run: Path) -> None:
+    folder = run / "results/gpt-4o.diff.1"
     for key in KEYS[:2]:
-        (run / "results/gpt-4o.diff.1" / f"{key}.json").unlink()
-    assert main(["report", str(run)]) == 1
-    shown = capsys.readouterr()
-    assert "2 of 4" in shown.out and "not completed: 2 exercises" in shown.err
-    assert main(["report", str(run), "--set", "report.allow_partial=true"]) == 0
-    record = yaml.safe_load((run / "record.yml").read_text())[0]
-    assert (record["test_cases"], record["total_tests"]) == (2, 4)
-    assert record["not_completed"] == KEYS[:2] and record["pass_rate_2"] == 50.0
-    broken = run / "results/gpt-4o.diff.1" / f"{KEYS[2]}.json"
-    broken.write_text("{")
-    assert main(["report", str(run)]) == 2
-    assert "report.allow_partial=true" in capsys.readouterr().err
-    assert main(["report", str(run), "--set", "report.allow_partial=true"]) == 0
+        (folder / f"{key}.json").unlink()
+    ended = EXERCISM.run(f"report {run}")
+    assert ended.code == 1
+    assert "2 of 4" in ended.out
+    assert "not completed: 2 exercises" in ended.err
+    report(f"{run} --set report.allow_partial=true")
+    record = record_of(run)
+    assert record["test_cases"] == 2
+    assert record["total_tests"] == 4
+    assert record["not_completed"] == KEYS[:2]
+    assert record["pass_rate_2"] == 50.0
+    (folder / f"{KEYS[2]}.json").write_text("{")
+    assert "report.allow_partial=true" in EXERCISM.refusal(f"report {run}")
+    report(f"{run} --set report.allow_partial=true")
 
 
-def test_pairs_ranking_and_repeats(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pairs_ranking_and_repeats(tmp_path: Path) -> None:
     a = column([YES, YES, LATER, NO], repeat=1) + column([YES, NO, NO, NO], repeat=2)
     b = column([NO, NO, NO, YES], edit_format="whole")
     run = write_run(tmp_path / "r", [*a, *b])
-    assert main(["report", str(run), "--format", "json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert [record["label"] for record in report["columns"]] == [
-        "gpt-4o@diff #1",
-        "gpt-4o@diff #2",
-        "gpt-4o@whole",
-    ]
-    (pair,) = report["pairs"]
-    assert (pair["only A"], pair["only B"], pair["McNemar p"]) == (3, 1, 0.625)
-    assert pair["B less A"] == -0.5 and pair["95 % interval"]["low"] <= -0.5
-    assert [list(row.values())[1:] for row in report["repeats"]] == [
+    content = json.loads(report(f"{run} --format json"))
+    labels = [record["label"] for record in content["columns"]]
+    assert labels == ["gpt-4o@diff #1", "gpt-4o@diff #2", "gpt-4o@whole"]
+    [pair] = content["pairs"]
+    assert pair["only A"] == 3
+    assert pair["only B"] == 1
+    assert pair["McNemar p"] == 0.625
+    assert pair["B less A"] == -0.5
+    assert pair["95 % interval"]["low"] <= -0.5
+    assert [list(row.values())[1:] for row in content["repeats"]] == [
         [1, 2, 0.375, 0.25, 0.5],
         [2, 2, 0.5, 0.25, 0.75],
     ]
-    ranked = [row["exercise"] for row in report["ranking"]]
-    assert ranked == [KEYS[1], KEYS[2], KEYS[3], KEYS[0]]
-    assert main(["report", str(run)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    ranking = [row["exercise"] for row in content["ranking"]]
+    assert ranking == [KEYS[1], KEYS[2], KEYS[3], KEYS[0]]
+    text = " ".join(report(f"{run}").split())
     assert "gpt-4o@diff #1, gpt-4o@whole 3 1 -50.0 -100.0 to +50.0 0.625" in text
     assert "gpt-4o@diff 2 2 50.0 % 25.0 % 75.0 %" in text
 
 
-def test_the_report_as_csv_and_json(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["report", str(run), "--format", "csv"]) == 0
-    rows = [*csv.reader(StringIO(capsys.readouterr().out))]
+def test_the_report_as_csv_and_json(run: Path) -> None:
+    rows = list(csv.reader(StringIO(report(f"{run} --format csv"))))
     assert rows[0] == ["exercise", "gpt-4o@diff", "gpt-4o@whole"]
     assert rows[3] == [KEYS[2], "solved 2", "failed"]
-    assert main(["report", str(run), "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (
-        told["columns"][0]["pass_num_2"] == 3
-        and told["columns"][0]["total_cost"] == 1.0
-    )
+    first = json.loads(report(f"{run} --format json"))["columns"][0]
+    assert first["pass_num_2"] == 3
+    assert first["total_cost"] == 1.0
 
 
-def test_published_rows_stand_beside_ours(
-    run: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_published_rows_stand_beside_ours(run: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.yml"
     rows.write_text(
         "- {model: opus, edit_format: diff, test_cases: 133, pass_rate_1: 53.4, pass_rate_2: 68.4,"
         " total_cost: 13.8395, seconds_per_case: 32.4, date: 2024-05-01}\n- {model: bare}\n"
     )
     chart = tmp_path / "c.svg"
-    assert (
-        main(["report", str(run), "--published", str(rows), "--chart", str(chart)]) == 0
-    )
-    out = capsys.readouterr().out
-    assert (
-        re.search(r"opus@diff\*\s+133\s+53.4 %\s+–\s+68.4 %", out) and "bare@–*" in out
-    )
-    assert "68%*" in chart.read_text() and (tmp_path / "c-dark.svg").exists()
+    out = report(f"{run} --published {rows} --chart {chart}")
+    assert re.search(r"opus@diff\*\s+133\s+53.4 %\s+–\s+68.4 %", out)
+    assert "bare@–*" in out
+    assert "68%*" in chart.read_text()
+    assert (tmp_path / "c-dark.svg").exists()
     # Seconds of both are of an exercise.
-    assert re.search(r"gpt-4o@diff .* 10.0 ", out) and re.search(
-        r"opus@diff\* .* 32.4 ", out
-    )
-    assert main(["report", str(run), "--published", str(rows), "--format", "json"]) == 0
+    assert re.search(r"gpt-4o@diff .* 10.0 ", out)
+    assert re.search(r"opus@diff\* .* 32.4 ", out)
+    report(f"{run} --published {rows} --format json")
 
 
-def test_wrong_ratios_of_published_rows_are_named(
-    run: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_wrong_ratios_of_published_rows_are_named(run: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.yml"
     rows.write_text(
         "- {dirname: first, model: m, test_cases: 225, pass_num_2: 72, pass_rate_2: 32.0}\n"
@@ -233,43 +231,32 @@ def test_wrong_ratios_of_published_rows_are_named(
         " pass_rate_2: 32.0}\n"
         "- {model: n, test_cases: 88, pass_rate_1: 34.0}\n"
     )
-    assert (
-        main(
-            ["report", str(run), "--published", str(rows), "--set", "report.page=false"]
-        )
-        == 0
-    )
-    assert capsys.readouterr().err.splitlines() == [
+    ended = EXERCISM.run(f"report {run} --published {rows} --set report.page=false")
+    assert ended.code == 0
+    assert ended.err.splitlines() == [
         "wrong ratio    second: pass_rate_2 is 32.0, but 72 of 224 is 32.1; of all 225 it is 32.0",
         "wrong ratio    n: pass_rate_1 is 34.0, but no whole number of 88 cases gives it",
     ]
 
 
-def test_rows_are_chosen(
-    run: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_rows_are_chosen(run: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.yml"
     rows.write_text(
-        "".join(
-            f"- {{model: {m}, edit_format: diff, pass_rate_2: 9}}\n"
-            for m in ("opus", "GPT-4")
-        )
+        "- {model: opus, edit_format: diff, pass_rate_2: 9}\n"
+        "- {model: GPT-4, edit_format: diff, pass_rate_2: 9}\n"
     )
     chart = tmp_path / "c.svg"
-    asked = ["report", str(run), "--published", str(rows), "--chart", str(chart)]
-    assert main([*asked, "--set", "report.only=gpt-4*@diff"]) == 0
-    shown = (
-        capsys.readouterr().out
-        + chart.read_text()
-        + (run / "report/report.html").read_text()
-    )
-    assert "gpt-4o@diff" in shown and "GPT-4@diff*" in shown and ">GPT-4<" in shown
-    assert "opus" not in shown and "gpt-4o@whole" not in shown
+    options = f"{run} --published {rows} --chart {chart} --set"
+    out = report(f"{options} report.only=gpt-4*@diff")
+    page = (run / "report/report.html").read_text()
+    outputs = f"{out}{chart.read_text()}{page}"
+    for name in ("gpt-4o@diff", "GPT-4@diff*", ">GPT-4<"):
+        assert name in outputs
+    assert "opus" not in outputs
+    assert "gpt-4o@whole" not in outputs
     assert len(yaml.safe_load((run / "record.yml").read_text())) == 2
-    assert main([*asked, "--set", "report.only=opus*"]) == 2
-    assert "report.only opus*: no column of the runs fits" in capsys.readouterr().err
+    error = EXERCISM.refusal(f"report {options} report.only=opus*")
+    assert "report.only opus*: no column of the runs fits" in error
 
 
 def test_the_page_has_matrix_filters_and_transcripts(run: Path, tmp_path: Path) -> None:
@@ -277,16 +264,18 @@ def test_the_page_has_matrix_filters_and_transcripts(run: Path, tmp_path: Path) 
     other = write_run(tmp_path / "predictions" / "s", hostile)
     transcript = run / "results/gpt-4o.diff.1" / f"{KEYS[2]}.md"
     transcript.write_text("# Transcript\n")
-    assert main(["report", str(run), str(other)]) == 0
+    report(f"{run} {other}")
     page = (run / "report" / "report.html").read_text()
-    assert "<script>alert" not in page and page.count('<tr role="row" data-id=') == 4
-    link = '<a class="good" href="../results/gpt-4o.diff.1/python/e2.md">solved 2</a>'
-    assert page.count("href=") == 2 + 1 and link in page
-    assert (
-        'data-id="python/e3" data-language="python" data-agreement="some columns"'
-        in page
-    )
-    assert '<option value="every column">' in page and "svg+xml;base64," in page
+    assert "<script>alert" not in page
+    assert page.count('<tr role="row" data-id=') == 4
+    assert page.count("href=") == 2 + 1
+    for part in (
+        '<a class="good" href="../results/gpt-4o.diff.1/python/e2.md">solved 2</a>',
+        'data-id="python/e3" data-language="python" data-agreement="some columns"',
+        '<option value="every column">',
+        "svg+xml;base64,",
+    ):
+        assert part in page
     assert (run / "report" / "figures" / "exercises.svg").exists()
 
 
@@ -294,22 +283,14 @@ def test_the_page_has_matrix_filters_and_transcripts(run: Path, tmp_path: Path) 
 def test_a_reader_that_leaves_costs_no_file(
     run: Path, tmp_path: Path, unbuffered: str
 ) -> None:
-    others = tmp_path / "o.yml"  # more than a buffer holds
-    others.write_text(
-        "".join(f"- {{model: m{n}, edit_format: diff}}\n" for n in range(200))
-    )
+    others = tmp_path / "o.yml"
+    rows = [f"- {{model: m{n}, edit_format: diff}}\n" for n in range(200)]
+    others.write_text("".join(rows))  # more than a buffer holds
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "exercises.exercism",
-            "report",
-            run,
-            "--published",
-            others,
-        ],
+    line = f"-m exercises.exercism report {run} --published {others}"
+    ended = subprocess.run(
+        [sys.executable, *line.split()],
         env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         stdout=writing,
         check=False,
@@ -317,29 +298,21 @@ def test_a_reader_that_leaves_costs_no_file(
         stderr=subprocess.PIPE,
     )
     os.close(writing)
-    assert done.returncode == 0 and "Broken pipe" not in done.stderr
+    assert ended.returncode == 0
+    assert "Broken pipe" not in ended.stderr
     assert (run / "report" / "report.html").is_file()
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "no command ''"),
-        (["fly"], "no command 'fly'"),
-        (["report"], "needs a run"),
-        (["report", "gone"], "there is no run"),
-        (["report", "gone", "--published", "gone.yml"], "cannot be read"),
-        (["report", "gone", "--format", "xml"], "'xml' is not one of 'text', 'json',"),
-    ],
-)
-def test_a_wrong_command_is_one_line(
-    words: list[str],
-    said: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(words) == 2
-    shown = capsys.readouterr().err
-    assert said in shown and shown.count("\n") == 1
+def test_a_wrong_command_is_one_line() -> None:
+    for line, problem in {
+        "": "no command ''",
+        "fly": "no command 'fly'",
+        "report": "needs a run",
+        "report gone": "there is no run",
+        "report gone --published gone.yml": "cannot be read",
+        "report gone --format xml": "'xml' is not one of 'text', 'json',",
+    }.items():
+        assert problem in EXERCISM.refusal(line)
 
 
 def test_a_run_of_another_benchmark_is_named(tmp_path: Path) -> None:
@@ -351,69 +324,54 @@ def test_a_run_of_another_benchmark_is_named(tmp_path: Path) -> None:
         read_columns([tmp_path], print)
 
 
-@pytest.mark.parametrize("width", [80, 120, 200])
-def test_tables_break_between_columns_alone(run: Path, width: int) -> None:
+def test_tables_break_between_columns_alone(run: Path) -> None:
     columns = read_columns([run], print)
     published = [{"model": "m" * 20, "pass_rate_2": 50.5}]
-    unbroken = [*report_lines(columns, published)]
-    whole = " ".join(unbroken).split()
-    lines = [*report_lines(columns, published, width)]
-    assert max(map(len, lines)) <= width < max(map(len, unbroken)) or width == 200
-    assert {*" ".join(lines).split()} == {*whole}  # no word and no number is cut
-    assert (
-        sum("gpt-4o@whole " in line for line in lines) >= {80: 4, 120: 3, 200: 2}[width]
-    )
+    unbroken = list(report_lines(columns, published))
+    full_width = max(map(len, unbroken))
+    for width, blocks in {80: 4, 120: 3, 200: 2}.items():
+        lines = list(report_lines(columns, published, width))
+        assert max(map(len, lines)) <= width
+        assert full_width > width or width == 200
+        # No word and no number is cut.
+        assert set(" ".join(lines).split()) == set(" ".join(unbroken).split())
+        assert sum("gpt-4o@whole " in line for line in lines) >= blocks
 
 
 AIDER = {"testdir": "d", "model": "o1", "edit_format": "diff", "reasoning_effort": None}
 
 
-def aider_run(run: Path, place: str) -> Path:
+def aider_run(run: Path, subfolder: str) -> Path:
     """Write a run as aider's benchmark leaves it: solved, solved later, failed, crashed, left."""
-    written: list[dict[str, object]] = [
-        {
-            "tests_outcomes": [True],
-            "cost": 0.5,
-            "duration": 10.0,
-            "chat_hashes": [["a", "b"]],
-        },
-        {
-            "tests_outcomes": [False, True],
-            "cost": 0.25,
-            "duration": 20.0,
-            "num_user_asks": 2,
-        },
-        {
-            "tests_outcomes": [False, False],
-            "num_malformed_responses": 3,
-            "duration": 30.5,
-        },
+    solved = {"tests_outcomes": [True], "cost": 0.5, "duration": 10.0}
+    later = {"tests_outcomes": [False, True], "cost": 0.25, "duration": 20.0}
+    failed = {"tests_outcomes": [False, False], "duration": 30.5}
+    contents: list[dict[str, object]] = [
+        AIDER | solved | {"testcase": "e0", "chat_hashes": [["a", "b"]]},
+        AIDER | later | {"testcase": "e1", "num_user_asks": 2},
+        AIDER | failed | {"testcase": "e2", "num_malformed_responses": 3},
         {"exception": "Traceback"},
     ]
     for number in range(5):
-        folder = run / place / f"e{number}"
-        (folder / ".docs").mkdir(parents=True)
-        if number < len(written):
-            data = AIDER | {"testcase": folder.name} | written[number]
-            data = data if "exception" not in data else written[number]
-            (folder / ".aider.results.json").write_text(json.dumps(data))
-            (folder / ".aider.chat.history.md").write_text("# aider chat\n")
+        (run / subfolder / f"e{number}" / ".docs").mkdir(parents=True)
+    for number, content in enumerate(contents):
+        folder = run / subfolder / f"e{number}"
+        (folder / ".aider.results.json").write_text(json.dumps(content))
+        (folder / ".aider.chat.history.md").write_text("# aider chat\n")
     return run
 
 
-@pytest.mark.parametrize("place", ["python/exercises/practice", "."])
-def test_folders_of_aiders_benchmark_are_read(
-    tmp_path: Path,
-    place: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    run = aider_run(tmp_path / "2025-01-02-03-04-05--try", place)
-    (column,) = read_columns([run], print)
-    assert column.label == "o1@diff" and column.open == ["python/e3", "python/e4"]
+@pytest.mark.parametrize("subfolder", ["python/exercises/practice", "."])
+def test_folders_of_aiders_benchmark_are_read(tmp_path: Path, subfolder: str) -> None:
+    run = aider_run(tmp_path / "2025-01-02-03-04-05--try", subfolder)
+    [column] = read_columns([run], print)
+    assert column.label == "o1@diff"
+    assert column.open == ["python/e3", "python/e4"]
     record = column.record
-    assert [*record][: len(LEADERBOARD)] == LEADERBOARD and not [*wrong_ratios(record)]
+    check_keys(record)
+    assert not list(wrong_ratios(record))
     # What aider's own summary prints of the same folder without the crash.
-    wanted = {
+    expected = {
         "test_cases": 3,
         "pass_rate_1": 33.3,
         "pass_rate_2": 66.7,
@@ -426,27 +384,24 @@ def test_folders_of_aiders_benchmark_are_read(
         "seconds_per_case": 20.2,
         "date": "2025-01-02",
     }
-    assert {key: record[key] for key in wanted} == wanted
+    assert {key: record[key] for key in expected} == expected
     other = write_run(tmp_path / "r", [result("python/e0", model="o1")])
-    assert (
-        main(["report", str(run), str(other), "--set", "report.allow_partial=true"])
-        == 0
-    )
+    report(f"{run} {other} --set report.allow_partial=true")
     page = (run / "report" / "report.html").read_text()
-    assert page.count("chat.history.md") == 4 and (run / "record.yml").is_file()
-    assert main(["report", str(run)]) == 1  # what was written is no exercise
-    assert "3 of 5" in capsys.readouterr().out
-    (run / place / "e0" / ".aider.results.json").write_text('{"tests_outcomes": 1}')
-    assert main(["report", str(run)]) == 2
-    assert ".aider.results.json is not a result" in capsys.readouterr().err
+    assert page.count("chat.history.md") == 4
+    assert (run / "record.yml").is_file()
+    ended = EXERCISM.run(f"report {run}")
+    assert ended.code == 1  # what was written is no exercise
+    assert "3 of 5" in ended.out
+    (run / subfolder / "e0" / ".aider.results.json").write_text('{"tests_outcomes": 1}')
+    error = EXERCISM.refusal(f"report {run}")
+    assert ".aider.results.json is not a result" in error
 
 
-def test_a_folder_of_neither_kind_is_told_what_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["report", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert ".aider.results.json" in said and "report.py" not in said
+def test_a_folder_of_neither_kind_is_told_what_is_missing(tmp_path: Path) -> None:
+    error = EXERCISM.refusal(f"report {tmp_path}")
+    assert ".aider.results.json" in error
+    assert "report.py" not in error
 
 
 def test_a_status_that_is_no_result_is_an_error() -> None:

@@ -37,13 +37,13 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def place() -> Path:
+def collection() -> Path:
     return Path(os.environ["EXERCISM"]).resolve()
 
 
 @pytest.fixture(scope="module")
-def every(place: Path) -> tuple[Exercise, ...]:
-    return read_catalog(place).exercises
+def every(collection: Path) -> tuple[Exercise, ...]:
+    return read_catalog(collection).exercises
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +52,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
+def api_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
 
 
 @pytest.mark.parametrize(("profile", "form"), CASES)
 def test_examples_as_replies_solve_all(
     tmp_path: Path,
-    place: Path,
+    collection: Path,
     every: tuple[Exercise, ...],
     cache: Path,
     profile: str,
@@ -69,20 +69,18 @@ def test_examples_as_replies_solve_all(
         tmp_path, cache, ("--set", f"exercises.profile={profile}", "--formats", form)
     )
     with ExerciseProvider(every, examples, NOTATIONS[profile]) as provider:
-        assert run.run(provider, exercises=place) == 0
+        assert run.run(provider, exercises=collection) == 0
     record = run.records()[form]
-    assert (record["pass_num_1"], record["pass_num_2"], record["total_tests"]) == (
-        133,
-        133,
-        133,
-    )
-    assert (record["percent_cases_well_formed"], len(provider.requests)) == (100.0, 133)
+    for key in ("pass_num_1", "pass_num_2", "total_tests"):
+        assert record[key] == 133
+    assert record["percent_cases_well_formed"] == 100.0
+    assert len(provider.requests) == 133
 
 
 @pytest.mark.parametrize(("profile", "form"), [("current", "diff"), ("2023", "whole")])
 def test_stubs_first_and_examples_then(
     tmp_path: Path,
-    place: Path,
+    collection: Path,
     every: tuple[Exercise, ...],
     cache: Path,
     profile: str,
@@ -98,30 +96,30 @@ def test_stubs_first_and_examples_then(
     ]
     sent = []
     for run, exercises in zip(
-        runs, (place, reordered(place, every, tmp_path)), strict=True
+        runs, (collection, reordered_archive(every, tmp_path)), strict=True
     ):
         with ExerciseProvider(every, late_examples, NOTATIONS[profile]) as provider:
             assert run.run(provider, exercises=exercises) == 0
         sent.append(requests(provider))
         record = run.records()[form]
-        assert (record["pass_rate_1"], record["pass_rate_2"]) == (1.5, 100.0)
-        assert (record["pass_num_1"], record["pass_num_2"]) == (2, 133)
+        assert record["pass_rate_1"] == 1.5
+        assert record["pass_rate_2"] == 100.0
+        assert record["pass_num_1"] == 2
+        assert record["pass_num_2"] == 133
     assert len(sent[0]) == 2 * 133 - 2
     assert sent[0] == sent[1]
     replayed = ExerciseRun(tmp_path / "c" / "replayed", cache, options)
-    assert replayed.run(None, "--replay", str(runs[0].folder), exercises=place) == 0
+    assert (
+        replayed.run(None, "--replay", str(runs[0].folder), exercises=collection) == 0
+    )
     assert runs[0].results() == runs[1].results() == replayed.results()
 
 
-def reordered(
-    place: Path,
-    every: tuple[Exercise, ...],
-    to: Path,
-) -> Path:
+def reordered_archive(every: tuple[Exercise, ...], folder: Path) -> Path:
     """Return an archive of the same exercises with another order of files."""
-    path = to / "reordered.tar.gz"
+    path = folder / "reordered.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
-        for exercise in sorted(every, key=lambda one: one.name[::-1]):
+        for exercise in sorted(every, key=lambda exercise: exercise.name[::-1]):
             for name in sorted(exercise.files, reverse=True):
                 member = tarfile.TarInfo(f"{exercise.name}/{name}")
                 member.size = len(exercise.files[name])

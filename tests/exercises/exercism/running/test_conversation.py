@@ -9,8 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from agent.conversation.base import ReplyCounts
 from agent.formats import get_format
 from agent.protocol import AgentResult
@@ -57,12 +55,11 @@ class Tests:
     def test(self, exercise: Exercise, solution: Mapping[str, bytes]) -> TryResult:
         self.seen.append(solution)
         solved = dict(solution) == exercise.example()
-        passed, failed = (2, 0) if solved else (1, 1)
         return TryResult(
             solved=solved,
             output=self.output,
-            tests_passed=passed,
-            tests_failed=failed,
+            tests_passed=1 + solved,
+            tests_failed=1 - solved,
             tests_skipped=0,
             seconds=0.25,
         )
@@ -75,12 +72,12 @@ class Tests:
 class Source:
     """Gives this turn, or has no recording."""
 
-    given: Turn | None
+    scripted_turn: Turn | None
 
     def turn(self, *_: object) -> Turn:
-        if self.given is None:
+        if self.scripted_turn is None:
             raise NotRecordedError
-        return self.given
+        return self.scripted_turn
 
 
 def work_of(
@@ -131,6 +128,11 @@ def converse(
     return end, model, tests, transcript
 
 
+def value_of(end: End[ExerciseResult]) -> ExerciseResult:
+    assert end.value is not None
+    return end.value
+
+
 def reply(form: str, exercise: Exercise) -> Reply:
     answer = rendered(get_format(form), exercise.stubs(), exercise.example())
     calls = tuple(ToolCall(name, text) for name, text in answer.tool_calls)
@@ -138,30 +140,28 @@ def reply(form: str, exercise: Exercise) -> Reply:
 
 
 def test_output_is_cut_to_the_window_in_whole_lines(tmp_path: Path) -> None:
-    tests = Tests(LONG)
-    end, model, _, _ = converse(tmp_path, "No.", "No.", tests=tests, context=6000)
+    end, model, _, _ = converse(tmp_path, "No.", "No.", tests=Tests(LONG), context=6000)
     last = model.asked(1)
     assert last.startswith("line 0 of the output\nline 1 ")
-    output = last.partition("\n####\n")[0]
-    assert 100 < len(output.splitlines()) < 2000 and LONG.startswith(output)
     assert last.endswith("to resolve the errors.\n")
-    assert end.status is InstanceStatus.FAILED and end.value
-    assert end.value.extra.tries[0].output == LONG, "the result keeps all of it"
-    _, model, _, _ = converse(tmp_path, "No.", "No.", tests=tests)
+    output = last.partition("\n####\n")[0]
+    assert 100 < len(output.splitlines()) < 2000
+    assert LONG.startswith(output)
+    assert end.status is InstanceStatus.FAILED
+    result = value_of(end)
+    assert result.extra.tries[0].output == LONG, "the result keeps all of it"
+    _, model, _, _ = converse(tmp_path, "No.", "No.", tests=Tests(LONG))
     assert model.asked(1).startswith(LONG)
 
 
-@pytest.mark.parametrize(("lines", "count"), [(3, 3), (0, 2000), (None, 2000)])
-def test_lines_of_output(
-    tmp_path: Path,
-    lines: int | None,
-    count: int,
-) -> None:
-    settings = ExercismSettings(exercises=Exercises(test_lines=lines))
-    _, model, *_ = converse(
-        tmp_path, "No.", "No.", tests=Tests(LONG), settings=settings
-    )
-    assert len(model.asked(1).partition("\n####\n")[0].splitlines()) == count
+def test_lines_of_output(tmp_path: Path) -> None:
+    for limit, count in {3: 3, 0: 2000, None: 2000}.items():
+        settings = ExercismSettings(exercises=Exercises(test_lines=limit))
+        _, model, *_ = converse(
+            tmp_path, "No.", "No.", tests=Tests(LONG), settings=settings
+        )
+        output = model.asked(1).partition("\n####\n")[0]
+        assert len(output.splitlines()) == count
 
 
 def test_all_solution_files_reach_the_tests_and_a_removed_one_is_empty(
@@ -169,45 +169,44 @@ def test_all_solution_files_reach_the_tests_and_a_removed_one_is_empty(
 ) -> None:
     exercise = six()["garden-path"]
     end, model, tests, _ = converse(tmp_path, reply("whole", exercise))
-    assert model.asked(0).index("garden_path.py\n```") < model.asked(0).index(
-        "compass.py\n```"
-    )
+    opening = model.asked(0)
+    assert opening.index("garden_path.py\n```") < opening.index("compass.py\n```")
     assert dict(tests.seen[0]) == exercise.example()
-    assert (end.status, end.reason) == (InstanceStatus.SOLVED, "solved in try 1")
+    assert end.status is InstanceStatus.SOLVED
+    assert end.reason == "solved in try 1"
     gone = "*** Begin Patch\n*** Delete File: compass.py\n*** End Patch\n"
     _, _, tests, _ = converse(tmp_path, gone, "No.", form="patch")
-    assert tests.seen[0] == {**exercise.stubs(), "compass.py": b""}
+    assert tests.seen[0] == exercise.stubs() | {"compass.py": b""}
 
 
-@pytest.mark.parametrize("tries", [1, 3])
-def test_as_many_tries_as_asked_for(tmp_path: Path, tries: int) -> None:
-    settings = ExercismSettings(models=ExercismModels(tries=tries))
-    end, model, *_ = converse(tmp_path, *["No."] * tries, settings=settings)
-    assert end.value and end.value.tests_outcomes == (False,) * tries
-    assert len(model.requests) == tries
+def test_as_many_tries_as_asked_for(tmp_path: Path) -> None:
+    for tries in (1, 3):
+        settings = ExercismSettings(models=ExercismModels(tries=tries))
+        end, model, *_ = converse(tmp_path, *["No."] * tries, settings=settings)
+        assert value_of(end).tests_outcomes == (False,) * tries
+        assert len(model.requests) == tries
 
 
 def test_a_result_has_the_counters_of_all_tries(tmp_path: Path) -> None:
     text = "# ... rest of the code ...\n"
-    end, *_ = converse(
-        tmp_path, text, "No.", tests=Tests("SyntaxError: x\nIndentationError: y\n")
-    )
-    one = end.value
-    assert one is not None
-    assert (one.lazy_comments, one.syntax_errors, one.indentation_errors) == (1, 2, 2)
-    assert (one.num_error_outputs, one.duration, one.key) == (
-        1,
-        0.0,
-        "python/garden-path",
-    )
-    assert one.extra.tries[0].tests_failed == 1
-    assert [bool(asked) for asked, _ in one.chat_hashes] == [False, False]
+    tests = Tests("SyntaxError: x\nIndentationError: y\n")
+    end, *_ = converse(tmp_path, text, "No.", tests=tests)
+    result = value_of(end)
+    assert result.lazy_comments == 1
+    assert result.syntax_errors == 2
+    assert result.indentation_errors == 2
+    assert result.num_error_outputs == 1
+    assert result.duration == 0.0
+    assert result.key == "python/garden-path"
+    assert result.extra.tries[0].tests_failed == 1
+    assert [bool(pair[0]) for pair in result.chat_hashes] == [False, False]
 
 
 def test_a_transcript_shows_calls_and_the_last_output(tmp_path: Path) -> None:
     call = reply("whole-func", six()["name-tags"])
     *_, text = converse(tmp_path, "No.", call, form="whole-func", name="name-tags")
-    assert "Call of `write_file`:" in text and "## SOLUTION" in text
+    assert "Call of `write_file`:" in text
+    assert "## SOLUTION" in text
     assert "OUTPUT OF THE LAST TESTS" not in text
     *_, text = converse(tmp_path, "No.", "No.", tests=Tests("``` 1 failed\n"))
     assert "## OUTPUT OF THE LAST TESTS\n\n````text\n``` 1 failed\n````" in text
@@ -232,11 +231,11 @@ def test_what_replies_do_to_their_format_is_counted(tmp_path: Path) -> None:
     counted = [(first, second), (third,)]
     for number, ending in enumerate(work.endings):
         assert ending.result
-        result = replace(ending.result, replies=counted[number])
-        work.endings[number] = AgentResult(result)
-    found = work.result(InstanceStatus.FAILED)
-    assert found.num_malformed_responses == 2
-    counts = found.extra.model_dump(
+        agent_result = replace(ending.result, replies=counted[number])
+        work.endings[number] = AgentResult(agent_result)
+    result = work.result(InstanceStatus.FAILED)
+    assert result.num_malformed_responses == 2
+    counts = result.extra.model_dump(
         exclude_defaults=True, exclude={"exercise_sha256", "tries"}
     )
     assert counts == {
@@ -253,7 +252,9 @@ def test_what_replies_do_to_their_format_is_counted(tmp_path: Path) -> None:
 def test_a_conversation_that_did_not_start_is_no_result(tmp_path: Path) -> None:
     work = work_of(tmp_path, None, "whole", "name-tags", Tests())
     end = work.run()
-    assert (end.status, end.value) == (InstanceStatus.INFRA_ERROR, None)
-    (attempt,) = work.attempts(end)
-    assert (attempt.status, attempt.error) == ("infra_error", end.reason)
+    assert end.status is InstanceStatus.INFRA_ERROR
+    assert end.value is None
+    [attempt] = work.attempts(end)
+    assert attempt.status == "infra_error"
+    assert attempt.error == end.reason
     assert work.job.column == ColumnName(model="gpt-4o", edit_format="whole")

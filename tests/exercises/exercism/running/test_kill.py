@@ -34,21 +34,21 @@ FAST = ("--set", "exercises.profile=2023")
 
 
 @dataclass
-class Killed:
+class KilledRuns:
     """Runs of one configuration, all but the first of which are killed."""
 
     harness: Harness
     provider: ExerciseProvider
-    place: Path
+    folder: Path
     options: tuple[str, ...]
     rng: random.Random
 
     def __post_init__(self) -> None:
         self.undisturbed = ExerciseRun(
-            self.place / "one", self.place / "cache", self.options
+            self.folder / "one", self.folder / "cache", self.options
         )
         # What is measured once is in the cache before writes are counted.
-        first = ExerciseRun(self.place / "first", self.place / "cache", self.options)
+        first = ExerciseRun(self.folder / "first", self.folder / "cache", self.options)
         for run in (first, self.undisturbed):
             self.provider.requests.clear()
             ended = self.harness.run(run.words(self.provider))
@@ -59,7 +59,7 @@ class Killed:
     def disturb(self, kills: int) -> int:
         """Kill a run up to ``kills`` times, let it end, compare; return how often it was killed."""
         run = ExerciseRun(
-            self.place / f"kill-{kills}", self.place / "cache", self.options
+            self.folder / f"kill-{kills}", self.folder / "cache", self.options
         )
         self.provider.requests.clear()
         killed = 0
@@ -115,7 +115,7 @@ def test_a_few_kills(
     tmp_path: Path, harness: Harness, server: ExerciseProvider
 ) -> None:
     options = (*FAST, "--set", f"exercises.ids={THREE}", "--formats", "diff")
-    trial = Killed(harness, server, tmp_path, options, random.Random(SEED))
+    trial = KilledRuns(harness, server, tmp_path, options, random.Random(SEED))
     assert trial.disturb(3) > 0
 
 
@@ -161,7 +161,7 @@ def test_fifty_kills(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     options = (*FAST, "--formats", "whole,diff-func", "--set", "exercises.repeats=2")
-    trial = Killed(harness, server, tmp_path, options, random.Random(SEED))
+    trial = KilledRuns(harness, server, tmp_path, options, random.Random(SEED))
     kills = 0
     while kills < 50:
         kills += trial.disturb(50 - kills)

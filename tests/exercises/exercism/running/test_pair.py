@@ -14,11 +14,12 @@ from agent.formats.base import Notation
 from core.errors import UserError
 from exercises.exercism.settings import model_or_pair
 from llm.options import ModelChoice
+from tests.exercises.commands import EXERCISM
+from tests.exercises.exercism.running.conftest import FAST, start
 from tests.support.exercism import (
     ExerciseProvider,
     ExerciseRun,
     examples,
-    main,
     needs_bubblewrap,
     rendered,
     requests,
@@ -27,14 +28,7 @@ from tests.support.exercism import (
 from tests.support.provider import Answer
 
 CLOCK = "cuckoo-clock"
-FAST = (
-    "--set",
-    "exercises.profile=2023",
-    "--set",
-    f"exercises.ids={CLOCK}",
-    "--models",
-    "o1+gpt-4o@diff",
-)
+PAIR = (*FAST, "--set", f"exercises.ids={CLOCK}", "--models", "o1+gpt-4o@diff")
 BAD_PLAN = "Return nothing at any time."
 PLAN = "Return the hour, of twelve."
 BAD = {"cuckoo_clock.py": b"def strikes(hour, minute):\n    return 'nothing'\n"}
@@ -49,12 +43,12 @@ class PairProvider(ExerciseProvider):
         if request["model"] == self.refused:
             return Answer(status=400)
         exercise = six()[CLOCK]
-        said = request["messages"]
+        messages = request["messages"]
         if request["model"] == "o1":
-            return Answer(BAD_PLAN if len(said) == 2 else PLAN)
-        if BAD_PLAN in said[1]["content"]:
+            return Answer(BAD_PLAN if len(messages) == 2 else PLAN)
+        if BAD_PLAN in messages[1]["content"]:
             return rendered(self.form(request), exercise.stubs(), BAD)
-        if len(said) == 2:  # a block whose lines are not there: it is told so once
+        if len(messages) == 2:  # a block whose lines are not there: it is told so once
             return Answer(
                 "cuckoo_clock.py\n```\n<<<<<<< ORIGINAL\nno\n=======\n>>>>>>> UPDATED\n```\n"
             )
@@ -62,142 +56,148 @@ class PairProvider(ExerciseProvider):
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
+def api_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+
+def pair_provider() -> PairProvider:
+    return PairProvider([*six().values()], examples, Notation.OF_2023)
 
 
 @pytest.fixture
 def provider() -> Iterator[PairProvider]:
-    with PairProvider([*six().values()], examples, Notation.OF_2023) as made:
-        yield made
+    with pair_provider() as server:
+        yield server
 
 
-def read(run: ExerciseRun) -> dict[str, Any]:
-    (found,) = run.results().values()
-    return dict(found)
+@pytest.fixture
+def run(tmp_path: Path) -> ExerciseRun:
+    return ExerciseRun(tmp_path / "one", tmp_path / "cache", PAIR)
+
+
+def only_result(run: ExerciseRun) -> dict[str, Any]:
+    (result,) = run.results().values()
+    return dict(result)
 
 
 @needs_bubblewrap
 def test_a_pair_plans_edits_and_is_counted(
-    tmp_path: Path,
-    provider: PairProvider,
-    capsys: pytest.CaptureFixture[str],
+    run: ExerciseRun, tmp_path: Path, provider: PairProvider
 ) -> None:
-    run = ExerciseRun(tmp_path / "one", tmp_path / "cache", FAST)
-    assert run.run(provider) == 0
-    asked = []
-    for r in provider.requests:
-        asked.append((r["model"], [m["role"] for m in r["messages"]]))
+    assert start(run, provider).code == 0
     first = ["system", "user"]
     later = [*first, "assistant", "user"]
-    assert asked == [
+    assert [
+        (request["model"], [message["role"] for message in request["messages"]])
+        for request in provider.requests
+    ] == [
         ("o1", first),
         ("gpt-4o", first),
         ("o1", later),
         ("gpt-4o", first),
         ("gpt-4o", later),
     ]
-    plans = provider.requests[2]["messages"]
-    edits = provider.requests[3]["messages"]
-    assert "ORIGINAL" not in plans[0]["content"] and "ORIGINAL" in edits[0]["content"]
-    assert (
-        plans[2]["content"] == BAD_PLAN and "FAIL: test_silence" in plans[3]["content"]
+    plans, edits = (
+        [message["content"] for message in provider.requests[number]["messages"]]
+        for number in (2, 3)
     )
-    assert edits[1]["content"].endswith(f"```\n\n{PLAN}")
-    for said in (plans[3], edits[1]):
-        assert BAD["cuckoo_clock.py"].decode() in said["content"]
-    found = read(run)
-    assert (found["model"], found["edit_format"]) == ("o1 + gpt-4o", "architect")
-    assert (found["editor_model"], found["editor_edit_format"]) == ("gpt-4o", "diff")
-    assert found["tests_outcomes"] == [False, True]
-    assert (found["num_malformed_responses"], len(found["chat_hashes"])) == (1, 5)
-    ledger = [
-        json.loads(li) for li in (run.folder / "ledger.jsonl").read_text().splitlines()
-    ]
-    costs = [Decimal(str(li["cost"])) for li in ledger if li.get("cost")]
-    models = [li["model"] for li in ledger if li.get("cost")]
+    assert "ORIGINAL" not in plans[0]
+    assert "ORIGINAL" in edits[0]
+    assert plans[2] == BAD_PLAN
+    assert "FAIL: test_silence" in plans[3]
+    assert edits[1].endswith(f"```\n\n{PLAN}")
+    for content in (plans[3], edits[1]):
+        assert BAD["cuckoo_clock.py"].decode() in content
+    result = only_result(run)
+    expected = {
+        "model": "o1 + gpt-4o",
+        "edit_format": "architect",
+        "editor_model": "gpt-4o",
+        "editor_edit_format": "diff",
+        "tests_outcomes": [False, True],
+        "num_malformed_responses": 1,
+    }
+    assert {key: result[key] for key in expected} == expected
+    assert len(result["chat_hashes"]) == 5
+    costs = []
+    models = []
+    for line in (run.folder / "ledger.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        if entry.get("cost"):
+            costs.append(Decimal(str(entry["cost"])))
+            models.append(entry["model"])
     assert sorted(models) == ["gpt-4o"] * 3 + ["o1"] * 2
-    assert Decimal(str(found["cost"])) == sum(costs) and len({*costs}) > 1
-    usage = [call["usage"] for call in calls(run)]
-    assert found["prompt_tokens"] == sum(one["prompt_tokens"] for one in usage)
+    assert Decimal(str(result["cost"])) == sum(costs)
+    assert len(set(costs)) > 1
+    prompt_tokens = [call["usage"]["prompt_tokens"] for call in calls(run)]
+    assert result["prompt_tokens"] == sum(prompt_tokens)
     record = run.records()["architect"]
-    assert [*record][2:7] == [
-        "model",
-        "edit_format",
-        "commit_hash",
-        "editor_model",
-        "editor_edit_format",
-    ]
-    assert (record["model"], record["editor_edit_format"]) == ("o1 + gpt-4o", "diff")
-    assert main(["report", run.folder, "--set", "report.page=false"]) == 0
-    assert "o1 + gpt-4o@architect" in " ".join(capsys.readouterr().out.split())
-    text = next(run.folder.rglob("cuckoo-clock.md")).read_text()
-    assert BAD_PLAN in text and PLAN in text and "ORIGINAL" in text
+    keys = "model edit_format commit_hash editor_model editor_edit_format"
+    assert list(record)[2:7] == keys.split()
+    assert record["model"] == "o1 + gpt-4o"
+    assert record["editor_edit_format"] == "diff"
+    out = EXERCISM.output(f"report {run.folder} --set report.page=false")
+    assert "o1 + gpt-4o@architect" in " ".join(out.split())
+    [transcript] = run.folder.rglob("cuckoo-clock.md")
+    text = transcript.read_text()
+    for part in (BAD_PLAN, PLAN, "ORIGINAL"):
+        assert part in text
 
-    again = ExerciseRun(tmp_path / "a" / "deeper", tmp_path / "other", FAST)
-    with PairProvider([*six().values()], examples, Notation.OF_2023) as other:
-        assert again.run(other) == 0
+    again = ExerciseRun(tmp_path / "a" / "deeper", tmp_path / "other", PAIR)
+    with pair_provider() as other:
+        assert start(again, other).code == 0
     assert requests(other) == requests(provider)
-    replayed = ExerciseRun(tmp_path / "replayed", tmp_path / "cache", FAST)
-    assert replayed.run(None, "--replay", str(run.folder)) == 0
-    assert read(replayed) == read(again) == found
+    replayed = ExerciseRun(tmp_path / "replayed", tmp_path / "cache", PAIR)
+    assert start(replayed, None, f"--replay {run.folder}").code == 0
+    assert only_result(again) == result
+    assert only_result(replayed) == result
     assert calls(replayed) == calls(run)
 
 
 def calls(run: ExerciseRun) -> list[dict[str, Any]]:
-    (path,) = (run.folder / "trajectories").glob("*.json")
+    [path] = (run.folder / "trajectories").glob("*.json")
     assert path.stem == "o1_+_gpt-4o.architect.1.python.cuckoo-clock"
-    (attempt,) = json.loads(path.read_text())["attempts"]
-    return [
-        {k: v for k, v in call.items() if k != "seconds"} for call in attempt["calls"]
-    ]
+    [attempt] = json.loads(path.read_text())["attempts"]
+    return [call | {"seconds": 0} for call in attempt["calls"]]
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize(("refused", "made"), [("o1", 0), ("gpt-4o", 1)])
 def test_what_either_cannot_do_ends_the_exercise(
-    tmp_path: Path, provider: PairProvider, refused: str, made: int
+    run: ExerciseRun, tmp_path: Path, provider: PairProvider
 ) -> None:
-    run = ExerciseRun(tmp_path, tmp_path / "cache", FAST)
-    provider.refused = refused
-    assert run.run(provider) == (0 if made else 1)
-    if made:
-        found = read(run)
-        assert (found["extra"]["status"], len(found["chat_hashes"])) == (
-            "refused",
-            made,
-        )
+    provider.refused = "o1"
+    assert start(run, provider).code == 1
+    provider.refused = "gpt-4o"
+    edited = ExerciseRun(tmp_path / "edited", tmp_path / "cache", PAIR)
+    assert start(edited, provider).code == 0
+    result = only_result(edited)
+    assert result["extra"]["status"] == "refused"
+    assert len(result["chat_hashes"]) == 1
 
 
 @needs_bubblewrap
 def test_a_limit_of_calls_counts_both_and_a_higher_one_goes_on(
-    tmp_path: Path, provider: PairProvider
+    run: ExerciseRun, provider: PairProvider
 ) -> None:
-    run = ExerciseRun(tmp_path, tmp_path / "cache", FAST)
-    run.run(provider, "--set", "budget.calls=1")
-    assert read(run)["extra"]["status"] == "budget"
-    assert run.run(provider, "--set", "budget.calls=5") == 0
-    assert read(run)["tests_outcomes"] == [False, True]
+    start(run, provider, "--set budget.calls=1")
+    assert only_result(run)["extra"]["status"] == "budget"
+    assert start(run, provider, "--set budget.calls=5").code == 0
+    assert only_result(run)["tests_outcomes"] == [False, True]
     assert len(provider.requests) == 5, "no reply is paid for twice"
 
 
 def test_which_names_are_pairs() -> None:
-    def one(text: str) -> ModelChoice:
+    def choice(text: str) -> ModelChoice:
         if not text:
             raise UserError("empty")
-        return ModelChoice(
-            text.partition("@")[0], f"p/{text.partition('@')[0]}", "diff"
-        )
+        name = text.partition("@")[0]
+        return ModelChoice(name, f"p/{name}", "diff")
 
-    pair = model_or_pair("a+b", one)
-    assert (pair.text, pair.label, [part.text for part in pair.parts]) == (
-        "a+b",
-        "p/a + p/b",
-        ["a", "b"],
-    )
+    pair = model_or_pair("a+b", choice)
+    assert pair.text == "a+b"
+    assert pair.label == "p/a + p/b"
+    assert [part.text for part in pair.parts] == ["a", "b"]
     for text in ("a", "command-r+", "command-r+@diff"):
-        assert model_or_pair(text, one).architect is None
-    assert (
-        main(["run", "--models", "o1+gpt-4o,o1+gpt-4o@whole", "--environment", "local"])
-        == 2
-    )
+        assert model_or_pair(text, choice).architect is None
+    line = "run --models o1+gpt-4o,o1+gpt-4o@whole --environment local"
+    EXERCISM.refusal(line)

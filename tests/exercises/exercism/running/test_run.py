@@ -14,6 +14,8 @@ from agent.formats.base import Notation
 from harness import main as harness
 from report import main as report
 from runs.modelsource import read_recording
+from tests.exercises.commands import EXERCISM
+from tests.exercises.exercism.running.conftest import FAST, start
 from tests.support.exercism import (
     NOTHING,
     SIX,
@@ -22,45 +24,39 @@ from tests.support.exercism import (
     ExerciseRun,
     examples,
     late_examples,
-    main,
     needs_bubblewrap,
     requests,
     six,
 )
 
 pytestmark = needs_bubblewrap
-# unittest starts faster than pytest.
-FAST = (
-    "--set",
-    "exercises.profile=2023",
-    "--set",
-    f"exercises.ids={THREE}",
-    "--formats",
-    "diff",
-)
+THREE_FAST = (*FAST, "--set", f"exercises.ids={THREE}")
+LateRun = tuple[ExerciseRun, ExerciseProvider]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("exercism")
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
+def api_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
 
 
 @pytest.fixture(scope="module")
-def late(place: Path) -> Iterator[tuple[ExerciseRun, ExerciseProvider]]:
+def late_run(run_root: Path) -> Iterator[LateRun]:
     """A run whose model writes the stub first, and the example then."""
-    with ExerciseProvider(
-        [*six().values()], late_examples, Notation.OF_2023
-    ) as provider:
+    run = ExerciseRun(run_root / "late", run_root / "cache", THREE_FAST)
+    with late_provider() as provider:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OPENAI_API_KEY", "none")
-            run = ExerciseRun(place / "late", place / "cache", FAST)
-            assert run.run(provider) == 0
+            assert start(run, provider).code == 0
         yield run, provider
+
+
+def late_provider() -> ExerciseProvider:
+    return ExerciseProvider([*six().values()], late_examples, Notation.OF_2023)
 
 
 @pytest.mark.parametrize(
@@ -73,158 +69,139 @@ def late(place: Path) -> Iterator[tuple[ExerciseRun, ExerciseProvider]]:
     ],
 )
 def test_examples_as_replies_solve_all_in_each_format(
-    place: Path, profile: str, ids: list[str]
+    run_root: Path, profile: str, ids: list[str]
 ) -> None:
     notation = Notation.CURRENT
     if profile == "2023":
         notation = Notation.OF_2023
     names = format_names(notation)
-    options = (
-        "--set",
-        f"exercises.profile={profile}",
-        "--formats",
-        ",".join(names),
-        "--set",
-        f"exercises.ids={','.join(ids)}",
-    )
-    run = ExerciseRun(place / f"{profile}-{len(ids)}", place / "cache", options)
+    run = ExerciseRun(run_root / f"{profile}-{len(ids)}", run_root / "cache")
+    options = f"--set exercises.profile={profile} --set exercises.ids={','.join(ids)}"
     with ExerciseProvider([*six().values()], examples, notation) as provider:
-        assert run.run(provider) == 0
-    assert {
-        n: (r["pass_num_1"], r["total_tests"]) for n, r in run.records().items()
-    } == dict.fromkeys(names, (len(ids), len(ids)))
+        ended = start(run, provider, f"{options} --formats {','.join(names)}")
+    assert ended.code == 0
+    records = run.records()
+    assert set(records) == set(names)
+    for record in records.values():
+        assert record["pass_num_1"] == len(ids)
+        assert record["total_tests"] == len(ids)
+        assert record["percent_cases_well_formed"] == 100.0
     assert len(provider.requests) == len(ids) * len(names)
-    assert {r["percent_cases_well_formed"] for r in run.records().values()} == {100.0}
 
 
-def test_the_second_try_sees_the_failures_of_the_first(
-    late: tuple[ExerciseRun, ExerciseProvider],
-) -> None:
-    run, provider = late
+def test_the_second_try_sees_the_failures_of_the_first(late_run: LateRun) -> None:
+    run, provider = late_run
     record = run.records()["diff"]
-    assert (record["pass_rate_1"], record["pass_rate_2"]) == (33.3, 100.0)
-    assert (record["pass_num_1"], record["pass_num_2"], record["test_cases"]) == (
-        1,
-        3,
-        3,
-    )
-    assert (record["profile"], record["tries"], record["timeout"]) == ("2023", 2, 60.0)
-    first = run.one("diff", "cuckoo-clock")
-    assert first["tests_outcomes"] == [False, True]
-    assert [one["patch"] == "" for one in first["extra"]["tries"]] == [True, False]
-    assert first["extra"]["tries"][0]["tests_failed"] > 0
-    assert [len(pair) for pair in first["chat_hashes"]] == [2, 2]
-    (asked,) = (
-        r for r in provider.requests if len(r["messages"]) == 4 and "clock" in str(r)
-    )
-    system, opening, reply, failures = (m["content"] for m in asked["messages"])
-    assert "<<<<<<< ORIGINAL" in system and reply == NOTHING
+    expected = {
+        "pass_rate_1": 33.3,
+        "pass_rate_2": 100.0,
+        "pass_num_1": 1,
+        "pass_num_2": 3,
+        "test_cases": 3,
+        "profile": "2023",
+        "tries": 2,
+        "timeout": 60.0,
+    }
+    assert {key: record[key] for key in expected} == expected
+    result = run.one("diff", "cuckoo-clock")
+    assert result["tests_outcomes"] == [False, True]
+    first_try, second_try = result["extra"]["tries"]
+    assert first_try["patch"] == ""
+    assert second_try["patch"] != ""
+    assert first_try["tests_failed"] > 0
+    assert [len(pair) for pair in result["chat_hashes"]] == [2, 2]
+    clock_requests = [r for r in provider.requests if "clock" in str(r)]
+    [request] = [r for r in clock_requests if len(r["messages"]) == 4]
+    system, opening, reply, failures = (m["content"] for m in request["messages"])
+    assert "<<<<<<< ORIGINAL" in system
+    assert reply == NOTHING
     stub = (SIX / "cuckoo-clock" / "cuckoo_clock.py").read_text()
     assert opening.startswith(
         f"These are the files:\n\n```\ncuckoo_clock.py\n{stub}```\n\n# Introduc"
     )
     assert "assert" not in opening, "tests are never shown"
     assert failures.endswith("Fix the code in cuckoo_clock.py to resolve the errors.\n")
-    output = first["extra"]["tries"][0]["output"]
-    assert failures.startswith("\n".join(output.splitlines()[:50]) + "\n####\n")
-    assert asked["temperature"] == 0
+    output = "\n".join(first_try["output"].splitlines()[:50])
+    assert failures.startswith(f"{output}\n####\n")
+    assert request["temperature"] == 0
 
 
 def test_requests_and_results_are_equal_in_other_folders(
-    late: tuple[ExerciseRun, ExerciseProvider], place: Path
+    late_run: LateRun, run_root: Path
 ) -> None:
-    run, provider = late
-    copied = place / "a" / "deeper" / "place" / "exercises"
-    for name in sorted(six(), reverse=True):
-        for path in sorted((SIX / name).rglob("*"), reverse=True):
-            if path.is_file():
-                to = copied / path.relative_to(SIX)
-                to.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, to)
-    again = ExerciseRun(
-        place / "a" / "deeper" / "place", place / "other" / "cache", FAST
-    )
-    with ExerciseProvider([*six().values()], late_examples, Notation.OF_2023) as other:
-        assert again.run(other, exercises=copied) == 0
+    run, provider = late_run
+    out = run_root / "a" / "deeper" / "place"
+    copied = out / "exercises"
+    for path in sorted(SIX.rglob("*"), reverse=True):
+        if path.is_file():
+            to = copied / path.relative_to(SIX)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, to)
+    again = ExerciseRun(out, run_root / "other" / "cache", THREE_FAST)
+    with late_provider() as other:
+        assert start(again, other, folder=copied).code == 0
     assert requests(other) == requests(provider)
     assert again.results() == run.results()
 
 
-def test_a_replay_gives_the_results_again(
-    late: tuple[ExerciseRun, ExerciseProvider], place: Path
-) -> None:
-    run, provider = late
+def test_a_replay_gives_the_results_again(late_run: LateRun, run_root: Path) -> None:
+    run, provider = late_run
     before = len(provider.requests)
-    replayed = ExerciseRun(place / "replayed", place / "cache", FAST)
-    assert replayed.run(None, "--replay", str(run.folder)) == 0
+    replayed = ExerciseRun(run_root / "replayed", run_root / "cache", THREE_FAST)
+    assert start(replayed, None, f"--replay {run.folder}").code == 0
     assert replayed.results() == run.results()
     assert len(provider.requests) == before
     # An exercise without a recording is no result.
-    more = ExerciseRun(
-        place / "more", place / "cache", (*FAST[:2], "--formats", "diff")
-    )
-    assert (
-        more.run(
-            None,
-            "--replay",
-            str(run.folder),
-            "--set",
-            "exercises.ids=cuckoo-clock,name-tags",
-        )
-        == 1
-    )
-    assert len(more.results()) == 1
-    assert more.records()["diff"]["not_completed"] == ["python/name-tags"]
+    incomplete = ExerciseRun(run_root / "more", run_root / "cache", FAST)
+    ids = "--set exercises.ids=cuckoo-clock,name-tags"
+    assert start(incomplete, None, f"--replay {run.folder} {ids}").code == 1
+    assert len(incomplete.results()) == 1
+    assert incomplete.records()["diff"]["not_completed"] == ["python/name-tags"]
 
 
-def test_transcript_and_trajectory(late: tuple[ExerciseRun, ExerciseProvider]) -> None:
-    run, _ = late
-    (path,) = (run.folder / "trajectories").glob("*cuckoo-clock.json")
+def test_transcript_and_trajectory(late_run: LateRun) -> None:
+    run, _ = late_run
+    [path] = (run.folder / "trajectories").glob("*cuckoo-clock.json")
     assert path.stem == "gpt-4o.diff.1.python.cuckoo-clock"
-    (attempt,) = read_recording(path).values()
-    assert (attempt.model, attempt.edit_format, len(attempt.calls)) == (
-        "gpt-4o",
-        "diff",
-        2,
-    )
+    [attempt] = read_recording(path).values()
+    assert attempt.model == "gpt-4o"
+    assert attempt.edit_format == "diff"
+    assert len(attempt.calls) == 2
     text = (run.folder / "results/gpt-4o.diff.1/python/cuckoo-clock.md").read_text()
-    assert "- solved: solved in try 2" in text
-    assert "| 1 | failed | 0 |" in text and "## 5. ASSISTANT" in text
+    for part in ("- solved: solved in try 2", "| 1 | failed | 0 |", "## 5. ASSISTANT"):
+        assert part in text
 
 
-def test_the_report_reads_the_run(
-    late: tuple[ExerciseRun, ExerciseProvider], capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, _ = late
-    assert main(["report", run.folder, "--set", "report.page=false"]) == 0
-    assert "gpt-4o@diff 3 of 3 33.3 %" in " ".join(capsys.readouterr().out.split())
+def test_the_report_reads_the_run(late_run: LateRun) -> None:
+    run, _ = late_run
+    out = EXERCISM.output(f"report {run.folder} --set report.page=false")
+    assert "gpt-4o@diff 3 of 3 33.3 %" in " ".join(out.split())
     # Nothing is left to do, and nothing is asked.
-    assert run.run(None) == 0
-    assert "this start: nothing to do" in capsys.readouterr().out
+    ended = start(run, None)
+    assert ended.code == 0
+    assert "this start: nothing to do" in ended.out
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("command", "line"),
     [
-        (report, ["{run}"]),
-        (
-            harness,
-            ["--dataset", "demo", "--models", "gpt-4o", "--run", "r", "--out", "{out}"],
-        ),
-        (harness, ["status", "r", "--out", "{out}"]),
-        (harness, ["--continue", "{run}"]),
+        (report, "{run}"),
+        (harness, "--dataset demo --models gpt-4o --run r --out {out}"),
+        (harness, "status r --out {out}"),
+        (harness, "--continue {run}"),
     ],
 )
 def test_other_commands_name_the_one_that_reads_it(
-    late: tuple[ExerciseRun, ExerciseProvider],
+    late_run: LateRun,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     command: Callable[[], int],
-    words: list[str],
+    line: str,
 ) -> None:
-    run, _ = late
-    given = [word.format(run=run.folder, out=run.out) for word in words]
-    monkeypatch.setattr(sys, "argv", ["harness.py", *given])
+    run, _ = late_run
+    arguments = line.format(run=run.folder, out=run.out)
+    monkeypatch.setattr(sys, "argv", ["harness.py", *arguments.split()])
     assert command() == 2
-    said = capsys.readouterr().err
-    assert "python -m exercises.exercism report" in said and said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert "python -m exercises.exercism report" in error
+    assert error.count("\n") == 1

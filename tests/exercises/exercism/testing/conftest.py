@@ -26,7 +26,7 @@ MakeTester = Callable[..., ExerciseTester]
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeTester]:
+def make_tester(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeTester]:
     """Make testers in sandboxes of this machine; examples are counted once for all of them."""
     if not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
@@ -48,5 +48,5 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeTester]:
         return tester
 
     yield make
-    for one in made:
-        one.close()
+    for tester_made in made:
+        tester_made.close()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from exercises.exercism.results import TryResult
+from exercises.exercism.tester import ExerciseTester
 from tests.exercises.exercism.testing.conftest import MakeTester
 from tests.support.exercism import six
 
@@ -150,57 +153,50 @@ SHORT = {
 }  # fmt: skip
 
 
-def _ways() -> list[Any]:
-    found = []
+def cheat_parameters() -> list[Any]:
+    parameters = []
     for name in CHEATS:
-        marks = () if name in SHORT else (pytest.mark.long,)
+        marks = [] if name in SHORT else [pytest.mark.long]
         if not name.endswith(", pytest"):
-            found.append(pytest.param(name, True, marks=marks))
+            parameters.append(pytest.param(name, True, marks=marks))
         if name.endswith((", pytest", ", both")):
-            found.append(pytest.param(name, False, marks=marks))
-    return found
+            parameters.append(pytest.param(name, False, marks=marks))
+    return parameters
 
 
-@pytest.mark.parametrize(("name", "unittest"), _ways())
-def test_a_cheat_solves_nothing(local: MakeTester, name: str, unittest: bool) -> None:
-    code = CHEATS[name]
-    tried = local(unittest).test(
-        six()["cuckoo-clock"], {"cuckoo_clock.py": f"{WRONG}{code}".encode()}
-    )
+def clock_test(
+    tester: ExerciseTester, code: str, others: Mapping[str, bytes] | None = None
+) -> TryResult:
+    """Test a solution of an exercise, with other files beside it."""
+    files = {"cuckoo_clock.py": code.encode(), **(others or {})}
+    return tester.test(six()["cuckoo-clock"], files)
+
+
+@pytest.mark.parametrize(("name", "unittest"), cheat_parameters())
+def test_a_cheat_solves_nothing(
+    make_tester: MakeTester, name: str, unittest: bool
+) -> None:
+    tried = clock_test(make_tester(unittest), f"{WRONG}{CHEATS[name]}")
     assert not tried.solved, tried.output
     assert not tried.timed_out
 
 
 def test_the_cheats_are_judged_with_what_the_right_solution_passes(
-    local: MakeTester,
+    make_tester: MakeTester,
 ) -> None:
     for unittest in (True, False):
-        tried = local(unittest).test(
-            six()["cuckoo-clock"], {"cuckoo_clock.py": RIGHT.encode()}
-        )
+        tried = clock_test(make_tester(unittest), RIGHT)
         assert tried.solved, tried.output
         assert tried.tests_passed == 5
 
 
-def test_files_that_are_no_solution_files_are_not_there(local: MakeTester) -> None:
-    names = (
-        "conftest.py",
-        "unittest.py",
-        "sitecustomize.py",
-        "pytest.py",
-        "pytest.ini",
-        "json.py",
-    )
-    given = dict.fromkeys(names, b"import os\nos._exit(0)\n")
-    exercise = six()["cuckoo-clock"]
-    assert (
-        local(True).test(exercise, {"cuckoo_clock.py": RIGHT.encode(), **given}).solved
-    )
-    assert (
-        not local(True)
-        .test(exercise, {"cuckoo_clock.py": WRONG.encode(), **given})
-        .solved
-    )
+def test_files_that_are_no_solution_files_are_not_there(
+    make_tester: MakeTester,
+) -> None:
+    names = "conftest.py unittest.py sitecustomize.py pytest.py pytest.ini json.py"
+    harmful_files = dict.fromkeys(names.split(), b"import os\nos._exit(0)\n")
+    assert clock_test(make_tester(True), RIGHT, harmful_files).solved
+    assert not clock_test(make_tester(True), WRONG, harmful_files).solved
 
 
 NAMES = [
@@ -218,15 +214,16 @@ NAMES = [
     "names", [NAMES, *(pytest.param([name], marks=pytest.mark.long) for name in NAMES)]
 )
 def test_solution_files_with_such_names_are_harmless(
-    local: MakeTester, names: list[str], unittest: bool
+    make_tester: MakeTester, names: list[str], unittest: bool
 ) -> None:
     """No interpreter or runner takes one for its own: it would end the tests."""
     exercise = six()["cuckoo-clock"]
     files = {**exercise.files, **dict.fromkeys(names, b"")}
     exercise = replace(exercise, files=files, solution=(*exercise.solution, *names))
-    given = dict.fromkeys(names, f"{_OK}import os\nos._exit(0)\n".encode())
-    given["cuckoo_clock.py"] = WRONG.encode()
-    tried = local(unittest).test(exercise, given)
-    assert (tried.solved, tried.tests_passed is not None) == (False, True), tried.output
-    given["cuckoo_clock.py"] = RIGHT.encode()
-    assert local(unittest).test(exercise, given).solved
+    solution = dict.fromkeys(names, f"{_OK}import os\nos._exit(0)\n".encode())
+    solution["cuckoo_clock.py"] = WRONG.encode()
+    tried = make_tester(unittest).test(exercise, solution)
+    assert not tried.solved, tried.output
+    assert tried.tests_passed is not None, tried.output
+    solution["cuckoo_clock.py"] = RIGHT.encode()
+    assert make_tester(unittest).test(exercise, solution).solved

@@ -42,50 +42,52 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_solutions_fail(local: MakeTester, name: str) -> None:
+def test_hostile_solutions_fail(make_tester: MakeTester, name: str) -> None:
     if name.startswith("memory b") and not cgroups_work():
         pytest.skip("only a cgroup limits the memory of all processes")
-    tried = outcome_of(local, HOSTILE[name])
+    tried = outcome_of(make_tester, HOSTILE[name])
     assert (tried.solved, tried.timed_out) == (False, False), tried.output
     assert len(tried.output) < 400_000
 
 
-def test_an_endless_loop_is_a_time_out(local: MakeTester) -> None:
-    tried = outcome_of(local, "while True:\n    pass", 2)
+def test_an_endless_loop_is_a_time_out(make_tester: MakeTester) -> None:
+    tried = outcome_of(make_tester, "while True:\n    pass", 2)
     assert (tried.solved, tried.timed_out, tried.tests_passed) == (False, True, None)
     assert tried.output == TIMED_OUT
 
 
-def test_a_thread_that_never_ends_is_a_time_out(local: MakeTester) -> None:
+def test_a_thread_that_never_ends_is_a_time_out(make_tester: MakeTester) -> None:
     code = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
-    assert outcome_of(local, code, 4).timed_out
+    assert outcome_of(make_tester, code, 4).timed_out
 
 
-def test_a_daemon_and_a_fork_bomb_fail_and_end(local: MakeTester) -> None:
+def test_a_daemon_and_a_fork_bomb_fail_and_end(make_tester: MakeTester) -> None:
     mark = f"mark-{secrets.token_hex(8)}"
     sleeper = f"os.execv(sys.executable, ['x', '-c', 'import time; time.sleep(600)', '{mark}'])"
     daemon = f"import os, sys\nif os.fork() == 0:\n    os.setsid()\n    {sleeper}\n"
-    outcome_of(local, daemon)
+    outcome_of(make_tester, daemon)
     assert not command_lines(mark)
     bomb = f"import os, sys\nwhile True:\n    if os.fork() == 0:\n        {sleeper}\n"
-    assert not outcome_of(local, bomb).solved
+    assert not outcome_of(make_tester, bomb).solved
     assert not command_lines(mark)
 
 
 def test_what_a_right_solution_does_besides_touches_nothing_else(
-    local: MakeTester, tmp_path: Path
+    make_tester: MakeTester, tmp_path: Path
 ) -> None:
     """It is judged by its values; each run has a folder of its own."""
-    kept = tmp_path / "kept"
-    kept.touch()
+    outside = tmp_path / "kept"
+    outside.touch()
     code = "import shutil\nshutil.rmtree('.', ignore_errors=True)\nopen('left', 'w').close()"
-    assert outcome_of(local, code).solved
-    assert kept.exists() and Path("/etc").exists()
-    assert not outcome_of(local, "import os\nassert os.path.exists('left')").solved
+    assert outcome_of(make_tester, code).solved
+    assert outside.exists() and Path("/etc").exists()
+    assert not outcome_of(
+        make_tester, "import os\nassert os.path.exists('left')"
+    ).solved
 
 
 def test_there_is_no_network_and_no_file_of_the_machine(
-    local: MakeTester, tmp_path: Path
+    make_tester: MakeTester, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("sentinel")
@@ -98,15 +100,15 @@ def test_there_is_no_network_and_no_file_of_the_machine(
             f"for place in {[str(secret), str(Path(__file__).resolve())]!r}:\n"
             "    print('found' if os.path.exists(place) else 'nothing', flush=True)\n"
         )
-        tried = outcome_of(local, code)
+        tried = outcome_of(make_tester, code)
     assert "network" not in tried.output
     assert (tried.output.count("nothing"), tried.output.count("found")) == (2, 0)
 
 
-def test_reading_the_tests_solves_nothing_by_itself(local: MakeTester) -> None:
+def test_reading_the_tests_solves_nothing_by_itself(make_tester: MakeTester) -> None:
     code = "print(open('cuckoo_clock_test.py').read())\n"
     exercise = six()["cuckoo-clock"]
-    tried = local(True).test(
+    tried = make_tester(True).test(
         exercise, {"cuckoo_clock.py": (code + "def strikes(*_): pass").encode()}
     )
     assert not tried.solved

@@ -77,20 +77,20 @@ def interpreters(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
     subprocess.run(command, check=True)
     (site,) = venv.glob("lib/python3*/site-packages")
     for name in OF_PYTEST:
-        found = distribution(name)
+        package = distribution(name)
         for top in {
-            file.parts[0] for file in found.files or () if file.parts[0] != ".."
+            file.parts[0] for file in package.files or () if file.parts[0] != ".."
         }:
-            place = Path(str(found.locate_file(top)))
+            source = Path(str(package.locate_file(top)))
             copy = shutil.copyfile
-            if place.is_dir():
+            if source.is_dir():
                 copy = shutil.copytree
-            copy(place, site / top)
+            copy(source, site / top)
     return [Path(sys.executable), venv / "bin" / "python"]
 
 
 @pytest.fixture(scope="module")
-def patched(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
+def system_interpreters(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
     """The system's interpreter, perhaps of another patch version, without pytest."""
     system = Path(f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}")
     venv = tmp_path_factory.mktemp("system") / "env"
@@ -104,20 +104,20 @@ def patched(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
 def testers(
     request: pytest.FixtureRequest,
     interpreters: Sequence[Path],
-    patched: Sequence[Path],
+    system_interpreters: Sequence[Path],
     tmp_path: Path,
 ) -> Iterator[Sequence[ExerciseTester]]:
     unittest = bool(request.param)
-    places = [*interpreters, *(patched if unittest else [])]
+    pythons = [*interpreters, *(system_interpreters if unittest else [])]
     profile = profile_of(unittest)
     made = []
-    for python in places:
+    for python in pythons:
         made.append(
             ExerciseTester(profile, EnvironmentKind.LOCAL, tmp_path, "m", python=python)
         )
     yield made
-    for one in made:
-        one.close()
+    for tester in made:
+        tester.close()
 
 
 def outputs(
@@ -126,9 +126,9 @@ def outputs(
     solutions = []
     for code in codes:
         solutions.append({**exercise.stubs(), exercise.solution[0]: code.encode()})
-    tried = [tester.test(exercise, one) for one in [*solutions, exercise.stubs()]]
-    assert not any(one.solved for one in tried[:-1])
-    return [one.output for one in tried]
+    tried = [tester.test(exercise, result) for result in [*solutions, exercise.stubs()]]
+    assert not any(result.solved for result in tried[:-1])
+    return [result.output for result in tried]
 
 
 def faults(
@@ -144,9 +144,9 @@ def faults(
         for sign in ('File "<string>"', "exercises/exercism", "guard", "altered"):
             if sign in texts[0]:
                 return f"{sign} is seen:\n{texts[0]}"
-        found = _MACHINE.search(texts[0])
-        if found:
-            return f"{found[0]} is seen:\n{texts[0]}"
+        machine_path = _MACHINE.search(texts[0])
+        if machine_path:
+            return f"{machine_path[0]} is seen:\n{texts[0]}"
     return ""
 
 
@@ -170,8 +170,12 @@ def test_messages_of_all_exercises_are_equal(testers: Sequence[ExerciseTester]) 
     for name in ("raises in a module of Python", "returns a wrong value"):
         codes.append(WRONG[name])
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda one: faults(testers, one, codes), every))
+        reasons = list(
+            pool.map(lambda exercise: faults(testers, exercise, codes), every)
+        )
     differing = {
-        one.name: fault for one, fault in zip(every, found, strict=True) if fault
+        exercise.name: fault
+        for exercise, fault in zip(every, reasons, strict=True)
+        if fault
     }
     assert not differing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from environments.base import EnvironmentKind
 from environments.folders import FolderCommand, FolderResult
 from exercises.exercism.conversation import error_count
 from exercises.exercism.languages import LANGUAGES
+from exercises.exercism.results import TryResult
 from exercises.exercism.tester import ExerciseTester, tool_folders, usable_languages
 from exercises.exercism.verdict import TestCounts, printed_counts
 from tests.exercises.exercism.testing.conftest import MakeTester
@@ -22,8 +24,12 @@ from tests.support.exercism import profile_of, six
 UNITTEST = profile_of(unittest=True)
 
 
-def test_examples_pass_and_stubs_fail(local: MakeTester) -> None:
-    tester = local(True)
+def counts_of(result: TryResult) -> tuple[int | None, int | None]:
+    return result.tests_passed, result.tests_failed
+
+
+def test_examples_pass_and_stubs_fail(make_tester: MakeTester) -> None:
+    tester = make_tester(True)
     for name, exercise in six().items():
         assert tester.test(exercise, exercise.example()).solved, name
         tried = tester.test(exercise, exercise.stubs())
@@ -32,90 +38,86 @@ def test_examples_pass_and_stubs_fail(local: MakeTester) -> None:
         assert "/sandbox" not in tried.output
 
 
-def test_the_same_under_pytest(local: MakeTester) -> None:
+def test_the_same_under_pytest(make_tester: MakeTester) -> None:
     exercise = six()["lost-property"]
-    tester = local(False)
+    tester = make_tester(False)
     good = tester.test(exercise, exercise.example())
-    assert (good.solved, good.tests_passed, good.tests_failed) == (True, 2, 0)
+    assert good.solved
+    assert counts_of(good) == (2, 0)
     assert "generated xml" not in good.output
     bad = tester.test(exercise, exercise.stubs())
-    assert (bad.solved, bad.tests_passed, bad.tests_failed) == (False, 0, 2)
+    assert not bad.solved
+    assert counts_of(bad) == (0, 2)
     assert "==== FAILURES ====" in bad.output
     assert "guard" not in bad.output
 
 
 @pytest.mark.parametrize("unittest", [True, False])
-@pytest.mark.parametrize(
-    ("code", "counts"), [("def f(:\n", (1, 0)), ("if 1:\nx = 1\n", (0, 1))]
-)
 def test_errors_of_syntax_are_counted_under_both_runners(
-    local: MakeTester,
-    unittest: bool,
-    code: str,
-    counts: tuple[int, int],
+    make_tester: MakeTester, unittest: bool
 ) -> None:
     exercise = six()["lost-property"]
-    files = dict.fromkeys(exercise.stubs(), code.encode())
-    output = local(unittest).test(exercise, files).output
-    assert (
-        error_count("SyntaxError", output),
-        error_count("IndentationError", output),
-    ) == counts
+    kinds = ("SyntaxError", "IndentationError")
+    for code, counts in {b"def f(:\n": [1, 0], b"if 1:\nx = 1\n": [0, 1]}.items():
+        files = dict.fromkeys(exercise.stubs(), code)
+        output = make_tester(unittest).test(exercise, files).output
+        assert [error_count(kind, output) for kind in kinds] == counts
 
 
 def test_many_threads_test_at_once_and_the_example_is_counted_once(
-    local: MakeTester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_tester: MakeTester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exercise = six()["garden-path"]
-    tester = local(True, cache=tmp_path)
+    example = exercise.example()
+    tester = make_tester(True, cache=tmp_path)
     tester.versions("python")
     folders = tester._folders["python"]
     ran = list[int]()
     run = type(folders).run
 
-    def counted(self: object, command: FolderCommand) -> FolderResult:
+    def count_run(self: object, command: FolderCommand) -> FolderResult:
         ran.append(1)
         return run(folders, command)
 
-    monkeypatch.setattr(type(folders), "run", counted)
-    solutions = [exercise.example(), exercise.stubs(), exercise.example()]
+    def solved(solution: Mapping[str, bytes]) -> bool:
+        ran.clear()
+        return make_tester(True, cache=tmp_path).test(exercise, solution).solved
+
+    monkeypatch.setattr(type(folders), "run", count_run)
+    solutions = [example, exercise.stubs(), example]
     with ThreadPoolExecutor(3) as pool:
-        tried = list(
-            pool.map(lambda solution: tester.test(exercise, solution), solutions)
-        )
-    assert [one.solved for one in tried] == [True, False, True]
+        results = pool.map(lambda solution: tester.test(exercise, solution), solutions)
+    assert [result.solved for result in results] == [True, False, True]
     # Three, tests that must fail for one or both, and the example.
     assert 3 + 2 + 1 <= len(ran) <= 3 + 2 * 2 + 1
-    [kept] = (tmp_path / "exercism" / "expected").glob("*.json")
-    assert json.loads(kept.read_text()) == {
-        "counts": {"passed": 4, "failed": 0, "skipped": 0}
-    }
-    ran.clear()
-    assert local(True, cache=tmp_path).test(exercise, exercise.example()).solved
+    [counts_path] = (tmp_path / "exercism" / "expected").glob("*.json")
+    counts = {"passed": 4, "failed": 0, "skipped": 0}
+    assert json.loads(counts_path.read_text()) == {"counts": counts}
+    assert solved(example)
     # The versions; for a solution that was seen to be right no tests must fail.
     assert len(ran) == 2
     [right] = (tmp_path / "exercism" / "right").glob("*.json")
-    ran.clear()
-    longer = {path: data + b"\n" for path, data in exercise.example().items()}
-    assert local(True, cache=tmp_path).test(exercise, longer).solved
+    assert solved({path: data + b"\n" for path, data in example.items()})
     assert len(ran) == 2 + 2
     right.unlink()
     # Counts that are kept are used, and broken ones are counted again.
-    kept.write_text('{"counts": {"passed": 5, "failed": 0, "skipped": 0}}')
-    assert not local(True, cache=tmp_path).test(exercise, exercise.example()).solved
-    kept.write_text('{"counts": {"pas')
-    assert local(True, cache=tmp_path).test(exercise, exercise.example()).solved
+    counts_path.write_text(json.dumps({"counts": counts | {"passed": 5}}))
+    assert not solved(example)
+    counts_path.write_text('{"counts": {"pas')
+    assert solved(example)
 
 
-def test_an_example_that_fails_is_no_verdict(local: MakeTester, tmp_path: Path) -> None:
+def test_an_example_that_fails_is_no_verdict(
+    make_tester: MakeTester, tmp_path: Path
+) -> None:
     exercise = six()["cuckoo-clock"]
-    files = {**exercise.files, exercise.examples[0]: b"def strikes(*_): return 1"}
-    tester = local(True, cache=tmp_path)
+    wrong = {exercise.examples[0]: b"def strikes(*_): return 1"}
+    failing = replace(exercise, files={**exercise.files, **wrong})
+    tester = make_tester(True, cache=tmp_path)
+    error = "example of python/cuckoo-clock does not"
     for _ in range(2):
-        with pytest.raises(
-            InfrastructureError, match="example of python/cuckoo-clock does not"
-        ):
-            tester.test(replace(exercise, files=files), exercise.stubs())
+        with pytest.raises(InfrastructureError, match=error):
+            tester.test(failing, exercise.stubs())
     assert not (tmp_path / "exercism" / "expected").exists()
 
 
@@ -134,7 +136,8 @@ def test_a_language_without_its_tools_is_named(
 ) -> None:
     local = EnvironmentKind.LOCAL
     versions, reasons = usable_languages(["python"], UNITTEST, local)
-    assert versions["python"].startswith("Python 3.") and not reasons
+    assert versions["python"].startswith("Python 3.")
+    assert not reasons
     monkeypatch.setattr("exercises.exercism.tester.shutil.which", lambda _: None)
     tool_folders.cache_clear()  # another test may have found the tools
     try:
@@ -163,9 +166,11 @@ def test_in_docker(tmp_path: Path) -> None:
     exercise = six()["cuckoo-clock"]
     try:
         good = tester.test(exercise, exercise.example())
-        assert (good.solved, good.tests_passed, good.tests_failed) == (True, 5, 0)
+        assert good.solved
+        assert counts_of(good) == (5, 0)
         bad = tester.test(exercise, exercise.stubs())
-        assert (bad.solved, bad.tests_passed, bad.tests_failed) == (False, 0, 6)
+        assert not bad.solved
+        assert counts_of(bad) == (0, 6)
         forged = b"import os\nprint('Ran 5 tests in 0.001s\\n\\nOK', flush=True)\nos._exit(0)\n"
         assert not tester.test(exercise, {"cuckoo_clock.py": forged}).solved
     finally:
@@ -173,9 +178,8 @@ def test_in_docker(tmp_path: Path) -> None:
     assert usable_languages(["go"], UNITTEST, EnvironmentKind.DOCKER)[0] == {}
 
 
-@pytest.mark.parametrize(
-    ("language", "output", "expected"),
-    [
+def test_counts_that_tools_print() -> None:
+    for language, output, expected in (
         (
             "rust",
             "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured\n" * 2,
@@ -199,12 +203,6 @@ def test_in_docker(tmp_path: Path) -> None:
         ),
         ("javascript", "Tests:       16 passed, 16 total\n", (16, 0, 0)),
         ("java", "ATest > a PASSED\n\nATest > b FAILED\nATest > c PASSED\n", (2, 1, 0)),
-    ],
-)
-def test_counts_that_tools_print(
-    language: str,
-    output: str,
-    expected: tuple[int, int, int] | None,
-) -> None:
-    found = printed_counts(LANGUAGES[language].counted, output)
-    assert found == (TestCounts(*expected) if expected else None)
+    ):
+        counts = printed_counts(LANGUAGES[language].counted, output)
+        assert counts == (TestCounts(*expected) if expected else None)
