@@ -72,18 +72,18 @@ def known_commands() -> dict[tuple[str, ...], Any]:
     return {tuple(name.split()): command for name, command in commands()}
 
 
-def parse(words: list[str]) -> None:
+def parse(command_line: list[str]) -> None:
     """Give a command line to its command; one with settings reads and checks all of them."""
-    if words[0] == "python" and words[1] != "-m":
-        del words[0]
-    lengths = [n for n in range(1, 5) if tuple(words[:n]) in known_commands()]
+    if command_line[0] == "python" and command_line[1] != "-m":
+        del command_line[0]
+    lengths = [n for n in range(1, 5) if tuple(command_line[:n]) in known_commands()]
     if not lengths:
-        assert words[1] == "-m", words
-        assert find_spec(words[2]), words
+        assert command_line[1] == "-m", command_line
+        assert find_spec(command_line[2]), command_line
         return
-    name = tuple(words[: lengths[-1]])
+    name = tuple(command_line[: lengths[-1]])
     command = known_commands()[name]
-    arguments = words[lengths[-1] :]
+    arguments = command_line[lengths[-1] :]
     if not arguments:
         return
     lists_settings = "--settings" in options_of(command) and "--help" not in arguments

@@ -19,15 +19,14 @@ from core.processes import run_limited
 from demo.images import build_images
 from demo.setup import build_mirrors
 from environments.base import EnvironmentKind
+from tests.architecture import imported_names, sources, tree
 from tests.conftest import ShareVenvs
 from tests.support import TOP
 from tests.support.provider import Provider
-from tests.support.runs import config, options
-from tests.support.runs import config as run_config
-from tests.support.runs import options as run_options
+from tests.support.runs import config, options, read
 
+ID = "demo__textkit-1"
 HARNESS = ("core", "llm", "agent", "environments", "runs", "bench")
-OURS = (*HARNESS, "reports", "exercises", "demo", "harness.py", "report.py")
 SENTINELS = {
     "patch": "ZQHIDDEN_GOLD",
     "test_patch": "ZQHIDDEN_TEST_PATCH",
@@ -46,24 +45,20 @@ EDIT = (
 def row() -> dict[str, Any]:
     """Return a demo instance with a sentinel in every hidden field and in the eval_script."""
     rows = load_dataset("demo", "test").rows
-    found = dict(next(r for r in rows if r["instance_id"] == "demo__textkit-1"))
-    found["patch"] = DIFF.format("textkit/ZQHIDDEN_GOLD.py", SENTINELS["patch"])
-    found["test_patch"] = DIFF.format(
-        "tests/ZQHIDDEN_TEST_PATCH.py", SENTINELS["test_patch"]
+    fields = dict(next(r for r in rows if r["instance_id"] == ID))
+    fields["patch"] = DIFF.format("textkit/ZQHIDDEN_GOLD.py", SENTINELS["patch"])
+    tests = "tests/ZQHIDDEN_TEST_PATCH.py"
+    fields["test_patch"] = DIFF.format(tests, SENTINELS["test_patch"])
+    fields["FAIL_TO_PASS"] = [f"{tests}::{SENTINELS['FAIL_TO_PASS']}"]
+    fields["PASS_TO_PASS"] = json.dumps([SENTINELS["PASS_TO_PASS"]])
+    fields["hints_text"] = SENTINELS["hints_text"]
+    fields["eval_script"] = (
+        f"cd /testbed\nexport NOTE={tests}\ngit checkout 123 {tests}\n"
+        f"git apply - <<'EOF_1'\n{fields['test_patch']}EOF_1\n"
+        f": '>>>>> Start Test Output'\npython -m pytest -rA {tests}\n"
+        f": '>>>>> End Test Output'\ngit checkout 123 {tests}\n"
     )
-    found["FAIL_TO_PASS"] = [
-        f"tests/ZQHIDDEN_TEST_PATCH.py::{SENTINELS['FAIL_TO_PASS']}"
-    ]
-    found["PASS_TO_PASS"] = json.dumps([SENTINELS["PASS_TO_PASS"]])
-    found["hints_text"] = SENTINELS["hints_text"]
-    found["eval_script"] = (
-        "cd /testbed\nexport NOTE=tests/ZQHIDDEN_TEST_PATCH.py\n"
-        "git checkout 123 tests/ZQHIDDEN_TEST_PATCH.py\n"
-        f"git apply - <<'EOF_1'\n{found['test_patch']}EOF_1\n"
-        ": '>>>>> Start Test Output'\npython -m pytest -rA tests/ZQHIDDEN_TEST_PATCH.py\n"
-        ": '>>>>> End Test Output'\ngit checkout 123 tests/ZQHIDDEN_TEST_PATCH.py\n"
-    )
-    return found
+    return fields
 
 
 def validity_of(valid: str, flaky: str) -> dict[str, Any]:
@@ -73,12 +68,13 @@ def validity_of(valid: str, flaky: str) -> dict[str, Any]:
         "failed": ["ZQHIDDEN_FAILED"],
         "reason": "ZQHIDDEN_REASON",
     }
-    more = {
+    entry = {
+        "gold": [trial],
+        "empty": [trial],
         "flaky_tests": ["ZQHIDDEN_FLAKY"],
         "reason": "ZQHIDDEN_WHY",
         "image": "ZQHIDDEN_IMAGE",
     }
-    entry = {"gold": [trial], "empty": [trial], **more}
     instances = {valid: {"state": "valid", **entry}, flaky: {"state": "flaky", **entry}}
     return {
         "schema_version": 1,
@@ -106,14 +102,12 @@ def test_no_sentinel_in_any_message_command_log_or_file(
 ) -> None:
     share_venvs(tmp_path / "cache/environments")
     if kind is EnvironmentKind.DOCKER:
-        build_images(["demo__textkit-1"])
+        build_images([ID])
     dataset = tmp_path / "rows.json"
     flaky = {**row(), "instance_id": "demo__textkit-9"}
     dataset.write_text(json.dumps([row(), flaky]))
     validity = tmp_path / "validity.json"
-    validity.write_text(
-        json.dumps(validity_of(row()["instance_id"], "demo__textkit-9"))
-    )
+    validity.write_text(json.dumps(validity_of(ID, "demo__textkit-9")))
     other = EDIT.replace("list()", "[*()]")
     provider.will_answer("textkit/slug.py", EDIT, "textkit/slug.py", other, SCRIPT)
     commands: list[object] = []
@@ -135,41 +129,33 @@ def test_no_sentinel_in_any_message_command_log_or_file(
         repos=build_mirrors(cache / "demo-mirrors"),
         only_valid=validity,
     )
-    said: list[str] = []
-    assert run_command(chosen, run, said.append) == 0
-    files = [
-        p
-        for p in [*tmp_path.rglob("*")]
-        if p.is_file() and p not in (dataset, validity)
-    ]
-    assert any(p.suffix == ".md" for p in files)
-    assert len(provider.requests) == (4 if kind is EnvironmentKind.NONE else 10)
-    prediction = json.loads(
-        (tmp_path / "out/predictions/r/demo__textkit-1.json").read_text()
-    )
-    assert prediction["test_outcome"] is (
-        None if kind is EnvironmentKind.NONE else True
-    )
-    described = json.loads((tmp_path / "out/predictions/r/run.json").read_text())
-    assert described["only_valid"]["left_out"] == {"demo__textkit-9": "flaky"}
-    haystacks = {str(p): p.read_bytes().decode("utf-8", "replace") for p in files}
-    haystacks["requests"] = json.dumps(provider.requests)
-    haystacks["commands"] = repr(commands)
-    haystacks["said"] = "\n".join([*said, *capfd.readouterr()])
-    for place, text in haystacks.items():
-        assert "ZQHIDDEN" not in text + place, place
+    output: list[str] = []
+    assert run_command(chosen, run, output.append) == 0
+    expected: tuple[int, bool | None] = (10, True)
+    if kind is EnvironmentKind.NONE:
+        expected = (4, None)
+    outcome = read(tmp_path / "out", ID)["test_outcome"]
+    assert (len(provider.requests), outcome) == expected
+    left_out = read(tmp_path / "out", "run")["only_valid"]["left_out"]
+    assert left_out == {"demo__textkit-9": "flaky"}
+    haystacks = {
+        "requests": json.dumps(provider.requests),
+        "commands": repr(commands),
+        "output": "\n".join([*output, *capfd.readouterr()]),
+    }
+    for path in list(tmp_path.rglob("*")):
+        if path.is_file() and path not in (dataset, validity):
+            haystacks[str(path)] = path.read_bytes().decode("utf-8", "replace")
+    assert any(source.endswith(".md") for source in haystacks)
+    for source, text in haystacks.items():
+        assert "ZQHIDDEN" not in text + source, source
 
 
 def _spy(monkeypatch: pytest.MonkeyPatch, commands: list[object]) -> None:
     """Record every process that the harness starts and every command for a container."""
     real = subprocess.Popen.__init__
 
-    def popen(
-        self: Any,
-        args: Any,
-        *rest: Any,
-        **named: Any,
-    ) -> None:
+    def popen(self: Any, args: Any, *rest: Any, **named: Any) -> None:
         commands.append((args, named.get("env")))
         real(self, args, *rest, **named)
 
@@ -181,11 +167,11 @@ def _spy(monkeypatch: pytest.MonkeyPatch, commands: list[object]) -> None:
 
 
 def noting(method: Callable[..., Any], commands: list[object]) -> Callable[..., Any]:
-    def noted(self: Any, *args: Any, **named: Any) -> Any:
+    def note_call(self: Any, *args: Any, **named: Any) -> Any:
         commands.append((args, named))
         return method(self, *args, **named)
 
-    return noted
+    return note_call
 
 
 def test_the_spy_sees_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -200,85 +186,40 @@ def test_a_run_opens_no_verdict(tmp_path: Path, cache: Path) -> None:
     opened: list[str] = []
     watching = [True]
 
-    def hook(event: str, given: tuple[Any, ...]) -> None:
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if watching[0] and event in ("open", "os.rename"):
-            opened.extend(str(one) for one in given[:2])
+            opened.extend(str(argument) for argument in arguments[:2])
 
     sys.addaudithook(hook)  # for the rest of the process
-    ids = ("demo__textkit-1", "demo__textkit-2")
+    ids = (ID, "demo__textkit-2")
     try:
         verdicts = tmp_path / "predictions/r/verdicts"
         verdicts.mkdir(parents=True)
         for name in ids:
             (verdicts / f"{name}.json").write_text("{")
         opened.clear()
+        unchecked = config(environment=EnvironmentKind.NONE)
         for redo in ("", ids[0]):
-            chosen = run_options(tmp_path, cache, *ids, redo=redo)
-            assert (
-                run_command(run_config(environment=EnvironmentKind.NONE), chosen, print)
-                == 0
-            )
+            chosen = options(tmp_path, cache, *ids, redo=redo)
+            assert run_command(unchecked, chosen, print) == 0
         assert any(path.endswith("run.json") for path in opened)
         assert not [path for path in opened if "verdicts" in path]
     finally:
         watching[0] = False
 
 
-def imports(path: Path) -> set[str]:
-    """Return the modules that a file imports, with the names that it takes from them."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {
-                node.module,
-                *(f"{node.module}.{alias.name}" for alias in node.names),
-            }
-    return found
-
-
-def test_imports_run_one_way() -> None:
-    ground = ("core", "llm", "agent")
-    for path in [path for room in ground for path in (TOP / room).rglob("*.py")]:
-        allowed = ground[: ground.index(path.relative_to(TOP).parts[0]) + 1]
-        upward = {
-            m
-            for m in imports(path)
-            if m.split(".")[0] in OURS and not m.startswith(allowed)
-        }
-        assert not upward, f"{path}: {upward}"
-    for path in [path for room in HARNESS for path in (TOP / room).rglob("*.py")]:
-        assert not {m for m in imports(path) if m.split(".")[0] == "reports"}, path
-    # Benchmarks know gold patches, so no module for users may import them.
-    for top in OURS:
-        for path in (TOP / top).rglob("*.py") if (TOP / top).is_dir() else [TOP / top]:
-            assert not {m for m in imports(path) if m.split(".")[0] == "benchmarks"}, (
-                path
-            )
-
-
 def test_only_the_loader_and_reports_can_name_the_hidden_half() -> None:
     allowed = set()
     for name in ("instance", "hidden", "dataset"):
-        allowed.add(TOP / f"bench/instances/{name}.py")
-    for folder in HARNESS:
-        for path in (TOP / folder).rglob("*.py"):
-            if path not in allowed:
-                assert "bench.instances.instance.Evaluation" not in imports(path), path
-                assert "bench.instances.instance.Evaluation" not in imports(path), path
-                # `agent` imports nothing from `bench`, so its `rows` have another meaning.
-                hidden = (
-                    {"rows", "split_row"}
-                    if folder in ("runs", "bench")
-                    else {"split_row"}
-                )
-                assert not hidden & _attributes(path), path
-
-
-def _attributes(path: Path) -> set[str]:
-    return {
-        n.attr
-        for n in ast.walk(ast.parse(path.read_text()))
-        if isinstance(n, ast.Attribute)
-    }
+        allowed.add(f"bench/instances/{name}.py")
+    for name, path in sources(TOP, *HARNESS):
+        if name not in allowed:
+            evaluation = "bench.instances.instance.Evaluation"
+            assert evaluation not in imported_names(path), name
+            hidden = {"split_row"}
+            # `agent` imports nothing from `bench`, so its `rows` have another meaning.
+            if name.startswith(("runs", "bench")):
+                hidden.add("rows")
+            for node in ast.walk(tree(path)):
+                if isinstance(node, ast.Attribute):
+                    assert node.attr not in hidden, name

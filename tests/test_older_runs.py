@@ -29,9 +29,9 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run_report(preloaded: Preloaded, *words: object) -> tuple[int, str]:
+def run_report(preloaded: Preloaded, *argv: object) -> tuple[int, str]:
     """Return the exit code of ``report.py`` and what it printed."""
-    process = preloaded.start(*map(str, words), script="report.py")
+    process = preloaded.start(*map(str, argv), script="report.py")
     printed, _ = process.communicate()
     return process.wait(), printed
 
@@ -60,10 +60,8 @@ def test_the_report_gives_the_same_values(
     folder = runs / "predictions" / name
     for derived in ("results.json", "stats.json", "all_preds.jsonl"):
         (folder / derived).unlink()
-    settings = ("report.page=false", f"folders.cache={runs / 'cache'}")
-    options = ["--evaluator", "none"]
-    for setting in settings:
-        options += ["--set", setting]
+    settings = f"--set report.page=false --set folders.cache={runs}/cache"
+    options = f"--evaluator none {settings}".split()
     code, printed = run_report(preloaded, folder, *options)
     assert code in (0, 1), printed
     recorded = read_derived(RECORDED / "predictions" / name)
@@ -101,15 +99,8 @@ def test_a_statistic_that_version_lacked_is_no_difference(
 
 @pytest.mark.parametrize("name", ["demo", "own"])
 def test_it_is_not_continued(runs: Path, preloaded: Preloaded, name: str) -> None:
-    words = (
-        "--continue",
-        name,
-        "--out",
-        str(runs),
-        "--set",
-        "folders.cache=" + str(runs / "cache"),
-    )
-    process = preloaded.start(*words, cwd=runs)
+    options = f"--continue {name} --out {runs} --set folders.cache={runs}/cache"
+    process = preloaded.start(*options.split(), cwd=runs)
     printed, _ = process.communicate()
     assert process.wait() == 2
     (line,) = printed.splitlines()
@@ -131,63 +122,56 @@ def test_the_package_is_built_again(
 def read_folder(top: Path) -> dict[str, bytes]:
     """Return the files below a folder; what is compressed holds the time of its writing."""
     files = {}
-    for path in top.rglob("*"):
-        if path.is_file():
-            data = path.read_bytes()
-            name = path.relative_to(top).as_posix()
-            files[name] = gzip.decompress(data) if path.suffix == ".gz" else data
+    for path in filter(Path.is_file, top.rglob("*")):
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+        files[path.relative_to(top).as_posix()] = data
     return files
 
 
-def run_exercises(benchmark: str, *words: object) -> str:
+def run_exercises(benchmark: str, *argv: object) -> str:
     """Return what a command of a benchmark printed."""
-    command = [sys.executable, "-m", f"exercises.{benchmark}", *map(str, words)]
-    return subprocess.run(
-        command, cwd=TOP, capture_output=True, text=True, check=True
-    ).stdout
-
-
-def test_the_report_of_exercism_is_the_same(runs: Path) -> None:
-    options = ("--set", "report.page=false")
-    printed = run_exercises(
-        "exercism", "report", runs / "predictions/exercism", *options
-    )
-    assert printed == (RECORDED / "printed/exercism-report.txt").read_text()
+    command = [sys.executable, "-m", f"exercises.{benchmark}", *map(str, argv)]
+    return subprocess.check_output(command, cwd=TOP, text=True)
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
+    ("report", "run", "printed"),
     [
-        ("report.txt", ()),
-        ("report.md", ("--format", "markdown")),
-        ("by-change-kind.txt", ("--set", "report.by=change_kind")),
+        (
+            "exercism report --set report.page=false",
+            "exercism",
+            "exercism-report.txt",
+        ),
+        ("canitedit report", "canitedit/gpt-4o", "canitedit-report.txt"),
+        (
+            "canitedit report --format markdown",
+            "canitedit/gpt-4o",
+            "canitedit-report.md",
+        ),
+        (
+            "canitedit report --set report.by=change_kind",
+            "canitedit/gpt-4o",
+            "canitedit-by-change-kind.txt",
+        ),
     ],
 )
-def test_the_report_of_canitedit_is_the_same(
-    runs: Path,
-    name: str,
-    options: tuple[str, ...],
+def test_the_report_of_exercises_is_the_same(
+    runs: Path, report: str, run: str, printed: str
 ) -> None:
-    printed = run_exercises(
-        "canitedit", "report", runs / "predictions/canitedit/gpt-4o", *options
-    )
-    assert printed == (RECORDED / f"printed/canitedit-{name}").read_text()
+    argv = [*report.split(), runs / "predictions" / run]
+    text = run_exercises(str(argv[0]), *argv[1:])
+    assert text == (RECORDED / "printed" / printed).read_text()
 
 
 def test_the_same_rows_of_edits_are_kept(tmp_path: Path) -> None:
     recorded = RECORDED / "editpack"
-    kept = tmp_path / "kept.jsonl"
+    filtered = tmp_path / "kept.jsonl"
     data = tmp_path / "data.jsonl"
     dropped = tmp_path / "dropped.jsonl"
-    run_exercises(
-        "editpack",
-        "filter",
-        recorded / "rows.jsonl",
-        "--out",
-        kept,
-        "--dropped",
-        dropped,
-    )
-    run_exercises("editpack", "dedup", kept, "--out", data)
-    for path in (kept, data, dropped):
+    outputs = ("--out", filtered, "--dropped", dropped)
+    run_exercises("editpack", "filter", recorded / "rows.jsonl", *outputs)
+    run_exercises("editpack", "dedup", filtered, "--out", data)
+    for path in (filtered, data, dropped):
         assert path.read_bytes() == (recorded / path.name).read_bytes(), path.name

@@ -20,17 +20,16 @@ ID = "demo__textkit-1"
 
 
 def run(
-    *words: object,
+    *argv: object,
     cwd: Path,
     **env: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command that finds nothing of the checkout."""
-    inherited = {}
-    for k, v in os.environ.items():
-        if k not in ("PYTHONPATH", "VIRTUAL_ENV"):
-            inherited[k] = v
+    inherited = dict(os.environ)
+    for name in ("PYTHONPATH", "VIRTUAL_ENV"):
+        inherited.pop(name, None)
     return subprocess.run(
-        [*map(str, words)],
+        list(map(str, argv)),
         cwd=cwd,
         env={**inherited, **env},
         capture_output=True,
@@ -41,23 +40,16 @@ def run(
     )
 
 
-def uv(*words: object, cwd: Path) -> None:
-    done = run(find_uv_bin(), *words, cwd=cwd)
+def uv(*argv: object, cwd: Path) -> None:
+    done = run(find_uv_bin(), *argv, cwd=cwd)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    probe = run(
-        find_uv_bin(),
-        "pip",
-        "install",
-        "--target",
-        folder / "x",
-        "hatchling",
-        cwd=folder,
-    )
+    install = ("pip", "install", "--target", folder / "x", "hatchling")
+    probe = run(find_uv_bin(), *install, cwd=folder)
     if probe.returncode:
         pytest.skip(f"no package index: {probe.stderr.strip().splitlines()[-1]}")
     uv("build", "--quiet", "--wheel", "--out-dir", folder / "dist", TOP, cwd=folder)
@@ -86,13 +78,8 @@ def there(tmp_path: Path) -> Path:
 
 def test_the_wheel_has_every_file_of_the_rooms_and_nothing_else(wheel: Path) -> None:
     parts = [*SCRIPTS, *ROOMS, "demo"]
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *parts],
-        cwd=TOP,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split("\0")
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.check_output([*command, *parts], cwd=TOP, text=True).split("\0")
     names = ZipFile(wheel).namelist()
     ours = {name for name in names if ".dist-info/" not in name}
     assert ours == {name for name in listed if name and (TOP / name).is_file()}
@@ -102,36 +89,18 @@ def test_the_wheel_has_every_file_of_the_rooms_and_nothing_else(wheel: Path) -> 
 def test_the_commands_work_in_another_folder(commands: Path, there: Path) -> None:
     (replies,) = commands.parent.glob("lib/python*/site-packages/demo/replies")
     harness = commands / "retry-harness"
-    done = run(
-        harness,
-        "--dataset",
-        "demo",
-        "--models",
-        "scripted-a,scripted-b",
-        "--replay",
-        replies,
-        "--environment",
-        "none",
-        "--run",
-        "away",
-        "--set",
-        f"folders.cache={there / 'cache'}",
-        cwd=there,
-    )
+    demo = f"--dataset demo --models scripted-a,scripted-b --replay {replies}"
+    away = f"--environment none --run away --set folders.cache={there}/cache"
+    done = run(harness, *f"{demo} {away}".split(), cwd=there)
     assert done.returncode == 0, done.stderr
     assert read_json(there / f"predictions/away/{ID}.json")["status"] == "plausible"
     assert run(harness, "--continue", "away", cwd=there).returncode == 0
-    words = ["predictions/away", "--evaluator", "none"]
-    report = run(commands / "retry-report", *words, cwd=there)
+    arguments = ["predictions/away", "--evaluator", "none"]
+    report = run(commands / "retry-report", *arguments, cwd=there)
     assert "generated          6" in report.stdout, report.stderr
     assert (there / "predictions/away/report/report.html").exists()
-    assert sorted(path.name for path in there.iterdir()) == [
-        "cache",
-        "core",
-        "logs",
-        "predictions",
-        "runs",
-    ]
+    names = {path.name for path in there.iterdir()}
+    assert names == {"cache", "core", "logs", "predictions", "runs"}
     assert not (replies.parents[1] / "predictions").exists()
 
 
@@ -148,9 +117,9 @@ def test_the_demo_runs_in_another_folder(commands: Path, tmp_path: Path) -> None
 
 def test_the_commands_are_called_by_their_names(commands: Path, there: Path) -> None:
     for name in ("retry-harness", "retry-report"):
-        said = run(commands / name, "--help", cwd=there).stdout
-        assert said.startswith(f"Usage: {name} [OPTIONS]")
-        assert "--install-completion" in said
+        help_text = run(commands / name, "--help", cwd=there).stdout
+        assert help_text.startswith(f"Usage: {name} [OPTIONS]")
+        assert "--install-completion" in help_text
     assert "-completion" not in run_script("--help", cwd=there).stdout
 
 
@@ -185,7 +154,7 @@ def test_a_missing_package_asks_for_no_make(commands: Path, there: Path) -> None
     code = "import sys; sys.modules['typer'] = None; import harness; sys.exit(harness.main())"
     done = run(commands / "python", "-I", "-c", code, cwd=there)
     assert done.returncode == 2
-    said = (
+    message = (
         "error: the package typer is not installed; install swe-retry-harness again\n"
     )
-    assert done.stderr == said
+    assert done.stderr == message

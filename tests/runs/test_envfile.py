@@ -14,6 +14,7 @@ from core.redaction import Redactor
 from llm.registry import load_litellm
 from runs.envfile import load_env_file
 from runs.settings import default_cache
+from tests.runs.conftest import ID, arguments
 from tests.support import TOP
 from tests.support.commands import Preloaded
 from tests.support.provider import Provider
@@ -52,10 +53,12 @@ def test_keys_regions_and_addresses_are_set_and_nothing_else(clean: Path) -> Non
     (clean / "keys").write_text("\n".join(lines) + "\n")
     notes: list[str] = []
     load_env_file(clean / "keys", notes.append)
-    added = {*os.environ} - {*before} - {"SWE_RETRY_HARNESS_DOTENV"}
-    assert added == {*TAKEN} and os.environ["PATH"] == path
+    added = set(os.environ) - set(before) - {"SWE_RETRY_HARNESS_DOTENV"}
+    assert added == set(TAKEN)
+    assert os.environ["PATH"] == path
     (note,) = notes
-    assert "GIT_CONFIG_COUNT" in note and f"and {len(IGNORED) - 20} more" in note
+    assert "GIT_CONFIG_COUNT" in note
+    assert f"and {len(IGNORED) - 20} more" in note
     # Nothing of it reaches set-up, tests and linters, under any name; all of it is redacted.
     assert without_secrets(os.environ) == before
     redact = Redactor.of_environment(os.environ)
@@ -76,17 +79,16 @@ def test_the_environment_comes_first(clean: Path) -> None:
 def test_what_litellm_asks_for_is_taken(clean: Path) -> None:
     """One model of each provider in litellm's map names the variables that it needs."""
     litellm = load_litellm()
-    models = {
-        entry.get("litellm_provider"): name
-        for name, entry in litellm.model_cost.items()
-    }
+    models = {}
+    for name, entry in litellm.model_cost.items():
+        models[entry.get("litellm_provider")] = name
     needed = set()
     for name in models.values():
         needed.update(litellm.validate_environment(model=name)["missing_keys"])
     assert len(needed) > 20
     (clean / "keys").write_text("".join(f"{name}=x\n" for name in sorted(needed)))
     load_env_file(clean / "keys", pytest.fail)
-    assert needed <= {*os.environ}
+    assert needed <= set(os.environ)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,8 @@ def test_an_own_file_that_cannot_be_read_is_a_note(clean: Path) -> None:
     file.write_bytes(b"GROQ_API_KEY=\xff\n")
     notes: list[str] = []
     load_env_file(None, notes.append)
-    assert "cannot be read" in notes[0] and "GROQ_API_KEY" not in os.environ
+    assert "cannot be read" in notes[0]
+    assert "GROQ_API_KEY" not in os.environ
 
 
 def test_a_file_in_the_current_folder_is_named_and_not_read(
@@ -128,28 +131,23 @@ def test_a_file_in_the_current_folder_is_named_and_not_read(
     (tmp_path / ".env").write_text(lines)
     env = {**os.environ, "HOME": str(tmp_path / "home"), "OPENAI_API_KEY": ""}
     del env["OPENAI_API_KEY"]
-    words = ("--models", "gpt-4o@diff", "--dataset", "demo", "--environment", "none")
-    words += ("--instances", "demo__textkit-1", "--tries", "1", "--budget-usd", "1")
-    words += (
-        "--set",
-        "folders.cache=" + str(tmp_path / "cache"),
-        "--out",
-        str(tmp_path),
-    )
-    done = preloaded.run(*words, env=env, cwd=tmp_path)
-    assert done.returncode == 2 and not provider.requests, done.stdout
+    options = "--models gpt-4o@diff --environment none --tries 1 --budget-usd 1"
+    command = arguments(tmp_path, [ID], options)
+    done = preloaded.run(*command, env=env, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout
+    assert not provider.requests
     (line,) = done.stdout.splitlines()
     assert f"put them in {tmp_path}/home/.config/swe-retry-harness/.env" in line
     assert ".env in this folder is not read unless you give --env-file .env" in line
-    dry = preloaded.run(*words, "--dry-run", env=env, cwd=tmp_path)
+    dry = preloaded.run(*command, "--dry-run", env=env, cwd=tmp_path)
     assert "OPENAI_API_KEY; .env in this folder is not read" in dry.stdout
     # The user names it: it is read, and filtered as any.
     provider.will_answer("I do not know.")
-    done = preloaded.run(*words, "--env-file", ".env", env=env, cwd=tmp_path)
-    assert provider.requests and "note: .env: not set, because" in done.stdout, (
-        done.stdout
-    )
-    assert "GIT_DIR" in done.stdout and "is not read unless" not in done.stdout
+    done = preloaded.run(*command, "--env-file", ".env", env=env, cwd=tmp_path)
+    assert provider.requests, done.stdout
+    assert "note: .env: not set, because" in done.stdout
+    assert "GIT_DIR" in done.stdout
+    assert "is not read unless" not in done.stdout
     assert provider.headers[0]["authorization"] == "Bearer sk-of-the-folder"
 
 

@@ -27,9 +27,9 @@ PROGRAM = "import sys; from tests.support.own_jobs import main; main(*sys.argv[1
 
 
 def start(out: Path, provider: Provider, ray: str) -> subprocess.Popen[bytes]:
-    words = [str(out), provider.url, ray, str(COUNT)]
+    arguments = [str(out), provider.url, ray, str(COUNT)]
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *words], cwd=TOP, stdout=subprocess.PIPE
+        [sys.executable, "-c", PROGRAM, *arguments], cwd=TOP, stdout=subprocess.PIPE
     )
 
 
@@ -72,12 +72,12 @@ def test_jobs_of_another_kind_are_killed_and_continued(
     done = {path: path.read_bytes() for path in store.prediction_paths()}
     assert 0 < len(done) < COUNT
     with start(tmp_path, provider, ray) as process:
-        shown, _ = process.communicate()
+        printed, _ = process.communicate()
     assert process.returncode == 0
-    assert b"question 5: done; answered" in shown
-    found = {path: path.read_bytes() for path in store.prediction_paths()}
-    assert done.items() <= found.items()
-    assert [json.loads(data)["output"].strip() for data in found.values()] == [
+    assert b"question 5: done; answered" in printed
+    results = {path: path.read_bytes() for path in store.prediction_paths()}
+    assert done.items() <= results.items()
+    assert [json.loads(data)["output"].strip() for data in results.values()] == [
         "SHOUT"
     ] * COUNT
     kinds = Counter(line.kind for line in read_ledger(store.ledger).values)

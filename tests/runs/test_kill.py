@@ -58,44 +58,30 @@ class Trial:
 
     harness: Harness
     provider: DemoProvider
-    place: Path
-    options: tuple[str, ...]
+    folder: Path
+    options: str
     rng: random.Random
     cache: Path | None = None
     figures: Figures = field(default_factory=Figures)
 
     def words(self, out: Path) -> list[str]:
+        models = ",".join(f"{model}@diff" for model in MODELS)
         temperatures = ",".join(map(str, TEMPERATURES))
-        return [
-            "--dataset",
-            "demo",
-            "--models",
-            ",".join(f"{m}@diff" for m in MODELS),
-            "--set",
-            f"models.temperatures={temperatures}",
-            "--api-base",
-            self.provider.url,
-            "--run",
-            "r",
-            "--workers",
-            str(WORKERS),
-            "--set",
-            "scale.jobs=2",
-            "--out",
-            str(out),
-            "--set",
-            f"folders.cache={self.cache_of(out)}",
-            *self.options,
-        ]
+        common = (
+            f"--dataset demo --run r --out {out} --set folders.cache={self.cache_of(out)} "
+            f"--models {models} --set models.temperatures={temperatures} "
+            f"--api-base {self.provider.url} --workers {WORKERS} --set scale.jobs=2"
+        )
+        return [*common.split(), *self.options.split()]
 
     def cache_of(self, out: Path) -> Path:
         return self.cache or out / "cache"
 
-    def undisturbed(self, *, warm: bool = True) -> Undisturbed:
-        left = Left(self.place / "undisturbed")
+    def run_undisturbed(self, *, warm: bool = True) -> Undisturbed:
+        left = Left(self.folder / "undisturbed")
         if self.cache and warm:
             # What is built once is in the cache before anything is measured.
-            self.harness.run(self.words(self.place / "first"))
+            self.harness.run(self.words(self.folder / "first"))
         self.provider.requests.clear()
         started = time.monotonic()
         ended = self.harness.run(self.words(left.out))
@@ -104,14 +90,14 @@ class Trial:
         seconds = time.monotonic() - started
         return Undisturbed(left, hashes(self.provider), ended.writes, seconds)
 
-    def disturbed(self, measure: Undisturbed, most: int) -> None:
-        """Kill a run up to ``most`` times, let it end, and compare."""
+    def run_disturbed(self, measure: Undisturbed, max_kills: int) -> None:
+        """Kill a run up to ``max_kills`` times, let it end, and compare."""
         self.figures.runs += 1
-        left = Left(self.place / f"disturbed-{self.figures.runs}")
+        left = Left(self.folder / f"disturbed-{self.figures.runs}")
         self.provider.requests.clear()
         kills = 0
         finished = {}
-        while kills < most and self._killed(measure, left):
+        while kills < max_kills and self._run_and_kill(measure, left):
             kills += 1
             now = left.finished()
             assert finished.items() <= now.items(), "a finished instance was touched"
@@ -122,16 +108,16 @@ class Trial:
         self._compare(measure, left)
         self.figures.kills += kills
 
-    def _killed(self, measure: Undisturbed, left: Left) -> bool:
+    def _run_and_kill(self, measure: Undisturbed, left: Left) -> bool:
         """Start the run, kill it at a random write or moment, and tell whether it was alive."""
-        words = self.words(left.out)
+        arguments = self.words(left.out)
         if self.rng.random() < 0.6:
             at = self.rng.randint(1, max(2, measure.writes // 2))
             torn = self.rng.random() < 0.7
             self.figures.torn += torn
-            return self.harness.run(words, kill_at=at, torn=torn).code == -9
+            return self.harness.run(arguments, kill_at=at, torn=torn).code == -9
         seconds = self.rng.uniform(0, measure.seconds / 2)
-        return self.harness.run(words, seconds=seconds).code == -9
+        return self.harness.run(arguments, seconds=seconds).code == -9
 
     def _compare(self, measure: Undisturbed, left: Left) -> None:
         assert left.results() == measure.left.results()
@@ -169,30 +155,23 @@ def demo_provider() -> Iterator[DemoProvider]:
 def test_a_run_that_is_killed_again_and_again_ends_as_one_undisturbed(
     tmp_path: Path, harness: Harness, demo_provider: DemoProvider
 ) -> None:
-    few = "demo__bank-1,demo__units-1,demo__units-2"
-    options = ("--environment", "none", "--tries", "3", "--instances", few)
+    ids = "demo__bank-1,demo__units-1,demo__units-2"
+    options = f"--environment none --tries 3 --instances {ids}"
     trial = Trial(harness, demo_provider, tmp_path, options, random.Random(SEED))
-    measure = trial.undisturbed()
+    measure = trial.run_undisturbed()
     assert measure.requests.total() > 8
     while trial.figures.kills < 8:
-        trial.disturbed(measure, 8 - trial.figures.kills)
+        trial.run_disturbed(measure, 8 - trial.figures.kills)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "kills", "warm"),
     [
-        (
-            ("--environment", "none", "--tries", "3", "--set", "choice.stop=all"),
-            160,
-            False,
-        ),
-        (("--environment", "local", "--tries", "3"), 60, True),
+        ("--environment none --tries 3 --set choice.stop=all", 160, False),
+        ("--environment local --tries 3", 60, True),
         pytest.param(
-            ("--environment", "docker", "--tries", "3"),
-            12,
-            True,
-            marks=[pytest.mark.docker],
+            "--environment docker --tries 3", 12, True, marks=pytest.mark.docker
         ),
     ],
     ids=["none", "local", "docker"],
@@ -203,20 +182,18 @@ def test_hundreds_of_kills(
     harness: Harness,
     demo_provider: DemoProvider,
     capsys: pytest.CaptureFixture[str],
-    options: tuple[str, ...],
+    options: str,
     kills: int,
     warm: bool,
 ) -> None:
     if "docker" in options:
         build_images(sorted(path.name for path in (DEMO_DATASET / "tasks").iterdir()))
-    shared = None
-    if warm:
-        shared = cache
+    shared = cache if warm else None
     trial = Trial(
         harness, demo_provider, tmp_path, options, random.Random(SEED), shared
     )
-    measure = trial.undisturbed()
+    measure = trial.run_undisturbed()
     while trial.figures.kills < kills:
-        trial.disturbed(measure, kills)
+        trial.run_disturbed(measure, kills)
         with capsys.disabled():
-            print(f"\n{' '.join(options)}: {trial.figures}")
+            print(f"\n{options}: {trial.figures}")

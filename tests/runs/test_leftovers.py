@@ -65,8 +65,8 @@ def test_what_a_dead_worker_left_goes_and_what_a_living_one_uses_stays(
         dead.kill()
         dead.wait()
         assert alive(orphan)
-        found = sweep_here(tmp_path, containers=False)
-        assert [thing.split()[0] for thing in found] == ["process", "folder"]
+        removed = sweep_here(tmp_path, containers=False)
+        assert [thing.split()[0] for thing in removed] == ["process", "folder"]
         assert not alive(orphan)
         assert alive(child)
         assert sorted(path.name for path in (node / "work").glob("[!.]*")) == [

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -18,6 +17,7 @@ from bench.attempts import InstanceJob
 from bench.instances.instance import Instance
 from runs.jobs import longest_first
 from runs.session import Timings
+from tests.runs.conftest import in_threads
 from tests.support import TOP
 
 
@@ -30,54 +30,48 @@ def job(name: str, repo: str) -> InstanceJob:
     return InstanceJob(Instance(name, repo, "c", "p", "1", ""))
 
 
-def order(names: Sequence[str], seconds: dict[str, float]) -> list[str]:
+def order(names: Sequence[str], seconds: Mapping[str, float]) -> list[str]:
     return [job.key for job in longest_first(jobs(*names), seconds)]
 
 
-def test_known_ones_go_by_their_seconds() -> None:
-    assert order(
-        ["a__b-1", "a__b-2", "a__b-3"], {"a__b-1": 1, "a__b-2": 3, "a__b-3": 2}
-    ) == [
-        "a__b-2",
-        "a__b-3",
-        "a__b-1",
-    ]
-
-
-def test_unknown_ones_count_as_the_median_of_their_repository_else_of_all() -> None:
-    seconds: dict[str, float] = {
-        "a__b-1": 100,
-        "a__b-2": 300,
-        "a__b-3": 90,
-        "c__d-1": 10,
-    }
-    names = ["e__f-1", "a__b-9", *seconds]
-    # The repository's median is 100, that of all 95.
-    assert order(names, seconds) == [
-        "a__b-2",
-        "a__b-9",
-        "a__b-1",
-        "e__f-1",
-        "a__b-3",
-        "c__d-1",
-    ]
-
-
-def test_timings_of_what_is_not_selected_count_for_their_repository() -> None:
-    seconds: dict[str, float] = {"a__b-1": 5, "c__d-1": 50, "odd": 7}
-    assert order(["e__f-1", "a__b-2", "c__d-2"], seconds) == [
-        "c__d-2",
-        "e__f-1",
-        "a__b-2",
-    ]
+@pytest.mark.parametrize(
+    ("seconds", "names", "expected"),
+    [
+        (
+            {"a__b-1": 1, "a__b-2": 3, "a__b-3": 2},
+            "a__b-1 a__b-2 a__b-3",
+            "a__b-2 a__b-3 a__b-1",
+        ),
+        # The repository's median is 100, that of all 95.
+        (
+            {"a__b-1": 100, "a__b-2": 300, "a__b-3": 90, "c__d-1": 10},
+            "e__f-1 a__b-9 a__b-1 a__b-2 a__b-3 c__d-1",
+            "a__b-2 a__b-9 a__b-1 e__f-1 a__b-3 c__d-1",
+        ),
+        (
+            {"a__b-1": 5, "c__d-1": 50, "odd": 7},
+            "e__f-1 a__b-2 c__d-2",
+            "c__d-2 e__f-1 a__b-2",
+        ),
+    ],
+    ids=[
+        "known ones go by their seconds",
+        "unknown ones count as the median of their repository, else of all",
+        "timings of what is not selected count for their repository",
+    ],
+)
+def test_the_longest_expected_is_first(
+    seconds: dict[str, float], names: str, expected: str
+) -> None:
+    assert order(names.split(), seconds) == expected.split()
 
 
 def test_the_repository_is_the_instances_own_where_its_id_says_another() -> None:
     odd = job("odd", "c/d")
     other = jobs("c__d-5", "a__b-1")
-    given = [*other, odd]
-    found = longest_first(given, {"odd": 50, "a__b-1": 20})
-    assert [job.key for job in found] == ["c__d-5", "odd", "a__b-1"]
+    selected = [*other, odd]
+    ordered = longest_first(selected, {"odd": 50, "a__b-1": 20})
+    assert [job.key for job in ordered] == ["c__d-5", "odd", "a__b-1"]
 
 
 def test_with_nothing_known_the_order_stays() -> None:
@@ -99,7 +93,7 @@ _SECONDS = st.dictionaries(
 
 @given(_NAMES, _SECONDS)
 def test_a_stable_order_of_all(names: list[str], seconds: dict[str, float]) -> None:
-    def expected(name: str) -> float:
+    def expected_seconds(name: str) -> float:
         if name in seconds:
             return seconds[name]
         same = []
@@ -108,9 +102,9 @@ def test_a_stable_order_of_all(names: list[str], seconds: dict[str, float]) -> N
                 same.append(v)
         return median(same or seconds.values() or [0])
 
-    found = order(names, seconds)
-    assert sorted(found) == sorted(names)
-    keys = [(-expected(name), names.index(name)) for name in found]
+    ordered = order(names, seconds)
+    assert sorted(ordered) == sorted(names)
+    keys = [(-expected_seconds(name), names.index(name)) for name in ordered]
     assert keys == sorted(keys)
 
 
@@ -163,10 +157,6 @@ def test_threads_and_processes_lose_nothing(tmp_path: Path) -> None:
         for n in range(5):
             Timings(path).note(f"thread{worker}-{n}", n)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert other.wait() == 0
     assert len(Timings(path).load()) == 40

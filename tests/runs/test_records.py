@@ -27,8 +27,10 @@ RUNS = ("demo", "full-suite", "evidence", "history", "feedback", "own", "package
 PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
 
 
-def files() -> list[Path]:
-    paths = [path for run in RUNS for path in sorted((OLDER / run).glob("*__*.json"))]
+def predictions() -> list[Path]:
+    paths: list[Path] = []
+    for run in RUNS:
+        paths += sorted((OLDER / run).glob("*__*.json"))
     assert len(paths) > 20
     return paths
 
@@ -38,30 +40,38 @@ def conversation(path: Path) -> InstanceResult:
     return InstanceResult.of_trajectory(raw)
 
 
-@pytest.mark.parametrize(
-    "path", files(), ids=lambda path: f"{path.parts[-2]}-{path.stem}"
-)
-def test_predictions_of_earlier_versions_come_back_byte_for_byte(path: Path) -> None:
-    raw = read_json(path)
-    for trajectory in (None, conversation(path)):
-        result = InstanceResult.of_prediction(raw, trajectory)
-        assert json.dumps(result.prediction()) == json.dumps(raw)
+def as_read(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what is read of a JSON file with this content."""
+    read: dict[str, Any] = json.loads(json.dumps(content))
+    return read
 
 
-@pytest.mark.parametrize(
-    "path", files(), ids=lambda path: f"{path.parts[-2]}-{path.stem}"
-)
-def test_what_a_trajectory_says_survives_writing_and_reading(path: Path) -> None:
-    result = conversation(path)
-    again = InstanceResult.of_trajectory(json.loads(json.dumps(result.trajectory())))
-    assert again == result
-    assert again.trajectory() == result.trajectory()
+def of_attempts(*attempts: dict[str, Any]) -> InstanceResult:
+    """Return the result that a trajectory with these attempts holds."""
+    numbered = [{"attempt": 1, "model": "m", **attempt} for attempt in attempts]
+    return InstanceResult.of_trajectory({"instance_id": "a", "attempts": numbered})
 
 
-@pytest.mark.parametrize("name", [*RUNS, "combined", "exercism"])
-def test_the_description_of_a_run_comes_back_equal(name: str) -> None:
-    raw = read_json(OLDER / name / "run.json")
-    assert Run.model_validate(raw).as_json() == raw
+def test_predictions_of_earlier_versions_come_back_byte_for_byte() -> None:
+    for path in predictions():
+        raw = read_json(path)
+        for trajectory in (None, conversation(path)):
+            result = InstanceResult.of_prediction(raw, trajectory)
+            assert json.dumps(result.prediction()) == json.dumps(raw), path
+
+
+def test_what_a_trajectory_says_survives_writing_and_reading() -> None:
+    for path in predictions():
+        result = conversation(path)
+        again = InstanceResult.of_trajectory(as_read(result.trajectory()))
+        assert again == result, path
+        assert again.trajectory() == result.trajectory(), path
+
+
+def test_the_description_of_a_run_comes_back_equal() -> None:
+    for name in (*RUNS, "combined", "exercism"):
+        raw = read_json(OLDER / name / "run.json")
+        assert Run.model_validate(raw).as_json() == raw, name
 
 
 def of_may(**changes: Any) -> dict[str, Any]:
@@ -81,17 +91,17 @@ def test_an_unknown_outcome_of_may_2024_is_a_failed_one_for_everybody() -> None:
 
 
 def test_attempts_of_may_2024_get_their_numbers_by_the_models() -> None:
-    results = [
-        of_may(model=model, **{"try": n}) for n in (1, 2) for model in ("b", "a")
-    ]
-    raw = of_may(model="a", all_results=results, **{"try": 2})
-    found = InstanceResult.of_prediction(raw, models=("a", "b"))
-    numbers = [(one.attempt, one.model, one.try_) for one in found.attempts]
+    results = []
+    for number in (1, 2):
+        for model in ("b", "a"):
+            results.append(of_may(**{"model": model, "try": number}))
+    raw = of_may(**{"model": "a", "try": 2, "all_results": results})
+    result = InstanceResult.of_prediction(raw, models=("a", "b"))
+    numbers = [(each.attempt, each.model, each.try_) for each in result.attempts]
     assert numbers == [(1, "a", 1), (2, "b", 1), (3, "a", 2), (4, "b", 2)]
-    assert found.attempt == 3
-    unnumbered = [of_may() for _ in range(3)]
-    found = InstanceResult.of_prediction(of_may(all_results=unnumbered))
-    assert [one.attempt for one in found.attempts] == [1, 2, 3]
+    assert result.attempt == 3
+    result = InstanceResult.of_prediction(of_may(all_results=[of_may()] * 3))
+    assert [attempt.attempt for attempt in result.attempts] == [1, 2, 3]
 
 
 def test_a_prediction_alone_is_one_attempt() -> None:
@@ -114,17 +124,20 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize(("key", "value"), [(k, v) for k in ODD for v in ODD[k]])
-def test_a_value_of_another_kind_is_unknown(key: str, value: object) -> None:
-    raw = of_may(all_results=[of_may(**{key: value})], **{key: value})
-    result = InstanceResult.of_prediction(raw)
-    for record in (result, result.attempts[0]):
+def test_a_value_of_another_kind_is_unknown() -> None:
+    for key, values in ODD.items():
         name = {"try": "try_"}.get(key, key)
-        assert getattr(record, name, None) in (None, "", (), False, 1)
+        for value in values:
+            odd = {key: value}
+            raw = of_may(all_results=[of_may(**odd)], **odd)
+            result = InstanceResult.of_prediction(raw)
+            for record in (result, result.attempts[0]):
+                read = getattr(record, name, None)
+                assert read in (None, "", (), False, 1), odd
 
 
 @pytest.mark.parametrize(
-    ("changes", "place"),
+    ("changes", "location"),
     [
         ({"instance_id": 5}, ("instance_id",)),
         ({"model_patch": 5}, ("model_patch",)),
@@ -136,11 +149,11 @@ def test_a_value_of_another_kind_is_unknown(key: str, value: object) -> None:
     ],
 )
 def test_a_prediction_that_is_none_is_an_error_with_its_place(
-    changes: dict[str, Any], place: tuple[object, ...]
+    changes: dict[str, Any], location: tuple[object, ...]
 ) -> None:
     with pytest.raises(ValidationError) as error:
         InstanceResult.of_prediction(of_may(**changes))
-    assert error.value.errors()[0]["loc"] == place
+    assert error.value.errors()[0]["loc"] == location
 
 
 @pytest.mark.parametrize(
@@ -156,12 +169,8 @@ def test_a_prediction_that_is_none_is_an_error_with_its_place(
     ],
 )
 def test_conversations_are_strict(changes: dict[str, Any]) -> None:
-    raw = {
-        "instance_id": "a__b-1",
-        "attempts": [{"attempt": 1, "model": "m", **changes}],
-    }
     with pytest.raises(ValidationError):
-        InstanceResult.of_trajectory(raw)
+        of_attempts(changes)
 
 
 def test_counts_that_one_call_lacks_are_unknown() -> None:
@@ -174,11 +183,7 @@ def test_counts_that_one_call_lacks_are_unknown() -> None:
         "calls": 2,
     }
     raw = {"content": "a", "usage": {"prompt_tokens": "many", "completion_tokens": 1}}
-    read = {
-        "instance_id": "a",
-        "attempts": [{"attempt": 1, "model": "m", "calls": [raw]}],
-    }
-    sums = InstanceResult.of_trajectory(read).attempts[0].sums
+    sums = of_attempts({"calls": [raw]}).attempts[0].sums
     assert (sums.prompt_tokens, sums.completion_tokens) == (None, None)
 
 
@@ -191,23 +196,16 @@ def test_a_copy_derives_its_patch_again() -> None:
 
 
 def test_lone_surrogates_are_kept() -> None:
-    said = Attempt(messages=(Message("user", "\ud800"),), error="\ud800")
-    result = InstanceResult(instance_id="a", attempts=(said,))
-    again = json.loads(json.dumps(result.trajectory()))
-    assert InstanceResult.of_trajectory(again).attempts == (said,)
+    attempt = Attempt(messages=(Message("user", "\ud800"),), error="\ud800")
+    result = InstanceResult(instance_id="a", attempts=(attempt,))
+    read = InstanceResult.of_trajectory(as_read(result.trajectory()))
+    assert read.attempts == (attempt,)
 
 
 def test_a_patch_that_does_not_apply_is_read_from_older_trajectories() -> None:
-    raw = {
-        "attempt": 1,
-        "model": "m",
-        "status": "error",
-        "error": "",
-        "recorded": {"model_patch": PATCH},
-    }
+    older = {"status": "error", "recorded": {"model_patch": PATCH}}
     for error, applies in (("", False), ("it raised", True)):
-        read = {"instance_id": "a", "attempts": [{**raw, "error": error}]}
-        (attempt,) = InstanceResult.of_trajectory(read).attempts
+        (attempt,) = of_attempts({**older, "error": error}).attempts
         assert attempt.applies is applies
         assert ("applies" in attempt.model_fields_set) is not applies
 
@@ -237,6 +235,6 @@ def test_the_status_follows_from_the_outcomes() -> None:
 
 
 def test_evidence_is_of_the_model_that_it_is_written_by() -> None:
-    (path, *_) = sorted((OLDER / "evidence").glob("*__*.json"))
+    path = sorted((OLDER / "evidence").glob("*__*.json"))[0]
     evidence = InstanceResult.of_prediction(read_json(path)).evidence
     assert isinstance(evidence, Evidence) and evidence.classes

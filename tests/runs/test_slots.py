@@ -20,31 +20,24 @@ from runs.engines.threads import ThreadEngine
 from runs.slots import Slot, Slots, WaitingModel
 from runs.storage.runlock import run_lock
 from tests.conftest import an_instance
-
-
-def in_threads(count: int, work: Any) -> None:
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+from tests.runs.conftest import in_threads
 
 
 def test_no_more_than_the_slots_work_at_once() -> None:
     slots = Slots(2)
     lock = threading.Lock()
     working = 0
-    most = 0
+    peak = 0
     waiting = 0
     most_waiting = 0
 
     def work(_: int) -> None:
-        nonlocal working, most, waiting, most_waiting
+        nonlocal working, peak, waiting, most_waiting
         with Slot(slots) as slot:
             for _ in range(3):
                 with lock:
                     working += 1
-                    most = max(most, working)
+                    peak = max(peak, working)
                 time.sleep(0.002)
                 with lock:
                     working -= 1
@@ -57,7 +50,7 @@ def test_no_more_than_the_slots_work_at_once() -> None:
                         waiting -= 1
 
     in_threads(8, work)
-    assert most == 2
+    assert peak == 2
     assert most_waiting > 2
 
 
@@ -203,8 +196,8 @@ def test_a_second_process_is_refused_and_a_dead_one_is_known(tmp_path: Path) -> 
 def test_spare_slots_are_those_that_nobody_waits_for() -> None:
     slots = Slots(3)
     slots.take()
-    with slots.spare(5) as more:
-        assert more == 2
+    with slots.spare(5) as spare:
+        assert spare == 2
         with slots.spare(1) as none:
             assert none == 0
     with slots.spare(0) as none, slots.spare(2) as both:

@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,15 +26,18 @@ from demo.setup import REPOSITORIES, commit_all
 from runs.progress.overview import lines, overview
 from runs.signals import heeding_signals
 from runs.storage.store import RunStore
+from tests.runs.conftest import ID, arguments
 from tests.runs.progress.test_display import Screen
 from tests.support import TOP, wait_until
 from tests.support.commands import Preloaded, Started
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT
 
-ID = "demo__textkit-1"
 # Tests that run meanwhile in other processes have files of other names.
 SLOW = f"test_slug_{secrets.token_hex(4)}.py"
+
+
+NONE = ["--environment", "none"]
 
 
 def ignore_interrupts() -> None:
@@ -46,25 +50,8 @@ Start = Callable[..., Started]
 @pytest.fixture
 def start(tmp_path: Path, provider: Provider, preloaded: Preloaded) -> Start:
     """Start a run of one instance."""
-    words = [
-        "--dataset",
-        "demo",
-        "--instances",
-        ID,
-        "--models",
-        "gpt-4o",
-        "--api-base",
-        provider.url,
-        "--run",
-        "r",
-        "--out",
-        str(tmp_path),
-        "--set",
-        "folders.cache=" + str(tmp_path / "cache"),
-        "--tries",
-        "1",
-    ]
-    return partial(preloaded.start, *words)
+    options = f"--models gpt-4o --tries 1 --api-base {provider.url}"
+    return partial(preloaded.start, *arguments(tmp_path, [ID], options))
 
 
 def baselines(cache: Path) -> set[Path]:
@@ -75,7 +62,7 @@ def baselines(cache: Path) -> set[Path]:
 def slow(tmp_path: Path, cache: Path) -> list[str]:
     """Options for a demo instance whose tests take ten minutes at the base commit."""
     work = tmp_path / "source"
-    subprocess.run(["cp", "-r", REPOSITORIES / "demo__textkit", work], check=True)
+    shutil.copytree(REPOSITORIES / "demo__textkit", work)
     test = work / "tests/test_slug.py"
     test.with_name(SLOW).write_text("import time\ntime.sleep(600)\n" + test.read_text())
     test.unlink()
@@ -91,24 +78,14 @@ def slow(tmp_path: Path, cache: Path) -> list[str]:
     row = next(r for r in rows if r["instance_id"] == ID)
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({**row, "base_commit": commit}, default=str))
-    words = [
-        "--set",
-        f"folders.repos={mirrors}",
-        "--environment",
-        "local",
-        "--dataset",
-        str(path),
-    ]
-    return [
-        *words,
-        "--set",
-        f"folders.cache={cache}",
-    ]  # virtual environments take seconds
+    # The cache of all tests: virtual environments take seconds.
+    settings = f"--set folders.repos={mirrors} --set folders.cache={cache}"
+    return f"{settings} --environment local --dataset {path}".split()
 
 
 def sleeping() -> list[str]:
     """Return the command lines of processes that run the slow test."""
-    found = []
+    commands = []
     for entry in Path("/proc").iterdir():
         try:
             line = b""
@@ -117,8 +94,8 @@ def sleeping() -> list[str]:
         except OSError:
             continue
         if SLOW.encode() in line and b"pytest" in line:
-            found.append(line.replace(b"\0", b" ").decode())
-    return found
+            commands.append(line.replace(b"\0", b" ").decode())
+    return commands
 
 
 @pytest.mark.parametrize(
@@ -136,28 +113,28 @@ def test_a_signal_ends_a_baseline_at_once_and_caches_nothing(
     process = start(*slow)
     wait_until(sleeping)
     process.send_signal(number)
-    asked = time.monotonic()
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 130, said
-    assert time.monotonic() - asked < 300, "the test takes ten minutes"
+    signalled_at = time.monotonic()
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 130, output
+    assert time.monotonic() - signalled_at < 300, "the test takes ten minutes"
     assert not sleeping()
     assert baselines(cache) == before, "a killed test is no result"
-    assert f"{ID}: interrupted" in said
+    assert f"{ID}: interrupted" in output
 
 
 def test_a_signal_that_another_thread_gets_is_heeded_while_the_main_thread_waits() -> (
     None
 ):
     stop = Shutdown()
-    said = queue.SimpleQueue[str]()
+    messages = queue.SimpleQueue[str]()
 
     def get_the_signal() -> None:
         time.sleep(0.5)  # until the main thread waits
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
-    with heeding_signals(stop, said.put, lambda: None):
+    with heeding_signals(stop, messages.put, lambda: None):
         threading.Thread(target=get_the_signal).start()
-        assert "stopping" in said.get(timeout=20)
+        assert "stopping" in messages.get(timeout=20)
     assert "SIGTERM" in stop.reason
 
 
@@ -184,21 +161,20 @@ def test_an_ignored_interrupt_stays_ignored_and_sigterm_ends_the_run(
     provider: Provider, start: Start
 ) -> None:
     provider.will_answer(Answer("textkit/slug.py", hang=1.5), EDIT)
-    words = ["--environment", "none"]
-    process = start(*words, ignores_interrupts=True)
+    process = start(*NONE, ignores_interrupts=True)
     wait_until(lambda: provider.requests)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, said
-    other = start(*words, "--redo", ID, ignores_interrupts=True)
-    asked = len(provider.requests)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    other = start(*NONE, "--redo", ID, ignores_interrupts=True)
+    request_count = len(provider.requests)
     provider.answers.clear()
     provider.will_answer(Answer("textkit/slug.py", hang=1.5), EDIT)
-    wait_until(lambda: len(provider.requests) > asked)
+    wait_until(lambda: len(provider.requests) > request_count)
     other.send_signal(signal.SIGTERM)
-    said, _ = other.communicate(timeout=300)
-    assert other.returncode == 130, said
-    assert "stopping: attempts end at their next step" in said
+    output, _ = other.communicate(timeout=300)
+    assert other.returncode == 130, output
+    assert "stopping: attempts end at their next step" in output
 
 
 def test_tests_do_not_inherit_an_ignored_interrupt() -> None:
@@ -225,8 +201,7 @@ def test_after_a_kill_the_status_names_it(
     tmp_path: Path, provider: Provider, start: Start
 ) -> None:
     provider.will_answer(Answer("textkit/slug.py", hang=3), EDIT)
-    words = ["--environment", "none"]
-    first = start(*words)
+    first = start(*NONE)
     wait_until(lambda: provider.requests)
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=300)
@@ -234,18 +209,19 @@ def test_after_a_kill_the_status_names_it(
     assert "interrupted; interrupted: SIGINT" in "\n".join(lines(overview(store, {})))
     provider.answers.clear()
     provider.will_answer(Answer("x", hang=60))
-    asked = len(provider.requests)
-    second = start(*words)
-    wait_until(lambda: len(provider.requests) > asked)
+    request_count = len(provider.requests)
+    second = start(*NONE)
+    wait_until(lambda: len(provider.requests) > request_count)
     at_work = "\n".join(lines(overview(store, {})))
     assert f"in work by process {second.pid}" in at_work and "in_work" in at_work
     second.kill()
     second.wait()
-    said = "\n".join(lines(overview(store, {})))
+    status = "\n".join(lines(overview(store, {})))
     assert (
-        f"process {second.pid} on" in said and "did not end this run by itself" in said
+        f"process {second.pid} on" in status
+        and "did not end this run by itself" in status
     )
-    assert "killed" in said and "SIGINT" not in said
+    assert "killed" in status and "SIGINT" not in status
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -261,7 +237,7 @@ def test_ctrl_c_leaves_nothing_on_a_terminal(
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     env = {**os.environ, "TERM": "xterm"}
-    child = start("--environment", "none", terminal=slave, env=env)
+    child = start(*NONE, terminal=slave, env=env)
     os.close(slave)
     wait_until(lambda: provider.requests)
     time.sleep(1.2)  # until the bar is drawn
@@ -278,14 +254,14 @@ def test_ctrl_c_leaves_nothing_on_a_terminal(
     os.close(master)
     assert child.wait() == 130
     screen = Screen()
-    screen.feed(written.decode())
-    shown = screen.shown()
+    screen.write(written.decode())
+    text = screen.text()
     assert not [
-        line for line in shown if "calls/min" in line or "attempt 1  gpt-4o" in line
-    ], shown
+        line for line in text if "calls/min" in line or "attempt 1  gpt-4o" in line
+    ], text
     stopping = "stopping: attempts end at their next step; once more to stop now"
-    assert stopping in shown, "on a line of its own"
-    assert times == 1 or "stopping now" in shown
+    assert stopping in text, "on a line of its own"
+    assert times == 1 or "stopping now" in text
 
 
 def test_a_command_ends_when_its_check_raises(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import pytest
@@ -49,39 +50,6 @@ def test_dollars() -> None:
     }
 
 
-NO_SUMS = ["0", "-0", "0.00", "-1", "nan", "sNaN", "inf", "-Infinity", "12,50", "$5", "1e10",
-           "1e-999999", "1e999999", "five"]  # fmt: skip
-
-
-@pytest.mark.parametrize("text", NO_SUMS)
-def test_no_sums_of_dollars(text: str) -> None:
-    with pytest.raises(UserError, match=r"^budget\.usd .*: ") as caught:
-        spending("budget.usd", text)
-    assert text in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("50", "give MODEL=VALUE"),
-        ("=50", "give MODEL=VALUE"),
-        ("gpt-4o=", "must be a valid decimal"),
-        ("gpt-4o=50,", "must be a valid decimal"),
-        ("gpt-4o=0", r"budget\.usd_per_model gpt-4o 0: give dollars above 0"),
-        ("gpt-4o=nan", r"budget\.usd_per_model gpt-4o nan: must be a finite number"),
-        (
-            "opus=1,anthropic/claude-opus-4=2",
-            r"anthropic/claude-opus-4 \(.*\) stands twice",
-        ),
-        ("nobody=1", "unknown model 'nobody'"),
-    ],
-)
-def test_wrong_dollars_per_model(text: str, message: str) -> None:
-    with pytest.raises(UserError, match=message) as caught:
-        spending("budget.usd_per_model", text)
-    assert "\n" not in str(caught.value)
-
-
 def test_prices_are_given_per_million_and_kept_per_token() -> None:
     by_model = prices("opus=15,75", "ollama/llama3=0,0", "a=b=1,2.5")
     opus = by_model["anthropic/claude-opus-4"]
@@ -92,62 +60,68 @@ def test_prices_are_given_per_million_and_kept_per_token() -> None:
     assert prices() == {}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "m=1",
-        "m=1,2,3",
-        "m=1,x,2",
-        "m=,",
-        "m=1,",
-        "m=-1,2",
-        "m=1,nan",
-        "m=inf,1",
-        "m=a,b",
-        "m",
-        "=1,2",
-    ],
-)
-def test_wrong_prices(text: str) -> None:
-    with pytest.raises(UserError, match=r"^budget\.prices.*: ") as caught:
-        prices(text)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_price_stands_once() -> None:
-    with pytest.raises(UserError, match="stands twice"):
-        prices("m=1,2,m=1,2")
-    with pytest.raises(UserError, match="stands twice"):
-        prices("opus=1,2", "anthropic/claude-opus-4=1,2")
-
-
 def test_rates_for_all_and_for_one() -> None:
     assert rate("500") == PerModel(500)
     both = rate("500,opus=50")
     assert (both.of("anthropic/claude-opus-4"), both.of("gpt-4o")) == (50, 500)
-    one = rate("gpt-4o=7")
-    assert (one.of("gpt-4o"), one.of("other")) == (7, None)
+    for_one = rate("gpt-4o=7")
+    assert (for_one.of("gpt-4o"), for_one.of("other")) == (7, None)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "0",
-        "-5",
-        "1.5",
-        "many",
-        "5,6",
-        "gpt-4o=0",
-        "gpt-4o=1e3",
-        "gpt-4o=",
-        "=5",
-        "5,",
-        "9" * 99,
-        "gpt-4o=5,gpt-4o=6",
-        "gpt-4o=²",
-    ],
-)
-def test_wrong_rates(text: str) -> None:
-    with pytest.raises(UserError, match=r"^calls\.per_minute") as caught:
-        rate(text)
-    assert "\n" not in str(caught.value)
+NINES = "9" * 99
+# What users may write wrongly, and what the one line of the refusal says.
+MALFORMED = {
+    "budget.usd": (r"^budget\.usd .*{text}.*: ", (
+        "0", "-0", "0.00", "-1", "nan", "sNaN", "inf", "-Infinity", "12,50", "$5", "1e10",
+        "1e-999999", "1e999999", "five",
+    )),
+    "budget.prices": (r"^budget\.prices.*: ", (
+        "m=1", "m=1,2,3", "m=1,x,2", "m=,", "m=1,", "m=-1,2", "m=1,nan", "m=inf,1", "m=a,b", "m",
+        "=1,2",
+    )),
+    "calls.per_minute": (r"^calls\.per_minute", (
+        "0", "-5", "1.5", "many", "5,6", "gpt-4o=0", "gpt-4o=1e3", "gpt-4o=", "=5", "5,", NINES,
+        "gpt-4o=5,gpt-4o=6", "gpt-4o=²",
+    )),
+}  # fmt: skip
+
+
+def refusal(setting: str, *texts: str) -> str:
+    with pytest.raises(UserError) as caught:
+        common = read(setting, *texts)
+        Spending.of(common.budget, resolve)
+        make_rates(common.calls, resolve)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("setting", MALFORMED)
+def test_what_is_no_amount_is_refused(setting: str) -> None:
+    pattern, texts = MALFORMED[setting]
+    for text in texts:
+        message = refusal(setting, text)
+        assert re.search(pattern.format(text=re.escape(text)), message), message
+
+
+def test_wrong_dollars_per_model() -> None:
+    opus = "anthropic/claude-opus-4"
+    messages = {
+        "50": "give MODEL=VALUE",
+        "=50": "give MODEL=VALUE",
+        "gpt-4o=": "must be a valid decimal",
+        "gpt-4o=50,": "must be a valid decimal",
+        "gpt-4o=0": "budget.usd_per_model gpt-4o 0: give dollars above 0",
+        "gpt-4o=nan": "budget.usd_per_model gpt-4o nan: must be a finite number",
+        f"opus=1,{opus}=2": ") stands twice",
+        "nobody=1": "unknown model 'nobody'",
+    }
+    for text, message in messages.items():
+        assert message in refusal("budget.usd_per_model", text), text
+    assert f"{opus} (" in refusal("budget.usd_per_model", f"opus=1,{opus}=2")
+
+
+def test_a_price_stands_once() -> None:
+    assert "stands twice" in refusal("budget.prices", "m=1,2,m=1,2")
+    twice = ("opus=1,2", "anthropic/claude-opus-4=1,2")
+    assert "stands twice" in refusal("budget.prices", *twice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
@@ -16,208 +17,229 @@ from runs.calls.budget import (
 )
 from tests.support.runs import spent_of
 
-D = Decimal
-MODELS = ("gpt", "opus")
-INSTANCES = ("a-1", "b-2")
-
-
-def held(
-    budget: Budget,
-    bound: str | None,
-    instance: str = "a-1",
-    model: str = "gpt",
-) -> Reservation:
-    reservation = budget.reserve(instance, model, None if bound is None else D(bound))
-    assert reservation is not None
-    return reservation
-
-
-def refused(
-    budget: Budget,
-    bound: str | None,
-    instance: str = "a-1",
-    model: str = "gpt",
-) -> LimitScope:
-    with pytest.raises(OverBudgetError) as caught:
-        budget.reserve(instance, model, None if bound is None else D(bound))
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith(f"{caught.value.scope.value}: ")
-    return caught.value.scope
-
-
+# Instance and model of a call.
+FIRST = ("a-1", "gpt")
+OTHER = ("b-2", "opus")
+DOLLAR = Decimal(1)
 ONE_DOLLAR = {
-    LimitScope.RUN: BudgetLimits(usd=D(1)),
-    LimitScope.INSTANCE: BudgetLimits(usd_per_instance=D(1)),
-    LimitScope.MODEL: BudgetLimits(usd_per_model={"gpt": D(1)}),
+    LimitScope.RUN: BudgetLimits(usd=DOLLAR),
+    LimitScope.INSTANCE: BudgetLimits(usd_per_instance=DOLLAR),
+    LimitScope.MODEL: BudgetLimits(usd_per_model={"gpt": DOLLAR}),
 }
+each_limit = pytest.mark.parametrize("scope", ONE_DOLLAR)
 
 
-@pytest.mark.parametrize("scope", ONE_DOLLAR)
+def dollars(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)
+
+
+class Purse:
+    """A budget whose amounts are given as texts."""
+
+    def __init__(self, limits: BudgetLimits | None = None) -> None:
+        self.budget = Budget(limits or ONE_DOLLAR[LimitScope.RUN])
+
+    def ask(
+        self, bound: str | None, call: tuple[str, str] = FIRST
+    ) -> Reservation | None:
+        return self.budget.reserve(*call, dollars(bound))
+
+    def hold(self, bound: str | None, call: tuple[str, str] = FIRST) -> Reservation:
+        reservation = self.ask(bound, call)
+        assert reservation is not None
+        return reservation
+
+    def refusal(self, bound: str | None, call: tuple[str, str] = FIRST) -> LimitScope:
+        """Return the limit that refuses a call for good."""
+        with pytest.raises(OverBudgetError) as caught:
+            self.ask(bound, call)
+        message = str(caught.value)
+        assert "\n" not in message
+        assert message.startswith(f"{caught.value.scope.value}: ")
+        return caught.value.scope
+
+    def settle(self, reservation: Reservation, cost: str | None) -> str:
+        """Return by how much the call passed its bound."""
+        return str(self.budget.settle(reservation, dollars(cost)))
+
+    def charge(
+        self, cost: str | None, call: tuple[str, str] = FIRST, calls: int = 1
+    ) -> None:
+        self.budget.charge(*call, dollars(cost), calls=calls)
+
+    @property
+    def spent(self) -> tuple[Decimal, int]:
+        """Dollars and calls."""
+        spent = spent_of(self.budget)
+        return spent.usd, spent.calls
+
+
+@each_limit
 def test_reservations_of_others_may_be_returned(scope: LimitScope) -> None:
-    budget = Budget(ONE_DOLLAR[scope])
-    first = held(budget, "0.7")
-    assert budget.reserve("a-1", "gpt", D("0.4")) is None
-    assert spent_of(budget).usd == 0
-    assert budget.settle(first, D("0.6")) == 0
-    second = held(budget, "0.4")
-    assert budget.settle(second, D("0.4")) == 0
-    assert spent_of(budget).usd == 1
-    assert refused(budget, "0.000000000000000000000000000001") is scope
-    assert budget.settle(held(budget, "0"), D(0)) == 0
+    purse = Purse(ONE_DOLLAR[scope])
+    first = purse.hold("0.7")
+    assert purse.ask("0.4") is None
+    assert purse.spent == (0, 0)
+    assert purse.settle(first, "0.6") == "0"
+    second = purse.hold("0.4")
+    assert purse.settle(second, "0.4") == "0"
+    assert purse.spent == (1, 2)
+    assert purse.refusal("0.000000000000000000000000000001") is scope
+    assert purse.settle(purse.hold("0"), "0") == "0"
 
 
-@pytest.mark.parametrize("scope", ONE_DOLLAR)
+@each_limit
 def test_a_bound_over_what_is_left_can_never_fit(scope: LimitScope) -> None:
-    budget = Budget(ONE_DOLLAR[scope])
-    assert refused(budget, "1.01") is scope
-    budget.charge("a-1", "gpt", D("0.5"))
-    other = held(budget, "0.1")
-    assert refused(budget, "0.51") is scope
-    assert budget.reserve("a-1", "gpt", D("0.5")) is None
-    budget.settle(other, Decimal(0))
-    held(budget, "0.5")
+    purse = Purse(ONE_DOLLAR[scope])
+    assert purse.refusal("1.01") is scope
+    purse.charge("0.5")
+    other = purse.hold("0.1")
+    assert purse.refusal("0.51") is scope
+    assert purse.ask("0.5") is None
+    purse.settle(other, "0")
+    purse.hold("0.5")
 
 
 def test_a_limit_applies_only_to_its_instance_or_model() -> None:
-    limits = BudgetLimits(usd_per_instance=D(1), usd_per_model={"gpt": D(1)})
-    budget = Budget(limits)
-    budget.charge("a-1", "gpt", D(1))
-    assert refused(budget, "0.1", "a-1", "opus") is LimitScope.INSTANCE
-    assert refused(budget, "0.1", "b-2", "gpt") is LimitScope.MODEL
-    held(budget, "1", "b-2", "opus")
+    purse = Purse(BudgetLimits(usd_per_instance=DOLLAR, usd_per_model={"gpt": DOLLAR}))
+    purse.charge("1")
+    assert purse.refusal("0.1", ("a-1", "opus")) is LimitScope.INSTANCE
+    assert purse.refusal("0.1", ("b-2", "gpt")) is LimitScope.MODEL
+    purse.hold("1", OTHER)
 
 
 def test_the_widest_limit_that_refuses_is_named() -> None:
-    limits = BudgetLimits(D(1), D(1), {"gpt": D(1)}, 1)
-    for narrower, scope in (
+    limits = BudgetLimits(DOLLAR, DOLLAR, {"gpt": DOLLAR}, 1)
+    without_calls = replace(limits, calls=None)
+    without_dollars = replace(without_calls, usd=None)
+    scopes = [
         (limits, LimitScope.CALLS),
-        (replace(limits, calls=None), LimitScope.RUN),
-        (replace(limits, calls=None, usd=None), LimitScope.MODEL),
-        (replace(limits, calls=None, usd=None, usd_per_model={}), LimitScope.INSTANCE),
-    ):
-        budget = Budget(narrower)
-        budget.charge("a-1", "gpt", D(1))
-        assert refused(budget, "0.1") is scope
+        (without_calls, LimitScope.RUN),
+        (without_dollars, LimitScope.MODEL),
+        (replace(without_dollars, usd_per_model={}), LimitScope.INSTANCE),
+    ]
+    for narrower, scope in scopes:
+        purse = Purse(narrower)
+        purse.charge("1")
+        assert purse.refusal("0.1") is scope
 
 
 def test_calls_are_reserved_too() -> None:
-    budget = Budget(BudgetLimits(calls=2))
-    first = held(budget, None)
-    second = held(budget, "5")
-    assert budget.reserve("b-2", "opus", D(0)) is None
-    assert spent_of(budget).calls == 0
-    budget.settle(first, Decimal(0))
-    assert budget.settle(second, D(5)) == 0
-    assert (spent_of(budget).calls, spent_of(budget).usd) == (2, 5)
-    assert refused(budget, None) is LimitScope.CALLS
+    purse = Purse(BudgetLimits(calls=2))
+    first = purse.hold(None)
+    second = purse.hold("5")
+    assert purse.ask("0", OTHER) is None
+    assert purse.spent == (0, 0)
+    purse.settle(first, "0")
+    assert purse.settle(second, "5") == "0"
+    assert purse.spent == (5, 2)
+    assert purse.refusal(None) is LimitScope.CALLS
 
 
 def test_an_error_counts_as_a_call_and_costs_nothing() -> None:
-    budget = Budget(BudgetLimits(usd=D(1)))
-    budget.settle(held(budget, "1"), Decimal(0))
-    assert (spent_of(budget).calls, spent_of(budget).usd) == (1, 0)
-    held(budget, "1")
+    purse = Purse()
+    purse.settle(purse.hold("1"), "0")
+    assert purse.spent == (0, 1)
+    purse.hold("1")
 
 
 def test_earlier_spending_counts() -> None:
-    budget = Budget(BudgetLimits(usd=D(10), calls=9))
-    budget.charge("a-1", "gpt", D("1.5"), calls=3)
-    budget.charge("a-1", "opus", D("2.25"))
-    budget.charge("b-2", "opus", None, calls=4)
-    spent = spent_of(budget)
-    assert (spent.usd, spent.calls) == (D("3.75"), 8)
-    assert spent.by_model == {"gpt": D("1.5"), "opus": D("2.25")}
-    assert spent.by_instance == {"a-1": D("3.75"), "b-2": D(0)}
-    assert refused(budget, "6.26") is LimitScope.RUN
-    held(budget, "6.25")
+    purse = Purse(BudgetLimits(usd=Decimal(10), calls=9))
+    purse.charge("1.5", calls=3)
+    purse.charge("2.25", ("a-1", "opus"))
+    purse.charge(None, OTHER, calls=4)
+    spent = spent_of(purse.budget)
+    assert (spent.usd, spent.calls) == (Decimal("3.75"), 8)
+    assert spent.by_model == {"gpt": Decimal("1.5"), "opus": Decimal("2.25")}
+    assert spent.by_instance == {"a-1": Decimal("3.75"), "b-2": 0}
+    assert purse.refusal("6.26") is LimitScope.RUN
+    purse.hold("6.25")
 
 
 def test_an_unknown_cost_is_the_bound_and_not_0() -> None:
-    budget = Budget(BudgetLimits(usd=D(1)))
-    assert budget.settle(held(budget, "0.4"), None) == 0
-    assert budget.settle(held(budget, None), None) == 0
-    assert spent_of(budget).usd == D("0.4")
+    purse = Purse()
+    assert purse.settle(purse.hold("0.4"), None) == "0"
+    assert purse.settle(purse.hold(None), None) == "0"
+    assert purse.spent == (Decimal("0.4"), 2)
 
 
 def test_a_model_without_a_price_counts_calls_only() -> None:
-    budget = Budget(BudgetLimits(usd=D(1)))
-    full = held(budget, "1")
-    budget.settle(held(budget, None), Decimal(0))
-    budget.settle(full, D(1))
-    unpriced = held(budget, None)
-    assert budget.settle(unpriced, D("0.01")) == 0
-    assert refused(budget, None) is LimitScope.RUN
+    purse = Purse()
+    full = purse.hold("1")
+    purse.settle(purse.hold(None), "0")
+    purse.settle(full, "1")
+    assert purse.settle(purse.hold(None), "0.01") == "0"
+    assert purse.refusal(None) is LimitScope.RUN
 
 
-@pytest.mark.parametrize("scope", ONE_DOLLAR)
+@each_limit
 def test_an_excess_is_charged_and_stops_where_it_passes_a_limit(
     scope: LimitScope,
 ) -> None:
-    budget = Budget(ONE_DOLLAR[scope])
-    assert budget.settle(held(budget, "0.3"), D("0.5")) == D("0.2")
-    last = held(budget, "0.5")
-    assert budget.settle(last, D("0.75")) == D("0.25")
-    assert spent_of(budget).usd == D("1.25")
-    assert refused(budget, "0") is scope
-    assert refused(budget, None) is scope
+    purse = Purse(ONE_DOLLAR[scope])
+    assert purse.settle(purse.hold("0.3"), "0.5") == "0.2"
+    assert purse.settle(purse.hold("0.5"), "0.75") == "0.25"
+    assert purse.spent == (Decimal("1.25"), 2)
+    assert purse.refusal("0") is scope
+    assert purse.refusal(None) is scope
     if scope is LimitScope.RUN:
-        assert refused(budget, "0", "b-2", "opus") is scope
+        assert purse.refusal("0", OTHER) is scope
     else:
-        held(budget, "1", "b-2", "opus")
+        purse.hold("1", OTHER)
 
 
 def test_an_excess_is_taken_from_what_others_may_reserve() -> None:
-    budget = Budget(BudgetLimits(usd=D(1)))
-    first = held(budget, "0.5")
-    second = held(budget, "0.5")
-    budget.settle(first, D("0.6"))
-    assert budget.reserve("a-1", "gpt", D(0)) is None
-    budget.settle(second, D("0.4"))
-    held(budget, "0")
-    assert refused(budget, "0.1") is LimitScope.RUN
+    purse = Purse()
+    first = purse.hold("0.5")
+    second = purse.hold("0.5")
+    purse.settle(first, "0.6")
+    assert purse.ask("0") is None
+    purse.settle(second, "0.4")
+    purse.hold("0")
+    assert purse.refusal("0.1") is LimitScope.RUN
 
 
 def test_settling_twice_is_an_error_and_charges_once() -> None:
-    budget = Budget(BudgetLimits())
-    one = held(budget, "1")
-    budget.settle(one, D(1))
+    purse = Purse(BudgetLimits())
+    reservation = purse.hold("1")
+    purse.settle(reservation, "1")
+    for cost in ("1", "0"):
+        with pytest.raises(ValueError, match="settled twice"):
+            purse.settle(reservation, cost)
     with pytest.raises(ValueError, match="settled twice"):
-        budget.settle(one, D(1))
-    with pytest.raises(ValueError, match="settled twice"):
-        budget.settle(one, Decimal(0))
-    with pytest.raises(ValueError, match="settled twice"):
-        Budget(BudgetLimits()).settle(held(budget, "1"), D(1))
-    assert (spent_of(budget).usd, spent_of(budget).calls) == (1, 1)
+        Purse().settle(purse.hold("1"), "1")
+    assert purse.spent == (1, 1)
 
 
 @pytest.mark.parametrize("cost", ["-0.01", "NaN", "Infinity"])
 def test_an_invalid_cost_changes_nothing(cost: str) -> None:
-    budget = Budget(BudgetLimits(usd=D(1)))
-    one = held(budget, "1")
-    for attempt in (
-        lambda: budget.settle(one, D(cost)),
-        lambda: budget.charge("a-1", "gpt", D(cost)),
-        lambda: budget.reserve("a-1", "gpt", D(cost)),
-    ):
+    purse = Purse()
+    reservation = purse.hold("1")
+    attempts: list[Callable[[], object]] = [
+        lambda: purse.settle(reservation, cost),
+        lambda: purse.charge(cost),
+        lambda: purse.ask(cost),
+    ]
+    for attempt in attempts:
         with pytest.raises(ValueError, match="is not a sum of dollars"):
             attempt()
-    assert (spent_of(budget).usd, spent_of(budget).calls) == (0, 0)
-    budget.settle(one, D(1))
+    assert purse.spent == (0, 0)
+    purse.settle(reservation, "1")
 
 
 def test_the_last_digit_counts() -> None:
-    """Decimal rounds sums to 28 digits: 10 + 1e-40 would be 10."""
-    budget = Budget(BudgetLimits(usd=D(10)))
-    budget.charge("a-1", "gpt", D("1e-40"))
-    assert refused(budget, "10") is LimitScope.RUN
-    budget = Budget(BudgetLimits(usd=D(1)))
+    """Decimal rounds sums to 28 digits: 1 + 1e-40 would be 1."""
+    purse = Purse()
+    purse.charge("1e-40")
+    assert purse.refusal("1") is LimitScope.RUN
+    purse = Purse()
     for _ in range(10):
-        budget.settle(held(budget, "0.1"), D("0.1"))
-    assert spent_of(budget).usd == 1
+        purse.settle(purse.hold("0.1"), "0.1")
+    assert purse.spent == (1, 10)
 
 
 def test_hostile_sums_are_counted() -> None:
-    budget = Budget(BudgetLimits(usd=D(1)))
-    budget.charge("a-1", "gpt", D(str(1.7e308)))
-    assert spent_of(budget).usd > 10**300
-    assert refused(budget, "0") is LimitScope.RUN
+    purse = Purse()
+    purse.charge(str(1.7e308))
+    assert purse.spent[0] > 10**300
+    assert purse.refusal("0") is LimitScope.RUN

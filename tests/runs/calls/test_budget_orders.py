@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
@@ -21,6 +20,7 @@ from runs.calls.budget import (
     OverBudgetError,
     Reservation,
 )
+from tests.runs.conftest import in_threads
 from tests.support.runs import spent_of
 
 D = Decimal
@@ -57,16 +57,15 @@ _LIMITS = st.builds(
 
 def within(budget: Budget, limits: BudgetLimits) -> bool:
     spent = spent_of(budget)
-    dollars = [
+    sums: list[tuple[Decimal, Decimal | int | None]] = [
         (spent.usd, limits.usd),
-        *((usd, limits.usd_per_instance) for usd in spent.by_instance.values()),
-        *(
-            (usd, limits.usd_per_model.get(model))
-            for model, usd in spent.by_model.items()
-        ),
+        (Decimal(spent.calls), limits.calls),
     ]
-    calls = limits.calls is None or spent.calls <= limits.calls
-    return calls and all(limit is None or usd <= limit for usd, limit in dollars)
+    for usd in spent.by_instance.values():
+        sums.append((usd, limits.usd_per_instance))
+    for model, usd in spent.by_model.items():
+        sums.append((usd, limits.usd_per_model.get(model)))
+    return all(limit is None or spent <= limit for spent, limit in sums)
 
 
 @given(
@@ -80,20 +79,15 @@ def test_no_order_of_reserving_and_settling_passes_a_limit(
     budget = Budget(limits)
     under_way: list[tuple[Reservation, Call]] = []
     turns = iter(order)
-    made = 0
-    expected = D(0)
+    costs: list[Decimal] = []
 
     def settle(index: int) -> Decimal:
         reservation, call = under_way.pop(index % len(under_way))
         bound = call.bound or D(0)
-        cost = None
-        if call.share is not None:
-            cost = bound * call.share
+        cost = None if call.share is None else bound * call.share
         assert budget.settle(reservation, cost) == 0
         assert within(budget, limits)
-        if cost is None:
-            return bound
-        return cost
+        return bound if cost is None else cost
 
     for call in calls:
         never = False
@@ -108,17 +102,13 @@ def test_no_order_of_reserving_and_settling_passes_a_limit(
             # "Not now" is only answered while there are reservations.
             assert never or under_way
         while under_way and next(turns, 1) % 2:
-            expected = expected + settle(next(turns, 0))
-            made = made + 1
+            costs.append(settle(next(turns, 0)))
     while under_way:
-        expected = expected + settle(0)
-        made = made + 1
-    assert (spent_of(budget).usd, spent_of(budget).calls) == (expected, made)
-    assert (
-        sum(spent_of(budget).by_model.values())
-        == sum(spent_of(budget).by_instance.values())
-        == expected
-    )
+        costs.append(settle(0))
+    spent = spent_of(budget)
+    assert (spent.usd, spent.calls) == (sum(costs), len(costs))
+    assert sum(spent.by_model.values()) == spent.usd
+    assert sum(spent.by_instance.values()) == spent.usd
 
 
 @given(_LIMITS, st.lists(_CALLS, max_size=20), _MONEY)
@@ -135,15 +125,6 @@ def test_when_all_is_settled_a_call_fits_or_never_will(
             continue
         assert reservation is not None
         budget.settle(reservation, Decimal(0))
-
-
-@pytest.fixture
-def eager_switches() -> Iterator[None]:
-    """Switch threads so often that a missing lock is noticed."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.mark.usefixtures("eager_switches")
@@ -174,11 +155,7 @@ def test_64_threads_do_not_pass_a_limit_together() -> None:
                 if not within(budget, limits):
                     passed.append(worker)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(64)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(64, work)
     assert not passed
     spent = spent_of(budget)
     assert (spent.usd, spent.calls) == (sum(done), len(done))

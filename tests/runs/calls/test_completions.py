@@ -25,7 +25,6 @@ from runs.calls.journal import (
     AskedEntry,
     EntryKind,
     Journal,
-    append_line,
     reply_of,
     starts_and_ends,
 )
@@ -56,40 +55,41 @@ def test_a_kill_at_any_write_pays_for_no_completion_twice(
 ) -> None:
     command = Harness(preloaded, tmp_path, script="complete")
     with SeededProvider() as server:
-        whole = command.run([str(tmp_path / "whole"), server.url])
-        assert whole.code == 0, whole.said
-        assert len(server.requests) == COUNT and whole.writes > 4 * COUNT
-        every = range(1, whole.writes + 1)
-        for kill_at in random.Random(SEED).sample(every, round(share * whole.writes)):
+        undisturbed = command.run([str(tmp_path / "whole"), server.url])
+        assert undisturbed.code == 0, undisturbed.said
+        assert len(server.requests) == COUNT and undisturbed.writes > 4 * COUNT
+        every = range(1, undisturbed.writes + 1)
+        count = round(share * undisturbed.writes)
+        for kill_at in random.Random(SEED).sample(every, count):
             server.requests.clear()
             folder = tmp_path / str(kill_at)
-            words = [str(folder), server.url]
-            assert command.run(words, kill_at=kill_at, torn=kill_at % 2 > 0).code == -9
-            ended = command.run(words)
-            assert (ended.code, json.loads(ended.said.splitlines()[0])) == (0, SAID), (
-                ended.said
-            )
+            arguments = [str(folder), server.url]
+            killed = command.run(arguments, kill_at=kill_at, torn=kill_at % 2 > 0)
+            assert killed.code == -9
+            ended = command.run(arguments)
+            assert ended.code == 0, ended.said
+            assert json.loads(ended.said.splitlines()[0]) == SAID
             _check(folder, Counter(request["seed"] for request in server.requests))
 
 
 def _check(folder: Path, sent: Counter[int]) -> None:
     """A seed was answered once; it was sent again only where its call was lost in the kill."""
     pairs = starts_and_ends(Journal(folder / "journals/job.jsonl").entries())
-    ends = Counter(
-        (asked.attempt, ended and ended.kind.value) for asked, ended in pairs
-    )
-    answered = EntryKind.ANSWERED.value
-    lost = EntryKind.LOST.value
-    assert {kind for _, kind in ends} <= {answered, lost}, pairs
-    assert [ends[seed, answered] for seed in sent] == [1] * COUNT
-    assert all(1 <= sent[seed] <= 1 + ends[seed, lost] for seed in sent)
+    answered = Counter[int]()
+    lost = Counter[int]()
+    for question, ended in pairs:
+        assert ended is not None
+        ends = {EntryKind.ANSWERED: answered, EntryKind.LOST: lost}[ended.kind]
+        ends[question.attempt] += 1
+    assert answered == dict.fromkeys(sent, 1)
+    assert len(sent) == COUNT
+    for seed, count in sent.items():
+        assert 1 <= count <= 1 + lost[seed]
     lines = read_ledger(folder / "ledger.jsonl").values
-    assert sorted(line.call for line in lines) == sorted(
-        asked.call for asked, _ in pairs
-    )
-    assert total(line for line in lines if line.kind == answered) == COUNT * Decimal(
-        "0.00035"
-    )
+    calls = sorted(question.call for question, _ in pairs)
+    assert sorted(line.call for line in lines) == calls
+    paid = [line for line in lines if line.kind == EntryKind.ANSWERED.value]
+    assert total(paid) == COUNT * Decimal("0.00035")
 
 
 def test_a_continued_run_asks_nothing_again(tmp_path: Path) -> None:
@@ -138,33 +138,27 @@ def gate(entries: list[Any]) -> AttemptGate:
     return AttemptGate(None, "i", 1, recorded_calls(entries, 1), lambda _: None)  # type: ignore[arg-type]
 
 
-def entries(
-    call: str,
-    exchange: str | None,
-    content: str,
-) -> list[Any]:
-    asked = AskedEntry.of(call, 1, PlannedCall("m", "p", "same", 1, None, exchange))
-    return [asked, AnsweredEntry(call=call, reply=Reply(content))]
+def entries(call: str, exchange: str | None, content: str) -> list[Any]:
+    question = AskedEntry.of(call, 1, PlannedCall("m", "p", "same", 1, None, exchange))
+    return [question, AnsweredEntry(call=call, reply=Reply(content))]
 
 
 def test_a_reply_is_served_to_its_exchange_alone() -> None:
     served = gate([*entries("a", "seed 1", "one"), *entries("b", "seed 2", "two")])
-    assert served.recorded_reply("same", "seed 2") == Reply(
-        "two", exchange_sha256="seed 2"
-    )
-    assert served.recorded_reply("same", "seed 3") is None
-    assert served.recorded_reply("same", "seed 1") == Reply(
-        "one", exchange_sha256="seed 1"
-    )
+    one = Reply("one", exchange_sha256="seed 1")
+    two = Reply("two", exchange_sha256="seed 2")
+    replies = {"seed 2": two, "seed 3": None, "seed 1": one}
+    for exchange, reply in replies.items():
+        assert served.recorded_reply("same", exchange) == reply
     assert served.recorded_reply("same", "seed 1") is None
 
 
 def test_a_request_without_an_exchange_is_served_by_itself() -> None:
-    known = entries("a", None, "one")
-    assert "exchange_sha256" not in known[0].model_dump()
-    assert gate(known).recorded_reply("same", "seed 1") is None
-    assert gate(known).recorded_reply("other") is None
-    assert gate(known).recorded_reply("same") == Reply("one")
+    recorded = entries("a", None, "one")
+    assert "exchange_sha256" not in recorded[0].model_dump()
+    assert gate(recorded).recorded_reply("same", "seed 1") is None
+    assert gate(recorded).recorded_reply("other") is None
+    assert gate(recorded).recorded_reply("same") == Reply("one")
 
 
 def test_the_journal_shows_the_exchange_of_every_call(
@@ -173,19 +167,12 @@ def test_the_journal_shows_the_exchange_of_every_call(
     provider.will_answer("hi")
     calls = coordinator(tmp_path)
     reply = complete(calls, provider.url, 1)
-    ((asked, ended),) = starts_and_ends(calls.entries("job"))
-    assert asked.exchange_sha256 == reply.exchange_sha256
-    assert asked.request_sha256 == request_sha256(PROMPT)
+    ((question, ended),) = starts_and_ends(calls.entries("job"))
+    assert question.exchange_sha256 == reply.exchange_sha256
+    assert question.request_sha256 == request_sha256(PROMPT)
     assert isinstance(ended, AnsweredEntry)
     assert "exchange_sha256" not in ended.model_dump()["reply"]
-    assert reply_of(asked, ended) == reply
-
-
-def test_a_damaged_exchange_is_a_damaged_line(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j.jsonl")
-    asked = {**entries("a", "x", "one")[0].model_dump(), "exchange_sha256": 5}
-    append_line(journal.path, asked, durable=True)
-    assert journal.entries() == []
+    assert reply_of(question, ended) == reply
 
 
 def test_a_conversation_and_a_text_of_the_same_words_are_two_requests(
@@ -195,8 +182,8 @@ def test_a_conversation_and_a_text_of_the_same_words_are_two_requests(
     calls = coordinator(tmp_path)
     for _ in range(2):
         recorded = recorded_calls(calls.entries("job"), 1)
-        through = AttemptGate(calls, "job", 1, recorded, calls.stop.wait)
-        asked = model(provider, gate=through)
-        assert asked.complete_text(PROMPT).content == "text"
-        assert asked.complete([Message("user", PROMPT)]).content == "chat"
+        gate = AttemptGate(calls, "job", 1, recorded, calls.stop.wait)
+        client = model(provider, gate=gate)
+        assert client.complete_text(PROMPT).content == "text"
+        assert client.complete([Message("user", PROMPT)]).content == "chat"
     assert len(provider.requests) == 2

@@ -3,168 +3,157 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.cli.commands import run_command
 from core.atomic import write_json_atomic
 from core.errors import UserError
 from environments.base import EnvironmentKind
 from runs.storage.store import RunStore
 from runs.upkeep import status_command
-from tests.support.provider import Provider
-from tests.support.runs import EDIT, config, live, options, read
+from tests.runs.conftest import ID, OTHER, Outcome, Runner
+from tests.support.runs import EDIT, config
 
-ONE = "demo__textkit-1"
-OTHER = "demo__bank-1"
 HUGE = (
     b'{"kind":"answered","call":"c","reply":{"content":"x","seconds":1'
     + b"0" * 400
     + b"}}"
 )
 DAMAGE = [b"[" * 100_000, b'{"kind":"\\u001b[31mx\\ny"}', HUGE, b"\xff\xfe"]
+DAMAGED_LINES = b"".join(line + b"\n" for line in DAMAGE)
+NO_ENVIRONMENT = {"environment": EnvironmentKind.NONE}
 
 
 def entries(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def test_a_run_goes_on_from_what_is_whole_of_its_journal_and_ledger(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    provider.will_answer("textkit/slug.py", EDIT)
-    run = live(provider, environment=EnvironmentKind.NONE)
-    order = options(tmp_path, cache, ONE)
-    assert run_command(run, order, lambda _: None) == 0
-    store = RunStore(tmp_path, "r")
-    asked = len(provider.requests)
-    first = read(tmp_path, ONE)
-    journal = store.journals / f"{ONE}.jsonl"
-    store.prediction(ONE).unlink()
-    whole = {path: path.read_bytes() for path in (journal, store.ledger)}
-    for path, data in whole.items():
-        path.write_bytes(b"".join(line + b"\n" for line in DAMAGE) + data)
+def status_of(store: RunStore) -> Outcome:
+    lines: list[str] = []
+    code = status_command(store, lines.append)
+    return Outcome(code, "\n".join(lines))
 
-    said: list[str] = []
-    assert status_command(store, said.append) == 1
-    assert said[-9] == "broken files: 8"
-    for path in whole:
+
+def lines_with(text: str, outcome: Outcome) -> list[str]:
+    return [line for line in outcome.lines if text in line]
+
+
+def test_a_run_goes_on_from_what_is_whole_of_its_journal_and_ledger(
+    runner: Runner,
+) -> None:
+    runner.provider.will_answer("textkit/slug.py", EDIT)
+    chosen = runner.live(**NO_ENVIRONMENT)
+    assert runner.start(chosen).code == 0
+    store = runner.store
+    request_count = len(runner.provider.requests)
+    first = runner.prediction()
+    store.prediction(ID).unlink()
+    contents = {}
+    for path in (store.journals / f"{ID}.jsonl", store.ledger):
+        contents[path] = path.read_bytes()
+        path.write_bytes(DAMAGED_LINES + contents[path])
+
+    status = status_of(store)
+    assert status.code == 1
+    assert status.lines[-9] == "broken files: 8"
+    for path in contents:
         for number in range(1, 5):
-            (line,) = (line for line in said if f"{path}, line {number}: " in line)
+            (line,) = lines_with(f"{path}, line {number}: ", status)
             assert line.isprintable()
 
-    said.clear()
-    assert run_command(run, order, said.append) == 0
-    assert len(provider.requests) == asked, (
-        "replies that were paid for are bought again"
-    )
-    assert read(tmp_path, ONE) == first
-    aside = b"".join(line + b"\n" for line in DAMAGE)
-    for path, data in whole.items():
-        assert path.with_name(path.name + ".damaged").read_bytes() == aside
+    started = runner.start(chosen)
+    assert started.code == 0
+    assert len(runner.provider.requests) == request_count, "paid for, and bought again"
+    assert runner.prediction() == first
+    for path, data in contents.items():
+        aside = path.with_name(path.name + ".damaged")
+        assert aside.read_bytes() == DAMAGED_LINES
         assert entries(path) == [json.loads(line) for line in data.splitlines()]
-        assert (
-            sum(f"{path}, line 1: " in line and "moved to" in line for line in said)
-            == 1
-        )
+        (line,) = lines_with(f"{path}, line 1: ", started)
+        assert "moved to" in line
 
-    said.clear()
-    assert status_command(store, said.append) == 0
-    assert not any("broken" in line for line in said)
+    status = status_of(store)
+    assert status.code == 0
+    assert "broken" not in status.output
 
 
-def test_what_a_ledger_lost_comes_back_from_the_journals(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    provider.will_answer("textkit/slug.py", EDIT, "textkit/slug.py", EDIT)
-    run = live(provider, environment=EnvironmentKind.NONE)
-    order = options(tmp_path, cache, ONE)
-    run_command(run, order, lambda _: None)
-    # The first journal is retired.
-    run_command(run, options(tmp_path, cache, ONE, redo=ONE), lambda _: None)
-    store = RunStore(tmp_path, "r")
-    before = entries(store.ledger)
+def test_what_a_ledger_lost_comes_back_from_the_journals(runner: Runner) -> None:
+    runner.provider.will_answer("textkit/slug.py", EDIT, "textkit/slug.py", EDIT)
+    chosen = runner.live(**NO_ENVIRONMENT)
+    runner.start(chosen)
+    runner.start(chosen, redo=ID)  # the first journal is retired
+    ledger = runner.store.ledger
+    before = entries(ledger)
     assert len(before) == 4
-    store.ledger.write_bytes(store.ledger.read_bytes().replace(b'"model"', b'"modem"'))
-    said: list[str] = []
-    assert run_command(run, order, said.append) == 0
-    assert sum("moved to ledger.jsonl.damaged" in line for line in said) == 4
-    assert sorted(entries(store.ledger), key=str) == sorted(before, key=str)
+    ledger.write_bytes(ledger.read_bytes().replace(b'"model"', b'"modem"'))
+    started = runner.start(chosen)
+    assert started.code == 0
+    assert len(lines_with("moved to ledger.jsonl.damaged", started)) == 4
+    assert sorted(entries(ledger), key=str) == sorted(before, key=str)
 
 
-@pytest.mark.parametrize(
-    "content", [b'{"instance_id": "demo__t', b"[" * 100_000, b"{}"]
-)
 def test_a_broken_prediction_is_left_alone_and_the_rest_is_worked_on(
-    tmp_path: Path, cache: Path, content: bytes
+    runner: Runner,
 ) -> None:
-    run = config(environment=EnvironmentKind.NONE)
-    order = options(tmp_path, cache, ONE, OTHER)
-    assert run_command(run, order, lambda _: None) == 0
-    store = RunStore(tmp_path, "r")
-    store.prediction(ONE).write_bytes(content)
-    store.prediction(OTHER).unlink()
-    said: list[str] = []
-    assert run_command(run, order, said.append) == 1
-    named = []
-    for line in said:
-        if line.startswith(f"left alone: {store.prediction(ONE)} is "):
-            named.append(line)
-    assert len(named) == 1 and "delete it to redo the instance" in named[0]
-    assert store.prediction(ONE).read_bytes() == content
-    assert read(tmp_path, OTHER)["instance_id"] == OTHER
-    assert status_command(store, said.append) == 1
-    assert str(store.prediction(ONE)) in said[-1]
+    chosen = config(**NO_ENVIRONMENT)
+    runner = replace(runner, ids=(ID, OTHER))
+    broken = runner.store.prediction(ID)
+    assert runner.start(chosen).code == 0
+    for content in (b'{"instance_id": "demo__t', b"[" * 100_000, b"{}"):
+        broken.write_bytes(content)
+        runner.store.prediction(OTHER).unlink()
+        started = runner.start(chosen)
+        assert started.code == 1
+        (line,) = lines_with(f"left alone: {broken} is ", started)
+        assert "delete it to redo the instance" in line
+        assert broken.read_bytes() == content
+        assert runner.prediction(OTHER)["instance_id"] == OTHER
+        status = status_of(runner.store)
+        assert status.code == 1
+        assert str(broken) in status.lines[-1]
 
 
-def write(store: RunStore, name: str, instance_id: str) -> None:
+def write_prediction(store: RunStore, name: str, instance_id: str) -> None:
     store.folder.mkdir(parents=True, exist_ok=True)
-    content = json.dumps({"instance_id": instance_id, "model_patch": ""})
-    (store.folder / f"{name}.json").write_text(content)
+    content = {"instance_id": instance_id, "model_patch": ""}
+    write_json_atomic(store.prediction(name), content)
 
 
 @pytest.mark.parametrize(
-    ("instance_id", "words"),
+    ("instance_id", "message"),
     [
-        (
-            "a__b-1",
-            "b__c-2.json and {folder}/a__b-1.json are both predictions of a__b-1",
-        ),
-        (
-            "c__d-3",
-            "is the prediction of c__d-3 (at 'instance_id'); call it c__d-3.json",
-        ),
+        ("a__b-1", "b__c-2.json and {folder}/a__b-1.json are both predictions of a__b-1"),
+        ("c__d-3", "is the prediction of c__d-3 (at 'instance_id'); call it c__d-3.json"),
         ("../../x", "'../../x' cannot be an id"),
         ("b__c-2\n", "cannot be an id"),
         ("", "'' cannot be an id"),
     ],
-)
+)  # fmt: skip
 def test_a_prediction_of_another_instance_is_refused(
-    tmp_path: Path, instance_id: str, words: str
+    tmp_path: Path, instance_id: str, message: str
 ) -> None:
     store = RunStore(tmp_path, "r")
-    write(store, "a__b-1", "a__b-1")
-    write(store, "b__c-2", instance_id)
+    write_prediction(store, "a__b-1", "a__b-1")
+    write_prediction(store, "b__c-2", instance_id)
     with pytest.raises(UserError) as raised:
         store.read_prediction(store.prediction("b__c-2"))
-    assert str(store.folder / "b__c-2.json") in str(raised.value)
-    assert words.format(folder=store.folder) in str(raised.value)
+    assert str(store.prediction("b__c-2")) in str(raised.value)
+    assert message.format(folder=store.folder) in str(raised.value)
 
 
-def test_an_earlier_run_with_such_a_prediction_is_refused(
-    tmp_path: Path, cache: Path
-) -> None:
-    store = RunStore(tmp_path / "old", "r")
-    write(store, ONE, OTHER)
-    order = options(tmp_path, cache, ONE, prior=(store.folder,))
-    with pytest.raises(UserError, match=rf"{ONE}\.json is the prediction of {OTHER}"):
-        run_command(config(environment=EnvironmentKind.NONE), order, lambda _: None)
+def test_an_earlier_run_with_such_a_prediction_is_refused(runner: Runner) -> None:
+    earlier = runner.below("old").store
+    write_prediction(earlier, ID, OTHER)
+    message = rf"{ID}\.json is the prediction of {OTHER}"
+    with pytest.raises(UserError, match=message):
+        runner.start(config(**NO_ENVIRONMENT), prior=(earlier.folder,))
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         ("[" * 100_000, "nested"),
         ('{"starts": 5}', "'starts': Input should be a valid list"),
@@ -179,21 +168,22 @@ def test_an_earlier_run_with_such_a_prediction_is_refused(
     ],
 )
 def test_a_damaged_description_of_a_run_is_named(
-    tmp_path: Path, content: str, words: str
+    tmp_path: Path, content: str, message: str
 ) -> None:
     store = RunStore(tmp_path, "r")
     store.folder.mkdir(parents=True)
-    (store.folder / "run.json").write_text(content)
+    store.run_file.write_text(content)
     with pytest.raises(UserError) as raised:
         store.read_run()
-    assert "run.json is" in str(raised.value) and words in str(raised.value)
+    assert "run.json is" in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_an_unfinished_instance_of_another_name_is_broken(tmp_path: Path) -> None:
     store = RunStore(tmp_path, "r")
     store.folder.mkdir(parents=True)
     content = {"instance_id": OTHER, "status": "infra_error"}
-    write_json_atomic(store.unfinished_path(ONE), content)
-    said: list[str] = []
-    assert status_command(RunStore(tmp_path, "r"), said.append) == 1
-    assert f"{ONE}.unfinished.json is about '{OTHER}'" in said[-1]
+    write_json_atomic(store.unfinished_path(ID), content)
+    status = status_of(store)
+    assert status.code == 1
+    assert f"{ID}.unfinished.json is about '{OTHER}'" in status.lines[-1]

@@ -36,22 +36,14 @@ from runs.calls.ledger import (
 from runs.storage.jsonlines import read_lines, set_aside
 
 
-def a_line(
-    call: str,
-    cost: str | None = "0.1",
-    instance_id: str = "i",
+def ledger_line(
+    call: str, cost: str | None = "0.1", instance_id: str = "i"
 ) -> LedgerLine:
-    value = None
-    if cost is not None:
-        value = Decimal(cost)
-    return LedgerLine(call, "answered", instance_id, 1, "m", value, Usage(3, 2, 1))
+    dollars = None if cost is None else Decimal(cost)
+    return LedgerLine(call, "answered", instance_id, 1, "m", dollars, Usage(3, 2, 1))
 
 
-def asked(
-    call: str,
-    attempt: int = 1,
-    request_sha256: str = "x",
-) -> AskedEntry:
+def question(call: str, attempt: int = 1, request_sha256: str = "x") -> AskedEntry:
     return AskedEntry(
         call=call,
         attempt=attempt,
@@ -61,35 +53,34 @@ def asked(
     )
 
 
-def asked_line(**changes: object) -> bytes:
-    return json.dumps({**asked("b").model_dump(), **changes}).encode()
+def question_line(**changes: object) -> bytes:
+    return json.dumps({**question("b").model_dump(), **changes}).encode()
 
 
 def test_any_cut_leaves_whole_entries_alone(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "deep/j.jsonl")
-    entries = [asked(str(n)) for n in range(3)]
+    entries = [question(str(n)) for n in range(3)]
     for entry in entries:
         journal.append(entry)
     data = journal.path.read_bytes()
-    ends = [n + 1 for n, byte in enumerate(data) if byte == 10]
     for cut in range(len(data) + 1):
-        # A last line that lacks its line end alone is whole, too.
-        whole = sum(end - 1 <= cut for end in ends)
         journal.path.write_bytes(data[:cut])
-        assert journal.entries() == entries[:whole]
-        journal.append(asked("new"))
-        assert journal.entries() == [*entries[:whole], asked("new")]
+        # A last line that lacks its line end alone is whole, too.
+        count = data[: cut + 1].count(b"\n")
+        assert journal.entries() == entries[:count]
+        journal.append(question("new"))
+        assert journal.entries() == [*entries[:count], question("new")]
 
 
 def test_a_journal_that_is_retired_is_kept(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.jsonl")
     journal.retire()
     for number in (1, 2):
-        journal.append(asked(str(number)))
+        journal.append(question(str(number)))
         journal.retire()
     assert journal.entries() == []
-    assert Journal(tmp_path / "j.1.jsonl").entries() == [asked("1")]
-    assert Journal(tmp_path / "j.2.jsonl").entries() == [asked("2")]
+    assert Journal(tmp_path / "j.1.jsonl").entries() == [question("1")]
+    assert Journal(tmp_path / "j.2.jsonl").entries() == [question("2")]
 
 
 REPLY = Reply("yes", usage=Usage(1), cost=Decimal("0.5"))
@@ -107,54 +98,45 @@ DAMAGED: list[tuple[bytes, str]] = [
     ),
     (b'{"kind":"asled","call":"b"}', "'asled' found using 'kind' does not match"),
     (b'{"kind":"lost","call":"b","cost":-1}', "is not an amount of dollars"),
-    (asked_line(attempt=True), "'asked.attempt': Input should be a valid integer"),
-    (asked_line(model=None), "'asked.model': Input should be an instance of str"),
+    (question_line(attempt=True), "'asked.attempt': Input should be a valid integer"),
+    (question_line(model=None), "'asked.model': Input should be an instance of str"),
     (
-        asked_line(exchange_sha256=5),
+        question_line(exchange_sha256=5),
         "'asked.exchange_sha256': Input should be an instance of str",
     ),
-    (asked_line(bound=[]), "'asked.bound': [] is not an amount of dollars"),
+    (question_line(bound=[]), "'asked.bound': [] is not an amount of dollars"),
     (
         b'{"kind":"denied","model":"m","limit":"--tries","value":"1"}',
         "'denied.limit': Input",
     ),
-    (asked_line(call="a"), "the same call as line 1"),
+    (question_line(call="a"), "the same call as line 1"),
     (b'{"kind": "asked", \xff', "not UTF-8"),
     (b"7", "not a JSON object"),
 ]
 
 
-@pytest.mark.parametrize(("line", "words"), DAMAGED, ids=range(len(DAMAGED)))
+@pytest.mark.parametrize(("line", "message"), DAMAGED, ids=range(len(DAMAGED)))
 def test_a_damaged_line_is_named_and_set_aside(
-    tmp_path: Path, line: bytes, words: str
+    tmp_path: Path, line: bytes, message: str
 ) -> None:
     journal = Journal(tmp_path / "j.jsonl")
-    journal.append(asked("a"))
+    journal.append(question("a"))
     with journal.path.open("ab") as stream:
         stream.write(line + b"\n")
     journal.append(AnsweredEntry(call="a", reply=REPLY))
     before = journal.entries()
     assert [entry.kind.value for entry in before] == ["asked", "answered"]
     (damage,) = set_aside(journal.path, JOURNAL)
-    assert str(damage).startswith(f"{journal.path}, line 2: ") and words in str(damage)
+    assert str(damage).startswith(f"{journal.path}, line 2: ") and message in str(
+        damage
+    )
     assert (tmp_path / "j.jsonl.damaged").read_bytes() == line + b"\n"
     assert read_lines(journal.path, JOURNAL).values == tuple(before)
     assert set_aside(journal.path, JOURNAL) == ()
 
 
-def test_a_line_that_a_kill_tore_is_told_from_damage(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
-    Ledger.load(path).add(a_line("a"))
-    with path.open("ab") as stream:
-        stream.write(b'{"call": "torn", "co')
-    found = read_ledger(path)
-    assert [damage.number for damage in found.damaged] == [2]
-    assert found.broken == ()
-    assert [damage.torn for damage in set_aside(path, LEDGER)] == [True]
-
-
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         ({"cost": "NaN"}, "not an amount"),
         ({"cost": []}, "not an amount"),
@@ -174,39 +156,36 @@ def test_a_line_that_a_kill_tore_is_told_from_damage(tmp_path: Path) -> None:
 def test_a_line_of_a_ledger_that_is_none(
     tmp_path: Path,
     change: dict[str, object],
-    words: str,
+    message: str,
 ) -> None:
     path = tmp_path / "ledger.jsonl"
-    lines = [
-        a_line("a").as_json(),
-        {**a_line("b").as_json(), **change},
-        a_line("c").as_json(),
-    ]
+    lines = [ledger_line(call).as_json() for call in "abc"]
+    lines[1].update(change)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = read_ledger(path)
-    assert [line.call for line in found.values] == ["a", "c"]
-    assert [damage.number for damage in found.broken] == [2]
-    assert words in found.broken[0].problem
+    ledger = read_ledger(path)
+    assert [line.call for line in ledger.values] == ["a", "c"]
+    assert [damage.number for damage in ledger.broken] == [2]
+    assert message in ledger.broken[0].problem
 
 
 def test_calls_in_flight_have_no_end() -> None:
-    one = asked("a")
-    two = asked("b")
+    first = question("a")
+    second = question("b")
     end = AnsweredEntry(call="b", reply=REPLY)
     denied = DeniedEntry(model="m", limit=LimitScope.RUN, value=Decimal(1))
-    entries = [one, two, end, LostEntry(call="c", cost=None), denied]
-    assert starts_and_ends(entries) == [(one, None), (two, end)]
+    entries = [first, second, end, LostEntry(call="c", cost=None), denied]
+    assert starts_and_ends(entries) == [(first, None), (second, end)]
 
 
 def test_recorded_replies_are_served_once_and_refusals_refuse_again() -> None:
     entries: list[JournalEntry] = [
-        asked("a"),
+        question("a"),
         AnsweredEntry(call="a", reply=REPLY),
-        asked("b", request_sha256="y"),
+        question("b", request_sha256="y"),
         RefusedEntry(call="b", error="never", cost=Decimal("0.25")),
-        asked("c", request_sha256="z"),
+        question("c", request_sha256="z"),
         FailedEntry(call="c", error="again"),
-        asked("d", 2),
+        question("d", 2),
         AnsweredEntry(call="d", reply=Reply("other")),
     ]
     gate = AttemptGate(None, "i", 1, recorded_calls(entries, 1), lambda _: None)  # type: ignore[arg-type]
@@ -218,31 +197,47 @@ def test_recorded_replies_are_served_once_and_refusals_refuse_again() -> None:
     assert error.value.cost == 0.25
 
 
+def tear(path: Path) -> None:
+    """End a ledger in a line that a kill tore."""
+    with path.open("ab") as stream:
+        stream.write(b'{"call": "torn", "co')
+
+
+def test_a_line_that_a_kill_tore_is_told_from_damage(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    Ledger.load(path).add(ledger_line("a"))
+    tear(path)
+    ledger = read_ledger(path)
+    assert [damage.number for damage in ledger.damaged] == [2]
+    assert ledger.broken == ()
+    assert [damage.torn for damage in set_aside(path, LEDGER)] == [True]
+
+
 def test_a_ledger_holds_each_call_once_and_survives_torn_lines(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     ledger = Ledger.load(path)
-    assert ledger.add(a_line("a")) and not ledger.add(a_line("a", "9"))
-    with path.open("ab") as stream:
-        stream.write(b'{"call": "torn", "co')
+    assert ledger.add(ledger_line("a"))
+    assert not ledger.add(ledger_line("a", "9"))
+    tear(path)
     again = Ledger.load(path)
-    assert again.lines() == (a_line("a"),)
-    again.add(a_line("b", None))
+    assert again.lines() == (ledger_line("a"),)
+    again.add(ledger_line("b", None))
     assert [line.call for line in read_ledger(path).values] == ["a", "b"]
 
 
 @given(st.lists(st.decimals(0, 1000, places=10), max_size=50))
 def test_sums_are_exact(costs: list[Decimal]) -> None:
-    lines = [a_line(str(n), str(cost)) for n, cost in enumerate(costs)]
+    lines = [ledger_line(str(n), str(cost)) for n, cost in enumerate(costs)]
     assert total(lines) == sum(costs, Decimal())
-    assert total([*lines, a_line("x", None)]) is None
+    assert total([*lines, ledger_line("x", None)]) is None
 
 
 def test_dollars_by_instance() -> None:
     lines = [
-        a_line("a"),
-        a_line("b", "0.2"),
-        a_line("c", None, "j"),
-        a_line("d", "0.1", "j"),
+        ledger_line("a"),
+        ledger_line("b", "0.2"),
+        ledger_line("c", None, "j"),
+        ledger_line("d", "0.1", "j"),
     ]
     assert by_instance(lines) == {"i": Decimal("0.3"), "j": None}
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from runs.calls.budget import PerModel
 from runs.calls.rate_limiter import RateLimiter, Rates
+from tests.runs.conftest import in_threads
 from tests.support.runs import POLICY, Clock, ask_limiter, make_limiter, opened
 
 
@@ -64,11 +65,8 @@ def test_each_model_has_its_own_rate() -> None:
     throttle = RateLimiter(rates, POLICY, clock, lambda: 0.5)
     assert ask_limiter(throttle, 100) == 0
     assert ask_limiter(throttle, 0) > 0
-    assert (
-        ask_limiter(throttle, 3, model="other")
-        == ask_limiter(throttle, 2, model="other")
-        == 0
-    )
+    for tokens in (3, 2):
+        assert ask_limiter(throttle, tokens, model="other") == 0
     assert ask_limiter(throttle, 1, model="other") > 0
 
 
@@ -103,9 +101,7 @@ def test_a_caller_is_its_thread_by_default() -> None:
     assert throttle.admit("m", "p", 1) > 0
     clock.now += 60
     waits: list[float] = []
-    other = threading.Thread(target=lambda: waits.append(throttle.admit("m", "p", 1)))
-    other.start()
-    other.join()
+    in_threads(1, lambda _: waits.append(throttle.admit("m", "p", 1)))
     assert waits[0] > 0
     assert throttle.admit("m", "p", 1) == 0
 
@@ -113,15 +109,15 @@ def test_a_caller_is_its_thread_by_default() -> None:
 def test_waiting_times_differ_and_are_never_0() -> None:
     throttle, _ = make_limiter(rpm=1, random=None)
     ask_limiter(throttle)
-    waits = [ask_limiter(throttle, caller=str(n)) for n in range(64)]
-    assert len(set(waits)) == 64
+    paused, _ = make_limiter(random=None)
+    opened(paused)
+    for waiting in (throttle, paused):
+        waits = {ask_limiter(waiting, caller=str(n)) for n in range(64)}
+        assert len(waits) == 64
     lowest, _ = make_limiter(random=0.0)
     opened(lowest)
     for _ in range(2):
         assert ask_limiter(lowest) > 0
-    paused, _ = make_limiter(random=None)
-    opened(paused)
-    assert len({ask_limiter(paused, caller=str(n)) for n in range(64)}) == 64
 
 
 def admissions(
@@ -136,7 +132,7 @@ def admissions(
     """
     queue = [(clock.now, worker, 0) for worker in range(len(demands))]
     heapq.heapify(queue)
-    found = []
+    admitted = []
     while queue:
         when, worker, call = heapq.heappop(queue)
         if call == len(demands[worker]):
@@ -148,16 +144,16 @@ def admissions(
         if wait:
             heapq.heappush(queue, (when + wait, worker, call))
             continue
-        found.append((when, worker, tokens))
+        admitted.append((when, worker, tokens))
         heapq.heappush(queue, (when + 1, worker, call + 1))
-    return found
+    return admitted
 
 
-def worst(found: Sequence[tuple[float, int, int]]) -> Mapping[str, int]:
+def busiest_minute(admitted: Sequence[tuple[float, int, int]]) -> Mapping[str, int]:
     """Return the most requests and tokens in any 60 seconds, except calls that were alone."""
     windows = [
-        [tokens for later, _, tokens in found[i:] if later - when < 60]
-        for i, (when, _, _) in enumerate(found)
+        [tokens for later, _, tokens in admitted[i:] if later - when < 60]
+        for i, (when, _, _) in enumerate(admitted)
     ]
     shared = [sum(window) for window in windows if len(window) > 1]
     return {
@@ -182,22 +178,18 @@ def test_no_minute_exceeds_its_limits_and_no_worker_starves(
         Rates(PerModel(rpm), PerModel(tpm)), POLICY, clock, Random(seed).random
     )
     calls = sum(map(len, demands))
-    found = admissions(throttle, clock, demands, clock.now + (calls + 1) * (60 + 10))
-    assert len(found) == calls
-    most = worst(found)
-    assert most["requests"] <= rpm
-    assert most["tokens"] <= tpm
+    admitted = admissions(throttle, clock, demands, clock.now + (calls + 1) * (60 + 10))
+    assert len(admitted) == calls
+    minute = busiest_minute(admitted)
+    assert minute["requests"] <= rpm
+    assert minute["tokens"] <= tpm
 
 
 def test_a_large_call_among_many_small_ones_starts_soon() -> None:
-    clock = Clock()
-    throttle = RateLimiter(
-        Rates(PerModel(), PerModel(100)), POLICY, clock, Random(1).random
-    )
-    found = admissions(
-        throttle, clock, [[5] * 60] * 20 + [[90] * 3], clock.now + 10_000
-    )
-    large = [when for when, worker, _ in found if worker == 20]
+    throttle, clock = make_limiter(tpm=100, random=None)
+    demands = [[5] * 60] * 20 + [[90] * 3]
+    admitted = admissions(throttle, clock, demands, clock.now + 10_000)
+    large = [when for when, worker, _ in admitted if worker == 20]
     # All calls take more than an hour; without a queue the large ones would come last.
     assert len(large) == 3
     assert large[-1] < 1000 + 600
@@ -218,19 +210,15 @@ def test_64_threads_get_what_the_rate_allows_and_one_probe() -> None:
     begin = threading.Barrier(64)
     admitted: list[int] = []
 
-    def work(worker: int, provider: str) -> None:
-        begin.wait()
-        for _ in range(40):
-            if throttle.admit(provider, provider, 1, worker) == 0:
-                admitted.append(worker)
-
     def all_at_once(provider: str) -> int:
+        def work(worker: int) -> None:
+            begin.wait()
+            for _ in range(40):
+                if throttle.admit(provider, provider, 1, worker) == 0:
+                    admitted.append(worker)
+
         admitted.clear()
-        threads = [threading.Thread(target=work, args=(n, provider)) for n in range(64)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(64, work)
         return len(admitted)
 
     assert all_at_once("p") == 10

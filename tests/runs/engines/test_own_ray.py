@@ -15,6 +15,7 @@ import pytest
 
 from bench.cli.commands import run_command
 from core.processes import RUN_VARIABLE
+from tests.runs.conftest import arguments
 from tests.support import wait_until
 from tests.support.killing import (
     ALL,
@@ -29,6 +30,8 @@ from tests.support.killing import (
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, IDS, config, options, started
 
+OWN_RAY = "--set scale.ray=own --workers 2 --set scale.jobs=2 --environment none"
+
 
 @pytest.mark.ray
 def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_run(
@@ -39,32 +42,9 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
     here = tmp_path / "here"
     there = tmp_path / "there"
     assert run_command(config(), options(here, cache, *ALL), lambda _: None) == 0
-    words = [
-        "harness.py",
-        "--set",
-        "scale.ray=own",
-        "--workers",
-        "2",
-        "--set",
-        "scale.jobs=2",
-        "--models",
-        "scripted-a,scripted-b",
-        "--replay",
-        "demo/replies",
-        "--dataset",
-        "demo",
-        "--instances",
-        ",".join(ALL),
-        "--environment",
-        "none",
-        "--run",
-        "r",
-        "--out",
-        str(there),
-        "--set",
-        "folders.cache=" + str(tmp_path / "cache"),
-    ]
-    with started([sys.executable, *words]) as process:
+    settings = f"{OWN_RAY} --models scripted-a,scripted-b --replay demo/replies"
+    command = ["harness.py", *arguments(there, ALL, settings)]
+    with started([sys.executable, *command]) as process:
         rays: set[psutil.Process] = set()
         while process.poll() is None:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -73,12 +53,16 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
     assert process.returncode == 0
     assert predictions(there) == predictions(here)
     assert len(predictions(here)) == len(ALL)
-    texts = [(out / f"logs/r/{ALL[-1]}.log").read_text() for out in (here, there)]
-    messages = [[line.split(" ", 2)[2] for line in text.splitlines()] for text in texts]
-    assert messages[0] == messages[1]
-    assert not (tmp_path / "cache/nodes").exists()
+    assert logged(there) == logged(here)
+    assert not (there / "cache/nodes").exists()
     assert rays
     assert not any(map(alive, rays))
+
+
+def logged(out: Path) -> list[str]:
+    """Return the log of the last instance without its times."""
+    text = (out / f"logs/r/{ALL[-1]}.log").read_text()
+    return [line.split(" ", 1)[1] for line in text.splitlines()]
 
 
 @pytest.mark.ray
@@ -88,32 +72,9 @@ def test_no_worker_of_its_own_ray_outlives_a_driver_that_is_told_twice_to_stop(
 ) -> None:
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
     provider.will_answer(Answer(EDIT, hang=60))
-    words = [
-        "harness.py",
-        "--set",
-        "scale.ray=own",
-        "--workers",
-        "2",
-        "--set",
-        "scale.jobs=2",
-        "--models",
-        "gpt-4o@diff",
-        "--dataset",
-        "demo",
-        "--instances",
-        ",".join(IDS),
-        "--environment",
-        "none",
-        "--api-base",
-        provider.url,
-        "--run",
-        "r",
-        "--out",
-        str(tmp_path),
-        "--set",
-        "folders.cache=" + str(tmp_path / "cache"),
-    ]
-    with started([sys.executable, *words]) as process:
+    settings = f"{OWN_RAY} --models gpt-4o@diff --api-base {provider.url}"
+    command = ["harness.py", *arguments(tmp_path, IDS, settings)]
+    with started([sys.executable, *command]) as process:
         wait_for(2, provider)
         workers = workers_of(process.pid)
         assert len(workers) == 2
@@ -146,8 +107,8 @@ def test_an_instance_whose_workers_die_again_and_again_is_given_up(
                 if process.cmdline()[0] == "ray::Worker.work":
                     process.kill()
         assert run.result() == 1
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
-        said.count("infra_error; infrastructure failed: its worker died 4 times") == 2
+        output.count("infra_error; infrastructure failed: its worker died 4 times") == 2
     )
     assert [line.kind for line in ledger(tmp_path)] == ["failed"] * 8

@@ -6,6 +6,7 @@ import logging
 import signal
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
@@ -18,6 +19,7 @@ import pytest
 
 from bench.cli.commands import run_command
 from bench.config import ModelChoice
+from bench.options import Options
 from core.errors import UserError
 from core.processes import RUN_VARIABLE
 from runs.calls.budget import BudgetLimits
@@ -27,6 +29,7 @@ from runs.engines.ray.nodes import NODE_VARIABLE
 from runs.progress.state import ProgressState, WorkStep
 from runs.settings import ScaleSettings, Spending
 from runs.storage.store import RunStore
+from tests.runs.conftest import arguments
 from tests.support import TOP
 from tests.support.killing import (
     ALL,
@@ -47,6 +50,7 @@ from tests.support.runs import (
     started,
 )
 
+REPLAYED = f"--models scripted-a,scripted-b --replay {TOP}/demo/replies"
 QUIET = {"object_store_memory": 100_000_000, "include_dashboard": False}
 
 
@@ -65,14 +69,18 @@ class Nodes:
     def address(self) -> str:
         return str(self.cluster.address)
 
+    def options(self, out: Path, *ids: str, **changes: Any) -> Options:
+        """Return options of a run on this cluster, with a cache below ``out``."""
+        changes = {"workers": 2, "ray": self.address, **changes}
+        return options(out, out / "cache", *ids, **changes)
+
     def add(self, name: str) -> None:
-        named = {NODE_VARIABLE: name}
+        settings = {"num_cpus": 1, "env_vars": {NODE_VARIABLE: name}, **QUIET}
         # The driver has the code in the usual folder. Another node has one of its own, as on a
         # machine of its own: it removes what it finds there when it comes again.
-        own = {"runtime_env_dir_name": f"code-{name}"} if self.nodes else {}
-        self.nodes[name] = self.cluster.add_node(
-            num_cpus=1, env_vars=named, **own, **QUIET
-        )
+        if self.nodes:
+            settings["runtime_env_dir_name"] = f"code-{name}"
+        self.nodes[name] = self.cluster.add_node(**settings)
 
     def processes(self, name: str) -> list[psutil.Process]:
         """Return a node's process and its workers."""
@@ -98,10 +106,6 @@ def nodes() -> Iterator[Nodes]:
         cluster = Nodes()
     yield cluster
     cluster.cluster.shutdown()
-
-
-def scale(nodes: Nodes, workers: int = 2) -> dict[str, Any]:
-    return {"workers": workers, "ray": nodes.address}
 
 
 def test_without_ray_the_user_is_told_what_to_install(
@@ -134,16 +138,14 @@ with own_ray(1):
 
 @pytest.mark.ray
 def test_a_ray_of_this_machine_alone_listens_at_the_loopback_address_only() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LISTENING],
-        cwd=TOP,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    heard = [line.split() for line in done.stdout.splitlines()]
-    assert "gcs_server" in {name for name, _ in heard}
-    assert {address for _, address in heard} == {"127.0.0.1"}, heard
+    command = [sys.executable, "-c", LISTENING]
+    printed = subprocess.check_output(command, cwd=TOP, text=True)
+    addresses = defaultdict(set)
+    for line in printed.splitlines():
+        name, address = line.split()
+        addresses[address].add(name)
+    assert list(addresses) == ["127.0.0.1"], printed
+    assert "gcs_server" in addresses["127.0.0.1"]
 
 
 @pytest.mark.ray
@@ -153,53 +155,39 @@ def test_nobody_imports_ray_who_does_not_use_it(tmp_path: Path) -> None:
         "from demo import register; register(); "
         "assert not run_cli(main, 'harness.py'); assert 'ray' not in sys.modules"
     )
-    replies = str(TOP / "demo/replies")
-    words = [
-        "--dataset",
-        "demo",
-        "--models",
-        "scripted-a,scripted-b",
-        "--replay",
-        replies,
-    ]
-    words += ["--environment", "none", "--instances", IDS[0], "--out", str(tmp_path)]
-    words += ["--set", f"folders.cache={tmp_path}"]
-    subprocess.run([sys.executable, "-c", code, *words], cwd=TOP, check=True)
+    settings = f"{REPLAYED} --environment none"
+    command = [sys.executable, "-c", code, *arguments(tmp_path, IDS[:1], settings)]
+    subprocess.run(command, cwd=TOP, check=True)
 
 
 @pytest.mark.ray
 def test_without_a_cluster_the_user_is_told_to_start_one(
     tmp_path: Path, cache: Path
 ) -> None:
-    for address, said in (
-        ("ray://h:10001", "on a node of the cluster"),
-        ("127.0.0.1:1", "ray start"),
-    ):
-        with pytest.raises(UserError, match=said):
-            run_command(
-                config(), options(tmp_path, cache, *IDS, ray=address), lambda _: None
-            )
+    messages = {
+        "ray://h:10001": "on a node of the cluster",
+        "127.0.0.1:1": "ray start",
+    }
+    for address, message in messages.items():
+        run = options(tmp_path, cache, *IDS, ray=address)
+        with pytest.raises(UserError, match=message):
+            run_command(config(), run, lambda _: None)
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize(
-    ("workers", "jobs", "expected"),
-    [
-        (4, 8, [(1, 2)] * 4),
-        (256, 2, [(128, 1), (128, 1)]),
-        (7, 3, [(3, 1), (2, 1), (2, 1)]),
-        (2, 9, [(1, 5), (1, 4)]),
-    ],
-)
-def test_the_processes_of_one_machine_share_what_a_run_does_at_once(
-    workers: int,
-    jobs: int,
-    expected: list[tuple[int, int]],
-) -> None:
+def test_the_processes_of_one_machine_share_what_a_run_does_at_once() -> None:
     from runs.engines.ray.engine import rooms_of
 
-    rooms = rooms_of(ScaleSettings(workers=workers, jobs=jobs, ray="own"), 1.0, 300)
-    assert [(room.jobs, room.slots) for room in rooms] == expected
+    shares = {
+        (4, 8): [(1, 2)] * 4,
+        (256, 2): [(128, 1), (128, 1)],
+        (7, 3): [(3, 1), (2, 1), (2, 1)],
+        (2, 9): [(1, 5), (1, 4)],
+    }
+    for (workers, jobs), expected in shares.items():
+        settings = ScaleSettings(workers=workers, jobs=jobs, ray="own")
+        rooms = rooms_of(settings, 1.0, 300)
+        assert [(room.jobs, room.slots) for room in rooms] == expected, workers
 
 
 @pytest.mark.ray
@@ -231,54 +219,42 @@ def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
     assert server.open(second)
     server.begin(second, 1, Mock())
     server.close(second)
-    assert coordinator.begin.call_count == 2 and not coordinator.end.called
+    assert coordinator.begin.call_count == 2
+    assert not coordinator.end.called
 
 
 @pytest.mark.ray
-def test_nothing_is_paid_twice_when_a_node_is_killed(
-    tmp_path: Path, cache: Path, provider: Provider, nodes: Nodes
-) -> None:
-    assert killed(tmp_path, cache, provider, nodes, IDS, [4], again=False, hang=1) > 0
-
-
-@pytest.mark.ray
-@pytest.mark.long
-def test_nothing_is_paid_twice_when_nodes_come_and_go(
-    tmp_path: Path, cache: Path, provider: Provider, nodes: Nodes
-) -> None:
-    assert (
-        killed(tmp_path, cache, provider, nodes, ALL, [4, 9, 14], again=True, hang=1.5)
-        > 1
-    )
-
-
-def killed(
+@pytest.mark.parametrize(
+    ("ids", "when", "hang"),
+    [
+        pytest.param(IDS, [4], 1, id="a node is killed"),
+        pytest.param(
+            ALL, [4, 9, 14], 1.5, id="a node comes and goes", marks=pytest.mark.long
+        ),
+    ],
+)
+def test_nothing_is_paid_twice_when_the_second_node_is_killed_after_so_many_requests(
     tmp_path: Path,
     cache: Path,
     provider: Provider,
     nodes: Nodes,
     ids: Sequence[str],
     when: list[int],
-    *,
-    again: bool,
     hang: float,
-) -> int:
-    """Run on a cluster whose second node is killed after so many requests, and comes ``again``."""
-
+) -> None:
     def kill() -> None:
         nodes.kill("b")
-        if again:
+        if len(when) > 1:
             nodes.add("b")  # Ray wants to be in the main thread here
 
-    there = options(
-        tmp_path / "there", tmp_path / "cache", *ids, **scale(nodes, len(ids) - 1)
-    )
+    there = nodes.options(tmp_path / "there", *ids, workers=len(ids) - 1)
     here = options(tmp_path / "here", cache, *ids)
     died = kill_in_the_middle(
         provider, here, there, when, lambda: nodes.processes("b"), kill, hang
     )
-    assert {path.name for path in (tmp_path / "cache/nodes").iterdir()} == {"a", "b"}
-    return died
+    assert died > len(when) // 2
+    folders = (tmp_path / "there/cache/nodes").iterdir()
+    assert {path.name for path in folders} == {"a", "b"}
 
 
 @pytest.mark.ray
@@ -301,9 +277,7 @@ def test_a_budget_is_never_passed_by_several_workers(
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.1))
     money = Spending(limits)
-    far = options(
-        tmp_path, tmp_path / "cache", *ALL, **scale(nodes, workers), money=money
-    )
+    far = nodes.options(tmp_path, *ALL, workers=workers, money=money)
     run_command(talkative(provider, max_output_tokens=100), far, lambda _: None)
     spent = total(ledger(tmp_path))
     assert spent is not None
@@ -319,11 +293,9 @@ def test_a_key_that_a_node_lacks_is_named_with_the_node(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-driver-alone")
     chosen = config(models=(ModelChoice.parse("gpt-4o"),), replay=None)
-    far = options(tmp_path, tmp_path / "cache", IDS[0], **scale(nodes))
-    with pytest.raises(
-        UserError, match=r"on the node [ab]: .* gpt-4o needs OPENAI_API_KEY"
-    ):
-        run_command(chosen, far, lambda _: None)
+    message = r"on the node [ab]: .* gpt-4o needs OPENAI_API_KEY"
+    with pytest.raises(UserError, match=message):
+        run_command(chosen, nodes.options(tmp_path, IDS[0]), lambda _: None)
     assert not predictions(tmp_path)
 
 
@@ -331,7 +303,7 @@ def test_a_key_that_a_node_lacks_is_named_with_the_node(
 def test_more_processors_than_any_node_has_are_refused(
     tmp_path: Path, nodes: Nodes
 ) -> None:
-    greedy = options(tmp_path, tmp_path, *IDS, ray=nodes.address, cpus_per_instance=64)
+    greedy = nodes.options(tmp_path, *IDS, cpus_per_instance=64)
     with pytest.raises(UserError, match=r"scale\.cpus_per_instance"):
         run_command(config(), greedy, lambda _: None)
 
@@ -341,49 +313,23 @@ def test_ctrl_c_keeps_every_reply_and_the_run_goes_on_anywhere(
     tmp_path: Path, provider: Provider, nodes: Nodes
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.5))
-    words = [
-        "harness.py",
-        "--models",
-        "gpt-4o@diff",
-        "--tries",
-        "2",
-        "--dataset",
-        "demo",
-        "--instances",
-        ",".join(IDS),
-        "--environment",
-        "none",
-        "--api-base",
-        provider.url,
-        "--set",
-        "calls.timeout=30",
-        "--run",
-        "r",
-        "--out",
-        str(tmp_path),
-        "--set",
-        "folders.cache=" + str(tmp_path / "cache"),
-    ]
-    far = [
-        "--set",
-        "scale.ray=own",
-        "--set",
-        f"scale.ray={nodes.address}",
-        "--workers",
-        "1",
-    ]
-    with started([sys.executable, *words, *far]) as process:
+    here = (
+        f"--models gpt-4o@diff --tries 2 --environment none --api-base {provider.url}"
+    )
+    run = arguments(tmp_path, IDS, f"{here} --set calls.timeout=30")
+    command = [sys.executable, "harness.py", *run]
+    far = f"--set scale.ray=own --set scale.ray={nodes.address} --workers 1".split()
+    with started([*command, *far]) as process:
         wait_for(3, provider)
         process.send_signal(signal.SIGINT)
     assert process.returncode == 130
     before = len(provider.requests)
     assert len(predictions(tmp_path)) < len(IDS)
-    assert (
-        subprocess.run([sys.executable, *words], cwd=TOP, check=False).returncode == 0
-    )
-    assert [line.kind for line in ledger(tmp_path)] == ["answered"] * len(
-        provider.requests
-    )
-    used = [read(tmp_path, name, "trajectories")["attempts"] for name in IDS]
-    calls = sum(len(attempt["calls"]) for attempts in used for attempt in attempts)
-    assert before < len(provider.requests) == calls
+    subprocess.run(command, cwd=TOP, check=True)
+    requests = len(provider.requests)
+    assert [line.kind for line in ledger(tmp_path)] == ["answered"] * requests
+    calls = 0
+    for name in IDS:
+        for attempt in read(tmp_path, name, "trajectories")["attempts"]:
+            calls += len(attempt["calls"])
+    assert before < requests == calls

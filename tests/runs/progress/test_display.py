@@ -49,6 +49,7 @@ WORK = """
     display.note_finished("own__thing-2", "infra_error", "no disk", None)
     wait_for_a_draw()
 """
+AT_ONCE = BEGIN + WORK.replace("wait_for_a_draw()", "")
 PLAIN = [
     "note: slow",
     "[1/4] own__thing-1: plausible; all clean; $0.5000",
@@ -64,7 +65,7 @@ class Screen:
         self.lines: list[str] = [""]
         self.row = self.column = 0
 
-    def feed(self, text: str) -> None:
+    def write(self, text: str) -> None:
         for escape, plain in re.findall(r"(\x1b\[[0-9]*[A-Za-z])|([^\x1b])", text):
             self._escape(escape) if escape else self._put(plain)
 
@@ -91,7 +92,7 @@ class Screen:
             )
             self.column += 1
 
-    def shown(self) -> list[str]:
+    def text(self) -> list[str]:
         return [line.rstrip() for line in self.lines if line.strip()]
 
 
@@ -140,8 +141,8 @@ def screens(written: str) -> list[list[str]]:
     screen = Screen()
     seen = []
     for part in re.split(r"(?<=\r)", written):
-        screen.feed(part)
-        seen.append(screen.shown())
+        screen.write(part)
+        seen.append(screen.text())
     return seen
 
 
@@ -212,7 +213,7 @@ def test_terminals_of_other_encodings_get_what_they_can_show(encoding: str) -> N
 
 def test_with_a_pipe_a_plain_line_per_finished_instance() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", BEGIN + WORK.replace("wait_for_a_draw()", "")],
+        [sys.executable, "-c", AT_ONCE],
         cwd=TOP,
         capture_output=True,
         check=True,
@@ -222,7 +223,7 @@ def test_with_a_pipe_a_plain_line_per_finished_instance() -> None:
 
 
 def test_a_dumb_terminal_gets_plain_lines() -> None:
-    written = on_a_terminal(BEGIN + WORK.replace("wait_for_a_draw()", ""), TERM="dumb")
+    written = on_a_terminal(AT_ONCE, TERM="dumb")
     assert written.split("\r\n") == [*PLAIN, ""]
 
 
@@ -231,7 +232,7 @@ def test_a_reader_that_is_gone_does_not_stop_the_run() -> None:
     os.close(reader)
     after = "\nprint('the run went on')\n"
     done = subprocess.run(
-        [sys.executable, "-c", BEGIN + WORK.replace("wait_for_a_draw()", "") + after],
+        [sys.executable, "-c", AT_ONCE + after],
         cwd=TOP,
         stdout=subprocess.PIPE,
         stderr=writer,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from decimal import Decimal
-from threading import Thread
 
 import pytest
 
@@ -16,6 +14,7 @@ from runs.progress.state import (
     headline,
     running_lines,
 )
+from tests.runs.conftest import in_threads
 
 
 class Clock:
@@ -164,51 +163,33 @@ def test_further_lines_come_first_in_half_of_the_room(clock: Clock) -> None:
     progress = ProgressState(9, clock)
     for number in range(9):
         progress.note_start(f"i-{number}")
-    more = [f"column\t{number}" for number in range(9)]
-    lines = running_lines(progress.snapshot(None), 12, 80, more)
-    assert [line.split()[0] for line in lines] == ["column"] * 5 + [
-        "i-0",
-        "i-1",
-        "i-2",
-        "i-3",
-        "…",
-    ]
+    further = [f"column\t{number}" for number in range(9)]
+    lines = running_lines(progress.snapshot(None), 12, 80, further)
+    begins = " ".join(line.split()[0] for line in lines)
+    assert begins == f"{'column ' * 5}i-0 i-1 i-2 i-3 …"
     assert lines[0] == "  column 0"
-    assert running_lines(progress.snapshot(None), 2, 80, more) == []
+    assert running_lines(progress.snapshot(None), 2, 80, further) == []
 
 
+@pytest.mark.usefixtures("eager_switches")
 def test_a_board_is_safe_among_threads() -> None:
     progress = ProgressState(4000)
 
-    def work(name: str) -> None:
+    def work(worker: int) -> None:
         for number in range(1000):
-            progress.note_start(f"{name}{number}")
-            progress.step(f"{name}{number}", 1, "m", WorkStep.ASKING)
+            name = f"{worker}-{number}"
+            progress.note_start(name)
+            progress.step(name, 1, "m", WorkStep.ASKING)
             progress.note_call()
             progress.snapshot(None)
-            progress.note_end(f"{name}{number}", "failed")
+            progress.note_end(name, "failed")
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    threads = [Thread(target=work, args=(name,)) for name in "abcd"]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
+    in_threads(4, work)
     seen = progress.snapshot(None)
     assert (seen.done, seen.running) == (4000, ())
     assert seen.calls_per_minute > 0
 
 
 def test_durations_in_words() -> None:
-    assert [duration(s) for s in (0, 59.9, 60, 3599, 3600, 90061)] == [
-        "0:00",
-        "0:59",
-        "1:00",
-        "59:59",
-        "1:00:00",
-        "25:01:01",
-    ]
+    words = " ".join(map(duration, (0, 59.9, 60, 3599, 3600, 90061)))
+    assert words == "0:00 0:59 1:00 59:59 1:00:00 25:01:01"

@@ -6,13 +6,16 @@ import gc
 import logging
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from core.redaction import Redactor
 from runs.storage.run_log import instance_log, run_log
+from tests.runs.conftest import in_threads
 
 SECRET = "sk-0123456789abcdef"
 REDACT = Redactor({"MY_API_KEY": SECRET})
@@ -21,43 +24,57 @@ LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ([A-Z]+) (\S+) (.*)")
 
 def records(path: Path) -> list[tuple[str, str, str]]:
     """Return level, instance and message of each record; every line must belong to one."""
-    found: list[tuple[str, str, str]] = []
+    entries: list[tuple[str, str, str]] = []
     for line in path.read_text().splitlines():
         match = LINE.fullmatch(line)
         if match:
-            found.append((match[1], match[2], match[3]))
+            entries.append((match[1], match[2], match[3]))
         else:
             assert line.startswith("    "), line
-            found[-1] = (*found[-1][:2], f"{found[-1][2]}\n{line[4:]}")
-    return found
+            entries[-1] = (*entries[-1][:2], f"{entries[-1][2]}\n{line[4:]}")
+    return entries
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The log of a run and that of one of its instances."""
+
+    run: Path
+    instance: Path
+
+    @contextmanager
+    def open(
+        self, name: str = "i", level: int = logging.INFO
+    ) -> Iterator[tuple[logging.Logger, logging.Logger]]:
+        with (
+            run_log(self.run, REDACT, level) as log,
+            instance_log(self.instance, name, log, REDACT) as its,
+        ):
+            yield log, its
 
 
 def test_the_story_holds_the_run_and_its_instances(tmp_path: Path) -> None:
-    whole = tmp_path / "predictions/r/harness.log"
-    one = tmp_path / "logs/r/a__b-1.log"
-    with run_log(whole, REDACT) as log, instance_log(one, "a__b-1", log, REDACT) as its:
+    logs = Logs(tmp_path / "predictions/r/harness.log", tmp_path / "logs/r/a__b-1.log")
+    with logs.open("a__b-1") as (log, its):
         log.info("started with %d", 3)
         its.warning("first\nsecond")
         its.debug("not asked for")
     expected = [("INFO", "-", "started with 3"), ("WARNING", "a__b-1", "first\nsecond")]
-    assert records(whole) == expected
-    assert re.sub(r"^\S+ ", "", one.read_text()) == "WARNING first\n    second\n"
+    assert records(logs.run) == expected
+    text = logs.instance.read_text()
+    assert text.partition(" ")[2] == "WARNING first\n    second\n"
 
 
 def test_levels_are_the_runs_for_the_story_and_info_for_instances(
     tmp_path: Path,
 ) -> None:
     for level, count in ((logging.DEBUG, 2), (logging.ERROR, 0)):
-        whole = tmp_path / f"{level}.log"
-        one = tmp_path / f"{level}-one.log"
-        with (
-            run_log(whole, REDACT, level) as log,
-            instance_log(one, "i", log, REDACT) as its,
-        ):
+        logs = Logs(tmp_path / f"{level}.log", tmp_path / f"{level}-one.log")
+        with logs.open(level=level) as (_, its):
             its.debug("a")
             its.info("b")
-        assert len(records(whole)) == count
-        assert len(one.read_text().splitlines()) == 1
+        assert len(records(logs.run)) == count
+        assert len(logs.instance.read_text().splitlines()) == 1
 
 
 def test_a_restart_appends_and_ends_a_line_that_was_broken_off(tmp_path: Path) -> None:
@@ -83,15 +100,14 @@ def test_no_message_passes_for_another_record_or_steers_a_terminal(
 
 
 def test_secrets_reach_neither_log(tmp_path: Path) -> None:
-    whole = tmp_path / "harness.log"
-    one = tmp_path / "one.log"
-    with run_log(whole, REDACT) as log, instance_log(one, "i", log, REDACT) as its:
+    logs = Logs(tmp_path / "harness.log", tmp_path / "one.log")
+    with logs.open() as (log, its):
         try:
             raise ValueError(SECRET)
         except ValueError:
             its.exception("%s", {"key": SECRET}, stack_info=True)
         log.error(SECRET)
-    for path, count in ((whole, 3), (one, 2)):
+    for path, count in ((logs.run, 3), (logs.instance, 2)):
         text = path.read_text()
         assert SECRET not in text
         assert text.count("[MY_API_KEY]") == count
@@ -112,35 +128,33 @@ def test_a_log_that_cannot_be_written_shows_nothing_on_the_terminal(
 def test_many_threads_write_whole_records(tmp_path: Path) -> None:
     path = tmp_path / "harness.log"
 
-    def work(name: str) -> None:
+    def work(worker: int) -> None:
+        name = f"i{worker}"
         with instance_log(tmp_path / name, name, log, REDACT) as its:
             for number in range(200):
                 its.info("%d\n%s", number, "x" * 20_000)
 
     with run_log(path, REDACT) as log:
-        threads = [Thread(target=work, args=(f"i{n}",)) for n in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    expected = sorted(
-        ("INFO", f"i{n}", f"{i}\n{'x' * 20_000}") for n in range(4) for i in range(200)
-    )
-    assert sorted(records(path)) == expected
+        in_threads(4, work)
+    expected = []
+    for worker in range(4):
+        for number in range(200):
+            message = f"{number}\n{'x' * 20_000}"
+            expected.append(("INFO", f"i{worker}", message))
+    assert sorted(records(path)) == sorted(expected)
 
 
 def test_nothing_is_left_of_thousands_of_instances(tmp_path: Path) -> None:
     def loggers() -> int:
         gc.collect()
         # Those of other tests may come and go.
-        return sum(
-            (isinstance(thing, logging.Logger) and thing.name.startswith("mine-"))
-            or (
-                isinstance(thing, logging.FileHandler)
-                and str(tmp_path) in thing.baseFilename
-            )
-            for thing in gc.get_objects()
-        )
+        count = 0
+        for thing in gc.get_objects():
+            if isinstance(thing, logging.Logger):
+                count += thing.name.startswith("mine-")
+            if isinstance(thing, logging.FileHandler):
+                count += str(tmp_path) in thing.baseFilename
+        return count
 
     with run_log(tmp_path / "harness.log", REDACT) as log:
         before = loggers()
@@ -157,7 +171,7 @@ def test_nothing_is_left_of_thousands_of_instances(tmp_path: Path) -> None:
 
 
 def _open_files() -> int:
-    place = Path("/proc/self/fd")
-    if place.is_dir():
-        return len(list(place.iterdir()))
+    folder = Path("/proc/self/fd")
+    if folder.is_dir():
+        return len(list(folder.iterdir()))
     return 0

@@ -79,7 +79,7 @@ def test_differences_are_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recorded", "words"),
+    ("recorded", "messages"),
     [
         ("0.10.0", []),
         ("0.6.0", ["version of the harness was 0.6.0, is 0.10.0"]),
@@ -88,13 +88,13 @@ def test_differences_are_in_words() -> None:
     ],
 )
 def test_of_a_run_of_another_version_only_the_version_is_named(
-    recorded: object, words: list[str]
+    recorded: object, messages: list[str]
 ) -> None:
-    assert differences({"harness": recorded}, {"harness": "0.10.0"}) == words
+    assert differences({"harness": recorded}, {"harness": "0.10.0"}) == messages
     other = differences(
         {"harness": recorded, "tries": 1}, {"harness": "0.10.0", "tries": 2}
     )
-    assert other == (words or ["--tries was 1, is 2"])
+    assert other == (messages or ["--tries was 1, is 2"])
 
 
 def test_writes_are_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a run needs breaks in the middle: it ends, says so, and goes on once that is mended."""
+"""What a run needs breaks in the middle: it ends, says so, and goes on once that is repaired."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from runs.calls.journal import EntryKind
 from tests.runs.test_kill import Trial
 from tests.support import wait_until
 from tests.support.commands import Preloaded
-from tests.support.killing import DemoProvider, Harness, Left, hashes
+from tests.support.killing import DemoProvider, Ended, Harness, Left, hashes
 
 SOCKET = Path("/var/run/docker.sock")
 FULL = ("o space left on device", "Out of diskspace", "unable to write")
@@ -28,19 +28,17 @@ FULL = ("o space left on device", "Out of diskspace", "unable to write")
 
 
 @contextmanager
-def small_disk(place: Path, size: str) -> Iterator[Path]:
-    """Mount a file system of ``size`` at ``place``; skip where that is not allowed."""
-    place.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(place)]
-    if (
-        shutil.which("mount") is None
-        or subprocess.run(words, capture_output=True).returncode
-    ):
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """Mount a file system of ``size`` at ``folder``; skip where that is not allowed."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
+    program = shutil.which("mount")
+    if program is None or subprocess.run(command, capture_output=True).returncode:
         pytest.skip("no file system may be mounted here")
     try:
-        yield place
+        yield folder
     finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def long(size: int) -> Any:
@@ -48,9 +46,9 @@ def long(size: int) -> Any:
     return pytest.param(size, marks=pytest.mark.long)
 
 
-def enlarge(place: Path) -> None:
-    words = ["mount", "-o", "remount,size=500m", str(place)]
-    subprocess.run(words, check=True)
+def enlarge(folder: Path) -> None:
+    command = ["mount", "-o", "remount,size=500m", str(folder)]
+    subprocess.run(command, check=True)
 
 
 @pytest.fixture(scope="module")
@@ -58,70 +56,66 @@ def trial(
     tmp_path_factory: pytest.TempPathFactory, cache: Path, preloaded: Preloaded
 ) -> Iterator[Trial]:
     provider = DemoProvider()
-    place = tmp_path_factory.mktemp("trial")
-    harness = Harness(preloaded, place)
+    folder = tmp_path_factory.mktemp("trial")
+    harness = Harness(preloaded, folder)
     with provider:
-        options = ("--environment", "none", "--tries", "3")
-        yield Trial(harness, provider, place, options, random.Random(0), cache)
+        options = "--environment none --tries 3"
+        yield Trial(harness, provider, folder, options, random.Random(0), cache)
 
 
 @pytest.fixture(scope="module")
-def whole(trial: Trial) -> Left:
+def undisturbed(trial: Trial) -> Left:
     """An undisturbed run."""
-    return trial.undisturbed(warm=False).left
+    return trial.run_undisturbed(warm=False).left
 
 
-def check_mended(
-    trial: Trial,
-    whole: Left,
-    left: Left,
-    asked: int,
-) -> None:
+def check_stopped(ended: Ended) -> None:
+    assert ended.code == 1, ended.said
+    assert "Traceback" not in ended.said
+
+
+def go_on(trial: Trial, undisturbed: Left, left: Left, argv: list[str]) -> None:
     """All is as in an undisturbed run, and no reply on record was asked for again."""
-    assert left.results() == whole.results()
+    again = trial.harness.run(argv)
+    assert again.code == 0, again.said
+    assert left.results() == undisturbed.results()
     answered = left.count(EntryKind.ANSWERED)
-    assert answered == whole.count(EntryKind.ANSWERED)
+    assert answered == undisturbed.count(EntryKind.ANSWERED)
     lost = left.count(EntryKind.LOST) + left.count(EntryKind.FAILED)
-    extra = asked - whole.count(EntryKind.ANSWERED).total()
+    extra = hashes(trial.provider).total() - answered.total()
     assert 0 <= extra <= lost.total()
 
 
 @pytest.mark.parametrize("kilobytes", [*map(long, (24, 40, 90, 120)), 64])
 def test_a_full_disk_of_results_ends_in_infra_error_and_goes_on_when_there_is_room(
-    tmp_path: Path, trial: Trial, whole: Left, kilobytes: int
+    tmp_path: Path, trial: Trial, undisturbed: Left, kilobytes: int
 ) -> None:
     trial.provider.requests.clear()
     with small_disk(tmp_path / "small", f"{kilobytes}k") as disk:
         left = Left(disk)
         ended = trial.harness.run(trial.words(disk))
-        assert ended.code == 1, ended.said
-        assert "Traceback" not in ended.said
+        check_stopped(ended)
         assert "No space left on device" in ended.said
         finished = left.finished()
         enlarge(disk)
-        again = trial.harness.run(trial.words(disk))
-        assert again.code == 0, again.said
+        go_on(trial, undisturbed, left, trial.words(disk))
         assert finished.items() <= left.finished().items()
-        check_mended(trial, whole, left, hashes(trial.provider).total())
         assert left.litter(trial.cache_of(disk)) == []
 
 
 @pytest.mark.parametrize("kilobytes", [*map(long, (60, 300)), 500])
 def test_a_full_disk_of_the_cache_ends_in_infra_error_and_goes_on_when_there_is_room(
-    tmp_path: Path, trial: Trial, whole: Left, kilobytes: int
+    tmp_path: Path, trial: Trial, undisturbed: Left, kilobytes: int
 ) -> None:
     trial.provider.requests.clear()
     left = Left(tmp_path / "out")
     with small_disk(tmp_path / "small", f"{kilobytes}k") as disk:
-        words = [*trial.words(left.out), "--set", f"folders.cache={disk}"]
-        ended = trial.harness.run(words)
-        assert ended.code == 1, ended.said
-        assert "Traceback" not in ended.said
-        assert any(words in ended.said for words in FULL), ended.said
+        argv = [*trial.words(left.out), "--set", f"folders.cache={disk}"]
+        ended = trial.harness.run(argv)
+        check_stopped(ended)
+        assert any(message in ended.said for message in FULL), ended.said
         enlarge(disk)
-        again = trial.harness.run(words)
-        assert again.code == 0, again.said
-        check_mended(trial, whole, left, hashes(trial.provider).total())
+        go_on(trial, undisturbed, left, argv)
         assert left.litter(disk) == []
 
 
@@ -179,16 +173,16 @@ def _relay(client: socket.socket, engine: socket.socket) -> None:
 
 
 def _close(*sockets: socket.socket) -> None:
-    for one in sockets:
+    for end in sockets:
         with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
-        one.close()
+            end.shutdown(socket.SHUT_RDWR)
+        end.close()
 
 
 @pytest.fixture
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    place = tmp_path_factory.mktemp("s") / "engine"
-    made = Proxy(place)
+    path = tmp_path_factory.mktemp("s") / "engine"
+    made = Proxy(path)
     yield made
     made.close()
 
@@ -204,22 +198,20 @@ def test_an_engine_that_dies_in_the_middle_is_an_infra_error_and_the_run_goes_on
     build_images(IDS.split(","))
     provider = DemoProvider()
     engine = {"DOCKER_HOST": f"unix://{proxy.path}"}
-    options = ("--environment", "docker", "--instances", IDS, "--tries", "3")
+    options = f"--environment docker --instances {IDS} --tries 3"
     harness = Harness(preloaded, tmp_path, engine)
     with provider:
         trial = Trial(harness, provider, tmp_path, options, random.Random(0), cache)
-        whole = trial.undisturbed(warm=False).left
+        undisturbed = trial.run_undisturbed(warm=False).left
         provider.requests.clear()
         left = Left(tmp_path / "broken")
-        started = harness.start(trial.words(left.out))
+        argv = trial.words(left.out)
+        started = harness.start(argv)
         wait_until(lambda: len(provider.requests) >= 4)
         proxy.break_down()
         ended = harness.ended(started)
-        assert ended.code == 1, ended.said
-        assert "Traceback" not in ended.said
+        check_stopped(ended)
         assert "infra_error" in ended.said
         proxy.broken.clear()
-        again = harness.run(trial.words(left.out))
-        assert again.code == 0, again.said
-        check_mended(trial, whole, left, hashes(provider).total())
+        go_on(trial, undisturbed, left, argv)
         assert left.litter(cache) == []
