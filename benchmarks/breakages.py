@@ -7,9 +7,11 @@ import random
 import re
 import secrets
 import shlex
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import starmap
 from pathlib import PurePosixPath
 
 from agent.workspace import Workspace
@@ -62,6 +64,18 @@ class Function:
     name: str
 
 
+FunctionStart = tuple[str, int]
+"""A file, and the first line of a function in it."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The functions that a file's passing tests execute, and the tests' untraced seconds."""
+
+    starts: frozenset[FunctionStart]
+    seconds: float
+
+
 @dataclass
 class Executed:
     """Finds the functions that tests execute in one session.
@@ -73,36 +87,27 @@ class Executed:
     instance: Instance
     checks: InstanceTests
     seconds: float
-    _traced: dict[str, tuple[frozenset[tuple[str, int]], float]] = field(
-        default_factory=dict
-    )
+    _traces: dict[str, Trace] = field(default_factory=dict)
 
     def functions(self, path: str) -> list[Function]:
         """Return the functions of ``path`` that its regression tests execute, sorted."""
         files = self.checks.base.tracked_files()
         read = Workspace(self.checks.base.root).read
-        left = self.seconds
-        places: set[tuple[str, int]] = set()
+        seconds_left = self.seconds
+        starts: set[FunctionStart] = set()
         for test in RelatedTests(files, read).of([path]):
-            found, seconds = self._of_test(test, left)
-            places |= found
-            left -= seconds
-            if left <= 0:
+            if test not in self._traces:
+                self._traces[test] = self._trace(test, seconds_left)
+            trace = self._traces[test]
+            starts |= trace.starts
+            seconds_left -= trace.seconds
+            if seconds_left <= 0:
                 break
         source = read(path) or ""
-        return sorted(f for f in functions(path, source) if (path, f.line) in places)
+        return sorted(f for f in functions(path, source) if (path, f.line) in starts)
 
-    def _of_test(
-        self, test: str, seconds: float
-    ) -> tuple[frozenset[tuple[str, int]], float]:
-        if test not in self._traced:
-            self._traced[test] = self._trace(test, seconds)
-        return self._traced[test]
-
-    def _trace(
-        self, test: str, seconds: float
-    ) -> tuple[frozenset[tuple[str, int]], float]:
-        """Return the functions that a file's passing tests execute, and the untraced seconds."""
+    def _trace(self, test: str, seconds: float) -> Trace:
+        """Find the functions that a file's passing tests execute."""
         session = self.checks.session
         runner = runner_of(session.test_command) or Runner.PYTEST
         command = f"{session.test_command} {shlex.quote(directive(runner, test))}"
@@ -112,22 +117,21 @@ class Executed:
         run = read_run(plain.output, self.instance, runner, token, files)
         passing = passing_functions(run.results)
         if not passing or plain.seconds > _SLOW:
-            return frozenset(), plain.seconds
+            return Trace(frozenset(), plain.seconds)
         changes = {f"{_FOLDER}/sitecustomize.py": _TRACER}
         limit = plain.seconds * _SLOWER + _START
-        result = run_once(session, changes, _traced_script(command, test, token), limit)
-        rows = (
-            line.split("\t", 2)
-            for line in result.output.partition(f"\n{token}\n")[2].splitlines()
+        result = run_once(
+            session, changes, _tracing_script(command, test, token), limit
         )
-        found = set()
-        for row in rows:
-            if len(row) == 3 and row[1] in passing:
-                found.add((row[2], int(row[0])))
-        return frozenset(found), plain.seconds
+        starts = set()
+        for line in result.output.partition(f"\n{token}\n")[2].splitlines():
+            cells = line.split("\t", 2)
+            if len(cells) == 3 and cells[1] in passing:
+                starts.add((cells[2], int(cells[0])))
+        return Trace(frozenset(starts), plain.seconds)
 
 
-def _traced_script(command: str, test: str, token: str) -> str:
+def _tracing_script(command: str, test: str, token: str) -> str:
     """Return lines that run ``command`` traced and print the functions after ``token``."""
     lines = [
         f'export PLANTED_ROOT="$(pwd -P)" PLANTED_TEST={shlex.quote(test)}',
@@ -142,10 +146,11 @@ def _traced_script(command: str, test: str, token: str) -> str:
 
 def passing_functions(results: Results) -> frozenset[str]:
     """Return the last parts of the names of test functions whose tests all pass."""
-    by: dict[str, set[str]] = {}
+    statuses = defaultdict(set)
     for name, status in results.items():
-        by.setdefault(name.rpartition("::")[2].partition("[")[0], set()).add(status)
-    return frozenset(name for name, found in by.items() if found == {"PASSED"})
+        function = name.rpartition("::")[2].partition("[")[0]
+        statuses[function].add(status)
+    return frozenset(name for name in statuses if statuses[name] == {"PASSED"})
 
 
 def functions(path: str, source: str) -> Iterator[Function]:
@@ -156,35 +161,35 @@ def functions(path: str, source: str) -> Iterator[Function]:
         return
     for node in nodes:
         if isinstance(node, ast.FunctionDef):
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            yield Function(path, first, node.name)
+            yield Function(path, _first_line(node), node.name)
+
+
+def _first_line(node: ast.stmt) -> int:
+    """Return the line of a statement's first decorator, or its own."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def modules(files: Sequence[str]) -> list[str]:
     """Return the modules of packages among the tracked files, except tests."""
-    return [
-        p for p in files if p.endswith(".py") and not is_test_path(p) and _top(p, files)
-    ]
+    python = [path for path in files if path.endswith(".py") and not is_test_path(path)]
+    return [path for path in python if _top_package(path, files)]
 
 
 def package_of(paths: Iterable[str], files: Sequence[str]) -> str:
     """Return the ``__init__.py`` of the top-level package that contains most of ``paths``."""
-    counts: Mapping[str, int] = _counted(_top(path, files) for path in paths)
-    return max(counts, key=lambda name: counts[name])
+    packages = Counter(_top_package(path, files) for path in paths)
+    del packages[""]
+    return packages.most_common(1)[0][0]
 
 
-def _counted(names: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name in filter(None, names):
-        counts[name] = counts.get(name, 0) + 1
-    return counts
-
-
-def _top(path: str, files: Sequence[str]) -> str:
+def _top_package(path: str, files: Sequence[str]) -> str:
     """Return the ``__init__.py`` of the outermost package around ``path``, empty if none."""
-    known = {*files}
-    above = [f"{folder}/__init__.py" for folder in PurePosixPath(path).parents]
-    return next((name for name in reversed(above) if name in known), "")
+    for folder in reversed(PurePosixPath(path).parents):
+        package = f"{folder}/__init__.py"
+        if package in files:
+            return package
+    return ""
 
 
 Read = Callable[[str], str | None]
@@ -252,75 +257,66 @@ class Planter:
         """
         imports = self.chance.sample(_AT_IMPORT, min(each, len(_AT_IMPORT)))
         drawn = self.chance.sample(self.executed, len(self.executed))
-        bodies = [b for function in drawn if (b := self._in_function(function))]
+        bodies = list(filter(None, map(self._break_function, drawn)))
+        builds = self._builds(drawn[0].path)
+        modules = _one_of_each_file_first(drawn)[:each]
         return [
-            *(
-                self._at_import(BreakageKind.IMPORT, self.package, line)
-                for line in imports
-            ),
+            *map(self._break_import, imports),
             *bodies[: each + spare],
-            *self._builds(drawn[0].path)[:each],
-            *(
-                self._module(n, function)
-                for n, function in enumerate(_spread(drawn)[:each])
-            ),
+            *builds[:each],
+            *starmap(self._break_module, enumerate(modules)),
         ]
 
-    def _at_import(
-        self,
-        kind: BreakageKind,
-        path: str,
-        line: str,
-    ) -> Breakage:
-        return Breakage(
-            kind, f"{path}: {line}", _inserted(path, self._text(path), line)
-        )
+    def _break_import(self, line: str) -> Breakage:
+        changes = _insert(self.package, self._text(self.package), line)
+        return Breakage(BreakageKind.IMPORT, f"{self.package}: {line}", changes)
 
-    def _in_function(self, function: Function) -> Breakage | None:
-        text = self._text(function.path)
-        place = _body_of(text, function.line)
-        if (
-            place is None or function.name == "__del__"
-        ):  # Python swallows what that raises
+    def _break_function(self, function: Function) -> Breakage | None:
+        if function.name == "__del__":  # Python swallows what that raises
             return None
+        text = self._text(function.path)
+        body = _body_of(text, function.line)
+        if body is None:
+            return None
+        line, indent = body
         lines = text.splitlines(keepends=True)
-        lines.insert(place[0] - 1, f"{place[1]}{_RAISE}\n")
-        data = "".join(lines).encode()
-        what = f"{function.path}: {function.name} raises"
-        return Breakage(BreakageKind.FUNCTION, what, {function.path: data})
+        lines.insert(line - 1, f"{indent}{_RAISE}\n")
+        changes = {function.path: "".join(lines).encode()}
+        description = f"{function.path}: {function.name} raises"
+        return Breakage(BreakageKind.FUNCTION, description, changes)
 
     def _builds(self, beside: str) -> list[Breakage]:
         """Return broken builds, with a harmless edit of ``beside`` so that tests are selected."""
         harmless = {beside: (self._text(beside) + _COMMENT).encode()}
-        found = list[Breakage]()
+        breakages = []
         for path in _BUILD_FILES:
-            if path in self.files:
-                for what, changes in _broken_builds(path, self._text(path)):
-                    found.append(
-                        Breakage(
-                            BreakageKind.BUILD,
-                            f"{path}: {what}",
-                            {**changes, **harmless},
-                        )
-                    )
-        return self.chance.sample(found, len(found))
+            if path not in self.files:
+                continue
+            for description, changes in _broken_builds(path, self._text(path)):
+                breakage = Breakage(
+                    BreakageKind.BUILD,
+                    f"{path}: {description}",
+                    {**changes, **harmless},
+                )
+                breakages.append(breakage)
+        return self.chance.sample(breakages, len(breakages))
 
-    def _module(self, number: int, function: Function) -> Breakage:
+    def _break_module(self, number: int, function: Function) -> Breakage:
         """Break the module of ``function`` in different ways."""
         path = function.path
         text = self._text(path)
-        cut = "".join(text.splitlines(keepends=True)[: function.line - 1])
-        ways = {
-            "raises at import": _inserted(path, text, _RAISE),
+        beginning = "".join(text.splitlines(keepends=True)[: function.line - 1])
+        changes_by_way = {
+            "raises at import": _insert(path, text, _RAISE),
             "is empty": {path: b""},
-            f"is cut off before {function.name}": {path: cut.encode()},
-            "imports a missing module": _inserted(
+            f"is cut off before {function.name}": {path: beginning.encode()},
+            "imports a missing module": _insert(
                 path, text, "import planted_missing_module"
             ),
             "does not parse": {path: f"{text}\ndef planted(:\n".encode()},
         }
-        what = list(ways)[number % len(ways)]
-        return Breakage(BreakageKind.MODULE, f"{path}: {what}", ways[what])
+        way = list(changes_by_way)[number % len(changes_by_way)]
+        return Breakage(BreakageKind.MODULE, f"{path}: {way}", changes_by_way[way])
 
     def _text(self, path: str) -> str:
         return self.read(path) or ""
@@ -329,70 +325,65 @@ class Planter:
 def _broken_builds(path: str, text: str) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yield breakages of a build file, each with a description."""
     if path == "setup.py":
-        yield from ((line, _inserted(path, text, line)) for line in _IN_SETUP)
+        for line in _IN_SETUP:
+            yield line, _insert(path, text, line)
         return
     yield "a broken section", {path: f"[planted\n{text}".encode()}
-    if path != "pyproject.toml":
+    if path != "pyproject.toml" or "[build-system]" not in text:
         return
-    backend = re.sub(r"(?m)^build-backend\b.*\n", "", text)
-    named = backend.replace("[build-system]", f"[build-system]\n{_BACKEND}", 1)
+    without_backend = re.sub(r"(?m)^build-backend\b.*\n", "", text)
+    missing_backend = without_backend.replace(
+        "[build-system]", f"[build-system]\n{_BACKEND}", 1
+    )
+    number_as_name = re.sub(r"(?m)^name\s*=.*$", "name = 1", text, count=1)
     ways = {
         "a text without an end": f'{text}\nplanted = "\n',
         "a table twice": f"{text}\n[build-system]\nrequires = []\n",
-        "a missing backend": named,
-        "a name that is a number": re.sub(
-            r"(?m)^name\s*=.*$", "name = 1", text, count=1
-        ),
+        "a missing backend": missing_backend,
+        "a name that is a number": number_as_name,
     }
-    known = "[build-system]" in text
-    yield from (
-        (what, {path: new.encode()})
-        for what, new in ways.items()
-        if known and new != text
-    )
+    for description, broken in ways.items():
+        if broken != text:
+            yield description, {path: broken.encode()}
 
 
-def _spread(drawn: Sequence[Function]) -> list[Function]:
-    """Return ``drawn``, starting with one function of each file."""
-    first = {function.path: function for function in reversed(drawn)}
-    return [*first.values(), *(f for f in drawn if f not in first.values())]
+def _one_of_each_file_first(functions: Sequence[Function]) -> list[Function]:
+    first_by_file = {function.path: function for function in reversed(functions)}
+    first = list(first_by_file.values())
+    return first + [function for function in functions if function not in first]
 
 
-def _inserted(path: str, text: str, line: str) -> dict[str, bytes]:
+def _insert(path: str, text: str, line: str) -> dict[str, bytes]:
     """Insert ``line`` after the file's docstring and its ``__future__`` imports."""
     lines = text.splitlines(keepends=True)
-    last = 0
+    end = 0
     for node in ast.parse(text).body:
         docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
         if not docstring and not future:
             break
-        last = node.end_lineno or last
-    if last == 0:  # a comment that names the encoding stays on top
-        last = next(
-            (n for n, one in enumerate(lines) if not one.startswith("#")), len(lines)
-        )
-    return {path: "".join([*lines[:last], f"\n{line}\n", *lines[last:]]).encode()}
+        end = node.end_lineno or end
+    if end == 0:
+        # A comment that names the encoding stays on top.
+        while end < len(lines) and lines[end].startswith("#"):
+            end += 1
+    lines.insert(end, f"\n{line}\n")
+    return {path: "".join(lines).encode()}
 
 
 def _body_of(text: str, first_line: int) -> tuple[int, str] | None:
     """Return line and indentation of a function's first statement; None for one-line functions."""
     for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, ast.FunctionDef):
+        if not isinstance(node, ast.FunctionDef) or _first_line(node) != first_line:
             continue
-        if min([node.lineno, *(d.lineno for d in node.decorator_list)]) != first_line:
-            continue
-        if node.body[0].lineno == node.lineno:
+        statement = node.body[0]
+        if statement.lineno == node.lineno:
             return None
-        line = text.splitlines()[node.body[0].lineno - 1]
+        line = text.splitlines()[statement.lineno - 1]
         indent = line[: len(line) - len(line.lstrip())]
-        return (_after_docstring(node), indent)
+        if isinstance(statement, ast.Expr) and isinstance(
+            statement.value, ast.Constant
+        ):
+            return (statement.end_lineno or statement.lineno) + 1, indent
+        return _first_line(statement), indent
     return None
-
-
-def _after_docstring(node: ast.FunctionDef) -> int:
-    first = node.body[0]
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-        return (first.end_lineno or first.lineno) + 1
-    decorators: list[ast.expr] = getattr(first, "decorator_list", [])
-    return min([first.lineno, *(d.lineno for d in decorators)])

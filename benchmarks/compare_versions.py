@@ -18,10 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -57,18 +59,18 @@ class Tree:
         """Return a run's folder."""
         return self.out / "predictions" / run
 
-    def command(self, *words: str, folders: bool = True) -> list[str]:
+    def command(self, *argv: str, folders: bool = True) -> list[str]:
         """Return a command line of this tree."""
-        line = respelled(words, self.respellings)
+        line = respelled(argv, self.respellings)
         if folders and line[0] == "harness.py" and line[1] != "list":
             line += ["--out", str(self.out)]
         return [sys.executable, *line]
 
     def call(
-        self, *words: str, folders: bool = True
+        self, *argv: str, folders: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run a command of this tree to its end."""
-        command = self.command(*words, folders=folders)
+        command = self.command(*argv, folders=folders)
         return subprocess.run(
             command,
             cwd=self.top,
@@ -79,10 +81,10 @@ class Tree:
             check=False,
         )
 
-    def done(self, *words: str) -> None:
+    def run(self, *argv: str) -> None:
         """Run a command that must succeed; what failed for some instances (1) is a result."""
-        print(f"{self.name}: python {' '.join(words)}", flush=True)
-        result = self.call(*words)
+        print(f"{self.name}: python {' '.join(argv)}", flush=True)
+        result = self.call(*argv)
         if result.returncode not in (0, 1):
             raise SystemExit(f"{self.name}: exit {result.returncode}\n{result.stderr}")
 
@@ -98,24 +100,24 @@ def worktree(commit: str, work: Path) -> Iterator[Tree]:
         git("worktree", "remove", "--force", top, cwd=TOP)
 
 
-def respelled(words: Sequence[str], respellings: Mapping[str, str]) -> list[str]:
+def respelled(argv: Sequence[str], respellings: Mapping[str, str]) -> list[str]:
     """Return a command line in which each old spelling, of one or several words, is the new one.
 
     A spelling is looked for at each word, the longest first: ``--select evidence`` goes before
     ``--select``. An empty new spelling leaves the words out.
     """
     line: list[str] = []
-    index = 0
-    while index < len(words):
-        for length in range(len(words) - index, 0, -1):
-            spelling = " ".join(words[index : index + length])
+    start = 0
+    while start < len(argv):
+        for end in range(len(argv), start, -1):
+            spelling = " ".join(argv[start:end])
             if spelling in respellings:
                 line += respellings[spelling].split()
+                start = end
                 break
         else:
-            length = 1
-            line.append(words[index])
-        index += length
+            line.append(argv[start])
+            start += 1
     return line
 
 
@@ -161,29 +163,30 @@ def differences(
     by_value: bool = False,
 ) -> Iterator[str]:
     """Yield how the files of two folders of runs differ."""
-    names = {name for folder in (before, after) for name in _compared(folder)}
+    run = before.name
+    names = {*_compared_files(before), *_compared_files(after)}
     if not names:
-        yield f"{before.name}: no files to compare"
+        yield f"{run}: no files to compare"
+    read = _value_of if by_value else _text_of
     for name in sorted(names):
         old = before / name
         new = after / name
-        if not old.is_file() or not new.is_file():
-            yield f"{before.name}/{name} is only {'after' if new.is_file() else 'before'}"
-            continue
-        read = _text_of
-        if by_value:
-            read = _value_of
-        expected = reworded(_plain(read(old)))
-        actual = _plain(read(new))
-        if expected != actual:
-            yield f"{before.name}/{name} differs: {_first(expected, actual)}"
-    requests = [list(_requests(folder)) for folder in (before, after)]
-    print(f"{before.name}: {len(names)} files and {len(requests[1])} requests compared")
-    if requests[0] != requests[1]:
-        yield f"{before.name}: the hashes of requests differ"
+        if not new.is_file():
+            yield f"{run}/{name} is only before"
+        elif not old.is_file():
+            yield f"{run}/{name} is only after"
+        else:
+            expected = reworded(_without_varying(read(old)))
+            actual = _without_varying(read(new))
+            if expected != actual:
+                yield f"{run}/{name} differs: {_first_difference(expected, actual)}"
+    requests = list(_requests(after))
+    print(f"{run}: {len(names)} files and {len(requests)} requests compared")
+    if requests != list(_requests(before)):
+        yield f"{run}: the hashes of requests differ"
 
 
-def _compared(folder: Path) -> Iterator[str]:
+def _compared_files(folder: Path) -> Iterator[str]:
     for pattern in SAME:
         for path in folder.glob(pattern):
             if path.name not in MAY_DIFFER:
@@ -199,17 +202,19 @@ def _value_of(path: Path) -> str:
 
     Versions have different options; their values are compared by what the run did.
     """
-    text = _text_of(path)
-    documents = text.splitlines() if path.suffix == ".jsonl" else [text]
-    values = [json.loads(document) for document in documents]
-    for value in values:
+    documents = [_text_of(path)]
+    if path.suffix == ".jsonl":
+        documents = documents[0].splitlines()
+    texts = []
+    for document in documents:
+        value = json.loads(document)
         if isinstance(value, dict):
             value.pop("config", None)
-    return "\n".join(json.dumps(value, indent=1, sort_keys=True) for value in values)
+        texts.append(json.dumps(value, indent=1, sort_keys=True))
+    return "\n".join(texts)
 
 
-def _plain(text: str) -> str:
-    """Return a text without what may differ."""
+def _without_varying(text: str) -> str:
     return _VARIES.sub(r'"\1\3": …', text)
 
 
@@ -232,23 +237,25 @@ def rewordings() -> dict[str, str]:
 def read_pairs(path: Path) -> list[tuple[str, str]]:
     """Return the pairs of a table: old, a tab, new; lines that start with # are comments."""
     pairs = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in _text_of(path).splitlines():
         if line and not line.startswith("#"):
             old, _, new = line.partition("\t")
             pairs.append((old, new))
     return pairs
 
 
-def _first(old: str, new: str) -> str:
-    pairs = zip(old.splitlines(), new.splitlines(), strict=False)
-    first = next(((a, b) for a, b in pairs if a != b), ("one is longer", ""))
-    return " | ".join(text.strip()[:150] for text in first)
+def _first_difference(old: str, new: str) -> str:
+    for lines in zip(old.splitlines(), new.splitlines(), strict=False):
+        if lines[0] != lines[1]:
+            return " | ".join(line.strip()[:150] for line in lines)
+    return "one is longer"
 
 
 def _requests(folder: Path) -> Iterator[str]:
     for path in sorted(folder.glob("trajectories/*.json")):
-        for attempt in json.loads(path.read_text(encoding="utf-8"))["attempts"]:
-            yield from (call["request_sha256"] for call in attempt["calls"])
+        for attempt in json.loads(_text_of(path))["attempts"]:
+            for call in attempt["calls"]:
+                yield call["request_sha256"]
 
 
 def compare_demo(
@@ -260,33 +267,40 @@ def compare_demo(
 ) -> Iterator[str]:
     """Run and evaluate the demo in both trees."""
     for tree in (before, after):
-        tree.done("harness.py", *DEMO, "--environment", environment, "--run", "demo")
-        tree.done("report.py", str(tree.run_folder("demo")), "--evaluator", "local")
-    folders = [tree.run_folder("demo") for tree in (before, after)]
-    yield from differences(*folders, by_value=by_value)
+        tree.run("harness.py", *DEMO, "--environment", environment, "--run", "demo")
+        tree.run("report.py", str(tree.run_folder("demo")), "--evaluator", "local")
+    yield from _run_differences("demo", before, after, by_value=by_value)
+
+
+def _run_differences(
+    run: str, before: Tree, after: Tree, *, by_value: bool
+) -> Iterator[str]:
+    folders = (before.run_folder(run), after.run_folder(run))
+    return differences(*folders, by_value=by_value)
 
 
 def compare_messages(before: Tree, after: Tree) -> Iterator[str]:
     """Compare what commands print on the demo's run, which ``compare_demo`` left."""
     count = 0
-    for words in COMMANDS:
-        said = [list(_printed(tree, words)) for tree in (before, after)]
-        count += len(said[1])
-        old = [reworded(line) for line in said[0]]
-        for line in unified_diff(old, said[1], "before", "after", n=0, lineterm=""):
+    for command in COMMANDS:
+        old = [reworded(line) for line in _output(before, command)]
+        new = list(_output(after, command))
+        count += len(new)
+        for line in unified_diff(old, new, "before", "after", n=0, lineterm=""):
             if not line.startswith(("---", "+++", "@@")):
-                yield f"{words}: {line}"
+                yield f"{command}: {line}"
     print(f"{len(COMMANDS)} commands: {count} lines compared")
 
 
-def _printed(tree: Tree, words: str) -> Iterator[str]:
+def _output(tree: Tree, command: str) -> Iterator[str]:
     """Yield the lines that a command prints, without what may differ and with single spaces."""
     run = str(tree.run_folder("demo"))
-    argv = respelled(words.split(), tree.respellings)
+    argv = respelled(command.split(), tree.respellings)
     result = tree.call(*(word.replace("RUN", run) for word in argv))
     for line in (result.stdout + result.stderr).splitlines():
         line = line.replace(str(tree.out), "OUT").replace(str(tree.top), "TOP")
-        line = _TIMES.sub("…", _SPACES.sub(" ", line)).strip()
+        line = _SPACES.sub(" ", line)
+        line = _TIMES.sub("…", line).strip()
         if line:
             yield line
 
@@ -304,129 +318,107 @@ def compare_recorded(
     """Replay recorded conversations in both trees."""
     run = f"recorded-{matching}"
     ids = ",".join(sorted(path.stem for path in recorded.glob("*.json")))
-    words = (
-        "harness.py",
-        "--dataset",
-        str(rows),
-        "--repos",
-        str(repos),
-        "--instances",
-        ids,
-        "--models",
-        "gpt-4o@diff,opus@diff",
-        "--replay",
-        str(recorded),
-        "--environment",
-        "none",
-        "--all-attempts",
-        "--matching",
-        matching,
-        "--run",
-        run,
-    )
+    options = {
+        "--dataset": str(rows),
+        "--repos": str(repos),
+        "--instances": ids,
+        "--models": "gpt-4o@diff,opus@diff",
+        "--replay": str(recorded),
+        "--environment": "none",
+        "--matching": matching,
+        "--run": run,
+    }
+    argv = list(chain.from_iterable(options.items()))
     for tree in (before, after):
-        tree.done(*words)
-        tree.done("report.py", str(tree.run_folder(run)), "--evaluator", "none")
-    folders = [tree.run_folder(run) for tree in (before, after)]
-    yield from differences(*folders, by_value=by_value)
+        tree.run("harness.py", *argv, "--all-attempts")
+        tree.run("report.py", str(tree.run_folder(run)), "--evaluator", "none")
+    yield from _run_differences(run, before, after, by_value=by_value)
 
 
 def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
     """Give both trees wrong command lines, and compare exit codes and messages."""
-    lines = [line for line in WRONG.read_text(encoding="utf-8").splitlines() if line]
-    codes = []
+    lines = list(filter(None, _text_of(WRONG).splitlines()))
+    codes: Counter[int] = Counter()
     for line in lines:
-        results = [tree.call(*line.split(), folders=False) for tree in (before, after)]
-        old, new = (result.returncode for result in results)
-        codes.append(new)
-        if old != new:
-            yield f"exit {old} before, {new} after: {line}\n  {results[1].stderr.strip()[-300:]}"
-        said = []
-        for r, t in zip(results, (before, after), strict=True):
-            said.append(r.stderr.strip().replace(str(t.top), "TOP"))
-        if reworded(said[0]) != said[1]:
-            yield f"{line}: -{said[0]}\n{line}: +{said[1]}"
-    counts = ", ".join(
-        f"{codes.count(code)} exit {code}" for code in sorted(set(codes))
-    )
+        old = before.call(*line.split(), folders=False)
+        new = after.call(*line.split(), folders=False)
+        codes[new.returncode] += 1
+        if old.returncode != new.returncode:
+            message = new.stderr.strip()[-300:]
+            yield f"exit {old.returncode} before, {new.returncode} after: {line}\n  {message}"
+        old_message = reworded(old.stderr.strip().replace(str(before.top), "TOP"))
+        new_message = new.stderr.strip().replace(str(after.top), "TOP")
+        if old_message != new_message:
+            yield f"{line}: -{old_message}\n{line}: +{new_message}"
+    counts = ", ".join(f"{count} exit {code}" for code, count in sorted(codes.items()))
     print(f"{len(lines)} wrong command lines: {counts}")
 
 
-def continued(
+def compare_continued(
     before: Tree,
     after: Tree,
     *,
     by_value: bool,
 ) -> Iterator[str]:
     """Kill a run of BEFORE after its first prediction and continue it in this tree."""
-    words = (
-        "harness.py",
-        *DEMO,
-        "--environment",
-        "none",
-        "--workers",
-        "1",
-        "--run",
-        "killed",
-    )
-    whole = replace(before, name="whole")
+    options = ("--environment", "none", "--workers", "1", "--run", "killed")
+    argv = ("harness.py", *DEMO, *options)
+    complete = replace(before, name="whole")
     before = replace(before, name="killed")
     shutil.rmtree(before.out, ignore_errors=True)
-    whole.done(*words)
+    complete.run(*argv)
     process = subprocess.Popen(
-        before.command(*words),
+        before.command(*argv),
         cwd=before.top,
         env=before.environment,
         stdout=subprocess.DEVNULL,
     )
     folder = before.run_folder("killed")
-    while process.poll() is None and not [*folder.glob("demo__*.json")]:
+    while process.poll() is None and not list(folder.glob("demo__*.json")):
         time.sleep(0.01)
     process.kill()
     process.wait()
-    done = {path.name: path.read_bytes() for path in folder.glob("demo__*.json")}
-    print(f"killed after {len(done)} of 6 predictions")
+    predictions = {path.name: path.read_bytes() for path in folder.glob("demo__*.json")}
+    print(f"killed after {len(predictions)} of 6 predictions")
     shutil.copytree(before.out / "logs/killed", after.out / "logs/killed")
     shutil.copytree(folder, after.run_folder("killed"))
-    after.done(*words)
-    for name, content in done.items():
+    after.run(*argv)
+    for name, content in predictions.items():
         if (after.run_folder("killed") / name).read_bytes() != content:
             yield f"continuing changed {name}"
-    log = (after.run_folder("killed") / "harness.log").read_text(encoding="utf-8")
-    if f"{len(done)} done before" not in log:
+    log = _text_of(after.run_folder("killed") / "harness.log")
+    if f"{len(predictions)} done before" not in log:
         yield "the run was not continued"
-    folders = [tree.run_folder("killed") for tree in (whole, after)]
-    yield from differences(*folders, by_value=by_value)
+    yield from _run_differences("killed", complete, after, by_value=by_value)
 
 
-def older(tree: Tree, after: Tree) -> Iterator[str]:
+def check_older(tree: Tree, after: Tree) -> Iterator[str]:
     """Read, report, verify and try to continue a run that an older version wrote."""
-    words = ("harness.py", *DEMO, "--environment", "none", "--run", f"by-{tree.name}")
-    tree.done(*words)
-    folder = tree.run_folder(f"by-{tree.name}")
-    shutil.copytree(folder, after.run_folder(folder.name))
-    place = str(after.run_folder(folder.name))
-    version = json.loads((folder / "run.json").read_text(encoding="utf-8"))["versions"][
-        "harness"
-    ]
+    run = f"by-{tree.name}"
+    argv = ("harness.py", *DEMO, "--environment", "none", "--run", run)
+    tree.run(*argv)
+    shutil.copytree(tree.run_folder(run), after.run_folder(run))
+    folder = str(after.run_folder(run))
+    description = json.loads(_text_of(after.run_folder(run) / "run.json"))
+    version = description["versions"]["harness"]
     for command in (
-        ("harness.py", "status", folder.name),
-        ("report.py", place, "--evaluator", "local"),
-        ("report.py", place, "--evaluator", "none", "--format", "markdown"),
-        ("report.py", "verify", place),
+        ("harness.py", "status", run),
+        ("report.py", folder, "--evaluator", "local"),
+        ("report.py", folder, "--evaluator", "none", "--format", "markdown"),
+        ("report.py", "verify", folder),
     ):
         result = after.call(*command)
-        print(f"run of {version}: {' '.join(command)}: exit {result.returncode}")
+        title = f"run of {version}: {' '.join(command)}"
+        print(f"{title}: exit {result.returncode}")
         if result.returncode:
-            yield f"run of {version}: {' '.join(command)}: {result.stderr or result.stdout}"
-    refused = after.call(*words)
-    lines = refused.stderr.strip().splitlines()
-    print(f"run of {version}: {refused.stderr.strip()}")
-    if refused.returncode != 2 or len(lines) != 1:
+            yield f"{title}: {result.stderr or result.stdout}"
+    refusal = after.call(*argv)
+    message = refusal.stderr.strip()
+    print(f"run of {version}: {message}")
+    if refusal.returncode != 2 or len(message.splitlines()) != 1:
         yield f"continuing a run of {version} is not refused in one line"
-    if not {version, HARNESS_VERSION} <= set(
-        re.findall(r"\d+\.\d+\.\d+", refused.stderr)
-    ):
+    versions = set(re.findall(r"\d+\.\d+\.\d+", message))
+    if not versions >= {version, HARNESS_VERSION}:
         yield f"the refusal does not name {version} and {HARNESS_VERSION}"
 
 
@@ -455,30 +447,30 @@ def main(
 ) -> None:
     """Print each difference; exit 1 when there is one."""
     parts = only.split(",")
-    found: list[str] = []
+    lines: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
-        place = (work or Path(scratch)).resolve()
-        after = Tree("after", TOP, place, dict(read_pairs(RESPELLINGS)))
+        folder = (work or Path(scratch)).resolve()
+        after = Tree("after", TOP, folder, dict(read_pairs(RESPELLINGS)))
         # Runs of BEFORE may be kept from an earlier comparison; those of this tree may not.
         shutil.rmtree(after.out, ignore_errors=True)
-        with worktree(before, place) as tree:
+        with worktree(before, folder) as tree:
             if "demo" in parts:
-                found += compare_demo(tree, after, environment, by_value=by_value)
-                found += compare_messages(tree, after)
+                lines += compare_demo(tree, after, environment, by_value=by_value)
+                lines += compare_messages(tree, after)
             if "exits" in parts:
-                found += compare_exit_codes(tree, after)
+                lines += compare_exit_codes(tree, after)
             if "continued" in parts:
-                found += continued(tree, after, by_value=by_value)
+                lines += compare_continued(tree, after, by_value=by_value)
             if "recorded" in parts and recorded and rows and repos:
                 for matching in ("reference", "tolerant"):
-                    found += compare_recorded(
+                    lines += compare_recorded(
                         tree, after, recorded, rows, repos, matching, by_value=by_value
                     )
         if "older" in parts and older_commit:
-            with worktree(older_commit, place) as tree:
-                found += older(tree, after)
-    print("\n".join(found) or "no difference")
-    raise typer.Exit(bool(found))
+            with worktree(older_commit, folder) as tree:
+                lines += check_older(tree, after)
+    print("\n".join(lines) or "no difference")
+    raise typer.Exit(bool(lines))
 
 
 if __name__ == "__main__":

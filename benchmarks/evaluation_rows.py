@@ -43,14 +43,14 @@ def evaluation_columns(row: Row, image: str) -> Row:
         raise UserError(
             f"swebench has no Python parser for {row['repo']}; leave it out"
         )
-    fail_only = row["repo"] in FAIL_ONLY_REPOS
+    eval_type = EvalType.PASS_AND_FAIL
+    if row["repo"] in FAIL_ONLY_REPOS:
+        eval_type = EvalType.FAIL_ONLY
     return {
         "image": image,
         "eval_script": eval_script(row),
         "log_parser": parser.__name__,
-        "eval_type": (
-            EvalType.FAIL_ONLY if fail_only else EvalType.PASS_AND_FAIL
-        ).value,
+        "eval_type": eval_type.value,
     }
 
 
@@ -61,7 +61,10 @@ def eval_script(row: Row) -> str:
     """
     spec = row["spec"]
     patch = row["test_patch"]
-    resets = list(_resets(patch, row["base_commit"]))
+    resets = _resets(patch, row["base_commit"])
+    install = []
+    if spec.get("install"):
+        install = [spec["install"]]
     lines = [
         "#!/bin/bash",
         "set -uxo pipefail",
@@ -74,7 +77,7 @@ def eval_script(row: Row) -> str:
         "git show",
         f"git -c core.fileMode=false diff {row['base_commit']}",
         *_ACTIVATION,
-        *([spec["install"]] if spec.get("install") else []),
+        *install,
         *resets,
         f"git apply -v - <<'EOF_114329324912'\n{patch}\nEOF_114329324912",
         f": '{START_MARKER}'",
@@ -88,24 +91,31 @@ def eval_script(row: Row) -> str:
 def _resets(patch: str, commit: str) -> list[str]:
     from unidiff.patch import PatchSet
 
-    files = PatchSet(patch)
-    old = [
-        file.source_file.removeprefix("a/") for file in files if not file.is_added_file
-    ]
-    new = [file.target_file.removeprefix("b/") for file in files if file.is_added_file]
-    lines = [f"git checkout {commit} {' '.join(old)}"] if old else []
-    return lines + ([f"rm -f {' '.join(new)}"] if new else [])
+    old = []
+    new = []
+    for file in PatchSet(patch):
+        if file.is_added_file:
+            new.append(file.target_file.removeprefix("b/"))
+        else:
+            old.append(file.source_file.removeprefix("a/"))
+    lines = []
+    if old:
+        lines.append(f"git checkout {commit} {' '.join(old)}")
+    if new:
+        lines.append(f"rm -f {' '.join(new)}")
+    return lines
 
 
 def _test_command(spec: Mapping[str, Any], patch: str) -> str:
     from swebench.harness.constants import NON_TEST_EXTS
 
     command = str(spec["test_cmd"])
-    paths = re.findall(r"diff --git a/.* b/(.*)", patch)
-    tests = [path for path in paths if not path.endswith(tuple(NON_TEST_EXTS))]
-    return " ".join(
-        [command, *(directive(runner_of(command) or Runner.PYTEST, p) for p in tests)]
-    )
+    runner = runner_of(command) or Runner.PYTEST
+    argv = [command]
+    for path in re.findall(r"diff --git a/.* b/(.*)", patch):
+        if not path.endswith(tuple(NON_TEST_EXTS)):
+            argv.append(directive(runner, path))
+    return " ".join(argv)
 
 
 @dataclass(frozen=True)
@@ -123,13 +133,15 @@ class TestLists:
 
         A test is listed only if it passes in all runs after the patch.
         """
-        passing = set.intersection(
-            *({n for n, s in run.items() if s in _PASSING} for run in after)
-        )
-        kept = {name for name in passing if before.get(name) in _PASSING}
+        passing = set.intersection(*map(_passing_tests, after))
+        unchanged = passing & _passing_tests(before)
         # A test that was skipped before is in neither list, as in swebench's own validation.
-        fixed = {name for name in passing - kept if before.get(name) != "SKIPPED"}
-        return cls(tuple(sorted(fixed)), tuple(sorted(kept)))
+        fixed = {name for name in passing - unchanged if before.get(name) != "SKIPPED"}
+        return cls(tuple(sorted(fixed)), tuple(sorted(unchanged)))
+
+
+def _passing_tests(statuses: Mapping[str, str]) -> set[str]:
+    return {name for name in statuses if statuses[name] in _PASSING}
 
 
 @dataclass(frozen=True)
@@ -168,8 +180,8 @@ class GoldRuns:
         with tempfile.TemporaryDirectory() as scratch:
             copy = Path(scratch) / "output.txt"
             copy.write_text(output.decode("utf-8", "replace"), encoding="utf-8")
-            statuses, found = get_logs_eval(spec, str(copy))
-        if not found:
+            statuses, readable = get_logs_eval(spec, str(copy))
+        if not readable:
             raise InfrastructureError(f"swebench reads no test results in {log}")
         return dict(statuses)
 
@@ -179,8 +191,10 @@ class GoldRuns:
         script: str,
         patch: str,
     ) -> bytes:
-        lines = [f"cd {_FOLDER}", *([f"git apply /{_GOLD} || exit 1"] if patch else [])]
-        lines += ["bash /eval.sh 2>&1"]
+        lines = [f"cd {_FOLDER}"]
+        if patch:
+            lines.append(f"git apply /{_GOLD} || exit 1")
+        lines.append("bash /eval.sh 2>&1")
         with engine_errors():
             container = self.client.containers.create(
                 image,

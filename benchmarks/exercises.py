@@ -28,11 +28,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from environments.base import EnvironmentKind
 from environments.choice import make_folders
-from environments.folders import Folders
 from exercises.canitedit.evaluation import LIMITS, TestedProgram, run_program
 from exercises.canitedit.problems import load_problems
 from exercises.canitedit.results import EVALUATED, read_file
@@ -40,17 +41,20 @@ from exercises.exercism.catalog import Exercise, read_catalog
 from exercises.exercism.languages import LANGUAGES
 from exercises.exercism.results import RunFacts, read_facts, read_result
 
-MOST_CPU = 6.0
+MAX_CPU = 6.0
 """CPU seconds for 210 files with 4,200 completions."""
-MOST_MEMORY = 300.0
+MAX_MEMORY = 300.0
 """Megabytes that a process with all of them in memory may have at its peak."""
-MOST_ISOLATION = 1.3
+MAX_ISOLATION = 1.3
 """Time of isolated programs over that of the same programs in a bare loop."""
-MOST_REPLAY = 1.3
+MAX_REPLAY = 1.3
 """Time of a replayed run over that of its bare test commands."""
-MOST_HARNESS_CPU = 50.0
+MAX_HARNESS_CPU = 50.0
 """CPU milliseconds for an exercise, without its tests."""
 _TOP = Path(__file__).resolve().parents[1]
+
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -62,30 +66,33 @@ class BoundedFigure:
     bound: float
     unit: str
 
+    @property
+    def is_exceeded(self) -> bool:
+        return self.value > self.bound
+
     def __str__(self) -> str:
-        words = (
-            f"{self.name:24} {self.value:8.2f} {self.unit:10} bound {self.bound:.2f}"
-        )
-        if self.value <= self.bound:
-            return words
-        return f"{words}  EXCEEDED"
+        line = f"{self.name:24} {self.value:8.2f} {self.unit:10} bound {self.bound:.2f}"
+        if self.is_exceeded:
+            return f"{line}  EXCEEDED"
+        return line
 
 
 def rescoring(folder: Path) -> Iterator[BoundedFigure]:
     """Score a folder in a process of its own, and hold its files in another."""
     before = _children_cpu()
-    words = ("report", str(folder), "--environment", "none", "--format", "json")
-    _python("exercises.canitedit", *words)
-    yield BoundedFigure("re-scoring", _children_cpu() - before, MOST_CPU, "s of CPU")
-    held = json.loads(_python("benchmarks.exercises", "hold", str(folder)))
-    name = f"{held['completions']:,} completions"
-    yield BoundedFigure(name, held["peak_bytes"] / 1e6, MOST_MEMORY, "MB")
+    options = ("--environment", "none", "--format", "json")
+    _python("exercises.canitedit", "report", str(folder), *options)
+    yield BoundedFigure("re-scoring", _children_cpu() - before, MAX_CPU, "s of CPU")
+    figures = json.loads(_python("benchmarks.exercises", "hold", str(folder)))
+    name = f"{figures['completions']:,} completions"
+    yield BoundedFigure(name, figures["peak_bytes"] / 1e6, MAX_MEMORY, "MB")
 
 
-def _python(module: str, *words: str) -> str:
-    argv = [sys.executable, "-m", module, *words]
-    done = subprocess.run(argv, cwd=_TOP, stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout
+def _python(module: str, *options: str) -> str:
+    argv = [sys.executable, "-m", module, *options]
+    return subprocess.run(
+        argv, cwd=_TOP, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
 
 
 def _children_cpu() -> float:
@@ -103,8 +110,10 @@ def hold(folder: Path) -> dict[str, int]:
 
 def isolation(rows: Path, workers: int, rounds: int) -> Iterator[BoundedFigure]:
     """Run the solutions that need no library, in a bare loop and isolated."""
-    problems = [p for p in load_problems(str(rows)) if not p.taxonomy.libraries]
-    programs = [TestedProgram(f"{p.after}\n{p.tests}") for p in problems]
+    programs = []
+    for problem in load_problems(str(rows)):
+        if not problem.taxonomy.libraries:
+            programs.append(TestedProgram(f"{problem.after}\n{problem.tests}"))
     python = Path(sys.executable)
     folders = make_folders(
         EnvironmentKind.LOCAL, python, limits=LIMITS, run_key="benchmark"
@@ -113,28 +122,34 @@ def isolation(rows: Path, workers: int, rounds: int) -> Iterator[BoundedFigure]:
         files = [Path(name) / f"{number}.py" for number in range(len(programs))]
         for file, program in zip(files, programs, strict=True):
             file.write_text(program.text, encoding="utf-8")
-        bare = list[float]()
-        isolated = list[float]()
-        for number in range(rounds):
-            bare.append(_timed(lambda: _at_once(workers, _run_bare, files)))
-            isolated.append(
-                _timed(lambda: _at_once(workers, _isolated(folders), programs))
-            )
-            print(
-                f"round {number + 1}: bare {bare[-1]:.2f} s, isolated {isolated[-1]:.2f} s"
-            )
-    ratio = min(isolated) / min(bare)
-    yield BoundedFigure(
-        f"isolation, {len(programs)} programs", ratio, MOST_ISOLATION, "x"
-    )
+        ratio = _best_ratio(
+            "isolated",
+            lambda: _run_all(partial(run_program, folders), programs, workers),
+            lambda: _run_all(_run_bare, files, workers),
+            rounds,
+        )
+    title = f"isolation, {len(programs)} programs"
+    yield BoundedFigure(title, ratio, MAX_ISOLATION, "x")
+
+
+def _best_ratio(
+    name: str,
+    work: Callable[[], object],
+    bare_work: Callable[[], object],
+    rounds: int,
+) -> float:
+    """Time both in turns, and return the quickest round of ``work`` over the quickest bare one."""
+    times: list[float] = []
+    bare_times: list[float] = []
+    for number in range(1, rounds + 1):
+        bare_times.append(_seconds(bare_work))
+        times.append(_seconds(work))
+        print(f"round {number}: bare {bare_times[-1]:.2f} s, {name} {times[-1]:.2f} s")
+    return min(times) / min(bare_times)
 
 
 def _run_bare(file: Path) -> None:
     subprocess.run([sys.executable, str(file)], capture_output=True, check=False)
-
-
-def _isolated(folders: Folders) -> Callable[[TestedProgram], object]:
-    return lambda program: run_program(folders, program)
 
 
 def replay(
@@ -142,82 +157,82 @@ def replay(
 ) -> Iterator[BoundedFigure]:
     """Replay a run and run its test commands alone."""
     facts = read_facts(run)
-    known = {one.key: one for one in read_catalog(exercises).exercises}
+    by_key = {exercise.key: exercise for exercise in read_catalog(exercises).exercises}
     results = [read_result(path) for path in sorted(run.glob("results/*/*/*.json"))]
     with tempfile.TemporaryDirectory() as name:
-        tried = [
-            _written(Path(name) / "bare" / str(number), known[result.key], one.patch)
-            for number, (result, one) in enumerate(
-                (result, one) for result in results for one in result.extra.tries
-            )
-        ]
-        words = _words(facts, run, exercises, workers, Path(name))
+        folder = Path(name)
+        bare_folders: list[Path] = []
+        for result in results:
+            for try_ in result.extra.tries:
+                bare = folder / "bare" / str(len(bare_folders))
+                _write_exercise(bare, by_key[result.key], try_.patch)
+                bare_folders.append(bare)
+        options = _replay_options(facts, run, exercises, workers, folder)
         # Counts the examples' tests, and proves for later runs that each solution's tests ran.
-        _python("exercises.exercism", *words, "--run", "warm")
-        bare = list[float]()
-        replayed = list[float]()
-        cpu = list[float]()
-        for number in range(rounds):
-            bare.append(_timed(lambda: _at_once(workers, _test, tried)))
+        _python("exercises.exercism", *options, "--run", "warm")
+        cpu: list[float] = []
+
+        def replay_once() -> None:
             before = _children_cpu()
-            again = [*words, "--run", f"again{number}"]
-            replayed.append(_timed(lambda: _python("exercises.exercism", *again)))  # noqa: B023
+            _python("exercises.exercism", *options, "--run", f"again{len(cpu)}")
             # Without that of the tests: bubblewrap's first process ends before they are counted.
             cpu.append(_children_cpu() - before)
-            print(
-                f"round {number + 1}: bare {bare[-1]:.2f} s, replayed {replayed[-1]:.2f} s"
-            )
-    ratio = min(replayed) / min(bare)
-    yield BoundedFigure(f"replay, {len(results)} exercises", ratio, MOST_REPLAY, "x")
-    each = 1e3 * min(cpu) / len(results)
-    yield BoundedFigure("harness, an exercise", each, MOST_HARNESS_CPU, "ms of CPU")
+
+        ratio = _best_ratio(
+            "replayed",
+            replay_once,
+            lambda: _run_all(_test, bare_folders, workers),
+            rounds,
+        )
+    yield BoundedFigure(f"replay, {len(results)} exercises", ratio, MAX_REPLAY, "x")
+    milliseconds = 1e3 * min(cpu) / len(results)
+    yield BoundedFigure(
+        "harness, an exercise", milliseconds, MAX_HARNESS_CPU, "ms of CPU"
+    )
 
 
-def _words(
+def _replay_options(
     facts: RunFacts,
     run: Path,
     exercises: Path,
     workers: int,
     out: Path,
 ) -> list[str]:
-    columns = dict.fromkeys(f"{one.model}@{one.edit_format}" for one in facts.columns)
-    return [
-        "run",
-        "--models",
-        ",".join(columns),
-        "--replay",
-        str(run),
-        "--exercises",
-        str(exercises),
-        "--set",
-        f"exercises.profile={facts.profile}",
-        "--tries",
-        str(facts.tries),
-        "--environment",
-        "local",
-        "--set",
-        f"exercises.repeats={max(one.repeat for one in facts.columns)}",
-        "--workers",
-        str(workers),
-        "--set",
-        f"scale.jobs={workers}",
-        "--out",
-        str(out),
-        "--set",
-        f"folders.cache={out / 'cache'}",
-    ]
+    models = dict.fromkeys(
+        f"{column.model}@{column.edit_format}" for column in facts.columns
+    )
+    options = {
+        "--models": ",".join(models),
+        "--replay": run,
+        "--exercises": exercises,
+        "--tries": facts.tries,
+        "--environment": "local",
+        "--workers": workers,
+        "--out": out,
+    }
+    settings = {
+        "exercises.profile": facts.profile,
+        "exercises.repeats": max(column.repeat for column in facts.columns),
+        "scale.jobs": workers,
+        "folders.cache": out / "cache",
+    }
+    argv = ["run"]
+    for option, value in options.items():
+        argv += [option, str(value)]
+    for setting, value in settings.items():
+        argv += ["--set", f"{setting}={value}"]
+    return argv
 
 
-def _written(folder: Path, exercise: Exercise, patch: str) -> Path:
-    """Write the folder that is tested in a try, and return it."""
-    for path, data in exercise.tested_files(exercise.stubs()).items():
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
+def _write_exercise(folder: Path, exercise: Exercise, patch: str) -> None:
+    """Write the folder that is tested in a try."""
+    for name, data in exercise.tested_files(exercise.stubs()).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
     if patch:
         argv = ["patch", "-s", "-p1"]
         subprocess.run(argv, cwd=folder, input=patch.encode(), check=True)
-    return folder
 
 
 def _test(folder: Path) -> None:
@@ -226,19 +241,17 @@ def _test(folder: Path) -> None:
     subprocess.run(argv, cwd=folder, env=env, capture_output=True, check=False)
 
 
-def _at_once(
-    workers: int,
-    run: Callable[..., object],
-    items: Sequence[object],
+def _run_all(
+    run: Callable[[Item], object], items: Sequence[Item], workers: int
 ) -> None:
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(run, items))
 
 
-def _timed(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
     work()
-    return time.perf_counter() - started
+    return time.perf_counter() - start
 
 
 def main() -> int:
@@ -247,33 +260,33 @@ def main() -> int:
         description=__doc__.splitlines()[0] if __doc__ else ""
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("rescoring", "hold", "isolation"):
-        commands.add_parser(name).add_argument("path", type=Path)
-    again = commands.add_parser("replay")
-    again.add_argument("path", type=Path)
-    again.add_argument("exercises", type=Path)
-    for options, workers in (
-        (commands.choices["isolation"], os.cpu_count() or 1),
-        (again, 4),
-    ):
-        options.add_argument("--workers", type=int, default=workers)
-        options.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
-    if asked.command == "hold":
-        print(json.dumps(hold(asked.path)))
+    workers = {"isolation": os.cpu_count() or 1, "replay": 4}
+    for name in ("rescoring", "hold", "isolation", "replay"):
+        command = commands.add_parser(name)
+        command.add_argument("path", type=Path)
+        if name == "replay":
+            command.add_argument("exercises", type=Path)
+        if name in workers:
+            command.add_argument("--workers", type=int, default=workers[name])
+            command.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    path = options.path.resolve()
+    if options.command == "hold":
+        print(json.dumps(hold(path)))
         return 0
-    path = asked.path.resolve()
-    if asked.command == "rescoring":
-        measured = rescoring(path)
-    elif asked.command == "isolation":
-        measured = isolation(path, asked.workers, asked.rounds)
+    if options.command == "rescoring":
+        figures = rescoring(path)
+    elif options.command == "isolation":
+        figures = isolation(path, options.workers, options.rounds)
     else:
-        measured = replay(path, asked.exercises.resolve(), asked.workers, asked.rounds)
-    exceeded = False
-    for figure in measured:
+        exercises = options.exercises.resolve()
+        figures = replay(path, exercises, options.workers, options.rounds)
+    exit_code = 0
+    for figure in figures:
         print(figure)
-        exceeded |= figure.value > figure.bound
-    return int(exceeded)
+        if figure.is_exceeded:
+            exit_code = 1
+    return exit_code
 
 
 if __name__ == "__main__":

@@ -44,42 +44,34 @@ _BODY = {
 _USAGE = {"input_tokens": 20_000, "output_tokens": 40}
 
 
-def _events() -> bytes:
-    opened = {"type": "message", "model": _MODEL, "content": [], "usage": _USAGE}
-    text = {
-        "type": "content_block_delta",
-        "index": 0,
-        "delta": {"type": "text_delta", "text": "x"},
-    }
-    listed = [
-        {"type": "message_start", "message": opened},
-        {
-            "type": "content_block_start",
-            "index": 0,
-            "content_block": {"type": "text", "text": ""},
-        },
-        *[text] * 40,
+Address = tuple[int, str]
+"""A port of loopback, and the token that it takes."""
+
+
+def _response_body() -> bytes:
+    message = {"type": "message", "model": _MODEL, "content": [], "usage": _USAGE}
+    empty_block = {"type": "text", "text": ""}
+    delta = {"type": "text_delta", "text": "x"}
+    end = {"stop_reason": "end_turn"}
+    events: list[dict[str, object]] = [
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": empty_block},
+        *[{"type": "content_block_delta", "index": 0, "delta": delta}] * 40,
         {"type": "content_block_stop", "index": 0},
-        {
-            "type": "message_delta",
-            "delta": {"stop_reason": "end_turn"},
-            "usage": _USAGE,
-        },
+        {"type": "message_delta", "delta": end, "usage": _USAGE},
         {"type": "message_stop"},
     ]
-    return b"".join(
-        b"data: " + json.dumps(event).encode() + b"\n\n" for event in listed
-    )
+    return b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in events)
 
 
 def _serve(ports: multiprocessing.SimpleQueue[int], seconds: float) -> None:
-    body = _events()
+    body = _response_body()
 
-    async def answer(asked: web.Request) -> web.StreamResponse:
-        await asked.read()
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
         await asyncio.sleep(seconds)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await response.prepare(asked)
+        await response.prepare(request)
         await response.write(body)
         await response.write_eof()
         return response
@@ -97,36 +89,39 @@ def _serve(ports: multiprocessing.SimpleQueue[int], seconds: float) -> None:
 
 
 def _call(
-    places: Sequence[tuple[int, str]],
+    addresses: Sequence[Address],
     calls: int,
-    found: multiprocessing.Queue[float],
+    durations: multiprocessing.Queue[float],
 ) -> None:
-    async def agent(session: ClientSession, port: int, token: str) -> None:
+    async def run_agent(session: ClientSession, address: Address) -> None:
+        port, token = address
         for _ in range(calls):
-            address = f"http://127.0.0.1:{port}/v1/messages"
             async with session.post(
-                address, json=_BODY, headers={"x-api-key": token}
+                f"http://127.0.0.1:{port}/v1/messages",
+                json=_BODY,
+                headers={"x-api-key": token},
             ) as response:
-                said = await response.read()
-                assert response.status == 200 and said.rstrip().endswith(
-                    b'"message_stop"}'
-                ), said
+                body = await response.read()
+                assert response.status == 200, body
+                assert body.rstrip().endswith(b'"message_stop"}'), body
 
     async def run() -> None:
         async with ClientSession(connector=TCPConnector(limit=0)) as session:
-            started = time.monotonic()
-            await asyncio.gather(*(agent(session, *place) for place in places))
-            found.put(time.monotonic() - started)
+            start = time.monotonic()
+            agents = [run_agent(session, address) for address in addresses]
+            await asyncio.gather(*agents)
+            durations.put(time.monotonic() - start)
 
     asyncio.run(run())
 
 
-def _seconds(places: Sequence[tuple[int, str]], calls: int) -> float:
+def _seconds(addresses: Sequence[Address], calls: int) -> float:
+    """Return how long one agent for each address takes for its calls."""
     context = multiprocessing.get_context("spawn")
-    found: multiprocessing.Queue[float] = context.Queue()
-    process = context.Process(target=_call, args=(places, calls, found))
+    durations: multiprocessing.Queue[float] = context.Queue()
+    process = context.Process(target=_call, args=(addresses, calls, durations))
     process.start()
-    seconds = found.get()
+    seconds = durations.get()
     process.join()
     return seconds
 
@@ -172,19 +167,15 @@ def main(
         _seconds([(first.port, first.token)], 1)  # litellm is loaded
         before = _resident()
         gateways = [first, *map(gateway, range(1, agents))]
-        idle = _resident() - before
-        through = _seconds([(one.port, one.token) for one in gateways], calls)
-        used = _resident() - before
-    number = agents * calls
-    print(f"directly         {number / direct:6.1f} calls/s ({direct:.1f} s)")
-    print(f"by the gateway   {number / through:6.1f} calls/s ({through:.1f} s)")
+        idle = (_resident() - before) / agents / 1e6
+        through = _seconds([(each.port, each.token) for each in gateways], calls)
+        used = (_resident() - before) / agents / 1e6
+    total = agents * calls
+    print(f"directly         {total / direct:6.1f} calls/s ({direct:.1f} s)")
+    print(f"by the gateway   {total / through:6.1f} calls/s ({through:.1f} s)")
     print(f"ratio            {direct / through:6.1%}")
-    print(
-        f"memory           {idle / agents / 1e6:6.2f} MB for each attempt at its start"
-    )
-    print(
-        f"                 {used / agents / 1e6:6.2f} MB with the answers of {calls} calls"
-    )
+    print(f"memory           {idle:6.2f} MB for each attempt at its start")
+    print(f"                 {used:6.2f} MB with the answers of {calls} calls")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import resource
 import statistics
 import subprocess
 import sys
+from collections import defaultdict
 
 _RUNS = 5
 _PEER: tuple[str, ...] = ("-c", "import typer")
@@ -18,10 +19,10 @@ _COMMANDS: tuple[tuple[str, ...], ...] = (
 )
 
 
-def measure_cpu(words: tuple[str, ...]) -> float:
+def measure_cpu(argv: tuple[str, ...]) -> float:
     """Return the seconds of CPU, of system and user, that an interpreter took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, *argv], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     user = after.ru_utime - before.ru_utime
     system = after.ru_stime - before.ru_stime
@@ -29,15 +30,15 @@ def measure_cpu(words: tuple[str, ...]) -> float:
 
 
 def main() -> None:
-    seconds: dict[tuple[str, ...], list[float]] = {}
+    seconds = defaultdict(list)
     # In turn, so that a busy moment of the machine meets all.
     for _ in range(_RUNS):
-        for words in (_PEER, *_COMMANDS):
-            seconds.setdefault(words, []).append(measure_cpu(words))
+        for argv in (_PEER, *_COMMANDS):
+            seconds[argv].append(measure_cpu(argv))
     peer = statistics.median(seconds[_PEER])
-    for words, values in seconds.items():
+    for argv, values in seconds.items():
         median = statistics.median(values)
-        print(f"{' '.join(words):42}  {median:5.2f} s  {median / peer:5.1f} x")
+        print(f"{' '.join(argv):42}  {median:5.2f} s  {median / peer:5.1f} x")
 
 
 if __name__ == "__main__":

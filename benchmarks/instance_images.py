@@ -52,7 +52,8 @@ _PACKAGES = (
     "ca-certificates,git,locales,procps,tzdata,libbz2-1.0,libexpat1,libffi8,liblzma5,libncursesw6,"
     "libreadline8,libsqlite3-0,libssl3,libuuid1,zlib1g"
 )
-_LEFT_OUT = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man")
+_NOT_NEEDED = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man")
+_MACHINE_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs", "/etc/pip.conf")
 # pip before 25.3 still runs an old setup.py without build isolation, and setuptools 81 and later
 # lack pkg_resources. The published images are older than both.
 TOOLS = ("pip<25.3", "setuptools<81", "wheel")
@@ -75,11 +76,11 @@ class Base:
 
     def make(self, client: Any, log: Path) -> None:  # noqa: ANN401 - the SDK has no types
         """Make the folder and the image if they do not exist; needs root."""
-        done = self.root.with_name(f"{self.root.name}.complete")
-        if not done.exists():
+        marker = self.root.with_name(f"{self.root.name}.complete")
+        if not marker.exists():
             shutil.rmtree(self.root, ignore_errors=True)
             self._bootstrap(log)
-            done.touch()
+            marker.touch()
         if not holds(client, self.image):
             _import(client, self.root, self.image)
 
@@ -90,7 +91,7 @@ class Base:
         options = ["--variant=minbase", include]
         argv = ["debootstrap", *options, release, str(self.root), self.mirror]
         _steps("the base image", log).run("make", argv)
-        for name in _LEFT_OUT:
+        for name in _NOT_NEEDED:
             shutil.rmtree(self.root / name, ignore_errors=True)
         for name in (_PREFIX, "opt/miniconda3/bin", _TESTBED):
             (self.root / name).mkdir(parents=True, exist_ok=True)
@@ -174,20 +175,15 @@ class Builder:
         packages = required_packages(
             instance.repo, spec, Workspace(layer / _TESTBED).read
         )
-        pip = "python -m pip install -q --root-user-action=ignore"
-        lines = [
-            "ldconfig -C /mnt/ld.so.cache",
-            "python -m ensurepip",
-            *(
-                f"{pip} {shlex.join(names)}"
-                for names in (self.tools, packages)
-                if names
-            ),
-            *([f"{pip} {shlex.join(spec.pip_packages)}"] if spec.pip_packages else []),
-            # The base contains the system packages.
-            *(line for line in spec.pre_install if "apt-get" not in line),
-            *([spec.install] if spec.install else []),
-        ]
+        lines = ["ldconfig -C /mnt/ld.so.cache", "python -m ensurepip"]
+        for names in (self.tools, packages, spec.pip_packages):
+            if names:
+                pip = "python -m pip install -q --root-user-action=ignore"
+                lines.append(f"{pip} {shlex.join(names)}")
+        # The base contains the system packages.
+        lines += [line for line in spec.pre_install if "apt-get" not in line]
+        if spec.install:
+            lines.append(spec.install)
         log = self.work / "logs" / f"{instance.instance_id}.log"
         log.unlink(missing_ok=True)
         steps = _steps(f"{instance.repo} {instance.version}", log)
@@ -201,81 +197,45 @@ class Builder:
         """
         cache = self.work / "pip-cache"
         cache.mkdir(parents=True, exist_ok=True)
-        seen: list[str | Path] = []
-        for path in (
-            "/etc/resolv.conf",
-            "/etc/hosts",
-            "/etc/ssl/certs",
-            "/etc/pip.conf",
-        ):
-            seen += (
-                ["--ro-bind-try", path, path]
-                if (self.base.root / path[1:]).exists()
-                else []
-            )
+        folders = {
+            "/root/.cache/pip": cache,
+            f"/{_PREFIX}": layer / _PREFIX,
+            f"/{_TESTBED}": layer / _TESTBED,
+            "/mnt": layer / "etc",
+        }
+        binds: list[str | Path] = []
+        for target, folder in folders.items():
+            binds += ["--bind", folder, target]
+        for path in _MACHINE_FILES:
+            if (self.base.root / path[1:]).exists():
+                binds += ["--ro-bind-try", path, path]
+        variables = {
+            "HOME": "/root",
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "LD_LIBRARY_PATH": f"/{_PREFIX}/lib",
+            "LC_ALL": "C.UTF-8",
+        }
+        for name, value in variables.items():
+            binds += ["--setenv", name, value]
         script = f"source /opt/miniconda3/bin/activate; conda activate testbed; {line}"
         return [
-            "bwrap",
-            "--die-with-parent",
-            "--unshare-pid",
-            "--unshare-ipc",
-            "--ro-bind",
-            self.base.root,
-            "/",
-            "--dev",
-            "/dev",
-            "--proc",
-            "/proc",
-            "--tmpfs",
-            "/tmp",
-            "--tmpfs",
-            "/root",
-            "--bind",
-            cache,
-            "/root/.cache/pip",
-            "--bind",
-            layer / _PREFIX,
-            f"/{_PREFIX}",
-            "--bind",
-            layer / _TESTBED,
-            f"/{_TESTBED}",
-            "--bind",
-            layer / "etc",
-            "/mnt",
-            *seen,
-            "--chdir",
-            f"/{_TESTBED}",
-            "--setenv",
-            "HOME",
-            "/root",
-            "--setenv",
-            "PATH",
-            "/usr/sbin:/usr/bin:/sbin:/bin",
-            "--setenv",
-            "LD_LIBRARY_PATH",
-            f"/{_PREFIX}/lib",
-            "--setenv",
-            "LC_ALL",
-            "C.UTF-8",
+            *("bwrap", "--die-with-parent", "--unshare-pid", "--unshare-ipc"),
+            *("--ro-bind", self.base.root, "/", "--dev", "/dev", "--proc", "/proc"),
+            *("--tmpfs", "/tmp", "--tmpfs", "/root"),
+            *binds,
             # The repository has its tags.
-            "--unsetenv",
-            "SETUPTOOLS_SCM_PRETEND_VERSION",
-            "bash",
-            "-ec",
-            script,
+            *("--unsetenv", "SETUPTOOLS_SCM_PRETEND_VERSION"),
+            *("--chdir", f"/{_TESTBED}", "bash", "-ec", script),
         ]
 
     def _image(self, layer: Path, image: str) -> None:
         with tempfile.TemporaryDirectory(dir=self.work) as scratch:
-            _tar(
-                layer, ["./opt", "./etc", f"./{_TESTBED}"], Path(scratch) / "layer.tar"
+            context = Path(scratch)
+            _tar(layer, ["./opt", "./etc", f"./{_TESTBED}"], context / "layer.tar")
+            dockerfile = (
+                f"FROM {self.base.image}\nADD layer.tar /\nWORKDIR /{_TESTBED}\n"
             )
-            lines = [
-                f"FROM {self.base.image}",
-                "ADD layer.tar /",
-                f"WORKDIR /{_TESTBED}",
-            ]
-            (Path(scratch) / "Dockerfile").write_text("\n".join(lines) + "\n")
+            (context / "Dockerfile").write_text(dockerfile)
             with engine_errors():
                 self.client.images.build(path=scratch, tag=image, rm=True, forcerm=True)
 
@@ -286,67 +246,48 @@ def _steps(project: str, log: Path) -> BuildSteps:
 
 def interpreter(pyenv: Path, version: str) -> Path:
     """Return the folder of the newest interpreter of ``version`` (``3.9``) below ``pyenv``."""
-    found = [p for p in pyenv.glob(f"{version}.*") if (p / "bin" / "python").exists()]
-    if not found:
+    programs = list(pyenv.glob(f"{version}.*/bin/python"))
+    if not programs:
         raise UserError(
             f"no Python {version} in {pyenv}; run `pyenv install {version}`"
         )
-    return max(found, key=lambda path: int(path.name.rpartition(".")[2]))
+    folders = [program.parents[1] for program in programs]
+    return max(folders, key=lambda folder: int(folder.name.rpartition(".")[2]))
 
 
 def _lay_interpreter(source: Path, target: Path) -> None:
     """Copy an interpreter without packages; it finds its prefix by its own path."""
 
-    def left_out(folder: str, names: list[str]) -> set[str]:
-        kept_out = {"test", "__pycache__", "share"} & {*names}
+    def excluded_names(folder: str, names: list[str]) -> set[str]:
         if Path(folder).name == "site-packages":
-            return {*names}
-        if Path(folder) == source / "bin":  # scripts that name the old path
-            return {
-                name
-                for name in names
-                if not name.startswith("python") or "config" in name
-            }
-        return kept_out | {name for name in names if name.endswith(".a")}
+            return set(names)
+        if Path(folder) == source / "bin":
+            programs = {name for name in names if name.startswith("python")}
+            scripts = {name for name in programs if "config" in name}
+            # The others name the old path.
+            return set(names) - (programs - scripts)
+        libraries = {name for name in names if name.endswith(".a")}
+        return libraries | {"test", "__pycache__", "share"}.intersection(names)
 
-    shutil.copytree(source, target, symlinks=True, ignore=left_out)
+    shutil.copytree(source, target, symlinks=True, ignore=excluded_names)
 
 
 def _lay_repository(mirror: Path, commit: str, folder: Path) -> None:
     """Make a repository with only the history of ``commit`` and its tags."""
     folder.mkdir(parents=True)
     git("init", "--quiet", "--initial-branch=main", cwd=folder)
-    named = "--format=%(refname)"
-    tags = (
-        git("for-each-ref", named, "--merged", commit, "refs/tags", cwd=mirror)
-        .decode()
-        .split()
-    )
-    wanted = [commit, *(f"{tag}:{tag}" for tag in tags)]
-    git(
-        "fetch",
-        "--quiet",
-        "--no-tags",
-        "--upload-pack",
-        _UPLOAD,
-        mirror,
-        *wanted,
-        cwd=folder,
-    )
+    merged = ("--format=%(refname)", "--merged", commit, "refs/tags")
+    tags = git("for-each-ref", *merged, cwd=mirror).decode().split()
+    refs = [commit, *(f"{tag}:{tag}" for tag in tags)]
+    options = ("--quiet", "--no-tags", "--upload-pack", _UPLOAD)
+    git("fetch", *options, mirror, *refs, cwd=folder)
     git("reset", "--quiet", "--hard", commit, cwd=folder)
 
 
 def _lay_changes(folder: Path) -> None:
     """Commit the changes of set-up lines, so that later differences are the candidate's."""
-    git(
-        "commit",
-        "--quiet",
-        "--allow-empty",
-        "--all",
-        "--message",
-        "SWE-bench",
-        cwd=folder,
-    )
+    options = ("--quiet", "--allow-empty", "--all", "--message", "SWE-bench")
+    git("commit", *options, cwd=folder)
 
 
 ROWS = "instances.jsonl"
@@ -392,23 +333,25 @@ def main(
     for name in ids:
         if name not in rows:
             raise UserError(f"{dataset} has no row {name}; give ids that it has")
-    known = read_rows(out / ROWS) if (out / ROWS).exists() else {}
-    failed = 0
+    earlier: Mapping[str, Row] = {}
+    if tag != _LATEST:
+        earlier = _rows_so_far(out / ROWS)
+    exit_code = 0
     for name in ids:
         try:
-            row = _made(rows[name], builder, tag, rebuild=rebuild)
-            row |= _test_lists(row, runs, known if tag != _LATEST else {})
+            row = _row_with_image(rows[name], builder, tag, rebuild=rebuild)
+            row |= _test_lists(row, runs, earlier)
         except (UnavailableError, InfrastructureError) as error:
             print(f"{name}: {error}", flush=True)
-            failed += 1
+            exit_code = 1
             continue
-        _note(out / rows_name(tag), row)
+        _add_row(out / rows_name(tag), row)
         lists = f"{len(row['FAIL_TO_PASS'])} to fix, {len(row['PASS_TO_PASS'])} to keep"
         print(f"{name}: {row['image']}, {lists}", flush=True)
-    sys.exit(failed > 0)
+    sys.exit(exit_code)
 
 
-def _made(
+def _row_with_image(
     row: Row,
     builder: Builder,
     tag: str,
@@ -424,22 +367,21 @@ def _made(
     image = derived_image(instance.instance_id).removesuffix(_LATEST) + tag
     if rebuild or not holds(builder.client, image):
         builder.build(instance, instance.spec, image)
-    spec = json.loads(row["spec"]) if isinstance(row["spec"], str) else row["spec"]
-    return {**row, "spec": spec, **evaluation_columns({**row, "spec": spec}, image)}
+    row = dict(row)
+    if isinstance(row["spec"], str):
+        row["spec"] = json.loads(row["spec"])
+    return {**row, **evaluation_columns(row, image)}
 
 
-def _test_lists(
-    row: Row,
-    runs: GoldRuns,
-    known: Mapping[str, Row],
-) -> Row:
-    old = known.get(row["instance_id"])
+def _test_lists(row: Row, runs: GoldRuns, earlier: Mapping[str, Row]) -> Row:
+    old = earlier.get(row["instance_id"])
     if old:
         return {key: old[key] for key in _LISTS}
     lists = runs.test_lists(row)
-    return dict(
-        zip(_LISTS, (list(lists.fail_to_pass), list(lists.pass_to_pass)), strict=True)
-    )
+    return {
+        "FAIL_TO_PASS": list(lists.fail_to_pass),
+        "PASS_TO_PASS": list(lists.pass_to_pass),
+    }
 
 
 def rows_name(tag: str = _LATEST) -> str:
@@ -465,11 +407,17 @@ def read_rows(path: Path) -> dict[str, Row]:
         ) from None
 
 
-def _note(path: Path, row: Row) -> None:
+def _rows_so_far(path: Path) -> dict[str, Row]:
+    if path.exists():
+        return read_rows(path)
+    return {}
+
+
+def _add_row(path: Path, row: Row) -> None:
     """Add ``row`` to the file, or replace an older row."""
-    known: Mapping[str, Row] = read_rows(path) if path.exists() else {}
-    rows: Sequence[Row] = list(({**known, row["instance_id"]: row}).values())
-    write_text_atomic(path, "".join(f"{json.dumps(row)}\n" for row in rows))
+    rows = {**_rows_so_far(path), row["instance_id"]: row}
+    text = "".join(f"{json.dumps(each)}\n" for each in rows.values())
+    write_text_atomic(path, text)
 
 
 if __name__ == "__main__":

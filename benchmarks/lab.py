@@ -35,7 +35,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = write_generated_run(Path(folder), INSTANCES, ATTEMPTS)
         start = time.perf_counter()
-        data = lab_data([_judged(read_run(RunStore.of_folder(run)))], SAMPLES)
+        run_data = _with_verdicts(read_run(RunStore.of_folder(run)))
+        data = lab_data([run_data], SAMPLES)
         print(f"reading {time.perf_counter() - start:.1f} s")
     start = time.perf_counter()
     lab_report(data, POLICIES)
@@ -44,10 +45,9 @@ def main() -> None:
     print(f"{size}: {seconds:.1f} s, {seconds / LIMIT:.2f} of the limit")
 
 
-def _judged(run: RunData) -> RunData:
+def _with_verdicts(run: RunData) -> RunData:
     """Return the run with a verdict on each attempt."""
     dice = Random(1)
-
     instances = []
     for instance in run.instances:
         verdicts = {}

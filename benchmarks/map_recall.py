@@ -32,32 +32,37 @@ def touched_lines(patch: str) -> dict[str, set[int]]:
     for line in patch.splitlines():
         if line.startswith("diff --git"):
             path = None
-        elif path is None and line.startswith("--- a/"):
-            path = line.removeprefix("--- a/")
-            touched[path] = set()
-        elif path and (hunk := _HUNK.match(line)):
+            continue
+        if path is None:
+            if line.startswith("--- a/"):
+                path = line.removeprefix("--- a/")
+                touched[path] = set()
+            continue
+        hunk = _HUNK.match(line)
+        if hunk:
             number = int(hunk[1])
             removing = False
-        elif path and line[:1] == "-":
+        elif line[:1] == "-":
             touched[path].add(number)
-            number = number + 1
+            number += 1
             removing = True
-        elif path and line[:1] == "+" and not line.startswith("+++ "):
-            touched[path] |= set() if removing else {number - 1}
-        elif path and line[:1] in (" ", ""):
-            number = number + 1
+        elif line[:1] == "+":
+            if not removing and not line.startswith("+++ "):
+                touched[path].add(number - 1)
+        elif line[:1] in (" ", ""):
+            number += 1
             removing = False
     return touched
 
 
 def innermost(definitions: Sequence[Definition], lines: set[int]) -> set[int]:
     """Return the indexes of the innermost definitions around ``lines``, where there are any."""
-    return {found[-1] for line in lines if (found := list(_around(definitions, line)))}
-
-
-def _around(definitions: Sequence[Definition], line: int) -> Iterator[int]:
-    """Yield the definitions around ``line``, outer ones first."""
-    return (n for n, d in enumerate(definitions) if d.first <= line <= d.last)
+    indexes = set()
+    for line in lines:
+        # Outer definitions come first.
+        around = [n for n, d in enumerate(definitions) if d.first <= line <= d.last]
+        indexes.update(around[-1:])
+    return indexes
 
 
 BUDGETS = (1024, 2048, 4096, 8192, 16384)
@@ -66,7 +71,7 @@ DEFINITION_GOALS: tuple[int | None, ...] = (None, 55, None, 72, None)
 
 
 @dataclass(frozen=True)
-class Shown:
+class Recall:
     """Whether all gold files and all changed definitions of one instance are shown, by budget.
 
     Attributes:
@@ -82,50 +87,52 @@ def recall_of(
     row: Mapping[str, Any],
     mirror: Path,
     store: TagStore,
-) -> Shown:
+) -> Recall:
     """Look for the gold patch in the maps of one instance."""
-    blobs = _blobs(mirror, row["base_commit"])
+    commit = row["base_commit"]
+    blobs = blobs_of(mirror, commit)
     with tempfile.TemporaryDirectory() as folder:
-        _extract(mirror, row["base_commit"], Path(folder))
+        archive = Path(folder) / "tree.tar"
+        git("archive", "--format=tar", "-o", archive, commit, cwd=mirror)
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
         repo_map = RepoMap.of(blobs, Path(folder), store)
-    lines = {
-        path: found
-        for path, found in touched_lines(row["patch"]).items()
-        if path in blobs
-    }
-    gold = {
-        path: innermost(
-            repo_map.index.definitions_of(repo_map.index.paths.index(path)), found
-        )
-        for path, found in lines.items()
-    }
-    maps = [_shown(repo_map, row["problem_statement"], tokens) for tokens in BUDGETS]
-    definitions = tuple(_has_definitions(shown, gold) for shown in maps)
-    return Shown(
-        row["instance_id"],
-        tuple(gold.keys() <= shown.keys() for shown in maps),
-        definitions if any(gold.values()) else None,
+    gold = {}
+    for path, lines in touched_lines(row["patch"]).items():
+        if path in blobs:
+            index = repo_map.index.paths.index(path)
+            gold[path] = innermost(repo_map.index.definitions_of(index), lines)
+    files = []
+    definitions = []
+    for tokens in BUDGETS:
+        entries = _entries(repo_map, row["problem_statement"], tokens)
+        files.append(gold.keys() <= entries.keys())
+        definitions.append(_has_definitions(entries, gold))
+    return Recall(
+        instance_id=row["instance_id"],
+        files=tuple(files),
+        definitions=tuple(definitions) if any(gold.values()) else None,
     )
 
 
-def table(title: str, results: Sequence[Shown]) -> Iterator[str]:
+def table(title: str, results: Sequence[Recall]) -> Iterator[str]:
     """Yield the lines of the table for ``results``."""
     files = [result.files for result in results]
-    definitions = [
-        result.definitions for result in results if result.definitions is not None
-    ]
+    definitions = [result.definitions for result in results if result.definitions]
     yield f"{title:<28}" + "".join(f"{budget:>14,}" for budget in BUDGETS)
     yield _row(f"  all gold files, n={len(files)}", files, FILE_GOALS)
-    yield _row(
-        f"  all definitions, n={len(definitions)}", definitions, DEFINITION_GOALS
-    )
+    title = f"  all definitions, n={len(definitions)}"
+    yield _row(title, definitions, DEFINITION_GOALS)
 
 
 def mirrors_of(rows: Sequence[Mapping[str, Any]], root: Path) -> dict[str, Path]:
     """Return the mirrors below ``root`` by repository."""
-    mirrors = Mirrors(root)
-    found = {repo: mirrors.find(repo) for repo in sorted({row["repo"] for row in rows})}
-    return {repo: mirror for repo, mirror in found.items() if mirror is not None}
+    mirrors = {}
+    for repo in sorted({row["repo"] for row in rows}):
+        mirror = Mirrors(root).find(repo)
+        if mirror is not None:
+            mirrors[repo] = mirror
+    return mirrors
 
 
 def _row(
@@ -133,16 +140,18 @@ def _row(
     results: Sequence[tuple[bool, ...]],
     goals: Sequence[int | None],
 ) -> str:
-    cells = []
-    for place, goal in enumerate(goals):
-        share = 100 * sum(result[place] for result in results) / max(1, len(results))
-        cells.append(
-            f"{share:5.1f} %" + (f" (≥{goal})" if goal is not None else " " * 6)
-        )
-    return f"{title:<28}" + "".join(f"{cell:>14}" for cell in cells)
+    line = f"{title:<28}"
+    for index, goal in enumerate(goals):
+        share = 100 * sum(result[index] for result in results) / max(1, len(results))
+        suffix = " " * 6
+        if goal is not None:
+            suffix = f" (≥{goal})"
+        cell = f"{share:5.1f} %{suffix}"
+        line += f"{cell:>14}"
+    return line
 
 
-def _shown(repo_map: RepoMap, text: str, tokens: int) -> dict[str, FileEntry]:
+def _entries(repo_map: RepoMap, text: str, tokens: int) -> dict[str, FileEntry]:
     entries = repo_map.select(text, tokens)
     rendered = render(entries)
     if estimate_tokens(rendered) > tokens:
@@ -154,33 +163,28 @@ def _shown(repo_map: RepoMap, text: str, tokens: int) -> dict[str, FileEntry]:
 
 
 def _has_definitions(
-    shown: Mapping[str, FileEntry], gold: Mapping[str, set[int]]
+    entries: Mapping[str, FileEntry], gold: Mapping[str, set[int]]
 ) -> bool:
-    return all(
-        path in shown and definitions <= _named(shown[path])
-        for path, definitions in gold.items()
-        if definitions
-    )
+    for path, definitions in gold.items():
+        if not definitions:
+            continue
+        if path not in entries or not definitions <= _visible(entries[path]):
+            return False
+    return True
 
 
-def _named(entry: FileEntry) -> set[int]:
+def _visible(entry: FileEntry) -> set[int]:
     """Return the definitions whose names are in the text below the file's heading."""
-    words = set(re.findall(r"[\w~]+", "\n".join(render_file(entry)[1:])))
-    return {n for n in entry.visible_numbers() if entry.definitions[n].name in words}
+    names = set(re.findall(r"[\w~]+", "\n".join(render_file(entry)[1:])))
+    return {n for n in entry.visible_numbers() if entry.definitions[n].name in names}
 
 
-def _blobs(mirror: Path, commit: str) -> dict[str, str]:
-    listing = git("ls-tree", "-r", "-z", commit, cwd=mirror).decode(
-        "utf-8", "surrogateescape"
-    )
-    entries = (entry.partition("\t") for entry in listing.split("\0") if entry)
-    return {
-        path: meta.split()[2] for meta, _, path in entries if meta.startswith("100")
-    }
-
-
-def _extract(mirror: Path, commit: str, folder: Path) -> None:
-    archive = folder / "tree.tar"
-    git("archive", "--format=tar", "-o", archive, commit, cwd=mirror)
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+def blobs_of(mirror: Path, commit: str) -> dict[str, str]:
+    """Return the blobs of a commit's files by path."""
+    listing = git("ls-tree", "-r", "-z", commit, cwd=mirror)
+    blobs = {}
+    for entry in listing.decode("utf-8", "surrogateescape").split("\0"):
+        if entry.startswith("100"):
+            meta, _, path = entry.partition("\t")
+            blobs[path] = meta.split()[2]
+    return blobs

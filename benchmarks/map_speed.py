@@ -23,36 +23,36 @@ def main(folder: str, text_file: str, store: str) -> None:
     """Make a map, then another for a longer text, and print the figures of each as JSON."""
     text = Path(text_file).read_text(encoding="utf-8")
     with contextlib.redirect_stderr(io.StringIO()):
-        render = (
-            _reference(folder)
-            if store == "reference"
-            else _ours(Path(folder), Path(store))
-        )
+        make = _reference if store == "reference" else _ours
+        render = make(folder, store)
         render(text)
-        first = _used()
+        first = _cpu_seconds()
         render(f"{text}\nThe same holds for evaluate and for lambdify.")
+    message = _cpu_seconds() - first
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"first": first, "message": _used() - first, "peak": peak}))
+    print(json.dumps({"first": first, "message": message, "peak": peak}))
 
 
-def _used() -> float:
+def _cpu_seconds() -> float:
     """Return the CPU seconds of this process and its children."""
-    usages = []
-    for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
-        usages.append(resource.getrusage(w))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    seconds = 0.0
+    for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        usage = resource.getrusage(whose)
+        seconds += usage.ru_utime + usage.ru_stime
+    return seconds
 
 
-def _ours(folder: Path, store: Path) -> Callable[[str], object]:
+def _ours(folder: str, store: str) -> Callable[[str], object]:
     from agent.repomap import TagStore
     from agent.repomap.build import RepoMap
     from agent.repomap.scanning.tree import blobs_below
 
-    repo_map = RepoMap.of(blobs_below(folder), folder, TagStore(store))
+    root = Path(folder)
+    repo_map = RepoMap.of(blobs_below(root), root, TagStore(Path(store)))
     return lambda text: repo_map.render(text, TOKENS)
 
 
-def _reference(folder: str) -> Callable[[str], object]:
+def _reference(folder: str, _: str) -> Callable[[str], object]:
     from aider.repomap import RepoMap  # type: ignore[import-not-found]
 
     listing = subprocess.check_output(["git", "ls-files", "-z"], cwd=folder, text=True)

@@ -34,11 +34,7 @@ Make = Callable[[int], str]
 """Returns an input of about the given number of characters."""
 
 
-def _many(
-    unit: str,
-    head: str = "",
-    tail: str = "",
-) -> Make:
+def _repeat(unit: str, head: str = "", tail: str = "") -> Make:
     return lambda size: head + unit * max(1, size // len(unit)) + tail
 
 
@@ -51,113 +47,117 @@ def _block(
     return f"{path}\n{_FENCE}python\n{sections}\n{_FENCE}\n"
 
 
-def _nested(size: int) -> str:
+def _nest_markers(size: int) -> str:
     lengths = range(5, 5 + math.isqrt(size))
-    return "\n".join(
-        [PATH, *(f"{'<' * n} SEARCH\n=====" for n in lengths)]
-        + [f"{'>' * n} REPLACE" for n in reversed(lengths)]
-    )
+    lines = [PATH]
+    for length in lengths:
+        lines.append(f"{'<' * length} SEARCH\n=====")
+    for length in reversed(lengths):
+        lines.append(f"{'>' * length} REPLACE")
+    return "\n".join(lines)
 
 
-def _numbered(template: str) -> Make:
-    return lambda size: "".join(
-        template.format(n) for n in range(size // len(template))
-    )
+def _count(template: str) -> Make:
+    return lambda size: "".join(map(template.format, range(size // len(template))))
 
 
 REPLIES: Mapping[str, Make] = {
-    "spaces": _many(" "),
-    "line ends": _many("\n"),
-    "blank lines and dots": _many(" \n. .\n"),
-    "one long word": _many("a"),
-    "one long word and a mark": _many("a", tail="|b"),
-    "backticks": _many("`"),
-    "lines of backticks": _many("```\n"),
-    "named fences unclosed": _many("a.py\n```python\n"),
-    "named fences": _many("a.py\n```python\nx = (\n```\n"),
-    "slashes": _many("a/"),
-    "parents": _many("../"),
-    "brackets": _many("["),
-    "opening markers": _many("<<<<<<< SEARCH\n", head=PATH + "\n"),
-    "dividers": _many("=======\n", f"{PATH}\n<<<<<<< SEARCH\n", ">>>>>>> REPLACE\n"),
-    "closing markers": _many(">>>>>>> REPLACE\n", head=PATH + "\n<<<<<<< SEARCH\n"),
-    "nested markers of all lengths": _nested,
-    "words that append": _many("append ", tail="\n" + _block("x\n", "y\n")),
-    "blocks": _many(_block("x = 1\n", "x = 2\n")),
-    "blocks that nearly match": _numbered(
+    "spaces": _repeat(" "),
+    "line ends": _repeat("\n"),
+    "blank lines and dots": _repeat(" \n. .\n"),
+    "one long word": _repeat("a"),
+    "one long word and a mark": _repeat("a", tail="|b"),
+    "backticks": _repeat("`"),
+    "lines of backticks": _repeat("```\n"),
+    "named fences unclosed": _repeat("a.py\n```python\n"),
+    "named fences": _repeat("a.py\n```python\nx = (\n```\n"),
+    "slashes": _repeat("a/"),
+    "parents": _repeat("../"),
+    "brackets": _repeat("["),
+    "opening markers": _repeat("<<<<<<< SEARCH\n", head=PATH + "\n"),
+    "dividers": _repeat("=======\n", f"{PATH}\n<<<<<<< SEARCH\n", ">>>>>>> REPLACE\n"),
+    "closing markers": _repeat(">>>>>>> REPLACE\n", head=PATH + "\n<<<<<<< SEARCH\n"),
+    "nested markers of all lengths": _nest_markers,
+    "words that append": _repeat("append ", tail="\n" + _block("x\n", "y\n")),
+    "blocks": _repeat(_block("x = 1\n", "x = 2\n")),
+    "blocks that nearly match": _count(
         _block("    value_{0} = cal({0})  # the number\n    b = {0}\n", "x\n")
     ),
-    "blocks for places": _many(_block("x = 1\nx = 1\n", "x = 1\n", "package/same.py")),
-    "a long search in equal lines": _many(
+    "blocks for places": _repeat(
+        _block("x = 1\nx = 1\n", "x = 1\n", "package/same.py")
+    ),
+    "a long search in equal lines": _repeat(
         "x = 1\n",
         "package/same.py\n<<<<<<< SEARCH\n",
         "y\n=======\nz\n>>>>>>> REPLACE\n",
     ),
-    "a search of one long line": _many(
+    "a search of one long line": _repeat(
         "ab ", f"{PATH}\n<<<<<<< SEARCH\n", "\n=======\nz\n>>>>>>> REPLACE\n"
     ),
-    "elisions": _many(
+    "elisions": _repeat(
         "x = 1\n...\n",
         "package/same.py\n<<<<<<< SEARCH\n",
         "=======\n...\n>>>>>>> REPLACE\n",
     ),
-    "an empty search": _many(
+    "an empty search": _repeat(
         "x = 1\n", "new.py\n```\n<<<<<<< SEARCH\n=======\n", ">>>>>>> REPLACE\n```\n"
     ),
-    "new files": _numbered(
+    "new files": _count(
         "new{0}.py\n```\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n```\n"
     ),
-    "a whole file": _many("x = 1\n", PATH + "\n```python\n", "```\n"),
-    "a whole file of brackets": _many("(((((\n", PATH + "\n```python\n", "```\n"),
-    "diff headers": _many("--- a/a.py\n+++ b/a.py\n"),
-    "hunks": _many(
+    "a whole file": _repeat("x = 1\n", PATH + "\n```python\n", "```\n"),
+    "a whole file of brackets": _repeat("(((((\n", PATH + "\n```python\n", "```\n"),
+    "diff headers": _repeat("--- a/a.py\n+++ b/a.py\n"),
+    "hunks": _repeat(
         "@@ -1,2 +1,2 @@\n-    value_1 = call(1)\n+x\n",
         "--- a/package/a.py\n+++ b/package/a.py\n",
     ),
-    "hunks with wrong counts": _many(
+    "hunks with wrong counts": _repeat(
         "@@ -1,99999 +1,99999 @@\n-x\n", "--- a/package/a.py\n+++ b/package/a.py\n"
     ),
-    "digits in a hunk": _many("9", "--- a/package/a.py\n+++ b/package/a.py\n@@ -"),
-    "renames": _many("rename from a.py\nrename to b.py\n"),
-    "patch actions": _many("*** Update File: package/a.py\n@@\n-x = 1\n+y\n"),
-    "patch headers": _many("@@ x = 1\n", "*** Update File: package/same.py\n", "+y\n"),
-    "patch blank ends": _many(
+    "digits in a hunk": _repeat("9", "--- a/package/a.py\n+++ b/package/a.py\n@@ -"),
+    "renames": _repeat("rename from a.py\nrename to b.py\n"),
+    "patch actions": _repeat("*** Update File: package/a.py\n@@\n-x = 1\n+y\n"),
+    "patch headers": _repeat(
+        "@@ x = 1\n", "*** Update File: package/same.py\n", "+y\n"
+    ),
+    "patch blank ends": _repeat(
         "\n", "*** Begin Patch\n*** Add File: x.py\n+x\n", "*** End Patch\n"
     ),
-    "headings": _many("### 1. Update `package/a.py`\n"),
-    "headings and fences": _many("### 1. Update `package/a.py`\n```python\nx\n```\n"),
-    "fences in broken code": _many("(((\n```\n", PATH + "\n```python\n"),
-    "fences of two lengths": _many("````\n```\n`````\n", PATH + "\n```python\n"),
-    "markers of conflicts": _many(
+    "headings": _repeat("### 1. Update `package/a.py`\n"),
+    "headings and fences": _repeat("### 1. Update `package/a.py`\n```python\nx\n```\n"),
+    "fences in broken code": _repeat("(((\n```\n", PATH + "\n```python\n"),
+    "fences of two lengths": _repeat("````\n```\n`````\n", PATH + "\n```python\n"),
+    "markers of conflicts": _repeat(
         "<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> b\n", PATH + "\n"
     ),
-    "markers behind code": _many("x>>>>>>> REPLACE\n", PATH + "\n<<<<<<< SEARCH\n"),
-    "bare last markers": _many(">>>>>>>\n", PATH + "\n<<<<<<< SEARCH\n=======\n"),
-    "a marker and spaces": _many(" ", PATH + "\n<<<<<<< SEARCH", "x"),
-    "hunks in fences": _many(PATH + "\n```diff\n@@ @@\n-x\n+y\n```\n"),
-    "hunks of new lines": _many(
+    "markers behind code": _repeat("x>>>>>>> REPLACE\n", PATH + "\n<<<<<<< SEARCH\n"),
+    "bare last markers": _repeat(">>>>>>>\n", PATH + "\n<<<<<<< SEARCH\n=======\n"),
+    "a marker and spaces": _repeat(" ", PATH + "\n<<<<<<< SEARCH", "x"),
+    "hunks in fences": _repeat(PATH + "\n```diff\n@@ @@\n-x\n+y\n```\n"),
+    "hunks of new lines": _repeat(
         "@@ @@ x = 1\n+x\n", "--- a/package/same.py\n+++ b/x.py\n"
     ),
-    "patches without ends": _many(
+    "patches without ends": _repeat(
         "*** Begin Patch\n*** Update File: package/a.py\n@@\n-x\n+y\n```\nprose\n"
     ),
-    "quoted names": _many("`package/a.py` "),
-    "a comment of signs": _many("#", PATH + "\n```python\n", "\n```\n"),
-    "NUL bytes": _many("\0"),
-    "lone surrogates": _many("\ud800"),
-    "escaped quotes": _many('\\"'),
+    "quoted names": _repeat("`package/a.py` "),
+    "a comment of signs": _repeat("#", PATH + "\n```python\n", "\n```\n"),
+    "NUL bytes": _repeat("\0"),
+    "lone surrogates": _repeat("\ud800"),
+    "escaped quotes": _repeat('\\"'),
 }
 ARGUMENTS: Mapping[str, Make] = {
     "content": lambda size: json.dumps(
         {"path": "x.py", "content": "x = 1\n" * (size // 6)}
     ),
-    "unclosed": _many("x = 1\\n", '{"path": "x.py", "content": "'),
-    "single quotes": _many("x ", "{'path': 'x.py', 'content': '", "'}"),
-    "broken quotes": _many('"x" ', '{"path": "x.py", "content": "', '"}'),
-    "deep lists": _many("["),
-    "deep objects": _many('{"a":'),
-    "deep Python": _many("-", tail="1"),
-    "unclosed objects": _many('{"a": 1, ', tail="}"),
+    "unclosed": _repeat("x = 1\\n", '{"path": "x.py", "content": "'),
+    "single quotes": _repeat("x ", "{'path': 'x.py', 'content': '", "'}"),
+    "broken quotes": _repeat('"x" ', '{"path": "x.py", "content": "', '"}'),
+    "deep lists": _repeat("["),
+    "deep objects": _repeat('{"a":'),
+    "deep Python": _repeat("-", tail="1"),
+    "unclosed objects": _repeat('{"a": 1, ', tail="}"),
     "keys": lambda size: json.dumps(
         {"path": "x.py", **{f"k{n}": [] for n in range(size // 12)}}
     ),
@@ -168,8 +168,8 @@ ARGUMENTS: Mapping[str, Make] = {
         }
         | {f"k{n}": 1 for n in range(size // 50)}
     ),
-    "digits": _many("9", '{"path": ', "}"),
-    "words": _many("a b "),
+    "digits": _repeat("9", '{"path": ', "}"),
+    "words": _repeat("a b "),
     "a path": lambda size: json.dumps(
         {
             "path": "a/" * (size // 2),
@@ -180,21 +180,21 @@ ARGUMENTS: Mapping[str, Make] = {
     ),
 }
 SOURCES: Mapping[str, Make] = {
-    "parentheses": _many("("),
-    "braces and line ends": _many("{\n"),
-    "minus": _many("-", "x = ", "1\n"),
-    "sums": _many("1+", "x = ", "1\n"),
-    "attributes": _many(".a", "x = a", "\n"),
-    "line ends": _many("\n", tail="(\n"),
-    "comment signs": _many("#"),
-    "comment stars": _many("# *", tail="\n("),
-    "template marks": _many("{{a|"),
-    "template tags": _many("{% if a %}"),
-    "undefined names": _numbered("name_{0}\n"),
-    "functions": _numbered("def f_{0}():\n    return missing\n"),
-    "redefinitions": _many("def f():\n    pass\n"),
-    "global names": _many("def f():\n    global a\n    b\n"),
-    "star imports": _numbered("from m{0} import *\nname_{0}\n"),
+    "parentheses": _repeat("("),
+    "braces and line ends": _repeat("{\n"),
+    "minus": _repeat("-", "x = ", "1\n"),
+    "sums": _repeat("1+", "x = ", "1\n"),
+    "attributes": _repeat(".a", "x = a", "\n"),
+    "line ends": _repeat("\n", tail="(\n"),
+    "comment signs": _repeat("#"),
+    "comment stars": _repeat("# *", tail="\n("),
+    "template marks": _repeat("{{a|"),
+    "template tags": _repeat("{% if a %}"),
+    "undefined names": _count("name_{0}\n"),
+    "functions": _count("def f_{0}():\n    return missing\n"),
+    "redefinitions": _repeat("def f():\n    pass\n"),
+    "global names": _repeat("def f():\n    global a\n    b\n"),
+    "star imports": _count("from m{0} import *\nname_{0}\n"),
     "returns under finally": lambda size: (
         "def f(x):\n  try:\n"
         + "    if x: return 1\n" * (size // 40)
@@ -207,37 +207,37 @@ SOURCES: Mapping[str, Make] = {
         + "x = 1\n"
         + "y = 1\n" * (size // 6)
     ),
-    "strings": _many("'a b c d' "),
-    "f-strings": _many("{f'", "f'"),
-    "digits": _many("9", "x = "),
-    "NUL bytes": _many("\0"),
-    "lone surrogates": _many("\ud800", "x = '"),
-    "a strange encoding": _many("é", "# coding: punycode\n"),
+    "strings": _repeat("'a b c d' "),
+    "f-strings": _repeat("{f'", "f'"),
+    "digits": _repeat("9", "x = "),
+    "NUL bytes": _repeat("\0"),
+    "lone surrogates": _repeat("\ud800", "x = '"),
+    "a strange encoding": _repeat("é", "# coding: punycode\n"),
 }
 LOGS: Mapping[str, Make] = {
-    "digits": _many("1"),
-    "paths": _many("/a@"),
-    "paths with plus": _many("/+"),
-    "escapes": _many("\x1b["),
-    "escapes unclosed": _many("\x1b]a"),
-    "dots": _many("."),
-    "rules": _many("=" * 70 + "\n"),
-    "failures": _numbered(
+    "digits": _repeat("1"),
+    "paths": _repeat("/a@"),
+    "paths with plus": _repeat("/+"),
+    "escapes": _repeat("\x1b["),
+    "escapes unclosed": _repeat("\x1b]a"),
+    "dots": _repeat("."),
+    "rules": _repeat("=" * 70 + "\n"),
+    "failures": _count(
         "=" * 70 + "\nFAIL: test_{0} (m.C)\n" + "-" * 70 + "\nTraceback\nError: 1\n"
     ),
-    "failures without rules": _many("====\nFAIL: test_a (m.C)\n"),
-    "titles": _numbered("_____ test_{0} _____\nE   x\n"),
-    "arguments": _many("a = 1\n", "= FAILURES =\n____ test_0 ____\n"),
-    "titles of marks": _many("_ "),
-    "sections of marks": _many("= "),
-    "carriage returns": _many("\r"),
-    "NUL bytes": _many("\0"),
-    "summaries": _many("FAILED test_0 - x"),
-    "nested suites": _many("  a\n    b\n      ✓ c\n"),
-    "names with separators": _many("a > " * 200 + "\n"),
-    "braces": _many("{\n"),
-    "results of TAP": _numbered("not ok {0} - a # b\n"),
-    "reasons": _numbered("  {0}) a\n"),
+    "failures without rules": _repeat("====\nFAIL: test_a (m.C)\n"),
+    "titles": _count("_____ test_{0} _____\nE   x\n"),
+    "arguments": _repeat("a = 1\n", "= FAILURES =\n____ test_0 ____\n"),
+    "titles of marks": _repeat("_ "),
+    "sections of marks": _repeat("= "),
+    "carriage returns": _repeat("\r"),
+    "NUL bytes": _repeat("\0"),
+    "summaries": _repeat("FAILED test_0 - x"),
+    "nested suites": _repeat("  a\n    b\n      ✓ c\n"),
+    "names with separators": _repeat("a > " * 200 + "\n"),
+    "braces": _repeat("{\n"),
+    "results of TAP": _count("not ok {0} - a # b\n"),
+    "reasons": _count("  {0}) a\n"),
 }
 
 
@@ -250,7 +250,7 @@ _FILE = "".join(
 )
 _REPEATING = "x = 1\n" * 5_000
 _PACKAGES = (f"package/m{n}/__init__.py" for n in range(500))
-_KNOWN = frozenset((PATH, "package/same.py", "README.md", *_PACKAGES))
+_FILES = frozenset((PATH, "package/same.py", "README.md", *_PACKAGES))
 
 
 @dataclass(frozen=True)
@@ -263,40 +263,40 @@ class Family:
 
 
 def _families() -> list[Family]:
-    texts = [(form, Matching.TOLERANT) for form in format_names() if "func" not in form]
-    index = FileIndex.of(_KNOWN)
-    runs: list[tuple[str, Callable[[str], object], dict[str, Make]]] = [
-        (f"{form} ({matching.value[:3]})", partial(_reply, form, matching), {**REPLIES})
-        for form, matching in [*texts, ("diff", Matching.REFERENCE)]
-    ]
-    runs += [
-        ("whole-func call", partial(_call, "whole-func"), {**ARGUMENTS}),
-        ("diff-func call", partial(_call, "diff-func"), {**ARGUMENTS}),
-        ("mentions", index.mentioned_files, {**REPLIES, **LOGS}),
-        ("fence", lambda text: shortest_fence([text]), {**REPLIES, **LOGS}),
-        ("lint of new Python", partial(_lint, "a.py", None), {**SOURCES}),
-        ("lint of Python", partial(_lint, "a.py", "a = 1\n"), {**SOURCES}),
-        ("lint of JavaScript", partial(_lint, "a.js", None), {**SOURCES}),
-        ("lint of C", partial(_lint, "a.c", "int a;\n"), {**SOURCES}),
-    ]
-    runs += [
-        (f"{runner.value} log", partial(_log, runner), {**LOGS})
-        for runner in (Runner.PYTEST, Runner.UNITTEST, Runner.SYMPY)
-    ]
+    mentions = FileIndex.of(_FILES).mentioned_files
+    texts = {**REPLIES, **LOGS}
+    families = []
+
+    def add(
+        name: str, run: Callable[[str], object], inputs: Mapping[str, Make]
+    ) -> None:
+        for kind, make in inputs.items():
+            families.append(Family(f"{name}: {kind}", make, run))
+
+    for form in format_names():
+        if "func" not in form:
+            add(f"{form} (tol)", partial(_reply, form, Matching.TOLERANT), REPLIES)
+    add("diff (ref)", partial(_reply, "diff", Matching.REFERENCE), REPLIES)
+    for form in ("whole-func", "diff-func"):
+        add(f"{form} call", partial(_call, form), ARGUMENTS)
+    add("mentions", mentions, texts)
+    add("fence", lambda text: shortest_fence([text]), texts)
+    add("lint of new Python", partial(_lint, "a.py", None), SOURCES)
+    add("lint of Python", partial(_lint, "a.py", "a = 1\n"), SOURCES)
+    add("lint of JavaScript", partial(_lint, "a.js", None), SOURCES)
+    add("lint of C", partial(_lint, "a.c", "int a;\n"), SOURCES)
+    for runner in (Runner.PYTEST, Runner.UNITTEST, Runner.SYMPY):
+        add(f"{runner.value} log", partial(_log, runner), LOGS)
     # Tries the parsers of all runners.
-    runs.append(("results", partial(parse_output, runner=Runner.SCRIPT), {**LOGS}))
-    return [
-        Family(f"{where}: {name}", make, run)
-        for where, run, inputs in runs
-        for name, make in inputs.items()
-    ]
+    add("results", partial(parse_output, runner=Runner.SCRIPT), LOGS)
+    return families
 
 
 def _reply(form: str, matching: Matching, text: str) -> None:
     edit_format = get_format(form, matching)
     files = {PATH: _FILE, "package/same.py": _REPEATING}
     try:
-        edits = edit_format.parse(Reply(text), ReplyScope(_KNOWN, (PATH,)))
+        edits = edit_format.parse(Reply(text), ReplyScope(_FILES, (PATH,)))
     except MalformedReplyError:
         return
     feedback(edit_format.apply(edits, files.get, (PATH,)))
@@ -307,24 +307,21 @@ def _call(form: str, text: str) -> None:
     edit_format = get_format(form)
     call = ToolCall(edit_format.tools[0]["name"], text)
     edits = edit_format.parse(
-        Reply("", tool_calls=(call,)), ReplyScope(_KNOWN, (PATH,))
+        Reply("", tool_calls=(call,)), ReplyScope(_FILES, (PATH,))
     )
     feedback(edit_format.apply(edits, {PATH: _FILE}.get, (PATH,)))
     edit_format.parse(Reply(text), ReplyScope())
     messages_as_sent([Message("assistant", "", (call,)), Message("user", "x")])
 
 
-def _lint(
-    path: str,
-    before: str | None,
-    after: str,
-) -> None:
-    found = lint.Linter().new_findings([lint.Change(path, before, after)])
-    lint.describe(found, {path: after})
+def _lint(path: str, before: str | None, after: str) -> None:
+    findings = lint.Linter().new_findings([lint.Change(path, before, after)])
+    lint.describe(findings, {path: after})
 
 
 def _log(runner: Runner, text: str) -> None:
-    describe(failures_of(text, runner, [f"test_{n}" for n in range(20)], "timed out"))
+    names = [f"test_{n}" for n in range(20)]
+    describe(failures_of(text, runner, names, "timed out"))
 
 
 def _seconds(family: Family, text: str, runs: int) -> float:
@@ -332,19 +329,15 @@ def _seconds(family: Family, text: str, runs: int) -> float:
     for number in range(runs):
         # Use another text each time, so that no cache is measured.
         varied = text + "\n" * number
-        started = time.process_time()
+        start = time.process_time()
         family.run(varied)
-        best = min(best, time.process_time() - started)
+        best = min(best, time.process_time() - start)
         if best > 1:
             break
     return best
 
 
-def _measured(
-    family: Family,
-    sizes: list[int],
-    runs: int,
-) -> list[float]:
+def _times(family: Family, sizes: list[int], runs: int) -> list[float]:
     times: list[float] = []
     for size in sizes:
         times.append(_seconds(family, family.make(size), runs))
@@ -375,24 +368,22 @@ def main(
     """Print each family's times and exponent; exit with 1 if one grows faster than allowed."""
     sizes = [size << n for n in range(4)]
     families = [family for family in _families() if only in family.name]
-    print(
-        f"{'family':50}" + "".join(f"{n // 1024:>7} KiB" for n in sizes) + "  exponent"
-    )
+    heads = "".join(f"{n // 1024:>7} KiB" for n in sizes)
+    print(f"{'family':50}{heads}  exponent")
     bad = 0
     for family in families:
-        times = _measured(family, sizes, runs)
+        times = _times(family, sizes, runs)
         exponent = _exponent(times)
-        fails = exponent > _TOLERANCE or times[-1] > _TOO_LONG
-        bad += fails
-        cells = "".join(f"{t:>9.3f} s" for t in times)
-        print(
-            f"{family.name:50}{cells}  {exponent:8.2f}{'  TOO FAST' if fails else ''}",
-            flush=True,
-        )
+        cells = "".join(f"{seconds:>9.3f} s" for seconds in times)
+        line = f"{family.name:50}{cells}  {exponent:8.2f}"
+        if exponent > _TOLERANCE or times[-1] > _TOO_LONG:
+            bad += 1
+            line += "  TOO FAST"
+        print(line, flush=True)
     if not only:
         _print_huge(huge)
     print(f"{len(families)} families, {bad} above {_TOLERANCE}")
-    raise typer.Exit(1 if bad else 0)
+    raise typer.Exit(bool(bad))
 
 
 def _print_huge(size: int) -> None:
@@ -402,11 +393,10 @@ def _print_huge(size: int) -> None:
         ("diff", "dividers"),
     ):
         text = REPLIES[family](size)
-        started = time.process_time()
+        start = time.process_time()
         _reply(form, Matching.TOLERANT, text)
-        print(
-            f"{form}: {family} of {size:,} characters: {time.process_time() - started:.1f} s"
-        )
+        seconds = time.process_time() - start
+        print(f"{form}: {family} of {size:,} characters: {seconds:.1f} s")
 
 
 if __name__ == "__main__":

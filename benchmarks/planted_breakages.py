@@ -18,7 +18,7 @@ import random
 import shlex
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -54,7 +54,7 @@ _UNNOTICED = "unnoticed"
 # The number of functions to choose from, and of modules to search for them.
 _FUNCTIONS = 25
 _MODULES = 5
-_MOST = 200
+_MAX_MODULES = 200
 # Less than the harness's time limit for the files of one candidate.
 _SHARE = 0.4
 
@@ -80,21 +80,20 @@ def main(
 ) -> None:
     """Print each breakage's verdict and their counts; exit with 1 if one is plausible."""
     end_cleanly()
-    known = read_rows(rows)
-    unknown = [name for name in ids if name not in known]
-    if unknown:
-        raise UserError(f"{rows} has no row {unknown[0]}; give ids that it has")
+    row_by_id = read_rows(rows)
+    for name in ids:
+        if name not in row_by_id:
+            raise UserError(f"{rows} has no row {name}; give ids that it has")
     work = out.expanduser().resolve()
     work.mkdir(parents=True, exist_ok=True)
-    place = TestBench(Mirrors(mirrors), work, TestLimits(test_timeout, 600))
-    counts: dict[Key, Counter[str]] = {}
+    bench = TestBench(Mirrors(mirrors), work, TestLimits(test_timeout, 600))
+    counts: dict[Key, Counter[str]] = defaultdict(Counter)
     for name in ids:
-        instance, _ = split_row(known[name])
-        planted = plant(instance, place, each, random.Random(seed))
+        instance, _ = split_row(row_by_id[name])
+        breakages = plant(instance, bench, each, random.Random(seed))
         for kind in environment or _ENVIRONMENTS:
-            for breakage, said in verdicts(instance, kind, planted, each, place):
-                key = (instance.repo, kind.value, breakage.kind.value)
-                counts.setdefault(key, Counter())[said] += 1
+            for breakage, verdict in verdicts(instance, kind, breakages, each, bench):
+                counts[instance.repo, kind.value, breakage.kind.value][verdict] += 1
     for line in table(counts):
         print(line)
     sys.exit(any(count[_PLAUSIBLE] for count in counts.values()))
@@ -102,7 +101,7 @@ def main(
 
 def plant(
     instance: Instance,
-    place: TestBench,
+    bench: TestBench,
     each: int,
     chance: random.Random,
 ) -> list[Breakage]:
@@ -111,67 +110,59 @@ def plant(
     Raises:
         UserError: no test that passes executes a function.
     """
-    with place.tests_of(instance, EnvironmentKind.LOCAL) as checks:
-        functions = executed_functions(
-            instance, checks, place.limits.test * _SHARE, chance
-        )
+    name = instance.instance_id
+    with bench.tests_of(instance, EnvironmentKind.LOCAL) as checks:
+        executed = Executed(instance, checks, bench.limits.test * _SHARE)
+        functions = draw_functions(executed, chance)
         if not functions:
-            raise UserError(
-                f"{instance.instance_id}: passing tests execute no function; drop it"
-            )
+            raise UserError(f"{name}: passing tests execute no function; drop it")
         files = checks.base.tracked_files()
         package = package_of([function.path for function in functions], files)
         read = Workspace(checks.base.root).read
-        print(
-            f"{instance.instance_id}: {len(functions)} executed functions to draw from"
-        )
+        print(f"{name}: {len(functions)} executed functions to draw from")
         return Planter(functions, package, files, read, chance).plant(each, spare=each)
 
 
-def executed_functions(
-    instance: Instance,
-    checks: InstanceTests,
-    seconds: float,
-    chance: random.Random,
-) -> list[Function]:
+def draw_functions(executed: Executed, chance: random.Random) -> list[Function]:
     """Return functions of random modules that the regression tests of the modules execute."""
-    executed = Executed(instance, checks, seconds)
-    paths = modules(checks.base.tracked_files())
-    found: list[Function] = []
-    for path in chance.sample(paths, min(len(paths), _MOST)):
-        found += executed.functions(path)
-        if len(found) >= _FUNCTIONS and len({f.path for f in found}) >= _MODULES:
+    paths = modules(executed.checks.base.tracked_files())
+    functions: list[Function] = []
+    for path in chance.sample(paths, min(len(paths), _MAX_MODULES)):
+        functions += executed.functions(path)
+        files = {function.path for function in functions}
+        if len(functions) >= _FUNCTIONS and len(files) >= _MODULES:
             break
-    return found
+    return functions
 
 
 def verdicts(
     instance: Instance,
     kind: EnvironmentKind,
-    planted: Sequence[Breakage],
+    breakages: Sequence[Breakage],
     each: int,
-    place: TestBench,
+    bench: TestBench,
 ) -> Iterator[tuple[Breakage, str]]:
     """Yield and print breakages with their verdicts, ``each`` of a kind that tests can notice."""
-    enough: Counter[BreakageKind] = Counter()
-    with place.tests_of(instance, kind) as checks:
-        for breakage in planted:
-            if enough[breakage.kind] == each:
+    noticeable: Counter[BreakageKind] = Counter()
+    with bench.tests_of(instance, kind) as checks:
+        for breakage in breakages:
+            if noticeable[breakage.kind] == each:
                 continue
-            started = time.monotonic()
+            start = time.monotonic()
             report = checks.tests.run(breakage.changes)
-            said = word(report.outcome)
-            if said == _PLAUSIBLE and not noticed(breakage, checks, place.limits.test):
-                said = _UNNOTICED
-            seconds = time.monotonic() - started
-            head = f"{instance.instance_id} {kind.value} {said:<9} {seconds:5.1f} s"
-            why = ""
-            silence = report.untested
-            if silence:
-                why = f" ({silence})"
-            print(f"{head}  {breakage.kind.value}: {breakage.what}{why}", flush=True)
-            enough[breakage.kind] += said != _UNNOTICED
-            yield breakage, said
+            verdict = word(report.outcome)
+            if verdict == _PLAUSIBLE and not noticed(
+                breakage, checks, bench.limits.test
+            ):
+                verdict = _UNNOTICED
+            seconds = time.monotonic() - start
+            line = f"{instance.instance_id} {kind.value} {verdict:<9} {seconds:5.1f} s"
+            line += f"  {breakage.kind.value}: {breakage.what}"
+            if report.untested:
+                line += f" ({report.untested})"
+            print(line, flush=True)
+            noticeable[breakage.kind] += verdict != _UNNOTICED
+            yield breakage, verdict
 
 
 def noticed(breakage: Breakage, checks: InstanceTests, seconds: float) -> bool:
@@ -179,37 +170,31 @@ def noticed(breakage: Breakage, checks: InstanceTests, seconds: float) -> bool:
     session = checks.session
     files = checks.base.tracked_files()
     runner = runner_of(session.test_command) or Runner.PYTEST
-    related = RelatedTests(files, Workspace(checks.base.root).read).of(
-        [*breakage.changes]
-    )
-    for test in related:
+    related = RelatedTests(files, Workspace(checks.base.root).read)
+    for test in related.of(list(breakage.changes)):
         command = f"{session.test_command} {shlex.quote(directive(runner, test))}"
-        with_it, without = (
-            run_once(session, changes, command, seconds)
-            for changes in (breakage.changes, {})
-        )
-        if _ending(with_it) != _ending(without):
+        broken = run_once(session, breakage.changes, command, seconds)
+        intact = run_once(session, {}, command, seconds)
+        if _ending(broken) != _ending(intact):
             return True
     return False
 
 
 def _ending(result: CommandResult) -> tuple[int | None, frozenset[str]]:
     """Return the exit code and the lines that name a failure."""
-    lines = result.output.splitlines()
-    failed = (
-        line.partition(" - ")[0]
-        for line in lines
-        if line.startswith(("FAILED", "ERROR"))
-    )
-    return result.exit_code, frozenset(failed)
+    failures = set()
+    for line in result.output.splitlines():
+        if line.startswith(("FAILED", "ERROR")):
+            failures.add(line.partition(" - ")[0])
+    return result.exit_code, frozenset(failures)
 
 
 def table(counts: dict[Key, Counter[str]]) -> Iterator[str]:
     """Yield the lines of a table: verdicts per repository, environment and kind."""
-    words = ("caught", "untested", _UNNOTICED, _PLAUSIBLE)
+    verdicts = ("caught", "untested", _UNNOTICED, _PLAUSIBLE)
     rows = []
     for key, count in counts.items():
-        rows.append((*key, *(f"{said} {count[said]}" for said in words)))
+        rows.append((*key, *(f"{verdict} {count[verdict]}" for verdict in verdicts)))
     return aligned(("repository", "environment", "kind", "verdicts", "", "", ""), rows)
 
 

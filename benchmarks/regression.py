@@ -112,5 +112,5 @@ def end_cleanly() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
-def _say(words: str) -> None:
-    print(f"note: {words}", flush=True)
+def _say(text: str) -> None:
+    print(f"note: {text}", flush=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -17,8 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from bench.regression.related import RelatedTests
-from benchmarks.map_recall import mirrors_of
-from core.git import git
+from benchmarks.map_recall import blobs_of, mirrors_of
 from runs.patches import patch_paths
 
 
@@ -37,10 +36,14 @@ class Choice:
     seconds: tuple[float, float]
 
     @property
-    def by_top_package(self) -> tuple[str, ...]:
+    def by_top_package(self) -> list[str]:
         """The chosen files that are only called like the top package of an edited file."""
-        tops = {f"test_{part}.py" for path in self.edited for part in _top(path)}
-        return tuple(path for path in self.chosen if PurePosixPath(path).name in tops)
+        names = {f"test_{_top_package(path)}.py" for path in self.edited}
+        return [path for path in self.chosen if PurePosixPath(path).name in names]
+
+    @property
+    def chosen_hidden(self) -> frozenset[str]:
+        return self.hidden.intersection(self.chosen)
 
 
 class Blobs:
@@ -55,18 +58,6 @@ class Blobs:
         )
         self.texts: dict[str, str] = {}
 
-    def of(self, commit: str) -> dict[str, str]:
-        """Return the blobs of a commit's files by path."""
-        listing = git("ls-tree", "-r", "-z", commit, cwd=self.mirror)
-        entries = (
-            e.partition("\t")
-            for e in listing.decode("utf-8", "replace").split("\0")
-            if e
-        )
-        return {
-            path: meta.split()[2] for meta, _, path in entries if meta.startswith("100")
-        }
-
     def read(self, blob: str) -> str:
         """Return a blob's text."""
         if blob not in self.texts:
@@ -75,9 +66,8 @@ class Blobs:
             self.process.stdin.write(f"{blob}\n".encode())
             self.process.stdin.flush()
             size = int(self.process.stdout.readline().split()[2])
-            self.texts[blob] = self.process.stdout.read(size + 1)[:-1].decode(
-                "utf-8", "replace"
-            )
+            data = self.process.stdout.read(size + 1)[:-1]
+            self.texts[blob] = data.decode("utf-8", "replace")
         return self.texts[blob]
 
 
@@ -92,29 +82,27 @@ def main(
     ] = False,
 ) -> None:
     """Print by repository how many hidden test files are chosen, and how many files in all."""
-    rows = []
-    for line in dataset.read_text(encoding="utf-8").splitlines():
-        rows.append(json.loads(line))
-    mirrors = mirrors_of(rows, repos)
-    found: dict[str, list[Choice]] = {}
-    for repo, mirror in mirrors.items():
+    rows = list(map(json.loads, dataset.read_text(encoding="utf-8").splitlines()))
+    choices: list[Choice] = []
+    for repo, mirror in mirrors_of(rows, repos).items():
         if only and not any(part in repo for part in only):
             continue
         blobs = Blobs(mirror)
-        found[repo] = [_chosen(row, blobs) for row in rows if row["repo"] == repo]
-        print(_line(repo, found[repo]), flush=True)
-    every = [choice for choices in found.values() for choice in choices]
-    print(_line("all", every))
-    for choice in every if missed else ():
-        lost = choice.hidden - {*choice.chosen}
-        if lost:
-            print(
-                f"{choice.instance_id}: {choice.edited} {sorted(lost)}\n  {choice.chosen}"
-            )
+        of_repo = [_choose(row, blobs) for row in rows if row["repo"] == repo]
+        print(_line(repo, of_repo), flush=True)
+        choices += of_repo
+    print(_line("all", choices))
+    if missed:
+        for choice in choices:
+            lost = sorted(choice.hidden.difference(choice.chosen))
+            if lost:
+                print(
+                    f"{choice.instance_id}: {choice.edited} {lost}\n  {choice.chosen}"
+                )
 
 
-def _chosen(row: Mapping[str, Any], blobs: Blobs) -> Choice:
-    tree = blobs.of(row["base_commit"])
+def _choose(row: Mapping[str, Any], blobs: Blobs) -> Choice:
+    tree = blobs_of(blobs.mirror, row["base_commit"])
     files = sorted(path for path in tree if path.endswith(".py"))
     edited = patch_paths(row["patch"])
 
@@ -123,49 +111,46 @@ def _chosen(row: Mapping[str, Any], blobs: Blobs) -> Choice:
             return blobs.read(tree[path])
         return None
 
-    _warm(files, read)
-    tests = RelatedTests(files, read)
-    started = time.perf_counter()
-    chosen = tests.of(edited)
-    between = time.perf_counter()
-    tests.of(edited)
-    seconds = (between - started, time.perf_counter() - between)
-    hidden = frozenset(
-        p for p in patch_paths(row["test_patch"]) if p in tree and p[-3:] == ".py"
-    )
-    return Choice(row["instance_id"], edited, hidden, chosen, seconds)
-
-
-def _warm(files: Sequence[str], read: Callable[[str], str | None]) -> None:
-    """Read the files, so that the time of git does not count."""
+    # So that the time of git does not count.
     for path in files:
         if "test" in path:
             read(path)
+    tests = RelatedTests(files, read)
+    seconds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        chosen = tests.of(edited)
+        seconds.append(time.perf_counter() - start)
+    return Choice(
+        instance_id=row["instance_id"],
+        edited=edited,
+        hidden=frozenset(files).intersection(patch_paths(row["test_patch"])),
+        chosen=chosen,
+        seconds=(seconds[0], seconds[1]),
+    )
 
 
-def _top(path: str) -> tuple[str, ...]:
-    parts = PurePosixPath(path).parts[:-1]
-    if parts[:1] in (("src",), ("lib",)):
-        return parts[1:2]
-    return parts[:1]
+def _top_package(path: str) -> str:
+    """Return the first folder of a path below ``src`` or ``lib``; empty for a file on top."""
+    folders = PurePosixPath(path).parts[:-1]
+    if folders[:1] in (("src",), ("lib",)):
+        folders = folders[1:]
+    return "".join(folders[:1])
 
 
 def _line(title: str, choices: Sequence[Choice]) -> str:
-    hidden = sum(len(choice.hidden) for choice in choices)
-    found = sum(len(choice.hidden & {*choice.chosen}) for choice in choices)
-    hits = [
-        bool(choice.hidden & {*choice.chosen}) for choice in choices if choice.hidden
-    ]
-    files = sum(len(choice.chosen) for choice in choices)
-    first, second = (
-        sum(c.seconds[n] for c in choices) / max(1, len(choices)) for n in (0, 1)
-    )
+    divisor = max(1, len(choices))
+    with_hidden = [choice for choice in choices if choice.hidden]
+    hidden = sum(len(choice.hidden) for choice in with_hidden)
+    hits = [choice.chosen_hidden for choice in with_hidden if choice.chosen_hidden]
+    chosen = sum(len(choice.chosen) for choice in choices) / divisor
+    first = 1000 * sum(choice.seconds[0] for choice in choices) / divisor
+    second = 1000 * sum(choice.seconds[1] for choice in choices) / divisor
     top = sum(bool(choice.by_top_package) for choice in choices)
     return (
-        f"{title:<26}{len(choices):>4} rows{found:>5} of {hidden:>3} hidden files found "
-        f"(any in {sum(hits)} of {len(hits)} rows)"
-        f"{files / max(1, len(choices)):6.2f} chosen"
-        f"{top:>4} by the top package{1000 * first:8.1f} ms, again {1000 * second:.1f} ms"
+        f"{title:<26}{len(choices):>4} rows{sum(map(len, hits)):>5} of {hidden:>3} hidden files "
+        f"found (any in {len(hits)} of {len(with_hidden)} rows){chosen:6.2f} chosen"
+        f"{top:>4} by the top package{first:8.1f} ms, again {second:.1f} ms"
     )
 
 

@@ -27,14 +27,17 @@ def main(
     ],
 ) -> None:
     """Print each attempt that differs, then the counts; exit with 1 if one differs."""
-    total = equal = same_edit = 0
-    for name, want, got in _pairs(run, recorded):
+    total = 0
+    equal = 0
+    same_edit = 0
+    for name, expected, actual in _pairs(run, recorded):
         total += 1
-        same_edit += want.edit_outcome == got.edit_outcome
-        if _without_index(want.model_patch) == _without_index(got.model_patch):
+        same_edit += expected.edit_outcome == actual.edit_outcome
+        patch = _without_index(expected.model_patch)
+        if patch == _without_index(actual.model_patch):
             equal += 1
         else:
-            print(f"differs: {name} attempt {got.attempt} ({got.status})")
+            print(f"differs: {name} attempt {actual.attempt} ({actual.status})")
     print(
         f"{equal} of {total} attempts give the recorded patch; {same_edit} the edit outcome"
     )

@@ -20,12 +20,12 @@ import typer
 from agent.repomap import TagStore
 from bench.repos.checkout import Snapshots, make_checkout
 from benchmarks import map_speed
-from benchmarks.map_recall import Shown, mirrors_of, recall_of, table
+from benchmarks.map_recall import Recall, mirrors_of, recall_of, table
 
 # The largest allowed ratios to the peer: cold and warm CPU, a further message, and cold memory.
 _GOALS = {"cold": 1 / 3, "warm": 1 / 10, "message": 1 / 20, "peak": 1 / 3}
 _SPEED_INSTANCE = "sympy__sympy-18057"
-_Measure = dict[str, float]
+_Figures = dict[str, float]
 
 
 def main(
@@ -43,90 +43,82 @@ def main(
     speed: Annotated[bool, typer.Option(help="Measure speed and memory.")] = True,
 ) -> None:
     """Print recall by budget and group, then the ratios."""
-    rows = []
-    for line in dataset.read_text(encoding="utf-8").splitlines():
-        rows.append(json.loads(line))
+    rows = list(map(json.loads, dataset.read_text(encoding="utf-8").splitlines()))
     mirrors = mirrors_of(rows, repos)
     rows = [row for row in rows if row["repo"] in mirrors]
     with tempfile.TemporaryDirectory() as work:
         if recall:
-            _recall(
-                rows, mirrors, TagStore(store or Path(work, "tags.sqlite")), develop
-            )
+            tags = TagStore(store or Path(work, "tags.sqlite"))
+            _print_recall(rows, mirrors, tags, develop)
         if speed:
-            _speed(rows, mirrors, reference, Path(work))
+            _print_speed(rows, mirrors, reference, Path(work))
 
 
-def _recall(
+def _print_recall(
     rows: Sequence[Mapping[str, Any]],
     mirrors: Mapping[str, Path],
     store: TagStore,
     develop: Path | None,
 ) -> None:
-    results = []
+    groups: dict[str, list[Recall]] = {"all": []}
+    develop_ids = set()
+    if develop:
+        develop_ids = {path.stem for path in develop.glob("*.json")}
+    if develop_ids:
+        groups |= {"develop": [], "others": []}
     for row in rows:
-        results.append(recall_of(row, mirrors[row["repo"]], store))
-        print(_missed(results[-1]), file=sys.stderr, flush=True)
-    known = {path.stem for path in develop.glob("*.json")} if develop else set()
-    groups = {
-        "all": results,
-        "develop": [result for result in results if result.instance_id in known],
-        "others": [result for result in results if result.instance_id not in known],
-    }
-    for title, group in groups.items() if known else [("all", results)]:
+        recall = recall_of(row, mirrors[row["repo"]], store)
+        print(_describe(recall), file=sys.stderr, flush=True)
+        groups["all"].append(recall)
+        if recall.instance_id in develop_ids:
+            groups["develop"].append(recall)
+        elif develop_ids:
+            groups["others"].append(recall)
+    for title, group in groups.items():
         print(*table(f"{title}, tokens", group), sep="\n")
 
 
-def _missed(result: Shown) -> str:
-    definitions = ["-" if d is None else "01"[d] for d in result.definitions or ()]
-    return f"{result.instance_id}: files {[int(f) for f in result.files]} {''.join(definitions)}"
+def _describe(recall: Recall) -> str:
+    definitions = "".join(str(int(has)) for has in recall.definitions or ())
+    return f"{recall.instance_id}: files {list(map(int, recall.files))} {definitions}"
 
 
-def _speed(
+def _print_speed(
     rows: Sequence[Mapping[str, Any]],
     mirrors: Mapping[str, Path],
     reference: Path | None,
     work: Path,
 ) -> None:
-    row = next((row for row in rows if row["instance_id"] == _SPEED_INSTANCE), None)
+    row_by_id = {row["instance_id"]: row for row in rows}
+    row = row_by_id.get(_SPEED_INSTANCE)
     if row is None:
         print(f"no speed: {_SPEED_INSTANCE} or its mirror is not here")
         return
-    commit = row["base_commit"]
-    snapshot = Snapshots(work / "snapshots").get(
-        mirrors[row["repo"]], row["repo"], commit
-    )
+    repo = row["repo"]
+    snapshots = Snapshots(work / "snapshots")
+    snapshot = snapshots.get(mirrors[repo], repo, row["base_commit"])
     folder = make_checkout(snapshot, work / "tree").root
     # If a checkout is as new as its index, git does not trust time stamps and reads every file.
     time.sleep(1.1)
     (folder / ".git" / "index").touch()
     text = work / "issue.txt"
     text.write_text(row["problem_statement"], encoding="utf-8")
-    command: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "benchmarks.map_speed",
-        folder,
-        text,
-        work / "speed.sqlite",
-    ]
-    ours = _measures(command)
-    _print("ours", ours)
+    python = (sys.executable, "-m", "benchmarks.map_speed")
+    ours = _measure(*python, folder, text, work / "speed.sqlite")
+    _print_figures("ours", ours)
     if reference:
-        theirs = _measures([reference, map_speed.__file__, folder, text, "reference"])
-        _print("reference", theirs)
+        theirs = _measure(reference, map_speed.__file__, folder, text, "reference")
+        _print_figures("reference", theirs)
         for name, goal in _GOALS.items():
-            print(
-                f"{name}: {ours[name] / theirs[name]:.3f} of the reference (≤ {goal:.3f})"
-            )
+            ratio = ours[name] / theirs[name]
+            print(f"{name}: {ratio:.3f} of the reference (≤ {goal:.3f})")
 
 
-def _measures(command: Sequence[str | Path]) -> _Measure:
+def _measure(*command: str | Path) -> _Figures:
     """Run ``command`` twice: without tags, then with the tags of the first run."""
-    cold, warm = (
-        json.loads(subprocess.check_output(list(map(str, command)), text=True))
-        for _ in range(2)
-    )
+    argv = list(map(str, command))
+    cold = json.loads(subprocess.check_output(argv, text=True))
+    warm = json.loads(subprocess.check_output(argv, text=True))
     return {
         "cold": cold["first"],
         "warm": warm["first"],
@@ -135,11 +127,11 @@ def _measures(command: Sequence[str | Path]) -> _Measure:
     }
 
 
-def _print(name: str, measured: _Measure) -> None:
+def _print_figures(name: str, figures: _Figures) -> None:
     seconds = ", ".join(
-        f"{key} {measured[key]:.2f} s" for key in ("cold", "warm", "message")
+        f"{key} {figures[key]:.2f} s" for key in ("cold", "warm", "message")
     )
-    print(f"{name}: {seconds} of CPU, peak {measured['peak']:.0f} MB")
+    print(f"{name}: {seconds} of CPU, peak {figures['peak']:.0f} MB")
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,42 +62,42 @@ class RecordedInstance:
 
     candidates: Mapping[str, RecordedPatch]
     labels: Mapping[str, bool]
-    own: str
+    ranked_first: str
 
     def least(self, key: Callable[[RecordedPatch], tuple[int, ...]]) -> str:
         return min(self.candidates.values(), key=lambda c: (*key(c), c.number)).name
 
     def by_evidence(self, weight: Callable[[RecordedPatch], int]) -> str:
         """Return the choice of ``--select evidence``, each patch made ``weight`` times."""
-        candidates: list[Attempt] = []
+        attempts: list[Attempt] = []
         names: list[str] = []
         classes = []
-        failing: dict[int, int] = {}
-        for one in self.candidates.values():
-            numbers = range(len(names) + 1, len(names) + 1 + weight(one))
-            names += [one.name] * len(numbers)
-            failing |= dict.fromkeys(numbers, one.failing)
+        failing = {}
+        passed = {}
+        for name, patch in self.candidates.items():
+            first = len(names) + 1
+            numbers = range(first, first + weight(patch))
             for number in numbers:
-                candidates.append(_attempt(one, number))
-            classes.append(
-                CandidateClass(id=one.name, attempts=tuple(numbers), models=())
-            )
-        passed = {key: one.passed for key, one in self.candidates.items()}
+                names.append(name)
+                attempts.append(_attempt(patch, number))
+                failing[number] = patch.failing
+            classes.append(CandidateClass(id=name, attempts=tuple(numbers), models=()))
+            passed[name] = patch.passed
         evidence = Evidence.of_passed(classes, passed, failing)
-        winner = choose_by_evidence(candidates, evidence).winner
+        winner = choose_by_evidence(attempts, evidence).winner
         if winner:
             return names[winner.attempt - 1]
         return ""
 
 
-def _attempt(recorded: RecordedPatch, number: int) -> Attempt:
-    clean = not recorded.failing
+def _attempt(patch: RecordedPatch, number: int) -> Attempt:
+    clean = not patch.failing
     status = AttemptStatus.TESTS_FAILED
     if clean:
         status = AttemptStatus.PLAUSIBLE
     return Attempt(
         attempt=number,
-        model_patch="x" * max(1, recorded.size),
+        model_patch="x" * max(1, patch.size),
         imported=True,
         edit_outcome=True,
         lint_outcome=True,
@@ -106,16 +107,16 @@ def _attempt(recorded: RecordedPatch, number: int) -> Attempt:
 
 
 RULES: Mapping[str, Callable[[RecordedInstance], str]] = {
-    "lowest number": lambda n: n.least(lambda _: ()),
-    "most frequent": lambda n: n.least(lambda one: (-one.occurrence,)),
-    "regressions, scripts, frequency": lambda n: n.least(
-        lambda one: (one.failing, -len(one.passed), -one.occurrence)
+    "lowest number": lambda i: i.least(lambda _: ()),
+    "most frequent": lambda i: i.least(lambda patch: (-patch.occurrence,)),
+    "regressions, scripts, frequency": lambda i: i.least(
+        lambda patch: (patch.failing, -len(patch.passed), -patch.occurrence)
     ),
-    "evidence, each patch once": lambda n: n.by_evidence(lambda _: 1),
-    "evidence, as often as it was made": lambda n: n.by_evidence(
-        lambda one: one.occurrence
+    "evidence, each patch once": lambda i: i.by_evidence(lambda _: 1),
+    "evidence, as often as it was made": lambda i: i.by_evidence(
+        lambda patch: patch.occurrence
     ),
-    "the authors' newest ranking": lambda n: n.own,
+    "the authors' newest ranking": lambda i: i.ranked_first,
 }
 
 
@@ -123,40 +124,39 @@ def read_set(root: Path, key: str, logs: str) -> Iterator[RecordedInstance]:
     """Yield the instances of a set that have candidates."""
     occurrences: dict[str, dict[str, int]] = defaultdict(dict)
     labels: dict[tuple[str, str], set[bool]] = defaultdict(set)
-    own: dict[str, str] = {}
+    ranked_first: dict[str, str] = {}
     for ranking, right in _rankings(root, key):
         name = ranking["instance_id"]
         pick = Path(ranking["selected_patch"]["patch_file"]).name
-        for one in (n for group in ranking["ranked_groups"].values() for n in group):
-            occurrences[name][Path(one["patch_file"]).name] = one["occurrence"]
-        own[name] = pick
+        for patch in chain.from_iterable(ranking["ranked_groups"].values()):
+            occurrences[name][Path(patch["patch_file"]).name] = patch["occurrence"]
+        ranked_first[name] = pick
         labels[name, pick].add(right)
     for path in sorted((root / logs / "results").glob("*_inner_results.json")):
         name = path.name.removesuffix("_inner_results.json")
-        patches = root / "all_patches" / f"{key}_all_unique_patches" / name
-        found = _candidates(path, patches, occurrences[name])
+        folder = root / "all_patches" / f"{key}_all_unique_patches" / name
+        candidates = _candidates(path, folder, occurrences[name])
         # Candidates of one text share labels; rankings that contradict each other give none.
-        said: dict[str, set[bool]] = defaultdict(set)
-        for one in found:
-            said[one.text] |= labels[name, one.name]
-        known = {
-            one.name: True in said[one.text]
-            for one in found
-            if len(said[one.text]) == 1
-        }
-        if found:
-            yield RecordedInstance(
-                {one.name: one for one in found}, known, own.get(name, "")
-            )
+        labels_of_text: dict[str, set[bool]] = defaultdict(set)
+        for candidate in candidates:
+            labels_of_text[candidate.text] |= labels[name, candidate.name]
+        clear = {}
+        for candidate in candidates:
+            if len(labels_of_text[candidate.text]) == 1:
+                (clear[candidate.name],) = labels_of_text[candidate.text]
+        if candidates:
+            by_name = {candidate.name: candidate for candidate in candidates}
+            yield RecordedInstance(by_name, clear, ranked_first.get(name, ""))
 
 
 def _rankings(root: Path, key: str) -> Iterator[tuple[Mapping[str, Any], bool]]:
     """Yield the set's labelled rankings, oldest first, with the label of the selected patch."""
     files = root.glob("final_*/**/all_repro_rerank_*/ranked.json")
-    for file in sorted(
-        files, key=lambda path: path.parent.name
-    ):  # which ends with the time
-        for row in (row for row in _json(file) if "instance_id" in row):
+    # The folders' names end with the time.
+    for file in sorted(files, key=lambda path: path.parent.name):
+        for row in _json(file):
+            if "instance_id" not in row:
+                continue
             ranking = _json(file.with_name(f"{row['instance_id']}.json"))
             pick = ranking["selected_patch"]
             if pick and f"/{key}_all_unique_patches/" in pick["patch_file"]:
@@ -165,64 +165,81 @@ def _rankings(root: Path, key: str) -> Iterator[tuple[Mapping[str, Any], bool]]:
 
 def _candidates(
     path: Path,
-    patches: Path,
+    folder: Path,
     occurrences: Mapping[str, int],
 ) -> list[RecordedPatch]:
+    """Return the candidates of an instance from its results and the folder of its patches."""
     recorded = _json(path)
-    regression = _passed(recorded["regression"])
-    scripts = _passed(recorded["reproduction"])
+    tests: set[str] = set()
+    for results_by_file in recorded["regression"].values():
+        tests.update(*results_by_file.values())
+    regression = _passed_tests(recorded["regression"])
+    scripts = _passed_tests(recorded["reproduction"])
     valid = scripts.pop(_VALID, frozenset())
-    tests = {
-        t for by in recorded["regression"].values() for one in by.values() for t in one
-    }
-    known = {
-        file.name: _json(file) for file in patches.glob("*.jsonl")
-    }  # one line each
-    made = []
-    for name in sorted({*regression, *scripts, *known, *occurrences}):
-        text = known.get(name, {}).get("model_patch", "")
-        times = occurrences.get(name) or known.get(name, {}).get("occurrence", 1)
-        failing = len(tests - regression.get(name, frozenset()))
-        passed = scripts.get(name, frozenset()) & valid
-        number = int(re.sub(r"\D", "", name))
-        made.append(
-            RecordedPatch(name, text or name, len(text), times, failing, passed, number)
+    # One line each.
+    patches = {file.name: _json(file) for file in folder.glob("*.jsonl")}
+    candidates = []
+    for name in sorted({*regression, *scripts, *patches, *occurrences}):
+        patch = patches.get(name, {})
+        text = patch.get("model_patch", "")
+        candidate = RecordedPatch(
+            name=name,
+            text=text or name,
+            size=len(text),
+            occurrence=occurrences.get(name) or patch.get("occurrence", 1),
+            failing=len(tests - regression.get(name, frozenset())),
+            passed=scripts.get(name, frozenset()) & valid,
+            number=int(re.sub(r"\D", "", name)),
         )
-    return made
+        candidates.append(candidate)
+    return candidates
 
 
-def _passed(
+def _passed_tests(
     outcomes: Mapping[str, Mapping[str, Mapping[str, bool]]],
 ) -> dict[str, frozenset[str]]:
-    return {
-        Path(file).name: frozenset(
-            n for tests in by.values() for n, ok in tests.items() if ok
-        )
-        for file, by in outcomes.items()
-    }
+    passed_by_name = {}
+    for path, results_by_file in outcomes.items():
+        passed: set[str] = set()
+        for results in results_by_file.values():
+            passed.update(test for test, ok in results.items() if ok)
+        passed_by_name[Path(path).name] = frozenset(passed)
+    return passed_by_name
 
 
 def _lines(title: str, instances: Sequence[RecordedInstance]) -> Iterator[str]:
     yield f"  {f'{title}: {len(instances)}':<34}{_HEAD}"
     for name, rule in RULES.items():
-        picks = [(one, pick) for one in instances if (pick := rule(one))]
-        said = [one.labels.get(pick) for one, pick in picks]
-        right, wrong, unknown = (said.count(value) for value in (True, False, None))
-        both = [
-            n.labels[n.own]
-            for n, pick in picks
-            if pick in n.labels and n.own in n.labels
-        ]
-        known = right + wrong
-        share = "-"
-        found = Share.compute(right, known).interval
-        if found:
-            share = f"{100 * right / known:.1f} % ({100 * found.low:.1f}-{100 * found.high:.1f})"
-        low, high = (100 * n / max(1, len(said)) for n in (right, right + unknown))
-        yield (
-            f"  {name:<33}{right:>6}{wrong:>6}{unknown:>6}{len(instances) - len(said):>6}"
-            f"{share:>24}{f'{low:.1f} to {high:.1f} %':>18}{sum(both):>5} of {len(both)}"
-        )
+        yield f"  {name:<33}{_cells(rule, instances)}"
+
+
+def _cells(
+    rule: Callable[[RecordedInstance], str], instances: Sequence[RecordedInstance]
+) -> str:
+    labels: Counter[bool | None] = Counter()
+    theirs = []
+    for instance in instances:
+        pick = rule(instance)
+        if not pick:
+            continue
+        label = instance.labels.get(pick)
+        labels[label] += 1
+        if label is not None and instance.ranked_first in instance.labels:
+            theirs.append(instance.labels[instance.ranked_first])
+    right = labels[True]
+    labelled = right + labels[False]
+    picks = labels.total()
+    share = "-"
+    interval = Share.compute(right, labelled).interval
+    if interval:
+        ends = f"{100 * interval.low:.1f}-{100 * interval.high:.1f}"
+        share = f"{100 * right / labelled:.1f} % ({ends})"
+    low = 100 * right / max(1, picks)
+    high = 100 * (right + labels[None]) / max(1, picks)
+    return (
+        f"{right:>6}{labels[False]:>6}{labels[None]:>6}{len(instances) - picks:>6}"
+        f"{share:>24}{f'{low:.1f} to {high:.1f} %':>18}{sum(theirs):>5} of {len(theirs)}"
+    )
 
 
 def main(
@@ -235,24 +252,23 @@ def main(
             raise UserError(
                 f"{folder / logs} has no outcomes; give a checkout of the repository"
             )
-        split = []
-        for n in instances:
-            if len({c.passed for c in n.candidates.values()}) > 1:
-                split.append(n)
-        labels = [label for one in instances for label in one.labels.values()]
-        candidates = sum(len(one.candidates) for one in instances)
+        told_apart = []
+        labels: list[bool] = []
+        candidates = 0
+        for instance in instances:
+            if len({patch.passed for patch in instance.candidates.values()}) > 1:
+                told_apart.append(instance)
+            labels += instance.labels.values()
+            candidates += len(instance.candidates)
         print(
             f"{title}: {candidates} candidates, {len(labels)} labelled, {sum(labels)} right"
         )
-        for words, ones in (
-            ("instances", instances),
-            ("scripts tell candidates apart", split),
-        ):
-            print(
-                "\n".join(
-                    _lines(words, ones) if labels else (f"  {words}: {len(ones)}",)
-                )
-            )
+        groups = {"instances": instances, "scripts tell candidates apart": told_apart}
+        for name, group in groups.items():
+            if labels:
+                print(*_lines(name, group), sep="\n")
+            else:
+                print(f"  {name}: {len(group)}")
 
 
 def _json(path: Path) -> Any:  # noqa: ANN401 - recorded by others

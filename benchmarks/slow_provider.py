@@ -37,16 +37,14 @@ class Figures:
     most_at_once: int = 0
     longest: list[dict[str, Any]] = field(default_factory=list)
 
-    def arrived(self, messages: list[dict[str, Any]]) -> None:
-        """Count a request."""
+    def count_request(self, messages: list[dict[str, Any]]) -> None:
         self.first = self.first or time.monotonic()
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         if len(messages) >= len(self.longest):
             self.longest = messages
 
-    def answered(self) -> None:
-        """Count an answer."""
+    def count_answer(self) -> None:
         self.at_once -= 1
         self.answers += 1
         self.last = time.monotonic()
@@ -59,7 +57,7 @@ class Server:
     seconds: float
     figures: Figures = field(default_factory=Figures)
 
-    async def connected(
+    async def serve_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Serve one connection until its end."""
@@ -78,17 +76,18 @@ class Server:
         if head.startswith(b"GET"):
             return vars(self.figures)
         messages = json.loads(body)["messages"]
-        self.figures.arrived(messages)
+        self.figures.count_request(messages)
         await asyncio.sleep(self.seconds)
-        self.figures.answered()
+        self.figures.count_answer()
         return _completion(REPLIES[(len(messages) // 2 - 1) % len(REPLIES)])
 
 
 def _length(head: bytes) -> int:
-    lines = (line.partition(b":") for line in head.split(b"\r\n"))
-    return next(
-        (int(v) for name, _, v in lines if name.lower() == b"content-length"), 0
-    )
+    for line in head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            return int(value)
+    return 0
 
 
 def _response(content: dict[str, Any]) -> bytes:
@@ -99,24 +98,25 @@ def _response(content: dict[str, Any]) -> bytes:
 
 def _completion(text: str) -> dict[str, Any]:
     message = {"role": "assistant", "content": text}
+    tokens = (
+        ("prompt_tokens", 1000),
+        ("completion_tokens", 100),
+        ("total_tokens", 1100),
+    )
     return {
         "id": "1",
         "object": "chat.completion",
         "created": 1,
         "model": "m",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "usage": {
-            "prompt_tokens": 1000,
-            "completion_tokens": 100,
-            "total_tokens": 1100,
-        },
+        "usage": dict(tokens),
     }
 
 
 async def serve(seconds: float) -> None:
     """Serve on a free port and print the port."""
     server = await asyncio.start_server(
-        Server(seconds).connected, "127.0.0.1", 0, limit=1 << 26, backlog=1024
+        Server(seconds).serve_connection, "127.0.0.1", 0, limit=1 << 26, backlog=1024
     )
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()

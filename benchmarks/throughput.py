@@ -45,7 +45,7 @@ _GOALS = {
 
 
 @dataclass(frozen=True)
-class Measured:
+class Figures:
     """Calls per second, CPU seconds and peak memory (MB) of a run, including all children."""
 
     workers: int
@@ -66,15 +66,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--job", choices=("attempts", "completions"), default="attempts"
     )
     options = parser.parse_args(argv)
-    counts = [int(word) for word in options.workers.split(",")]
+    counts = list(map(int, options.workers.split(",")))
+    goals = _GOALS.get((options.engine, options.job), {})
+    kind: type[Bench] = Bench
+    if options.job == "completions":
+        kind = CompletionBench
     with tempfile.TemporaryDirectory() as folder, slow_provider(options.seconds) as url:
-        kind: type[Bench] = CompletionBench
-        if options.job == "attempts":
-            kind = Bench
         bench = kind(Path(folder), url, options.engine, options.tries)
         bench.prepare(max(counts))
-        found = [bench.both(count) for count in counts]
-    return report(found, options.seconds, _GOALS.get((options.engine, options.job), {}))
+        pairs = [bench.measure_both(count) for count in counts]
+    return report(pairs, options.seconds, goals)
 
 
 @dataclass(frozen=True)
@@ -91,21 +92,15 @@ class Bench:
         commit = make_repository(self.folder)
         rows = [row(number, commit) for number in range(instances)]
         (self.folder / "rows.json").write_text(json.dumps(rows))
-        self.harness(instances, "warm", 1)
+        self.measure(instances, "warm", 1)
 
-    def both(self, workers: int) -> tuple[Measured, Measured]:
+    def measure_both(self, workers: int) -> tuple[Figures, Figures]:
         """Measure the harness, then the bare loop with the same conversations."""
-        ours = self.harness(workers, f"w{workers}", self.tries)
-        rounds = json.dumps(self._rounds(self._ask("figures")["longest"]))
+        ours = self.measure(workers, f"w{workers}", self.tries)
+        rounds = json.dumps(self._rounds(self._get("figures")["longest"]))
         calls = self.tries * _MODELS * _CALLS
-        argv = [
-            sys.executable,
-            "-m",
-            "benchmarks.bare_loop",
-            f"{self.url}/v1",
-            str(workers),
-        ]
-        bare = self._measured([*argv, str(calls)], workers, rounds)
+        argv = ["-m", "benchmarks.bare_loop", f"{self.url}/v1", workers, calls]
+        bare = self._measure(argv, workers, rounds)
         print(
             f"{workers} workers: {ours.rate:.1f} of {bare.rate:.1f} calls a second",
             flush=True,
@@ -116,77 +111,66 @@ class Bench:
         """Return the messages of an attempt's calls."""
         return [longest[: 2 + 2 * number] for number in range(len(longest) // 2)]
 
-    def harness(
-        self,
-        workers: int,
-        run: str,
-        tries: int,
-    ) -> Measured:
-        """Run as many instances as workers."""
-        argv = [
-            sys.executable,
-            "harness.py",
-            "--dataset",
-            str(self.folder / "rows.json"),
-            "--models",
-            "gpt-4o,gpt-4o-mini",
-            "--set",
-            "choice.stop=all",
-            "--environment",
-            "none",
-            "--slice",
-            f"0:{workers}",
-            "--set",
-            "folders.repos=" + str(self.folder / "mirrors"),
-            "--set",
-            "folders.cache=" + str(self.folder / "cache"),
-            "--set",
-            "calls.timeout=120",
-            "--tries",
-            str(tries),
-        ]
+    def measure(self, workers: int, run: str, tries: int) -> Figures:
+        """Run as many jobs as workers."""
+        argv = self._command(workers, tries)
+        options = {
+            "--api-base": f"{self.url}/v1",
+            "--workers": workers,
+            "--out": self.folder / "out",
+            "--run": run,
+        }
+        for option, value in options.items():
+            argv += [option, value]
+        settings = {"calls.timeout": 120, "folders.cache": self.folder / "cache"}
         if self.engine == "ray":
-            argv += ["--set", "scale.ray=own"]
-        return self._measured([*argv, *self._scale(workers, run)], workers, "")
+            settings["scale.ray"] = "own"
+        return self._measure([*argv, *_as_options(settings)], workers, "")
 
-    def _scale(self, workers: int, run: str) -> list[str]:
-        return [
-            "--api-base",
-            f"{self.url}/v1",
-            "--workers",
-            str(workers),
-            "--out",
-            str(self.folder / "out"),
-            "--run",
-            run,
-        ]
+    def _command(self, workers: int, tries: int) -> list[object]:
+        argv: list[object] = ["harness.py", "--dataset", self.folder / "rows.json"]
+        argv += ["--models", "gpt-4o,gpt-4o-mini", "--environment", "none"]
+        argv += ["--slice", f"0:{workers}", "--tries", tries]
+        mirrors = self.folder / "mirrors"
+        return argv + _as_options({"choice.stop": "all", "folders.repos": mirrors})
 
-    def _measured(
-        self,
-        argv: list[str],
-        workers: int,
-        stdin: str,
-    ) -> Measured:
-        self._ask("reset")
+    def _measure(self, arguments: list[Any], workers: int, stdin: str) -> Figures:
+        """Run Python with ``stdin`` as its input."""
+        self._get("reset")
         process = subprocess.Popen(
-            argv, cwd=_TOP, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+            [sys.executable, *map(str, arguments)],
+            cwd=_TOP,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
         )
         assert process.stdin is not None
         process.stdin.write(stdin)
         process.stdin.close()
-        with peak_memory(process.pid) as peak:
+        with peak_memory(process.pid) as megabytes:
             _, status, usage = os.wait4(process.pid, 0)
         if status:
-            raise SystemExit(f"{argv[1:3]} failed")
-        seen = self._ask("figures")
-        rate = seen["answers"] / (seen["last"] - seen["first"])
-        cpu = usage.ru_utime + usage.ru_stime
-        return Measured(workers, seen["answers"], rate, cpu, max(peak))
+            raise SystemExit(f"{arguments[:2]} failed")
+        counts = self._get("figures")
+        return Figures(
+            workers=workers,
+            calls=counts["answers"],
+            rate=counts["answers"] / (counts["last"] - counts["first"]),
+            cpu=usage.ru_utime + usage.ru_stime,
+            peak=max(megabytes),
+        )
 
-    def _ask(self, what: str) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.url}/{what}") as response:
+    def _get(self, path: str) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.url}/{path}") as response:
             content: dict[str, Any] = json.load(response)
         return content
+
+
+def _as_options(settings: Mapping[str, object]) -> list[object]:
+    options: list[object] = []
+    for name, value in settings.items():
+        options += ["--set", f"{name}={value}"]
+    return options
 
 
 class CompletionBench(Bench):
@@ -196,83 +180,65 @@ class CompletionBench(Bench):
         """Write the problems."""
         taxonomy = {"change_kind": "adaptive", "libraries": [], "topic": "DSA"}
         before = "\n\n".join(f"def f{n}(x):\n    return x + {n}" for n in range(60))
-        rows = []
+        lines = []
         for number in range((instances + 1) // 2):
-            rows.append(
-                {
-                    "id": number,
-                    "name": f"p{number}",
-                    "full_name": f"{number}_p",
-                    "before": before,
-                    "after": before,
-                    "tests": "assert f1(1) == 2",
-                    "taxonomy": taxonomy,
-                    "instruction_descriptive": f"Make f{number} return None.",
-                    "instruction_lazy": f"Empty f{number}.",
-                }
-            )
-        (self.folder / "problems.jsonl").write_text("\n".join(map(json.dumps, rows)))
+            problem = {
+                "id": number,
+                "name": f"p{number}",
+                "full_name": f"{number}_p",
+                "before": before,
+                "after": before,
+                "tests": "assert f1(1) == 2",
+                "taxonomy": taxonomy,
+                "instruction_descriptive": f"Make f{number} return None.",
+                "instruction_lazy": f"Empty f{number}.",
+            }
+            lines.append(json.dumps(problem))
+        (self.folder / "problems.jsonl").write_text("\n".join(lines))
 
     def _rounds(self, longest: list[Any]) -> list[list[Any]]:
         return [longest]
 
-    def harness(
-        self,
-        workers: int,
-        run: str,
-        tries: int,
-    ) -> Measured:
-        """Run one job for each worker."""
-        argv = [
-            sys.executable,
-            "-m",
-            "exercises.canitedit",
-            "run",
-            "--set",
-            "problems.source=" + str(self.folder / "problems.jsonl"),
-            "--models",
-            "gpt-4o",
-            "--completions",
-            str(tries * _MODELS * _CALLS),
-            "--set",
-            "folders.cache=" + str(self.folder / "cache"),
-            "--set",
-            "calls.timeout=120",
-        ]
-        if self.engine == "ray":
-            argv += ["--set", "scale.ray=own"]
-        return self._measured([*argv, *self._scale(workers, run)], workers, "")
+    def _command(self, workers: int, tries: int) -> list[object]:
+        argv: list[object] = ["-m", "exercises.canitedit", "run", "--models", "gpt-4o"]
+        argv += ["--completions", tries * _MODELS * _CALLS]
+        return argv + _as_options({"problems.source": self.folder / "problems.jsonl"})
 
 
 def report(
-    found: Sequence[tuple[Measured, Measured]],
+    pairs: Sequence[tuple[Figures, Figures]],
     seconds: float,
     goals: Mapping[int, float],
 ) -> int:
     """Print shares and memory; return the exit code."""
-    missed = False
+    exit_code = 0
     print(
         "workers  calls/s  bare loop  share  ideal  share of ideal  CPU ms/attempt  peak MB"
     )
-    for ours, bare in found:
+    for ours, bare in pairs:
         ideal = ours.workers / seconds
         share = ours.rate / bare.rate
-        attempts = ours.calls / _CALLS
-        missed = missed or share < goals.get(ours.workers, 0.0)
+        milliseconds = 1000 * (ours.cpu - bare.cpu) / (ours.calls / _CALLS)
+        if share < goals.get(ours.workers, 0.0):
+            exit_code = 1
         print(
             f"{ours.workers:7d}  {ours.rate:7.1f}  {bare.rate:9.1f}  {share:4.0%}  {ideal:6.1f}"
-            f"  {ours.rate / ideal:13.0%}  {1000 * (ours.cpu - bare.cpu) / attempts:14.0f}"
-            f"  {ours.peak:7.0f}"
+            f"  {ours.rate / ideal:13.0%}  {milliseconds:14.0f}  {ours.peak:7.0f}"
         )
-    (least, _), (most, _) = found[0], found[-1]
-    if most.workers > least.workers:
-        each = (most.peak - least.peak) / (most.workers - least.workers)
-        print(f"memory per further waiting instance: {each:.2f} MB (goal: at most 3)")
-        missed = missed or each > 3
+    fewest = pairs[0][0]
+    most_workers = pairs[-1][0]
+    further = most_workers.workers - fewest.workers
+    if further > 0:
+        megabytes = (most_workers.peak - fewest.peak) / further
+        print(
+            f"memory per further waiting instance: {megabytes:.2f} MB (goal: at most 3)"
+        )
+        if megabytes > 3:
+            exit_code = 1
     print(
         "CPU: what the harness took, its git processes included, beyond the bare loop"
     )
-    return int(missed)
+    return exit_code
 
 
 def make_repository(folder: Path) -> str:
@@ -312,23 +278,22 @@ def row(number: int, commit: str) -> dict[str, Any]:
 @contextmanager
 def peak_memory(pid: int) -> Iterator[list[float]]:
     """Return a list that records the MB of a process and its children while it runs."""
-    found = [0.0]
-    ended = threading.Event()
+    megabytes = [0.0]
+    stop = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(_LOOK):
+        while not stop.wait(_LOOK):
             with suppress(psutil.Error):
                 parent = psutil.Process(pid)
-                found.append(
-                    sum(map(_megabytes, [parent, *parent.children(recursive=True)]))
-                )
+                processes = [parent, *parent.children(recursive=True)]
+                megabytes.append(sum(map(_megabytes, processes)))
 
     thread = threading.Thread(target=watch)
     thread.start()
     try:
-        yield found
+        yield megabytes
     finally:
-        ended.set()
+        stop.set()
         thread.join()
 
 

@@ -51,10 +51,7 @@ class Verdicts:
     @property
     def agree(self) -> bool:
         """Whether all known verdicts are equal."""
-        return (
-            len({said for said in self.by.values() if said not in (_NONE, _UNTESTED)})
-            <= 1
-        )
+        return len(set(self.by.values()) - {_NONE, _UNTESTED}) <= 1
 
 
 def main(
@@ -77,35 +74,37 @@ def main(
 ) -> None:
     """Print a table of verdicts; exit with 1 if two disagree."""
     end_cleanly()
-    known = read_rows(rows)
-    missing = [name for name in ids or () if name not in known]
-    if missing:
-        raise UserError(f"{rows} has no row {missing[0]}; give ids that it has")
-    chosen = [known[name] for name in ids or known]
+    row_by_id = read_rows(rows)
+    for name in ids or ():
+        if name not in row_by_id:
+            raise UserError(f"{rows} has no row {name}; give ids that it has")
+    chosen = [row_by_id[name] for name in ids or row_by_id]
     out = out.expanduser().resolve()
     out.mkdir(parents=True, exist_ok=True)
-    found: list[Verdicts] = []
+    table: list[Verdicts] = []
     if gold:
-        found += shown(Gold(out, mirrors.resolve(), workers, timeout).verdicts(chosen))
+        evaluation = Gold(out, mirrors.resolve(), workers, timeout)
+        table += print_each(evaluation.verdicts(chosen))
     if recorded is not None:
-        place = TestBench(Mirrors(mirrors), out / "cache", TestLimits(300, 600))
+        bench = TestBench(Mirrors(mirrors), out / "cache", TestLimits(300, 600))
         for row in chosen:
-            found += shown(candidates(row, recorded, place))
-    apart = [one.patch for one in found if not one.agree]
-    print(
-        f"{len(found)} patches, {len(apart)} evaluated differently: {', '.join(apart) or 'none'}"
-    )
-    sys.exit(bool(apart))
+            table += print_each(candidates(row, recorded, bench))
+    differing = [verdicts.patch for verdicts in table if not verdicts.agree]
+    names = ", ".join(differing) or "none"
+    print(f"{len(table)} patches, {len(differing)} evaluated differently: {names}")
+    sys.exit(bool(differing))
 
 
-def shown(verdicts: Iterable[Verdicts]) -> Iterator[Verdicts]:
+def print_each(table: Iterable[Verdicts]) -> Iterator[Verdicts]:
     """Print verdicts as they arrive."""
-    for one in verdicts:
-        said = "  ".join(
-            f"{evaluator} {what:<10}" for evaluator, what in one.by.items()
-        )
-        print(f"{one.patch:<32} {said}{'' if one.agree else '  DISAGREE'}", flush=True)
-        yield one
+    for verdicts in table:
+        cells = [
+            f"{evaluator} {verdict:<10}" for evaluator, verdict in verdicts.by.items()
+        ]
+        if not verdicts.agree:
+            cells.append("DISAGREE")
+        print(f"{verdicts.patch:<32} {'  '.join(cells)}", flush=True)
+        yield verdicts
 
 
 @dataclass(frozen=True)
@@ -123,54 +122,48 @@ class Gold:
         fixed = [row for row in rows if row["FAIL_TO_PASS"]]
         for row in rows:
             if row not in fixed:
-                print(
-                    f"{row['instance_id']}: the gold patch fixes no test here; not evaluated"
-                )
+                name = row["instance_id"]
+                print(f"{name}: the gold patch fixes no test here; not evaluated")
         if not fixed:
             return
         # Both commands keep verdicts and notice only changes of the patch.
-        for name in (
-            "swebench",
-            *(f"{top}/{_MODEL}-*" for top in ("predictions", "logs")),
-        ):
-            for folder in self.out.glob(name):
+        for pattern in ("swebench", f"predictions/{_MODEL}-*", f"logs/{_MODEL}-*"):
+            for folder in self.out.glob(pattern):
                 shutil.rmtree(folder)
         dataset = self.out / "gold.jsonl"
-        dataset.write_text(
-            "".join(f"{json.dumps(row)}\n" for row in fixed), encoding="utf-8"
-        )
-        by = {
-            "swebench": self._swebench(dataset, fixed),
-            "docker": self._report(dataset, fixed, "docker"),
-            "local": self._report(dataset, fixed, "local"),
+        lines = "".join(f"{json.dumps(row)}\n" for row in fixed)
+        dataset.write_text(lines, encoding="utf-8")
+        swebench = self._run_swebench(dataset)
+        reports = {
+            evaluator: self._run_report(dataset, fixed, evaluator)
+            for evaluator in ("docker", "local")
         }
         for row in fixed:
             name = row["instance_id"]
-            yield Verdicts(
-                f"{name} gold", {key: said[name] for key, said in by.items()}
-            )
+            verdicts = {"swebench": _swebench_verdict(swebench, name)}
+            for evaluator, folder in reports.items():
+                verdicts[evaluator] = _verdict(folder / "verdicts" / f"{name}.json")
+            yield Verdicts(f"{name} gold", verdicts)
 
-    def _swebench(self, dataset: Path, rows: Sequence[Row]) -> dict[str, str]:
+    def _run_swebench(self, dataset: Path) -> Path:
+        """Return the folder with the reports."""
         folder = self.out / "swebench"
         folder.mkdir(exist_ok=True)
         code = "from swebench.cli.cli import main; main()"
         options = ["--gold", "--run-id", _MODEL, "-j", self.workers, "-t", self.timeout]
         self._run(["-c", code, "eval", dataset, *options], folder, "swebench.log")
-        return {row["instance_id"]: _said(folder, row["instance_id"]) for row in rows}
+        return folder
 
-    def _report(
-        self,
-        dataset: Path,
-        rows: Sequence[Row],
-        evaluator: str,
-    ) -> dict[str, str]:
-        folder = self.out / "predictions" / f"gold-{evaluator}"
+    def _run_report(self, dataset: Path, rows: Sequence[Row], evaluator: str) -> Path:
+        """Return the folder of the run."""
+        folder = self.out / "predictions" / f"{_MODEL}-{evaluator}"
         for row in rows:
-            name = row["instance_id"]
-            prediction = {"model_name_or_path": _MODEL, "model_patch": row["patch"]}
-            write_json_atomic(
-                folder / f"{name}.json", {"instance_id": name, **prediction}
-            )
+            prediction = {
+                "instance_id": row["instance_id"],
+                "model_name_or_path": _MODEL,
+                "model_patch": row["patch"],
+            }
+            write_json_atomic(folder / f"{row['instance_id']}.json", prediction)
         command = [_REPOSITORY / "report.py", folder, "--evaluator", evaluator]
         command += ["-d", dataset, "-w", self.workers]
         for setting in (
@@ -181,66 +174,55 @@ class Gold:
         ):
             command += ["--set", setting]
         self._run(command, _REPOSITORY, f"report-{evaluator}.log")
-        verdicts = {row["instance_id"]: folder / "verdicts" for row in rows}
-        return {
-            name: _verdict(place / f"{name}.json") for name, place in verdicts.items()
-        }
+        return folder
 
-    def _run(
-        self,
-        argv: Sequence[object],
-        cwd: Path,
-        log: str,
-    ) -> None:
+    def _run(self, arguments: Sequence[object], cwd: Path, log: str) -> None:
         """Run Python; the table shows a missing verdict if it fails."""
+        argv = [sys.executable, *map(str, arguments)]
         with (self.out / log).open("wb") as output:
-            words = [sys.executable, *map(str, argv)]
             subprocess.run(
-                words, cwd=cwd, stdout=output, stderr=subprocess.STDOUT, check=False
+                argv, cwd=cwd, stdout=output, stderr=subprocess.STDOUT, check=False
             )
 
 
-def _said(folder: Path, name: str) -> str:
-    report = next(folder.glob(f"**/{_MODEL}/{name}/report.json"), None)
-    if report is None:
-        return _NONE
-    if json.loads(report.read_text())[name]["resolved"]:
-        return "resolved"
-    return "unresolved"
-
-
-def _verdict(path: Path) -> str:
-    status = _NONE
-    if path.is_file():
-        status = str(json.loads(path.read_text())["status"])
-    if status in ("resolved", "unresolved"):
-        return status
+def _swebench_verdict(folder: Path, name: str) -> str:
+    for report in folder.glob(f"**/{_MODEL}/{name}/report.json"):
+        if json.loads(report.read_text())[name]["resolved"]:
+            return "resolved"
+        return "unresolved"
     return _NONE
 
 
-def candidates(row: Row, recorded: Path, place: TestBench) -> Iterator[Verdicts]:
+def _verdict(path: Path) -> str:
+    if path.is_file():
+        status = str(json.loads(path.read_text())["status"])
+        if status in ("resolved", "unresolved"):
+            return status
+    return _NONE
+
+
+def candidates(row: Row, recorded: Path, bench: TestBench) -> Iterator[Verdicts]:
     """Yield the regression tests' results on the recorded attempts' patches by environment."""
     instance, _ = split_row(row)
     path = recorded / f"{instance.instance_id}.json"
     if not path.is_file():
         return
-    attempts = read_recording(path)
-    patches = {number: attempt.model_patch for number, attempt in attempts.items()}
-    changes = {
-        number: _changes(instance, patch, place) for number, patch in patches.items()
-    }
-    kinds = (EnvironmentKind.DOCKER, EnvironmentKind.LOCAL)
-    by = {kind: _outcomes(instance, kind, changes, place) for kind in kinds}
+    changes = {}
+    for number, attempt in read_recording(path).items():
+        changes[number] = _changes(instance, attempt.model_patch, bench)
+    outcomes = {}
+    for kind in (EnvironmentKind.DOCKER, EnvironmentKind.LOCAL):
+        outcomes[kind.value] = _outcomes(instance, kind, changes, bench)
     for number in changes:
-        said = {kind.value: by[kind][number] for kind in kinds}
-        yield Verdicts(f"{instance.instance_id} {number}", said)
+        verdicts = {name: by_number[number] for name, by_number in outcomes.items()}
+        yield Verdicts(f"{instance.instance_id} {number}", verdicts)
 
 
-def _changes(instance: Instance, patch: str, place: TestBench) -> Changes | None:
+def _changes(instance: Instance, patch: str, bench: TestBench) -> Changes | None:
     """Return the files that a patch changes, without excluded files."""
-    place.work.mkdir(parents=True, exist_ok=True)
+    bench.work.mkdir(parents=True, exist_ok=True)
     try:
-        with place.checkout(instance) as base:
+        with bench.checkout(instance) as base:
             return apply_patches(base, [submittable_patch(patch).patch])
     except PatchError:
         return None
@@ -250,16 +232,18 @@ def _outcomes(
     instance: Instance,
     kind: EnvironmentKind,
     changes: Mapping[int, Changes | None],
-    place: TestBench,
+    bench: TestBench,
 ) -> dict[int, str]:
+    outcomes = dict.fromkeys(changes, _NONE)
     try:
-        with place.tests_of(instance, kind) as checks:
-            return {
-                n: word(checks.outcome(c)) if c else _NONE for n, c in changes.items()
-            }
+        with bench.tests_of(instance, kind) as checks:
+            for number, changed_files in changes.items():
+                if changed_files:
+                    outcomes[number] = word(checks.outcome(changed_files))
     except (UnavailableError, InfrastructureError) as error:
         print(f"{instance.instance_id} {kind.value}: {error}", flush=True)
         return dict.fromkeys(changes, _NONE)
+    return outcomes
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import json
 import random
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from runs.storage.store import RunStore
 
 _DIGITS = "0123456789abcdef"
 _OURS = (".json", ".jsonl", ".md", ".yaml")
+Keys = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Value:
 
     file: Path
     line: int | None
-    keys: tuple[str | int, ...]
+    keys: Keys
     kind: str
 
 
@@ -51,58 +53,61 @@ def values_of(folder: Path, file: Path) -> Iterator[Value]:
     text = file.read_text(errors="surrogateescape")
     kind = _kind(folder, file)
     if file.suffix == ".json":
-        for keys in _places(json.loads(text)):
-            yield Value(file, None, keys, f"{kind}: {_named(keys)}")
+        for keys in _leaves(json.loads(text)):
+            yield Value(file, None, keys, f"{kind}: {_pattern(keys)}")
         return
     for number, line in enumerate(text.splitlines()):
         if file.suffix == ".jsonl":
             entry = json.loads(line)
-            named = kind
+            line_kind = kind
             if "kind" in entry:
-                named = f"{kind} {entry['kind']}"
-            for keys in _places(entry):
-                yield Value(file, number, keys, f"{named}: {_named(keys)}")
+                line_kind = f"{kind} {entry['kind']}"
+            for keys in _leaves(entry):
+                yield Value(file, number, keys, f"{line_kind}: {_pattern(keys)}")
         elif line.strip():
             yield Value(file, number, (), f"{kind}: line")
 
 
 def _kind(folder: Path, file: Path) -> str:
     """Return the file's place in the run, ``<id>`` for the name of an instance."""
-    known = sorted((path.stem for path in folder.glob("predictions/*/*.md")), key=len)[
-        ::-1
-    ]
-    name = "/".join(file.relative_to(folder).parts[2:])
-    for one in known:
-        name = name.replace(one, "<id>")
+    top, _, *parts = file.relative_to(folder).parts
+    name = "/".join(parts)
+    ids = [path.stem for path in folder.glob("predictions/*/*.md")]
+    for instance_id in sorted(ids, key=len, reverse=True):
+        name = name.replace(instance_id, "<id>")
     name = re.sub(r"[0-9a-f]{16}", "<hash>", name)
-    if file.relative_to(folder).parts[0] == "logs":
+    if top == "logs":
         return f"logs: {name}"
     return name
 
 
-def _places(
-    value: Any,  # noqa: ANN401 - any JSON value
-    keys: tuple[str | int, ...] = (),
-) -> Iterator[tuple[str | int, ...]]:
+def _leaves(value: Any, keys: Keys = ()) -> Iterator[Keys]:  # noqa: ANN401 - any JSON value
     if isinstance(value, dict):
         for key, part in value.items():
-            yield from _places(part, (*keys, key))
+            yield from _leaves(part, (*keys, key))
     elif isinstance(value, list):
         for number, part in enumerate(value):
-            yield from _places(part, (*keys, number))
+            yield from _leaves(part, (*keys, number))
         if value:
             yield keys  # stands for its last entry, which is dropped
     else:
         yield keys
 
 
-def _named(keys: tuple[str | int, ...]) -> str:
-    return ".".join(
-        "[]" if isinstance(key, int) else "<id>" if "__" in key else key for key in keys
-    )
+def _pattern(keys: Keys) -> str:
+    """Return keys in words, without numbers and ids."""
+    parts = []
+    for key in keys:
+        if isinstance(key, int):
+            parts.append("[]")
+        elif "__" in key:
+            parts.append("<id>")
+        else:
+            parts.append(key)
+    return ".".join(parts)
 
 
-def changed(value: Any, chance: random.Random) -> Any:  # noqa: ANN401 - any JSON value
+def another_value(value: Any, chance: random.Random) -> Any:  # noqa: ANN401 - any JSON value
     """Return another value of the same type."""
     if isinstance(value, bool):
         return not value
@@ -117,18 +122,18 @@ def changed(value: Any, chance: random.Random) -> Any:  # noqa: ANN401 - any JSO
     if re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+(\+00:00|Z)", value):
         second = int(value[18])
         return f"{value[:18]}{(second + 1) % 10}{value[19:]}"
-    place = 0
+    index = 0
     if value:
-        place = chance.randrange(len(value))
-    old = value[place : place + 1]
+        index = chance.randrange(len(value))
     letters = "abcxyz"
     if re.fullmatch("[0-9a-f]{40,}", value):
         letters = _DIGITS
-    new = chance.choice([one for one in letters if one != old])
-    return value[:place] + new + value[place + 1 :]
+    old = value[index : index + 1]
+    new = chance.choice([letter for letter in letters if letter != old])
+    return value[:index] + new + value[index + 1 :]
 
 
-def write_changed(value: Value, chance: random.Random) -> str:
+def write_another(value: Value, chance: random.Random) -> str:
     """Write the file with one value changed, and return the change in words."""
     text = value.file.read_text(errors="surrogateescape")
     lines = text.splitlines(keepends=True)
@@ -136,27 +141,27 @@ def write_changed(value: Value, chance: random.Random) -> str:
     if value.line is not None:
         part = lines[value.line].rstrip("\n")
     if value.file.suffix == ".md":
-        new = changed(part, chance)
-        words = f"{part!r:.60} → {new!r:.60}"
+        old = part
+        new = another_value(old, chance)
+        part = new
     else:
-        whole = json.loads(part)
-        parent = None
-        held = whole
+        # In a list, so that the value without keys has a parent as well.
+        content = [json.loads(part)]
+        parent: Any = content
+        last: str | int = 0
         for key in value.keys:
-            parent = held
-            held = held[key]
-        other = changed(held, chance)
-        if parent is None:
-            whole = other
-        else:
-            parent[value.keys[-1]] = other
-        words = f"{held!r:.60} → {other!r:.60}"
-        new = json.dumps(whole, indent=1 if value.line is None else None)
+            parent = parent[last]
+            last = key
+        old = parent[last]
+        new = another_value(old, chance)
+        parent[last] = new
+        part = json.dumps(content[0], indent=1 if value.line is None else None)
+    change = f"{old!r:.60} → {new!r:.60}"
     if value.line is not None:
-        lines[value.line] = f"{new}\n"
-        new = "".join(lines)
-    value.file.write_text(new, errors="surrogateescape")
-    return words
+        lines[value.line] = f"{part}\n"
+        part = "".join(lines)
+    value.file.write_text(part, errors="surrogateescape")
+    return change
 
 
 def main(
@@ -174,57 +179,58 @@ def main(
     store = RunStore.of_folder(run)
     with TemporaryDirectory() as name:
         out = Path(name) / "out"
-        left_out = () if checksums else ("checksums.txt",)
-        shutil.copytree(
-            store.folder,
-            out / "predictions" / store.run,
-            ignore=shutil.ignore_patterns(*left_out),
-        )
+        folder = out / "predictions" / store.run
+        shutil.copytree(store.folder, folder)
+        if not checksums:
+            (folder / "checksums.txt").unlink(missing_ok=True)
         if store.logs.is_dir():
             shutil.copytree(store.logs, out / "logs" / store.run)
-        folder = out / "predictions" / store.run
-
-        def noticed() -> bool:
-            try:
-                return verify_command([folder], lambda _: None) != 0
-            except UserError:  # which ends the command with the code 2
-                return True
-
-        if noticed():
+        if _has_differences(folder):
             raise SystemExit(
                 f"error: {run} has differences already; see report.py verify {run}"
             )
-        kinds: dict[str, list[Value]] = {}
+        kinds: dict[str, list[Value]] = defaultdict(list)
         for file in sorted(out.rglob("*")):
             if file.suffix in _OURS and file.is_file():
                 for value in values_of(out, file):
-                    kinds.setdefault(value.kind, []).append(value)
-        found = total = 0
+                    kinds[value.kind].append(value)
+        changes = 0
+        noticed = 0
+        values_in_all = 0
         weighted = 0.0
         for kind, values in sorted(kinds.items()):
             if only not in kind:
                 continue
-            picked = (
-                values if not each else chance.sample(values, min(each, len(values)))
-            )
-            good = 0
-            for value in picked:
+            sample = values
+            if each:
+                sample = chance.sample(values, min(each, len(values)))
+            noticed_of_kind = 0
+            for value in sample:
                 before = value.file.read_bytes()
-                words = write_changed(value, chance)
-                seen = noticed()
+                change = write_another(value, chance)
+                if _has_differences(folder):
+                    noticed_of_kind += 1
+                else:
+                    print(f"not noticed: {kind} ({len(values)}): {change}", flush=True)
                 value.file.write_bytes(before)
-                good += seen
-                if not seen:
-                    print(f"not noticed: {kind} ({len(values)}): {words}", flush=True)
-            found = found + good
-            total = total + len(picked)
-            weighted += len(values) * good / len(picked)
-        every = sum(len(values) for kind, values in kinds.items() if only in kind)
+            changes += len(sample)
+            noticed += noticed_of_kind
+            values_in_all += len(values)
+            weighted += len(values) * noticed_of_kind / len(sample)
+    share = noticed / changes
     print(
-        f"noticed: {found} of {total} changes ({found / total:.1%}), in {len(kinds)} kinds"
+        f"noticed: {noticed} of {changes} changes ({share:.1%}), in {len(kinds)} kinds"
     )
-    print(f"weighted by the {every} values of the run: {weighted / every:.1%}")
-    raise typer.Exit(int(found < 0.95 * total))
+    weighted_share = weighted / values_in_all
+    print(f"weighted by the {values_in_all} values of the run: {weighted_share:.1%}")
+    raise typer.Exit(share < 0.95)
+
+
+def _has_differences(folder: Path) -> bool:
+    try:
+        return verify_command([folder], lambda _: None) != 0
+    except UserError:  # which ends the command with the code 2
+        return True
 
 
 if __name__ == "__main__":

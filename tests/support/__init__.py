@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +20,56 @@ TOP = Path(__file__).resolve().parents[2]
 
 def write_files(root: Path, files: Mapping[str, str | bytes | None]) -> Path:
     """Write files below ``root``, with their folders; None is an empty file. Return ``root``."""
-    for path, content in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        data = content.encode() if isinstance(content, str) else content
-        (root / path).write_bytes(data or b"")
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(as_bytes(content or b""))
     return root
+
+
+def as_bytes(content: str | bytes) -> bytes:
+    if isinstance(content, str):
+        return content.encode()
+    return content
+
+
+def write_json(path: Path, value: object) -> Path:
+    """Write JSON as it stands, and return ``path``."""
+    return write_files(path.parent, {path.name: json.dumps(value)}) / path.name
+
+
+def change_json(path: Path, change: Callable[[Any], object]) -> None:
+    """Apply ``change`` to the content of a JSON file."""
+    content = read_json(path)
+    change(content)
+    write_json(path, content)
+
+
+def without(value: Any, *keys: str) -> Any:
+    """Return a JSON value without these keys, at any depth."""
+    if isinstance(value, dict):
+        return {k: without(part, *keys) for k, part in value.items() if k not in keys}
+    if isinstance(value, list):
+        return [without(part, *keys) for part in value]
+    return value
+
+
+def tar_of(files: Mapping[str, str | bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        add_files(archive, files)
+    return buffer.getvalue()
+
+
+def add_files(
+    archive: tarfile.TarFile, files: Mapping[str, str | bytes], mode: int = 0o644
+) -> None:
+    for name, content in files.items():
+        data = as_bytes(content)
+        entry = tarfile.TarInfo(name)
+        entry.size = len(data)
+        entry.mode = mode
+        archive.addfile(entry, io.BytesIO(data))
 
 
 def read_json(path: Path) -> Any:
@@ -54,19 +102,19 @@ def command_lines(mark: str = "") -> list[str]:
     """Return the command lines of all processes that contain ``mark``."""
     lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            lines.append(path.read_bytes().decode("utf-8", "replace"))
-        except OSError:
-            continue
-    return [line for line in lines if mark in line]
+        with suppress(OSError):
+            line = path.read_bytes().decode("utf-8", "replace")
+            if mark in line:
+                lines.append(line)
+    return lines
 
 
 def run_script(
-    *words: object, script: str = "harness.py", cwd: Path | str = "/", **env: str
+    *argv: object, script: str = "harness.py", cwd: Path | str = "/", **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Run ``harness.py`` or another script of the project with an interpreter of its own."""
     return subprocess.run(
-        [sys.executable, str(TOP / script), *map(str, words)],
+        [sys.executable, str(TOP / script), *map(str, argv)],
         cwd=cwd,
         capture_output=True,
         text=True,

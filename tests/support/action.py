@@ -7,7 +7,7 @@ import re
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,28 +30,30 @@ class Action:
 
     @classmethod
     def read(cls) -> Action:
-        said = yaml.safe_load((TOP / "action.yml").read_text(encoding="utf-8"))
-        assert said["runs"]["using"] == "composite"
-        outputs = {name: one["value"] for name, one in said["outputs"].items()}
-        return cls(said["inputs"], outputs, said["runs"]["steps"])
+        content = yaml.safe_load((TOP / "action.yml").read_text(encoding="utf-8"))
+        assert content["runs"]["using"] == "composite"
+        outputs = {name: each["value"] for name, each in content["outputs"].items()}
+        return cls(content["inputs"], outputs, content["runs"]["steps"])
 
 
-def evaluated(text: str, known: Mapping[str, str]) -> str:
-    """Return ``text`` with its expressions replaced; an expression that is not known fails."""
-    return EXPRESSION.sub(lambda found: known[found[1]], text)
+def _evaluate(text: str, values: Mapping[str, str]) -> str:
+    """Return ``text`` with its expressions replaced; an expression without a value fails."""
+    return EXPRESSION.sub(lambda match: values[match[1]], text)
 
 
-def values_of(text: str) -> dict[str, str]:
+def _outputs(text: str) -> dict[str, str]:
     """Return what a file of GITHUB_OUTPUT says, in its form for several lines."""
     lines = iter(text.splitlines())
-    values = {}
+    outputs = {}
     for line in lines:
         name, end = line.split("<<")
         value = []
-        while (part := next(lines)) != end:
+        part = next(lines)
+        while part != end:
             value.append(part)
-        values[name] = "\n".join(value)
-    return values
+            part = next(lines)
+        outputs[name] = "\n".join(value)
+    return outputs
 
 
 @dataclass(frozen=True)
@@ -80,19 +82,10 @@ class Runner:
         self, script: str, **variables: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a script as the shell of a step does, in the workspace."""
-        named = [f"{name}={value}" for name, value in variables.items()]
-        words = [
-            *self.into,
-            "env",
-            "-C",
-            str(self.workspace),
-            *named,
-            *SHELL,
-            "-c",
-            script,
-        ]
+        assignments = [f"{name}={value}" for name, value in variables.items()]
+        env = ("env", "-C", str(self.workspace), *assignments)
         return subprocess.run(
-            words,
+            [*self.into, *env, *SHELL, "-c", script],
             capture_output=True,
             text=True,
             check=False,
@@ -101,9 +94,9 @@ class Runner:
         )
 
     def read(self, path: Path | str) -> str:
-        done = self.command(f"cat '{path}'")
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        result = self.command(f"cat '{path}'")
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
 
 @dataclass(frozen=True)
@@ -116,11 +109,11 @@ class Done:
         seconds: of each step that ran, by its name.
     """
 
-    code: int = 0
-    printed: str = ""
-    outputs: Mapping[str, str] = field(default_factory=dict)
-    summary: str = ""
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    code: int
+    printed: str
+    outputs: Mapping[str, str]
+    summary: str
+    seconds: Mapping[str, float]
 
 
 def run_action(
@@ -134,51 +127,47 @@ def run_action(
     ``variables`` are what the calling workflow sets.
     """
     action = Action.read()
-    done = Done()
     assert set(inputs) <= set(action.inputs)
-    defaults = {
-        name: str(one.get("default", "")) for name, one in action.inputs.items()
-    }
-    known = {f"inputs.{name}": value for name, value in {**defaults, **inputs}.items()}
-    known["github.token"] = TOKEN
+    values = {"github.token": TOKEN}
+    for name, description in action.inputs.items():
+        default = str(description.get("default", ""))
+        values[f"inputs.{name}"] = inputs.get(name, default)
     files = runner.folder / "files"
-    places = {
-        "GITHUB_ACTION_PATH": runner.action,
-        "GITHUB_WORKSPACE": runner.workspace,
-        "RUNNER_TEMP": runner.temp,
-        "GITHUB_OUTPUT": files / "output",
-        "GITHUB_STEP_SUMMARY": files / "summary.md",
-    }
-    server = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "me/calc"}
     job = {
-        **server,
+        "GITHUB_SERVER_URL": "https://github.com",
+        "GITHUB_REPOSITORY": "me/calc",
         **variables,
-        **{name: str(place) for name, place in places.items()},
+        "GITHUB_ACTION_PATH": str(runner.action),
+        "GITHUB_WORKSPACE": str(runner.workspace),
+        "RUNNER_TEMP": str(runner.temp),
+        "GITHUB_OUTPUT": f"{files}/output",
+        "GITHUB_STEP_SUMMARY": f"{files}/summary.md",
     }
+    code = 0
+    printed = ""
+    seconds = {}
     for step in action.steps:
         name = step.get("id", "")
         if only not in ("", name):
             continue
-        own = {
-            key: evaluated(value, known) for key, value in step.get("env", {}).items()
-        }
+        env = dict(job)
+        for key, value in step.get("env", {}).items():
+            env[key] = _evaluate(value, values)
         runner.command(
             f"mkdir -p '{files}'; : >'{files}/output'; touch '{files}/summary.md'"
         )
         start = time.monotonic()
-        ended = runner.command(step["run"], **{**job, **own})
-        seconds = {**done.seconds, step["name"]: round(time.monotonic() - start, 1)}
-        printed = done.printed + ended.stdout + ended.stderr
-        done = replace(done, code=ended.returncode, printed=printed, seconds=seconds)
+        result = runner.command(step["run"], **env)
+        seconds[step["name"]] = round(time.monotonic() - start, 1)
+        code = result.returncode
+        printed += result.stdout + result.stderr
         if name:
-            found = values_of(runner.read(files / "output"))
-            known |= {
-                f"steps.{name}.outputs.{key}": value for key, value in found.items()
-            }
-        if done.code:
+            for key, value in _outputs(runner.read(files / "output")).items():
+                values[f"steps.{name}.outputs.{key}"] = value
+        if code:
             break
     # An output of a step that did not run is empty.
-    texts = (EXPRESSION.findall(value) for value in action.outputs.values())
-    known = {**{one: "" for found in texts for one in found}, **known}
-    outputs = {name: evaluated(value, known) for name, value in action.outputs.items()}
-    return replace(done, outputs=outputs, summary=runner.read(files / "summary.md"))
+    for output in action.outputs.values():
+        values = {**dict.fromkeys(EXPRESSION.findall(output), ""), **values}
+    outputs = {key: _evaluate(value, values) for key, value in action.outputs.items()}
+    return Done(code, printed, outputs, runner.read(files / "summary.md"), seconds)

@@ -22,7 +22,7 @@ def make_candidate(
     test: bool | None = True,
     patch: str = "p",
     ended: AttemptStatus | None = None,
-    **more: Any,
+    **fields: Any,
 ) -> Attempt:
     """Return an attempt with the status that follows; ``patch`` is the line that it adds."""
     candidate = Attempt(
@@ -31,6 +31,6 @@ def make_candidate(
         edit_outcome=edit,
         lint_outcome=lint,
         test_outcome=test,
-        **more,
+        **fields,
     )
     return candidate.but(status=status_by(candidate, ended))

@@ -99,8 +99,8 @@ def write_folder(
 
 def plain(path: Path) -> dict[str, Any]:
     """Return the JSON in a file."""
-    found: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
-    return found
+    content: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return content
 
 
 def write_plain(path: Path, value: Mapping[str, Any] | list[Any]) -> Path:
@@ -154,8 +154,8 @@ def run_folder(out: Path) -> Path:
 
 def files(out: Path, model: str = "gpt-4o") -> dict[str, CompletionFile]:
     """Return what a run wrote for a model, by name of the file."""
-    places = sorted((run_folder(out) / model).glob("*.json.gz"))
-    return {place.name: read_file(place) for place in places}
+    paths = sorted((run_folder(out) / model).glob("*.json.gz"))
+    return {path.name: read_file(path) for path in paths}
 
 
 def bytes_of(out: Path) -> dict[str, bytes]:
@@ -174,8 +174,8 @@ def asked_text(request: dict[str, Any]) -> str:
 
 def problem_of(request: dict[str, Any]) -> Problem:
     """Return the problem that a request is about."""
-    (found,) = (one for one in problems() if one.before in asked_text(request))
-    return found
+    (problem,) = (each for each in problems() if each.before in asked_text(request))
+    return problem
 
 
 class Solver(Provider):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
+
+from tests.support.servers import Handler, LoopbackServer
 
 DIALECTS = ("messages", "chat", "responses", "gemini")
 MODELS = {
@@ -64,63 +64,21 @@ class Fault:
     silent: float = 0.0
 
 
-class Stub:
-    """Answers with ``turns``; ``faults`` come first, one for each request."""
-
-    def __init__(self, turns: Sequence[Turn], faults: Sequence[Fault] = ()) -> None:
-        self.turns = turns
-        self.faults = list(faults)
-        self.requests: list[dict[str, Any]] = []
-        self.headers: list[dict[str, str]] = []
-        self.paths: list[str] = []
-        self.delay = 0.0
-        self._after: list[tuple[str, Sequence[Turn]]] = []
-        self.billed = 0
-        self._lock = threading.Lock()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
-        self.server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self.server.serve_forever, args=(0.02,), daemon=True
-        )
-
-    def after(self, words: str, turns: Sequence[Turn]) -> None:
-        """Answer with ``turns`` where a request holds ``words``."""
-        self._after.append((words, turns))
-
-    def turns_for(self, body: dict[str, Any]) -> Sequence[Turn]:
-        text = json.dumps(body)
-        return next(
-            (turns for words, turns in self._after if words in text), self.turns
-        )
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_address[1]}"
-
-    def __enter__(self) -> Stub:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def __init__(self, stub: Stub, *args: Any) -> None:
-        self.stub = stub
-        super().__init__(*args)
-
+class _Handler(Handler):
+    stub: Stub
     protocol_version = "HTTP/1.1"
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with self.stub._lock:
-            self.stub.requests.append(body)
-            self.stub.paths.append(self.path)
-            self.stub.headers.append({k.lower(): v for k, v in self.headers.items()})
-            fault = self.stub.faults.pop(0) if self.stub.faults else Fault()
-        time.sleep(fault.silent or self.stub.delay)
+    def respond(self) -> None:
+        body = json.loads(self.read_body())
+        stub = self.stub
+        fault = Fault()
+        with stub.lock:
+            stub.requests.append(body)
+            stub.paths.append(self.path)
+            stub.headers.append({k.lower(): v for k, v in self.headers.items()})
+            if stub.faults:
+                fault = stub.faults.pop(0)
+        time.sleep(fault.silent or stub.delay)
         try:
             self._answer(body, fault)
         except OSError:
@@ -129,64 +87,81 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body: dict[str, Any], fault: Fault) -> None:
         dialect = _dialect(self.path)
         if fault.status != 200:
-            data = json.dumps({"error": {"message": fault.words}}).encode()
-            self._whole(data, fault.status, fault.headers)
+            error = {"error": {"message": fault.words}}
+            self.send_json(error, fault.status, fault.headers)
             return
         turns = self.stub.turns_for(body)
         turn = turns[min(_results(dialect, body), len(turns) - 1)]
         if not body.get("tools"):
             turn = Turn(turn.text, None, turn.tokens)
-        with self.stub._lock:
+        with self.stub.lock:
             self.stub.billed += 1
-        if not (body.get("stream") or "streamGenerate" in self.path):
-            self._whole(json.dumps(_whole(dialect, turn)).encode(), 200, {})
-            return
-        events = _events(dialect, turn)
+        if body.get("stream") or "streamGenerate" in self.path:
+            self._stream(_events(dialect, turn), fault)
+        else:
+            self.send_json(_response(dialect, turn))
+
+    def _stream(self, events: list[tuple[str, Any]], fault: Fault) -> None:
         if fault.broken or fault.error_event:
             events = events[: len(events) // 2]
         if fault.error_event:
-            events.append(
-                ("error", {"type": "error", "error": {"message": "overloaded"}})
-            )
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("connection", "close")
-        self.end_headers()
+            error = {"type": "error", "error": {"message": "overloaded"}}
+            events.append(("error", error))
+        kind = {"content-type": "text/event-stream"}
+        self.send_head(200, {**kind, "connection": "close"})
         for name, event in events:
-            named = ""
+            data = event if isinstance(event, str) else json.dumps(event)
+            lines = f"data: {data}\n\n"
             if name:
-                named = f"event: {name}\n"
-            said = event if isinstance(event, str) else json.dumps(event)
-            self.wfile.write(f"{named}data: {said}\n\n".encode())
+                lines = f"event: {name}\n{lines}"
+            self.wfile.write(lines.encode())
             self.wfile.flush()
             time.sleep(0.002)
         self.close_connection = True
 
-    def _whole(
-        self,
-        data: bytes,
-        status: int,
-        headers: dict[str, str],
-    ) -> None:
-        self.send_response(status)
-        for name, value in {"content-type": "application/json", **headers}.items():
-            self.send_header(name, value)
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
 
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+class Stub(LoopbackServer):
+    """Answers with ``turns``; ``faults`` come first, one for each request."""
+
+    handler = _Handler
+
+    def __init__(self, turns: Sequence[Turn], faults: Sequence[Fault] = ()) -> None:
+        super().__init__()
+        self.turns = turns
+        self.faults = list(faults)
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
+        self.delay = 0.0
+        self.billed = 0
+        self.lock = threading.Lock()
+        self._after: dict[str, Sequence[Turn]] = {}
+
+    def after(self, text: str, turns: Sequence[Turn]) -> None:
+        """Answer with ``turns`` where a request holds ``text``."""
+        self._after[text] = turns
+
+    def turns_for(self, body: dict[str, Any]) -> Sequence[Turn]:
+        request = json.dumps(body)
+        for text, turns in self._after.items():
+            if text in request:
+                return turns
+        return self.turns
+
+
+_ENDS = {
+    "/messages": "messages",
+    "/chat/completions": "chat",
+    "/responses": "responses",
+}
 
 
 def _dialect(path: str) -> str:
-    ends = {
-        "/messages": "messages",
-        "/chat/completions": "chat",
-        "/responses": "responses",
-    }
     bare = path.partition("?")[0]
-    return next((name for end, name in ends.items() if bare.endswith(end)), "gemini")
+    for end, dialect in _ENDS.items():
+        if bare.endswith(end):
+            return dialect
+    return "gemini"
 
 
 def _results(dialect: str, body: dict[str, Any]) -> int:
@@ -201,194 +176,184 @@ def _results(dialect: str, body: dict[str, Any]) -> int:
     return text.count(marks[dialect])
 
 
-def _whole(dialect: str, turn: Turn) -> dict[str, Any]:
-    into, out, cached, written = turn.tokens
-    name, arguments = turn.tool or ("", {})
-    if dialect == "messages":
-        content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}]
-        if turn.tool:
-            content.append(
-                {"type": "tool_use", "id": "toolu_1", "name": name, "input": arguments}
-            )
-        usage = {
-            "input_tokens": into - cached - written,
-            "output_tokens": out,
+def _response(dialect: str, turn: Turn) -> dict[str, Any]:
+    return _RESPONSES[dialect](turn)
+
+
+def _messages_response(turn: Turn) -> dict[str, Any]:
+    prompt, output, cached, written = turn.tokens
+    content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}]
+    stop = "end_turn"
+    if turn.tool:
+        name, arguments = turn.tool
+        call = {"type": "tool_use", "id": "toolu_1", "name": name, "input": arguments}
+        content.append(call)
+        stop = "tool_use"
+    return {
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": content,
+        "stop_reason": stop,
+        "usage": {
+            "input_tokens": prompt - cached - written,
+            "output_tokens": output,
             "cache_read_input_tokens": cached,
             "cache_creation_input_tokens": written,
-        }
-        return {
-            "type": "message",
-            "role": "assistant",
-            "model": "claude",
-            "content": content,
-            "stop_reason": "tool_use" if turn.tool else "end_turn",
-            "usage": usage,
-        }
-    if dialect == "chat":
-        message: dict[str, Any] = {"role": "assistant", "content": turn.text}
-        if turn.tool:
-            function = {"name": name, "arguments": json.dumps(arguments)}
-            message["tool_calls"] = [
-                {"id": "call_1", "type": "function", "function": function}
-            ]
-        finish = "stop"
-        if turn.tool:
-            finish = "tool_calls"
-        usage = {
-            "prompt_tokens": into,
-            "completion_tokens": out,
-            "total_tokens": into + out,
+        },
+    }
+
+
+def _chat_response(turn: Turn) -> dict[str, Any]:
+    prompt, output, cached, _ = turn.tokens
+    message: dict[str, Any] = {"role": "assistant", "content": turn.text}
+    finish = "stop"
+    if turn.tool:
+        name, arguments = turn.tool
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        call = {"id": "call_1", "type": "function", "function": function}
+        message["tool_calls"] = [call]
+        finish = "tool_calls"
+    return {
+        "model": "gpt",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": output,
+            "total_tokens": prompt + output,
             "prompt_tokens_details": {"cached_tokens": cached},
-        }
-        choice = {"index": 0, "message": message, "finish_reason": finish}
-        return {"model": "gpt", "choices": [choice], "usage": usage}
-    if dialect == "responses":
-        text = {"type": "output_text", "text": turn.text, "annotations": []}
-        output: list[dict[str, Any]] = [
-            {"type": "message", "role": "assistant", "id": "msg_1", "content": [text]}
-        ]
-        if turn.tool:
-            output.append(
-                {
-                    "type": "function_call",
-                    "id": "fc_1",
-                    "call_id": "call_1",
-                    "name": name,
-                    "arguments": json.dumps(arguments),
-                }
-            )
-        usage = {
-            "input_tokens": into,
-            "output_tokens": out,
-            "total_tokens": into + out,
+        },
+    }
+
+
+def _responses_response(turn: Turn) -> dict[str, Any]:
+    prompt, output, cached, _ = turn.tokens
+    text = {"type": "output_text", "text": turn.text, "annotations": []}
+    message = {"type": "message", "role": "assistant", "id": "msg_1", "content": [text]}
+    items: list[dict[str, Any]] = [message]
+    if turn.tool:
+        name, arguments = turn.tool
+        call = {"type": "function_call", "id": "fc_1", "call_id": "call_1"}
+        items.append({**call, "name": name, "arguments": json.dumps(arguments)})
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "status": "completed",
+        "model": "gpt",
+        "created_at": 1,
+        "output": items,
+        "usage": {
+            "input_tokens": prompt,
+            "output_tokens": output,
+            "total_tokens": prompt + output,
             "input_tokens_details": {"cached_tokens": cached},
             "output_tokens_details": {"reasoning_tokens": 10},
-        }
-        said = {
-            "id": "resp_1",
-            "object": "response",
-            "status": "completed",
-            "model": "gpt",
-            "created_at": 1,
-        }
-        return {**said, "created_at": 1, "output": output, "usage": usage}
+        },
+    }
+
+
+def _gemini_response(turn: Turn) -> dict[str, Any]:
+    prompt, output, cached, _ = turn.tokens
     parts: list[dict[str, Any]] = [{"text": turn.text}]
     if turn.tool:
+        name, arguments = turn.tool
         parts.append({"functionCall": {"name": name, "args": arguments}})
-    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
-    counts = {
-        "promptTokenCount": into,
-        "candidatesTokenCount": out - 10,
-        "thoughtsTokenCount": 10,
-        "cachedContentTokenCount": cached,
-    }
+    content = {"role": "model", "parts": parts}
     return {
-        "candidates": [candidate],
-        "usageMetadata": counts,
+        "candidates": [{"content": content, "finishReason": "STOP"}],
+        "usageMetadata": {
+            "promptTokenCount": prompt,
+            "candidatesTokenCount": output - 10,
+            "thoughtsTokenCount": 10,
+            "cachedContentTokenCount": cached,
+        },
         "modelVersion": "gemini",
     }
 
 
+_RESPONSES = {
+    "messages": _messages_response,
+    "chat": _chat_response,
+    "responses": _responses_response,
+    "gemini": _gemini_response,
+}
+
+
 def _events(dialect: str, turn: Turn) -> list[tuple[str, Any]]:
-    whole = _whole(dialect, turn)
+    """Return the events of a stream: names, empty where the dialect has none, and data."""
+    response = _response(dialect, turn)
     if dialect == "messages":
-        return _message_events(whole)
-    if dialect == "chat":
-        return _chat_events(whole)
+        return _named(_message_events(response))
     if dialect == "responses":
-        opened = {**whole, "output": [], "status": "in_progress"}
-        listed: list[dict[str, Any]] = [
-            {"type": "response.created", "response": opened}
-        ]
-        added = {**whole["output"][0], "content": []}
-        listed.append(
-            {"type": "response.output_item.added", "output_index": 0, "item": added}
-        )
-        listed.append(
-            {
-                "type": "response.output_text.delta",
-                "item_id": "msg_1",
-                "delta": turn.text,
-            }
-        )
-        for index, item in enumerate(whole["output"]):
-            done = {
-                "type": "response.output_item.done",
-                "output_index": index,
-                "item": item,
-            }
-            listed.append(done)
-        listed.append({"type": "response.completed", "response": whole})
-        return [(event["type"], event) for event in listed]
-    (candidate,) = whole["candidates"]
-    first = {
-        "candidates": [
-            {"content": {"role": "model", "parts": [{"text": turn.text[:1]}]}}
-        ]
-    }
-    candidate["content"]["parts"][0] = {"text": turn.text[1:]}
-    return [("", first), ("", whole)]
+        return _named(_response_events(response, turn.text))
+    if dialect == "chat":
+        return [("", data) for data in _chat_events(response)]
+    parts = response["candidates"][0]["content"]["parts"]
+    parts[0] = {"text": turn.text[1:]}
+    content = {"role": "model", "parts": [{"text": turn.text[:1]}]}
+    return [("", {"candidates": [{"content": content}]}), ("", response)]
 
 
-def _message_events(whole: dict[str, Any]) -> list[tuple[str, Any]]:
-    content = whole["content"]
-    stop = whole["stop_reason"]
-    usage = whole["usage"]
-    opened = {
-        **whole,
-        "content": [],
-        "stop_reason": None,
-        "usage": {**usage, "output_tokens": 1},
-    }
-    events: list[dict[str, Any]] = [{"type": "message_start", "message": opened}]
-    for index, block in enumerate(content):
-        if block["type"] == "text":
-            empty = {"type": "text", "text": ""}
-            deltas = []
-            for character in block["text"]:
-                deltas.append({"type": "text_delta", "text": character})
-        else:
-            empty = {**block, "input": {}}
-            said = json.dumps(block["input"])
-            half = len(said) // 2
-            deltas = []
-            for part in (said[:half], said[half:]):
-                deltas.append({"type": "input_json_delta", "partial_json": part})
-        events.append(
-            {"type": "content_block_start", "index": index, "content_block": empty}
-        )
-        for delta in deltas:
-            events.append(
-                {"type": "content_block_delta", "index": index, "delta": delta}
-            )
-        events.append({"type": "content_block_stop", "index": index})
-    last = {"output_tokens": usage["output_tokens"]}
-    events.append(
-        {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": last}
-    )
-    events.append({"type": "message_stop"})
+def _named(events: Iterable[dict[str, Any]]) -> list[tuple[str, Any]]:
     return [(event["type"], event) for event in events]
 
 
-def _chat_events(whole: dict[str, Any]) -> list[tuple[str, Any]]:
-    (choice,) = whole["choices"]
+def _response_events(response: dict[str, Any], text: str) -> Iterator[dict[str, Any]]:
+    start = {**response, "output": [], "status": "in_progress"}
+    yield {"type": "response.created", "response": start}
+    item = {**response["output"][0], "content": []}
+    yield {"type": "response.output_item.added", "output_index": 0, "item": item}
+    yield {"type": "response.output_text.delta", "item_id": "msg_1", "delta": text}
+    for index, item in enumerate(response["output"]):
+        yield {"type": "response.output_item.done", "output_index": index, "item": item}
+    yield {"type": "response.completed", "response": response}
+
+
+def _message_events(response: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    usage = response["usage"]
+    start = {**response, "content": [], "stop_reason": None}
+    start["usage"] = {**usage, "output_tokens": 1}
+    yield {"type": "message_start", "message": start}
+    for index, block in enumerate(response["content"]):
+        if block["type"] == "text":
+            empty = {"text": ""}
+            deltas = [{"type": "text_delta", "text": part} for part in block["text"]]
+        else:
+            empty = {"input": {}}
+            text = json.dumps(block["input"])
+            half = len(text) // 2
+            deltas = [
+                {"type": "input_json_delta", "partial_json": part}
+                for part in (text[:half], text[half:])
+            ]
+        position = {"index": index}
+        start_block = {"content_block": {**block, **empty}}
+        yield {"type": "content_block_start", **position, **start_block}
+        for delta in deltas:
+            yield {"type": "content_block_delta", **position, "delta": delta}
+        yield {"type": "content_block_stop", **position}
+    stop = {"stop_reason": response["stop_reason"]}
+    tokens = {"output_tokens": usage["output_tokens"]}
+    yield {"type": "message_delta", "delta": stop, "usage": tokens}
+    yield {"type": "message_stop"}
+
+
+def _chat_events(response: dict[str, Any]) -> Iterator[Any]:
+    (choice,) = response["choices"]
     message = choice["message"]
 
-    def chunk(delta: dict[str, Any], finish: str | None = None) -> tuple[str, Any]:
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
         choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
-        return "", {"model": "gpt", "choices": choices}
+        return {"model": "gpt", "choices": choices}
 
-    events = [chunk({"role": "assistant", "content": message["content"]})]
+    yield chunk({"role": "assistant", "content": message["content"]})
     for index, call in enumerate(message.get("tool_calls", [])):
-        name = call["function"]["name"]
-        said = call["function"]["arguments"]
-        begin = {**call, "index": index, "function": {"name": name, "arguments": ""}}
-        events.append(chunk({"tool_calls": [begin]}))
-        for part in (said[:5], said[5:]):
-            function = {"arguments": part}
-            events.append(
-                chunk({"tool_calls": [{"index": index, "function": function}]})
-            )
-    events.append(chunk({}, choice["finish_reason"]))
-    events.append(("", {"model": "gpt", "choices": [], "usage": whole["usage"]}))
-    return [*events, ("", "[DONE]")]
+        function = call["function"]
+        start = {**call, "index": index, "function": {**function, "arguments": ""}}
+        yield chunk({"tool_calls": [start]})
+        for part in (function["arguments"][:5], function["arguments"][5:]):
+            piece = {"index": index, "function": {"arguments": part}}
+            yield chunk({"tool_calls": [piece]})
+    yield chunk({}, choice["finish_reason"])
+    yield {"model": "gpt", "choices": [], "usage": response["usage"]}
+    yield "[DONE]"

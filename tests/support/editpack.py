@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import ast
 import gzip
-import hashlib
 import json
 import random
+import shutil
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from core.git import git
 from exercises.editpack.__main__ import PROGRAM
 from exercises.editpack.files import report_of
 from exercises.editpack.rows import NEW, OLD, EditRow, file_digest, with_content
-from tests.support import read_json, sha256_of
+from tests.support import read_json, sha256_of, write_json
 
 SKIP_BAD = ("--set", "rows.skip_bad=true")
 
@@ -87,16 +87,16 @@ _SPOILT = (
 def generated_edits(number: int, seed: int = 6) -> Iterator[EditRow]:
     """Yield edits with heads of all kinds, spoilt or small at random; equal for equal numbers."""
     choose = random.Random(seed)
-    for place in range(number):
+    for number_of_edit in range(number):
         body = "".join(choose.choices(_BODIES, k=choose.randint(0, 3)))
         spoilt = "".join(choose.sample(_SPOILT, choose.choice((0, 0, 0, 1, 2))))
-        more = "y" * choose.choice((0, 5, 8, 9, 10, 11, 30))
+        name = "y" * choose.choice((0, 5, 8, 9, 10, 11, 30))
         old = choose.choice(_HEADS) + body + choose.choice(("", "", *_SPOILT))
         new = choose.choice((_HEADS, (old[: old.find(body)],))[choose.random() < 0.6])
         yield edit(
             old,
-            new + body + spoilt + (f"{more} = 1\n" if more else ""),
-            commit=str(place),
+            new + body + spoilt + (f"{name} = 1\n" if name else ""),
+            commit=str(number_of_edit),
         )
 
 
@@ -167,8 +167,8 @@ class MadeHistory:
         )
         out.append(f"encoding {encoding}\n".encode() if encoding else b"")
         out.append(b"data %d\n%s\n" % (len(data), data))
-        for place, parent in enumerate(parents or ()):
-            out.append(f"{'merge' if place else 'from'} :{parent}\n".encode())
+        for index, parent in enumerate(parents or ()):
+            out.append(f"{'merge' if index else 'from'} :{parent}\n".encode())
         self.stream += (
             b"".join(out) + b"".join(_file(p, c) for p, c in files.items()) + b"\n"
         )
@@ -329,15 +329,14 @@ def lay_traps(repository: Path, trace: Path) -> None:
     script.write_text(f"#!/bin/sh\necho $0 $@ >>{trace}\nexit 1\n")
     script.chmod(0o755)
     (repository / "info" / "attributes").write_text("* diff=trap filter=trap\n")
+    (repository / "hooks").mkdir(exist_ok=True)
     for name in (
         "post-checkout",
         "post-index-change",
         "reference-transaction",
         "fsmonitor",
     ):
-        (repository / "hooks").mkdir(exist_ok=True)
-        script.with_name("hooks").joinpath(name).write_bytes(script.read_bytes())
-        (repository / "hooks" / name).chmod(0o755)
+        shutil.copy(script, repository / "hooks" / name)
     settings = (
         "diff.trap.textconv",
         "diff.trap.command",
@@ -356,17 +355,11 @@ def lay_traps(repository: Path, trace: Path) -> None:
         "core.alternateRefsCommand",
         "remote.origin.uploadpack",
         "credential.helper",
-        "alias.log",
-        "alias.cat-file",
     )
-    for name in settings:
-        git(
-            "config",
-            name,
-            f"!{script}" if name.startswith("alias") else script,
-            cwd=repository,
-        )
-    for name, value in {
+    values = dict.fromkeys(settings, str(script))
+    values |= {
+        "alias.log": f"!{script}",
+        "alias.cat-file": f"!{script}",
         "log.showSignature": "true",
         "log.follow": "true",
         "log.diffMerges": "first-parent",
@@ -376,19 +369,19 @@ def lay_traps(repository: Path, trace: Path) -> None:
         "remote.origin.url": f"ext::{script}",
         "protocol.ext.allow": "always",
         "core.repositoryFormatVersion": "1",
-    }.items():
+    }
+    for name, value in values.items():
         git("config", name, value, cwd=repository)
 
 
 def files_of(folder: Path) -> dict[str, tuple[str, int]]:
     """Return digest and time of change of each file, and each folder's, to see any change."""
-    return {
-        path.relative_to(folder).as_posix(): (
-            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "",
-            path.stat().st_mtime_ns,
-        )
-        for path in sorted(folder.rglob("*"))
-    }
+    states = {}
+    for path in sorted(folder.rglob("*")):
+        digest = sha256_of(path) if path.is_file() else ""
+        name = path.relative_to(folder).as_posix()
+        states[name] = (digest, path.stat().st_mtime_ns)
+    return states
 
 
 QUOTES = '"""'
@@ -416,31 +409,31 @@ def plain_cleanup(text: str) -> str:
 def plain_distance(
     a: str,
     b: str,
-    most: int = 1000,
+    limit: int = 1000,
 ) -> int:
-    """Return the Levenshtein distance, ``most`` for any that is as large.
+    """Return the Levenshtein distance, ``limit`` for any that is as large.
 
     What both begin and end with costs nothing; no row of the table is better than that above, and
     no cell is better than its distance from the diagonal.
     """
     for _ in range(2):
         apart = (
-            place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y
+            index for index, (x, y) in enumerate(zip(a, b, strict=False)) if x != y
         )
         same = next(apart, min(len(a), len(b)))
         a = a[same:][::-1]
         b = b[same:][::-1]
-    above = {column: column for column in range(min(len(b), most) + 1)}
+    above = {column: column for column in range(min(len(b), limit) + 1)}
     for row, left in enumerate(a, 1):
         here = {0: row}
-        for column in range(max(1, row - most), min(len(b), row + most) + 1):
-            changed = above.get(column - 1, most) + (left != b[column - 1])
-            beside = min(above.get(column, most), here.get(column - 1, most)) + 1
+        for column in range(max(1, row - limit), min(len(b), row + limit) + 1):
+            changed = above.get(column - 1, limit) + (left != b[column - 1])
+            beside = min(above.get(column, limit), here.get(column - 1, limit)) + 1
             here[column] = min(changed, beside)
         above = here
-        if min(above.values()) >= most:
+        if min(above.values()) >= limit:
             break
-    return min(above.get(len(b), most), most)
+    return min(above.get(len(b), limit), limit)
 
 
 def plain_parses(text: str) -> bool:
@@ -457,7 +450,7 @@ def plain_verdict(row: EditRow) -> tuple[str, str, str]:
     """Return both cleaned sides and the first rule of the published code that the row breaks."""
     old = plain_cleanup(row["old_contents"])
     new = plain_cleanup(row["new_contents"])
-    words = [
+    markers = [
         "TODO",
         "FIXME",
         "BUG",
@@ -467,7 +460,7 @@ def plain_verdict(row: EditRow) -> tuple[str, str, str]:
     ]
     if not old.strip() or not new.strip():
         rule = "blank"
-    elif any(word in new or word.lower() in new for word in words):
+    elif any(word in new or word.lower() in new for word in markers):
         rule = "words"
     elif abs(len(old) - len(new)) < 10 and plain_distance(old, new, 10) < 10:
         rule = "small"
@@ -484,10 +477,10 @@ SYLLABLES = [first + second for first in "bdfgklmnprst" for second in "aeiou"]
 
 def recipe(**values: object) -> list[str]:
     """Return the words of a command line that give settings of ``train``."""
-    words: list[str] = []
+    argv: list[str] = []
     for name, value in values.items():
-        words += ["--set", f"train.{name}={value}"]
-    return words
+        argv += ["--set", f"train.{name}={value}"]
+    return argv
 
 
 SHORT = recipe(window=80, batch=3, step_windows=6, lr="3e-3")
@@ -532,7 +525,7 @@ def write_training_rows(
         "inputs": [],
         "output": {"name": path.name, "sha256": sha256},
     }
-    report_of(path).write_text(json.dumps(report))
+    write_json(report_of(path), report)
     return path
 
 

@@ -89,9 +89,9 @@ class Place:
 
     def still_running(self) -> list[str]:
         end = time.monotonic() + 5
-        while (found := command_lines(self.mark)) and time.monotonic() < end:
+        while (running := command_lines(self.mark)) and time.monotonic() < end:
             time.sleep(0.05)
-        return found
+        return running
 
 
 def ended_badly(result: CommandResult) -> bool:
@@ -187,14 +187,14 @@ def regression_tests(
     **changes: object,
 ) -> RegressionTests:
     """Return the tests of ``FILES``; without ``changes`` all share their baselines."""
-    known = [path for path in FILES if not path.startswith("tests/") or path in files]
+    paths = [path for path in FILES if not path.startswith("tests/") or path in files]
     cache = tmp_path / "cache" if changes else tmp_path.parent / "baselines"
     values: dict[str, object] = {
         "instance": an_instance(),
         "session": FolderSession(tmp_path / "folder"),
         "choice": TestChoice.RELATED,
         "limits": TestLimits(120, 120),
-        "files": known,
+        "files": paths,
         "read": FILES.get,
         "cache": cache,
         "identity": "folder",

@@ -34,7 +34,8 @@ from reports.submission.commands import PackageOptions, package_command
 from runs.description import DatasetFacts, Run
 from runs.settings import FolderSettings
 from runs.storage.store import RunStore
-from tests.support import read_json
+from tests.support import change_json as change_json
+from tests.support import read_json, write_json
 from tests.support.runs import config, options
 
 META: dict[str, Any] = {
@@ -109,35 +110,28 @@ def write_other_verdicts(
     store: RunStore, status: VerdictStatus = VerdictStatus.RESOLVED
 ) -> None:
     """Write an official verdict for every patch that is not predicted."""
-    every = [prediction for found in rounds(read_run(store)) for prediction in found]
-    for prediction in every:
-        verdict = Verdict(
-            instance_id=prediction.instance_id,
-            status=status,
-            evaluator="docker",
-            log="said",
-        )
-        save_verdict(store, prediction, verdict, None)
+    for predictions in list(rounds(read_run(store))):
+        for prediction in predictions:
+            verdict = Verdict(
+                instance_id=prediction.instance_id,
+                status=status,
+                evaluator="docker",
+                log="said",
+            )
+            save_verdict(store, prediction, verdict, None)
 
 
-def write_meta(place: Path, changes: dict[str, Any]) -> Path:
+def write_meta(folder: Path, changes: dict[str, Any]) -> Path:
     """Write meta.yaml and its logo; a change to None removes a key."""
-    place.mkdir(exist_ok=True)
-    (place / "picture.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    folder.mkdir(exist_ok=True)
+    (folder / "picture.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     values = {}
     for key, value in {**META, **changes}.items():
         if value is not None:
             values[key] = value
-    path = place / "meta.yaml"
+    path = folder / "meta.yaml"
     path.write_text(yaml.safe_dump(values))
     return path
-
-
-def change_json(path: Path, change: Any) -> None:
-    """Apply ``change`` to the content of a JSON file."""
-    data = json.loads(path.read_text())
-    change(data)
-    path.write_text(json.dumps(data))
 
 
 # The computed files of a package; the others are copied or generated text.
@@ -157,10 +151,10 @@ class Made:
 
     def run_files(self) -> Iterator[Path]:
         """Yield the run's files without pages and logs, which no program reads."""
-        for place in (self.run, self.out / "logs" / self.run.name):
-            for path in place.rglob("*"):
+        for folder in (self.run, self.out / "logs" / self.run.name):
+            for path in folder.rglob("*"):
                 for_people = (
-                    _PAGES in path.relative_to(place).parts or path.suffix == ".log"
+                    _PAGES in path.relative_to(folder).parts or path.suffix == ".log"
                 )
                 if path.is_file() and not for_people:
                     yield path
@@ -189,20 +183,20 @@ def derived_of_run(made: Made) -> Mapping[str, Any]:
     store = RunStore.of_folder(made.run)
     try:
         predictions = read_predictions(store)
-        found: dict[str, Any] = {"all_preds": all_preds(predictions)}
+        derived: dict[str, Any] = {"all_preds": all_preds(predictions)}
         for rows in (made.dataset.rows, ()):
             split = split_of("demo", "test", len(rows))
             stats = collect(read_run(store, rows), split)
-            found[f"stats {len(rows)}"] = json.dumps(stats_json(stats))
-            found[f"tables {len(rows)}"] = list(run_tables(stats))
-        return {**found, **_computed_package(made)}
+            derived[f"stats {len(rows)}"] = json.dumps(stats_json(stats))
+            derived[f"tables {len(rows)}"] = list(run_tables(stats))
+        return {**derived, **_computed_package(made)}
     except UserError as error:
         return {"error": str(error)}
 
 
 def _computed_package(made: Made) -> Mapping[str, bytes]:
-    with TemporaryDirectory() as place:
-        folder = Path(place, "package")
+    with TemporaryDirectory() as top:
+        folder = Path(top, "package")
         package_command(made.run, folder, made.packaging, lambda _: None)
         paths = sorted(path for name in _COMPUTED for path in folder.rglob(name))
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
@@ -230,17 +224,16 @@ def rows() -> dict[str, Mapping[str, Any]]:
 
 def make_run(out: Path, patches: Mapping[str, str]) -> RunStore:
     folder = out / "predictions" / "r"
-    folder.mkdir(parents=True, exist_ok=True)
     dataset = {"name": "demo", "split": "test"}
     run = {"dataset": dataset, "selected": sorted(patches)}
-    (folder / "run.json").write_text(json.dumps(run))
+    write_json(folder / "run.json", run)
     for name, patch in patches.items():
         content = {
             "instance_id": name,
             "model_name_or_path": "me/too",
             "model_patch": patch,
         }
-        (folder / f"{name}.json").write_text(json.dumps(content))
+        write_json(folder / f"{name}.json", content)
     return RunStore.of_folder(folder)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from environments.base import EnvironmentKind
 from reports.verify import verify_command
 from runs.modelsource import read_recording, recorded_calls
 from runs.records import Attempt
+from tests.support import change_json
 from tests.support.provider import Answer, Provider
 from tests.support.runs import config
 
@@ -54,49 +54,40 @@ class ScriptProvider(Provider):
 
     def answer(self, request: dict[str, Any]) -> Answer:
         model = MODELS.index(request["model"])
-        said = request["messages"][-1]["content"]
-        if "tells whether the issue is there" in said:
-            place = (
-                1
-                if "These files" in said
-                else 2
-                if "proposes this change" in said
-                else 0
-            )
+        prompt = request["messages"][-1]["content"]
+        if "tells whether the issue is there" in prompt:
             # The order in which a writer is asked: docs/selection.md.
-            nth = ((0, 2, 1), (1, 0, 2))[model][place]
-            return self._answer(self.recorded[-model], nth, hang=0.02)
-        if "Find a behaviour" in said:
+            plain, with_change, with_files = ((0, 1, 2), (1, 2, 0))[model]
+            step = plain
+            if "These files" in prompt:
+                step = with_files
+            elif "proposes this change" in prompt:
+                step = with_change
+            return self._answer(self.recorded[-model], step)
+        if "Find a behaviour" in prompt:
             return Answer("NO EVIDENCE")
         try_ = TEMPERATURES.index(request["temperature"])
         step = sum(m["role"] == "assistant" for m in request["messages"])
-        return self._answer(self.recorded[try_ * 2 + model + 1], step, hang=0.02)
+        return self._answer(self.recorded[try_ * 2 + model + 1], step)
 
-    def _answer(
-        self,
-        attempt: Attempt,
-        nth: int,
-        hang: float,
-    ) -> Answer:
+    def _answer(self, attempt: Attempt, step: int) -> Answer:
         replies = [call.content for call in recorded_calls(attempt)]
-        return Answer(replies[nth] if nth < len(replies) else "That is all.", hang=hang)
+        replies += ["That is all."] * (step + 1)
+        return Answer(replies[step], hang=0.02)
 
 
 def verified(out: Path, cache: Path) -> list[str]:
-    said: list[str] = []
-    verify_command([out / "predictions/r"], said.append)
-    return said
+    lines: list[str] = []
+    verify_command([out / "predictions/r"], lines.append)
+    return lines
 
 
-def changed(place: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    raw = json.loads(place.read_text())
-    change(raw)
-    place.write_text(json.dumps(raw))
+changed = change_json
 
 
 def recording(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     folder.mkdir()
-    place = folder / f"{NAME}.json"
-    place.write_bytes((RECORDED / f"{NAME}.json").read_bytes())
-    changed(place, change)
+    path = folder / f"{NAME}.json"
+    path.write_bytes((RECORDED / f"{NAME}.json").read_bytes())
+    changed(path, change)
     return folder

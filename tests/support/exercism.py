@@ -36,9 +36,9 @@ from tests.support.provider import Answer, Provider
 SIX = Path(__file__).parents[1] / "exercises/data/exercism"
 
 
-def main(words: Sequence[object]) -> int:
+def main(argv: Sequence[object]) -> int:
     """Run a command of the benchmark in this process and return its exit code."""
-    sys.argv = ["exercism", *map(str, words)]
+    sys.argv = ["exercism", *map(str, argv)]
     return PROGRAM.dispatch()
 
 
@@ -107,10 +107,10 @@ def result(
     )
 
 
-def write_result(run: Path, one: ExerciseResult) -> Path:
+def write_result(run: Path, result: ExerciseResult) -> Path:
     """Write a result and return its path."""
-    path = one.column.result_path(run, one.key)
-    write_json_atomic(path, one.as_json())
+    path = result.column.result_path(run, result.key)
+    write_json_atomic(path, result.as_json())
     return path
 
 
@@ -121,12 +121,12 @@ def write_run(
     **facts: Any,
 ) -> Path:
     """Write a run with these results, in the columns that they name."""
-    columns = tuple(dict.fromkeys(one.column for one in results))
+    columns = tuple(dict.fromkeys(result.column for result in results))
     keys = tuple(exercises or dict.fromkeys(r.key for r in results))
-    told = RunFacts(columns=columns, exercises=keys, profile="current", **facts)
-    write_json_atomic(folder / "run.json", {KEY: told.as_json()})
-    for one in results:
-        write_result(folder, one)
+    facts_of_run = RunFacts(columns=columns, exercises=keys, profile="current", **facts)
+    write_json_atomic(folder / "run.json", {KEY: facts_of_run.as_json()})
+    for result in results:
+        write_result(folder, result)
     return folder
 
 
@@ -168,26 +168,32 @@ class ExerciseProvider(Provider):
         super().__init__()
         self.wanted = wanted
         self.latency = latency
-        self._by_solution = {" ".join(one.solution): one for one in exercises}
+        self._by_solution = {
+            " ".join(exercise.solution): exercise for exercise in exercises
+        }
         forms = [get_format(name, notation=notation) for name in format_names(notation)]
         self._forms = [
             (form, {form.instructions(fence) for fence in _FENCES}) for form in forms
         ]
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        said = [str(m["content"]) for m in request["messages"] if m["role"] == "user"]
-        exercise = self._by_solution[_NAMES.findall(said[0])[-1]]
+        prompts = [
+            str(m["content"]) for m in request["messages"] if m["role"] == "user"
+        ]
+        exercise = self._by_solution[_NAMES.findall(prompts[0])[-1]]
         before = (
-            exercise.stubs() if len(said) == 1 else self.wanted(exercise, len(said) - 1)
+            exercise.stubs()
+            if len(prompts) == 1
+            else self.wanted(exercise, len(prompts) - 1)
         )
-        after = self.wanted(exercise, len(said))
+        after = self.wanted(exercise, len(prompts))
         return rendered(self.form(request), before, after, self.latency)
 
     def form(self, request: Mapping[str, Any]) -> EditFormat:
         """Return the format whose rules are in the system message."""
         system = request["messages"][0]["content"]
         return next(
-            f for f, rules in self._forms if any(one in system for one in rules)
+            f for f, rules in self._forms if any(rule in system for rule in rules)
         )
 
 

@@ -58,14 +58,14 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
     if "daemon" in OPTIONS:
         code = "import time; time.sleep(600)"
-        words = [sys.executable, "-c", code, OPTIONS["daemon"]]
-        Popen(words, env={}, start_new_session=True, stdout=DEVNULL, stderr=DEVNULL)
+        argv = [sys.executable, "-c", code, OPTIONS["daemon"]]
+        Popen(argv, env={}, start_new_session=True, stdout=DEVNULL, stderr=DEVNULL)
     print("the agent has ended")
 
 
 def use(arguments: dict[str, Any]) -> str:
-    place = Path(arguments["path"])
-    place.write_text(place.read_text().replace(arguments["old"], arguments["new"]))
+    path = Path(arguments["path"])
+    path.write_text(path.read_text().replace(arguments["old"], arguments["new"]))
     return f"replaced at {time.time_ns()}" if "clock" in OPTIONS else "replaced"
 
 
@@ -220,21 +220,21 @@ def answered(
 
 def reach() -> dict[str, str]:
     """Return what becomes of each connection that must not be made."""
-    found = {}
-    places = {
+    outcomes = {}
+    addresses = {
         "metadata": ("169.254.169.254", 80),
         "stub": ("127.0.0.1", int(OPTIONS["probe"])),
         "name": ("example.com", 80),
     }
-    for name, place in places.items():
+    for name, address in addresses.items():
         try:
-            socket.create_connection(place, timeout=3).close()
-            found[name] = "connected"
+            socket.create_connection(address, timeout=3).close()
+            outcomes[name] = "connected"
         except OSError as error:
-            found[name] = type(error).__name__
-    found["environment"] = "\n".join(f"{k}={v}" for k, v in os.environ.items())
-    found["counters"] = Path("/proc/net/dev").read_text()
-    return found
+            outcomes[name] = type(error).__name__
+    outcomes["environment"] = "\n".join(f"{k}={v}" for k, v in os.environ.items())
+    outcomes["counters"] = Path("/proc/net/dev").read_text()
+    return outcomes
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import pytest
 
 from bench.instances.dataset import load_dataset
 from core.git import git
+from tests.support import write_json
 from tests.support.provider import Answer, Provider
 
 NAME = "demo__textkit-1"
@@ -49,11 +50,6 @@ class Talk:
     name: str = NAME
 
 
-def _write(path: Path, value: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value))
-
-
 def mini(
     talk: Talk,
     folder: Path,
@@ -68,22 +64,22 @@ def mini(
             "response": {"usage": usage},
             "actions": [turn.arguments],
         }
-        said = {"role": "assistant", "content": turn.text, "extra": extra}
+        reply = {"role": "assistant", "content": turn.text, "extra": extra}
         seen: dict[str, Any] = {
             "role": "user",
             "content": turn.seen,
             "extra": {"returncode": 0},
         }
         if tools:
-            said["tool_calls"] = [turn.call]
+            reply["tool_calls"] = [turn.call]
             seen |= {"role": "tool", "tool_call_id": "c"}
-        messages += [said, seen]
+        messages += [reply, seen]
     ending = {"exit_status": "Submitted", "submission": talk.patch}
     stats = {"instance_cost": 0.25 * len(talk.turns), "api_calls": len(talk.turns)}
     info = {"model_stats": stats, "config": {"model": {"model_name": "m"}}, **ending}
     messages.append({"role": "exit", "content": talk.patch, "extra": ending})
     data = {"info": info, "messages": messages, "instance_id": talk.name}
-    _write(folder / talk.name / f"{talk.name}.traj.json", data)
+    write_json(folder / talk.name / f"{talk.name}.traj.json", data)
     return folder
 
 
@@ -103,14 +99,14 @@ def atif(talk: Talk, folder: Path) -> Path:
         }
         result = {"source_call_id": "c", "content": turn.seen}
         metrics = {"prompt_tokens": 10, "completion_tokens": 2, "cost_usd": 0.25}
-        said = {
+        step = {
             "step_id": number,
             "source": "agent",
             "message": turn.text,
             "metrics": metrics,
         }
         steps.append(
-            {**said, "tool_calls": [call], "observation": {"results": [result]}}
+            {**step, "tool_calls": [call], "observation": {"results": [result]}}
         )
     data = {
         "schema_version": "ATIF-v1.6",
@@ -118,7 +114,7 @@ def atif(talk: Talk, folder: Path) -> Path:
         "agent": {"name": "a", "version": "1", "model_name": "m"},
         "steps": steps,
     }
-    _write(folder / "trial/agent/trajectory.json", data)
+    write_json(folder / "trial/agent/trajectory.json", data)
     return folder
 
 
@@ -165,9 +161,9 @@ def python_of(name: str, folder: Path) -> Path:
 
     Skips the test where Python 3.12 or the package index is missing.
     """
-    given = os.environ.get(VENVS)
-    if given and (Path(given) / name / "bin/python").exists():
-        return Path(given) / name / "bin/python"
+    environments = os.environ.get(VENVS)
+    if environments and (Path(environments) / name / "bin/python").exists():
+        return Path(environments) / name / "bin/python"
     new = sorted(Path("~/.pyenv/versions").expanduser().glob("3.12*/bin/python"))
     newer = shutil.which("python3.12") or (new[-1] if new else None)
     if newer is None or name not in PACKAGES:
@@ -214,7 +210,7 @@ def run_mini(python: Path, mirrors: Path, folder: Path) -> Path:
                 "checkout": str(checkout(n, mirrors, folder)),
             }
         )
-    (folder / "rows.json").write_text(json.dumps(rows))
+    write_json(folder / "rows.json", rows)
     gold = ROWS[RESOLVED]["patch"]
     with Provider() as provider:
         provider.will_answer(

@@ -42,8 +42,8 @@ FENCE = "```"
 def parse(
     form: str, reply: str | Reply, known: Sequence[str] = (), chat: Sequence[str] = ()
 ) -> Sequence[Edit]:
-    whole = Reply(reply) if isinstance(reply, str) else reply
-    return get_format(form).parse(whole, ReplyScope(frozenset(known), chat))
+    message = Reply(reply) if isinstance(reply, str) else reply
+    return get_format(form).parse(message, ReplyScope(frozenset(known), chat))
 
 
 def apply(
@@ -212,9 +212,9 @@ def attempt(
 ) -> tuple[list[Result], Attempt]:
     """Return the results of two tries at most."""
     write_files(root, FILES)
-    one = Attempt(root, Scripted(replies, traits or Traits()), list(reports))
-    works = list(islice(tries(one.task(setup, form)), 2))
-    return [work.result for work in works if work.result], one
+    made = Attempt(root, Scripted(replies, traits or Traits()), list(reports))
+    works = list(islice(tries(made.task(setup, form)), 2))
+    return [work.result for work in works if work.result], made
 
 
 def fenced(path: str, text: str) -> str:

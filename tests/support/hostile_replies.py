@@ -216,9 +216,9 @@ def _duplicate(source: random.Random, lines: list[str]) -> None:
 
 
 def _swap(source: random.Random, lines: list[str]) -> None:
-    one = source.randrange(len(lines))
-    two = source.randrange(len(lines))
-    lines[one], lines[two] = lines[two], lines[one]
+    first = source.randrange(len(lines))
+    second = source.randrange(len(lines))
+    lines[first], lines[second] = lines[second], lines[first]
 
 
 def _insert_mark(source: random.Random, lines: list[str]) -> None:

@@ -33,6 +33,7 @@ from runs.calls.journal import AskedEntry, EndEntry, EntryKind, Journal, starts_
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total
 from runs.leftovers import kill_processes, run_key
 from runs.modelsource import read_recording, recorded_calls
+from tests.support import read_json, without
 from tests.support.commands import Bomb, Preloaded, Started
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, live
@@ -52,10 +53,10 @@ class DemoProvider(Provider):
         self._replies = {name: _recorded(name) for name in self._issues.values()}
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        said = "\n".join(
+        prompt = "\n".join(
             str(m["content"]) for m in request["messages"] if m["role"] == "user"
         )
-        name = next(name for issue, name in self._issues.items() if issue in said)
+        name = next(name for issue, name in self._issues.items() if issue in prompt)
         try_ = TEMPERATURES.index(request["temperature"])
         number = try_ * len(MODELS) + MODELS.index(request["model"]) + 1
         replies = self._replies[name].get(number) or self._replies[name][1]
@@ -75,10 +76,11 @@ def _recorded(name: str) -> dict[int, list[str]]:
 
 def hashes(provider: Provider) -> Counter[str]:
     """Return how often each request came, by the hash that journals use."""
-    return Counter(
-        request_sha256([Message(m["role"], m["content"]) for m in request["messages"]])
-        for request in provider.requests
-    )
+    counts = Counter[str]()
+    for request in provider.requests:
+        messages = [Message(m["role"], m["content"]) for m in request["messages"]]
+        counts[request_sha256(messages)] += 1
+    return counts
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,9 @@ class Ended:
 
     @property
     def writes(self) -> int:
-        found = re.search(r"^writes: (\d+)$", self.said, re.M)
-        if found:
-            return int(found[1])
+        match = re.search(r"^writes: (\d+)$", self.said, re.M)
+        if match:
+            return int(match[1])
         return 0
 
 
@@ -108,20 +110,20 @@ class Harness:
 
     def run(
         self,
-        words: Sequence[str],
+        argv: Sequence[str],
         *,
         kill_at: int = 0,
         torn: bool = False,
         seconds: float | None = None,
     ) -> Ended:
-        """Run the command with ``words`` and wait for its end.
+        """Run the command with ``argv`` and wait for its end.
 
         Args:
             kill_at: the number of the write at which it dies; 0 for none.
             torn: half of that write is made.
             seconds: after which it is killed.
         """
-        started = self.start(words, kill_at=kill_at, torn=torn)
+        started = self.start(argv, kill_at=kill_at, torn=torn)
         with suppress(subprocess.TimeoutExpired):
             started.wait(seconds)
         started.kill()
@@ -129,7 +131,7 @@ class Harness:
 
     def start(
         self,
-        words: Sequence[str],
+        argv: Sequence[str],
         *,
         kill_at: int = 0,
         torn: bool = False,
@@ -139,7 +141,7 @@ class Harness:
         # A file: processes that outlive a kill would keep a pipe open.
         with self._output.open("wb") as output:
             return self.preloaded.start(
-                *words,
+                *argv,
                 script=self.script,
                 env={**os.environ, **self.environ},
                 output=output.fileno(),
@@ -167,25 +169,23 @@ class Left:
 
     def results(self) -> dict[str, Any]:
         """Return all that a run decides: predictions to the byte, the rest without seconds."""
-        names = sorted(
-            p for p in self.folder.rglob("*") if p.suffix in (".json", ".md", ".gz")
-        )
-        return {
-            str(path.relative_to(self.folder)): _content(path)
-            for path in names
-            if path.name != "run.json" and "replaced" not in path.parts
-        }
+        results = {}
+        for path in sorted(self.folder.rglob("*")):
+            is_result = path.suffix in (".json", ".md", ".gz")
+            if is_result and path.name != "run.json" and "replaced" not in path.parts:
+                results[str(path.relative_to(self.folder))] = _content(path)
+        return results
 
     def finished(self) -> dict[str, tuple[int, int]]:
         """Return inode and time of each finished instance's files, all of them whole."""
-        found = {}
+        states = {}
         for path in self.folder.glob("*.json"):
             json.loads(path.read_text())
             if path.name != "run.json":
                 for file in (path, *self.beside(path)):
                     state = file.stat()
-                    found[str(file)] = (state.st_ino, state.st_mtime_ns)
-        return found
+                    states[str(file)] = (state.st_ino, state.st_mtime_ns)
+        return states
 
     def beside(self, prediction: Path) -> Iterator[Path]:
         """Yield what was written before a prediction, whole."""
@@ -198,71 +198,62 @@ class Left:
 
     def calls(self) -> list[tuple[str, AskedEntry, EndEntry | None]]:
         """Return instance, question and end of all calls in the journals."""
-        paths = sorted((self.out / "logs/r/journals").glob("*.jsonl"))
-        return [
-            (p.stem, *pair)
-            for p in paths
-            for pair in starts_and_ends(Journal(p).entries())
-        ]
+        calls = []
+        for path in sorted((self.out / "logs/r/journals").glob("*.jsonl")):
+            for question, end in starts_and_ends(Journal(path).entries()):
+                calls.append((path.stem, question, end))
+        return calls
 
     def count(self, kind: EntryKind) -> Counter[tuple[str, int, str]]:
         """Return how many calls ended so, by instance, attempt and request."""
-        return Counter(
-            (name, asked.attempt, asked.request_sha256)
-            for name, asked, ended in self.calls()
-            if ended is not None and ended.kind is kind
-        )
+        counts = Counter[tuple[str, int, str]]()
+        for name, question, end in self.calls():
+            if end is not None and end.kind is kind:
+                counts[name, question.attempt, question.request_sha256] += 1
+        return counts
 
     def litter(self, cache: Path) -> list[str]:
         """Return what should not be there once a run has ended."""
         key = run_key(self.folder)
-        found = [
-            str(p) for top in (self.out, cache) for p in top.rglob(f"*{UNFINISHED}")
-        ]
-        found += [str(p) for p in self.folder.glob(".*")]
-        found += [str(p) for p in (cache / "work").glob("*")]
+        paths = [*self.folder.glob(".*"), *(cache / "work").glob("*")]
+        for top in (self.out, cache):
+            paths += top.rglob(f"*{UNFINISHED}")
         # Git's and our own temporary folders; what is kept does not begin so.
         for part in ("snapshots", "demo-mirrors", "mirrors"):
-            found += [str(p) for p in (cache / part).rglob(".*") if p.is_dir()]
-        found += remove_groups(key)
+            paths += filter(Path.is_dir, (cache / part).rglob(".*"))
+        litter = [*map(str, paths), *remove_groups(key)]
         client = connect()
         if client is not None:
-            found += remove_containers(client, key)
+            litter += remove_containers(client, key)
             client.close()
-        return found + kill_processes(key)
+        return litter + kill_processes(key)
 
 
 def _content(path: Path) -> Any:
     if path.parent.name != "trajectories":
         return path.read_bytes()
-    return _timeless(json.loads(path.read_text()))
-
-
-def _timeless(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _timeless(item) for key, item in value.items() if key != "seconds"}
-    if isinstance(value, list):
-        return [_timeless(item) for item in value]
-    return value
+    return without(read_json(path), "seconds")
 
 
 def check_ledger(measure: Left, left: Left) -> None:
     """Every call stands in the ledger once, and sums are exact."""
     lines = left.lines()
     calls = left.calls()
-    assert sorted(line.call for line in lines) == sorted(
-        asked.call for _, asked, _ in calls
-    )
-    assert [ended for _, _, ended in calls if ended is None] == []
-    whole = total(lines)
-    assert whole is not None
-    assert Fraction(whole) == sum(Fraction(line.cost or 0) for line in lines)
-    answered = [line for line in lines if line.kind == EntryKind.ANSWERED.value]
+    assert all(end is not None for _, _, end in calls)
+    names = sorted(question.call for _, question, _ in calls)
+    assert sorted(line.call for line in lines) == names
+    bounds = {question.call: question.bound for _, question, _ in calls}
+    dollars = total(lines)
+    assert dollars is not None
+    assert Fraction(dollars) == sum(Fraction(line.cost or 0) for line in lines)
+    answered = []
+    for line in lines:
+        if line.kind == EntryKind.ANSWERED.value:
+            answered.append(line)
+        elif line.kind == EntryKind.LOST.value:
+            assert line.cost == bounds[line.call]
     assert total(answered) == total(measure.lines())
     assert by_instance(answered) == by_instance(measure.lines())
-    bounds = {asked.call: asked.bound for _, asked, _ in calls}
-    lost = [line for line in lines if line.kind == EntryKind.LOST.value]
-    assert all(line.cost == bounds[line.call] for line in lost)
 
 
 ALL = (
@@ -275,10 +266,8 @@ ALL = (
 
 
 def predictions(out: Path) -> dict[str, bytes]:
-    return {
-        path.name: path.read_bytes()
-        for path in (out / "predictions/r").glob("demo__*.json")
-    }
+    paths = (out / "predictions/r").glob("demo__*.json")
+    return {path.name: path.read_bytes() for path in paths}
 
 
 def ledger(out: Path) -> list[LedgerLine]:
@@ -315,13 +304,11 @@ def exact_total(here: Path, there: Path) -> None:
         for entry in map(json.loads, path.read_text().splitlines()):
             if entry["kind"] == "asked":
                 bounds[entry["call"]] = Decimal(entry["bound"])
-    lost = sum(
-        (bounds[line.call] for line in ledger(there) if line.kind == "failed"),
-        Decimal(),
-    )
+    lines = ledger(there)
+    lost = [bounds[line.call] for line in lines if line.kind == "failed"]
     paid = total(ledger(here))
     assert paid is not None
-    assert total(ledger(there)) == paid + lost
+    assert total(lines) == sum(lost, paid)
 
 
 def kill_in_the_middle(
@@ -394,24 +381,26 @@ def ports_of(processes: Sequence[psutil.Process]) -> set[int]:
     ports = set[int]()
     for process in processes:
         with suppress(psutil.NoSuchProcess):
-            ports |= {
-                one.laddr.port for one in process.net_connections("tcp") if one.laddr
-            }
+            for connection in process.net_connections("tcp"):
+                if connection.laddr:
+                    ports.add(connection.laddr.port)
     return ports
 
 
 def rays_of(pid: int) -> list[psutil.Process]:
     """Return the processes of a driver's own Ray."""
-    found = psutil.Process(pid).children(recursive=True)
+    processes = psutil.Process(pid).children(recursive=True)
     return [
-        process for process in found if "ray" in " ".join(words_of(process)).lower()
+        process for process in processes if "ray" in " ".join(words_of(process)).lower()
     ]
 
 
 def workers_of(pid: int) -> list[psutil.Process]:
     """Return the workers of a driver's own Ray."""
     return [
-        one for one in rays_of(pid) if "".join(words_of(one)).startswith("ray::Worker")
+        process
+        for process in rays_of(pid)
+        if "".join(words_of(process)).startswith("ray::Worker")
     ]
 
 

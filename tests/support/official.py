@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict
 from reports.evaluation.evaluator import EvaluationTask
 from reports.evaluation.official import PROGRAMS, OfficialEvaluator
+from tests.support import tar_of
 from tests.support.evaluated import report_settings
 
 BASE = "python:3.11-slim"
@@ -79,7 +79,7 @@ def image(
         **(files or {}),
     }
     built, _ = client.images.build(
-        fileobj=_archive(content), custom_context=True, rm=True
+        fileobj=io.BytesIO(tar_of(content)), custom_context=True, rm=True
     )
     try:
         for name in names:
@@ -89,17 +89,6 @@ def image(
         for name in names:
             client.images.remove(name, force=True)
         client.close()
-
-
-def _archive(files: Mapping[str, str]) -> io.BytesIO:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        for name, text in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(text.encode())
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    stream.seek(0)
-    return stream
 
 
 def remove_container(name: str) -> None:

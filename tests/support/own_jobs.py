@@ -139,7 +139,10 @@ def main(
         folders=FolderSettings(out=Path(out), cache=Path(out, "cache")),
     )
     options = RunResources(settings, as_json=True)
-    questions = {one.key: one for one in (Question(n, url) for n in range(int(count)))}
+    questions = {}
+    for number in range(int(count)):
+        question = Question(number, url)
+        questions[question.key] = question
     store = RunStore(Path(out), RUN)
     code = start_run(Questions(Config(), options, store, print, questions))
     benchmarks = {name.partition(".")[0] for name in sys.modules} & {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from core.git import git
-from tests.support import read_json, write_files
+from tests.support import read_json, write_files, write_json
 from tests.support.commands import Preloaded, Started
 
 ISSUE = "add subtracts\n\nadd(2, 3) is -1, should be 5."
@@ -56,7 +55,7 @@ def run_git(root: Path, *words: str) -> str:
     """Run git as the user does, with a name of the user's own."""
     user = ("-c", "user.name=U Ser", "-c", "user.email=u@example.org")
     files = ("-c", "protocol.file.allow=always")
-    found = subprocess.run(
+    result = subprocess.run(
         ["git", *user, *files, *words],
         cwd=root,
         check=True,
@@ -64,7 +63,7 @@ def run_git(root: Path, *words: str) -> str:
         text=True,
         env={**os.environ, **SAME_TIME},
     )
-    return found.stdout.strip()
+    return result.stdout.strip()
 
 
 def make_repository(
@@ -113,24 +112,20 @@ class World:
     ) -> Path:
         """Write the replies of models ``a`` and ``b`` in turn; return the folder."""
         key = number or hashlib.sha256(issue.encode()).hexdigest()[:8]
-        said = []
-        for place, replies in enumerate(attempts, 1):
-            said.append(
-                {
-                    "attempt": place,
-                    "model": "ab"[(place - 1) % 2],
-                    "edit_format": "diff",
-                    "messages": [
-                        {"role": "assistant", "content": one} for one in replies
-                    ],
-                    "recorded": {"cost": 0.0},
-                }
-            )
+        records: list[dict[str, Any]] = []
+        for replies in attempts:
+            record = {
+                "attempt": len(records) + 1,
+                "model": "ab"[len(records) % 2],
+                "edit_format": "diff",
+                "messages": [{"role": "assistant", "content": r} for r in replies],
+                "recorded": {"cost": 0.0},
+            }
+            records.append(record)
         folder = self.folder / "replies"
         instance = f"{name.replace('/', '__')}-{key}"
-        content = json.dumps({"instance_id": instance, "attempts": said})
-        write_files(folder, {f"{instance}.json": content})
-        return folder
+        content = {"instance_id": instance, "attempts": records}
+        return write_json(folder / f"{instance}.json", content).parent
 
     def start(
         self,
@@ -140,8 +135,8 @@ class World:
     ) -> subprocess.CompletedProcess[str]:
         """Run the command on ``repo``, without ``--api-base`` with the recorded replies."""
         process = self.begin(repo, *words, **given)
-        said, _ = process.communicate()
-        return subprocess.CompletedProcess(process.args, process.wait(), said, "")
+        printed, _ = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.wait(), printed, "")
 
     def begin(
         self,
@@ -149,32 +144,22 @@ class World:
         *words: str,
         **given: Any,
     ) -> Started:
-        issue = () if "--issue" in words else ("--issue", ISSUE)
-        more = () if "--tries" in words else ("--tries", "1")
-        live = "--api-base" in words
-        replay = (
-            ()
-            if live
-            else ("--replay", str(self.folder / "replies"), "--models", "a,b")
-        )
-        places = ("--set", f"folders.cache={self.cache}", "--out", str(self.folder))
-        return self.preloaded.start(
-            "--repo",
-            str(repo),
-            *issue,
-            *more,
-            *replay,
-            *places,
-            *words,
-            cwd=self.folder,
-            **given,
-        )
+        options = ["--repo", repo, "--out", self.folder]
+        options += ["--set", f"folders.cache={self.cache}"]
+        if "--issue" not in words:
+            options += ["--issue", ISSUE]
+        if "--tries" not in words:
+            options += ["--tries", "1"]
+        if "--api-base" not in words:
+            options += ["--replay", self.folder / "replies", "--models", "a,b"]
+        argv = [*map(str, options), *words]
+        return self.preloaded.start(*argv, cwd=self.folder, **given)
 
     @property
     def run(self) -> Path:
         """The folder of the one run."""
-        (found,) = (self.folder / "predictions").iterdir()
-        return found
+        (folder,) = (self.folder / "predictions").iterdir()
+        return folder
 
     @property
     def prediction(self) -> Any:

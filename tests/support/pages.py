@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.support import write_json
 from tests.support.reporting import compare, report
 from tests.support.requirements import BROWSERS
 
@@ -54,21 +54,17 @@ def write_hostile_run(folder: Path, name: str = "hostile") -> Path:
     (run / "verdicts").mkdir()
     logs = folder / "logs" / name
     logs.mkdir(parents=True)
-    _write(run / "run.json", _described())
+    write_json(run / "run.json", _described())
     for number, name in enumerate(HOSTILE_IDS, 1):
         stem = f"own__thing-{number}"
         prediction = _prediction(name)
-        _write(run / f"{stem}.json", prediction)
-        _write(run / "trajectories" / f"{stem}.json", _trajectory(name))
-        _write(
+        write_json(run / f"{stem}.json", prediction)
+        write_json(run / "trajectories" / f"{stem}.json", _trajectory(name))
+        write_json(
             run / "verdicts" / f"{stem}.json", _verdict(name, prediction["model_patch"])
         )
         (logs / f"{stem}.{_label()}.eval.log").write_text(ATTACK)
     return run
-
-
-def _write(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value))
 
 
 def _label() -> str:

@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.servers import Handler, LoopbackServer
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,40 @@ class Answer:
     body: Any = None
 
 
-class Provider:
+class _Handler(Handler):
+    stub: Provider
+
+    def respond(self) -> None:
+        request = json.loads(self.read_body())
+        provider = self.stub
+        port = self.client_address[1]
+        provider.headers.append({k.lower(): v for k, v in self.headers.items()})
+        provider.paths.append(self.path)
+        provider.ports.append(port)
+        provider.requests.append(request)
+        answer = provider.answer(request)
+        provider.waiting.add(port)
+        provider.closing.wait(answer.hang)
+        with provider.holding:
+            provider.waiting.discard(port)
+        body = answer.body
+        if body is None:
+            body = _BODIES.get(self.path, _body)(answer, request)
+        with suppress(OSError):
+            if answer.drip:
+                self._drip(json.dumps(body).encode(), answer.status)
+            else:
+                self.send_json(body, answer.status, answer.headers)
+
+    def _drip(self, data: bytes, status: int) -> None:
+        self.send_head(status, {"Content-Length": len(data)})
+        for byte in data:
+            self.wfile.write(bytes([byte]))
+            if self.stub.closing.wait(0.2):
+                return
+
+
+class Provider(LoopbackServer):
     """Answers requests with ``answers`` in order; the last one repeats.
 
     Attributes:
@@ -50,7 +85,10 @@ class Provider:
         holding: while a test holds it, no reply leaves.
     """
 
+    handler = _Handler
+
     def __init__(self) -> None:
+        super().__init__()
         self.answers: deque[Answer] = deque()
         self.requests: list[dict[str, Any]] = []
         self.paths: list[str] = []
@@ -59,62 +97,14 @@ class Provider:
         self.waiting: set[int] = set()
         self.holding = threading.Lock()
         self.closing = threading.Event()
-        provider = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                request = json.loads(body)
-                provider.headers.append({k.lower(): v for k, v in self.headers.items()})
-                provider.paths.append(self.path)
-                provider.ports.append(self.client_address[1])
-                provider.requests.append(request)
-                answer = provider.answer(request)
-                port = self.client_address[1]
-                provider.waiting.add(port)
-                provider.closing.wait(answer.hang)
-                with provider.holding:
-                    provider.waiting.discard(port)
-                self._send(answer, request)
-
-            def _send(self, answer: Answer, request: dict[str, Any]) -> None:
-                shape = _SHAPES.get(self.path, _body)
-                said = answer.body
-                if answer.body is None:
-                    said = shape(answer, request)
-                data = json.dumps(said).encode()
-                self.send_response(answer.status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                for name, value in answer.headers.items():
-                    self.send_header(name, value)
-                try:
-                    self.end_headers()
-                    for start in range(0, len(data), 1 if answer.drip else len(data)):
-                        self.wfile.write(
-                            data[start:] if not answer.drip else data[start : start + 1]
-                        )
-                        self.wfile.flush()
-                        if answer.drip and provider.closing.wait(0.2):
-                            return
-                except OSError:
-                    return
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.thread = threading.Thread(
-            target=self.server.serve_forever, args=(0.02,), daemon=True
-        )
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_address[1]}/v1"
+        return f"{super().url}/v1"
 
     def will_answer(self, *answers: Answer | str) -> None:
-        self.answers.extend(Answer(a) if isinstance(a, str) else a for a in answers)
+        for answer in answers:
+            self.answers.append(Answer(answer) if isinstance(answer, str) else answer)
 
     def answer(self, request: dict[str, Any]) -> Answer:
         """Choose the answer to ``request``."""
@@ -122,29 +112,21 @@ class Provider:
             return self.answers.popleft()
         return self.answers[0]
 
-    def __enter__(self) -> Provider:
-        self.thread.start()
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.closing.set()
-        self.server.shutdown()
-        self.server.server_close()
+        super().__exit__()
 
 
 def _body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
     if answer.status != 200:
         return {"error": {"message": "no", "type": "error", **answer.error}}
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
-    if answer.tool_calls:
-        message["tool_calls"] = [
-            {
-                "id": f"id{n}",
-                "type": "function",
-                "function": {"name": name, "arguments": text},
-            }
-            for n, (name, text) in enumerate(answer.tool_calls)
-        ]
+    calls = []
+    for number, (name, arguments) in enumerate(answer.tool_calls):
+        function = {"name": name, "arguments": arguments}
+        calls.append({"id": f"id{number}", "type": "function", "function": function})
+    if calls:
+        message["tool_calls"] = calls
     return _with_usage("chat.completion", {"message": message}, answer, request)
 
 
@@ -156,7 +138,7 @@ def _text_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
 
 def _with_usage(
     kind: str,
-    said: dict[str, Any],
+    choice: dict[str, Any],
     answer: Answer,
     request: dict[str, Any],
 ) -> dict[str, Any]:
@@ -165,7 +147,7 @@ def _with_usage(
         "object": kind,
         "created": 1,
         "model": request["model"],
-        "choices": [{"index": 0, **said, "finish_reason": answer.finish}],
+        "choices": [{"index": 0, **choice, "finish_reason": answer.finish}],
     }
     if answer.usage:
         prompt, reply = answer.tokens
@@ -181,34 +163,28 @@ def _with_usage(
 def _responses_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
     if answer.status != 200:
         return _body(answer, request)
-    part = {"type": "output_text", "text": answer.text, "annotations": []}
     message = {
         "type": "message",
         "id": "m",
         "role": "assistant",
         "status": "completed",
-        "content": [part],
+        "content": [{"type": "output_text", "text": answer.text, "annotations": []}],
     }
-    calls = []
-    for n, (name, said) in enumerate(answer.tool_calls):
-        calls.append(
-            {
-                "type": "function_call",
-                "id": f"f{n}",
-                "call_id": f"c{n}",
-                "name": name,
-                "arguments": said,
-            }
-        )
-    cut = answer.finish == "length"
+    output = [message]
+    for number, (name, arguments) in enumerate(answer.tool_calls):
+        call = {"type": "function_call", "id": f"f{number}", "call_id": f"c{number}"}
+        output.append({**call, "name": name, "arguments": arguments})
+    status: dict[str, Any] = {"status": "completed", "incomplete_details": None}
+    if answer.finish == "length":
+        reason = {"reason": "max_output_tokens"}
+        status = {"status": "incomplete", "incomplete_details": reason}
     return {
         "id": "r",
         "object": "response",
         "created_at": 1,
         "model": request["model"],
-        "status": "incomplete" if cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
-        "output": [message, *calls],
+        **status,
+        "output": output,
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
@@ -239,27 +215,19 @@ def _ollama_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
 
 def _anthropic_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
     if answer.status != 200:
-        return {
-            "type": "error",
-            "error": {"type": "api_error", "message": "no", **answer.error},
-        }
-    calls = []
-    for n, (name, text) in enumerate(answer.tool_calls):
-        calls.append(
-            {
-                "type": "tool_use",
-                "id": f"id{n}",
-                "name": name,
-                "input": json.loads(text),
-            }
-        )
+        error = {"type": "api_error", "message": "no", **answer.error}
+        return {"type": "error", "error": error}
+    content: list[dict[str, Any]] = [{"type": "text", "text": answer.text}]
+    for number, (name, arguments) in enumerate(answer.tool_calls):
+        call = {"type": "tool_use", "id": f"id{number}", "name": name}
+        content.append({**call, "input": json.loads(arguments)})
     return {
         "id": "1",
         "type": "message",
         "role": "assistant",
         "model": request["model"],
-        "content": [{"type": "text", "text": answer.text}, *calls],
-        "stop_reason": {"length": "max_tokens"}.get(answer.finish, "end_turn"),
+        "content": content,
+        "stop_reason": "max_tokens" if answer.finish == "length" else "end_turn",
         "stop_sequence": None,
         "usage": {
             "input_tokens": 100,
@@ -270,7 +238,7 @@ def _anthropic_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_SHAPES = {
+_BODIES = {
     "/v1/messages": _anthropic_body,
     "/v1/completions": _text_body,
     "/v1/responses": _responses_body,

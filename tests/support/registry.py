@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import io
 import json
 import os
 import random
 import shutil
 import socket
 import subprocess
-import tarfile
 import threading
 import time
 from collections import Counter
@@ -26,6 +24,7 @@ from environments.docker import images, imagestore
 from environments.docker.engine import connect
 from environments.docker.images import PullFailure
 from environments.docker.imagestore import ImageStore
+from tests.support import tar_of, write_json
 
 REGISTRY = "docker-registry"
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -39,13 +38,7 @@ def digest(data: bytes) -> str:
 
 def layer_of(files: Mapping[str, bytes]) -> bytes:
     """Return a layer, as a plain archive."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, data in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return buffer.getvalue()
+    return tar_of(files)
 
 
 def noise(size: int, seed: str) -> bytes:
@@ -83,13 +76,13 @@ class Registry:
 
     def put_blob(self, name: str, data: bytes) -> dict[str, Any]:
         answer, _ = self._ask("POST", f"/v2/{name}/blobs/uploads/")
-        place = answer.headers["Location"].split(self.host, 1)[-1]
+        location = answer.headers["Location"].split(self.host, 1)[-1]
         mark = "?"
-        if "?" in place:
+        if "?" in location:
             mark = "&"
         self._ask(
             "PUT",
-            f"{place}{mark}digest={digest(data)}",
+            f"{location}{mark}digest={digest(data)}",
             data,
             Content_Type="application/octet-stream",
         )
@@ -117,8 +110,8 @@ class Registry:
                     1
                 ]
             )
-            place = f"/v2/{base[0]}/blobs/{manifest['config']['digest']}"
-            config = json.loads(self._ask("GET", place)[1])
+            location = f"/v2/{base[0]}/blobs/{manifest['config']['digest']}"
+            config = json.loads(self._ask("GET", location)[1])
             below = manifest["layers"]
             for layer in below:
                 mount = (
@@ -159,9 +152,9 @@ def running_registry(folder: Path) -> Iterator[Registry]:
         "storage": {"filesystem": {"rootdirectory": str(folder / "blobs")}},
         "http": {"addr": f"127.0.0.1:{port}"},
     }
-    (folder / "settings.yml").write_text(json.dumps(settings))
+    path = write_json(folder / "settings.yml", settings)
     process = subprocess.Popen(
-        [str(shutil.which(REGISTRY)), "serve", str(folder / "settings.yml")],
+        [str(shutil.which(REGISTRY)), "serve", str(path)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={
@@ -224,9 +217,9 @@ class Proxy:
             if left > 0:
                 self.refused += [path] if is_engine and "/manifests/" in path else []
                 return Fault(429, {"Retry-After": str(int(left) + 1)})
-            for place, (part, fault) in enumerate(self.faults):
+            for index, (part, fault) in enumerate(self.faults):
                 if is_engine and "/manifests/" in path and part in path:
-                    del self.faults[place]
+                    del self.faults[index]
                     wait = int(fault.headers.get("Retry-After", 0))
                     if wait:
                         self.closed_until = time.monotonic() + wait
@@ -323,8 +316,8 @@ def running_proxy(registry: Registry) -> Iterator[Proxy]:
 
 def remove_images(client: Any, host: str) -> None:
     """Remove the images of a registry from the engine."""
-    for found in client.api.images():
-        for tag in found.get("RepoTags") or ():
+    for image in client.api.images():
+        for tag in image.get("RepoTags") or ():
             if tag.startswith(f"{host}/"):
                 client.api.remove_image(tag, force=True, noprune=True)
 
@@ -364,7 +357,7 @@ class Place:
     def tags(self) -> set[str]:
         # Others may remove images meanwhile, of which ``images.list`` asks for each.
         return {
-            tag for found in self.client.api.images() for tag in found["RepoTags"] or ()
+            tag for image in self.client.api.images() for tag in image["RepoTags"] or ()
         }
 
     def pulls(self) -> dict[str, int]:

@@ -17,7 +17,7 @@ from reports.report import report_command
 from reports.settings import ReportFormat
 from runs.calls.ledger import LedgerLine, write_ledger
 from runs.storage.store import RunStore
-from tests.support import read_json
+from tests.support import read_json, write_json
 from tests.support.evaluated import report_settings
 
 
@@ -31,7 +31,7 @@ def write_values(
     folder.mkdir(parents=True)
     store = RunStore.of_folder(folder)
     if described is not None:
-        (folder / "run.json").write_text(json.dumps(described))
+        write_json(folder / "run.json", described)
     if ledger:
         write_ledger(store.ledger, ledger)
     for instance in instances:
@@ -44,8 +44,8 @@ def _write_instance(store: RunStore, instance: InstanceData) -> None:
     attempts = list(instance.attempts)
     if instance.map_files is not None:
         headings = "".join(f"{file}:\n" for file in instance.map_files)
-        shown = Message("user", f"{headings}<issue>\n")
-        attempts[0] = attempts[0].but(messages=(shown,))
+        message = Message("user", f"{headings}<issue>\n")
+        attempts[0] = attempts[0].but(messages=(message,))
     trajectory = None
     if any(attempt.edit_format for attempt in attempts):
         trajectory = instance.but(attempts=tuple(attempts)).trajectory()
@@ -95,8 +95,8 @@ def compare(*runs: Path, as_json: bool = False) -> list[str]:
 def comparisons(*runs: Path) -> list[dict[str, Any]]:
     """Compare runs and return the comparisons that are printed as JSON."""
     content = json.loads(compare(*runs, as_json=True)[0])
-    found: list[dict[str, Any]] = content["comparisons"]
-    return found
+    printed: list[dict[str, Any]] = content["comparisons"]
+    return printed
 
 
 def share(count: int, of: int) -> tuple[int, int, float | None]:

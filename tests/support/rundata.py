@@ -16,6 +16,7 @@ from reports.data.verdicts import Verdict, VerdictStatus, verdict_path
 from runs.description import Run
 from runs.records import Attempt
 from runs.storage.store import RunStore
+from tests.support import write_json
 
 PATCH = (
     "diff --git a/a.py b/a.py\nindex 1..2 100644\n--- a/a.py\n+++ b/a.py\n"
@@ -166,7 +167,7 @@ def write_run(folder: Path, files: Sequence[Mapping[str, Any]]) -> Path:
     """Write prediction files into ``folder`` and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     for content in files:
-        (folder / f"{content['instance_id']}.json").write_text(json.dumps(content))
+        write_json(folder / f"{content['instance_id']}.json", content)
     return folder
 
 
@@ -250,11 +251,11 @@ def _write_instance(
     status = "fallback"
     if plausible:
         status = "plausible"
-    words = f"attempt {winner} is {'plausible' if plausible else 'the least bad'}"
+    reason = f"attempt {winner} is {'plausible' if plausible else 'the least bad'}"
     prediction = {
         **chosen,
         "status": status,
-        "reason": words,
+        "reason": reason,
         "cost": round(sum(result["cost"] for result in results), 6),
         "all_results": results,
     }
@@ -262,7 +263,7 @@ def _write_instance(
     trajectory = {
         "instance_id": name,
         "status": status,
-        "reason": words,
+        "reason": reason,
         "winner": winner,
         "attempts": list(_said(name, results, chance)),
     }

@@ -164,9 +164,9 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def started(words: list[str]) -> subprocess.Popen[bytes]:
+def started(argv: list[str]) -> subprocess.Popen[bytes]:
     """Start a process that takes SIGINT, with the project's folder as its own."""
-    return subprocess.Popen(words, cwd=TOP, preexec_fn=heed_interrupts)
+    return subprocess.Popen(argv, cwd=TOP, preexec_fn=heed_interrupts)
 
 
 def ended_over_budget(out: Path) -> bool:
@@ -258,16 +258,16 @@ def coordinator(folder: Path) -> Any:
     """Return the coordinator of a run in ``folder``, as a start of the run makes it."""
     set_aside(folder / "ledger.jsonl", LEDGER)
     set_aside(folder / "journals/job.jsonl", JOURNAL)
-    found = CallCoordinator(
+    calls = CallCoordinator(
         journals=folder / "journals",
         ledger=Ledger.load(folder / "ledger.jsonl"),
         budget=Budget(BudgetLimits(calls=1000)),
         rate_limiter=RateLimiter(Rates(), RateLimiterPolicy(first_wait=0.01)),
         stop=Shutdown(),
     )
-    found.recover("job")
-    charge_budget(found)
-    return found
+    calls.recover("job")
+    charge_budget(calls)
+    return calls
 
 
 def complete(calls: Any, url: str, number: int) -> Any:

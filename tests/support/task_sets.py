@@ -11,7 +11,7 @@ from typing import Any
 from core.git import git
 from demo.setup import commit_all
 from environments.docker.engine import connect
-from tests.support import write_files
+from tests.support import add_files, write_files
 
 BASE = "a" * 40
 GOLD = "c0ffee" * 6 + "dead"
@@ -234,16 +234,15 @@ def built(
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as archive:
         archive.add(repository, f"root{place}")
-        texts = {f"root/{path}": text for path, text in files.items()}
-        for path, text in {
-            "Dockerfile": dockerfile,
-            f"root/{_ACTIVATE}": _CONDA,
-            **texts,
-        }.items():
-            entry = tarfile.TarInfo(path)
-            entry.size = len(text.encode())
-            entry.mode = 0o755
-            archive.addfile(entry, io.BytesIO(text.encode()))
+        add_files(
+            archive,
+            {
+                "Dockerfile": dockerfile,
+                f"root/{_ACTIVATE}": _CONDA,
+                **{f"root/{path}": text for path, text in files.items()},
+            },
+            mode=0o755,
+        )
     context.seek(0)
     client.images.build(
         fileobj=context, custom_context=True, tag=name, rm=True, forcerm=True
