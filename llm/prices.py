@@ -9,7 +9,7 @@ from typing import Any
 
 from core.money import dollars
 from llm.chat import Usage
-from llm.registry import load_litellm, price_entry, provider_of
+from llm.registry import load_litellm, price_entry, price_tiers, provider_of
 
 # Key prefixes of litellm's map: they include the prices of long prompts and of writing a cache,
 # which costs more than plain input.
@@ -42,7 +42,10 @@ def dearest_price(name: str) -> Price | None:
     entry = price_entry(name)
     if entry is None:
         return None
-    return Price(_highest(entry, _INPUT), _highest(entry, _OUTPUT))
+    tiers = price_tiers(entry)
+    highest_input = max(_highest(tier, _INPUT) for tier in tiers)
+    highest_output = max(_highest(tier, _OUTPUT) for tier in tiers)
+    return Price(highest_input, highest_output)
 
 
 def cost_bound(
@@ -64,7 +67,7 @@ def cost_of(
     usage: Usage,
     raw: object,
 ) -> Decimal | None:
-    """Return the dollars of a call; None when the price is unknown.
+    """Return the dollars of a call; None when neither price nor cost is known.
 
     Args:
         name: litellm's name of the model.
@@ -75,7 +78,8 @@ def cost_of(
     if price is not None:
         return price.cost(usage)
     if price_entry(name) is None:
-        return None  # litellm would guess a price
+        # litellm would guess a price; some providers report what they charge.
+        return _reported_cost(raw)
     bare, provider = provider_of(name, None)
     try:
         into, out = load_litellm().cost_per_token(
@@ -93,11 +97,24 @@ def cheapest_price(name: str) -> Price | None:
     entry = price_entry(name)
     if entry is None:
         return None
+    lowest = price_tiers(entry)
+    if "input_cost_per_token" not in entry:
+        lowest = lowest[1:]
     prices = []
     for kind in ("input", "output"):
-        price = entry.get(f"{kind}_cost_per_token") or 0
+        price = lowest[0].get(f"{kind}_cost_per_token") or 0
         prices.append(Decimal(repr(price)))
     return Price(*prices)
+
+
+def _reported_cost(raw: object) -> Decimal | None:
+    """Return the dollars that the provider itself states, as OpenRouter does."""
+    cost = getattr(raw, "cost", None)
+    if not isinstance(cost, (int, float)) or isinstance(cost, bool):
+        return None
+    if not 0 <= cost < math.inf:
+        return None
+    return dollars(Decimal(repr(cost)))
 
 
 def _highest(entry: dict[str, Any], beginnings: tuple[str, ...]) -> Decimal:

@@ -163,9 +163,16 @@ def map_entry(name: str) -> dict[str, Any]:
 def price_entry(name: str) -> dict[str, Any] | None:
     """Return the price map's exact entry for ``name``, None when it has no price."""
     entry = map_entry(name)
-    if "input_cost_per_token" in entry:
-        return entry
+    for prices in price_tiers(entry):
+        if "input_cost_per_token" in prices:
+            return entry
     return None
+
+
+def price_tiers(entry: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the prices of ``entry``: those for any prompt, and those by the prompt's length."""
+    tiers = entry.get("tiered_pricing") or []
+    return [entry, *tiers]
 
 
 @cache

@@ -137,5 +137,6 @@ def cost_of_tokens(
         completion_tokens_details={"reasoning_tokens": tokens.reasoning},
         cache_creation_input_tokens=written,
         cache_read_input_tokens=tokens.cached,
+        cost=tokens.cost,
     )
     return usage, cost_of(name, price, usage, litellm_usage)

@@ -52,7 +52,7 @@ def _price(name: str, user_price: Price | None) -> dict[str, Any]:
         return {}
     numbers = {}
     for k, v in entry.items():
-        if "cost" in k and isinstance(v, (int, float)):
+        if k == "tiered_pricing" or ("cost" in k and isinstance(v, (int, float))):
             numbers[k] = v
     return {"source": "litellm", **numbers}
 

@@ -15,7 +15,8 @@ from core.errors import InfrastructureError, UserError
 from llm.chat import Message, Usage
 from llm.client import Background, LiteLLMModel, RetryPolicy, background
 from llm.gate import OpenGate
-from llm.registry import missing_key, price_map_version, resolve_model
+from llm.prices import Price, cheapest_price, cost_bound, cost_of, dearest_price
+from llm.registry import load_litellm, missing_key, price_map_version, resolve_model
 from llm.settings import our_settings
 from tests.support.provider import Answer, Provider
 
@@ -58,6 +59,40 @@ def test_an_unknown_price_is_unknown_and_said(provider: Provider) -> None:
     warnings: list[str] = []
     assert model(provider, warnings, name="my-own-model").complete(ASK).cost is None
     assert "no known price" in warnings[0]
+
+
+def test_a_model_with_prices_by_length_is_priced(provider: Provider) -> None:
+    name = "dashscope/qwen3-coder-plus"
+    provider.will_answer("hi")
+    reply = model(provider, name=name).complete(ASK)
+    # 100 tokens in and 10 out, at the prices of the lowest tier.
+    assert reply.cost == Decimal("0.00015")
+    dearest = dearest_price(name)
+    cheapest = cheapest_price(name)
+    assert dearest == Price(Decimal("0.000006"), Decimal("0.00006"))
+    assert cheapest == Price(Decimal("0.000001"), Decimal("0.000005"))
+    bound = cost_bound(name, None, 500_000, 1_000)
+    raw = load_litellm().Usage(500_000, 1_000)
+    actual = cost_of(name, None, Usage(500_000, 1_000), raw)
+    assert bound is not None
+    assert actual is not None
+    assert actual <= bound
+
+
+def test_the_cost_that_a_provider_reports_counts_without_a_price(
+    provider: Provider,
+) -> None:
+    cases = (
+        ("openrouter/some/model", 0.0123, Decimal("0.0123")),
+        ("my-own-model", 0, Decimal()),
+        ("my-own-model", -1, None),
+        ("my-own-model", "1", None),
+        # The prices of litellm's map and of the user go first.
+        ("gpt-4o", 0.0123, Decimal("0.00035")),
+    )
+    provider.will_answer(*(Answer("hi", counts={"cost": cost}) for _, cost, _ in cases))
+    for name, _, expected in cases:
+        assert model(provider, name=name).complete(ASK).cost == expected
 
 
 def test_retry_after_is_honoured(provider: Provider) -> None:

@@ -39,6 +39,7 @@ class Tokens:
         written: written to the cache for five minutes.
         written_hour: written to it for an hour, which costs more.
         searches: of the web, by the provider, which litellm's prices of tokens leave out.
+        cost: dollars as the provider states them, where it does.
     """
 
     prompt: int
@@ -48,6 +49,7 @@ class Tokens:
     written_hour: int = 0
     reasoning: int = 0
     searches: int = 0
+    cost: float | None = None
 
     @property
     def is_possible(self) -> bool:

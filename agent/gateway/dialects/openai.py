@@ -47,6 +47,7 @@ def _tokens(
         completion=count_at(usage, f"{completion}_tokens"),
         cached=count_at(usage, f"{prompt}_tokens_details", "cached_tokens"),
         reasoning=count_at(usage, f"{completion}_tokens_details", "reasoning_tokens"),
+        cost=value_at(usage, "cost"),
     )
 
 

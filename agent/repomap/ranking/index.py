@@ -31,7 +31,8 @@ _FIELD = "\x1f"
 _DECORATOR = "\x1e"
 _UTF8 = ("utf-8", "surrogateescape")
 _MAX_COUNT = 255
-_KINDS = {"file": FILE, "type": TYPE, "function": FUNCTION}
+# A constant is ranked as a function is.
+_KINDS = {"file": FILE, "type": TYPE, "function": FUNCTION, "constant": FUNCTION}
 _NAMELESS = Definition("", "file", 1, 1, -1, "")
 
 

@@ -151,8 +151,10 @@ _MAX_DOC = 120
 # The first line of a docstring behind the colon of a head, with or without a prefix.
 _DOCSTRING = re.compile(rb"[:\s]*[rRuUbB]{0,2}(?:\"\"\"|'''|\"|')\\?\s*([^\n\"]+)")
 _TRAILING_COMMENT = re.compile(r":\s*#.*$")
-# A line of a comment: //, ///, //!, /*, a star inside /* */, or #.
+# A line of a comment: //, ///, //!, /*, a star inside /* */, or # where that is a comment.
 _COMMENT = re.compile(r"^\s*(?:///?!?|/\*+|\*+|#+)\s*(.*?)\s*(?:\*+/)?\s*$")
+_HASH_COMMENTS = ("ruby", "php")
+_ATTRIBUTE = "#["
 
 
 def scan(data: bytes, language: str) -> FileTags:
@@ -168,7 +170,7 @@ def scan(data: bytes, language: str) -> FileTags:
         if language == "python":
             doc = _docstring(data, span)
         else:
-            doc = _comment_above(data, line_starts, span)
+            doc = _comment_above(data, line_starts, span, language)
         last_byte = max(span.start, span.end - 1)
         definition = Definition(
             name=span.name,
@@ -235,15 +237,20 @@ def _comment_above(
     data: bytes,
     line_starts: Sequence[int],
     span: Span,
+    language: str,
 ) -> str:
-    """Return the first line of the comment that ends above ``span``."""
+    """Return the first line of the comment that ends above ``span`` and its attributes."""
     doc = ""
     first = bisect_right(line_starts, span.start)
     for number in range(first - 1, 0, -1):
         start = line_starts[number - 1]
         end = line_starts[number]
-        match = _COMMENT.match(_text(data[start:end]))
-        if match is None:
+        line = _text(data[start:end]).lstrip()
+        if line.startswith(_ATTRIBUTE):
+            continue
+        is_directive = line.startswith("#") and language not in _HASH_COMMENTS
+        match = _COMMENT.match(line)
+        if match is None or is_directive:
             break
         doc = match[1] or doc
     return " ".join(doc[:_MAX_DOC].split())
@@ -264,10 +271,11 @@ In Python the scan finds the same definitions, as indentation is syntax there; i
 it is a guess.
 """
 
-# Decorators, indentation, keyword and name of a definition.
+# Decorators, indentation, keyword and name of a definition; the name alone of a constant.
 _PYTHON_HEAD = re.compile(
     rb"""^((?:[ \t]*@[^\n]*\n)*)
-    ([ \t]*)(?:async[ \t]+)?(class|def)[ \t]+([^\W\d]\w*)[ \t]*[(:][^\n]*""",
+    ([ \t]*)(?:async[ \t]+)?(class|def)[ \t]+([^\W\d]\w*)[ \t]*[(:][^\n]*
+    |^([A-Z][A-Z\d_]+)[ \t]*(?::[^\n=]*)?=(?!=)[^\n]*""",
     re.MULTILINE | re.VERBOSE,
 )
 # The same in other languages: modifiers come before the keyword, and Go's receiver behind it.
@@ -314,8 +322,10 @@ def find_spans(data: bytes, language: str) -> list[Span]:
     captures = QueryCursor(definitions_query(language)).captures(tree.root_node)
     spans = {}
     for kind, nodes in captures.items():
+        if kind.startswith("_"):
+            continue
         for node in nodes:
-            span = _span(node, kind)
+            span = None if _is_local(node) else _span(node, kind)
             if span is not None:
                 spans[span.start, -span.end] = span
     return [spans[position] for position in sorted(spans)]
@@ -323,7 +333,14 @@ def find_spans(data: bytes, language: str) -> list[Span]:
 
 def guess_spans(data: bytes, head_pattern: re.Pattern[bytes] = _ANY_HEAD) -> list[Span]:
     """Return the definitions by the form of their first lines; indentation ends them."""
-    heads = list(head_pattern.finditer(data))
+    heads = []
+    spans = []
+    for head in head_pattern.finditer(data):
+        if head[3]:
+            heads.append(head)
+        else:
+            name = _text(head[5])
+            spans.append(Span(name, "constant", head.start(), head.end(), head.end()))
     ends = [len(data)] * len(heads)
     unfinished: list[int] = []
     for number, head in enumerate(heads):
@@ -331,7 +348,6 @@ def guess_spans(data: bytes, head_pattern: re.Pattern[bytes] = _ANY_HEAD) -> lis
         while unfinished and len(heads[unfinished[-1]][2]) >= indent:
             ends[unfinished.pop()] = head.start()
         unfinished.append(number)
-    spans = []
     for head, end in zip(heads, ends, strict=True):
         lines = _text(head[1]).splitlines()
         decorators = [" ".join(line.split()) for line in lines]
@@ -344,7 +360,7 @@ def guess_spans(data: bytes, head_pattern: re.Pattern[bytes] = _ANY_HEAD) -> lis
             decorators=tuple(decorators),
         )
         spans.append(span)
-    return spans
+    return sorted(spans, key=lambda span: (span.start, -span.end))
 
 
 def _text(data: bytes) -> str:
@@ -385,11 +401,29 @@ def _decorators(node: Node) -> Iterator[str]:
                 yield " ".join(_text(sibling.text).split())
 
 
+# The body of a function, by the kind of what it may declare.
+_BODIES = {
+    "declaration": "compound_statement",
+    "const_item": "block",
+    "static_item": "block",
+}
+
+
+def _is_local(node: Node) -> bool:
+    """Return whether ``node`` declares or defines a value inside a function."""
+    around = _BODIES.get(node.type)
+    return node.parent is not None and node.parent.type == around
+
+
 def _name_node(node: Node) -> Node | None:
     """Return the node of the defined name; in C it lies deep in the declarator."""
-    inner: Node | None = node
+    inner: Node | None = node.child_by_field_name("left") or node
     while inner is not None:
-        name = inner.child_by_field_name("name") or inner.child_by_field_name("type")
+        name = (
+            inner.child_by_field_name("name")
+            or inner.child_by_field_name("property")
+            or inner.child_by_field_name("type")
+        )
         declarator = inner.child_by_field_name("declarator")
         if declarator is None:
             if inner.type in ("identifier", "field_identifier", "type_identifier"):
@@ -407,7 +441,10 @@ def _only_child(node: Node) -> Node:
     return _name_node(children[-1]) or node
 
 
-_SCRIPT = """
+# `exports.x = …` and `module.exports.x = …`, where scripts have no `export`.
+_SCRIPT = r"""
+    ((assignment_expression left: (member_expression object: (_) @_object)) @constant
+     (#match? @_object "^(module\\.)?exports$"))
     (class_declaration) @type
     [(function_declaration) (generator_function_declaration) (method_definition)
      (variable_declarator value: [(arrow_function) (function_expression) (class)])] @function
@@ -418,9 +455,17 @@ _TYPED_SCRIPT = f"""
      (enum_declaration) (internal_module)] @type
     [(function_signature) (method_signature) (abstract_method_signature)] @function
 """
-_C_FUNCTIONS = "[(function_definition) (preproc_function_def)] @function"
+_C_FUNCTIONS = """
+    [(function_definition) (preproc_function_def)
+     (declaration declarator: (function_declarator))
+     (declaration declarator: (pointer_declarator (function_declarator)))] @function
+"""
 _QUERIES = {
-    "python": "(class_definition) @type (function_definition) @function",
+    "python": """
+        (class_definition) @type (function_definition) @function
+        ((module (assignment left: (identifier) @_name) @constant)
+         (#match? @_name "^[A-Z][A-Z0-9_]+$"))
+    """,
     "c": f"""
         [(struct_specifier name: (_) body: (_)) (union_specifier name: (_) body: (_))
          (enum_specifier name: (_) body: (_)) (type_definition)] @type
@@ -431,6 +476,10 @@ _QUERIES = {
          (union_specifier name: (_) body: (_)) (enum_specifier name: (_) body: (_))
          (namespace_definition name: (_)) (type_definition) (alias_declaration)] @type
         {_C_FUNCTIONS}
+        [(field_declaration declarator: (function_declarator))
+         (field_declaration declarator: (pointer_declarator (function_declarator)))
+         (field_declaration declarator: (reference_declarator (function_declarator)))
+         (declaration declarator: (reference_declarator (function_declarator)))] @function
     """,
     "java": """
         [(class_declaration) (interface_declaration) (enum_declaration) (record_declaration)
@@ -440,23 +489,31 @@ _QUERIES = {
     "javascript": _SCRIPT,
     "typescript": _TYPED_SCRIPT,
     "tsx": _TYPED_SCRIPT,
-    "go": "(type_spec) @type [(function_declaration) (method_declaration)] @function",
+    "go": """
+        (type_spec) @type [(function_declaration) (method_declaration)] @function
+        (source_file (const_declaration (const_spec) @constant))
+    """,
     "rust": """
         [(struct_item) (union_item) (enum_item) (trait_item) (impl_item) (mod_item body: (_))
          (type_item)] @type
         [(function_item) (function_signature_item) (macro_definition)] @function
+        [(const_item) (static_item)] @constant
     """,
-    "ruby": "[(module) (class)] @type [(method) (singleton_method)] @function",
+    "ruby": """
+        [(module) (class)] @type [(method) (singleton_method)] @function
+        (assignment left: (constant)) @constant
+    """,
     "php": """
         [(class_declaration) (interface_declaration) (trait_declaration) (enum_declaration)] @type
         [(function_definition) (method_declaration)] @function
+        (const_element (name) @constant)
     """,
 }
 
 
 @cache
 def definitions_query(language: str) -> Query:
-    """Return the query whose captures ``type`` and ``function`` are the definitions."""
+    """Return the query of the definitions, by kind; captures with ``_`` are for its tests."""
     import tree_sitter
 
     query: Query = tree_sitter.Query(grammar(language), _QUERIES[language])

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-SCANNER = 3
+SCANNER = 4
 """Part of the key in the store, so that a changed scanner does not read older tags."""
 
 
@@ -18,7 +18,7 @@ class Definition:
     """A function, a class or similar.
 
     Attributes:
-        kind: ``type`` (may hold others) or ``function``.
+        kind: ``type`` (may hold others), ``function`` or ``constant``.
         first: line of its name's statement, decorators left out, counted from 1.
         parent: index of the definition around it in its file, -1 when there is none.
         signature: its head on one line, without the body.

@@ -9,6 +9,7 @@ import os
 import random
 import time
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -238,6 +239,13 @@ def test_the_price_of_a_cache_written_for_an_hour_is_higher() -> None:
     usage = {"input_tokens": 5, "output_tokens": 7, "cache_creation_input_tokens": 9}
     hours = {**usage, "cache_creation": {"ephemeral_1h_input_tokens": 4}}
     assert Messages().read_answer({"usage": hours}).tokens == Tokens(14, 7, 0, 5, 4)
+
+
+def test_the_cost_that_a_provider_reports_counts_without_a_price() -> None:
+    usage = {"prompt_tokens": 5, "completion_tokens": 7, "cost": 0.0123}
+    tokens = Chat().read_answer({"usage": usage}).tokens
+    assert tokens is not None
+    assert cost_of_tokens("some/model", None, tokens)[1] == Decimal("0.0123")
 
 
 @pytest.mark.parametrize("count", [-1, True, 10**12, "5", None])

@@ -23,6 +23,42 @@ SOURCES = {
 }  # fmt: skip
 
 
+DECLARATIONS = {
+    "c": (
+        "#ifndef A_H\nint f(int a);\nchar *g(void);\nint x;\n"
+        "int h(void) { int y(1); return y; }\n#endif\n",
+        ["f", "g", "h"],
+    ),
+    "cpp": (
+        "class A {\n A();\n ~A();\n int f(int a) const;\n virtual A &g() = 0;\n int x;\n};\n"
+        "namespace n { int z(int); }\ntemplate <class T> T w(T);\n",
+        ["A", "A.A", "A.A", "A.f", "A.g", "n", "n.z", "w"],
+    ),
+    "python": (
+        "LIMIT = 1\nNAMES: list[str] = []\nx = 1\ndef f():\n    LOCAL = 2\n",
+        ["LIMIT", "NAMES", "f"],
+    ),
+    "go": (
+        "package p\nconst K = 1\nconst (\n A = 1\n B = 2\n)\nfunc f() { const x = 1 }\n",
+        ["K", "A", "B", "f"],
+    ),
+    "rust": (
+        "const K: i32 = 1;\nstatic S: i32 = 2;\nfn f() { const X: i32 = 1; }\n",
+        ["K", "S", "f"],
+    ),
+    "php": (
+        "<?php\nconst K = 1;\nclass A { const C = 1; public $x; }\n",
+        ["K", "A", "A.C"],
+    ),
+    "ruby": ("K = 1\nmodule M\n  C = 2\nend\nx = 3\n", ["K", "M", "M.C"]),
+    "javascript": (
+        "exports.a = 1\nmodule.exports.b = () => 1\nother.c = 2\n"
+        "function f() { exports.d = 1 }\n",
+        ["a", "b", "f", "f.d"],
+    ),
+}
+
+
 def qualified(tags: FileTags) -> list[str]:
     names: list[str] = []
     for definition in tags.definitions:
@@ -37,6 +73,32 @@ def qualified(tags: FileTags) -> list[str]:
 def test_each_language_has_its_definitions(language: str) -> None:
     source, expected = SOURCES[language]
     assert qualified(scan(source.encode(), language)) == expected
+
+
+@pytest.mark.parametrize("language", sorted(DECLARATIONS))
+def test_declarations_and_constants_are_symbols(language: str) -> None:
+    source, expected = DECLARATIONS[language]
+    assert qualified(scan(source.encode(), language)) == expected
+
+
+def test_constants_of_a_large_file_are_symbols() -> None:
+    source = "LIMIT = 1\n" + "x = 2\n" * 8_000 + "def f():\n    pass\n"
+    tags = scan(source.encode(), "python")
+    assert qualified(tags) == ["LIMIT", "f"]
+    assert tags.definitions[0].last == 1
+
+
+def test_directives_and_attributes_are_not_documentation() -> None:
+    for language, source, expected in (
+        ("c", "#ifdef X\n#endif\nint f(void) { return 1; }\n", ""),
+        ("c", "// Doc.\nint f(void) { return 1; }\n", "Doc."),
+        ("rust", "#[derive(Debug)]\nstruct A {}\n", ""),
+        ("rust", "/// Doc.\n#[derive(Debug)]\nstruct A {}\n", "Doc."),
+        ("php", "<?php\n// Doc.\n#[Pure]\nfunction f() {}\n", "Doc."),
+        ("ruby", "# Doc.\ndef f; end\n", "Doc."),
+    ):
+        (definition,) = scan(source.encode(), language).definitions
+        assert definition.doc == expected, source
 
 
 def test_a_definition_knows_its_lines_head_decorators_and_docstring() -> None:
