@@ -139,7 +139,7 @@ class _Placer:
         return False
 
     def _search(self, block: Placement) -> None:
-        self.work.spend(len(self.blocks))
+        self.work.spend(len(self.blocks) // 4)
         likeness = self.missed < _MAX_LIKENED
         block.step, block.matches = edit_matches(
             self.lines, block.edit, self.work, likeness=likeness
@@ -196,7 +196,7 @@ class _Placer:
             return []
         if len(block.matches) > _MAX_EQUAL:
             return []
-        self.work.spend(len(self.blocks))
+        self.work.spend(len(self.blocks) // 4)
         spans = []
         waiting = []
         for other in self.blocks:
@@ -262,7 +262,7 @@ class _Placer:
 
     def _apply(self, block: Placement, match: Match) -> None:
         self.work.spend_pass(self.lines)
-        self.work.spend(len(self.blocks))
+        self.work.spend(len(self.blocks) // 4)
         self.lines[match.start : match.end] = match.lines
         size = len(match.lines)
         growth = size - (match.end - match.start)

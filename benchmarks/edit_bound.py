@@ -1,0 +1,119 @@
+"""Measure the longest replies on the largest files: ``python -m benchmarks.edit_bound``.
+
+Each reply has at most 1 MB, each file 1 MB. Prints the CPU seconds of reading, placing and
+explaining the edits, and their ratio to the limit; exits with 1 above it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from agent.formats import get_format
+from agent.formats.base import ReplyScope, feedback
+from llm.chat import Reply
+
+PATH = "a.py"
+LIMIT = 2.0
+_SIZE = 1_000_000
+_FENCE = "```"
+
+
+def _repeat(text: str, size: int = _SIZE) -> str:
+    return text * (size // len(text))
+
+
+def _block(search: str, replace: str = "y\n") -> str:
+    sections = f"<<<<<<< SEARCH\n{search}=======\n{replace}>>>>>>> REPLACE"
+    return f"{PATH}\n{_FENCE}\n{sections}\n{_FENCE}\n"
+
+
+def _patch(body: str) -> str:
+    return f"*** Begin Patch\n*** Update File: {PATH}\n{body}*** End Patch\n"
+
+
+def _listing(text: str) -> str:
+    return f"{PATH}\n{_FENCE}python\n{text}{_FENCE}\n"
+
+
+_CALL = "    value_{0} = call({0})  # the number {0}\n"
+_MISSPELT = "    value_{0} = call({0})  # teh number {0}\n"
+_FILES: Mapping[str, str] = {
+    "equal lines": _repeat("    x = 1\n"),
+    "two characters": _repeat("a\n"),
+    "brackets": _repeat(")\n"),
+    "long lines": _repeat("x" * 998 + "\n"),
+    "calls": "".join(map(_CALL.format, range(22_000))),
+}
+
+
+def _replies() -> Sequence[tuple[str, str, str, str]]:
+    """Return name, format, file and reply of each case."""
+    equal = partial(_block, _repeat("x = 1\n", 900))
+    pairs = f"{PATH}\nBefore:\n{_FENCE}\nx\n{_FENCE}\nAfter:\n{_FENCE}\ny z\n{_FENCE}\n"
+    missing = "".join(_block(f"a\nb{n}\n") for n in range(500))
+    moves = f"*** Update File: {PATH}\n@@\n-a\n+b\n*** Delete File: z\n"
+    exact = "".join(_block(_CALL.format(n)) for n in range(500))
+    alike = "".join(_block(_MISSPELT.format(n) * 2) for n in range(500))
+    nested = "".join("  " * (n % 300) + "*** Begin Patch\n" for n in range(3000))
+    return (
+        ("150 equal lines", "diff", "equal lines", equal()),
+        ("the same, 500 times", "diff", "equal lines", equal() * 500),
+        ("elisions", "diff", "equal lines", _block("x = 1\n...\n" * 40) * 500),
+        ("blank lines", "diff", "equal lines", _block("x = 1\n\n\n" * 40) * 500),
+        ("missing lines", "diff", "two characters", missing),
+        ("blocks", "diff", "two characters", _repeat(_block("a\n"))),
+        ("dividers", "diff", "two characters", _block("a\n=======\n" * 200) * 400),
+        ("moves between blocks", "patch", "two characters", moves * 250),
+        ("headers", "patch", "brackets", _patch("@@ )\n+y\n" * 5000)),
+        ("nested headers", "patch", "brackets", _patch("@@ )\n" * 20 + "-) z\n+y\n")),
+        ("long lines", "diff", "long lines", _block("x" * 999 + "\n") * 500),
+        ("exact lines", "diff", "calls", exact),
+        ("lines alike", "diff", "calls", alike),
+        ("files in full", "diff", "calls", _repeat(_listing("x = 1 + y\n"))),
+        ("a whole file", "whole", "calls", _listing(_FILES["calls"] + "# ...\n")),
+        ("pairs of fences", "diff", "two characters", _repeat(pairs)),
+        ("tags", "diff", "calls", _repeat("</think>\n<think>\n")),
+        ("fences in items", "diff", "calls", _repeat("    ```\n    a\n")),
+        ("nested items", "diff", "calls", nested),
+        ("texts of JSON", "diff", "calls", _repeat('"*** Begin Patch \\')),
+        (
+            "context diffs",
+            "diff",
+            "calls",
+            _repeat("*** a b\n--- a\n" + "*" * 15 + "\n"),
+        ),
+    )
+
+
+def main(
+    only: Annotated[str, typer.Option(help="Run only cases with this name.")] = "",
+) -> None:
+    """Print the time of each case, and its ratio to the limit."""
+    bad = 0
+    for name, form, file, reply in _replies():
+        if only not in name:
+            continue
+        files = {PATH: _FILES[file]}
+        edit_format = get_format(form)
+        start = time.process_time()
+        edits = edit_format.parse(Reply(reply), ReplyScope(frozenset(files)))
+        report = edit_format.apply(edits, files.get, ())
+        feedback(report)
+        seconds = time.process_time() - start
+        bad += seconds > LIMIT
+        failed = len(report.failures)
+        counts = f"{len(edits):>7} edits {failed:>7} failed"
+        print(
+            f"{name:22} {counts} {seconds:6.2f} s  {seconds / LIMIT:5.2f} of the limit"
+        )
+    print(f"{bad} above {LIMIT} s")
+    raise typer.Exit(bool(bad))
+
+
+if __name__ == "__main__":
+    typer.run(main)
