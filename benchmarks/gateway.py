@@ -44,7 +44,7 @@ _BODY = {
 _USAGE = {"input_tokens": 20_000, "output_tokens": 40}
 
 
-Address = tuple[int, str]
+ServerAddress = tuple[int, str]
 """A port of loopback, and the token that it takes."""
 
 
@@ -89,11 +89,11 @@ def _serve(ports: multiprocessing.SimpleQueue[int], seconds: float) -> None:
 
 
 def _call(
-    addresses: Sequence[Address],
+    addresses: Sequence[ServerAddress],
     calls: int,
     durations: multiprocessing.Queue[float],
 ) -> None:
-    async def run_agent(session: ClientSession, address: Address) -> None:
+    async def run_agent(session: ClientSession, address: ServerAddress) -> None:
         port, token = address
         for _ in range(calls):
             async with session.post(
@@ -115,7 +115,7 @@ def _call(
     asyncio.run(run())
 
 
-def _seconds(addresses: Sequence[Address], calls: int) -> float:
+def _seconds(addresses: Sequence[ServerAddress], calls: int) -> float:
     """Return how long one agent for each address takes for its calls."""
     context = multiprocessing.get_context("spawn")
     durations: multiprocessing.Queue[float] = context.Queue()

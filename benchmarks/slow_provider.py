@@ -27,7 +27,7 @@ REPLIES = (
 
 
 @dataclass
-class Figures:
+class WaitFigures:
     """The number and times of answers, and the last conversation."""
 
     answers: int = 0
@@ -55,7 +55,7 @@ class Server:
     """Answers after ``seconds``."""
 
     seconds: float
-    figures: Figures = field(default_factory=Figures)
+    figures: WaitFigures = field(default_factory=WaitFigures)
 
     async def serve_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -72,7 +72,7 @@ class Server:
 
     async def _answer(self, head: bytes, body: bytes) -> dict[str, Any]:
         if head.startswith(b"GET /reset"):
-            self.figures = Figures()
+            self.figures = WaitFigures()
         if head.startswith(b"GET"):
             return vars(self.figures)
         messages = json.loads(body)["messages"]

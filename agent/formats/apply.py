@@ -25,7 +25,7 @@ from agent.formats.base import (
 from agent.formats.matching.explain import explain_ambiguity, explain_mismatch
 from agent.formats.matching.lines import (
     Lines,
-    Work,
+    PlacingWork,
     final_newline,
     full_lines,
     starts_of,
@@ -120,7 +120,7 @@ class _Session:
     done: set[Edit] = field(default_factory=set)
     failing: set[str] = field(default_factory=set)
     explained: int = 0
-    work: Work = field(default_factory=Work)
+    work: PlacingWork = field(default_factory=PlacingWork)
 
     def apply_blocks(self, edits: Sequence[SearchReplace]) -> list[EditResult]:
         """Apply consecutive blocks; those of one file are placed together."""
@@ -174,11 +174,13 @@ class _Session:
         """Return whether ``edit`` is no edit: its lines are the file's, or far less than it has."""
         if not isinstance(edit, Unreadable) or not edit.content:
             return False
-        quoted = strip_lines(full_lines(to_lines(edit.content)))
-        for text in (self.read(edit.path), self._current(edit.path)):
-            lines = strip_lines(full_lines(to_lines(text or "")))
-            is_short = 2 * len(quoted) < len(lines)
-            if is_short or next(starts_of(lines, quoted), None) is not None:
+        quoted = _bare_lines(edit.content)
+        original = self.read(edit.path)
+        current = self._current(edit.path)
+        for text in (original, current):
+            lines = _bare_lines(text or "")
+            start = next(starts_of(lines, quoted), None)
+            if start is not None or 2 * len(quoted) < len(lines):
                 return True
         return False
 
@@ -285,6 +287,12 @@ class _Session:
         return self._finish(edit.path, text)
 
 
+def _bare_lines(text: str) -> list[str]:
+    """Return the lines that are not blank, without the white space around them."""
+    lines = full_lines(to_lines(text))
+    return strip_lines(lines)
+
+
 def _may_delete(edit: DeleteFile, text: str) -> bool:
     if edit.content is None:
         return True
@@ -355,18 +363,17 @@ def _leaves_lines_out(old: Lines, new: Lines) -> bool:
     elisions = {line for line in added if _ELISION.match(line)}
     if not elisions or len(old) * len(new) > _MAX_COMPARED:
         return bool(elisions) and len(new) < len(old)
-    removed = 0
-    added_here: list[str] = []
-    for change in Indel.opcodes(old, new):
-        if change.tag == "equal":
-            if removed > len(added_here) and not elisions.isdisjoint(added_here):
-                return True
-            removed = 0
-            added_here = []
-            continue
-        removed += len(full_lines(old[change.src_start : change.src_end]))
-        added_here += full_lines(new[change.dest_start : change.dest_end])
-    return removed > len(added_here) and not elisions.isdisjoint(added_here)
+    changes = Indel.opcodes(old, new)
+    for is_equal, group in groupby(changes, key=lambda change: change.tag == "equal"):
+        removed: list[str] = []
+        inserted: list[str] = []
+        for change in group:
+            removed += full_lines(old[change.src_start : change.src_end])
+            inserted += full_lines(new[change.dest_start : change.dest_end])
+        is_shorter = not is_equal and len(inserted) < len(removed)
+        if is_shorter and not elisions.isdisjoint(inserted):
+            return True
+    return False
 
 
 def too_many_edits(path: str) -> EditResult:

@@ -60,13 +60,14 @@ class TextFormat(EngineFormat):
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         lines = answer_lines(reply.content)
-        edits = edits_of(self, self.read(lines, scope), scope)
+        parts = self.read(lines, scope)
+        edits = edits_of(self, parts, scope)
         if edits:
             return edits
-        patches = read_patches(patches_in_json(reply.content), scope)
-        edits = [part for part in patches if not isinstance(part, list)]
-        if edits:
-            return edits
+        lines = patches_in_json(reply.content)
+        patches, _ = _split_parts(read_patches(lines, scope))
+        if patches:
+            return patches
         calls = calls_of(reply)
         if not calls:
             return ()
@@ -85,7 +86,8 @@ def edits_of(
     in full is reported, unless it is a quotation.
     """
     own_parts = list(_without_fences_of_edits(parts))
-    named = {part.path for part in own_parts if not isinstance(part, list)}
+    own_edits, _ = _split_parts(own_parts)
+    named = {edit.path for edit in own_edits}
     all_parts: list[Part] = []
     again: list[Edit] = []
     has_signs = False
@@ -94,16 +96,17 @@ def edits_of(
             all_parts.append(part)
             continue
         readers = _readers_for(part)
-        has_signs = has_signs or any(reader is not read_pairs for reader in readers)
+        has_signs = has_signs or readers not in ([], [read_pairs])
         for other in _read_others(part, scope, readers):
-            if isinstance(other, list) or other.path not in named:
+            is_own = not isinstance(other, list) and other.path in named
+            if not is_own:
                 all_parts.append(other)
-            else:
-                again.append(_may_repeat(other))
-    parts_left = list(_without_fences_of_edits(all_parts))
-    edits = [part for part in parts_left if not isinstance(part, list)]
+            elif isinstance(other, SearchReplace):
+                again.append(replace(other, again=True))
+            elif not isinstance(other, list):
+                again.append(other)
+    edits, rest = _split_parts(_without_fences_of_edits(all_parts))
     edits += again
-    rest = [part for part in parts_left if isinstance(part, list)]
     # Without signs of another notation, a format of whole files has read all fences.
     fences = [] if form.whole_files and not has_signs else rest
     problems = _file_problems(form, fences, edits, scope)
@@ -111,8 +114,20 @@ def edits_of(
     if not edits and not problems:
         for path in dict.fromkeys(_unfenced_paths(rest, scope)):
             problem = f"the change of {path} is not an edit in this format."
-            problems.append(_report_unread(form, path, problem))
+            problems.append(Unreadable(path, f"{problem} {_format_rules(form)}"))
     return (*edits, *problems)
+
+
+def _split_parts(parts: Iterable[Part]) -> tuple[list[Edit], list[list[str]]]:
+    """Return the edits among ``parts``, and the lists of lines."""
+    edits: list[Edit] = []
+    lists: list[list[str]] = []
+    for part in parts:
+        if isinstance(part, list):
+            lists.append(part)
+        else:
+            edits.append(part)
+    return edits, lists
 
 
 def _readers_for(lines: Lines) -> list[_Reader]:
@@ -122,10 +137,6 @@ def _readers_for(lines: Lines) -> list[_Reader]:
         if any(sign in text for sign in signs):
             readers.append(reader)
     return readers
-
-
-def _may_repeat(edit: Edit) -> Edit:
-    return replace(edit, again=True) if isinstance(edit, SearchReplace) else edit
 
 
 def _without_fences_of_edits(parts: Iterable[Part]) -> Iterator[Part]:
@@ -155,7 +166,8 @@ def _closing_line(lines: Lines, marks: str) -> int | None:
     for number, line in enumerate(lines):
         fence = fence_of(line)
         if fence:
-            closes = fence[0].startswith(marks) and not fence[1]
+            own_marks, info = fence
+            closes = own_marks.startswith(marks) and not info
             return number if closes else None
     return None
 
@@ -186,9 +198,11 @@ def _file_problems(
     for part in parts:
         for edit in read_listings(part, scope):
             # A list of names in a fence is not a file.
-            if isinstance(edit, WholeFile) and " " in edit.content:
-                longest = contents.get(edit.path, "")
-                contents[edit.path] = max(longest, edit.content, key=len)
+            if not isinstance(edit, WholeFile) or " " not in edit.content:
+                continue
+            longest = contents.get(edit.path, "")
+            if len(edit.content) > len(longest):
+                contents[edit.path] = edit.content
     quotable = {edit.path for edit in edits}
     if edits:
         quotable.update(scope.files)
@@ -211,14 +225,6 @@ def _context_diff_problems(form: EditFormat, parts: Sequence[Lines]) -> list[Edi
         problem = f"the change of {path} is a context diff, which is not read. {rules}"
         problems.append(Unreadable(path, problem))
     return problems
-
-
-def _report_unread(
-    form: EditFormat,
-    path: str,
-    problem: str,
-) -> Unreadable:
-    return Unreadable(path, f"{problem} {_format_rules(form)}")
 
 
 def _unfenced_paths(parts: Sequence[Lines], scope: ReplyScope) -> Iterator[str]:

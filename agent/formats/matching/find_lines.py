@@ -22,7 +22,7 @@ from rapidfuzz.distance import Indel
 from agent.formats.matching.lines import (
     Lines,
     Numbers,
-    Work,
+    PlacingWork,
     full_lines,
     has_text,
     indent_of,
@@ -198,14 +198,14 @@ _LOOKS_PER_MATCH = 4
 _LOOKS_PER_SHIFT = 3
 
 
-_Search = Callable[[Lines, Lines, Lines, Work], list[Match]]
+_Search = Callable[[Lines, Lines, Lines, PlacingWork], list[Match]]
 
 
 def find_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
-    work: Work,
+    work: PlacingWork,
     path: str = "",
     *,
     likeness: bool = True,
@@ -255,7 +255,7 @@ def _exact_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
-    work: Work,
+    work: PlacingWork,
 ) -> list[Match]:
     size = len(search)
     new_lines = tuple(replace)
@@ -276,7 +276,7 @@ def _trailing_space_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
-    work: Work,
+    work: PlacingWork,
 ) -> list[Match]:
     bare_lines = _strip_lines(tuple(lines), str.rstrip)
     bare_search = [line.rstrip() for line in search]
@@ -297,7 +297,7 @@ def _indentation_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
-    work: Work,
+    work: PlacingWork,
 ) -> list[Match]:
     bare_lines = _strip_lines(tuple(lines), str.strip)
     bare_search = strip_lines(search)
@@ -345,7 +345,7 @@ def _blank_line_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
-    work: Work,
+    work: PlacingWork,
 ) -> list[Match]:
     numbers = _full_numbers(tuple(lines))
     bare_lines = _bare_full_lines(tuple(lines))
@@ -387,7 +387,7 @@ def _elision_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
-    work: Work,
+    work: PlacingWork,
 ) -> list[Match]:
     """Match the pieces between lines of dots in order; the lines in between are kept."""
     old_pieces = _pieces(search)
@@ -422,7 +422,7 @@ def _only_match_from(
     lines: Lines,
     search: Lines,
     replace: Lines,
-    work: Work,
+    work: PlacingWork,
 ) -> Match | None:
     """Return the only match of a piece from ``first`` on, by the first step that has any."""
     for find in (_exact_matches, _trailing_space_matches, _indentation_matches):
@@ -473,7 +473,7 @@ def _likeness_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
-    work: Work,
+    work: PlacingWork,
     path: str,
 ) -> list[Match]:
     """Return the only match whose lines are like ``search``, or nothing.
@@ -534,7 +534,7 @@ def _plain(line: str) -> str:
     return " ".join(line.translate(_QUOTES).split())
 
 
-def _best_start(lines: Lines, search: Lines, work: Work) -> int | None:
+def _best_start(lines: Lines, search: Lines, work: PlacingWork) -> int | None:
     """Return where ``search`` is likest, if it is like enough and no other place is near to it."""
     size = len(search)
     likeness_of: dict[tuple[str, str], float] = {}

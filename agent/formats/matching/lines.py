@@ -25,7 +25,7 @@ class TooMuchWorkError(Exception):
 
 
 @dataclass
-class Work:
+class PlacingWork:
     """Counts how often the search for places looks at a line, for all edits of one reply."""
 
     left: int = _MAX_WORK

@@ -16,8 +16,8 @@ from agent.formats.base import Replacement, SearchReplace
 from agent.formats.matching.find_lines import Match, MatchStep, find_matches
 from agent.formats.matching.lines import (
     Lines,
+    PlacingWork,
     TooMuchWorkError,
-    Work,
     end_of_block,
     full_lines,
     has_text,
@@ -67,7 +67,7 @@ class Placement:
 def place_edits(
     lines: list[str],
     edits: Sequence[SearchReplace],
-    work: Work,
+    work: PlacingWork,
 ) -> list[Placement]:
     """Apply ``edits`` to ``lines``, in place, and return the placement of each.
 
@@ -93,7 +93,7 @@ class _Placer:
 
     lines: list[str]
     blocks: list[Placement]
-    work: Work
+    work: PlacingWork
     missed: int = 0
 
     def place_all(self) -> None:
@@ -161,18 +161,20 @@ class _Placer:
         """
         edit = block.edit
         new = to_lines(edit.replace)
-        full = full_lines(new)
-        if len(full) < 2 or set(full) <= set(to_lines(edit.search)):
+        full = set(full_lines(new))
+        old = set(to_lines(edit.search))
+        if len(full) < 2 or full <= old:
             return None
         step, matches = find_matches(
             self.lines, new, new, self.work, edit.path, likeness=False
         )
         if step not in _SURE_STEPS:
             return None
-        if len(matches) == 1 or (matches and edit.again):
-            block.step = step
-            return matches[0].start, matches[0].end
-        return None
+        if not matches or (len(matches) > 1 and not edit.again):
+            return None
+        block.step = step
+        match = matches[0]
+        return match.start, match.end
 
     def _share_span(self, block: Placement) -> bool:
         """Give a block that repeats another in its new lines the place of that."""
@@ -290,7 +292,7 @@ def _only_match_inside(
 def edit_matches(
     lines: Lines,
     edit: SearchReplace,
-    work: Work,
+    work: PlacingWork,
     *,
     likeness: bool = True,
 ) -> tuple[MatchStep | None, list[Match]]:
@@ -314,7 +316,7 @@ def edit_matches(
 def _readings(
     lines: Lines,
     edit: SearchReplace,
-    work: Work,
+    work: PlacingWork,
 ) -> list[tuple[Lines, Lines]]:
     readings = []
     first = (edit.search, edit.replace)
@@ -359,7 +361,7 @@ def _after_headers(
     lines: Lines,
     edit: SearchReplace,
     matches: list[Match],
-    work: Work,
+    work: PlacingWork,
 ) -> list[Match]:
     """Return the first match behind each place of the headers; all matches without any."""
     starts = [match.start for match in matches]
@@ -376,7 +378,7 @@ def _after_headers(
 def _insertions(
     lines: Lines,
     edit: SearchReplace,
-    work: Work,
+    work: PlacingWork,
 ) -> list[Match]:
     """Return the places of new lines: at their line, or right behind their header.
 
@@ -406,7 +408,7 @@ def _insertions(
 def _last_headers(
     lines: Lines,
     headers: Lines,
-    work: Work,
+    work: PlacingWork,
 ) -> list[int]:
     """Return the lines of the last header, each behind one of those before it."""
     numbers: list[int] | None = None
@@ -480,7 +482,7 @@ def _leads_to(
     edits = []
     for search, replace in changes:
         edits.append(SearchReplace("", search, replace, blank_end=True))
-    blocks = place_edits(lines, edits, Work())
+    blocks = place_edits(lines, edits, PlacingWork())
     return lines == new and all(block.span is not None for block in blocks)
 
 

@@ -16,6 +16,7 @@ _TAG = re.compile(
     r"<(?:/)?(?:think|thinking|thought|reasoning)>|\[(?:/)?THINK\]", re.IGNORECASE
 )
 _FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.MULTILINE)
+_QUOTES = ("'", '"', "`")
 _DIFF_MARKS = ("+", "-", " ")
 # A text of JSON that holds a patch, as in `{"cmd": ["apply_patch", "*** Begin Patch…"]}`.
 _JSON_PATCH = '"*** Begin Patch'
@@ -58,22 +59,22 @@ def answer_of(text: str) -> str:
 
 def _is_content(text: str, tag: re.Match[str], fences: list[int]) -> bool:
     """Return whether a tag belongs to a file, not to the reply."""
-    before = text[max(0, tag.start() - 2) : tag.start()]
-    after = text[tag.end() : tag.end() + 1]
-    if before[-1:] in ("'", '"', "`") or after in ("'", '"', "`"):
+    start = tag.start()
+    end = tag.end()
+    line_start = text.rfind("\n", 0, start) + 1
+    before = text[line_start:start]
+    after = text[end : end + 1]
+    if before in _DIFF_MARKS or before.endswith(_QUOTES) or after in _QUOTES:
         return True
-    line_start = text.rfind("\n", 0, tag.start()) + 1
-    if text[line_start : tag.start()] in _DIFF_MARKS:
-        return True
-    count_before = bisect_left(fences, tag.start())
+    count_before = bisect_left(fences, start)
     count_after = len(fences) - count_before
     return count_before % 2 == 1 and count_after % 2 == 1
 
 
 def answer_lines(text: str) -> list[str]:
     """Return the lines of the answer, without byte-order mark, CRLF and indentation of items."""
-    answer = answer_of(text.removeprefix("\ufeff").replace("\r\n", "\n"))
-    lines = answer.split("\n")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    lines = answer_of(text).split("\n")
     if any(line.startswith("  ") for line in lines):
         return _ItemReader(lines).read()
     return lines
@@ -114,8 +115,10 @@ class _ItemReader:
         while at < len(self.lines):
             line = self.lines[at]
             indent = indent_of(line)
-            is_item = len(indent) >= _MIN_ITEM_INDENT and not self._is_inside()
-            end = self._end_of_item(at, indent) if is_item else at
+            is_inside = self.depth > 0 or self.in_block or self.in_diff
+            end = at
+            if len(indent) >= _MIN_ITEM_INDENT and not is_inside:
+                end = self._end_of_item(at, indent)
             if end == at:
                 self._pass_line(line)
                 end += 1
@@ -124,9 +127,6 @@ class _ItemReader:
                     result[number] = self.lines[number].removeprefix(indent)
             at = end
         return result
-
-    def _is_inside(self) -> bool:
-        return self.depth > 0 or self.in_block or self.in_diff
 
     def _pass_line(self, line: str) -> None:
         """Keep track of the fences and edits that a line begins and ends."""
@@ -147,7 +147,7 @@ class _ItemReader:
 
     def _end_of_item(self, start: int, indent: str) -> int:
         """Return the line behind the fence or edit that begins at ``start``, ``start`` for none."""
-        bare = self.lines[start][len(indent) :]
+        bare = self.lines[start].removeprefix(indent)
         mark = fence_of(bare)
         if not mark and not self._begins_edit(start, bare):
             return start
@@ -156,7 +156,8 @@ class _ItemReader:
             if line.strip() and not line.startswith(indent):
                 # The content of a fence is indented with it.
                 return start if mark else number
-            if mark and fence_of(line[len(indent) :]) == (mark[0], ""):
+            closing = fence_of(line.removeprefix(indent))
+            if mark and closing == (mark[0], ""):
                 return number + 1
         return start if mark else len(self.lines)
 

@@ -253,27 +253,27 @@ def read_pairs(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
     """
     unread = 0
     path: str | None = None
-    for old, new in pairwise(_fence_spans(lines)):
-        if old[0] < unread:
+    for (start, end), (new_start, new_end) in pairwise(_fence_spans(lines)):
+        if start < unread:
             continue
-        near = lines[max(unread, old[0] - 2) : old[0]]
-        labels = full_lines(near)[-1:]
-        between = full_lines(lines[old[1] + 1 : new[0]])
-        if len(between) != 1 or not labels:
+        first = max(unread, start - 2)
+        above = full_lines(lines[first:start])
+        between = full_lines(lines[end + 1 : new_start])
+        if len(between) != 1 or not above:
             continue
-        if not _OLD_LABEL.match(labels[0]) or not _NEW_LABEL.match(between[0]):
+        if not _OLD_LABEL.match(above[-1]) or not _NEW_LABEL.match(between[0]):
             continue
-        above = lines[unread : old[0]]
+        above = lines[unread:start]
         yield above
-        path = file_for(above[:-1], scope.files, path)
+        path = file_for(above, scope.files, path)
         if path is None:
             yield Unreadable("", f"a change in two fences names no file: {_ALONE}")
         else:
-            search = with_ends(lines[old[0] + 1 : old[1]])
-            replace = with_ends(lines[new[0] + 1 : new[1]])
+            search = with_ends(lines[start + 1 : end])
+            replace = with_ends(lines[new_start + 1 : new_end])
             existing = resolve_existing(path, scope)
             yield SearchReplace(existing, search, replace)
-        unread = new[1] + 1
+        unread = new_end + 1
     yield lines[unread:]
 
 

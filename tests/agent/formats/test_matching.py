@@ -6,7 +6,7 @@ import pytest
 
 from agent.formats.matching.explain import explain_ambiguity
 from agent.formats.matching.find_lines import MatchStep, find_matches
-from agent.formats.matching.lines import Work
+from agent.formats.matching.lines import PlacingWork
 from tests.support.formats import apply, block, problem
 
 CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n"
@@ -49,7 +49,10 @@ def test_the_first_step_that_finds_a_place_decides(
     text: str, search: str, expected: MatchStep | None
 ) -> None:
     lines = search.split("\n")
-    assert find_matches(text.split("\n"), lines, lines, Work(), "a.py")[0] is expected
+    assert (
+        find_matches(text.split("\n"), lines, lines, PlacingWork(), "a.py")[0]
+        is expected
+    )
 
 
 FUNCTION = "def f(self):\n    return 1\n"
