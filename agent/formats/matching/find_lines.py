@@ -490,6 +490,7 @@ def _likeness_matches(
         return []
     if sum(map(len, lines)) > _MAX_FILE_LENGTH:
         return []
+    work.spend(len(lines))
     full_search = lines_at(search, search_numbers)
     plain_search = list(map(_plain, full_search))
     plain_lines = _plain_lines(tuple(lines))
@@ -543,7 +544,7 @@ def _best_start(lines: Lines, search: Lines, work: PlacingWork) -> int | None:
         total = 0.0
         for index, line in enumerate(search):
             pair = (lines[start + index], line)
-            work.spend(1)
+            work.spend(2)
             if pair not in likeness_of:
                 work.spend(1 + len(line) // _CHARACTERS_PER_LOOK)
                 likeness_of[pair] = _line_likeness(*pair)

@@ -15,7 +15,7 @@ _MAX_KINDS = 0x10FFFF
 _MAX_OVERLAPPING = 2_000_000
 
 # In looks at a line, of which one takes half a microsecond.
-_MAX_WORK = 1_000_000
+_MAX_WORK = 900_000
 # A pass that Python makes in C is that many times faster.
 _PASS_SPEED = 32
 
