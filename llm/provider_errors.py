@@ -40,6 +40,15 @@ _TOO_LONG = re.compile(
     r"|must have less than \d+ tokens|tokens`? \+ `max_new_tokens` must be",
     re.IGNORECASE,
 )
+# Of servers that compare the prompt and the limit of the reply with their window.
+_WINDOW = re.compile(
+    r"(?:context (?:length|window|size|limit)|must be <=)\D{0,30}(\d+)", re.IGNORECASE
+)
+# vLLM counts no more of a long prompt than it has to: at least so many.
+_PROMPT = re.compile(
+    r"(?<!at least )\b(\d+)(?: tokens)? "
+    r"(?:in the messages|in your prompt|from the input|input tokens|`inputs`)"
+)
 _RATE = re.compile(r"per min|\bTPM\b|rate.limit", re.IGNORECASE)
 
 
@@ -106,6 +115,36 @@ def translate_error(
         text, billed=wire.may_be_billed, retry_after=retry_after(wire.headers)
     )
     return TransientError(failed)
+
+
+def room_for_reply(
+    problem: str,
+    limit: int,
+    window: int | None,
+    prompt: int,
+) -> int | None:
+    """Return the tokens that a refused request leaves for its reply.
+
+    None if that is unknown, nothing, or not less than was asked for.
+
+    Args:
+        problem: what the provider says.
+        limit: the tokens that were asked for.
+        window: of the model, as far as it is known here.
+        prompt: the tokens of the request as counted here.
+    """
+    stated_window = _WINDOW.search(problem)
+    if stated_window:
+        window = int(stated_window[1])
+    # Another tokenizer may count more.
+    prompt += prompt // 4
+    stated_prompt = _PROMPT.search(problem)
+    if stated_prompt:
+        prompt = int(stated_prompt[1])
+    room = (window or 0) - prompt
+    if 0 < room < limit:
+        return room
+    return None
 
 
 def _translate_unsent(

@@ -146,7 +146,7 @@ def price_map_version() -> str:
 def provider_of(name: str, api_base: str | None) -> tuple[str, str]:
     """Return the name without its provider, and the provider."""
     if api_base:
-        return name, "openai"
+        return name.removeprefix("openai/"), "openai"
     bare, provider, *_ = load_litellm().get_llm_provider(model=name)
     return str(bare), str(provider)
 

@@ -159,6 +159,10 @@ class Benchmark(ABC, Generic[V]):
     def finish(self) -> None:
         """Do what comes after the last job, also after an exception."""
 
+    def review(self, summary: RunSummary) -> RunSummary:
+        """Return the summary with what is wrong with the results as a whole."""
+        return summary
+
     def conclusion(self, summary: RunSummary) -> Iterator[str]:
         """Yield what the user reads at the end."""
         yield summary_words(summary)

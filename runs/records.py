@@ -718,7 +718,15 @@ def number_attempts(
     first = 1
     if top.get("model") in models:
         first = models.index(top["model"]) + 1
-    return _filled(top, models, 0, first), results
+    top = _filled(top, models, 0, first)
+    numbers = []
+    for result in results:
+        if result.get("model_patch") == raw.get("model_patch"):
+            numbers.append(result["attempt"])
+    # In some, model and try name another attempt than the one whose patch is predicted.
+    if numbers and "attempt" not in raw and top["attempt"] not in numbers:
+        top["attempt"] = numbers[0]
+    return top, results
 
 
 def _filled(

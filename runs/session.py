@@ -158,9 +158,8 @@ def start_run(benchmark: Benchmark[Any]) -> int:
     say = benchmark.say
     check_remains(store)
     with held_run(store, options.cache, say, containers=benchmark.containers):
-        summary = RunSession(
-            benchmark, model_use(benchmark.config, options.money)
-        ).run()
+        session = RunSession(benchmark, model_use(benchmark.config, options.money))
+        summary = benchmark.review(session.run())
     for line in [summary.text()] if options.as_json else benchmark.conclusion(summary):
         say(line)
     return summary.exit_code

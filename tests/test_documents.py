@@ -20,6 +20,7 @@ from typer.exceptions import TyperException
 import harness
 from bench.cli.dispatch import Program
 from core.errors import UserError
+from llm.options import Models
 from tests.old_options import PAGE, page, replacements
 from tests.support import TOP
 from tests.support.programs import commands, options_of, programs
@@ -154,6 +155,12 @@ def test_a_wrong_option_in_a_document_is_seen() -> None:
             parse(words_of(line))
     with pytest.raises(UserError, match="must be"):
         parse(["harness.py", "--tries", "x"])
+
+
+def test_the_page_of_runs_has_the_default_temperatures() -> None:
+    text = (TOP / "docs/run.md").read_text()
+    (values,) = re.findall(r"`models\.temperatures=([\d.,]+)`", text)
+    assert tuple(map(float, values.split(","))) == Models().temperatures
 
 
 def test_the_page_of_old_options_names_each_of_them() -> None:

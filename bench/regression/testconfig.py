@@ -309,5 +309,4 @@ _FORMATS: Mapping[str, Callable[[str, str], FileEdit]] = {
     "setup.cfg": _compare_ini,
     # Code under test, unless its change mentions plugins of pytest.
     "setup.py": lambda _base, _new: FileEdit.OTHERS,
-    "tox.ini": _compare_ini,
 }

@@ -41,8 +41,10 @@ from exercises.settings import SettingsWord, load
 from llm.chat import BudgetUsedError, Reply, RequestRefusedError, WindowExceededError
 from llm.client import LiteLLMModel
 from llm.options import ModelChoice, Sampling
+from llm.provider_errors import room_for_reply
 from llm.registry import accepts_options, endpoint_arguments
 from llm.settings import SettingsBook, load_settings
+from llm.tokens import size
 from runs.benchmark import Benchmark
 from runs.checks import check_folders, check_models
 from runs.description import Run
@@ -57,6 +59,7 @@ from runs.options import (
     parse_models,
 )
 from runs.progress.state import WorkStep
+from runs.progress.summary_json import RunSummary
 from runs.records import Attempt, InstanceStatus
 from runs.session import start_run
 from runs.storage.store import RunStore
@@ -105,7 +108,7 @@ def main(
     redactor = Redactor.of_environment(os.environ)
     store = RunStore(options.out, config.run_name, redactor, reader=READER)
     source = settings.problems.source
-    problems = load_problems(source)
+    problems = load_problems(source, v1=settings.problems.v1)
     check_folders(options)
     check_models(config, options.money)
     completions = settings.completions
@@ -256,12 +259,17 @@ class CompletionJob:
 
 @dataclass
 class CompletionWork:
-    """Asks for the completions that the journal lacks."""
+    """Asks for the completions that the journal lacks.
+
+    Attributes:
+        room: the tokens that the model's window leaves for a reply, where these are too few.
+    """
 
     job: CompletionJob
     models: LiveModels
     context: JobContext
     refusals: list[RequestRefusedError] = field(default_factory=list)
+    room: int | None = None
 
     def attempts(self, end: End[Any]) -> Sequence[Attempt]:
         return ()
@@ -310,6 +318,7 @@ class CompletionWork:
             "folder": self.job.folder,
             "file": file and file.file_name,
             "completions": len(rows),
+            "max_tokens": self._model(1).max_output_tokens,
             "truncated": sum(column(rows, "truncated")),
             "empty": sum(not program.strip() for program in programs),
             "unchanged": sum(program.rstrip("\n") == before for program in programs),
@@ -320,13 +329,9 @@ class CompletionWork:
 
     def _complete(self, number: int) -> ScoreRow:
         """Return a completion by the keys of files; an empty one if the provider refuses it."""
-        model = self._model(number)
         self.context.step(number, self.job.choice.name, WorkStep.ASKING)
         try:
-            if self.request.text:
-                reply = model.complete_text(self.request.text)
-            else:
-                reply = model.complete(self.request.messages)
+            reply = self._ask_within_window(number)
         except RequestRefusedError as error:
             self.context.log.warning("completion %d: %s", number, error)
             self.refusals.append(error)
@@ -345,11 +350,33 @@ class CompletionWork:
             "cost": as_text(reply.cost),
         }
 
+    def _ask_within_window(self, number: int) -> Reply:
+        """Return a reply; a limit that leaves no room for the prompt is lowered once."""
+        model = self._model(number)
+        try:
+            return self._ask(model)
+        except WindowExceededError as error:
+            asked_size = size(self.request.text or self.request.messages, model.count)
+            limit = model.max_output_tokens or 0
+            room = room_for_reply(str(error), limit, model.traits.context, asked_size)
+            if self.room or room is None:
+                raise
+            self.room = room
+        self.context.log.info("the window leaves %d tokens for a reply", room)
+        return self._ask(self._model(number))
+
+    def _ask(self, model: LiteLLMModel) -> Reply:
+        if self.request.text:
+            return model.complete_text(self.request.text)
+        return model.complete(self.request.messages)
+
     def _model(self, number: int) -> LiteLLMModel:
         settings = self.job.settings
         sampling = Sampling(settings.top_p, self.request.stop, seed=number)
         gate = self.context.gate(number)
-        return self.models.model(self.job.choice, settings.temperature, gate, sampling)
+        choice = self.job.choice
+        model = self.models.model(choice, settings.temperature, gate, sampling)
+        return replace(model, max_output_tokens=self.room or model.max_output_tokens)
 
     def _file(
         self,
@@ -416,6 +443,18 @@ class CompletionBenchmark(Benchmark[Generated]):
                     status = self.store.read_prediction(path).status
                     if status is InstanceStatus.GENERATED:
                         path.unlink()
+
+    def review(self, summary: RunSummary) -> RunSummary:
+        if summary.exit_code:
+            return summary
+        refusals: list[str] = []
+        for key in self.jobs:
+            record = self.store.raw_prediction(self.store.prediction(key))
+            if record["refused"] < record["completions"]:
+                return summary
+            refusals += record["refusals"]
+        reason = f"every request was refused: {refusals[0]}; correct it, and repeat "
+        return replace(summary, stopped=f"{reason}with --redo generated")
 
     def _path(
         self,

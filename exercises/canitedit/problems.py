@@ -73,8 +73,11 @@ class Problem(Checked):
         return self.instruction_descriptive
 
 
-def load_problems(source: str = HUB_ID) -> tuple[Problem, ...]:
-    """Return the problems of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of the hub, by id."""
+def load_problems(source: str = HUB_ID, *, v1: bool = False) -> tuple[Problem, ...]:
+    """Return the problems of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of the hub, by id.
+
+    With ``v1`` only the 54 of the first paper.
+    """
     path = Path(source).expanduser()
     if path.suffix in (".json", ".jsonl", ".parquet") or path.exists():
         rows = rows_of_path(path, _SPLIT)
@@ -99,6 +102,13 @@ def load_problems(source: str = HUB_ID) -> tuple[Problem, ...]:
         if count > 1:
             raise UserError(
                 f"{source} has the problem {value} twice; leave one of them out"
+            )
+    if v1:
+        problems = [p for p in problems if p.full_name in FIRST_PAPER]
+        if len(problems) < len(FIRST_PAPER):
+            raise UserError(
+                f"{source} has {len(problems)} of the {len(FIRST_PAPER)} problems of "
+                "problems.v1"
             )
     return tuple(sorted(problems, key=lambda problem: problem.id))
 

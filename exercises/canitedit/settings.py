@@ -20,9 +20,6 @@ from runs.settings import CommonSettings, FolderSettings
 _MAX_K = 1000
 GroupBy = Literal["change_kind", "topic", "libraries", "length"]
 """By what problems are grouped."""
-FirstPaper = Annotated[
-    bool, Field(description="Take only the 54 problems of the first paper.")
-]
 
 
 class CompletionModels(Models):
@@ -41,7 +38,7 @@ class Completions(Section):
     """What each model is asked for, and how it samples."""
 
     prompt: Prompt = Field(
-        default=Prompt.CHAT,
+        default=Prompt.CHAT_SYSTEM,
         description="Ask for whole programs in this prompt (docs/canitedit.md): "
         f"{', '.join(prompt.value for prompt in Prompt)}.",
     )
@@ -73,12 +70,14 @@ class ProblemSource(Section):
         default=HUB_ID,
         description="Read the problems from this .jsonl or .parquet, or from this id on the hub.",
     )
+    v1: bool = Field(
+        default=False, description="Take only the 54 problems of the first paper."
+    )
 
 
 class DescribedProblems(ProblemSource):
     """Which problems ``stats`` describes."""
 
-    v1: FirstPaper = False
     tokenizer: Path | None = Field(
         default=None,
         description="Count tokens by the tokenizer in this folder or tokenizer.json; default: "
@@ -86,14 +85,13 @@ class DescribedProblems(ProblemSource):
     )
 
 
-class ScoredProblems(Section):
+class ScoredProblems(ProblemSource):
     """Which problems ``report`` scores."""
 
     source: str = Field(
         default="",
         description="Evaluate with the problems of these rows, not with those in the files.",
     )
-    v1: FirstPaper = False
 
 
 class ProgramEvaluation(Section):

@@ -12,11 +12,10 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 
 from bench.cli.cli import JsonFormat
-from core.errors import UserError
 from core.plaintext import table
 from core.settings import CommandLine, command
 from exercises.canitedit.metrics import column
-from exercises.canitedit.problems import FIRST_PAPER, Problem, load_problems
+from exercises.canitedit.problems import Problem, load_problems
 from exercises.canitedit.settings import ProblemStatsSettings
 from exercises.settings import WORDS, SettingsWord, load, token_counter
 
@@ -104,14 +103,7 @@ def main(
     if settings is None:
         return 0
     chosen = settings.problems
-    problems = load_problems(chosen.source)
-    if chosen.v1:
-        problems = tuple(p for p in problems if p.full_name in FIRST_PAPER)
-        if len(problems) < len(FIRST_PAPER):
-            raise UserError(
-                f"{chosen.source} has {len(problems)} of the {len(FIRST_PAPER)} problems of "
-                "problems.v1"
-            )
+    problems = load_problems(chosen.source, v1=chosen.v1)
     stats = dataset_stats(problems, chosen.tokenizer)
     if format == "json":
         print(json.dumps(stats, indent=1, ensure_ascii=False))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from pydantic import Field, FilePath
+from pydantic import Field
 
 from core.errors import UserError
 from core.plaintext import quantity
@@ -68,10 +68,6 @@ class Recipe(Section):
         ge=0,
         lt=_SEEDS,
         description="Order documents, and make an adapter's first weights, by this seed.",
-    )
-    deepspeed: FilePath | None = Field(
-        default=None,
-        description="Use this configuration of DeepSpeed, for several devices.",
     )
     contaminated_anyway: bool = Field(
         default=False,

@@ -115,7 +115,7 @@ def main(
     devices = int(os.environ.get("WORLD_SIZE") or 1)
     is_first = os.environ.get("RANK", "0") == "0"
     accumulate = recipe.accumulation(devices)
-    _require_packages([*PACKAGES, *(["deepspeed"] if recipe.deepspeed else [])])
+    _require_packages(PACKAGES)
     from exercises.editpack.trainer import Training
 
     def say(text: str) -> None:
@@ -159,7 +159,7 @@ def main(
     )
 
 
-def _require_packages(names: list[str]) -> None:
+def _require_packages(names: Iterable[str]) -> None:
     missing = [name for name in names if find_spec(name) is None]
     if missing:
         raise UserError(

@@ -72,7 +72,9 @@ class Training:
         checkpoint = self._last_checkpoint()
         arguments = self._arguments(eval_on_start=checkpoint is None)
         tokenizer = load_tokenizer(self.model)
-        model = load_model(self.model, recipe.window)
+        model = load_model(self.model, recipe)
+        # Servers take temperatures and seeds only where the model says so.
+        model.generation_config.do_sample = True
         parameters = model.num_parameters()  # an adapter would be counted later
         end = tokenizer.eos_token_id
         documents = list(documents_of(rows, encoder(tokenizer), end))
@@ -174,7 +176,6 @@ class Training:
             # Said so, several processes work together without an accelerator, too.
             use_cpu=not torch.accelerator.is_available(),
             seed=recipe.seed,
-            deepspeed=recipe.deepspeed and str(recipe.deepspeed),
             eval_strategy="epoch",
             eval_on_start=eval_on_start,
             save_strategy="epoch",
@@ -281,14 +282,20 @@ def load_tokenizer(name: str) -> Any:  # noqa: ANN401 - of transformers
     return tokenizer
 
 
-def load_model(name: str, window: int) -> Any:  # noqa: ANN401
-    """Return the model with 32-bit weights, which an optimiser of small steps needs."""
-    weights = {"use_safetensors": True, "dtype": torch.float32}
-    model = _load("model", AutoModelForCausalLM, name, **weights)
+def load_model(name: str, recipe: Recipe) -> Any:  # noqa: ANN401
+    """Return the model with the 32-bit weights that an optimiser of small steps needs.
+
+    Below an adapter, whose weights have 32 bits, it has 16: they do not change.
+    """
+    dtype = torch.bfloat16 if recipe.lora else torch.float32
+    model = _load(
+        "model", AutoModelForCausalLM, name, use_safetensors=True, dtype=dtype
+    )
     longest = getattr(model.config, "max_position_embeddings", None)
-    if longest is not None and window > longest:
+    if longest is not None and recipe.window > longest:
         raise UserError(
-            f"train.window {window}: {name} takes at most {longest}; give a shorter one"
+            f"train.window {recipe.window}: {name} takes at most {longest}; "
+            "give a shorter one"
         )
     return model
 
@@ -306,14 +313,12 @@ def _load(what: str, kind: Any, name: str, **options: Any) -> Any:  # noqa: ANN4
 
 
 def encoder(tokenizer: Any) -> Encode:  # noqa: ANN401
-    """Return a function from texts to tokens, without tokens at the beginning or end.
+    """Return a function from texts to tokens, which begin as those of prompts do.
 
     A text that reads like a special token is not one: data are of others.
     """
 
     def encode(texts: list[str]) -> Any:  # noqa: ANN401
-        return tokenizer(
-            texts, add_special_tokens=False, split_special_tokens=True, verbose=False
-        )["input_ids"]
+        return tokenizer(texts, split_special_tokens=True, verbose=False)["input_ids"]
 
     return encode

@@ -74,6 +74,24 @@ def test_options_that_are_not_set_are_not_sent(provider: Provider, text: bool) -
 
 
 @both
+@pytest.mark.parametrize(
+    ("name", "served"),
+    [
+        ("base", "base"),
+        ("openai/base", "base"),
+        ("openai/openai/gpt-oss-20b", "openai/gpt-oss-20b"),
+        ("hosted/base", "hosted/base"),
+    ],
+)
+def test_a_server_gets_the_name_without_the_provider(
+    provider: Provider, name: str, served: str, text: bool
+) -> None:
+    provider.will_answer("hi")
+    ask(model(provider, name=name), text)
+    assert [request["model"] for request in provider.requests] == [served]
+
+
+@both
 def test_every_option_is_sent_as_it_is(provider: Provider, text: bool) -> None:
     provider.will_answer("hi")
     warnings: list[str] = []

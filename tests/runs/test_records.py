@@ -104,6 +104,32 @@ def test_attempts_of_may_2024_get_their_numbers_by_the_models() -> None:
     assert [attempt.attempt for attempt in result.attempts] == [1, 2, 3]
 
 
+def test_the_chosen_attempt_of_may_2024_is_that_of_the_predicted_patch() -> None:
+    other = PATCH.replace("+2", "+3")
+    assert other != PATCH
+    results = []
+    for model, patch in (("a", other), ("b", PATCH), ("a", PATCH), ("b", other)):
+        values = {"model": model, "try": 1 + len(results) // 2, "model_patch": patch}
+        results.append(of_may(**values, added_files=[f"{len(results) + 1}.py"]))
+    for values, chosen in (
+        # Its model and try name another attempt.
+        ({"model": "a", "try": 1}, 2),
+        ({}, 2),
+        # Of equal patches the named one.
+        ({"model": "a", "try": 2}, 3),
+        ({"model": "b", "try": 1}, 2),
+        # No attempt has this patch: what is named counts.
+        ({"model": "b", "try": 2, "model_patch": "diff"}, 4),
+        # Files with numbers of attempts name theirs.
+        ({"attempt": 1}, 1),
+    ):
+        raw = of_may(**values, all_results=results)
+        result = InstanceResult.of_prediction(raw, models=("a", "b"))
+        assert result.attempt == chosen, values
+        assert result.chosen is not None
+        assert result.chosen.added_files == (f"{chosen}.py",)
+
+
 def test_a_prediction_alone_is_one_attempt() -> None:
     (attempt,) = InstanceResult.of_prediction(of_may(status="fallback")).attempts
     assert (attempt.attempt, attempt.edit_format, attempt.calls) == (1, None, None)

@@ -115,15 +115,15 @@ def test_a_file_that_changes_settings_and_more_leaves_the_outcome_unknown(
     tmp_path: Path,
 ) -> None:
     tests = regression_tests(tmp_path)
-    base = "[pytest]\naddopts = -q\n\n[testenv]\ndeps = x\n"
-    tests.files = [*tests.files, "tox.ini"]
+    base = "[tool:pytest]\naddopts = -q\n\n[testenv]\ndeps = x\n"
+    tests.files = [*tests.files, "other/setup.cfg"]
     read = tests.read
-    tests.read = lambda path: base if path == "tox.ini" else read(path)
+    tests.read = lambda path: base if path == "other/setup.cfg" else read(path)
     changed = base.replace("-q", "-v")
-    assert tests.run({**RIGHT, "tox.ini": changed.encode()}).outcome is True
-    message = "tox.ini changes test configuration and other things at once"
+    assert tests.run({**RIGHT, "other/setup.cfg": changed.encode()}).outcome is True
+    message = "other/setup.cfg changes test configuration and other things at once"
     for others in ({}, RIGHT, WRONG):
-        mixed = {**others, "tox.ini": changed.replace("= x", "= y").encode()}
+        mixed = {**others, "other/setup.cfg": changed.replace("= x", "= y").encode()}
         report = tests.run(mixed)
         assert (report.outcome, report.untested) == (None, message)
 
@@ -131,8 +131,8 @@ def test_a_file_that_changes_settings_and_more_leaves_the_outcome_unknown(
 def test_a_report_has_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """What limits one outcome, or makes one tree suspect, says nothing of the next tree."""
     tests = regression_tests(tmp_path, (CORE, SLOW), limits=TestLimits(20, 6))
-    texts = {"tox.ini": "[pytest]\naddopts = -q\n", **FILES}
-    tests.files = [*tests.files, "tox.ini"]
+    texts = {"other/setup.cfg": "[tool:pytest]\naddopts = -q\n", **FILES}
+    tests.files = [*tests.files, "other/setup.cfg"]
     tests.read = texts.get
     before = vars(tests).copy()
     report = tests.run({**RIGHT, "conftest.py": b"x = 1\n"})
@@ -141,9 +141,11 @@ def test_a_report_has_everything_and_leaves_nothing_behind(tmp_path: Path) -> No
     assert report.note == f"left out, the baseline takes too long or dies: {SLOW}"
     assert set(report.results) == {CORE}
     assert report.results[CORE][f"{CORE}::test_one"]
-    mixed = tests.run({**RIGHT, "tox.ini": b"[pytest]\naddopts = -v\n[a]\nb = 2\n"})
+    mixed = tests.run(
+        {**RIGHT, "other/setup.cfg": b"[tool:pytest]\naddopts = -v\n[a]\nb = 2\n"}
+    )
     assert mixed.outcome is None
-    assert mixed.untested.startswith("tox.ini changes test configuration")
+    assert mixed.untested.startswith("other/setup.cfg changes test configuration")
     nothing = tests.run({})
     assert (nothing.outcome, nothing.note, nothing.results) == (None, "", {})
     again = tests.run(RIGHT)

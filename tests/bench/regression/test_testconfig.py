@@ -30,7 +30,7 @@ PYPROJECT = (
 )
 FILES = {
     "setup.cfg": SETUP_CFG,
-    "tox.ini": TOX,
+    "other/setup.cfg": TOX,
     "pyproject.toml": PYPROJECT,
     "conftest.py": "X = 1\n",
     "setup.py": "import setuptools\n",
@@ -56,8 +56,8 @@ FREE = [
     ("setup.cfg", "    six\n", "    six\n    attrs\n"),
     ("setup.cfg", "# Where they lie.\n", "# Where.\n"),
     ("setup.cfg", "[options]", "[mypy]\nstrict = yes\n\n[options]"),
-    ("tox.ini", "    pytest\n", "    pytest\n    attrs\n"),
-    ("tox.ini", "80", "100"),
+    ("other/setup.cfg", "    pytest\n", "    pytest\n    attrs\n"),
+    ("other/setup.cfg", "80", "100"),
     ("pyproject.toml", '"six"', '"six", "attrs"'),
     ("pyproject.toml", "80", "100"),
     ("setup.py", "\n", "\nimport os\n"),
@@ -65,7 +65,7 @@ FREE = [
 ]
 READ = [
     ("setup.cfg", "testpaths", "addopts = -p pkg._plug\ntestpaths"),
-    ("tox.ini", "[flake8]", "[pytest]\n\n[flake8]"),
+    ("other/setup.cfg", "[flake8]", "[pytest]\n\n[flake8]"),
     (
         "setup.cfg",
         "[tool:pytest]",
@@ -76,8 +76,12 @@ READ = [
         "[options]",
         f"[options.entry_points]\npytest11 =\n    x = {PLUG}\n\n[options]",
     ),
-    ("tox.ini", "commands", "setenv =\n    PYTEST_ADDOPTS = -p pkg._plug\ncommands"),
-    ("tox.ini", "[flake8]", "[pytest]\naddopts = -p pkg._plug\n\n[flake8]"),
+    (
+        "other/setup.cfg",
+        "commands",
+        "setenv =\n    PYTEST_ADDOPTS = -p pkg._plug\ncommands",
+    ),
+    ("other/setup.cfg", "[flake8]", "[pytest]\naddopts = -p pkg._plug\n\n[flake8]"),
     ("pyproject.toml", "testpaths", 'addopts = "-p pkg._plug"\ntestpaths'),
     (
         "pyproject.toml",
@@ -100,7 +104,7 @@ def test_what_no_runner_reads_is_tested_as_it_is() -> None:
 
 OTHER_CHANGES = {
     "setup.cfg": ("    six\n", "    six\n    zz\n"),
-    "tox.ini": ("80", "zz"),
+    "other/setup.cfg": ("80", "zz"),
     "pyproject.toml": ('"six"', '"six", "zz"'),
 }
 
@@ -116,6 +120,10 @@ def test_what_a_runner_reads_is_put_back() -> None:
         mixed = tree_with(path, text.replace(before, after, 1))
         assert mixed == TreeUnderTest({}, (path,), mixed=(path,)), text
         assert mixed.edits(()) is ConfigurationEdits.SOME
+
+
+def test_an_edit_that_is_not_predicted_is_not_tested() -> None:
+    assert tree_with("tox.ini", "[pytest]\naddopts = -v\n") == TreeUnderTest({})
 
 
 def test_a_conftest_counts_as_a_whole() -> None:

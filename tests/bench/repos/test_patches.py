@@ -80,12 +80,15 @@ def test_a_patch_of_strange_files_applies_to_the_clean_base(
 
 
 def test_unfit_files_are_dropped_and_listed(make_tree: MakeCheckout) -> None:
-    tree = make_tree({"a.py": "1\n", "tests/test_a.py": "1\n", "tox.ini": "1\n"})
+    files = ("a.py", "tests/test_a.py", "tox.ini", "sub/tox.ini", "setup.cfg")
+    tree = make_tree(dict.fromkeys(files, "1\n"))
     Workspace(tree.root).write(
         {
             "a.py": "2\n",
             "tests/test_a.py": "2\n",
             "tox.ini": "2\n",
+            "sub/tox.ini": "2\n",
+            "setup.cfg": "2\n",
             "conftest.py": "x\n",
             "sub/pytest.ini": "x\n",
             "build/lib/a.py": "x\n",
@@ -93,8 +96,10 @@ def test_unfit_files_are_dropped_and_listed(make_tree: MakeCheckout) -> None:
         }
     )
     fit = submittable_patch(take_patch(tree))
-    assert set(patch_paths(fit.patch)) == {"a.py", "tox.ini"}
+    assert set(patch_paths(fit.patch)) == {"a.py", "setup.cfg"}
     assert set(fit.dropped) == {
+        "sub/tox.ini",
+        "tox.ini",
         "tests/test_a.py",
         "conftest.py",
         "sub/pytest.ini",

@@ -19,6 +19,7 @@ from tests.support.canitedit import (
     Solver,
     bytes_of,
     files,
+    problem_of,
     problems,
     run_folder,
 )
@@ -78,7 +79,7 @@ def test_other_options_are_refused(
     differences = {
         "--set completions.temperature=0.3": "completions.temperature was 0.2, is 0.3",
         "--completions 3": "completions.each was 2, is 3",
-        "--prompt zero-shot": "completions.prompt was chat, is zero-shot",
+        "--prompt zero-shot": "completions.prompt was chat-system, is zero-shot",
         "--models gpt-4o-mini": "--models was gpt-4o, is gpt-4o-mini",
         "--set problems.source=one.jsonl": "problems.source (its rows)",
     }
@@ -158,6 +159,15 @@ class Refusing(Solver):
         return super().answer(request)
 
 
+class TooLong(Solver):
+    """Refuses all requests about one problem as too long."""
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        if problem_of(request) == problems()[0]:
+            return TOO_LONG
+        return super().answer(request)
+
+
 def test_refused_completions_are_empty_and_counted(tmp_path: Path) -> None:
     with Refusing() as provider:
         ended = generate(provider, tmp_path, LAZY)
@@ -172,11 +182,26 @@ def test_refused_completions_are_empty_and_counted(tmp_path: Path) -> None:
         assert record["empty"] == 1
         assert record["refused"] == 1
     # A program that is too long for a model is its result, even if no completion is left.
+    with TooLong() as provider:
+        assert generate(provider, tmp_path / "long", LAZY).code == 0
+    assert len(files(tmp_path / "long")) == 6
+
+
+def test_a_run_that_no_model_answers_is_no_result(tmp_path: Path) -> None:
     with Refusing() as provider:
         provider.refusal = TOO_LONG
         provider.seeds = (1, 2)
-        assert generate(provider, tmp_path / "long", LAZY).code == 0
-    assert len(files(tmp_path / "long")) == 6
+        ended = generate(provider, tmp_path, f"{LAZY} --format json")
+        assert ended.code == 1
+        summary = json.loads(ended.out.splitlines()[-1])
+        assert summary["exit_code"] == 1
+        assert "maximum context length is 9 tokens" in summary["stopped"]
+        ended = generate(provider, tmp_path, LAZY)
+        assert ended.code == 1, "the same command says so again"
+        assert "every request was refused: gpt-4o: " in ended.out
+        provider.seeds = ()
+        redo = ended.out.partition("repeat with ")[2].split("\n")[0]
+        assert generate(provider, tmp_path, f"{LAZY} {redo}").code == 0
 
 
 @pytest.mark.parametrize("status", ["error", "not_generated"])

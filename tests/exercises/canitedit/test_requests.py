@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from exercises.canitedit.problems import KINDS
+from exercises.canitedit.problems import ALL_PROBLEMS, FIRST_PAPER, KINDS
 from tests.exercises.canitedit.conftest import generate
 from tests.exercises.canitedit.test_prompts import ANSWER, ONE_SHOT, SYSTEM
-from tests.support.canitedit import Solver, by_seed, problem_of, problems
+from tests.support.canitedit import Solver, by_seed, files, problem_of, problems
 
 STOPS = {
     "editcoder": [
@@ -86,6 +87,35 @@ def test_both_instructions_are_sent_in_each_prompt(
         assert not [line for line in hidden if len(line) > 9 and line in sent]
 
 
+def test_the_problems_of_the_first_paper_alone_are_asked(
+    tmp_path: Path, solver: Solver
+) -> None:
+    rows = []
+    for number, name in enumerate(sorted(ALL_PROBLEMS)):
+        row = problems()[number % 6].model_dump(mode="json")
+        rows.append(json.dumps({**row, "id": number, "full_name": name}))
+    source = tmp_path / "rows.jsonl"
+    source.write_text("\n".join(rows))
+    first = f"--set problems.source={source} --set problems.v1=true"
+    lazy = "--set completions.kinds=lazy --completions 1"
+    assert generate(solver, tmp_path, f"{first} {lazy}").code == 0
+    names = {file.full_name for file in files(tmp_path).values()}
+    assert names == FIRST_PAPER
+    assert len(solver.requests) == 54
+    # Another set is another run.
+    other = generate(solver, tmp_path, f"--set problems.source={source} {lazy}")
+    assert other.code == 2
+
+
+def test_chat_models_are_asked_in_the_papers_prompt(
+    tmp_path: Path, solver: Solver
+) -> None:
+    assert generate(solver, tmp_path).code == 0
+    for request in solver.requests:
+        roles = [message["role"] for message in request["messages"]]
+        assert roles == ["system", "user", "assistant", "user"]
+
+
 def test_options_choose_instruction_sampling_and_number(
     tmp_path: Path, solver: Solver
 ) -> None:
@@ -119,7 +149,7 @@ def test_wrong_options_are_named(
         "--set models.temperatures=0.5": "completions.temperature says how",
         "--set calls.replay=r": "calls.replay: completions are not replayed",
         "--set budget.seconds_per_attempt=9": "a completion is one call",
-        "--set problems.v1=true": "there is no setting problems.v1",
+        "--set problems.v1=true": "has 0 of the 54 problems of problems.v1",
         "--set problems.source=gone.jsonl": "gone.jsonl does not exist",
         "--run ../r": "--run '../r': letters, digits and ._+- only",
         "--prompt shout": "--prompt shout: must be 'chat', ",

@@ -89,7 +89,7 @@ def test_a_file_has_the_public_layout_with_replies_tokens_and_costs(
     assert content["truncated"] == [False, False, True, False]
     assert content["tokens"][3] == {"prompt_tokens": 104, "completion_tokens": 10}
     assert content["cost"][0] == "0.0003525"
-    assert content["script_args"] == {"model": "gpt-4o", "prompt": "chat"}
+    assert content["script_args"] == {"model": "gpt-4o", "prompt": "chat-system"}
     sampling = [content[key] for key in ("temperature", "top_p", "max_tokens")]
     assert sampling == [0.2, 0.95, 8192]
     assert content["tests"] == clamp.tests

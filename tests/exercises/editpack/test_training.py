@@ -91,10 +91,24 @@ def test_an_adapter_leaves_the_model_as_it_is(
     train: Train,
     tmp_path: Path,
     training_input: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from safetensors.torch import load_file
+
+    from exercises.editpack import trainer
+
     data, model = training_input
     before = hashes(model)
     out = tmp_path / "adapter"
+    loaded = []
+    load_model = trainer.load_model
+
+    def note_type(*arguments: Any) -> Any:
+        model = load_model(*arguments)
+        loaded.append(str(model.dtype).removeprefix("torch."))
+        return model
+
+    monkeypatch.setattr(trainer, "load_model", note_type)
     options = [*SHORT, *recipe(max_steps=2, lora=True, contaminated_anyway=True)]
     assert train(data, "--model", model, "--out", out, *options) == 0
     assert hashes(model) == before
@@ -102,6 +116,48 @@ def test_an_adapter_leaves_the_model_as_it_is(
     assert {"adapter_model.safetensors", "adapter_config.json"} <= names
     assert "model.safetensors" not in names
     assert "adapter (LoRA)" in (out / "README.md").read_text()
+    # The model takes 2 bytes a parameter, the adapter is trained with 4.
+    assert loaded == ["bfloat16"]
+    tensors = load_file(out / "adapter_model.safetensors").values()
+    assert {str(tensor.dtype) for tensor in tensors} == {"torch.float32"}
+    first, last = (entry["loss"] for entry in record(out)["held_out_loss"])
+    assert last < first
+
+
+def test_a_tuned_model_samples(
+    train: Train, tmp_path: Path, training_input: tuple[Path, Path]
+) -> None:
+    """Servers sample only where the model's own settings do."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    data, model = training_input
+    tuned = tmp_path / "tuned"
+    options = [*SHORT, *recipe(max_steps=1)]
+    assert train(data, "--model", model, "--out", tuned, *options) == 0
+    tokenizer = AutoTokenizer.from_pretrained(tuned)
+    served = AutoModelForCausalLM.from_pretrained(tuned)
+    prompt = tokenizer("## Code Before:\n", return_tensors="pt")
+    texts = set()
+    for seed in (1, 2, 3):
+        torch.manual_seed(seed)
+        tokens = served.generate(prompt["input_ids"], max_new_tokens=20)
+        texts.add(tokenizer.decode(tokens[0]))
+    assert len(texts) == 3
+
+
+def test_a_document_begins_as_a_prompt_does(training_input: tuple[Path, Path]) -> None:
+    from tokenizers.processors import TemplateProcessing
+
+    from exercises.editpack.trainer import encoder, load_tokenizer
+
+    tokenizer = load_tokenizer(str(training_input[1]))
+    begin = tokenizer.convert_tokens_to_ids("#")
+    template = TemplateProcessing(single="# $A", special_tokens=[("#", begin)])
+    (plain,) = encoder(tokenizer)(["a = 1"])
+    tokenizer.backend_tokenizer.post_processor = template
+    (tokens,) = encoder(tokenizer)(["a = 1"])
+    assert tokens == [begin, *plain] == tokenizer("a = 1")["input_ids"]
 
 
 @pytest.mark.parametrize(
