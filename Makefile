@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder $(PYTEST_FLAGS)
 USUAL := not long and not agents and not system and not check
 # uv installs several times faster; pip knows indexes that uv is not configured for.
-install = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r $(1) || \
+install = @echo "installing the packages of $(1) into $(VENV) …"; \
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r $(1) || \
 	$(BIN)/python -m pip install --quiet -r $(1)
 
 # A run and its tests start hundreds of interpreters: none should compile every module again.
@@ -19,6 +20,7 @@ setup-dev: $(VENV)/.dev-ready
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "error: $(PYTHON) is older than 3.10; use make PYTHON=python3.12"; exit 2; }
+	@echo "installing into $(VENV): the first time takes a minute or more"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip uv
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent.agents import is_command
+from agent.agents import BUILTIN, is_command
 from agent.conversation.base import Builtin
 from agent.gateway.dialects import DIALECTS
 from agent.named import OUTSIDE, named_agent
@@ -20,7 +20,7 @@ from environments.base import AgentSandbox, EnvironmentKind
 from environments.docker.images import Images
 from environments.settings import AgentSettings
 from llm.options import DEFAULT_TEMPERATURES, ModelChoice
-from runs.options import RunBasics, model_slug
+from runs.options import RunBasics, model_slug, name_slug
 from runs.settings import CommonSettings
 
 __all__ = [
@@ -159,8 +159,16 @@ class RunConfig(RunBasics):
 
     @property
     def run_name(self) -> str:
-        """The folder under ``predictions/``: ``--run``, or made of the models' names."""
-        return self.run or model_slug(self.models)
+        """The folder under ``predictions/``: ``--run``, or the names of agent and models."""
+        if self.run:
+            return self.run
+        models = model_slug(self.models)
+        agents = self.named_agents or (self.settings.agent.name,)
+        if agents == (BUILTIN,):
+            return models
+        # Of a command, its program alone.
+        words = (name_slug(agent.partition(" ")[0]) for agent in agents)
+        return "--".join([*words, models])
 
     @property
     def model_name_or_path(self) -> str:

@@ -135,9 +135,9 @@ class Benchmark(ABC, Generic[V]):
         if earlier is not None:
             before = f"{skipped} {self.statuses[0]} in earlier runs, "
         selected = quantity(len(keys), self.noun)
-        say(
-            f"{selected} selected, {pending.done} done before, {before}{len(pending.todo)} to do"
-        )
+        done = len(pending.done)
+        todo = len(pending.todo)
+        say(f"{selected} selected, {done} done before, {before}{todo} to do")
         if pending.over_budget:
             say(over_budget_words(pending.over_budget))
         for problem in pending.broken.values():

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.shutdown import Shutdown
 from runs.calls.coordinator import AttemptGate, WorkerCalls, recorded_calls
-from runs.calls.journal import JournalEntry
+from runs.calls.journal import JournalEntry, finished_attempts
 from runs.keys import is_safe_key
 from runs.progress.state import Steps, WorkStep
 from runs.records import Attempt, InstanceStatus
@@ -75,6 +75,14 @@ class JobContext:
         step: WorkStep,
     ) -> None:
         self.steps.step(self.key, attempt, model, step)
+
+    def finished_attempts(self) -> list[Attempt]:
+        """Return the attempts that earlier starts finished."""
+        return finished_attempts(self.entries)
+
+    def note_attempt(self, attempt: Attempt) -> None:
+        """Keep an attempt that ended for a later start."""
+        self.calls.note_attempt(self.key, attempt)
 
     def gate(self, attempt: int, seconds: float | None = None) -> AttemptGate:
         """Return the gate of an attempt, which replays the calls that were paid for."""
@@ -160,7 +168,7 @@ def work_on(
     except UserError:
         raise
     except StoppedError as error:
-        end = End(InstanceStatus.INTERRUPTED, f"interrupted: {error}")
+        end = End(InstanceStatus.INTERRUPTED, str(error))
     except (InfrastructureError, OSError) as error:
         context.log.error("%s", traceback.format_exc())
         end = End(InstanceStatus.INFRA_ERROR, f"infrastructure failed: {error}")

@@ -164,10 +164,12 @@ def folder_sha256(folder: Path) -> str:
 
 def model_slug(models: Iterable[ModelChoice]) -> str:
     """Return a folder name made of the models' names: ``gpt-4o--claude-opus-4``."""
-    names = (
-        re.sub(r"[^\w.+-]+", "-", model.name.rsplit("/", 1)[-1]) for model in models
-    )
-    return "--".join(names)
+    return "--".join(name_slug(model.name.rsplit("/", 1)[-1]) for model in models)
+
+
+def name_slug(name: str) -> str:
+    """Return a name with hyphens for what the name of a folder may not hold."""
+    return re.sub(r"[^\w.+-]+", "-", name)
 
 
 def check_address(text: str | None) -> Address | None:

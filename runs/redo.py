@@ -74,14 +74,14 @@ class Plan:
     """The ids that a start works on, and those left alone although they did not end well.
 
     Attributes:
-        done: number of ids with a prediction that is kept.
+        done: the statuses of the predictions that are kept, by id.
         over_budget: ids that a limit stopped, not raised since, with the option that sets it.
         errors: ids whose attempts all broke; ``--redo error`` repeats them.
         broken: the faults of unreadable predictions, by id.
     """
 
     todo: tuple[str, ...]
-    done: int
+    done: Mapping[str, str]
     over_budget: Mapping[str, str]
     errors: tuple[str, ...]
     broken: Mapping[str, str] = field(default_factory=dict)
@@ -108,7 +108,7 @@ def plan(
     over = {}
     errors = []
     broken = {}
-    done = 0
+    done = {}
     for name in ids:
         path = store.prediction(name)
         try:
@@ -127,7 +127,8 @@ def plan(
             todo.append(name)
         elif status == _ERROR:
             errors.append(name)
-        done += not open_
+        if not open_:
+            done[name] = str(status)
     return Plan(tuple(todo), done, over, tuple(errors), broken)
 
 

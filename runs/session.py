@@ -52,9 +52,15 @@ from runs.redo import Plan
 from runs.settings import Spending
 from runs.signals import heeding_signals
 from runs.slots import prepare_process
-from runs.storage.manifest import check_remains, note_end, note_start, prices_used
+from runs.storage.manifest import (
+    check_differences,
+    check_remains,
+    note_end,
+    note_start,
+    prices_used,
+)
 from runs.storage.run_log import run_log
-from runs.storage.runlock import forget
+from runs.storage.runlock import check_unlocked, forget
 from runs.storage.store import RunStore
 from runs.upkeep import held_run
 
@@ -121,6 +127,12 @@ class LoggedLines:
         (self.display.note if self.display else self.say)(text)
         self.log(text)
 
+    def describe_steps(self) -> str:
+        """Return what is at work; empty while nothing is."""
+        if self.display is None:
+            return ""
+        return self.display.progress.describe_steps()
+
 
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 _TIMINGS = TypeAdapter(dict[str, OnErrorOmit[_Seconds]])
@@ -149,6 +161,14 @@ class Timings:
         with FileLock(f"{self.path}.lock"):
             sweep(self.path)
             write_json_atomic(self.path, {**self.load(), instance_id: seconds})
+
+
+def check_start(benchmark: Benchmark[Any]) -> None:
+    """Check early what ``start_run`` would refuse, by the files of the run alone."""
+    store = benchmark.store
+    check_unlocked(store.folder)
+    check_remains(store)
+    check_differences(store, benchmark.deciding())
 
 
 def start_run(benchmark: Benchmark[Any]) -> int:
@@ -192,7 +212,7 @@ class RunSession:
                     self._clean()
                     forget(store.folder)
 
-                with heeding_signals(stop, lines, end_at_once):
+                with heeding_signals(stop, lines, end_at_once, lines.describe_steps):
                     return self._execute(stop, log, lines)
         finally:
             self._clean()
@@ -216,15 +236,16 @@ class RunSession:
         for line in self.models.assumed:
             lines(line)
         check_keys(jobs)
-        coordinator.ledger.mark()
         progress = ProgressState(len(jobs))
+        progress.note_earlier(plan.done)
+        progress.stopping = coordinator.stopping
         progress.descriptions = {job.key: job.description for job in jobs}
         progress.word = benchmark.statuses[0]
         progress.more = benchmark.more
         coordinator.called = progress.note_call
 
         def sum_spent() -> Decimal:
-            return known_sum(line.cost for line in coordinator.ledger.since_mark())
+            return known_sum(line.cost for line in coordinator.ledger.lines())
 
         display = make_display(stream_of(benchmark.say), progress, sum_spent)
         warn_once = Once(display.note, log.warning)

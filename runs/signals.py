@@ -52,8 +52,11 @@ def heeding_signals(
     stop: Shutdown,
     say: Callable[[str], None],
     clean_up: Callable[[], None],
+    describe_steps: Callable[[], str] = str,
 ) -> Iterator[None]:
     """Turn the first SIGINT or SIGTERM into a stop; at the second clean up and exit with 130.
+
+    ``describe_steps`` says for what a stop waits.
 
     The arguments are used in a thread: a handler runs in the middle of what the main thread does,
     and would wait forever for a lock that the main thread holds. The thread reads the signals from
@@ -80,7 +83,12 @@ def heeding_signals(
                 return
             stop.request(f"{signal.Signals(number).name} was received")
             with suppress(OSError):  # the output may be a closed pipe
-                say("stopping: attempts end at their next step; once more to stop now")
+                steps = describe_steps()
+                if steps:
+                    steps = f" ({steps})"
+                say(
+                    f"stopping: attempts end at their next step{steps}; once more to stop now"
+                )
             if next(received, None) is None:
                 return
             stop.at_once = True

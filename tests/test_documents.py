@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
+import subprocess
 import textwrap
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -213,3 +214,10 @@ def test_what_replaces_an_option_exists(key: str, old: str, new: str) -> None:
     is_subcommand = command in program.subcommands
     assert is_subcommand or command.startswith("--") or settings == {new}
     assert old not in program.subcommands
+
+
+def test_the_demo_says_that_it_installs(tmp_path: Path) -> None:
+    command = ["make", "--dry-run", "demo", f"VENV={tmp_path}/venv"]
+    steps = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=True)
+    assert f"installing into {tmp_path}/venv" in steps.stdout
+    assert "installing the packages of requirements.txt into" in steps.stdout

@@ -65,21 +65,27 @@ class Solver:
         return End(result.status, result.reason, result)
 
     def _make_attempts(self, plan: InstancePlan) -> None:
-        """Make attempts until one is enough, or none is left, or the budget is used up."""
+        """Make attempts until one is enough, or none is left, or the budget is used up.
+
+        Those that an earlier start finished are kept.
+        """
         log = self.context.log
-        for number in range(1, plan.turns.attempts + 1):
-            self.context.worker.stop.check()
-            checkout = plan.checkouts.make_fresh(number)
-            briefing = plan.history.brief(self.records)
-            attempt = plan.attempt(number, checkout, briefing).run()
-            self.records.append(attempt)
-            log.info("attempt %d (%s): %s", number, attempt.model, attempt.status)
+        self.records.extend(self.context.finished_attempts())
+        while len(self.records) < plan.turns.attempts:
             reason = plan.stop.reason(self.records)
             if reason:
                 log.info("no further attempt: %s", reason)
                 break
             if budget_ended(self.records, len(plan.turns.models)):
                 break
+            self.context.worker.stop.check()
+            number = len(self.records) + 1
+            checkout = plan.checkouts.make_fresh(number)
+            briefing = plan.history.brief(self.records)
+            attempt = plan.attempt(number, checkout, briefing).run()
+            self.context.note_attempt(attempt)
+            self.records.append(attempt)
+            log.info("attempt %d (%s): %s", number, attempt.model, attempt.status)
 
     def _solve(self, plan: InstancePlan) -> InstanceResult:
         self._make_attempts(plan)

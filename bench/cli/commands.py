@@ -20,7 +20,7 @@ from bench.benchmark import (
     used_images,
 )
 from bench.config import ModelChoice, RunConfig, validate_config
-from bench.instances.dataset import load_dataset
+from bench.instances.dataset import load_dataset, needs_hub
 from bench.instances.instance import Instance
 from bench.instances.validity import left_out_instances
 from bench.options import Options
@@ -39,7 +39,12 @@ from llm.registry import complete_settings, missing_key
 from llm.tracing import make_tracing
 from runs.checks import check_folders, check_models
 from runs.envfile import unread_file
-from runs.modelsource import recorded_label, recorded_of, replay_folder
+from runs.modelsource import (
+    ReplayedModels,
+    recorded_label,
+    recorded_of,
+    replay_folder,
+)
 from runs.session import start_run
 from runs.settings import Spending
 from runs.storage.manifest import recorded_differences
@@ -48,14 +53,24 @@ from runs.storage.store import RunStore
 
 def run_command(config: RunConfig, options: Options, say: Say) -> int:
     """Run, or print what a run would do, and return the exit code."""
+    benchmark = check_run(config, options, say)
+    if options.dry_run:
+        return forecast_run(benchmark)
+    return start_run(benchmark)
+
+
+def check_run(config: RunConfig, options: Options, say: Say) -> InstanceBenchmark:
+    """Return the run, after all checks that need neither set-up nor a model."""
     config = validate_config(config)
     settings = options.settings
     replay = config.settings.calls.replay
     if replay:
         config = replace(config, label=recorded_label(replay_folder(replay)))
     if not options.dry_run:
-        # A wrong name is reported before a dataset is fetched.
+        # A wrong name and a missing key are reported before a dataset is fetched.
         agent_of(config)
+        if needs_hub(options.dataset):
+            check_models(config, options.money)
     make_tracing(
         config.run_name,
         enabled=settings.calls.trace,
@@ -63,10 +78,9 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     )
     benchmark = _select_instances(config, options, say)
     check_folders(options)
-    if options.dry_run:
-        return _forecast(benchmark)
-    check_models(config, options.money)
-    return start_run(benchmark)
+    if not options.dry_run:
+        check_models(config, options.money)
+    return benchmark
 
 
 def _select_instances(
@@ -115,7 +129,7 @@ def _with_recording(
     return recorded
 
 
-def _forecast(benchmark: InstanceBenchmark) -> int:
+def forecast_run(benchmark: InstanceBenchmark) -> int:
     """Print what a run would do; return 2 if it would be refused."""
     notes: list[str] = []
     plan = benchmark.plan_work(notes.append)
@@ -126,14 +140,14 @@ def _forecast(benchmark: InstanceBenchmark) -> int:
     if benchmark.options.as_json:
         forecast |= {
             "selected": len(benchmark.selected),
-            "done": plan.done,
+            "done": len(plan.done),
             "over_budget": plan.over_budget,
         }
         benchmark.say(json.dumps(forecast, default=as_text))
     else:
         for line in (*notes, *_forecast_lines(forecast)):
             benchmark.say(line)
-    if differences:
+    if differences or any(_missing_keys(benchmark.config)):
         return 2
     return 0
 
@@ -160,17 +174,15 @@ def make_forecast(
     cache = options.cache
     while not cache.exists():
         cache = cache.parent
-    models = []
-    for model in config.models:
-        models.append({"name": model.name, "edit_format": model.edit_format})
     return {
         "run": config.run_name,
         "folder": str(benchmark.store.folder),
-        "models": models,
+        "models": _model_names(config, todo),
         "todo": [instance.instance_id for instance in todo],
         "attempts": attempts,
         "calls": calls,
         "lower": lower,
+        "likely": _likely_cost(config, options.money, len(todo), (lower, upper)),
         "upper": upper,
         "budget": options.money.limits.usd,
         "environment": config.environment.value,
@@ -181,6 +193,22 @@ def make_forecast(
         "cache": str(cache),
         "free": shutil.disk_usage(cache).free,
     }
+
+
+def _model_names(
+    config: RunConfig, todo: Sequence[Instance]
+) -> list[dict[str, str | None]]:
+    """Return the models with their formats; for a replay those that are recorded."""
+    names: dict[tuple[str, str | None], bool] = {}
+    if config.settings.calls.replay is None:
+        for model in config.models:
+            names[model.name, model.edit_format] = True
+    else:
+        recordings = ReplayedModels(replay_folder(config.settings.calls.replay))
+        for instance in todo:
+            for attempt in recordings.attempts(instance.instance_id).values():
+                names[attempt.model, attempt.edit_format] = True
+    return [{"name": name, "edit_format": form} for name, form in names]
 
 
 def _forecast_lines(forecast: Mapping[str, Any]) -> Iterator[str]:
@@ -213,6 +241,8 @@ def _cost_line(forecast: Mapping[str, Any]) -> str:
     if lower is None or upper is None:
         return "cost: unknown"
     line = f"cost: at least {in_words(lower)}, at most {in_words(upper)}"
+    if forecast["likely"] is not None:
+        line += f", likely {in_words(forecast['likely'])} (assumed: {_ASSUMPTION})"
     if forecast["budget"] is not None:
         line += "; --budget-usd is counted in"
     return line
@@ -270,6 +300,24 @@ def _lower_bound(
     return dollars
 
 
+_LIKELY_CALLS = 4
+_LIKELY_TOKENS = (10_000, 500)
+_ASSUMPTION = "4 calls of 10,000 tokens in and 500 out for each instance"
+
+
+def _likely_cost(
+    config: RunConfig, money: Spending, instances: int, bounds: Bounds
+) -> Decimal | None:
+    """Return the dollars under ``_ASSUMPTION``, with the first model; None if unknown."""
+    lower, upper = bounds
+    model = config.models[0]
+    price = money.prices.get(model.name) or cheapest_price(model.name)
+    if price is None or lower is None or upper is None:
+        return None
+    dollars = price.bound(*_LIKELY_TOKENS) * _LIKELY_CALLS * instances
+    return min(max(dollars, lower), upper)
+
+
 def _script_calls(config: RunConfig) -> int:
     """Return the most calls for an instance beside those of attempts: those for scripts."""
     if not config.by_evidence:
@@ -312,17 +360,21 @@ def _missing(
 ) -> Iterator[str]:
     """Yield what the run lacks: mirrors, keys, an agent, an engine, images."""
     yield from _missing_mirrors(todo, mirrors)
-    if config.calls_models:
-        for model in config.models:
-            variable = missing_key(model.name, config.settings.calls.api_base)
-            if variable:
-                name = f"{variable}{unread_file()}"
-                yield f"a key for {model.text} in the environment variable {name}"
+    yield from _missing_keys(config)
     try:
         agent_of(config)
     except UserError as error:
         yield str(error)
     yield from _missing_engine(config, todo)
+
+
+def _missing_keys(config: RunConfig) -> Iterator[str]:
+    if config.calls_models:
+        for model in config.called_models:
+            variable = missing_key(model.name, config.settings.calls.api_base)
+            if variable:
+                name = f"{variable}{unread_file()}"
+                yield f"a key for {model.text} in the environment variable {name}"
 
 
 def _missing_mirrors(todo: Sequence[Instance], mirrors: Mirrors) -> Iterator[str]:

@@ -6,7 +6,10 @@ import json
 import os
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +17,8 @@ from typing import Any
 
 from bench.attempts import start_tests
 from bench.benchmark import make_mirrors
-from bench.cli.commands import run_command
-from bench.config import RunConfig, RunSettings, validate_config
+from bench.cli.commands import check_run, forecast_run
+from bench.config import RunConfig, RunSettings
 from bench.instances.adapters.own import COMMANDS
 from bench.instances.instance import Instance, split_row
 from bench.instances.project import snapshot_of
@@ -36,11 +39,10 @@ from core.settings import Layer
 from environments.base import EnvironmentKind, Session, UnavailableError, run_once
 from environments.choice import make_environment
 from environments.docker.engine import engine_answers
-from runs.checks import check_models
 from runs.keys import RUN_FILE
 from runs.leftovers import marked_children, run_key
-from runs.options import model_slug
-from runs.session import Once
+from runs.progress.state import duration
+from runs.session import Once, check_start, start_run
 from runs.signals import INTERRUPTED, sigterm_as_interrupt
 from runs.storage.runlock import LOCK_FILES
 from runs.storage.store import RunStore
@@ -85,7 +87,7 @@ class OwnRun:
         """Return the configuration with a name of the run."""
         if config.run:
             return config
-        return replace(config, run=f"{self.key}--{model_slug(config.models)}")
+        return replace(config, run=f"{self.key}--{config.run_name}")
 
     @property
     def dataset(self) -> Path:
@@ -107,16 +109,18 @@ class OwnRun:
 
     def run(self, config: RunConfig, options: Options, say: Say) -> int:
         """Measure the base, make the attempts and hand the result over; return the exit code."""
-        config = validate_config(config)
         note = say
         if options.as_json:
             note = partial(print, file=sys.stderr)
         self._check()
         for line in self._description():
             note(line)
+        benchmark = check_run(config, options, say)
         if options.dry_run:
-            return run_command(config, options, say)
-        check_models(config, options.money)
+            return forecast_run(benchmark)
+        check_start(benchmark)
+        config = benchmark.config
+        store = benchmark.store
         before = measure_base(config, options, split_row(self.row)[0], note)
         for line in before.lines(_MAX_FAILING):
             note(line)
@@ -126,10 +130,9 @@ class OwnRun:
                 content = {"outcome": "nothing to test", "exit_code": NOTHING_TO_TEST}
                 say(json.dumps(content))
             return NOTHING_TO_TEST
-        store = RunStore(options.out, config.run_name)
         for folder in (store.folder, store.logs):
             hide(folder, self.repository.tree)
-        if run_command(config, options, say) == INTERRUPTED:
+        if start_run(benchmark) == INTERRUPTED:
             return INTERRUPTED
         return self._hand_over(config, options, store, before, say, note)
 
@@ -371,22 +374,50 @@ def measure_base(
             snapshot = snapshot_of(instance, mirrors, Snapshots(cache / "snapshots"))
             base = make_checkout(snapshot, Path(folder) / "base")
             environment = make_environment(config.environment, cache, Once(note), key)
-            note("setting up the repository at its base commit …")
-            tests = start_tests(config, instance, mirrors, environment, base, cache)
+            with timed_step("setting up the repository at its base commit", note):
+                tests = start_tests(config, instance, mirrors, environment, base, cache)
         except UnavailableError as error:
             return Before(str(error))
         try:
             if not config.full_suite:
                 return Before()
-            note("running all tests at the base commit …")
             seconds = config.settings.tests.timeout
             command = tests.session.test_command
-            before = Before.of(tests.baseline(), command, seconds)
+            with timed_step("running all tests at the base commit", note):
+                baseline = tests.baseline()
+            before = Before.of(baseline, command, seconds)
             if before.untested:
                 _show_output(tests.session, before.command, seconds, note)
             return before
         finally:
             tests.session.stop()
+
+
+@contextmanager
+def timed_step(text: str, note: Say, every: float = 15.0) -> Iterator[None]:
+    """Say what is done meanwhile and how long it takes, every so many seconds and at its end."""
+    started = time.monotonic()
+    ended = threading.Event()
+
+    def show(word: str) -> None:
+        note(f"{text}: {word} {duration(time.monotonic() - started)}")
+
+    def keep_showing() -> None:
+        while not ended.wait(every):
+            show("at work for")
+
+    thread = threading.Thread(target=keep_showing, daemon=True)
+    note(f"{text} …")
+    thread.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        note("stopping; no model was called, and the same command starts again")
+        raise
+    finally:
+        ended.set()
+        thread.join()
+    show("done in")
 
 
 def _show_output(

@@ -130,16 +130,13 @@ def load_dataset(name: str, split: str, config: str = "") -> Dataset:
         InfrastructureError: the hub cannot be reached.
     """
     dataset_name = DatasetName.parse(name)
-    bundled = BUNDLED.get(name)
-    path = Path(name).expanduser()
-    if bundled:
-        path = bundled.path
-    if path.suffix in _SUFFIXES or path.exists():
+    path = _local_path(name)
+    if path:
         if config:
             raise UserError(
                 f"instances.config {config}: the dataset {name} is not on the hub"
             )
-        if not bundled:
+        if name not in BUNDLED:
             name = str(path.resolve())
         rows = rows_of_path(path, split)
         return Dataset(name, split, _check_rows(name, rows))
@@ -152,6 +149,20 @@ def load_dataset(name: str, split: str, config: str = "") -> Dataset:
     split = dataset_name.split(split)
     rows, revision = rows_of_hub(hub_id, split, dataset_name.revision, config)
     return Dataset(hub_id, split, _check_rows(hub_id, rows), revision, config)
+
+
+def needs_hub(name: str) -> bool:
+    """Return whether a dataset comes from the hub, or from its cache."""
+    return _local_path(name) is None and bool(DatasetName.parse(name).hub_id)
+
+
+def _local_path(name: str) -> Path | None:
+    if name in BUNDLED:
+        return BUNDLED[name].path
+    path = Path(name).expanduser()
+    if path.suffix in _SUFFIXES or path.exists():
+        return path
+    return None
 
 
 def _check_rows(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -273,6 +284,12 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
     return list(saved)
 
 
+_FIX = (
+    "give its rows with --dataset FILE, run once where the hub is reached and copy its cache "
+    "(HF_HOME), or try --dataset demo"
+)
+
+
 def rows_of_hub(
     name: str,
     split: str,
@@ -321,7 +338,7 @@ def rows_of_hub(
         raise
     except Exception as error:  # the client raises errors of many libraries
         raise InfrastructureError(
-            f"cannot load {name} from the hub: {error}"
+            f"cannot load {name} from the hub: {error}; {_FIX}"
         ) from error
 
 
@@ -343,7 +360,7 @@ def _offline_if_unreachable(name: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise InfrastructureError(
-            f"cannot load {name} from the hub: {unreachable}; nor is it in the local cache"
+            f"cannot load {name} from the hub: {unreachable}; nor is it in the local cache: {_FIX}"
         ) from error
     finally:
         for module, value in zip(modules, before, strict=True):

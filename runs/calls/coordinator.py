@@ -24,6 +24,7 @@ from llm.gate import Answered, CallOutcome, Failed, PlannedCall
 from runs.calls.budget import Budget, LimitScope, OverBudgetError, Reservation
 from runs.calls.journal import (
     AskedEntry,
+    AttemptEntry,
     DeniedEntry,
     Journal,
     JournalEntry,
@@ -36,6 +37,7 @@ from runs.calls.journal import (
 )
 from runs.calls.ledger import Ledger, LedgerLine
 from runs.calls.rate_limiter import RateLimiter
+from runs.records import Attempt
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,9 @@ class WorkerCalls(Protocol):
 
     def end(self, call: str, outcome: CallOutcome) -> bool:
         """Record the outcome of a request; see ``Gate.end``."""
+
+    def note_attempt(self, instance_id: str, attempt: Attempt) -> None:
+        """Record an attempt that ended: a later start goes on behind it."""
 
     def stopping(self) -> str:
         """Return why the run is stopping, an empty text while it is not."""
@@ -177,6 +182,10 @@ class CallCoordinator:
         if line is not None:
             self.ledger.add(line)
         return uses_try
+
+    def note_attempt(self, instance_id: str, attempt: Attempt) -> None:
+        entry = AttemptEntry.of(attempt, self.redact)
+        self.journal(instance_id).append(entry)
 
     def abandon(self, instance_id: str) -> None:
         """End the pending requests of a worker that died: they are charged with their bounds."""

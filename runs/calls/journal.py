@@ -1,4 +1,5 @@
-"""The journal of an instance: its requests and their outcomes, written before they are used.
+"""The journal of an instance: its requests and their outcomes, written before they are used, and
+the attempts that ended.
 
 One JSON object a line, appended and flushed to the disk. A process that is killed leaves at most a
 torn last line; the next start sets it aside, as it does with other damaged lines. This module has
@@ -26,11 +27,14 @@ from core.redaction import Redactor
 from llm.chat import AnyText, IfAny, Reply, refusal
 from llm.gate import Answered, CallOutcome, PlannedCall, Refused
 from runs.calls.budget import BudgetLimits, LimitScope, OverBudgetError
+from runs.records import Attempt, AttemptStatus
 from runs.storage.jsonlines import LineFormat, read_lines
 
 
 class EntryKind(str, Enum):
-    """A request (``asked``), one of its four ends, or a request that the budget did not allow."""
+    """A request (``asked``), one of its four ends, a request that the budget did not allow, or the
+    record of an attempt that ended.
+    """
 
     ASKED = "asked"
     ANSWERED = "answered"
@@ -38,6 +42,7 @@ class EntryKind(str, Enum):
     FAILED = "failed"
     LOST = "lost"
     DENIED = "denied"
+    ATTEMPT = "attempt"
 
 
 DollarsOrNone = Annotated[
@@ -137,13 +142,30 @@ class DeniedEntry(_Entry):
         return now is not None and now <= self.value
 
 
+class AttemptEntry(_Entry):
+    """An attempt that ended: its record, with what only later attempts need of it."""
+
+    kind: Literal[EntryKind.ATTEMPT] = EntryKind.ATTEMPT
+    attempt: Attempt
+    failing: tuple[AnyText, ...] = ()
+
+    @classmethod
+    def of(cls, attempt: Attempt, redact: Redactor) -> AttemptEntry:
+        values = {"attempt": attempt.as_json(), "failing": attempt.failing}
+        return cls.model_validate(redact.of(values))
+
+    @property
+    def record(self) -> Attempt:
+        return self.attempt.but(failing=self.failing)
+
+
 PaidEntry = AnsweredEntry | RefusedEntry
 EndEntry = PaidEntry | FailedEntry | LostEntry
-JournalEntry = AskedEntry | EndEntry | DeniedEntry
+JournalEntry = AskedEntry | EndEntry | DeniedEntry | AttemptEntry
 
 
 def _key(entry: JournalEntry) -> tuple[str, bool] | None:
-    if isinstance(entry, DeniedEntry):
+    if isinstance(entry, DeniedEntry | AttemptEntry):
         return None
     return entry.call, isinstance(entry, AskedEntry)
 
@@ -227,7 +249,7 @@ def starts_and_ends(
     for entry in entries:
         if isinstance(entry, AskedEntry):
             starts.append(entry)
-        elif not isinstance(entry, DeniedEntry):
+        elif isinstance(entry, EndEntry):
             ends[entry.call] = entry
     return [(start, ends.get(start.call)) for start in starts]
 
@@ -259,6 +281,23 @@ def bounds(journals: Path, instance_id: str) -> dict[str, Decimal | None]:
             if isinstance(entry, AskedEntry):
                 bound_by_call[entry.call] = entry.bound
     return bound_by_call
+
+
+def finished_attempts(entries: Sequence[JournalEntry]) -> list[Attempt]:
+    """Return the attempts that are not made again, numbered from 1 without a gap.
+
+    One that the budget ended goes on when its limit is raised, and those after it may have to be
+    told of it: they are made again, with the replies that were paid for.
+    """
+    attempts: list[Attempt] = []
+    for entry in entries:
+        if isinstance(entry, AttemptEntry):
+            attempt = entry.record
+            del attempts[attempt.attempt - 1 :]
+            follows = attempt.attempt == len(attempts) + 1
+            if follows and attempt.status != AttemptStatus.BUDGET:
+                attempts.append(attempt)
+    return attempts
 
 
 def last_denial(entries: Sequence[JournalEntry]) -> DeniedEntry | None:

@@ -101,7 +101,6 @@ class Ledger:
 
     path: Path
     _lines: dict[str, LedgerLine] = field(default_factory=dict)
-    _before: int = 0
     _spent: dict[str, Decimal | None] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -112,10 +111,6 @@ class Ledger:
         for line in read_ledger(path).values:
             ledger._count(line)
         return ledger
-
-    def mark(self) -> None:
-        """Have ``since_mark`` return only the lines from here on."""
-        self._before = len(self._lines)
 
     def add(self, line: LedgerLine) -> bool:
         """Append ``line`` unless its call is there already, and tell whether it was new.
@@ -146,10 +141,6 @@ class Ledger:
             if self.path.exists():
                 with self.path.open("ab") as stream:
                     os.fsync(stream.fileno())
-
-    def since_mark(self) -> tuple[LedgerLine, ...]:
-        """Return the lines that were added since ``mark``."""
-        return self.lines()[self._before :]
 
     def lines(self) -> tuple[LedgerLine, ...]:
         with self._lock:

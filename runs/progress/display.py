@@ -58,7 +58,7 @@ class Display:
 
     def __init__(self, stream: TextIO, progress: ProgressState) -> None:
         self._stream = stream
-        self._progress = progress
+        self.progress = progress
 
     def __enter__(self) -> Display:
         return self
@@ -74,7 +74,7 @@ class Display:
         cost: Decimal | None,
     ) -> None:
         """Note the end of a job, and write ``[3/300] key: status; reason; $cost``."""
-        progress = self._progress
+        progress = self.progress
         number = progress.note_end(key, status)
         description = progress.descriptions.get(key, key)
         outcome = "; ".join(filter(None, [status, reason, in_words(cost)]))
@@ -102,7 +102,7 @@ def make_display(
     Args:
         stream: receives all output.
         progress: is shown.
-        spent: returns the dollars for these instances so far, None when unknown.
+        spent: returns the dollars of the run so far, None when unknown.
         every: seconds from one drawing to the next.
     """
     if stream.isatty() and os.environ.get("TERM") != "dumb":
@@ -165,8 +165,8 @@ class TerminalDisplay(Display):
             while True:
                 line = _encodable(self._lines.get_nowait(), self._stream)
                 _Bar.write(line, file=self._stream)
-        seen = self._progress.snapshot(self._spent())
-        running = running_lines(seen, size.lines, size.columns, self._progress.more())
+        seen = self.progress.snapshot(self._spent())
+        running = running_lines(seen, size.lines, size.columns, self.progress.more())
         texts = [headline(seen), *running]
         while len(self._bars) > len(texts):
             self._bars.pop().close()

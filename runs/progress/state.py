@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -18,7 +18,8 @@ from core.plaintext import one_line
 _MINUTE = 60.0
 
 
-COMMON_WORDS = ("budget", "error", "infra_error", "interrupted")
+INTERRUPTED = "interrupted"
+COMMON_WORDS = ("budget", "error", "infra_error", INTERRUPTED)
 """The statuses of jobs that every benchmark has, beside its own for ends with a result."""
 DONE = "done"
 
@@ -55,6 +56,7 @@ class ProgressSnapshot:
         spent: dollars, None when unknown.
         projected: dollars for all at the mean of those done; None before one is done.
         running: the longest running instance first.
+        stopping: the running instances end at their next step.
     """
 
     done: int
@@ -67,6 +69,7 @@ class ProgressSnapshot:
     seconds_left: float | None
     running: tuple[Running, ...]
     word: str = DONE
+    stopping: bool = False
 
 
 class Steps(Protocol):
@@ -91,6 +94,7 @@ class ProgressState:
         descriptions: what is shown in place of an id.
         word: what is said of jobs that are done.
         more: returns further lines on the run.
+        stopping: returns why the run is stopping, an empty text while it is not.
     """
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -98,6 +102,7 @@ class ProgressState:
         self.descriptions: Mapping[str, str] = {}
         self.word = DONE
         self.more: Callable[[], Sequence[str]] = tuple
+        self.stopping: Callable[[], str] = str
         self._clock = clock
         self._lock = Lock()
         self._running: dict[str, tuple[float, Running]] = {}
@@ -105,6 +110,12 @@ class ProgressState:
         self._durations: list[float] = []
         self._calls: deque[float] = deque()
         self._widest = 1
+
+    def note_earlier(self, statuses: Mapping[str, str]) -> None:
+        """Count the instances, by id, that earlier starts finished."""
+        with self._lock:
+            self.total += len(statuses)
+            self._finished.update(statuses)
 
     def note_start(self, instance_id: str) -> None:
         with self._lock:
@@ -134,16 +145,23 @@ class ProgressState:
             self._forget_calls(now)
 
     def note_end(self, instance_id: str, status: str) -> int:
-        """Note the end of an instance; return how many have ended, this one included."""
+        """Note the end of an instance; return how many are done, this one unless interrupted."""
         with self._lock:
             if instance_id in self._running:
                 since, _ = self._running.pop(instance_id)
                 self._durations.append(self._clock() - since)
-            self._finished[instance_id] = status
+            if status != INTERRUPTED:
+                self._finished[instance_id] = status
             return len(self._finished)
 
+    def describe_steps(self) -> str:
+        """Return how many instances are at each step: ``2 asking, 1 testing``."""
+        with self._lock:
+            steps = Counter(instance.step for _, instance in self._running.values())
+        return ", ".join(f"{count} {step.value}" for step, count in steps.items())
+
     def snapshot(self, spent: Decimal | None) -> ProgressSnapshot:
-        """Return the present progress; ``spent`` are the dollars for these instances."""
+        """Return the present progress; ``spent`` are the dollars of the run."""
         with self._lock:
             now = self._clock()
             self._forget_calls(now)
@@ -170,6 +188,7 @@ class ProgressState:
                 ),
                 running=running,
                 word=self.word,
+                stopping=bool(self.stopping()),
             )
 
     def _seconds_left(self, done: int, ages: list[float]) -> float | None:
@@ -194,6 +213,8 @@ def headline(seen: ProgressSnapshot) -> str:
         f"{seen.failed} failed",
         "cost unknown" if seen.spent is None else f"${seen.spent:.2f}",
     ]
+    if seen.stopping:
+        parts.insert(0, "stopping")
     if seen.projected is not None:
         parts[-1] += f" of ~${seen.projected:.2f}"
     if seen.seconds_left is not None and seen.done < seen.total:

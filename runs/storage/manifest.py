@@ -162,17 +162,12 @@ def open_run(
         settings: those that any source gave, for ``--continue``; empty keeps those of before.
     """
     recorded = store.read_run()
-    differ = recorded_differences(store, description.deciding or {})
+    check_differences(store, description.deciding or {})
     if recorded is None or not store.has_results():
         starts = recorded.starts if recorded else []
         recorded = description.but(selected=[])
         if starts:
             recorded = recorded.but(starts=starts)
-    elif differ:
-        raise UserError(
-            f"run {store.run} was started with different settings: {'; '.join(differ)}; go back to "
-            "what it was started with or choose another --run"
-        )
     every = sorted({*(recorded.selected or ()), *selected})
     recorded = recorded.but(selected=every)
     if settings:
@@ -215,6 +210,16 @@ def changed_address(store: RunStore, address: str | None) -> str:
         f"--api-base was {before or 'not given'} at the last start, and is "
         f"{address or 'not given'}"
     )
+
+
+def check_differences(store: RunStore, deciding: Mapping[str, Any]) -> None:
+    """Refuse to continue a started run with other settings than it was started with."""
+    differ = recorded_differences(store, deciding)
+    if differ:
+        raise UserError(
+            f"run {store.run} was started with different settings: {'; '.join(differ)}; go back to "
+            "what it was started with or choose another --run"
+        )
 
 
 def recorded_differences(store: RunStore, deciding: Mapping[str, Any]) -> list[str]:

@@ -51,10 +51,7 @@ def run_lock(folder: Path, option: str = "--run") -> Iterator[Owner | None]:
         # ``status`` holds it for a moment.
         lock.acquire(timeout=_PATIENCE)
     except Timeout:
-        who = last_owner(folder) or "another process"
-        raise UserError(
-            f"{folder} is worked on by {who}; wait for it, stop it, or choose another {option}"
-        ) from None
+        raise _in_use(folder, option) from None
     try:
         before = last_owner(folder)
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -71,6 +68,19 @@ def forget(folder: Path) -> None:
     """Remove the files of the lock, which the caller holds."""
     (folder / _OWNER).unlink(missing_ok=True)
     (folder / _LOCK).unlink(missing_ok=True)
+
+
+def _in_use(folder: Path, option: str) -> UserError:
+    who = last_owner(folder) or "another process"
+    return UserError(
+        f"{folder} is worked on by {who}; wait for it, stop it, or choose another {option}"
+    )
+
+
+def check_unlocked(folder: Path) -> None:
+    """Refuse a run that another process works on; create no file."""
+    if is_locked(folder):
+        raise _in_use(folder, "--run")
 
 
 def is_locked(folder: Path) -> bool:

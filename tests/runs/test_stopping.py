@@ -174,7 +174,7 @@ def test_an_ignored_interrupt_stays_ignored_and_sigterm_ends_the_run(
     other.send_signal(signal.SIGTERM)
     output, _ = other.communicate(timeout=300)
     assert other.returncode == 130, output
-    assert "stopping: attempts end at their next step" in output
+    assert "stopping: attempts end at their next step (1 asking)" in output
 
 
 def test_tests_do_not_inherit_an_ignored_interrupt() -> None:
@@ -206,7 +206,7 @@ def test_after_a_kill_the_status_names_it(
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=300)
     store = RunStore(tmp_path, "r")
-    assert "interrupted; interrupted: SIGINT" in "\n".join(lines(overview(store, {})))
+    assert "interrupted; SIGINT" in "\n".join(lines(overview(store, {})))
     provider.answers.clear()
     provider.will_answer(Answer("x", hang=60))
     request_count = len(provider.requests)
@@ -259,7 +259,9 @@ def test_ctrl_c_leaves_nothing_on_a_terminal(
     assert not [
         line for line in text if "calls/min" in line or "attempt 1  gpt-4o" in line
     ], text
-    stopping = "stopping: attempts end at their next step; once more to stop now"
+    stopping = (
+        "stopping: attempts end at their next step (1 asking); once more to stop now"
+    )
     assert stopping in text, "on a line of its own"
     assert times == 1 or "stopping now" in text
 

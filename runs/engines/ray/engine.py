@@ -280,9 +280,7 @@ class _Workers:
         text = "%s: its worker died (%s), for the %d. time"
         self.driver.log.log(logging.WARNING, text, job.key, why, count)
         if not self.server.may_start():
-            yield Finished(
-                job.key, End(InstanceStatus.INTERRUPTED, "interrupted: its worker died")
-            )
+            yield Finished(job.key, End(InstanceStatus.INTERRUPTED, "its worker died"))
         elif count >= _STARTS:
             reason = f"infrastructure failed: its worker died {count} times ({why})"
             yield Finished(job.key, End(InstanceStatus.INFRA_ERROR, reason))

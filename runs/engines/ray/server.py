@@ -22,6 +22,7 @@ from runs.calls.journal import JournalEntry
 from runs.engines.base import Driver
 from runs.engines.ray.actor import DriverAnswer, JobStart, WorkerRequest
 from runs.progress.state import WorkStep
+from runs.records import Attempt
 
 # Each waits for the disk now and then; requests of one job wait for each other.
 _THREADS = 16
@@ -95,6 +96,10 @@ class RunServer:
     ) -> bool:
         with self._state(start):
             return self.driver.coordinator.end(call, outcome)
+
+    def note_attempt(self, start: JobStart, attempt: Attempt) -> None:
+        with self._state(start):
+            self.driver.coordinator.note_attempt(start.key, attempt)
 
     def step(
         self,

@@ -29,6 +29,7 @@ from runs.engines.ray.nodes import node_name
 from runs.jobs import Finished, Job, JobContext, WorkerAccess, work_on
 from runs.leftovers import claim, mark_children, node_cache, sweep
 from runs.progress.state import WorkStep
+from runs.records import Attempt
 from runs.slots import Slots, prepare_process
 
 # Seconds in which requests of a worker's jobs gather, and at most until those without an answer are
@@ -221,6 +222,9 @@ class RemoteCalls:
 
     def end(self, call: str, outcome: CallOutcome) -> bool:
         return bool(self.connection.ask("end", self.start, call, outcome))
+
+    def note_attempt(self, instance_id: str, attempt: Attempt) -> None:
+        self.connection.ask("note_attempt", self.start, attempt)
 
     def stopping(self) -> str:
         return self.stop.reason

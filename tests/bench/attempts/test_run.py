@@ -221,7 +221,7 @@ def test_dry_run_starts_nothing(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     live = config(models=(ModelChoice.parse("gpt-4o"),), replay=None)
-    text = "\n".join(harness.run(live, *IDS, dry_run=True))
+    text = "\n".join(harness.run(live, *IDS, code=2, dry_run=True))
     assert "calls: at most 90" in text
     key = "a key for gpt-4o in the environment variable OPENAI_API_KEY"
     assert f"missing: {key}" in text

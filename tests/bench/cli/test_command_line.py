@@ -102,7 +102,9 @@ def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "stopping: attempts end at their next step" in output
-    assert "demo__bank-1: interrupted" in output
+    # It is named once, has cost something, and is not done.
+    assert "[1/2] demo__bank-1: interrupted; SIGINT was received; $0.00" in output
+    assert output.count("demo__bank-1") == 1
     assert "Traceback" not in output
     assert (tmp_path / "predictions/r/demo__textkit-1.json").exists()
     assert not (tmp_path / "predictions/r/demo__bank-1.json").exists()
@@ -116,6 +118,8 @@ def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
             lengths.append(len(request["messages"]))
     assert lengths.count(2) == 1
     assert (tmp_path / "predictions/r/demo__bank-1.json").exists(), output
+    # The bar goes on from what the first start did.
+    assert "[2/2] demo__bank-1: " in output
 
 
 def test_ctrl_c_twice_ends_at_once_and_leaves_nothing(

@@ -85,8 +85,11 @@ def test_a_dry_run_estimates_the_cost(tmp_path: Path, here: Run) -> None:
     argv = demo(tmp_path, "--models gpt-4o --dry-run")
     key = "sk-of-a-test-1234"
     output = here(*argv, OPENAI_API_KEY=key).stdout
-    cost = r"^cost: at least \$0\.0\d+, at most \$\d+\.\d+$"
-    assert re.search(cost, output, re.MULTILINE)
+    cost = r"^cost: at least \$0\.0\d+, at most \$\d+\.\d+, likely \$(\S+) \(assumed: "
+    match = re.search(cost, output, re.MULTILINE)
+    assert match
+    # Six instances with four calls each: 10,000 tokens at $2.50 and 500 at $10 per million.
+    assert float(match[1]) == pytest.approx(6 * 4 * 0.03, abs=0.01)
     limits = ("--format", "json", "--budget-usd", "3")
     estimate = json.loads(here(*argv, *limits, OPENAI_API_KEY=key).stdout)
     assert estimate["upper"] == "3"
@@ -206,6 +209,38 @@ def test_without_a_network_one_line_names_the_set(
     assert done.returncode == 1
     (line,) = done.stdout.strip().splitlines()
     assert "cannot load SWE-bench/SWE-bench_Lite from the hub" in line
+    for fix in ("--dataset FILE", "HF_HOME", "--dataset demo"):
+        assert fix in line
+
+
+def test_a_missing_key_is_reported_before_a_download(
+    tmp_path: Path, preloaded: Preloaded
+) -> None:
+    env = nowhere(tmp_path)
+    env.pop("OPENAI_API_KEY", None)
+    argv = demo(tmp_path, "--models gpt-4o --dataset lite")
+    done = preloaded.run(*argv, cwd=tmp_path, env=env)
+    assert done.returncode == 2
+    (line,) = done.stdout.strip().splitlines()
+    assert "API keys are missing: gpt-4o needs OPENAI_API_KEY" in line
+
+
+def test_a_dry_run_without_a_key_ends_with_2(
+    tmp_path: Path, here: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    done = here(*demo(tmp_path, "--models gpt-4o --dry-run"))
+    assert "missing: a key for gpt-4o" in done.stdout
+    assert done.returncode == 2
+
+
+def test_a_dry_run_names_the_models_and_formats_of_a_recording(
+    tmp_path: Path, here: Run
+) -> None:
+    replay = f"--models gpt-4o,scripted-a@whole --replay {TOP}/demo/replies --dry-run"
+    done = here(*demo(tmp_path, replay))
+    assert "models: scripted-a (diff), scripted-b (diff); " in done.stdout
+    assert done.returncode == 0
 
 
 def test_without_a_network_the_hub_is_given_up_at_once(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bench.config import ModelChoice
 from core.processes import without_secrets
 from core.redaction import DOTENV_VARIABLE, Redactor
 from harness import main as harness
@@ -21,7 +23,7 @@ from tests.conftest import ShareVenvs
 from tests.support import TOP, read_json
 from tests.support.commands import Preloaded
 from tests.support.provider import Provider
-from tests.support.runs import EDIT
+from tests.support.runs import EDIT, config
 
 ID = "demo__textkit-1"
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -240,3 +242,21 @@ def test_variables_of_the_file_are_secret_whatever_they_are_called() -> None:
     environ = {DOTENV_VARIABLE: "MODE", "MODE": "a-value-of-mine", "PATH": "/bin"}
     assert Redactor.of_environment(environ)("a-value-of-mine") == "[MODE]"
     assert without_secrets(environ) == {"PATH": "/bin"}
+
+
+def test_the_default_name_of_a_run_names_agent_and_models() -> None:
+    models = tuple(
+        ModelChoice.parse(name, any_name=True) for name in ("openai/gpt-4o", "b")
+    )
+    named = tuple(replace(model, edit_format="codex") for model in models)
+    for changes, name in (
+        ({"models": models}, "gpt-4o--b"),
+        (
+            {"models": models, "agent": "command:./run.sh {x}"},
+            "command-.-run.sh--gpt-4o--b",
+        ),
+        ({"models": models, "agent": "codex"}, "codex--gpt-4o--b"),
+        ({"models": named}, "codex--gpt-4o--b"),
+        ({"models": models, "run": "r"}, "r"),
+    ):
+        assert config(**{"run": "", **changes}).run_name == name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 import shlex
 import shutil
 import signal
@@ -11,12 +13,13 @@ from typing import Any
 import pytest
 from git import Repo
 
-from bench.cli.own import OwnRun
+from bench.cli.own import OwnRun, timed_step
 from bench.own.issues import Issue
 from bench.own.repository import OwnRepository, open_repository
 from bench.own.settings import ProjectSettings
 from environments.base import EnvironmentKind
-from tests.support import wait_until
+from runs.storage.runlock import run_lock
+from tests.support import change_json, command_lines, wait_until
 from tests.support.environments import IMAGE
 from tests.support.ownworld import (
     FILES,
@@ -401,3 +404,50 @@ def test_a_password_of_an_address_is_in_no_file(world: World, calc: Path) -> Non
     unused = [None] * 4
     run = OwnRun(settings, EnvironmentKind.NONE, repository, issue, *unused)
     assert secret not in str(run.recorded_settings())
+
+
+def test_what_needs_no_set_up_is_checked_before_it(world: World, calc: Path) -> None:
+    world.record(NAME, RIGHT)
+    command = f"{PYTEST} --run r"
+    output = start(world, calc, command)
+    for step in ("setting up the repository", "running all tests"):
+        assert re.search(
+            rf"{step} at (its|the) base commit: done in \d+:\d\d\n", output
+        )
+
+    def refusal(options: str = "") -> str:
+        output = start(world, calc, f"{command} {options}", code=2)
+        assert "base commit:" not in output
+        return output
+
+    assert "r was started with different" in refusal("--set choice.stop=all")
+    with run_lock(world.run):
+        assert "is worked on by process" in refusal()
+    change_json(world.run / "run.json", lambda run: run["deciding"].update(harness="0"))
+    assert "version of the harness was 0" in refusal()
+    (world.run / "run.json").unlink()
+    assert "has predictions but no run.json" in refusal()
+
+
+def test_ctrl_c_while_the_base_is_measured_says_a_word(
+    world: World, calc: Path
+) -> None:
+    world.record(NAME, RIGHT)
+    mark = f"6{secrets.randbelow(10**6):06}"
+    command = f"{LOCAL} --setup-cmd true --test-cmd 'sleep {mark}'"
+    process = world.begin(calc, *shlex.split(command))
+    wait_until(lambda: command_lines(mark))
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    lines = output.splitlines()
+    assert "stopping; no model was called, and the same command starts again" in lines
+    assert not command_lines(mark)
+
+
+def test_a_long_step_says_how_long_it_takes() -> None:
+    lines: list[str] = []
+    with timed_step("building", lines.append, every=0.05):
+        wait_until(lambda: len(lines) > 2)
+    assert lines[:2] == ["building …", "building: at work for 0:00"]
+    assert lines[-1] == "building: done in 0:00"

@@ -37,9 +37,11 @@ def test_instances_are_counted_by_what_became_of_them(clock: Clock) -> None:
     progress = ProgressState(9, clock)
     for number, status in enumerate(ENDS):
         progress.note_start(str(number))
-        assert progress.note_end(str(number), status) == number + 1
+        done = min(number + 1, len(ENDS) - 1)
+        assert progress.note_end(str(number), status) == done
     seen = progress.snapshot(None)
-    assert (seen.done, seen.succeeded, seen.failed) == (len(ENDS), 1, 2)
+    # What was interrupted is not done: it goes on.
+    assert (seen.done, seen.succeeded, seen.failed) == (len(ENDS) - 1, 1, 2)
     assert seen.running == ()
 
 
@@ -71,6 +73,30 @@ def test_dollars_are_projected_from_what_is_done(clock: Clock) -> None:
     progress.note_end("b", "failed")
     assert progress.snapshot(Decimal("0.1")).projected == Decimal("15")
     assert progress.snapshot(None).projected is None
+
+
+def test_a_continued_run_goes_on_from_what_is_done(clock: Clock) -> None:
+    progress = ProgressState(8, clock)
+    earlier = dict.fromkeys(map(str, range(11)), "done") | {"11": "failed"}
+    progress.note_earlier(earlier)
+    assert headline(progress.snapshot(Decimal("4.51"))) == (
+        "12/20 done, 11 done, 0 failed, $4.51 of ~$7.52, 0 calls/min"
+    )
+    assert progress.note_end("12", "done") == 13
+
+
+def test_a_run_that_stops_says_for_what_it_waits(clock: Clock) -> None:
+    progress = ProgressState(3, clock)
+    assert progress.describe_steps() == ""
+    for name in "abc":
+        progress.note_start(name)
+    progress.step("a", 1, "m", WorkStep.ASKING)
+    progress.step("b", 1, "m", WorkStep.ASKING)
+    progress.step("c", 2, "m", WorkStep.TESTING)
+    assert progress.describe_steps() == "2 asking, 1 testing"
+    assert not headline(progress.snapshot(None)).startswith("stopping")
+    progress.stopping = lambda: "SIGINT was received"
+    assert headline(progress.snapshot(None)).startswith("stopping, 0/3 done, ")
 
 
 def test_calls_are_those_of_the_last_minute(clock: Clock) -> None:
