@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from environments.docker.engine import engine_errors
-from environments.docker.environment import label_of
+from environments.docker.environment import INSTALLED, label_of
 
 
 def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 - no types
@@ -31,6 +33,39 @@ def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 -
                 client.images.remove(image.id, force=True, noprune=True)
     removed = [f"container {name}" for name in containers]
     return sorted(removed + [f"image {image.short_id}" for image in images])
+
+
+@dataclass(frozen=True)
+class InstalledImage:
+    """An image with an installed project, with its size in bytes."""
+
+    name: str
+    created: datetime
+    size: int
+
+    def describe(self, now: datetime) -> str:
+        days = (now - self.created).days
+        return f"{self.name} ({days} days old, {self.size / 1e6:,.0f} MB)"
+
+
+def installed_images(client: Any) -> list[InstalledImage]:  # noqa: ANN401
+    """Return the images with an installed project, the oldest first."""
+    images = []
+    with engine_errors():
+        for image in client.images.list(name=INSTALLED):
+            created = datetime.fromisoformat(image.attrs["Created"][:19] + "+00:00")
+            size = image.attrs["Size"]
+            images += [InstalledImage(name, created, size) for name in image.tags]
+    return sorted(images, key=lambda image: image.created)
+
+
+def remove_images(client: Any, images: Sequence[InstalledImage]) -> None:  # noqa: ANN401
+    from docker.errors import ImageNotFound
+
+    with engine_errors():
+        for image in images:
+            with contextlib.suppress(ImageNotFound):
+                client.images.remove(image.name)
 
 
 def remove_named(client: Any, names: re.Pattern[str]) -> list[str]:  # noqa: ANN401

@@ -7,12 +7,15 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import typer
 
 from core.errors import UserError
 from core.plaintext import Say
+from environments.docker.engine import connect
+from environments.leftovers import installed_images, remove_images
 from runs.calls.ledger import by_instance, damaged_lines, read_ledger
 from runs.leftovers import clean
 from runs.progress.overview import lines, overview
@@ -50,6 +53,30 @@ def status_command(
     for line in [json.dumps(seen.as_json())] if as_json else lines(seen):
         say(line)
     return int(bool(seen.broken))
+
+
+def clean_images_command(days: float, say: Say, *, yes: bool = False) -> int:
+    """Remove the images with installed projects that are ``days`` old; ``yes``: do not ask."""
+    client = connect()
+    if client is None:
+        raise UserError("no Docker engine answers; start one")
+    now = datetime.now(timezone.utc)
+    oldest = now - timedelta(days=days)
+    images = [image for image in installed_images(client) if image.created <= oldest]
+    for image in images:
+        say(image.describe(now))
+    gigabytes = sum(image.size for image in images) / 1e9
+    count = f"images: {len(images)} ({gigabytes:.1f} GB)"
+    if images and not yes:
+        if not sys.stdin.isatty():
+            raise UserError(f"clean --images removes {count}: give --yes to confirm")
+        if not typer.confirm(f"Remove {count}?"):
+            images = []
+            count = "nothing"
+    remove_images(client, images)
+    client.close()
+    say(f"removed {count}")
+    return 0
 
 
 def clean_command(

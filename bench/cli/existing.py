@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from bench.cli.cli import JsonFormat, OutOption
+from core.errors import UserError
 from runs.settings import TOP, default_cache
 from runs.storage.store import RunStore
-from runs.upkeep import clean_command, status_command
+from runs.upkeep import clean_command, clean_images_command, status_command
 
-RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run, by its name or its folder.")
-]
+_RUN_HELP = "A run, by its name or its folder."
+RunName = Annotated[str, typer.Argument(metavar="RUN", help=_RUN_HELP)]
 
 
 def status(
@@ -30,15 +30,27 @@ def status(
 
 
 def clean(
-    run: RunName,
+    run: Annotated[str, typer.Argument(metavar="[RUN]", help=_RUN_HELP)] = "",
     out: OutOption = TOP,
     everything: Annotated[
         bool,
         typer.Option("--all", help="Remove the run, its predictions and logs too."),
     ] = False,
+    images: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DAYS",
+            min=0,
+            help="Remove the images with installed projects that are so old, of all runs.",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> int:
     """Remove what a killed process of a run left: processes, containers, folders."""
+    if images is not None and not run:
+        return clean_images_command(images, print, yes=yes)
+    if images is not None or not run:
+        raise UserError("give a run, or --images DAYS")
     store = RunStore.find(run, out)
     cache = store.recorded_setting("folders.cache")
     return clean_command(

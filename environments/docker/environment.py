@@ -245,6 +245,10 @@ def cleaned_image(
         return container.commit()
 
 
+INSTALLED = f"{LABEL}-installed"
+"""The repository of the images with an installed project; no run removes them."""
+
+
 def installed_image(
     containers: Containers,
     spec: ImageSpec,
@@ -256,9 +260,8 @@ def installed_image(
     with engine_errors():
         base = client.images.get(spec.name).id
     made = json.dumps([base, project.revision, spec.folder, lines])
-    repository = f"{LABEL}-installed"
     tag = hashlib.sha256(made.encode()).hexdigest()[:16]
-    if not holds(client, f"{repository}:{tag}"):
+    if not holds(client, f"{INSTALLED}:{tag}"):
         online = replace(
             containers, user="0:0", home="", options={"network_mode": "default"}
         )
@@ -267,8 +270,8 @@ def installed_image(
             _run(container, spec, "\n".join(["(set -e", *lines, ":)"]))
             # What is labelled with a run goes with it.
             with engine_errors():
-                container.made.commit(repository, tag, changes=f"LABEL {LABEL}.run=")
-    return f"{repository}:{tag}"
+                container.made.commit(INSTALLED, tag, changes=f"LABEL {LABEL}.run=")
+    return f"{INSTALLED}:{tag}"
 
 
 def _put_tree(
