@@ -227,6 +227,7 @@ CONVERSATION = frozenset(
         "error",
         "dropped_files",
         "untested",
+        "newly_passing",
         "applies",
     }
 )
@@ -257,6 +258,7 @@ class Attempt(Recorded):
         seconds: wall-clock time.
         dropped_files: files of ``model_patch`` that are not predicted.
         untested: why the test outcome is unknown, where more is to be said than that.
+        newly_passing: tests that fail at the base commit and pass now.
         applies: whether the patch to predict applies to the clean base commit.
         failing: tests that newly fail; no file holds them, but evidence their number.
     """
@@ -291,6 +293,7 @@ class Attempt(Recorded):
     error: Word = ""
     dropped_files: Texts = ()
     untested: Word = ""
+    newly_passing: Annotated[Texts, IfAny] = ()
     applies: StrictBool = True
     # In no file.
     failing: Annotated[tuple[AnyText, ...], Field(exclude=True)] = ()

@@ -68,6 +68,7 @@ def with_all_tests(attempt: Attempt, report: SuiteReport) -> Attempt:
         untested=untested,
         test_note="; ".join(filter(None, notes)),
         failing=failing or attempt.failing,
+        newly_passing=report.newly_passing or attempt.newly_passing,
     )
     if not attempt.plausible:
         return tested

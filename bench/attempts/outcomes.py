@@ -15,7 +15,7 @@ from agent.protocol import AgentResult
 from agent.workspace import TextFile
 from bench.attempts.trees import Examination, examine_patch, files_in_submodules
 from bench.regression.suite import RegressionTests, SuiteReport
-from bench.regression.testconfig import ConfigurationEdits
+from bench.regression.testconfig import ConfigurationEdits, TestCommand
 from bench.repos.checkout import Checkout
 from bench.repos.lefttree import UnusableTreeError, prepare_left_tree
 from bench.repos.patches import take_patch
@@ -59,12 +59,6 @@ class TreeChecks:
         report = self.tests.run(changes)
         self.reports.append(report)
         return report
-
-    @property
-    def last_report(self) -> SuiteReport:
-        if self.reports:
-            return self.reports[-1]
-        return SuiteReport(None)
 
     def check_tree(self) -> Result:
         """Return the outcomes: changed at all, no new fatal finding, no newly failing test.
@@ -144,21 +138,20 @@ def check_outcomes(
     # The tree of an outside agent counts as its commit would: without ignored files.
     raw = take_patch(checkout, ignored=is_builtin)
     submittable = submittable_patch(raw)
-    report = checks.last_report
+    report = SuiteReport(None)
     tested = None
     # Lint comes before tests, so that none ran on the last tree where it is not clean.
     if checks.reports and result.lint:
+        report = checks.reports[-1]
         tested = report.tested
-    examination = examine_patch(checkout, raw, submittable.patch, tested)
+    command = checks.tests.command if checks.tests else TestCommand()
+    examination = examine_patch(checkout, raw, submittable.patch, tested, command)
     test_outcome = result.test
     if tested is None or examination.differing:
         test_outcome = None
     untested = ""
     if test_outcome is None:
         untested = report.untested
-    test_note = ""
-    if tested is not None:
-        test_note = report.note
     configures = examination.edits is not ConfigurationEdits.NONE
     checked = attempt.but(
         model_patch=raw,
@@ -167,7 +160,8 @@ def check_outcomes(
         lint_outcome=result.lint,
         test_outcome=test_outcome,
         untested=untested,
-        test_note=test_note,
+        test_note=report.note,
+        newly_passing=report.newly_passing,
         edits_test_configuration=configures or report.suspect,
         dropped_files=(*(file.path for file in dropped), *submittable.dropped),
         added_files=result.chat_files,

@@ -16,6 +16,7 @@ from pathlib import Path
 from agent.repomap.scanning.tree import blob_hash
 from bench.regression.testconfig import (
     ConfigurationEdits,
+    TestCommand,
     may_configure_tests,
     plugins_of,
     tree_under_test,
@@ -50,13 +51,15 @@ def examine_patch(
     whole_patch: str,
     predicted_patch: str,
     tested: Changes | None,
+    command: TestCommand,
 ) -> Examination:
     """Return what can be said of a patch that was taken from ``checkout``.
 
     ``predicted_patch`` is the part of ``whole_patch`` that may be predicted. ``tested`` is what the
     tested tree differed in from the base commit; None where no test ran.
     """
-    configures = any(map(may_configure_tests, patch_paths(whole_patch)))
+    paths = patch_paths(whole_patch)
+    configures = any(may_configure_tests(path, command) for path in paths)
     if tested is None and not configures:
         return Examination(
             not predicted_patch or applies(checkout.root, predicted_patch)
@@ -65,7 +68,7 @@ def examine_patch(
     if tree is None:
         return Examination(applies=False)
     files = checkout.tracked_files()
-    under_test = tree_under_test(tree.files, files, checkout.read_base)
+    under_test = tree_under_test(tree.files, files, checkout.read_base, command)
     edits = under_test.edits(plugins_of(whole_patch))
     if tree.others and edits is ConfigurationEdits.ALL:
         edits = ConfigurationEdits.SOME

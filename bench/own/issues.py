@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any, TextIO
 from urllib.parse import quote, urlsplit
 
@@ -65,6 +68,7 @@ class _Post(BaseModel):
     Attributes:
         title: a comment has none.
         user: None for a deleted account.
+        comments: ``gh`` gives a list; GitHub's API gives their number.
         system: GitLab also lists its own remarks as comments.
     """
 
@@ -73,20 +77,29 @@ class _Post(BaseModel):
     user: str | None = Field(
         None,
         validation_alias=AliasChoices(
-            AliasPath("user", "login"), AliasPath("author", "username")
+            AliasPath("user", "login"),
+            AliasPath("author", "username"),
+            AliasPath("author", "login"),
         ),
     )
+    number: int | None = Field(None, validation_alias=AliasChoices("number", "iid"))
+    comments: Any = None
     pull_request: Any = None
     system: bool = False
 
 
 @dataclass(frozen=True)
 class _Api:
-    """The address of an issue for programs, and that of its comments."""
+    """The address of an issue for programs, and that of its comments.
+
+    Attributes:
+        trusted: it belongs to the server that runs the Action.
+    """
 
     issue: str
     comments: str
     token: str = ""
+    trusted: bool = False
 
 
 def read_issue(value: str, stdin: TextIO) -> Issue:
@@ -100,10 +113,10 @@ def read_issue(value: str, stdin: TextIO) -> Issue:
     path = os.path.expanduser(value)  # noqa: PTH111 - of any length
     try:
         if value == "-":
-            return _issue_of_text(stdin.read(_MAX_BYTES + 1), option)
+            return _issue_of_input(stdin.read(_MAX_BYTES + 1), option)
         if os.path.exists(path):  # noqa: PTH110 - of any length
             with open(path, "rb") as file:  # noqa: PTH123 - also the pipe of a shell's <(...)
-                return _issue_of_text(file.read(_MAX_BYTES + 4).decode(), option)
+                return _issue_of_input(file.read(_MAX_BYTES + 4).decode(), option)
     except (OSError, ValueError) as error:
         raise UserError(
             f"{option}: cannot be read as UTF-8 of at most 1 MiB: {error}"
@@ -117,7 +130,30 @@ def read_issue(value: str, stdin: TextIO) -> Issue:
         raise UserError(
             f"{option}: there is no such file; give a file, -, an address or a text"
         )
-    return _issue_of_text(value, "--issue")
+    return _issue_of_input(value, "--issue")
+
+
+def _issue_of_input(text: str, option: str) -> Issue:
+    """Return the issue of a text, which may be the JSON of a server or of its program."""
+    try:
+        post = _Post.model_validate(json_of(text.removeprefix("\ufeff")))
+        comments = post.comments if isinstance(post.comments, list) else []
+        joined = _join_posts(post, map(_Post.model_validate, comments))
+    except ValueError:
+        return _issue_of_text(text, option)
+    if not post.title:
+        return _issue_of_text(text, option)
+    return _issue_of_text(joined, option, number=post.number)
+
+
+def _join_posts(issue: _Post, comments: Iterable[_Post]) -> str:
+    """Return the text of an issue with the comments of its author."""
+    texts = [issue.title, issue.body]
+    for comment in comments:
+        if issue.user and comment.user == issue.user and not comment.system:
+            texts.append(comment.body)
+    blocks = [text.strip() for text in texts if text]
+    return "\n\n".join(filter(None, blocks))
 
 
 def _issue_of_text(text: str, option: str, **values: Any) -> Issue:  # noqa: ANN401
@@ -190,19 +226,20 @@ def _api_of(
         default = "https://api.github.com"
     base = (os.environ.get("GITHUB_API_URL") or default).rstrip("/")
     token = os.environ.get("GITHUB_TOKEN", "").strip()
-    return _Api(f"{base}/repos/{repo}/issues/{number}", "comments", token)
+    address = f"{base}/repos/{repo}/issues/{number}"
+    return _Api(address, "comments", token, trusted=True)
 
 
 def _read_posts(api: _Api) -> tuple[str, str]:
     """Return an issue with its author's comments, and a note on comments that are missing."""
     deadline = time.monotonic() + _MAX_SECONDS
-    answer, _ = _get(api.issue, api.token, deadline)
+    answer, _ = _get(api.issue, api, deadline)
     issue = _Post.model_validate(answer)
     if issue.pull_request is not None or not issue.title:
         raise UserError(
             "it is a pull request or another thing; give the address of an issue"
         )
-    texts = [issue.title, issue.body]
+    comments: list[_Post] = []
     query = ""
     if issue.user:
         query = "per_page=100&sort=asc&order_by=created_at"
@@ -211,29 +248,52 @@ def _read_posts(api: _Api) -> tuple[str, str]:
     try:
         while query and pages < _MAX_PAGES:
             address = f"{api.issue}/{api.comments}?{query}"
-            answer, query = _get(address, api.token, deadline)
+            answer, query = _get(address, api, deadline)
             pages += 1
-            for comment in map(_Post.model_validate, answer):
-                if comment.user == issue.user and not comment.system:
-                    texts.append(comment.body)
+            comments += map(_Post.model_validate, answer)
         if query:
             note = f"only {_MAX_PAGES} pages of comments were read"
     except UserError as error:
         note = f"comments were not read: {error}"
-    blocks = [text.strip() for text in texts if text]
-    return "\n\n".join(filter(None, blocks)), note
+    return _join_posts(issue, comments), note
 
 
-def _get(address: str, token: str, deadline: float) -> tuple[Any, str]:
+def _is_public(address: str) -> bool:
+    """Return whether an address is in no private or reserved network."""
+    ip = ip_address(address.partition("%")[0])
+    mapped = getattr(ip, "ipv4_mapped", None) or ip
+    return bool(mapped.is_global) and not mapped.is_multicast
+
+
+def _public_address(host: str) -> str:
+    """Return an address of ``host``; raises UserError unless all are public."""
+    infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    addresses = [str(info[4][0]) for info in infos]
+    if not all(map(_is_public, addresses)):
+        raise UserError("its server is not public; give the text of the issue")
+    return addresses[0]
+
+
+def _get(address: str, api: _Api, deadline: float) -> tuple[Any, str]:
     """Return an answer, and the query of the next page, whose address could be on any server."""
     import httpx
 
     # Other codings could expand to gigabytes.
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
-    if re.fullmatch(r"[!-~]+", token):  # the message about another would show it
-        headers["Authorization"] = f"Bearer {token}"
+    if re.fullmatch(r"[!-~]+", api.token):  # the message about another would show it
+        headers["Authorization"] = f"Bearer {api.token}"
+    url = httpx.URL(address)
+    extensions = {}
+    if os.environ.get("GITHUB_ACTIONS") and not api.trusted:
+        # Another lookup of the name could lead elsewhere.
+        headers["Host"] = url.netloc.decode()
+        extensions["sni_hostname"] = url.host
+        url = url.copy_with(host=_public_address(url.host))
     content = bytearray()
-    with httpx.stream("GET", address, headers=headers, timeout=_TIMEOUT) as response:
+    with (
+        httpx.Client(headers=headers, timeout=_TIMEOUT) as client,
+        client.stream("GET", url, extensions=extensions) as response,
+    ):
         for part in response.iter_raw():
             content += part
             if len(content) > _MAX_ANSWER or time.monotonic() > deadline:

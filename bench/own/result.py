@@ -195,6 +195,8 @@ class OwnResult:
             yield f"- {line}"
         if self.winner and self.winner.test_note:
             yield f"- Tests after: {one_line(self.winner.test_note)}"
+        if self.winner and self.winner.newly_passing:
+            yield f"- Newly passing: {_code(self.winner.newly_passing)}"
         tests = []
         env_files = []
         for path in self.dropped:

@@ -50,6 +50,8 @@ ALL_TESTS = ""
 # 255 after a fatal error.
 _FIRST_SIGNAL = 128
 _LAST_SIGNAL = 192
+# pytest and unittest end so where all tests of a file are skipped.
+_NO_TESTS = 5
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,12 @@ class Baseline:
 
     Attributes:
         timed_out: the time limit ended it, so nothing can be concluded.
-        died: a signal ended it.
     """
 
     results: Results
     seconds: float
     timed_out: bool
-    died: bool = False
+    exit_code: int | None = 0
     stated: Statements = field(default_factory=dict)
 
     @property
@@ -72,6 +73,15 @@ class Baseline:
         if self.timed_out:
             return False
         return bool(passing_tests(self.results))
+
+    @property
+    def died(self) -> bool:
+        """Whether a signal ended it."""
+        return was_killed(self)
+
+    def ends_like(self, result: CommandResult) -> bool:
+        """Return whether a run ended by itself as this one, or as one without a failing test."""
+        return result.exit_code in (0, _NO_TESTS, self.exit_code)
 
 
 @dataclass(frozen=True)
@@ -226,7 +236,7 @@ class Baselines:
                     results=run.results,
                     seconds=result.seconds,
                     timed_out=result.timed_out,
-                    died=was_killed(result),
+                    exit_code=result.exit_code,
                     stated=run.stated,
                 )
                 # A busy machine ends runs that end by themselves at another time.
@@ -246,7 +256,7 @@ class Baselines:
     ) -> None:
         """Keep that ``names`` fail at times at the base commit, so that they never count."""
         results = dict(baseline.results)
-        results.update(dict.fromkeys(names, "FAILED"))
+        results.update(dict.fromkeys(names, "SKIPPED"))
         noted = replace(baseline, results=results)
         self._by_path[path] = noted
         if not baseline.died:
@@ -277,7 +287,7 @@ class Baselines:
         )
 
 
-def was_killed(result: CommandResult) -> bool:
+def was_killed(result: CommandResult | Baseline) -> bool:
     """Return whether the time limit or a signal ended a run."""
     code = result.exit_code
     return code is None or code < 0 or _FIRST_SIGNAL <= code <= _LAST_SIGNAL

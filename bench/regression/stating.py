@@ -16,12 +16,22 @@ from types import FunctionType
 from typing import Any
 
 _STARTUP = {"sitecustomize", "usercustomize"}
+_STATUSES = {
+    "addSuccess": "PASSED",
+    "addExpectedFailure": "XFAIL",
+    "addSkip": "SKIPPED",
+    "addFailure": "FAILED",
+    "addUnexpectedSuccess": "FAILED",
+    "addSubTest": "FAILED",
+    "addError": "ERROR",
+}
 
 
 class Speaker:
     """Writes statements to the output that the runner has now.
 
-    ``first_callables`` are the functions of other modules when they were first seen.
+    ``first_callables`` are the functions of other modules when they were first seen, by module;
+    ``tests`` are the results of unittest.
     """
 
     def __init__(self, mark: str, tree: str, names: Any) -> None:  # noqa: ANN401
@@ -32,6 +42,7 @@ class Speaker:
         self.process = os.getpid()
         self.moments: Any = set()
         self.first_callables: Any = {}
+        self.tests: Any = []
 
     def say(self, moment: str, **facts: Any) -> None:  # noqa: ANN401
         """Write what holds at ``moment``, once; no process that was forked speaks."""
@@ -39,13 +50,8 @@ class Speaker:
             return
         self.moments.add(moment)
         facts["inside"], facts["outside"] = self._module_files()
-        callables = {}
         if not self.names:
-            callables = self._callables(facts["inside"])
-        for name, value in callables.items():
-            self.first_callables.setdefault(name, (value, _code(value)))
-        if moment == "end":
-            facts["changed"] = self._changes(callables)
+            facts["changed"] = self._changes(facts["inside"])
         origins = {**facts["inside"], **facts["outside"]}
         facts["marked"] = []
         for name in self.names:
@@ -59,13 +65,35 @@ class Speaker:
         text = base64.b64encode(packed).decode()
         os.write(self.output, f"\n{self.mark} {moment} {text}\n".encode())
 
-    def _changes(self, callables: Any) -> Any:  # noqa: ANN401
-        """Return the names of functions that are not what they were at first."""
+    def _changes(self, inside: Any) -> Any:  # noqa: ANN401
+        """Return the names of functions that are not what they were at first, or are new."""
         changed = []
-        for name, (value, code) in self.first_callables.items():
-            if callables.get(name) is not value or _code(value) is not code:
-                changed.append(name)
+        for module, callables in self._callables(inside).items():
+            first = self.first_callables.setdefault(module, callables)
+            for name in set(first).union(callables):
+                before = first.get(name, (None, None))
+                after = callables.get(name, (None, None))
+                if before[0] is not after[0] or before[1] is not after[1]:
+                    changed.append(f"{module}.{name}")
         return sorted(changed)
+
+    def record_tests(self) -> None:
+        """Keep the results that unittest's own runner gets."""
+        from unittest import TestResult
+
+        for name, status in _STATUSES.items():
+            setattr(
+                TestResult, name, self._recording(getattr(TestResult, name), status)
+            )
+
+    def _recording(self, method: Any, status: str) -> Any:  # noqa: ANN401
+        def record(result: Any, test: Any, *details: Any) -> None:  # noqa: ANN401
+            # A subtest that passes has no error.
+            if details[1:] != (None,):
+                self.tests.append((str(test), status))
+            method(result, test, *details)
+
+        return record
 
     def importable(self) -> Any:  # noqa: ANN401
         """Return the top-level names that can be imported from outside of the tree."""
@@ -85,7 +113,7 @@ class Speaker:
     def leave(self) -> None:
         """State the end, unless this is another interpreter than the one that imports the names."""
         if not self.names or self.are_imported(any):
-            self.say("end")
+            self.say("end", tests=self.tests)
 
     def are_imported(self, how: Any) -> Any:  # noqa: ANN401
         """Return whether ``all`` or ``any`` of the names are imported."""
@@ -122,20 +150,22 @@ class Speaker:
         return inside, outside
 
     def _callables(self, inside: Any) -> Any:  # noqa: ANN401
-        """Return the functions, classes and methods of all modules that are not ``inside``."""
-        callables: Any = {}
+        """Return functions, classes and methods by the modules that are not ``inside``."""
+        by_module: Any = {}
         for name, module in list(sys.modules.items()):
             if name in inside:
                 continue
+            callables = by_module[name] = {}
             values = getattr(module, "__dict__", {})
             for key, value in list(values.items()):
-                if callable(value):
-                    callables[f"{name}.{key}"] = value
+                # pytest keeps the type of the last failure there.
+                if callable(value) and key != "last_type":
+                    callables[key] = (value, _code(value))
                 if isinstance(value, type) and value.__module__ == name:
-                    for inner, method in vars(value).items():
+                    for inner, method in list(vars(value).items()):
                         if hasattr(type(method), "__get__"):
-                            callables[f"{name}.{key}.{inner}"] = method
-        return callables
+                            callables[f"{key}.{inner}"] = (method, _code(method))
+        return by_module
 
 
 def _code(value: Any) -> Any:  # noqa: ANN401
@@ -152,25 +182,6 @@ def _name(value: Any) -> str:  # noqa: ANN401
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _entry_points() -> Any:  # noqa: ANN401
-    try:
-        from importlib.metadata import distributions
-    except ImportError:
-        try:
-            from importlib_metadata import distributions  # type: ignore[no-redef]
-        except ImportError:
-            from pkg_resources import iter_entry_points  # type: ignore[import-untyped]
-
-            points = iter_entry_points("pytest11")
-            return sorted((point.name, str(point)) for point in points)
-    entries = []
-    for distribution in distributions():
-        for point in distribution.entry_points:
-            if point.group == "pytest11":
-                entries.append((point.name, point.value))
-    return sorted(entries)
-
-
 def speak(mark: str, tree: str, names: Any) -> None:  # noqa: ANN401
     """Say what holds now, and let the hooks of this module say the rest."""
     here = os.path.dirname(__file__)  # noqa: PTH120
@@ -181,31 +192,36 @@ def speak(mark: str, tree: str, names: Any) -> None:  # noqa: ANN401
         del paths[0]
         os.environ["PYTHONPATH"] = os.pathsep.join(paths)
         atexit.register(speaker.leave)
+        speaker.record_tests()
     elif "PYTEST_XDIST_WORKER" in os.environ:
         return
     globals()["_speaker"] = speaker
     if names:
         sys.meta_path.insert(0, speaker)
     else:
-        entries = [] if __name__ == "sitecustomize" else _entry_points()
-        speaker.say("begin", importable=speaker.importable(), entries=entries)
+        speaker.say("begin", importable=speaker.importable())
 
 
 def _say(moment: str, config: Any, **facts: Any) -> None:  # noqa: ANN401
     speaker = globals().get("_speaker")
     if not speaker:
         return
-    plugins = []
-    for plugin in config.pluginmanager.get_plugins():
-        name = _name(plugin)
-        if name != __name__:
-            file = getattr(plugin, "__file__", None) or "/"
-            plugins.append(f"{name} {speaker.within(file) or ''}")
-    speaker.say(moment, plugins=sorted(plugins), **facts)
+    hooks = sorted(_hooks(config.pluginmanager.hook))
+    speaker.say(moment, hooks=hooks, **facts)
+
+
+def _hooks(relay: Any) -> Any:  # noqa: ANN401
+    """Yield the implementations of each hook, by the attributes of all versions of pluggy."""
+    for name, caller in vars(relay).items():
+        for attribute in ("_hookimpls", "_wrappers", "_nonwrappers"):
+            for implementation in getattr(caller, attribute, ()):
+                module = getattr(implementation.function, "__module__", "")
+                if module != __name__:
+                    yield f"{name} {module}"
 
 
 def pytest_collectstart(collector: Any) -> None:  # noqa: ANN401
-    """State the plugins before the first test file is imported."""
+    """State the hooks before the first test file is imported."""
     import pytest
 
     if isinstance(collector, pytest.File):

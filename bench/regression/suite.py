@@ -36,13 +36,22 @@ from bench.regression.setups import (
     setup_failures,
 )
 from bench.regression.statements import doubt, shadowing
-from bench.regression.testconfig import TreeUnderTest, tree_under_test
-from bench.regression.testlogs import Results, TestRun, broken_tests
+from bench.regression.testconfig import TestCommand, TreeUnderTest, tree_under_test
+from bench.regression.testlogs import (
+    Results,
+    TestRun,
+    failed_test_names,
+    missing_passes,
+    passing_tests,
+)
+from core.plaintext import some
+from core.processes import CommandResult
 from core.worktree import Changes
 from environments.base import Prepared, Session, Setup
 
 # The rest is for candidates that are slower than the baseline.
 _SHARE_OF_TIMEOUT = 0.5
+_MAX_NAMES = 3
 
 
 @dataclass(frozen=True)
@@ -63,8 +72,9 @@ class SuiteReport(TestReport):
         tested: the changes of the tree in which the tests ran.
         untested: why the outcome is unknown; empty where it is known or there are no tests.
         note: what limits the outcome: files that were left out, flaky tests.
-        suspect: whether the tree changes what a test run loads.
+        suspect: whether the run does not report what passed before, or loads other things.
         results: by test file.
+        newly_passing: tests that fail at the base commit and pass now.
     """
 
     tested: Changes = field(default_factory=dict)
@@ -72,6 +82,7 @@ class SuiteReport(TestReport):
     note: str = ""
     suspect: bool = False
     results: Mapping[str, Results] = field(default_factory=dict)
+    newly_passing: tuple[str, ...] = ()
 
 
 @dataclass
@@ -98,7 +109,7 @@ class RegressionTests:
 
     def run(self, changes: Changes) -> SuiteReport:
         """Run the tests on a tree with ``changes``; only what newly fails makes it fail."""
-        tree = tree_under_test(changes, self.files, self.read)
+        tree = tree_under_test(changes, self.files, self.read, self.command)
         # The prediction must install, including edits that the tests run without.
         installed = dict(tree.changes)
         for path in build_files(tree.configuration):
@@ -127,6 +138,11 @@ class RegressionTests:
         """Return the set-up in which commands run the code of a tree with ``changes``."""
         selected = self.select(tuple(changes))
         return self.prove_setup(changes, selected)
+
+    @cached_property
+    def command(self) -> TestCommand:
+        """What the command of the tests reads, at the base commit."""
+        return TestCommand.of(self.test_files.test_command, self.runner, self.read)
 
     @cached_property
     def test_files(self) -> TestFiles:
@@ -261,6 +277,7 @@ class _TreeRun:
     installed: Changes
     notes: list[str] = field(default_factory=list)
     results: dict[str, Results] = field(default_factory=dict)
+    newly_passing: set[str] = field(default_factory=set)
     doubt: str = ""
 
     def report(self) -> SuiteReport:
@@ -308,6 +325,7 @@ class _TreeRun:
             note="; ".join(self.notes),
             suspect=bool(self.doubt),
             results=self.results,
+            newly_passing=tuple(sorted(self.newly_passing)),
         )
 
     def _measure_baselines(
@@ -394,24 +412,33 @@ class _TreeRun:
     ) -> tuple[Failure, ...]:
         """Return what newly fails in ``path`` in both of two runs; a run that dies is a failure.
 
-        The base must pass once more.
+        The base must pass once more. A test that neither passes nor fails makes the run doubtful.
         """
         suite = self.suite
-        failed: set[str] | None = None
+        unconfirmed = passing_tests(baseline.results)
+        failed_before = set(failed_test_names(baseline.results))
         dead = True
         for _ in range(2):
             result, run = suite.test_files.run(prepared, path, suite.limits.test)
             self.results[path] = run.results
-            broken = set(broken_tests(baseline.results, run.results))
-            failed = broken if failed is None else failed & broken
+            self.newly_passing |= passing_tests(run.results) & failed_before
+            unconfirmed &= missing_passes(baseline.results, run.results)
             dead = dead and was_killed(result) and not baseline.died
-            if not failed and not dead:
-                self._compare(baseline, run)
+            if not unconfirmed and not dead:
+                self._compare(baseline, result, run)
                 return ()
-        failed = failed or set()
-        failed, dead = self._confirm(proven, path, baseline, failed, dead=dead)
+        unconfirmed, dead = self._confirm(
+            proven, path, baseline, unconfirmed, dead=dead
+        )
+        new = set(failed_test_names(run.results)) - failed_before
+        failed = unconfirmed & new
+        if dead or new or not baseline.ends_like(result):
+            failed |= unconfirmed - run.results.keys()
         if not failed and not dead:
-            self._compare(baseline, run)
+            if unconfirmed:
+                tests = some(sorted(unconfirmed), _MAX_NAMES)
+                self.doubt = f"passed at the base commit, but not in this run: {tests}"
+            self._compare(baseline, result, run)
             return ()
         names = sorted(failed) or [path or "the test suite"]
         ended = ""
@@ -429,25 +456,26 @@ class _TreeRun:
         proven: ProvenSetup,
         path: str,
         baseline: Baseline,
-        failed: set[str],
+        unconfirmed: frozenset[str],
         *,
         dead: bool,
-    ) -> tuple[set[str], bool]:
-        """Return which failures are no flaky tests: at the base commit they pass again."""
+    ) -> tuple[frozenset[str], bool]:
+        """Return which tests are not flaky: at the base commit they pass again."""
         suite = self.suite
         with suite.session.prepare({}, proven.setup) as prepared:
             result, run = suite.test_files.run(prepared, path, suite.limits.test)
-        broken = broken_tests(baseline.results, run.results)
-        flaky = failed.intersection(broken)
+        flaky = unconfirmed & missing_passes(baseline.results, run.results)
         if flaky:
             suite.baselines_on(proven).note_flaky(path, baseline, flaky)
         if flaky or (dead and was_killed(result)):
             names = ", ".join(sorted(flaky)) or path or "all tests"
             self._add_note(f"flaky at the base commit: {names}")
-        return failed - flaky, dead and not was_killed(result)
+        return unconfirmed - flaky, dead and not was_killed(result)
 
-    def _compare(self, baseline: Baseline, run: TestRun) -> None:
+    def _compare(self, baseline: Baseline, result: CommandResult, run: TestRun) -> None:
         """Doubt a run that is not as that of the base commit: did the tests run at all?"""
+        if not baseline.ends_like(result) and not failed_test_names(run.results):
+            self.doubt = f"no test failed, but the exit code was {result.exit_code}"
         if self.suite.runner in OF_PYTHON and not self.doubt:
             self.doubt = doubt(baseline.stated, run.stated, run.report)
 

@@ -1,16 +1,19 @@
 """The tree under test: a candidate without its changes of tests and of how tests run. Pure.
 
-The parsers of the test runners decide what their settings are: iniconfig is pytest's, configparser
-is that of coverage, tox and setuptools.
+What the command of the tests reads is taken from the base commit. An edit of a file that says how
+tests run and how the project is built at once leaves the outcome unknown. The parsers of the test
+runners decide what their settings are: iniconfig is pytest's, configparser is that of coverage, tox
+and setuptools.
 """
 
 from __future__ import annotations
 
 import configparser
 import os
+import posixpath
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
@@ -19,7 +22,9 @@ from typing import Any
 import iniconfig
 
 from agent.workspace import TextFile
-from bench.regression.runners.shell import Read
+from bench.regression.runners import OF_PYTHON, Runner, runner_of
+from bench.regression.runners.shell import Read, expand_scripts, simple_commands
+from core.parsing.untrusted import object_of
 from core.worktree import Changes
 from runs.patches import (
     RUNNER_CONFIGURATION,
@@ -111,7 +116,7 @@ def _is_in_table(*name: str) -> bool:
 _REFUSED = re.compile(r"[\r\v\f\x1c-\x1e\x85\u2028\u2029]|[^\S\n]{100}")
 # Sections of pytest (docs.pytest.org, "Configuration"); configparser adds the options of DEFAULT to
 # every section; coverage imports the plugins in its sections.
-_SECTION = re.compile(r"(tool:)?pytest|DEFAULT|coverage:.*")
+_SECTION = re.compile(r"(tool:)?pytest|DEFAULT|coverage:.*|aliases")
 # tox's sections set the command and variables, and also dependencies.
 _TOX_SECTION = re.compile(r"(tox:)?tox|testenv(:.*)?")
 # pytest imports the entry points of the group pytest11 when it starts.
@@ -150,6 +155,118 @@ def _ini_values(text: str) -> Mapping[str, Any]:
         "iniconfig": {"": {}, **sections},
         "configparser": parser,
     }
+
+
+# Keys of manifests that start nothing: what a package is, and what it needs.
+_STARTS_NOTHING = re.compile(
+    r"name|version|description|keywords|licen[sc]e|authors?|main|module|types?|exports|files"
+    r"|autoload|features|require(-dev)?|(.*-?[dD])?ependencies"
+)
+
+
+def _compare_manifest(base: str, new: str) -> FileEdit:
+    return _compare(_manifest_values(base), _manifest_values(new), _starts)
+
+
+def _manifest_values(text: str) -> Mapping[str, Any]:
+    if text.lstrip().startswith("{"):
+        return object_of(text)
+    return _toml_values(text)
+
+
+def _starts(*name: str) -> bool:
+    if name[:1] in (("package",), ("project",)):
+        name = name[1:]
+    # A path may lead to another library of tests.
+    return not all(map(_STARTS_NOTHING.fullmatch, name[:1])) or "path" in name
+
+
+_FORMATS: Mapping[str, Callable[[str, str], FileEdit]] = {
+    "pyproject.toml": _compare_toml,
+    "setup.cfg": _compare_ini,
+    # Code under test, unless its change mentions plugins of pytest.
+    "setup.py": lambda _base, _new: FileEdit.OTHERS,
+}
+# Other commands than a runner of Python also read manifests, hidden files, those that are called
+# configuration, libraries of others in the tree, and what defines the build.
+_MANIFEST = re.compile(r"(package|composer)\.json|(Cargo|pyproject)\.toml")
+_OF_TOOLS = re.compile(
+    r"(.*/)?(\.(?!git|/)[^/]+(/.*)?|gulpfile\.\w+|Gruntfile\.\w+|(node_modules|vendor)/.*)"
+    r"|(?!(.*/)?src/)(.*/)?[\w.-]+\.conf(ig)?\.\w+"
+)
+_BUILD = re.compile(
+    r"(.*/)?((GNU)?[Mm]akefile(\.am|\.in)?|[^/]*\.(mk|cmake|bzl|gradle|gradle\.kts|sbt)"
+    r"|CMakeLists\.txt|CMakePresets\.json|meson\.build|configure(\.ac)?|BUILD(\.bazel)?|WORKSPACE"
+    r"|MODULE\.bazel|SCons(truct|cript)|[Jj]ustfile|Taskfile\.ya?ml|build\.(rs|xml|zig)|pom\.xml"
+    r"|go\.(mod|work)|gradle(-wrapper)?\.properties|Rakefile|Gemfile|noxfile\.py"
+    r"|(ts|js)config.*\.json|(angular|deno|lerna|nx|project|turbo)\.jsonc?|bunfig\.toml"
+    r"|pnpm-workspace\.yaml)"
+)
+# The text up to the program, or to what an interpreter runs, and the word behind it.
+_START = re.compile(
+    r"(\w+=\S* )*((?P<interpreter>(\S*/)?((ba|da|k|z)?sh|source|\.|python[\d.]*|node|ruby|perl|php"
+    r"|deno|bun|make)) (-(?!m)\S+ )*\S+( \S+)?|\S+)"
+)
+_OPTION_VALUE = re.compile(r" -[^ =]+[ =](\S+)")
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_RECIPE = re.compile(r"^\t[@+-]*(.*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class TestCommand:
+    """What the command of the tests reads, besides the settings of Python's runners.
+
+    Attributes:
+        files: that it starts, or that options name.
+        builds: whether it may start other tools than a runner of Python.
+    """
+
+    __test__ = False
+
+    files: frozenset[str] = frozenset()
+    builds: bool = False
+
+    @classmethod
+    def of(cls, command: str, runner: Runner, read: Read) -> TestCommand:
+        """Return what a command reads, also by scripts and recipes of the base commit."""
+        lines = [expand_scripts(command, read)]
+        builds = runner not in OF_PYTHON
+        if builds:
+            for makefile in _MAKEFILES:
+                text = read(makefile) or ""
+                lines += _RECIPE.findall(text[:_MAX_CHARACTERS])
+        return cls(frozenset(_files_in(lines)), builds)
+
+    def is_read(self, path: str) -> bool:
+        """Return whether ``path`` counts as a whole."""
+        if self.builds and (_OF_TOOLS.fullmatch(path) or _BUILD.fullmatch(path)):
+            return True
+        return path in self.files
+
+    def format_of(self, path: str) -> Callable[[str, str], FileEdit] | None:
+        """Return what compares a file that may hold settings beside others."""
+        name = PurePosixPath(path).name
+        if self.builds and _MANIFEST.fullmatch(name):
+            return _compare_manifest
+        return _FORMATS.get(name)
+
+
+_NO_COMMAND = TestCommand()
+
+
+def _files_in(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the files that lines of shell start, and those in options of what they start."""
+    for line in lines:
+        for simple in simple_commands(line):
+            text = re.sub("['\"]", "", simple.text)
+            start = _START.search(text)
+            if start is None:
+                continue
+            paths = start[0].split()
+            if start["interpreter"] or runner_of(text):
+                paths += _OPTION_VALUE.findall(text)
+            for path in paths:
+                yield posixpath.normpath(posixpath.join(simple.folder, path))
 
 
 # With installed entry points.
@@ -192,14 +309,12 @@ class TreeUnderTest:
         return ConfigurationEdits.NONE
 
 
-def may_configure_tests(path: str) -> bool:
+def may_configure_tests(path: str, command: TestCommand = _NO_COMMAND) -> bool:
     """Return whether an edit of the existing file ``path`` may change how tests run."""
     name = PurePosixPath(path).name
-    if (
-        name in _CONFIGURATION_FILES
-        or name in _FORMATS
-        or RUNNER_CONFIGURATION.fullmatch(name)
-    ):
+    if name in _CONFIGURATION_FILES or RUNNER_CONFIGURATION.fullmatch(name):
+        return True
+    if command.format_of(path) or command.is_read(path):
         return True
     return path == _SYMPY_RUNNER or path.endswith(".pth")
 
@@ -235,7 +350,10 @@ def _module_name(path: str) -> str:
 
 
 def tree_under_test(
-    changes: Changes, files: Collection[str], read: Read
+    changes: Changes,
+    files: Collection[str],
+    read: Read,
+    command: TestCommand = _NO_COMMAND,
 ) -> TreeUnderTest:
     """Return the tree of ``changes`` with the base commit's tests and test configuration.
 
@@ -249,11 +367,12 @@ def tree_under_test(
         new = path not in base_files
         if is_excluded(path, new=new):
             continue
-        if not may_configure_tests(path) or (new and not _is_shared(path)):
+        counts_if_new = command.format_of(path) or command.is_read(path)
+        if not may_configure_tests(path, command) or (new and not counts_if_new):
             remaining[path] = data
             continue
         base = "" if new else read(path)
-        edit = _edit_of(path, base, data)
+        edit = _edit_of(path, base, data, command)
         if edit is FileEdit.OTHERS:
             remaining[path] = data
             continue
@@ -277,18 +396,21 @@ def _edit_of(
     path: str,
     base: str | None,
     data: bytes | None,
+    command: TestCommand,
 ) -> FileEdit:
     """Return what an edit changes; settings, where a parser refuses the file."""
     if data is not None and TextFile.decode(data).text == base:
         return FileEdit.OTHERS
-    if base is None or not _is_shared(path):
+    compare = command.format_of(path)
+    if compare is None and command.is_read(path) and _BUILD.fullmatch(path):
+        return FileEdit.BOTH
+    if base is None or compare is None:
         return FileEdit.SETTINGS
     try:
         new = (data or b"").decode("utf-8")
         new = new.replace("\r\n", "\n")
         if max(len(base), len(new)) > _MAX_CHARACTERS:
             return FileEdit.SETTINGS
-        compare = _FORMATS[PurePosixPath(path).name]
         edit = compare(base, new)
     except (ValueError, RecursionError, configparser.Error, iniconfig.ParseError):
         return FileEdit.SETTINGS
@@ -297,16 +419,3 @@ def _edit_of(
     if words_after > words_before and edit is FileEdit.OTHERS:
         return FileEdit.SETTINGS
     return edit
-
-
-def _is_shared(path: str) -> bool:
-    """Return whether ``path`` may hold settings of test runners beside others."""
-    return PurePosixPath(path).name in _FORMATS
-
-
-_FORMATS: Mapping[str, Callable[[str, str], FileEdit]] = {
-    "pyproject.toml": _compare_toml,
-    "setup.cfg": _compare_ini,
-    # Code under test, unless its change mentions plugins of pytest.
-    "setup.py": lambda _base, _new: FileEdit.OTHERS,
-}

@@ -1,15 +1,16 @@
 """From test output to results per test: by report files, swebench's parsers or those for others.
 
 pytest writes its report outside the tree under a random name, and it is printed after the run. Code
-in pytest's process could still find the file: see docs/environments.md. Other runners of Python mix
-their lines with the output of the code under test, which can only add lines: they also count the
-tests at the end and print a heading per failure, and their results are checked against these.
+in pytest's process could still find the file: see docs/environments.md. Of unittest and Django's
+runner the results are those that their result object got. sympy's mixes its lines with the output
+of the code under test, which can only add lines: it also counts the tests at the end and prints a
+heading per failure, and its results are checked against these.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
@@ -25,7 +26,13 @@ from bench.regression.runners import (
     parse_output,
     runner_of,
 )
-from bench.regression.runners.base import PASSED, XFAIL, limit_lines, worst_statuses
+from bench.regression.runners.base import (
+    FAILED,
+    PASSED,
+    XFAIL,
+    limit_lines,
+    worst_statuses,
+)
 from bench.regression.runners.documents import (
     XML_STATUSES,
     cases_of,
@@ -119,14 +126,6 @@ def _node_id(
     return "::".join([modules[module], *parts])
 
 
-# Groups: how many tests ran, remarks such as ``failures=1, skipped=2``.
-_UNITTEST_END = re.compile(
-    r"^Ran (\d+) tests? in [\d.]+s\n\n(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$", re.M
-)
-_UNITTEST_HEADING = re.compile(r"^=+\n(?:FAIL|ERROR): ((?:.+\n){1,3}?)-{10,}$", re.M)
-_STEP_OF_CLASS = re.compile(r"^(?:setUp|tearDown)(?:Class|Module) ")
-_SUBTEST = re.compile(r"^(\S+ \(\S+\)) [\[(].*")
-_SKIPPED = re.compile(r"\bskipped=(\d+)")
 # In a pipe, sympy wraps its closing line at 80 columns and ignores COLUMNS.
 _SYMPY_END = re.compile(
     r"^[= ]*tests finished: (\d+) passed,(?:[ \n]+[\w ]{1,60},){0,8}[ \n]+in [\d.]+ seconds",
@@ -137,8 +136,6 @@ _SYMPY_HEADING = re.compile(r"^_* (\S+\.py:(\w+)) _*$", re.M)
 # sympy puts the result of a long name on the next line, and a file's result after its last test.
 _SYMPY_WRAPPED = re.compile(r"^(test_\w+) \n(?=(?:ok|E|F)(?: +\[\w+\])?$)", re.M)
 _SYMPY_LAST = re.compile(r"^(test_\w+ (?:ok|E|F)) +\[(?:OK|FAIL)\]$", re.M)
-# Before 3.11 Python prints no line end after failing subtests: "a (A) ... b (A) ... ok".
-_UNITTEST_GLUED = re.compile(r"^.* \.\.\. (?=\w+ \([\w.]+\)(?: \.\.\. |$))", re.M)
 _MAX_LINE = 500
 _NOTE = "Testing against Django installed in"
 _MAX_NOTES = 100
@@ -155,55 +152,24 @@ def limited_output(output: str) -> str:
     return limit_lines(output, _MAX_LINE)
 
 
-def one_per_line(output: str, runner: Runner) -> str:
-    """Return ``output`` with each test and its result on one line, as swebench's parsers expect.
+def one_per_line(output: str) -> str:
+    """Return sympy's ``output`` with each test and its result on one line.
 
-    Otherwise they miss sympy's tests with long names and the last test of each file, and merge two
-    tests of unittest into one, which disappears once a failing subtest is fixed.
+    Otherwise swebench's parser misses tests with long names and the last test of each file.
     """
-    if runner is Runner.SYMPY:
-        output = _SYMPY_WRAPPED.sub(r"\1 ", output)
-        return _SYMPY_LAST.sub(r"\1", output)
-    return _UNITTEST_GLUED.sub("", output)
+    output = _SYMPY_WRAPPED.sub(r"\1 ", output)
+    return _SYMPY_LAST.sub(r"\1", output)
 
 
-def cross_check(
-    results: Mapping[str, str], output: str, runner: Runner
-) -> dict[str, str]:
-    """Return the ``results`` that the rest of ``output`` confirms.
+def cross_check(results: Mapping[str, str], output: str) -> dict[str, str]:
+    """Return the ``results`` that the rest of sympy's ``output`` confirms.
 
     A test with an explained failure has failed, whatever its result line says. Nothing is known if
-    more tests passed or were skipped than the runner counted, or without exactly one count.
+    more tests passed than the runner counted, or without exactly one count.
     """
-    if runner is Runner.SYMPY:
-        return _cross_check_sympy(results, output)
-    failed = set()
-    docstrings = set()
-    for heading in _UNITTEST_HEADING.findall(output):
-        lines = heading.splitlines()
-        failed.add(_SUBTEST.sub(r"\1", lines[0]))
-        # In one of the two places the first line of a docstring may replace the name.
-        docstrings.update(lines[1:])
-    corrected = _mark_failed(results, failed | docstrings)
-    ends = _UNITTEST_END.findall(output)
-    if len(ends) != 1:
-        return {}
-    ran, remarks = ends[0]
-    failed_tests = [name for name in failed if not _STEP_OF_CLASS.match(name)]
-    skipped = _SKIPPED.search(remarks)
-    max_passing = int(ran) - len(failed_tests)
-    max_skipped = int(skipped[1]) if skipped else 0
-    statuses = list(corrected.values())
-    if len(passing_tests(corrected)) > max_passing:
-        return {}
-    if statuses.count("SKIPPED") > max_skipped:
-        return {}
-    return corrected
-
-
-def _cross_check_sympy(results: Mapping[str, str], output: str) -> dict[str, str]:
-    failed = set(chain.from_iterable(_SYMPY_HEADING.findall(output)))
-    corrected = _mark_failed(results, failed)
+    corrected = dict(results)
+    failed = chain.from_iterable(_SYMPY_HEADING.findall(output))
+    corrected.update(dict.fromkeys(corrected.keys() & failed, FAILED))
     counts = _SYMPY_END.findall(output)
     if len(counts) != 1:
         return {}
@@ -212,20 +178,8 @@ def _cross_check_sympy(results: Mapping[str, str], output: str) -> dict[str, str
     return corrected
 
 
-def _mark_failed(results: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    corrected = dict(results)
-    for name in names:
-        if name in corrected:
-            corrected[name] = "FAILED"
-    return corrected
-
-
 Results = Mapping[str, str]
 """Test name to swebench's status: PASSED, FAILED, ERROR, SKIPPED, XFAIL."""
-
-PASSING = frozenset({"PASSED", "XFAIL"})
-# As in swebench's grading of PASS_TO_PASS: a skipped test is not a regression.
-_MAINTAINED = PASSING | {"SKIPPED"}
 
 
 def fallback_parser(command: str) -> str:
@@ -301,14 +255,26 @@ def read_run(
         log, report = split_report(output, token)
         results = report_results(report, files)
         return TestRun(log, results, stated=stated, report=report)
+    if runner is not Runner.SYMPY:
+        results = results_in(stated)
+        return TestRun(output, results, stated=stated)
     text = limited_output(output)
     parsers = _registry()
     usual = SUPPORT[runner].swebench_parser
     parse = parsers.get(instance.log_parser or usual, parsers[usual])
     specification = _TestSpec(instance.repo, instance.version)
-    parsed = parse(one_per_line(text, runner), specification)
-    results = cross_check(parsed, text, runner)
+    parsed = parse(one_per_line(text), specification)
+    results = cross_check(parsed, text)
     return TestRun(output, results, stated=stated)
+
+
+def results_in(stated: Statements) -> dict[str, str]:
+    """Return the results that unittest's runner got; empty for a run without an end."""
+    tests = stated.get("end", {}).get("tests", ())
+    try:
+        return worst_statuses((str(name), status) for name, status in tests)
+    except (TypeError, ValueError):
+        return {}
 
 
 def _other_run(
@@ -351,7 +317,7 @@ def _registry() -> Mapping[str, LogParser]:
 
 
 def passing_tests(results: Results) -> frozenset[str]:
-    return frozenset(name for name in results if results[name] in PASSING)
+    return frozenset(name for name in results if results[name] == PASSED)
 
 
 def failed_test_names(results: Results) -> list[str]:
@@ -370,7 +336,6 @@ def describe_results(results: Results) -> str:
     return text
 
 
-def broken_tests(before: Results, after: Results) -> tuple[str, ...]:
-    """Return the sorted tests that pass in ``before`` and neither pass nor skip in ``after``."""
-    maintained = {name for name in after if after[name] in _MAINTAINED}
-    return tuple(sorted(passing_tests(before) - maintained))
+def missing_passes(before: Results, after: Results) -> frozenset[str]:
+    """Return the tests that pass in ``before``, and of which ``after`` does not say that."""
+    return passing_tests(before) - passing_tests(after)

@@ -1,7 +1,7 @@
 """Grade test output with swebench's own functions.
 
 The tests of a local evaluation can print anything. A test that swebench reads as passed counts only
-if pytest's own report, or the count at the end of another runner's output, confirms it.
+if pytest's own report, unittest's results, or the count of sympy's runner confirms it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Any
 
 from bench.instances.project import local_command
 from bench.instances.shape import END_MARKER, START_MARKER
-from bench.regression.runners import Runner, runner_of
+from bench.regression.runners import OF_PYTHON, Runner, runner_of
+from bench.regression.statements import Statements
 from bench.regression.testlogs import (
-    PASSING,
     cross_check,
     fallback_parser,
     limited_output,
     passing_tests,
     report_results,
+    results_in,
     split_report,
 )
 from core.plaintext import some
@@ -28,6 +29,8 @@ from reports.evaluation.evaluator import EvaluationTask
 from reports.evaluation.settings import EvaluatorKind
 from runs.patches import patch_paths
 
+# A test that is expected to fail counts as passed for swebench.
+_PASSING = frozenset({"PASSED", "XFAIL"})
 _HEAD = "swe-retry-harness: the report of pytest follows on the line "
 
 
@@ -40,6 +43,7 @@ def grade_output(
     task: EvaluationTask,
     output: str,
     token: str,
+    statements: Statements,
 ) -> Verdict:
     """Return the verdict on the output of a local evaluation, with swebench's report."""
     from swebench.harness.constants import EvalType, ResolvedStatus
@@ -60,8 +64,13 @@ def grade_output(
         names = [name for name in names if name in fail_to_pass + pass_to_pass]
         if names:
             reason = f"as swebench reads {some(names, 3)}, which pytest's report cannot confirm"
-    elif runner:
-        statuses = cross_check(statuses, printed, runner)
+    elif runner is Runner.SYMPY:
+        statuses = cross_check(statuses, printed)
+    elif runner in OF_PYTHON:
+        # The names differ: swebench takes the first lines of docstrings for some.
+        confirmed = passing_tests(results_in(statements))
+        if len(passing_tests(statuses)) > len(confirmed):
+            statuses = {}
     tests = get_eval_tests_report(
         statuses,
         {"FAIL_TO_PASS": fail_to_pass, "PASS_TO_PASS": pass_to_pass},
@@ -143,14 +152,14 @@ def _fail_unconfirmed(
     results = report_results(junit_report, {*test_files, *deciding_files})
     # The parser shortens and rewrites names, so the names of the report pass through it as well.
     parse = PARSER_REGISTRY[test_spec.log_parser]
-    lines = [f"{results[name]} {name}" for name in passing_tests(results)]
+    lines = [f"{status} {name}" for name, status in results.items()]
     passed = parse("\n".join(lines), test_spec)
     lines = [f"PASSED {name}" for name in results]
     in_report = parse("\n".join(lines), test_spec)
     files_that_ran = set(map(_file_of, (*results, *test_files)))
     outside = []
     for name, status in statuses.items():
-        if status not in PASSING or name in passed:
+        if status not in _PASSING or passed.get(name) in _PASSING:
             continue
         is_outside = _file_of(name) not in files_that_ran and name not in in_report
         if results and is_outside:

@@ -173,7 +173,7 @@ class HiddenTests:
                 f"the tests did not end within {self.timeout:.0f} s",
                 log=output_for_log(f"{output}\n{_TIMED_OUT}", token),
             )
-        verdict = grade_output(self.task, output, token)
+        verdict = grade_output(self.task, output, token, statements)
         if verdict.status is not VerdictStatus.RESOLVED or not compare_with_base:
             return verdict
         if self._runner not in OF_PYTHON:

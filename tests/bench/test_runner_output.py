@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.regression.runners import Runner
-from bench.regression.testlogs import Results, broken_tests, read_run
+from bench.regression.testlogs import Results, read_run
 from tests.conftest import an_instance
 
 LOGS = Path(__file__).parents[1] / "data" / "testlogs"
@@ -43,11 +43,3 @@ def test_sympy_tests_with_long_names_and_the_last_of_a_file_are_read(log: str) -
         f"test_long_{'m' * 72}": "FAILED",
         "test_last": "PASSED",
     }
-
-
-def test_a_test_after_failing_subtests_has_a_line_of_its_own() -> None:
-    """Else the candidate that fixes the subtests would seem to break the test after them."""
-    results = read("unittest-3.9-subtests", Runner.UNITTEST)
-    assert results["test_b (test_glued.A)"] == "PASSED"
-    fixed = {"test_a (test_glued.A)": "PASSED", "test_b (test_glued.A)": "PASSED"}
-    assert broken_tests(results, fixed) == ()

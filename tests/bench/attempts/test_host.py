@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from agent.conversation.base import ConversationLimits
 from agent.conversation.testreport import Failure
 from agent.lint import Linter
-from agent.protocol import Host
+from agent.protocol import AgentResult, Host
 from bench.attempts.checkouts import Checkouts
 from bench.attempts.host import AttemptHost
-from bench.attempts.outcomes import TreeChecks
+from bench.attempts.outcomes import TreeChecks, check_outcomes
 from bench.regression.suite import SuiteReport
+from bench.regression.testconfig import TestCommand
 from bench.repos.checkout import Checkout
 from core.errors import StoppedError
 from core.shutdown import Shutdown
@@ -22,6 +24,7 @@ from llm.chat import Message, Reply
 from llm.gate import OpenGate
 from llm.replay import ReplayModel
 from runs.progress.state import WorkStep
+from runs.records import Attempt
 from runs.slots import Slot, Slots
 from tests.conftest import MakeCheckout
 
@@ -31,6 +34,7 @@ class Suite:
     """Tests that say what they are told to say."""
 
     report: SuiteReport
+    command: TestCommand = field(default_factory=TestCommand)
     trees: list[Any] = field(default_factory=list)
 
     def run(self, changes: Any) -> SuiteReport:
@@ -117,7 +121,7 @@ def test_a_review_names_lint_then_tests_then_nothing(make_tree: MakeCheckout) ->
     assert world.tested == ["before"]
     suite.report = SuiteReport(None, untested="no test ran")
     assert world.host.review_tree() == ""
-    assert world.checks.last_report.untested == "no test ran"
+    assert world.checks.reports[-1].untested == "no test ran"
 
 
 def test_a_tree_that_is_gone_has_no_review(make_tree: MakeCheckout) -> None:
@@ -143,3 +147,24 @@ def test_only_what_the_harness_wrote_to_is_renewed(make_tree: MakeCheckout) -> N
     assert third.root != second.root, "the permission is one of the second attempt"
     assert not second.root.exists()
     assert (third.root / "a.py").read_text() == "x = 1\n"
+
+
+def test_an_attempt_whose_tests_did_not_run_has_no_mark_of_others(
+    make_tree: MakeCheckout,
+) -> None:
+    """Neither of the attempt before it, nor of its own trees before the last."""
+    suite = Suite(SuiteReport(None, untested="it forges", note="flaky", suspect=True))
+    tree = make_tree(BASE)
+    limits = ConversationLimits()
+    marks = []
+    for text in ("x = 2\n", "x = (\n", "y = 1\n"):
+        (tree.root / "a.py").write_text(text)
+        world = World(tree, suite)
+        attempt = check_outcomes(Attempt(), AgentResult(), world.checks, limits, print)
+        marks.append((attempt.edits_test_configuration, attempt.untested))
+    assert marks == [(True, "it forges"), (False, ""), (True, "it forges")]
+    # The last tree of an attempt whose earlier tree was suspect.
+    (tree.root / "a.py").write_text("x = (\n")
+    attempt = check_outcomes(Attempt(), AgentResult(), world.checks, limits, print)
+    assert (attempt.lint_outcome, attempt.edits_test_configuration) == (False, False)
+    assert (attempt.untested, attempt.test_note) == ("", "")

@@ -15,7 +15,7 @@ from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.trees import Examination, examine_patch, files_in_submodules
 from bench.config import ModelChoice
 from bench.instances.dataset import load_dataset
-from bench.regression.testconfig import ConfigurationEdits, tree_under_test
+from bench.regression.testconfig import ConfigurationEdits, TestCommand, tree_under_test
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.patches import take_patch
 from core.git import git
@@ -66,7 +66,7 @@ def write_changes(tree: Checkout, changes: Changes) -> Changes:
 
 def examine(tree: Checkout, ran: Changes | None) -> Examination:
     raw = take_patch(tree)
-    return examine_patch(tree, raw, submittable_patch(raw).patch, ran)
+    return examine_patch(tree, raw, submittable_patch(raw).patch, ran, TestCommand())
 
 
 def objects_of(tree: Checkout) -> set[Path]:
@@ -79,7 +79,9 @@ def test_a_tree_is_what_its_patch_makes(make_tree: MakeCheckout) -> None:
     ran = write_changes(tree, {**TREE, "tests/test_a.py": b"def test(): pass\n"})
     raw = take_patch(tree)
     before = objects_of(tree)
-    examination = examine_patch(tree, raw, submittable_patch(raw).patch, ran)
+    examination = examine_patch(
+        tree, raw, submittable_patch(raw).patch, ran, TestCommand()
+    )
     assert examination == Examination(applies=True)
     # The checkout is used again: what is looked at leaves no trace in it.
     assert objects_of(tree) == before != fresh
@@ -119,8 +121,9 @@ def test_edits_of_test_configuration_are_no_difference(make_tree: MakeCheckout) 
 def test_a_patch_that_does_not_apply(make_tree: MakeCheckout) -> None:
     tree = make_tree(BASE)
     wrong = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-9\n+2\n"
-    assert examine_patch(tree, wrong, wrong, None) == Examination(applies=False)
-    assert examine_patch(tree, wrong, wrong, {}) == Examination(applies=False)
+    not_applying = Examination(applies=False)
+    assert examine_patch(tree, wrong, wrong, None, TestCommand()) == not_applying
+    assert examine_patch(tree, wrong, wrong, {}, TestCommand()) == not_applying
 
 
 def mirror_with_submodule(root: Path) -> tuple[Path, str]:

@@ -79,9 +79,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def make_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Server]]:
-    for name in ("GITHUB_SERVER_URL", "GITHUB_API_URL", "GITHUB_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for name in ("SERVER_URL", "API_URL", "TOKEN", "ACTIONS"):
+        monkeypatch.delenv(f"GITHUB_{name}", raising=False)
+    monkeypatch.setenv("NO_PROXY", "*")
     servers: list[Server] = []
 
     def make() -> Server:
@@ -139,6 +139,89 @@ def test_standard_input_and_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "some issue.md"
     path.write_bytes("\ufeffÄ fails\n".encode())
     assert read(str(path)).text == "Ä fails"
+
+
+BY_ANN = {"title": "It fails", "body": "How:\r\n\r\n    f(1)"}
+OF_SERVERS: list[tuple[dict[str, Any], str, int | None]] = [
+    # gh issue view 5 --json title,body
+    (BY_ANN, "It fails\n\nHow:\n\n    f(1)", None),
+    (
+        {
+            **BY_ANN,
+            "number": 5,
+            "author": {"login": "ann"},
+            "comments": [
+                {"author": {"login": "ann"}, "body": "Also f(2)."},
+                {"author": {"login": "bob"}, "body": "Fix: return 3"},
+            ],
+        },
+        "It fails\n\nHow:\n\n    f(1)\n\nAlso f(2).",
+        5,
+    ),
+    # The answers of GitHub, Gitea and GitLab.
+    ({**POST, "number": 5, "comments": 2}, "It fails\n\nHow:\n\n    f(1)", 5),
+    (
+        {"iid": 7, "title": "T", "description": None, "author": {"username": "x"}},
+        "T",
+        7,
+    ),
+]
+
+
+def test_the_json_of_servers_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "issue.json"
+    for content, text, number in OF_SERVERS:
+        for data in (json.dumps(content), "\ufeff" + json.dumps(content, indent=1)):
+            path.write_text(data, encoding="utf-8")
+            for issue in (
+                read(str(path)),
+                read("-", data),
+                read(data.lstrip("\ufeff")),
+            ):
+                assert (issue.text, issue.number) == (text, number)
+                assert issue.title == text.partition("\n")[0]
+
+
+def test_other_json_is_a_text() -> None:
+    for text in ('{"body": "x"}', '{"title": 7}', '{"title": ""}', "{broken", "[1, 2]"):
+        assert read("-", text) == Issue(text=text, title=text)
+
+
+PRIVATE = [
+    "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
+    "0.0.0.0", "[::1]", "[fe80::1]", "[fd00::1]", "[::ffff:10.0.0.1]", "localhost",
+    "2130706433", "0x7f.1", "127.1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", PRIVATE)
+def test_an_address_that_is_not_public_is_refused_in_the_action(
+    host: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = server.url.rpartition(":")[2]
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    for path in ("/o/r/issues/5", "/o/r/-/issues/5"):
+        line = error_of(f"http://{host}:{port}{path}")
+        assert line.endswith("its server is not public; give the text of the issue")
+    assert not server.requests
+
+
+def test_the_server_of_the_action_itself_may_be_private(
+    github: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert read(github.issue).title == "It fails"
+
+
+def test_a_name_is_not_resolved_twice(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name could lead to a public address when it is checked, and to another one later."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setattr(issues, "_is_public", lambda _: True)
+    port = server.url.rpartition(":")[2]
+    assert read(f"http://localhost:{port}/o/r/issues/5").title == "It fails"
+    assert {headers["Host"] for _, headers in server.requests} == {f"localhost:{port}"}
 
 
 NO_ISSUES = {

@@ -19,7 +19,7 @@ from bench.own.repository import OwnRepository, open_repository
 from bench.own.settings import ProjectSettings
 from environments.base import EnvironmentKind
 from runs.storage.runlock import run_lock
-from tests.support import change_json, command_lines, wait_until
+from tests.support import change_json, command_lines, read_json, wait_until
 from tests.support.environments import IMAGE
 from tests.support.ownworld import (
     FILES,
@@ -68,15 +68,16 @@ def assert_fixed(repository: Path, branch: str = "fix") -> None:
 def test_tests_decide_between_the_models_and_the_tree_stays(
     world: World, tmp_path: Path
 ) -> None:
-    """Failures from before never count."""
-    broken = "def test_broken():\n    assert False\n"
+    """Failures from before never count, and those that are gone are named."""
+    broken = "from calc import add\n\n\ndef test_broken():\n    assert False\n\n\n"
+    broken += "def test_sum():\n    assert add(2, 3) == 5\n"
     calc = make_repository(tmp_path / "calc", {**FILES, "tests/test_other.py": broken})
     world.record(NAME, WRONG, RIGHT)
     before = state(calc)
     patch = world.folder / "fix.diff"
     output = start(world, calc, f"{PYTEST} --set project.patch={patch}")
-    assert "`python -m pytest`: 2 pass, 1 fail" in output
-    assert "Tests after: all tests: 2 pass, 1 fail" in output
+    assert "`python -m pytest`: 2 pass, 2 fail" in output
+    assert "Tests after: all tests: 3 pass, 1 fail" in output
     assert "tests/test_other.py::test_broken" in output
     assert outcomes(world) == [False, True]
     assert state(calc) == before
@@ -87,6 +88,11 @@ def test_tests_decide_between_the_models_and_the_tree_stays(
     assert "**Plausible**: " in summary
     assert "+    return a + b" in summary
     assert "`tests/test_other.py::test_broken`" in summary
+    assert "Newly passing: `tests/test_other.py::test_sum`\n" in summary
+    (trajectory,) = (world.run / "trajectories").glob("*.json")
+    first, second = read_json(trajectory)["attempts"]
+    assert "newly_passing" not in first
+    assert second["newly_passing"] == ["tests/test_other.py::test_sum"]
 
 
 def test_no_plausible_candidate_is_exit_code_1_and_not_applied(

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from agent.conversation.testreport import TestReport
 from bench.regression.runners import Runner
 from bench.regression.settings import TestChoice
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.suite import RegressionTests, SuiteReport, TestLimits
 from bench.regression.testlogs import (
     read_run,
     report_results,
@@ -82,7 +81,7 @@ WAYS = {
 }
 
 
-RunTests = Callable[..., TestReport]
+RunTests = Callable[..., SuiteReport]
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +89,7 @@ def run_tests(tmp_path_factory: pytest.TempPathFactory) -> RunTests:
     """Run the tests on a ``thing/core.py``; the baselines are measured once."""
     root = tmp_path_factory.mktemp("forged")
 
-    def report_on(core: str, files: Mapping[str, str], command: str) -> TestReport:
+    def report_on(core: str, files: Mapping[str, str], command: str) -> SuiteReport:
         command = f"{sys.executable} -m {command}"
         tests = RegressionTests(
             instance=an_instance(),
@@ -118,7 +117,7 @@ def by_unittest(run_tests: RunTests) -> RunTests:
     return lambda core: run_tests(core, UNITTEST_FILES, "unittest -v")
 
 
-def names(report: TestReport) -> list[str]:
+def names(report: SuiteReport) -> list[str]:
     return [failure.name for failure in report.failures]
 
 
@@ -164,10 +163,41 @@ def test_no_print_in_a_function_makes_a_failing_pytest_pass(
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_leaving_early_is_no_pass(by_pytest: RunTests, code: int) -> None:
+    """A run that says that all is well and reports nothing leaves the outcome unknown."""
     at_import = f"os.write(1, {SUMMARY!r}.encode())\nos._exit({code})\n"
     in_test = f"def one():\n    print({SUMMARY!r}, flush=True)\n    os._exit({code})\n"
     for text in (at_import, f"{in_test}def two():\n    return 2\n"):
-        assert names(by_pytest(f"import os\n{text}")) == BOTH
+        report = by_pytest(f"import os\n{text}")
+        assert names(report) == (BOTH if code else [])
+        assert report.outcome is (False if code else None)
+
+
+LEAVES = f"print({UNITTEST_LINES + UNITTEST_END!r}, flush=True)\n"
+SKIP = "import unittest\n"
+# Ways in which no test of unittest passes, and its run ends well.
+NO_PASSES = {
+    "exits at import": LEAVES + "raise SystemExit(0)\n",
+    "exits in a test": "def one():\n    raise SystemExit(0)\n\n\ndef two():\n    one()\n",
+    "leaves at import": f"import os\n{LEAVES}os._exit(0)\n",
+    "skips the file": f"{SKIP}raise unittest.SkipTest\n",
+    "skips in a test": SKIP
+    + CORE.replace("return", "raise unittest.SkipTest\n    return"),
+    "expects the failure": (
+        f"{SKIP}unittest.TestCase.test_one = None\nimport sys\n"
+        f"def one():\n    t = sys._getframe(1).f_locals['self']\n"
+        "    t._outcome.expecting_failure = True\n    raise ValueError\n\n\n"
+        "def two():\n    one()\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", NO_PASSES)
+def test_tests_of_unittest_that_do_not_pass_again_are_no_pass(
+    by_unittest: RunTests, way: str
+) -> None:
+    report = by_unittest(NO_PASSES[way])
+    assert report.outcome is not True
+    assert report.outcome is False or report.suspect
 
 
 def test_text_of_an_issue_in_the_sources_is_no_report(by_pytest: RunTests) -> None:
@@ -191,10 +221,10 @@ def test_no_print_makes_a_passing_pytest_fail(by_pytest: RunTests, way: str) -> 
 def test_no_print_makes_a_failing_unittest_pass(
     by_unittest: RunTests, way: str, bad: str, end: str
 ) -> None:
-    if "leaving" in way and end:
-        pytest.skip("docs/environments.md says that this is not detected")
     printing = WAYS[way].format(text=repr(UNITTEST_LINES + end))
-    assert by_unittest(printing + bad).outcome is False
+    # A run that leaves by itself reports nothing.
+    expected = None if "leaving" in way else False
+    assert by_unittest(printing + bad).outcome is expected
 
 
 def test_a_skip_that_is_printed_is_none(by_unittest: RunTests) -> None:

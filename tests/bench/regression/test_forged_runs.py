@@ -111,10 +111,33 @@ _FINDER = (
     "class Any:\n    def __eq__(self, other):\n        return True\n\n\n"
     "sys.meta_path.insert(0, Finder())\n"
 )
+_HOOK = (
+    "import gc\nfrom _pytest.config import Config\nfrom pluggy._hooks import HookImpl\n"
+    "from thing._evil import pytest_runtest_makereport as evil\n"
+    "for found in gc.get_objects():\n"
+    "    if isinstance(found, Config):\n"
+    "        caller = found.hook.pytest_runtest_makereport\n"
+    "        caller._add_hookimpl(HookImpl(None, 'x', evil, caller._hookimpls[0].opts | \n"
+    "            {'hookwrapper': True}))\n"
+)
+_NEW_METHOD = (
+    "import _pytest.python\n\n\ndef get(self, name):\n"
+    "    if name == 'runtest':\n        return lambda: None\n"
+    "    return object.__getattribute__(self, name)\n\n\n"
+    "_pytest.python.Function.__getattribute__ = get\n"
+)
 _XML = (
     "<testsuites><testsuite><testcase classname='tests.test_core' name='test_one'/>"
     "<testcase classname='tests.test_core' name='test_two'/></testsuite></testsuites>"
 )
+_NEW_NAME = (
+    "import _pytest.junitxml\n\n\ndef write(path, *args, **kwargs):\n"
+    "    file = open(path, *args, **kwargs)\n"
+    f"    file.write({_XML!r})\n    file.write = lambda text: None\n    return file\n\n\n"
+    "_pytest.junitxml.open = write\n"
+)
+_SKIPS = CORE.replace("return", "import unittest; raise unittest.SkipTest\n    return")
+_XFAILS = CORE.replace("return", "import pytest; pytest.xfail()\n    return")
 _LEAVES = (
     "import atexit, os, sys\n\n\ndef leave():\n"
     "    for word in sys.argv:\n        if word.startswith('--junitxml='):\n"
@@ -208,6 +231,14 @@ CANDIDATES: Mapping[str, Mapping[str, str]] = {
     "a replaced method": _own(_RUNTEST),
     "a method's new code": _own(_CODE),
     "a replaced call": _own(_ASSERTS),
+    "a hook": _own(_HOOK),
+    "a new name in a class": _own(_NEW_METHOD),
+    "a new name in a module": _own(_NEW_NAME),
+    "skipped tests": {"thing/core.py": _SKIPS},
+    "tests that are expected to fail": {"thing/core.py": _XFAILS},
+    "a skipped file": {
+        "thing/core.py": f"import unittest\nraise unittest.SkipTest\n{CORE}"
+    },
     "a registered plugin": _own(_REGISTERED),
     "a finder": _own(_FINDER),
     "a forged report at the end": _own(_LEAVES + "atexit.register(leave)\n"),
@@ -220,6 +251,12 @@ FEW = (
     "usercustomize",
     "a new conftest.py",
     "replaced reports",
+    "a hook",
+    "a new name in a class",
+    "a new name in a module",
+    "skipped tests",
+    "tests that are expected to fail",
+    "a skipped file",
     "a registered plugin",
     "a forged report at the end",
 )

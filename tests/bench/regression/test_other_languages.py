@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import dataclass, replace
@@ -10,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.conversation.testreport import TestReport
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.suite import RegressionTests, SuiteReport, TestLimits
 from core.worktree import Changes
 from environments.local.bubblewrap import bubblewrap_works
 from tests.conftest import an_instance
@@ -149,7 +149,7 @@ def related_tests(session: FolderSession, **changes: Any) -> RegressionTests:
 
 def run(
     sample: Sample, folder: Path, edits: Changes
-) -> tuple[TestReport, FolderSession]:
+) -> tuple[SuiteReport, FolderSession]:
     for name in sample.needs:
         if shutil.which(name) is None:
             pytest.skip(f"{name} is not installed")
@@ -166,7 +166,7 @@ def run(
     return tests.run(edits), session
 
 
-def edit_of(sample: Sample, text: str) -> Changes:
+def edit_of(sample: Sample, text: str) -> dict[str, bytes | None]:
     return {sample.source: text.encode()}
 
 
@@ -235,3 +235,49 @@ def test_a_runner_gets_no_tests_of_another_language(tmp_path: Path) -> None:
     report = related_tests(session).run({"web/a.js": b"x", "src/b.rs": b"x"})
     assert report.outcome is None
     assert not session.commands
+
+
+TAP = "printf 'ok 1 - adds\\nnot ok 2 - known to fail\\n'"
+SCRIPTS = {"scripts": {"test": "sh tools/test.sh"}}
+BY_SCRIPT = replace(
+    NODE,
+    files={
+        **NODE.files,
+        "package.json": json.dumps(SCRIPTS),
+        "tools/test.sh": "node --test --test-reporter tap test/calc.test.js\n",
+    },
+)
+BY_MAKE = replace(
+    NODE,
+    needs=("node", "make"),
+    command="make check",
+    files={
+        **BY_SCRIPT.files,
+        "Makefile": "check:\n\t@sh tools/test.sh\n",
+    },
+)
+REWRITTEN: list[tuple[str, Sample, dict[str, str]]] = [
+    ("scripts", NODE, {"package.json": json.dumps({"scripts": {"test": TAP}})}),
+    ("scripts", BY_SCRIPT, {"package.json": json.dumps({"scripts": {"test": TAP}})}),
+    ("the script that scripts start", BY_SCRIPT, {"tools/test.sh": f"{TAP}\n"}),
+    ("a shell", BY_SCRIPT, {".npmrc": "script-shell=./fake\n", "fake": f"{TAP}\n"}),
+    ("Makefile", BY_MAKE, {"Makefile": f"check:\n\t@{TAP}\n"}),
+    ("a file before Makefile", BY_MAKE, {"GNUmakefile": f"check:\n\t@{TAP}\n"}),
+    ("the script of a recipe", BY_MAKE, {"tools/test.sh": f"{TAP}\n"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("sample", "rewritten"),
+    [pytest.param(*row[1:], id=row[0]) for row in REWRITTEN],
+)
+def test_what_a_test_command_reads_is_that_of_the_base(
+    tmp_path: Path, sample: Sample, rewritten: dict[str, str]
+) -> None:
+    """A candidate that breaks a test and rewrites what runs it is never clean."""
+    edits = edit_of(sample, sample.wrong)
+    for path, text in rewritten.items():
+        edits[path] = text.encode()
+    report, _ = run(sample, tmp_path, edits)
+    assert report.outcome is not True
+    assert report.outcome is False or report.untested

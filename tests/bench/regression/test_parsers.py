@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 from bench.regression.failures import failures_of
 from bench.regression.runners import Runner, parse_output
 from bench.regression.runners.documents import parse_xml
-from bench.regression.testlogs import TestRun, broken_tests, read_run, with_report_file
+from bench.regression.testlogs import (
+    TestRun,
+    missing_passes,
+    read_run,
+    with_report_file,
+)
 from tests.conftest import an_instance
 
 LOGS = Path(__file__).parents[2] / "data" / "testlogs" / "other"
@@ -188,7 +193,7 @@ def test_reports_of_maven_count_more_than_what_it_prints() -> None:
     assert "TOKEN" not in run.log
     # Without a report, as when the project does not compile, all tests that passed are missing.
     stopped = read_report("BUILD FAILURE\nTOKEN\n", Runner.MAVEN)
-    assert len(broken_tests(run.results, stopped.results)) == 4
+    assert len(missing_passes(run.results, stopped.results)) == 4
 
 
 def test_a_specification_that_cannot_be_loaded_says_why() -> None:

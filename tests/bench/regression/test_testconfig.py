@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import configparser
+import json
 import random
 import time
 
 import iniconfig
 import pytest
 
+from bench.regression.runners import Runner
 from bench.regression.testconfig import (
     ConfigurationEdits,
+    TestCommand,
     TreeUnderTest,
     plugins_of,
     tree_under_test,
@@ -290,3 +293,106 @@ def test_modules_that_only_test_configuration_names_are_part_of_it() -> None:
     patch += new.format("pkg/_plugin.py", "x") + new.format("other/__init__.py", "x")
     assert plugins_of(patch) == {"src/pkg/_plug.py", "other/__init__.py"}
     assert plugins_of(new.format("pkg/_plug.py", names)) == frozenset()
+
+
+def manifest(**values: object) -> str:
+    return json.dumps({"name": "thing", "scripts": {"test": "mocha"}, **values})
+
+
+CARGO = '[package]\nname = "thing"\nversion = "1.0.0"\n\n[dependencies]\nserde = "1"\n'
+GO = "module example.org/thing\n\ngo 1.18\n"
+OF_OTHERS = {
+    "package.json": manifest(),
+    "web/package.json": manifest(),
+    "composer.json": manifest(),
+    "Cargo.toml": CARGO,
+    "build.rs": "fn main() {}\n",
+    "go.mod": GO,
+    "Makefile": "test:\n\t@python ci/run.py --config=ci/run.ini src/a.c\n",
+    "vite.config.ts": "export default {}\n",
+    "pyproject.toml": PYPROJECT,
+    "vendor/lib/a.go": "package lib\n",
+    "ci/run.py": "",
+    "ci/run.ini": "",
+    "src/a.c": "",
+}
+# A file, its new text, and whether it is taken as it is, put back, or both at once.
+AS_IT_IS, PUT_BACK, BOTH = "as it is", "put back", "both"
+EDITS_OF_OTHERS = [
+    ("package.json", manifest(dependencies={"a": "1"}, main="b.js"), AS_IT_IS),
+    ("package.json", manifest(scripts={"test": "true"}), PUT_BACK),
+    ("package.json", manifest(scripts={"test": "mocha", "version": "x"}), PUT_BACK),
+    ("package.json", manifest(scripts={"test": "true"}, version="2"), BOTH),
+    ("package.json", manifest(tool={"require": "./evil"}), PUT_BACK),
+    ("package.json", "{", PUT_BACK),
+    ("package.json", None, BOTH),
+    ("web/package.json", manifest(jest={"runner": "./evil"}), PUT_BACK),
+    ("composer.json", manifest(require={"a/b": "1"}), AS_IT_IS),
+    ("composer.json", manifest(scripts={"test": "true"}), PUT_BACK),
+    ("Cargo.toml", f'{CARGO}rand = "1"\n', AS_IT_IS),
+    ("Cargo.toml", CARGO.replace("1.0.0", "1.0.1"), AS_IT_IS),
+    ("Cargo.toml", f'{CARGO}rand = {{path = "fake"}}\n', PUT_BACK),
+    ("Cargo.toml", f'{CARGO}[[test]]\nname = "a"\nharness = false\n', PUT_BACK),
+    ("Cargo.toml", CARGO.replace("\n\n", '\nbuild = "b.rs"\n\n'), PUT_BACK),
+    ("go.mod", f"{GO}replace a.org/b => ./fake\n", BOTH),
+    ("go.work", "use .\n", BOTH),
+    ("build.rs", "fn main() { panic!() }\n", BOTH),
+    ("Makefile", "test:\n\ttrue\n", BOTH),
+    ("GNUmakefile", "test:\n\ttrue\n", BOTH),
+    ("vite.config.ts", "export default {test: {}}\n", PUT_BACK),
+    ("src/app.config.ts", "export default {}\n", AS_IT_IS),
+    (".cargo/config.toml", "[build]\n", PUT_BACK),
+    (".npmrc", "script-shell=./fake\n", PUT_BACK),
+    (".github/workflows/a.yml", "on: push\n", AS_IT_IS),
+    (".gitignore", "x\n", AS_IT_IS),
+    ("vendor/lib/a.go", "package lib\n\n", PUT_BACK),
+    ("pyproject.toml", f'{PYPROJECT}[tool.poe.tasks]\ntest = "true"\n', PUT_BACK),
+    ("ci/run.py", "print()\n", PUT_BACK),
+    ("ci/run.ini", "x\n", PUT_BACK),
+    ("src/a.c", "int a;\n", AS_IT_IS),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "effect"), EDITS_OF_OTHERS)
+def test_what_commands_of_any_language_read(
+    path: str, text: str | None, effect: str
+) -> None:
+    data = None if text is None else text.encode()
+    command = TestCommand.of("make test", Runner.SCRIPT, OF_OTHERS.get)
+    tree = tree_under_test({path: data}, OF_OTHERS, OF_OTHERS.get, command)
+    expected = {
+        AS_IT_IS: TreeUnderTest({path: data}),
+        PUT_BACK: TreeUnderTest({}, (path,)),
+        BOTH: TreeUnderTest({}, (path,), (path,)),
+    }
+    assert tree == expected[effect]
+
+
+def test_a_runner_of_python_reads_no_settings_of_other_tools() -> None:
+    command = TestCommand.of("pytest -c ci/run.ini", Runner.PYTEST, OF_OTHERS.get)
+    for path, text, _ in EDITS_OF_OTHERS:
+        data = None if text is None else text.encode()
+        tree = tree_under_test({path: data}, OF_OTHERS, OF_OTHERS.get, command)
+        assert bool(tree.configuration) == (path == "ci/run.ini"), path
+
+
+# The files that a command starts, or names in options.
+NAMED = [
+    ("bash run.sh", {"run.sh"}),
+    ("python -m thing.check src/a.sh", set()),
+    ("python runtests.py --settings=ci/set.py", {"runtests.py", "ci/set.py"}),
+    ("X=1 ./run.sh src/a.sh", {"run.sh"}),
+    ("cd web && node tools/test.js", {"web/tools/test.js"}),
+    ("npx jest -c conf/jest.js lib/a.test.js", {"conf/jest.js"}),
+    ("node --import ./hooks.mjs --test", {"hooks.mjs"}),
+    ("gcc -o t src/a.c && ./t", {"t"}),
+    ("python 'ci/run.py' | tee log", {"ci/run.py"}),
+    ("bin/test -C", {"bin/test"}),
+]
+
+
+@pytest.mark.parametrize(("command", "named"), NAMED)
+def test_files_that_a_command_names(command: str, named: set[str]) -> None:
+    files = named | {"src/a.sh", "src/a.c", "lib/a.test.js"}
+    reads = TestCommand.of(command, Runner.SCRIPT, lambda _: None)
+    assert {path for path in files if reads.is_read(path)} == named

@@ -21,7 +21,7 @@ from tests.support.evaluated import PRINTED, TESTS, TEXTKIT, junit_report, rows,
     ],
 )
 def test_a_pass_needs_its_line_and_pytests_report(output: str, resolved: bool) -> None:
-    verdict = grade_output(task(TEXTKIT), output, "TOKEN")
+    verdict = grade_output(task(TEXTKIT), output, "TOKEN", {})
     assert verdict.log.startswith("swe-retry-harness: ")
     assert output in verdict.log
     assert (verdict.status is VerdictStatus.RESOLVED) is resolved
@@ -32,7 +32,9 @@ def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
     inner = "test_one.py::test_this"
     nested = f"PASSED [100%]\nPASSED [\nXFAIL {inner}\n"
     case = task(TEXTKIT, PASS_TO_PASS=["[100%]", "[", inner])
-    verdict = grade_output(case, f"{nested}{PRINTED}\nTOKEN\n{junit_report()}", "TOKEN")
+    verdict = grade_output(
+        case, f"{nested}{PRINTED}\nTOKEN\n{junit_report()}", "TOKEN", {}
+    )
     assert verdict.status is VerdictStatus.RESOLVED
     assert (
         f"as swebench reads [, [100%], {inner}, which pytest's report cannot confirm"
@@ -43,25 +45,28 @@ def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
     output = (
         f"PASSED tests/test_slug.py::test_other\n{PRINTED}\nTOKEN\n{junit_report()}"
     )
-    assert grade_output(forged, output, "TOKEN").status is VerdictStatus.UNRESOLVED
+    assert grade_output(forged, output, "TOKEN", {}).status is VerdictStatus.UNRESOLVED
     # A report that is missing confirms nothing, and one that names the test decides.
-    alone = grade_output(case, f"{nested}{PRINTED}", "TOKEN")
+    alone = grade_output(case, f"{nested}{PRINTED}", "TOKEN", {})
     assert alone.status is VerdictStatus.UNRESOLVED
     failed = f"{nested}{PRINTED}\nTOKEN\n{junit_report(TESTS[2])}"
-    assert grade_output(case, failed, "TOKEN").status is VerdictStatus.UNRESOLVED
+    assert grade_output(case, failed, "TOKEN", {}).status is VerdictStatus.UNRESOLVED
 
 
-def test_other_runners_need_their_count() -> None:
+def test_a_pass_of_unittest_needs_a_result_of_its_runner() -> None:
     spec = {**rows()[TEXTKIT]["spec"], "test_cmd": "python -m unittest -v"}
     changes = {"spec": spec, "log_parser": "parse_log_django", "PASS_TO_PASS": []}
-    case = task(TEXTKIT, **changes, FAIL_TO_PASS=["test_x (tests.T.test_x)"])
-    line = "test_x (tests.T.test_x) ... ok\n"
-    end = "\n----------\nRan {} tests in 0.001s\n\nOK\n"
-    for output, resolved in (
-        (line + end.format(2), True),
-        (line, False),
-        (line + end.format(0), False),
-        (line + end.format(2) + end.format(2), False),
+    name = "test_x (tests.T.test_x)"
+    case = task(TEXTKIT, **changes, FAIL_TO_PASS=[name])
+    output = f"{name} ... ok\n\n-----\nRan 1 test in 0.001s\n\nOK\n"
+    for tests, resolved in (
+        ([(name, "PASSED")], True),
+        ([(name, "SKIPPED")], False),
+        ([(name, "PASSED"), (name, "ERROR")], False),
+        ([(name, "of no kind")], False),
+        ([], False),
+        (None, False),
     ):
-        verdict = grade_output(case, output, "TOKEN")
-        assert (verdict.status is VerdictStatus.RESOLVED) is resolved, output
+        statements = {"end": {"tests": tests}}
+        verdict = grade_output(case, output, "TOKEN", statements)
+        assert (verdict.status is VerdictStatus.RESOLVED) is resolved, tests
