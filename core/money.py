@@ -80,6 +80,17 @@ def in_words(cost: Decimal | float | None, places: int | None = None) -> str:
     return f"${cost:,.{places}f}"
 
 
+def cost_words(dollars: Decimal | None, recorded: Decimal) -> str:
+    """Return what calls cost; of ``dollars``, replies were recorded that cost ``recorded`` once."""
+    if not recorded:
+        return f"cost {in_words(dollars)}"
+    replayed = f"recorded {in_words(recorded)}"
+    if dollars == recorded:
+        return replayed
+    paid = None if dollars is None else dollars - recorded
+    return f"cost {in_words(paid)}, {replayed}"
+
+
 def column(costs: Sequence[Decimal | None]) -> list[str]:
     """Return the cells of a table's column with equal decimals, four where any is below one."""
     places = _decimal_places(costs)

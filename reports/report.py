@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.instances.validity import read_validity
 from core.atomic import write_json_atomic
 from core.money import UNKNOWN, column, dollars, in_words
-from core.plaintext import Say, one_line
+from core.plaintext import Say, one_line, some
 from core.redaction import Redactor
 from reports.data.checksums import checksums_file, write_checksums
 from reports.data.predictions import ALL_PREDS, Prediction, write_all_preds
@@ -21,10 +21,11 @@ from reports.data.verdicts import Verdict, leaderboard_lists
 from reports.evaluation.requested import RequestedEvaluation
 from reports.evaluation.settings import EvaluatorKind
 from reports.named_runs import stores_of
-from reports.pages.markdown import percent, run_tables, within
+from reports.pages.markdown import run_tables, within
 from reports.settings import ReportFormat, ReportSettings
 from reports.statistics.collect import Money, RunStats, collect
 from reports.statistics.denominators import UsedValidity, short_split
+from reports.statistics.methods import percent
 from reports.statsfile import stats_json
 from runs.description import Run
 from runs.keys import RESULTS_FILE, STATS_FILE
@@ -151,15 +152,37 @@ def _write_page(requested: RequestedEvaluation, run: RunData, stats: RunStats) -
 
 
 def text_lines(report: Report) -> Iterator[str]:
-    """Yield a line for each instance, the counts, and the files that were written."""
-    for instance in report.run.instances:
-        verdict = report.verdicts[instance.instance_id]
-        name = one_line(f"{instance.instance_id:32s}").ljust(32)
-        yield f"{name} {one_line(_verdict_text(instance, verdict))}"
-    yield from count_lines(report.stats)
+    """Yield a line for each instance, the counts, and the files that were written.
+
+    A run on one's own repository has its summary in place of counts.
+    """
+    run = report.run
+    if run.own_summary:
+        yield from map(one_line, run.own_summary.splitlines())
+        yield f"apply          {run.apply_command or 'nothing to apply'}"
+    else:
+        yield from _result_lines(report)
     yield f"predictions    {report.all_preds}"
     if report.page:
         yield f"page           {report.page}"
+
+
+def _result_lines(report: Report) -> Iterator[str]:
+    run = report.run
+    for instance in run.instances:
+        verdict = report.verdicts[instance.instance_id]
+        name = one_line(f"{instance.instance_id:32s}").ljust(32)
+        yield f"{name} {one_line(_verdict_text(instance, verdict))}"
+    yield from _count_lines(report.stats)
+    heading = "recorded" if run.is_replay else "cost"
+    yield f"{heading:14} {_cost_text(report.stats.effort.dollars)}"
+    if run.continue_command:
+        started = [entry.instance_id for entry in run.unfinished]
+        not_started = sorted(run.not_predicted.difference(started))
+        for heading, names in (("unfinished", started), ("not started", not_started)):
+            if names:
+                yield f"{heading:14} {len(names):5d}  {one_line(some(names, 5))}"
+        yield f"continue       {run.continue_command}"
 
 
 def _verdict_text(instance: InstanceData, verdict: Verdict) -> str:
@@ -173,8 +196,8 @@ def _verdict_text(instance: InstanceData, verdict: Verdict) -> str:
     return text
 
 
-def count_lines(stats: RunStats) -> Iterator[str]:
-    """Yield the counts of a run, its scores by denominator, and its cost."""
+def _count_lines(stats: RunStats) -> Iterator[str]:
+    """Yield the counts of a run and its scores by denominator."""
     counts = stats.counts
     scores = stats.scores
     yield f"selected       {counts.selected:5d}"
@@ -192,7 +215,6 @@ def count_lines(stats: RunStats) -> Iterator[str]:
         yield from _score_lines(stats)
         yield f"unresolved     {counts.unresolved:5d}"
         yield f"not evaluated  {counts.not_evaluated:5d}"
-    yield f"cost           {_cost_text(stats.effort.dollars)}"
 
 
 def _score_lines(stats: RunStats) -> Iterator[str]:

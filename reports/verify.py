@@ -44,7 +44,7 @@ from reports.data.verdicts import (
 )
 from reports.evaluation.requested import RequestedEvaluation
 from reports.evaluation.settings import EvaluationRoot
-from reports.evaluation.swebench import tests_ended
+from reports.evaluation.swebench import shows_end
 from reports.statistics.collect import collect
 from reports.statsfile import stats_json, validity_of
 from runs.calls.journal import Journal, journals_of, starts_and_ends
@@ -375,7 +375,7 @@ def compare_verdict(
     log = eval_log(store, prediction)
     if verdict.evaluator in BY_SWEBENCH and log.is_file():
         output = log.read_text("utf-8", "replace")
-        if not tests_ended(output):
+        if not shows_end(output):
             yield (
                 path,
                 "is conclusive, but the output in logs/ shows no end of the tests",

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, OnErrorOmit
 
 from llm.chat import AnyText
 from runs.keys import SafeKey
-from runs.records import Flag, Known, Recorded, Values, Word, list_or_empty
+from runs.records import Attempt, Flag, Known, Recorded, Values, Word, list_or_empty
 
 
 class RecordedModel(Recorded):
@@ -17,6 +17,10 @@ class RecordedModel(Recorded):
 
     name: Word = ""
     edit_format: Word = ""
+
+    @property
+    def label(self) -> str:
+        return Attempt(model=self.name, edit_format=self.edit_format).label
 
 
 class RecordedConfig(Recorded):
@@ -105,6 +109,11 @@ class Run(Recorded, extra="allow"):
         if isinstance(fields, dict):
             return fields.get(field)
         return self.options.get(field)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it worked on one's own repository, which has no hidden tests."""
+        return bool(self.setting("project.repo"))
 
     @property
     def is_ours(self) -> bool:

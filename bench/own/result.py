@@ -30,12 +30,14 @@ from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import as_text, in_words
 from core.plaintext import abbreviate, one_line, some, visible
 from runs.calls.ledger import Ledger, total
+from runs.description import Run
 from runs.patches import SubmittablePatch, split_patch, submittable_patch
 from runs.records import Attempt
 from runs.storage.store import RunStore
 
 SUMMARY = "summary.md"
 PATCH = "candidate.patch"
+PATCH_HEADING = "## Patch"
 _MAX_NAMES = 200
 _MAX_SUBJECT = 72
 
@@ -171,7 +173,7 @@ class OwnResult:
     def write(self) -> None:
         """Write the summary and the patch into the folder of the run."""
         patch = fenced_block(self.patch, "diff") if self.patch else "None.\n"
-        text = "\n".join([*self._summary_lines(), "", "## Patch", "", patch])
+        text = "\n".join([*self._summary_lines(), "", PATCH_HEADING, "", patch])
         write_text_atomic(self.store.folder / SUMMARY, self.store.redact(text))
         if self.patch:
             _write_patch(self.store.folder / PATCH, self.patch)
@@ -184,13 +186,19 @@ class OwnResult:
         if self.patch:
             yield _coloured_patch(self.patch)
             yield f"patch:   {self.store.folder / PATCH}"
-        yield f"summary: {self.store.folder / SUMMARY}"
+        folder = self.store.folder
+        yield f"summary: {folder / SUMMARY}"
+        page = folder / "report/report.html"
+        yield f"page:    {page}, after: python report.py {shlex.quote(str(folder))}"
 
     def _summary_lines(self) -> Iterator[str]:
         outcome = self.outcome.value
         yield f"# {one_line(self.issue.title)}\n"
         yield f"- **{outcome[:1].upper()}{outcome[1:]}**: {self.reason}"
         yield f"- Cost: {in_words(self.cost)}"
+        configuration = (self.store.read_run() or Run()).configuration
+        models = ", ".join(model.label for model in configuration.models)
+        yield one_line(f"- Agent: {configuration.agent}; models: {models}")
         for line in self.before.lines(_MAX_NAMES):
             yield f"- {line}"
         if self.winner and self.winner.test_note:

@@ -176,7 +176,7 @@ def _draw_bar(
         )
         line[0].set_gid(f"whisker-{mark}")
     axes.annotate(
-        f"{height:.0f}%" + "*" * bar["published"],
+        f"{height:.0f} %" + "*" * bar["published"],
         (x, max(height, *last)),
         (0, 3),
         textcoords="offset points",
@@ -255,10 +255,9 @@ def _add_legend(
                 label="* published by others",
             )
         )
-    # Outside: the layout makes room for as many rows as it needs.
-    columns = max(4, int(figure.get_figwidth() / 1.5))
+    # Outside: the layout makes room for as many rows as it needs. Two columns fit a phone.
     figure.legend(
         handles=handles,
-        ncols=columns,
+        ncols=2,
         loc="outside upper left",
     )

@@ -37,10 +37,10 @@ from exercises.exercism.records import (
 )
 from exercises.reporting import CHART, csv_text
 from reports.data.jsonvalues import dollars, integer, number
-from reports.pages.markdown import NONE, of, percent, points
+from reports.pages.markdown import NONE, of, points
 from reports.pages.overview import Table
 from reports.statistics.comparing import compare_verdicts
-from reports.statistics.methods import Interval, Share
+from reports.statistics.methods import Interval, Share, percent
 
 if TYPE_CHECKING:
     from reports.plots.write import Picture

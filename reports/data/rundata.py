@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -16,13 +18,14 @@ from pydantic import BaseModel, Field
 
 from bench.instances.adapters.base import Row
 from bench.instances.instance import derived_image, instance_id_of, split_row
+from bench.own.result import PATCH, PATCH_HEADING, SUMMARY
 from core.errors import UserError
 from core.money import known_sum, total
 from core.parsing.untrusted import damage_at
 from llm.chat import Reply
 from reports.data.predictions import Prediction, other_patch
 from reports.data.verdicts import Verdict, known_verdict, presumed_verdict, read_verdict
-from runs.calls.ledger import LedgerLine, by_instance, read_ledger
+from runs.calls.ledger import LedgerLine, by_instance, read_ledger, recorded_cost
 from runs.description import Run
 from runs.patches import patch_paths
 from runs.progress.overview import InstanceEntry, overview
@@ -199,6 +202,33 @@ class RunData:
         predicted = {instance.instance_id for instance in self.instances}
         return set(self.selected) - predicted
 
+    @cached_property
+    def own_summary(self) -> str:
+        """What a run on one's own repository says, in Markdown without the patch; else empty."""
+        path = self.folder / SUMMARY
+        if not self.described.is_own or not path.is_file():
+            return ""
+        text = path.read_text(encoding="utf-8", errors="replace")
+        return text.partition(f"\n{PATCH_HEADING}\n")[0]
+
+    @property
+    def apply_command(self) -> str:
+        """The command that applies the patch for one's own repository; empty without one."""
+        patch = self.folder.resolve() / PATCH
+        return f"git apply {shlex.quote(str(patch))}" if patch.is_file() else ""
+
+    @property
+    def continue_command(self) -> str:
+        """The command that goes on with the run; empty where nothing is left or another made it."""
+        if not self.not_predicted or not self.described.is_ours:
+            return ""
+        return continue_command(self.folder)
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether all its dollars are those of recorded replies, so that nothing was paid."""
+        return bool(self.cost) and recorded_cost(self.ledger) == self.cost
+
     @property
     def costs(self) -> list[Decimal | None]:
         """Dollars: the lines of the ledger, or else the instances."""
@@ -216,6 +246,10 @@ class RunData:
     def part(self, instances: Iterable[InstanceData]) -> RunData:
         """Return the run with these instances alone."""
         return replace(self, instances=tuple(instances), ledger=())
+
+
+def continue_command(folder: Path) -> str:
+    return f"python harness.py --continue {shlex.quote(str(folder))}"
 
 
 def verdicts_on_patches(instances: Iterable[InstanceData]) -> list[Verdict]:
@@ -244,7 +278,11 @@ def read_instances(store: RunStore) -> tuple[tuple[str, ...], tuple[InstanceData
         predictions[path] = prediction
         labels[prediction.model_name_or_path or store.run] = path.name
     if not predictions:
-        raise UserError(f"{store.folder} has no predictions; run harness.py first")
+        fix = "run harness.py first"
+        described = store.read_run()
+        if described and described.is_ours:
+            fix = f"go on with {continue_command(store.folder)}"
+        raise UserError(f"{store.folder} has no predictions; {fix}")
     if len(labels) > 1:
         which = ", ".join(f"{name} ({labels[name]})" for name in sorted(labels))
         raise UserError(f"{store.folder} has predictions of several models: {which}")
@@ -295,13 +333,7 @@ def read_run(
         if name in spent:
             instance = instance.but(cost=spent[name])
         instances.append(instance)
-    labels: dict[str, None] = {}
-    for model in described.configuration.models:
-        attempt = Attempt(
-            model=model.name,
-            edit_format=model.edit_format,
-        )
-        labels[attempt.label] = None
+    labels = dict.fromkeys(model.label for model in described.configuration.models)
     if labels.keys() - set(models):
         models = tuple(labels)
     names = {instance.instance_id for instance in instances}

@@ -42,6 +42,7 @@ from core.worktree import Changes
 from environments.base import Session, UnavailableError, run_once
 from environments.local.environment import LocalEnvironment
 from reports.data.verdicts import Verdict, VerdictStatus
+from reports.evaluation.ending import INCOMPLETE, tests_ended
 from reports.evaluation.evaluator import EvaluationTask, Evaluator, Tasks
 from reports.evaluation.grading import grade_output, output_for_log
 from reports.evaluation.settings import EvaluatorKind
@@ -173,6 +174,8 @@ class HiddenTests:
                 f"the tests did not end within {self.timeout:.0f} s",
                 log=output_for_log(f"{output}\n{_TIMED_OUT}", token),
             )
+        if not tests_ended(result.exit_code):
+            raise UnavailableError(INCOMPLETE)
         verdict = grade_output(self.task, output, token, statements)
         if verdict.status is not VerdictStatus.RESOLVED or not compare_with_base:
             return verdict

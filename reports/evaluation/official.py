@@ -24,6 +24,12 @@ from core.processes import Tail, run_limited, without_secrets
 from environments.leftovers import remove_mounted, remove_named
 from reports.data.jsonvalues import mapping, texts
 from reports.data.verdicts import REPORT_FILE, Verdict, VerdictStatus
+from reports.evaluation.ending import (
+    EXIT_CODE,
+    INCOMPLETE,
+    printed_exit_code,
+    tests_ended,
+)
 from reports.evaluation.engine import EngineEvaluator, command_line, program_variables
 from reports.evaluation.evaluator import EvaluationTask, Tasks
 from runs.envfile import unread_file
@@ -289,6 +295,8 @@ _REPOSITORY_NAME = re.compile(r"[\w-][\w.-]*")
 _TESTS = ("fixed_tests", "p2p_tests", "f2p_tests", "s2p_tests", "n2p_tests")
 _COUNTS = ("passed_count", "failed_count", "skipped_count")
 _UNCLEAR = "the tool cannot tell a crash from a wrong patch"
+# The command of all its instances, with a last line that a killed container lacks.
+_RUN_COMMAND = f"bash -c 'bash /home/fix-run.sh; printf \"\\\\n{EXIT_CODE}$?\\\\n\"'"
 
 
 class MultiSweBench(OfficialEvaluator):
@@ -349,6 +357,7 @@ class MultiSweBench(OfficialEvaluator):
             "--patch_files": predictions_file,
             "--stop_on_error": "false",
             "--need_clone": "false",
+            "--fix_patch_run_cmd": _RUN_COMMAND,
             "--max_workers_run_instance": min(
                 self.settings.evaluation.workers, len(tasks)
             ),
@@ -377,6 +386,8 @@ class MultiSweBench(OfficialEvaluator):
                 return None
             reason = f"the report could not be made: {_UNCLEAR}"
             return self.no_result(task, reason, log)
+        if not tests_ended(printed_exit_code(log)):
+            return self.no_result(task, INCOMPLETE, log)
         result = mapping(report.get("fix_patch_result"))
         if not any(map(result.get, _COUNTS)):
             reason = f"no test result could be read: {_UNCLEAR}"

@@ -66,8 +66,7 @@ class RequestedEvaluation:
         chosen = self.settings.evaluation.evaluator
         if chosen is not None:
             return chosen
-        # One's own repository has no hidden tests.
-        if self.described.setting("project.repo"):
+        if self.described.is_own:
             return EvaluatorKind.NONE
         if engine_answers():
             return EvaluatorKind.DOCKER

@@ -35,6 +35,7 @@ from reports.data.verdicts import (
     Verdict,
     VerdictStatus,
 )
+from reports.evaluation.ending import INCOMPLETE, printed_exit_code, tests_ended
 from reports.evaluation.engine import (
     ENGINE_STOPPED,
     EngineEvaluator,
@@ -81,12 +82,6 @@ _ENGINE_LOST = re.compile(
     r"|Read timed out|Error while fetching server API version|Cannot connect to the Docker daemon"
 )
 _CONTAINER_LOST = re.compile(r"[Cc]ontainer \w+ is not running")
-_INCOMPLETE = (
-    "its test output does not show that the tests ran from their beginning to their end, as when "
-    "the container or the engine stops; repeat the command"
-)
-# The line that swebench adds to scripts for what the tests returned.
-_EXIT_CODE = ">>>>> Test Exit Code: "
 
 
 class DockerEvaluator(EngineEvaluator):
@@ -150,7 +145,7 @@ class DockerEvaluator(EngineEvaluator):
             for task in tasks:
                 folder = self._folder_of(task, run_id)
                 # swebench would take any report for that of an evaluation that ended well.
-                if not tests_ended(saved_output(folder)):
+                if not shows_end(saved_output(folder)):
                     shutil.rmtree(folder, ignore_errors=True)
             try:
                 # In a session of its own: only this process hears of Ctrl-C, and ends it.
@@ -308,7 +303,7 @@ def _is_in_use(log: Path) -> bool:
     return False
 
 
-def tests_ended(output: str) -> bool:
+def shows_end(output: str) -> bool:
     """Return whether a test output proves that swebench's script saw the tests start and end.
 
     Container, engine and swebench may end before, and busy engines lose the beginning; swebench
@@ -316,7 +311,7 @@ def tests_ended(output: str) -> bool:
     """
     _, start, tests = output.partition(START_MARKER)
     _, end, rest = tests.rpartition(END_MARKER)
-    return bool(start and end) and _EXIT_CODE in rest
+    return bool(start and end) and tests_ended(printed_exit_code(rest))
 
 
 def logged_verdict(
@@ -343,7 +338,7 @@ def logged_verdict(
     except UserError as error:
         reason = str(error)
     else:
-        if tests_ended(output):
+        if shows_end(output):
             part = mapping(report.get(task.instance_id))
             status = VerdictStatus.UNRESOLVED
             if part.get("resolved"):
@@ -353,7 +348,7 @@ def logged_verdict(
             if fault:
                 reason = f"no test results could be read; the output looks like {fault}"
             return task.verdict(DOCKER, status, reason, log=output, report=part)
-        reason = _INCOMPLETE
+        reason = INCOMPLETE
     return task.verdict(DOCKER, status, reason, log=output)
 
 

@@ -12,7 +12,8 @@ from core.redaction import Redactor
 from reports.data.rundata import read_run
 from reports.lab.recorded import LabData, lab_data
 from reports.lab.replay import ORACLE, LabRow, lab_report
-from reports.pages.markdown import NONE, percent
+from reports.pages.markdown import NONE
+from reports.statistics.methods import percent
 from runs.storage.store import RunStore
 
 _LEVEL = 0.05

@@ -11,18 +11,11 @@ from reports.statistics.breakdown import AttemptRow
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
 from reports.statistics.denominators import short_split
-from reports.statistics.methods import Interval, Share
+from reports.statistics.methods import Interval, Share, percent
 
 Cells = Sequence[object]
 NONE = "–"
 NOT_EVALUATED = "not evaluated"
-
-
-def percent(share: float | None) -> str:
-    """Return a share in percent with one decimal; a dash for None."""
-    if share is None:
-        return NONE
-    return f"{100 * share:.1f} %"
 
 
 def within(interval: Interval | None) -> str:

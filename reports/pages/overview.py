@@ -14,14 +14,13 @@ from reports.pages.markdown import (
     Cells,
     attempt_cells,
     of,
-    percent,
     to_words,
     within,
 )
 from reports.statistics.breakdown import AttemptRow, Group
 from reports.statistics.collect import Amount, Money, PassAtK, RunStats
 from reports.statistics.fields import headed_values
-from reports.statistics.methods import Share
+from reports.statistics.methods import Share, percent
 
 CellsByHeading = dict[str, Any]
 """A row of a table: its cells by the heads of their columns."""

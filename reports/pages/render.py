@@ -28,9 +28,10 @@ from core.plaintext import quantity
 from core.redaction import Redactor
 from reports.data.provenance import provenance
 from reports.pages.comparison import agreement_rows, comparison_facts
-from reports.pages.markdown import paired_table, percent, to_words, within
+from reports.pages.markdown import paired_table, to_words, within
 from reports.pages.overview import instance_rows, tables, verdict_mark
 from reports.statistics.denominators import short_split
+from reports.statistics.methods import percent
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 _TABLES = (("base.css", "report.css"), ("table.js",), "img-src data:; ")
@@ -44,6 +45,7 @@ _PAGES: Mapping[str, tuple[Sequence[str], Sequence[str], str]] = {
     "comparison": _TABLES,
     "exercises": _TABLES,
     "instance": (("base.css", "instance.css"), (), ""),
+    "own": (("base.css", "instance.css"), (), ""),
 }
 
 
@@ -51,7 +53,14 @@ def _data_address(svg: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
+def _unbroken(value: object) -> str:
+    """Return a text in which no line ends before a percent sign."""
+    text = escape(value) if isinstance(value, Markup) else str(value)
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
 _FILTERS = {
+    "unbroken": _unbroken,
     "counted": quantity,
     "dollars": in_words,
     "column": column,

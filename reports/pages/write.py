@@ -45,8 +45,9 @@ def write_pages(
         shutil.rmtree(folder / stale, ignore_errors=True)
     _write_instances(store, run, issues, redact, folder / INSTANCES)
     pictures = list(run_pictures(run, stats, redact))
+    template = "own" if run.own_summary else "report"
     page = Renderer(redact).page(
-        "report",
+        template,
         run=run,
         stats=stats,
         pictures=pictures,

@@ -137,7 +137,7 @@ def percent_axis(
             ticks.append(tick)
     axis.set_ticks(ticks)
     axis.set_view_interval(lowest, highest, ignore=True)
-    axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
 
 def as_svg(figure: Figure) -> str:

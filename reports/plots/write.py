@@ -37,6 +37,7 @@ from reports.plots.style import (
 from reports.statistics.breakdown import by, model_of
 from reports.statistics.collect import Confusion, LimitedRun, RunStats
 from reports.statistics.comparing import RunComparison
+from reports.statistics.methods import percent
 
 Draw = Callable[[Theme], Figure]
 PlottedRow = Mapping[str, Any]
@@ -122,7 +123,7 @@ def _score_by_attempt(run: RunData, stats: RunStats) -> Picture:
 
 
 def _sentence(text: str, rows: Sequence[PlottedRow]) -> str:
-    return "; ".join(map(text.format_map, rows))
+    return "; ".join(map(text.format_map, rows)).replace("%", " %")
 
 
 def _column(rows: Sequence[PlottedRow], name: str) -> list[Any]:
@@ -163,7 +164,7 @@ def _draw_score_by_attempt(rows: Sequence[PlottedRow], theme: Theme) -> Figure:
     line.set_ylabel("score so far")
     line.spines["right"].set_visible(True)
     percent_axis(line.yaxis, 0, max(scores) * 1.25)
-    _note(line, f"{scores[-1]:.1%}", attempts[-1], scores[-1], theme)
+    _note(line, percent(scores[-1]), attempts[-1], scores[-1], theme)
     figure.legend(loc="outside upper center", ncols=4)
     return figure
 
@@ -300,7 +301,7 @@ def _draw_models_by_repository(
     axes.set_xlabel(
         "resolved, of the model's evaluated predictions there (counts at the bars)"
     )
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
     axes.grid(visible=True, axis="x")
     axes.set_axisbelow(True)
     figure.legend(
@@ -341,7 +342,7 @@ def _draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
         )
         text = str(count)
         if total:
-            text = f"{count}\n{count / total:.1%} of {total}"
+            text = f"{count}\n{percent(count / total)} of {total}"
         # Weights of Rec. 601 for the brightness of a colour.
         red, green, blue, _ = colour
         is_light = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
@@ -382,7 +383,7 @@ def comparison_pictures(
                 "label": label(name),
                 "value": score.share,
                 "interval": score.interval,
-                "text": f"{score.share:.1%} ({score.count}/{score.of})",
+                "text": f"{percent(score.share)} ({score.count}/{score.of})",
                 "official": run.official,
             }
             scores.append(row)

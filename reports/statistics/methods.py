@@ -15,6 +15,13 @@ SEED = 20240523
 _PART = 1000
 
 
+def percent(share: float | None) -> str:
+    """Return a share in percent with one decimal; a dash for None."""
+    if share is None:
+        return "–"
+    return f"{100 * share:.1f} %"
+
+
 @dataclass(frozen=True)
 class Interval:
     """The bounds of a share or of a difference of shares, from -1 to 1."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -197,8 +197,16 @@ def by_instance(lines: Iterable[LedgerLine]) -> dict[str, Decimal | None]:
     return sums
 
 
-def tokens(lines: Iterable[LedgerLine]) -> Usage:
-    """Return the sum of the tokens that providers reported."""
+def recorded_cost(lines: Iterable[LedgerLine]) -> Decimal:
+    """Return what the replayed replies among ``lines`` once cost, as far as it is known."""
+    return money.known_sum(line.cost for line in lines if line.kind == REPLAYED)
+
+
+def tokens(lines: Sequence[LedgerLine]) -> Usage:
+    """Return the sum of the tokens that providers reported; unknown if none reported any."""
+    usages = {line.usage for line in lines}
+    if usages and usages <= {None, Usage()}:
+        return Usage()
     return Usage.known_sum(line.usage for line in lines)
 
 

@@ -107,7 +107,7 @@ def _row(
     dollars: Mapping[str, Decimal | None],
 ) -> StatusTotals:
     attempts = sum(entry.attempts for entry in entries)
-    costs = [dollars.get(entry.instance_id, entry.cost) for entry in entries]
+    costs = [dollars[entry.instance_id] for entry in entries]
     return StatusTotals(status, len(entries), attempts, total(costs))
 
 
@@ -190,13 +190,15 @@ def overview(
     left = (
         e for e in every if not e.finished and e.status not in (NOT_STARTED, BROKEN)
     )
+    costs = {entry.instance_id: entry.cost for entry in every} | dict(dollars)
+    run_total = _row("total", every, costs)
     return RunStatus(
         run=store.run,
         folder=store.folder,
         statuses=tuple(
-            _row(status, group, dollars) for status, group in by_status.items() if group
+            _row(status, group, costs) for status, group in by_status.items() if group
         ),
-        total=_row("total", every, dollars),
+        total=replace(run_total, dollars=total(costs.values())),
         unfinished=tuple(left),
         broken=(*reading.broken, *map(str, damaged)),
         process=process,
@@ -229,9 +231,12 @@ class _Reading:
         return replace(_entry(result), instance_id=name, finished=True)
 
     def unfinished_entry(self, name: str, path: Path) -> InstanceEntry:
-        """Return an instance that has to be redone; the store knows its path."""
+        """Return an instance that has to be redone; the store knows its path.
+
+        Only the ledger says what it cost.
+        """
         result = self.store.read_unfinished(name)
-        return replace(_entry(result), cost=None)
+        return replace(_entry(result), cost=Decimal(0))
 
     def _read(self, path: Path, read: Callable[[], _T]) -> _T | None:
         try:

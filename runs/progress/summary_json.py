@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from core.money import as_text, in_words
+from core.money import as_text, cost_words
 from core.plaintext import quantity
 from llm.chat import Usage
 from runs.progress.state import COMMON_WORDS
@@ -26,8 +26,9 @@ class RunSummary:
             the option of the limit.
         errors: ids of the selected instances whose attempts all broke, of earlier starts too.
         dollars: of the whole run so far, from its ledger; None when a price is unknown.
+        recorded: the part of ``dollars`` that replayed replies once cost.
         calls: in the ledger.
-        tokens: of these calls, as their providers counted them.
+        tokens: of these calls, as their providers counted them; None where none did.
         seconds: of this start.
         unfinished: ids of instances that were worked on and have no prediction.
         broken: ids of the selected instances whose predictions cannot be read, with the reason.
@@ -43,6 +44,7 @@ class RunSummary:
     tokens: Usage
     seconds: float
     unfinished: tuple[str, ...]
+    recorded: Decimal = Decimal(0)
     over_budget: Mapping[str, str] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class RunSummary:
                 for word in (*self.statuses, *COMMON_WORDS)
             },
             "dollars": as_text(self.dollars),
+            "recorded": as_text(self.recorded),
             "calls": self.calls,
             "tokens": asdict(self.tokens),
             "seconds": round(self.seconds, 3),
@@ -93,11 +96,14 @@ def _outcome(summary: RunSummary) -> Iterator[str]:
     counts = ", ".join(f"{count} {word}" for word, count in summary.counts.items())
     yield f"this start: {counts or 'nothing to do'}"
     used = summary.tokens
-    read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
-    usage_text = (
-        f"{quantity(summary.calls, 'call')}, {read}, {used.completion_tokens:,} out"
-    )
-    yield f"run so far: cost {in_words(summary.dollars)}, {usage_text}"
+    cost = cost_words(summary.dollars, summary.recorded)
+    usage_text = quantity(summary.calls, "call")
+    if used.prompt_tokens is not None:
+        usage_text += (
+            f", {used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
+        )
+        usage_text += f", {used.completion_tokens:,} out"
+    yield f"run so far: {cost}, {usage_text}"
     if summary.over_budget:
         yield over_budget_words(summary.over_budget)
     if summary.errors:

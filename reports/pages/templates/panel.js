@@ -30,7 +30,8 @@
     const frame = document.createElement("iframe");
     frame.setAttribute("sandbox", "");
     frame.title = `Instance ${id}`;
-    frame.setAttribute("src", link.getAttribute("href"));
+    // Its link back would open the report inside the frame.
+    frame.setAttribute("src", `${link.getAttribute("href")}#framed`);
     document.getElementById("page").replaceChildren(frame);
     if (!panel.open) panel.showModal();
   }

@@ -215,7 +215,7 @@ def test_published_rows_stand_beside_ours(run: Path, tmp_path: Path) -> None:
     out = report(f"{run} --published {rows} --chart {chart}")
     assert re.search(r"opus@diff\*\s+133\s+53.4 %\s+–\s+68.4 %", out)
     assert "bare@–*" in out
-    assert "68%*" in chart.read_text()
+    assert "68 %*" in chart.read_text()
     assert (tmp_path / "c-dark.svg").exists()
     # Seconds of both are of an exercise.
     assert re.search(r"gpt-4o@diff .* 10.0 ", out)

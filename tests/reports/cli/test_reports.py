@@ -15,7 +15,7 @@ from reports.data.verdicts import Verdict, VerdictStatus, leaderboard_lists
 from reports.evaluation.settings import EvaluatorKind
 from reports.report import report_command
 from tests.reports.conftest import report_run
-from tests.support import read_json, run_script
+from tests.support import read_json, run_script, write_json
 from tests.support.evaluated import (
     BANK,
     IDS,
@@ -106,6 +106,48 @@ def test_verdicts_that_are_there_are_used_for_the_same_patch_only(
     assert "resolved (local)" in line
     run_of(tmp_path, {TEXTKIT: WRONG})
     assert report_run(folder, cache).containing("not evaluated", TEXTKIT)
+
+
+def test_an_unfinished_run_names_what_is_left_and_how_it_goes_on(
+    tmp_path: Path, cache: Path
+) -> None:
+    folder = run_of(tmp_path, {TEXTKIT: GOLD[TEXTKIT]})
+    change_json(folder / "run.json", lambda run: run.update(versions={}))
+    name, *others = sorted(set(IDS) - {TEXTKIT})
+    unfinished = {"status": "interrupted", "attempts": []}
+    write_json(tmp_path / f"logs/r/{name}.unfinished.json", unfinished)
+    printed = report_run(folder, cache, page=True)
+    assert f"unfinished         1  {name}" in printed.lines
+    assert f"not started        4  {', '.join(others)}" in printed.lines
+    command = f"python harness.py --continue {folder}"
+    assert f"continue       {command}" in printed.lines
+    assert command in (folder / "report/report.html").read_text()
+    # Without any prediction.
+    (folder / f"{TEXTKIT}.json").unlink()
+    with pytest.raises(UserError, match=f"no predictions; go on with {command}"):
+        report_run(folder, cache)
+
+
+@pytest.mark.parametrize(
+    ("kind", "heading"), [("replayed", "Recorded"), ("answered", "Cost")]
+)
+def test_what_a_replay_repeats_is_no_cost(
+    tmp_path: Path, cache: Path, kind: str, heading: str
+) -> None:
+    folder = run_of(tmp_path, GOLD)
+    line = {"call": "1", "instance_id": TEXTKIT, "attempt": 1, "model": "m"}
+    content = {**line, "kind": kind, "cost": "4.51", "usage": None}
+    (folder / "ledger.jsonl").write_text(json.dumps(content) + "\n")
+    printed = report_run(folder, cache, page=True)
+    assert f"{heading.lower():14} $4.51" in printed.lines
+    card = f"<li>{heading}<strong>$4.51</strong>"
+    assert card in (folder / "report/report.html").read_text()
+
+
+def test_a_finished_run_names_no_command(tmp_path: Path, cache: Path) -> None:
+    folder = run_of(tmp_path, GOLD)
+    change_json(folder / "run.json", lambda run: run.update(versions={}))
+    assert not report_run(folder, cache).containing("--continue")
 
 
 def test_what_cannot_be_evaluated_is_named(tmp_path: Path, cache: Path) -> None:

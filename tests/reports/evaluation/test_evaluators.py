@@ -113,3 +113,23 @@ def test_locally(tmp_path: Path, cache: Path) -> None:
     verdict = on_disk(store, TEXTKIT)
     assert (verdict["status"], verdict["official"]) == ("unresolved", False)
     assert on_disk(store, right)["status"] == "resolved"
+
+
+@pytest.mark.parametrize(
+    "kind", ["local", pytest.param("docker", marks=pytest.mark.docker)]
+)
+def test_tests_that_were_killed_give_no_verdict(
+    tmp_path: Path, cache: Path, kind: str
+) -> None:
+    """As the kernel kills them where memory runs out; their shell goes on."""
+    kill = '+"""Names."""\n+import os; os.kill(os.getpid(), 9)\n'
+    killing = WRONG.replace("+1,4 @@", "+1,5 @@").replace('+"""Names."""\n', kill)
+    if kind == "docker":
+        build_images([TEXTKIT])
+    store = make_run(tmp_path, {TEXTKIT: killing})
+    assert report_run(store.folder, cache, kind).code == 1
+    verdict = on_disk(store, TEXTKIT)
+    assert verdict["status"] == "not_evaluated"
+    assert "does not show that the tests ran" in verdict["reason"]
+    printed = report_run(store.folder, cache, kind)
+    assert f"evaluating 1 predictions ({kind})" in printed.lines

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -61,7 +63,9 @@ class Tool:
     def read(self, files: Mapping[str, object]) -> Verdict | None:
         texts: dict[str, Any] = {}
         for path, content in files.items():
-            texts[path] = json.dumps(content)
+            if not isinstance(content, str):
+                content = json.dumps(content)
+            texts[path] = content
         write_files(self.folder.outputs, texts)
         return self.program.read(self.task, self.folder)
 
@@ -69,7 +73,12 @@ class Tool:
         return self.program.commands([task or self.task], self.folder)[0]
 
 
-def multi(kind: str, count: int = 1, message: str = "") -> dict[str, Any]:
+ENDED = "log\n>>>>> Test Exit Code: 1\n"
+
+
+def multi(
+    kind: str, count: int = 1, message: str = "", log: str = ENDED
+) -> dict[str, Any]:
     report = {
         "valid": False,
         "error_msg": message,
@@ -77,7 +86,7 @@ def multi(kind: str, count: int = 1, message: str = "") -> dict[str, Any]:
     }
     return {
         f"{MULTI}/report.json": report,
-        f"{MULTI}/fix-patch-run.log": "log",
+        f"{MULTI}/fix-patch-run.log": log,
         "report/final_report.json": {f"{kind}_ids": ["own/calc:pr-7"]},
     }
 
@@ -103,6 +112,19 @@ def hosted(kind: str, suffix: str = "") -> dict[str, Any]:
             multi("error"),
             "not_evaluated",
             "the report could not be made",
+        ),
+        # Container or tests were killed.
+        (
+            "multi-swe-bench",
+            multi("unresolved", log="PASS: a\n"),
+            "not_evaluated",
+            "does not show that the tests ran",
+        ),
+        (
+            "multi-swe-bench",
+            multi("unresolved", log="PASS: a\n>>>>> Test Exit Code: 137\n"),
+            "not_evaluated",
+            "does not show that the tests ran",
         ),
         ("sb-cli", hosted("resolved"), "resolved", ""),
         ("sb-cli", hosted("unresolved"), "unresolved", ""),
@@ -198,3 +220,14 @@ def test_the_deciding_tests_are_listed_as_in_swebenchs_report(tmp_path: Path) ->
         "FAIL_TO_PASS": {"success": [], "failure": [F2P]},
         "PASS_TO_PASS": {"success": [P2P], "failure": []},
     }
+
+
+def test_the_log_of_multi_swe_bench_says_how_its_tests_ended(tmp_path: Path) -> None:
+    """The container runs the command that the program is told to."""
+    argv = Tool("multi-swe-bench", tmp_path).argv()
+    command = argv[argv.index("--fix_patch_run_cmd") + 1]
+    script = tmp_path / "fix-run.sh"
+    script.write_text("printf 'PASS: a'; exit 5")
+    command = command.replace("/home/fix-run.sh", str(script))
+    result = subprocess.run(shlex.split(command), capture_output=True, check=True)
+    assert result.stdout == b"PASS: a\n>>>>> Test Exit Code: 5\n"

@@ -6,13 +6,16 @@ patch, and one that ends the test run; a fourth row of the set has no prediction
 
 from __future__ import annotations
 
+import subprocess
+import time
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from reports.evaluation.official import OfficialEvaluator
-from tests.support import from_environment, official
+from tests.support import from_environment, official, wait_until
 from tests.support.official import F2P, P2P, PATCHES, TEST_PATCH
 
 pytestmark = [pytest.mark.long, pytest.mark.docker]
@@ -49,6 +52,33 @@ def check(
     assert str(rows[official.MISSING].get("instance_id", official.MISSING)) not in texts
 
 
+SLOW = (
+    "diff --git a/slow b/slow\nnew file mode 100644\n--- /dev/null\n+++ b/slow\n"
+    "@@ -0,0 +1 @@\n+1\n"
+)
+
+
+def check_killed(out: Path, row: dict[str, Any], image: str) -> None:
+    """Kill the container of a right patch after its first test."""
+    task = official.task(row, official.GOLD + SLOW, "killed", image)
+
+    def kill() -> None:
+        argv = ["docker", "ps", "--quiet", "--filter", f"ancestor={image}"]
+        wait_until(lambda: subprocess.check_output(argv))
+        time.sleep(3)
+        names = subprocess.check_output(argv, text=True).split()
+        subprocess.run(["docker", "kill", *names], check=True)
+
+    killer = Thread(target=kill)
+    killer.start()
+    verdicts = official.evaluated(program("multi-swe-bench", out), [task])
+    killer.join()
+    verdict = verdicts["killed"]
+    assert verdict.log.startswith(f"PASS: {P2P}\n"), verdict
+    assert verdict.status.value == "not_evaluated", verdict
+    assert "does not show that the tests ran" in verdict.reason
+
+
 def counts_of(passed: list[str], failed: list[str]) -> dict[str, Any]:
     return {
         "passed_count": len(passed),
@@ -67,6 +97,7 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
     others = {k: f"mswebench/facebook_m_zstd:pr-{n}" for n, k in enumerate(kinds)}
     script = (
         "cd /home/jq && git apply /home/test.patch /home/fix.patch\n"
+        f"if [ -e slow ]; then echo 'PASS: {P2P}'; sleep 60; fi\n"
         "pytest -rA | sed -nE 's/^PASSED (.*)/PASS: \\1/p; s/^FAILED ([^ ]*).*/FAIL: \\1/p'\n"
     )
     files = {"fix-run.sh": script, "test.patch": TEST_PATCH, "fix.patch": official.GOLD}
@@ -114,6 +145,9 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
             ]
             out = tmp_path / "both"
             verdicts = official.evaluated(program("multi-swe-bench", out), both)
+            check_killed(
+                tmp_path / "killed", jq[official.RIGHT], images[official.RIGHT]
+            )
     finally:
         official.remove_container("nix_swe")
     assert len([*out.iterdir()]) == 2

@@ -87,6 +87,9 @@ def test_a_verdict_needs_swebenchs_report_and_a_whole_output(tmp_path: Path) -> 
         f"{BEGIN}PASSED a\n{END}",
         f"PASSED a\n{END}{CODE}",
         f"{END}{CODE}{BEGIN}PASSED a\n",
+        # The engine, memory or a person killed the tests, and not the shell around them.
+        f"{BEGIN}PASSED a\n{END}>>>>> Test Exit Code: 137\nUpdated 1 path\n",
+        f"{BEGIN}PASSED a\n{END}>>>>> Test Exit Code: 143\n",
     ],
 )
 def test_what_does_not_show_that_the_tests_ended_is_no_verdict(
@@ -95,6 +98,18 @@ def test_what_does_not_show_that_the_tests_ended_is_no_verdict(
     verdict = verdict_by(make_folder(tmp_path, output=output, resolved=resolved))
     assert (verdict.status, verdict.log) == (VerdictStatus.NOT_EVALUATED, output)
     assert "does not show that the tests ran" in verdict.reason
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 139])
+def test_tests_that_ended_by_themselves_have_a_verdict(
+    tmp_path: Path, code: int
+) -> None:
+    # Busy engines bring the trace of the script after what it prints.
+    for number, line in enumerate(("{}", "+ echo '{}'")):
+        end = line.format(f">>>>> Test Exit Code: {code}")
+        output = f"{BEGIN}PASSED a\n{END}{end}\nUpdated 1 path\n"
+        folder = make_folder(tmp_path / str(number), output=output, resolved=False)
+        assert verdict_by(folder).status is VerdictStatus.UNRESOLVED
 
 
 def test_logs_are_found_in_linear_time(

@@ -260,7 +260,7 @@ PREDICTIONS: dict[str, dict[str, Any]] = {
     "It edits test configuration; existing tests ran without these edits.": {
         "attempts": (an_attempt(edits_test_configuration=True),)
     },
-    "Tests: too slow.": {"attempts": (an_attempt(test_note="too slow"),)},
+    "too slow": {"attempts": (an_attempt(test_note="too slow"),)},
     "verdict✗ not resolved": {"resolved": False},
     "verdict– not evaluated": {"resolved": None},
     "verdict✗ no patch": {"model_patch": "", "status": "empty", "resolved": None},
@@ -306,3 +306,20 @@ def test_tokens_cost_and_outcomes_of_an_attempt(tmp_path: Path) -> None:
     ):
         assert part in text
     assert "it broke" in text
+
+
+def test_no_line_ends_before_a_percent_sign_and_all_are_written_alike(
+    tmp_path: Path,
+) -> None:
+    """Also in figures and their descriptions."""
+    report = make_pages(write_generated_run(tmp_path, instances=4, attempts=2))
+    source = report.read_text()
+    shares = re.findall(
+        r"\d.?%", re.sub(r"<(style|script)>.*?</\1>", "", source, flags=re.S)
+    )
+    shown = texts(report).partition("Provenance\n")[0]
+    assert "95\xa0%" in shown and "95 %" not in shown
+    assert len(shares) > 20
+    assert not [share for share in shares if share[1] not in " \xa0"]
+    for figure in (report.parent / "figures").glob("*.svg"):
+        assert not re.search(r"\d%", figure.read_text().partition("</style>")[2])

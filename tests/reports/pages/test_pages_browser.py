@@ -323,3 +323,15 @@ def test_policies_hold_where_escaping_would_fail(
         messages = [entry["message"] for entry in browser.get_log("browser")]
         assert any("Content Security Policy" in message for message in messages)
         assert browser.title != "hacked"
+
+
+def test_an_instance_leads_back_but_not_inside_the_panel(
+    browser: WebDriver, opened_page: WebDriver, big: Path
+) -> None:
+    find(browser, "#instances tbody a").click()
+    browser.switch_to.frame(find(browser, "iframe"))
+    assert not find(browser, "#framed").is_displayed()
+    browser.switch_to.default_content()
+    browser.get(find(browser, "#alone").get_attribute("href"))
+    find(browser, "#framed a").click()
+    assert browser.current_url == big.as_uri()

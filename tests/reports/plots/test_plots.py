@@ -70,10 +70,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_texts_are_texts(page: Path) -> None:
     expected = {
-        "score-by-attempt": ["resolved", "not resolved", "not evaluated", "57.1%"],
+        "score-by-attempt": ["resolved", "not resolved", "not evaluated", "57.1 %"],
         "cost-against-score": ["1", "2", "score", "$2"],
         "models-by-repository": ["gpt-4o", "_opus", "3/4", "1/2", "b/b", "x/b"],
-        "plausible-resolved": ["plausible", "not plausible", "3", "75.0% of 4"],
+        "plausible-resolved": ["plausible", "not plausible", "3", "75.0 % of 4"],
     }
     assert pictures(page).keys() == expected.keys()
     for name, labels in expected.items():
@@ -89,10 +89,10 @@ def test_the_alternative_text_has_every_number(page: Path) -> None:
     alternatives = {name: alt for name, (alt, _) in pictures(page).items()}
     assert alternatives["score-by-attempt"] == (
         "Score by attempt: attempt 1: 3 resolved, 1 not, 1 not evaluated, score so far "
-        "42.9%; attempt 2: 1 resolved, 1 not, 0 not evaluated, score so far 57.1%"
+        "42.9 %; attempt 2: 1 resolved, 1 not, 0 not evaluated, score so far 57.1 %"
     )
     assert alternatives["cost-against-score"] == (
-        "Cost against score: 1 attempt: $7.00, 42.9%; 2 attempts: $9.00, 57.1%"
+        "Cost against score: 1 attempt: $7.00, 42.9 %; 2 attempts: $9.00, 57.1 %"
     )
     assert alternatives["models-by-repository"] == (
         "Models by repository: x/b, gpt-4o: 3 of 4; b/b, _opus: 1 of 2"
@@ -142,7 +142,7 @@ def test_a_huge_number_of_an_attempt_is_one_bar(tmp_path: Path) -> None:
     page = make_pages(write_values(tmp_path / "r", late, an_instance("a__a-2")))
     assert pictures(page)["score-by-attempt"][0] == (
         "Score by attempt: attempt 1: 1 resolved, 0 not, 0 not evaluated, score so far "
-        f"50.0%; attempt {number}: 1 resolved, 0 not, 0 not evaluated, score so far 100.0%"
+        f"50.0 %; attempt {number}: 1 resolved, 0 not, 0 not evaluated, score so far 100.0 %"
     )
 
 
@@ -188,12 +188,12 @@ def test_runs_can_be_compared(tmp_path: Path) -> None:
     ]
     page = make_comparison(*runs)
     svg = (page.parent / "figures/comparison.svg").read_text()
-    expected = {"a", "b", "57.1% (4/7)", "+0.0 points"}
+    expected = {"a", "b", "57.1 % (4/7)", "+0.0 points"}
     lines = {line for text in svg_texts(svg) for line in text.splitlines()}
     assert expected <= lines
     assert pictures(page)["comparison"][0] == (
-        "Comparison of runs: a: 57.1% (25.0% to 84.2%); b: 57.1% (25.0% to 84.2%); "
-        "b less a: 0.0% (0.0% to 0.0%)"
+        "Comparison of runs: a: 57.1 % (25.0 % to 84.2 %); b: 57.1 % (25.0 % to 84.2 %); "
+        "b less a: 0.0 % (0.0 % to 0.0 %)"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,17 @@ import pytest
 from bench.attempts import RESULTS
 from core.atomic import write_json_atomic
 from core.errors import UserError
+from core.money import cost_words
 from llm.chat import Usage
+from runs.calls.ledger import LedgerLine, tokens
 from runs.description import Run
 from runs.progress.overview import lines, overview
 from runs.progress.state import COMMON_WORDS
-from runs.progress.summary_json import RunSummary
+from runs.progress.summary_json import RunSummary, summary_words
 from runs.storage.store import RunStore
 
 ATTEMPT = {"attempt": 1, "model": "m"}
+LINE = LedgerLine("a:1:1", "replayed", "a", 1, "m", Decimal(0))
 PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
 
 
@@ -102,9 +106,21 @@ def test_one_unknown_price_makes_the_sum_unknown(store: RunStore) -> None:
     assert by_status["plausible"] is None
     assert by_status["empty"] == Decimal("0.25")
     assert seen.total.dollars is None
-    assert "unknown" in list(lines(seen))[2]
+    (row,) = [line for line in lines(seen) if line.startswith("plausible")]
+    assert row.endswith("unknown")
     by_ledger = overview(store, {**SPENT, "own__thing-3": None}).statuses
     assert [row.status for row in by_ledger if row.dollars is None] == ["empty"]
+
+
+def test_what_the_ledger_lacks_costs_nothing_and_its_sum_is_the_total(
+    store: RunStore,
+) -> None:
+    """As the summary counts: a ledger has every call, also of an instance that is no more."""
+    seen = overview(store, {**SPENT, "own__gone-1": Decimal("0.01")})
+    assert seen.total.dollars == Decimal("1.81")
+    seen = overview(store, {"own__thing-1": Decimal("1.1")})
+    by_status = {row.status: row.dollars for row in seen.statuses}
+    assert by_status["infra_error"] == by_status["interrupted"] == 0
 
 
 def test_a_run_that_does_not_exist(tmp_path: Path) -> None:
@@ -168,6 +184,7 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         dollars=Decimal("0.0000001"),
         calls=12,
         tokens=Usage(5, 4, 3),
+        recorded=Decimal("0.00000005"),
         seconds=3.14159,
         unfinished=("b", "a"),
         over_budget={"c": "budget.calls"},
@@ -182,6 +199,7 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         "counts": dict.fromkeys((*RESULTS, *COMMON_WORDS), 0)
         | {"plausible": 2, "infra_error": 1},
         "dollars": "0.0000001",
+        "recorded": "0.00000005",
         "calls": 12,
         "tokens": {"prompt_tokens": 5, "completion_tokens": 4, "cached_tokens": 3},
         "seconds": 3.142,
@@ -193,3 +211,31 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         "stopped": "--budget-usd",
     }
     assert "\n" not in summary.text()
+
+
+@pytest.mark.parametrize(
+    ("dollars", "recorded", "words"),
+    [
+        ("4.51", "0", "cost $4.51"),
+        ("0", "0", "cost $0.00"),
+        ("4.51", "4.51", "recorded $4.51"),
+        ("4.51", "4", "cost $0.5100, recorded $4.00"),
+        (None, "4", "cost unknown, recorded $4.00"),
+    ],
+)
+def test_what_a_replay_repeats_is_no_cost(
+    dollars: str | None, recorded: str, words: str
+) -> None:
+    total = None if dollars is None else Decimal(dollars)
+    assert cost_words(total, Decimal(recorded)) == words
+
+
+def test_tokens_that_no_provider_counted_are_unknown(tmp_path: Path) -> None:
+    summary = RunSummary("r", tmp_path, {}, Decimal(0), 5, tokens([LINE]), 1.0, ())
+    assert summary_words(summary).endswith("run so far: cost $0.00, 5 calls")
+    assert summary.as_json()["tokens"]["prompt_tokens"] is None
+    counted = replace(LINE, usage=Usage(5, 4, 3))
+    summary = replace(summary, tokens=tokens([LINE, counted]))
+    expected = "5 calls, 5 tokens in (3 cached), 4 out"
+    assert summary_words(summary).endswith(expected)
+    assert tokens([]) == Usage(0, 0, 0)
