@@ -11,6 +11,12 @@ from demo import register
 
 DEFAULT = Command("bench.cli.command_line")
 SUBCOMMANDS = {
+    "check": Command(
+        "bench.cli.check",
+        "main",
+        "",
+        "Set a repository up and run its tests; call no model.",
+    ),
     "status": Command("bench.cli.existing", "status", "RUN", "Print how far a run is."),
     "clean": Command(
         "bench.cli.existing",

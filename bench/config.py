@@ -110,6 +110,14 @@ class RunConfig(RunBasics):
         return chosen
 
     @property
+    def requires_tests(self) -> bool:
+        """Whether an untested candidate is not enough."""
+        chosen = self.settings.tests.required
+        if chosen is None:
+            return bool(self.settings.project.repo)
+        return chosen
+
+    @property
     def runs_tests(self) -> bool:
         return (
             self.settings.tests.which is not TestChoice.NONE

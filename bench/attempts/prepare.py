@@ -152,7 +152,7 @@ def prepare(
             turns=_turn_order(instance, services),
             checkouts=checkouts,
             history=HistoryPolicy(choice.history),
-            stop=StopPolicy(choice.stop, settings.tests.required),
+            stop=StopPolicy(choice.stop, config.requires_tests),
             evidence=EvidencePolicy(
                 instance=instance,
                 base=base if config.by_evidence else None,
@@ -169,7 +169,7 @@ def prepare(
                 tests=tests if config.full_suite else None,
                 context=context,
             ),
-            require_tests=settings.tests.required,
+            require_tests=config.requires_tests,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -152,14 +151,7 @@ def _run_project(
 
     run = prepare(settings, chosen)
     config, options = make_configuration(settings, run.environment, **actions)
-    project = {**options.recorded["project"], **run.recorded_settings()}
-    options = replace(
-        options,
-        dataset=str(run.dataset),
-        repos=run.repository.mirrors,
-        recorded={**options.recorded, "project": project},
-    )
-    return run.run(run.with_run_name(config), options, print)
+    return run.run(run.with_run_name(config), run.own_options(options), print)
 
 
 def _environment_here() -> EnvironmentKind:

@@ -18,7 +18,7 @@ from typing import Any
 from bench.attempts import start_tests
 from bench.benchmark import make_mirrors
 from bench.cli.commands import check_run, forecast_run
-from bench.config import RunConfig, RunSettings
+from bench.config import RunConfig, RunSettings, validate_config
 from bench.instances.adapters.own import COMMANDS
 from bench.instances.instance import Instance, split_row
 from bench.instances.project import snapshot_of
@@ -27,18 +27,25 @@ from bench.options import Options
 from bench.own.discovery import CONFIG_FILE, discover, read_saved
 from bench.own.issues import Issue, read_issue
 from bench.own.repository import OwnRepository, open_repository
-from bench.own.result import Before, OwnOutcome, OwnResult, deliver
+from bench.own.result import (
+    Before,
+    OwnOutcome,
+    OwnResult,
+    deliver,
+    failure_cause,
+)
 from bench.own.settings import ProjectSettings
 from bench.repos.checkout import Snapshots, make_checkout
 from core.address import without_logins
 from core.atomic import write_json_atomic
 from core.errors import UserError
 from core.hashing import sha256_of
-from core.plaintext import Say, one_line
+from core.plaintext import Say, one_line, visible
 from core.settings import Layer
 from environments.base import EnvironmentKind, Session, UnavailableError, run_once
 from environments.choice import make_environment
 from environments.docker.engine import engine_answers
+from environments.local.bubblewrap import bubblewrap_works
 from runs.keys import RUN_FILE
 from runs.leftovers import marked_children, run_key
 from runs.progress.state import duration
@@ -104,8 +111,18 @@ class OwnRun:
             issue = str(Path(path).resolve())
         repo = without_logins(self.repository.url)
         if not repo:
-            repo = str(self.repository.tree or self.repository.repo.git_dir)
+            repo = str(self.repository.project_root or self.repository.repo.git_dir)
         return {"repo": repo, "issue": issue}
+
+    def own_options(self, options: Options) -> Options:
+        """Return the options with the data set of the one instance."""
+        project = {**options.recorded["project"], **self.recorded_settings()}
+        return replace(
+            options,
+            dataset=str(self.dataset),
+            repos=self.repository.mirrors,
+            recorded={**options.recorded, "project": project},
+        )
 
     def run(self, config: RunConfig, options: Options, say: Say) -> int:
         """Measure the base, make the attempts and hand the result over; return the exit code."""
@@ -118,14 +135,18 @@ class OwnRun:
         benchmark = check_run(config, options, say)
         if options.dry_run:
             return forecast_run(benchmark)
+        self._check_trust()
         check_start(benchmark)
         config = benchmark.config
         store = benchmark.store
         before = measure_base(config, options, split_row(self.row)[0], note)
         for line in before.lines(_MAX_FAILING):
             note(line)
-        if before.untested and config.settings.tests.required:
-            note("nothing to test, and tests.required is set: no model was called")
+        if before.untested and config.requires_tests:
+            note(
+                "no model was called: no test could judge a patch; correct --setup-cmd and "
+                "--test-cmd, or give --set tests.required=false"
+            )
             if options.as_json:
                 content = {"outcome": "nothing to test", "exit_code": NOTHING_TO_TEST}
                 say(json.dumps(content))
@@ -135,6 +156,20 @@ class OwnRun:
         if start_run(benchmark) == INTERRUPTED:
             return INTERRUPTED
         return self._hand_over(config, options, store, before, say, note)
+
+    def check(self, config: RunConfig, options: Options, say: Say) -> int:
+        """Set up and run all tests at the base, show all output; return the exit code."""
+        config = validate_config(config)
+        for line in self._description():
+            say(line)
+        self._check_trust()
+        instance = split_row(self.row)[0]
+        before = measure_base(config, options, instance, say, checks=True)
+        for line in before.lines(_MAX_FAILING):
+            say(line)
+        if before.untested:
+            return NOTHING_TO_TEST
+        return 0
 
     def _hand_over(
         self,
@@ -154,7 +189,7 @@ class OwnRun:
         for line in deliver(self.project, result):
             note(line)
         code = int(not result.plausible)
-        if result.outcome is OwnOutcome.UNTESTED and config.settings.tests.required:
+        if result.outcome is OwnOutcome.UNTESTED and config.requires_tests:
             code = NOTHING_TO_TEST
         if options.as_json:
             branch = ""
@@ -176,17 +211,35 @@ class OwnRun:
                 f"project.patch {patch}: a file cannot be written there; give another"
             )
 
+    def _check_trust(self) -> None:
+        """Refuse what a cloned repository would run, unless the user has said yes."""
+        runs_nothing = self.environment is EnvironmentKind.NONE
+        if self.project.trust_commands or runs_nothing or not self.repository.remote:
+            return
+        fix = "read the commands above, then give --set project.trust_commands=true"
+        if CONFIG_FILE in self.sources.values():
+            raise UserError(
+                f"{CONFIG_FILE}: its commands are those of a cloned repository; {fix}"
+            )
+        if self.environment is EnvironmentKind.LOCAL and not bubblewrap_works():
+            raise UserError(
+                f"{self.repository.name} is cloned, and without bubblewrap its set-up and tests "
+                f"run with your rights; install it, or {fix}"
+            )
+
     def _description(self) -> Iterator[str]:
         """Yield what the run works with, for the user to see before anything costs."""
         repository = self.repository
         commands = self.commands
         base = f"{repository.name} at {repository.head[:12]}"
+        if repository.folder:
+            base += f", folder {repository.folder}"
         if repository.changed:
             base += ", with uncommitted changes"
         environment = f"{self.environment.value} {commands.image}"
         for name, field, text in (
             ("repository", "", base),
-            ("issue", "", self.issue.title),
+            ("issue", "", self.issue.title or "none"),
             ("set-up", "setup", "; ".join(commands.setup) or "none"),
             ("tests", "test", commands.test or "none found; give --test-cmd"),
             ("lint", "lint", commands.lint or "syntax and names only"),
@@ -200,13 +253,15 @@ class OwnRun:
             yield f"note: {self.issue.note}"
 
 
-def prepare(settings: RunSettings, chosen: Layer) -> OwnRun:
+def prepare(settings: RunSettings, chosen: Layer, issue: Issue | None = None) -> OwnRun:
     """Read repository and issue, and make the data set of the one instance.
 
-    ``chosen`` has the settings of the command line and of files.
+    Args:
+        chosen: the settings of the command line and of files.
+        issue: None for that of the settings.
     """
     project = settings.project
-    if not (project.repo and project.issue):
+    if not (project.repo and (project.issue or issue)):
         raise UserError("give both --repo and --issue")
     for name in _OF_DATA_SETS:
         if name in chosen:
@@ -224,7 +279,7 @@ def prepare(settings: RunSettings, chosen: Layer) -> OwnRun:
         include_changes=project.include_changes,
         list_ours=list_ours,
     )
-    issue = read_issue(project.issue, sys.stdin)
+    issue = issue or read_issue(project.issue, sys.stdin)
     commands, sources = _find_commands(project, repository)
     environment = _choose_environment(settings, commands, sources)
     if environment is not EnvironmentKind.DOCKER:
@@ -262,7 +317,7 @@ def _choose_environment(
     if kind is None:
         kind = EnvironmentKind.LOCAL
         source = sources.get("image")
-        if source == _SETTING or (source and engine_answers()):
+        if source == _SETTING or (source == CONFIG_FILE and engine_answers()):
             kind = EnvironmentKind.DOCKER
     in_docker = kind is EnvironmentKind.DOCKER
     if in_docker and not commands.image:
@@ -349,17 +404,26 @@ def _find_commands(
 def _read_saved_commands(repository: OwnRepository) -> Commands:
     """Return the commands of the file in the work tree, else of that in the base commit."""
     text = repository.read(CONFIG_FILE)
-    if repository.tree and (repository.tree / CONFIG_FILE).is_file():
-        text = (repository.tree / CONFIG_FILE).read_text("utf-8", "replace")
+    root = repository.project_root
+    if root and (root / CONFIG_FILE).is_file():
+        text = (root / CONFIG_FILE).read_text("utf-8", "replace")
     if text is None:
         return Commands()
     return read_saved(text)
 
 
 def measure_base(
-    config: RunConfig, options: Options, instance: Instance, note: Say
+    config: RunConfig,
+    options: Options,
+    instance: Instance,
+    note: Say,
+    *,
+    checks: bool = False,
 ) -> Before:
-    """Set the repository up, run all tests at the base commit, and return their results."""
+    """Set the repository up, run all tests at the base commit, and return their results.
+
+    With ``checks`` all output is shown; without, the end of what says why no test passes.
+    """
     if not config.runs_tests:
         return Before("tests are not run (tests.which=none or --environment none)")
     cache = options.cache
@@ -378,6 +442,9 @@ def measure_base(
                 tests = start_tests(config, instance, mirrors, environment, base, cache)
         except UnavailableError as error:
             return Before(str(error))
+        finally:
+            if checks:
+                _show_setup(cache / "environments", instance.tested_as, note)
         try:
             if not config.full_suite:
                 return Before()
@@ -386,8 +453,14 @@ def measure_base(
             with timed_step("running all tests at the base commit", note):
                 baseline = tests.baseline()
             before = Before.of(baseline, command, seconds)
+            lines = _MAX_LINES
+            if checks:
+                lines = 0
+            if checks or before.untested:
+                cause = _show_output(tests.session, command, seconds, note, lines)
             if before.untested:
-                _show_output(tests.session, before.command, seconds, note)
+                untested = f"{before.untested}: {cause}"
+                before = replace(before, untested=untested)
             return before
         finally:
             tests.session.stop()
@@ -420,13 +493,23 @@ def timed_step(text: str, note: Say, every: float = 15.0) -> Iterator[None]:
     show("done in")
 
 
+def _show_setup(environments: Path, key: str, note: Say) -> None:
+    """Show what the set-up printed when the environment was made."""
+    for folder in (environments, environments / "open"):
+        log = folder / "logs" / f"{key}.log"
+        if log.is_file():
+            note(visible(log.read_text("utf-8", "replace")))
+
+
 def _show_output(
     session: Session,
     command: str,
     seconds: float,
     note: Say,
-) -> None:
-    """Run the tests again and show the end of the output, so that the user sees what is wrong."""
+    lines: int,
+) -> str:
+    """Run the tests again, show the last ``lines`` of their output, and return the cause."""
     result = run_once(session, {}, command, seconds)
-    for line in result.output.strip().splitlines()[-_MAX_LINES:]:
+    for line in result.output.strip().splitlines()[-lines:]:
         note(f"  | {one_line(line)}")
+    return failure_cause(result.output)

@@ -73,7 +73,7 @@ def snapshot_of(instance: Instance, mirrors: Mirrors, snapshots: Snapshots) -> S
 def project_of(instance: Instance, base: Checkout) -> Project:
     """Return ``instance``, whose base commit is checked out in ``base``, as a project."""
     return Project(
-        key=instance.instance_id,
+        key=instance.tested_as,
         group=instance.repo,
         version=instance.version,
         root=base.root,

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from bench.regression.runners import OF_PYTHON, runner_of
 from bench.regression.runners.commands import whole_suite
+from core.hashing import sha256_of
 from environments.base import ANY_PYTHON
 
 START_MARKER = ">>>>> Start Test Output"
@@ -246,6 +247,14 @@ class Instance:
     bug: str = field(default="", repr=False)
     image_label: str = ""
     commands: Commands | None = None
+
+    @property
+    def tested_as(self) -> str:
+        """The key of environments and baselines: of one's own repository no issue decides them."""
+        if self.commands is None:
+            return self.instance_id
+        digest = sha256_of(self.base_commit + self.commands.model_dump_json())
+        return f"{self.repo.replace('/', '__')}-{digest[:8]}"
 
     @property
     def shown_image(self) -> str:

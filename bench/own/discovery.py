@@ -6,10 +6,11 @@ The files are not trusted: what cannot be read is as if it were not there.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import iniconfig
@@ -64,10 +65,37 @@ _PYTEST = re.compile(r"\bpytest\b")
 _TEST_MODULE = re.compile(r"(.*/)?(test_[^/]*|[^/]*_test)\.py")
 # Extras, groups and files with what tests need have one of these names, best first.
 _TEST_NAMES = ("test", "tests", "testing", "dev")
-_PACKAGE_LISTS = (
-    ("-e '.[{}]'", (_PYPROJECT, "project", "optional-dependencies")),
-    ("-e '.[{}]'", (_SETUP_CFG, "options.extras_require")),
-    ("--group {}", (_PYPROJECT, "dependency-groups")),
+# What pip installs, and the keys of a table by the name; several names for pip itself.
+_PACKAGE_TABLES = (
+    ("-e '.[{}]'", (_PYPROJECT, "project", "optional-dependencies", "{}")),
+    ("-e '.[{}]'", (_SETUP_CFG, "options.extras_require", "{}")),
+    ("--group {}", (_PYPROJECT, "dependency-groups", "{}")),
+    ("", (_PYPROJECT, "tool", "poetry", "group", "{}", "dependencies")),
+    ("", (_PYPROJECT, "tool", "poetry", "{}-dependencies")),
+    ("", (_PYPROJECT, "tool", "pdm", "dev-dependencies", "{}")),
+    ("", (_PYPROJECT, "tool", "uv", "{}-dependencies")),
+    ("", (_PYPROJECT, "tool", "hatch", "envs", "{}", "dependencies")),
+    ("", (_PYPROJECT, "tool", "hatch", "envs", "hatch-{}", "extra-dependencies")),
+    ("", (_PYPROJECT, "tool", "hatch", "envs", "default", "dependencies")),
+    ("", ("hatch.toml", "envs", "{}", "dependencies")),
+    ("", ("hatch.toml", "envs", "hatch-{}", "extra-dependencies")),
+    ("", ("hatch.toml", "envs", "default", "dependencies")),
+)
+# Tools that install a project with what its tests need, and the places by which they are known.
+_INSTALLERS = (
+    ("uv", ("uv.lock",), "uv sync --active --frozen --inexact"),
+    ("poetry", (_PYPROJECT, "tool", "poetry"), "poetry install --no-interaction"),
+    ("pdm", (_PYPROJECT, "tool", "pdm"), "pdm install --frozen-lockfile"),
+)
+# Tools that make an environment for tests, whose packages are installed afterwards.
+_TESTERS = (
+    ("nox", ("noxfile.py",), "nox -s {} --install-only -P python3 --envdir ~/env"),
+    ("tox", (_TOX, "testenv"), "tox run -e py --notest --workdir ~/env"),
+)
+_NOX_SESSION = re.compile(r"^def (tests?|unit\w*)\(", re.MULTILINE)
+_COPY_PACKAGES = (
+    "~/env/*/bin/python -m pip freeze --exclude-editable | grep -v ' @ file:' | "
+    "pip install -r /dev/stdin"
 )
 _REQUIREMENT_FILES = (
     "requirements/{}.txt",
@@ -77,7 +105,8 @@ _REQUIREMENT_FILES = (
     "{}_requirements.txt",
     "{}/requirements.txt",
 )
-_REFERENCE = re.compile(r"\s*-r\s*(\w[\w./-]*)\s*")
+# No option of pip.
+_REQUIREMENT = re.compile(r"\w[\w.-]*")
 # Lock or build file, and the commands for set-up, tests and lint.
 _BUILDS = (
     ("package-lock.json", "npm ci", "npm test", "npm run lint"),
@@ -91,6 +120,15 @@ _BUILDS = (
     ("gradlew", "./gradlew testClasses", "./gradlew test", ""),
     ("build.gradle", "gradle testClasses", "gradle test", ""),
 )
+MANIFESTS = (
+    CONFIG_FILE,
+    _PYPROJECT,
+    _SETUP_PY,
+    _SETUP_CFG,
+    _REQUIREMENTS,
+    *(path for path, *_ in _BUILDS),
+)
+"""The files that make a folder a project."""
 _SCRIPTED = re.compile("p?npm|yarn")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _MAKE_TARGETS = (("test", "test"), ("test", "check"), ("lint", "lint"))
@@ -161,6 +199,7 @@ class CommitFiles:
         return ""
 
 
+@lru_cache(maxsize=64)
 def _parse(path: str, text: str) -> Mapping[str, Any]:
     try:
         if path.endswith(".toml"):
@@ -217,13 +256,23 @@ def _choose_language(languages: Sequence[Sequence[Discovery]]) -> Sequence[Disco
 def _python_findings(tree: CommitFiles) -> Iterator[Discovery]:
     package = tree.first(_PACKAGE)
     requirements = _test_requirements(tree)
-    if package and not requirements.arguments.startswith("-e"):
+    installer = _own_tool(tree, _INSTALLERS)
+    if package and installer:
+        # In a container it would make an environment that the tests do not use.
+        command = f'test "$VIRTUAL_ENV" && {installer.value} || pip install -e .'
+        yield Discovery("setup", command, installer.path)
+    elif package and not requirements.arguments.startswith("-e"):
         yield Discovery("setup", "pip install -e .", package)
     elif not package and _REQUIREMENTS in tree.files:
         yield Discovery("setup", f"pip install -r {_REQUIREMENTS}", _REQUIREMENTS)
     if requirements.arguments:
         command = f"pip install {requirements.arguments}"
         yield Discovery("setup", command, requirements.path)
+    tester = _own_tool(tree, _TESTERS)
+    if tester and "pytest" not in requirements.packages:
+        yield Discovery(
+            "setup", f"{tester.value} && {_COPY_PACKAGES} || true", tester.path
+        )
     for field, command, path in (
         ("test", "pytest", _pytest_file(tree)),
         ("lint", "ruff check --output-format concise", tree.first(_RUFF)),
@@ -247,29 +296,75 @@ def _pytest_file(tree: CommitFiles) -> str:
     return min(filter(_TEST_MODULE.fullmatch, tree.files), default="")
 
 
+def _own_tool(
+    tree: CommitFiles, tools: Iterable[tuple[str, tuple[str, ...], str]]
+) -> Discovery | None:
+    """Return the command of the first tool that the project is made for, which it installs."""
+    for tool, table, command in tools:
+        path = tree.first([table])
+        session = _NOX_SESSION.search(tree.text(path))
+        if not path or (tool == "nox" and not session):
+            continue
+        if session:
+            command = command.format(session[1])
+        install = f"pip --python ~/tools/bin/python install -q {tool}"
+        parts = (
+            "python -m venv --without-pip ~/tools",
+            install,
+            "PATH=$PATH:~/tools/bin",
+        )
+        return Discovery("setup", " && ".join((*parts, command)), path)
+    return None
+
+
 def _test_requirements(tree: CommitFiles) -> Requirements:
+    """Return what is named for tests, up to the name whose packages have pytest."""
+    lists: dict[Requirements, None] = {}
     for name in _TEST_NAMES:
-        for requirements in _requirements_named(tree, name):
-            return requirements
-    dependencies = tree.value(_TOX, "testenv", "deps") or ""
-    for line in dependencies.split("\n"):
-        match = _REFERENCE.fullmatch(line)
-        if match and match[1] in tree.files:
-            return Requirements(f"-r {match[1]}", _TOX, tree.text(match[1]))
-    return Requirements()
+        lists |= dict.fromkeys(_requirements_named(tree, name))
+        if any("pytest" in requirements.packages for requirements in lists):
+            break
+    if not lists:
+        return Requirements()
+    columns = [dict.fromkeys(column) for column in zip(*lists, strict=True)]
+    arguments, paths, packages = columns
+    return Requirements(
+        arguments=" ".join(arguments),
+        path=", ".join(paths),
+        packages=" ".join(packages),
+    )
 
 
 def _requirements_named(tree: CommitFiles, name: str) -> Iterator[Requirements]:
     if re.search(rf"[\"']{name}[\"']\s*:\s*[\[(]", tree.text(_SETUP_PY)):
         yield Requirements(f"-e '.[{name}]'", _SETUP_PY)
-    for arguments, (path, *keys) in _PACKAGE_LISTS:
-        packages = tree.value(path, *keys, name)
-        if packages is not None:
+    for arguments, keys in _PACKAGE_TABLES:
+        path, *names = [key.format(name) for key in keys]
+        packages = tree.value(path, *names)
+        if arguments and packages is not None:
             yield Requirements(arguments.format(name), path, str(packages))
+        elif packages:
+            arguments_of_pip = shlex.join(_requirement_texts(packages))
+            yield Requirements(arguments_of_pip, path, arguments_of_pip)
     for template in _REQUIREMENT_FILES:
         path = template.format(name)
         if path in tree.files:
             yield Requirements(f"-r {path}", path, tree.text(path))
+
+
+def _requirement_texts(packages: Any) -> Iterator[str]:  # noqa: ANN401 - of a file
+    """Yield the requirements of a list, or of a table with versions as Poetry writes them."""
+    if isinstance(packages, list):
+        yield from filter(_REQUIREMENT.match, map(str, packages))
+    if isinstance(packages, dict):
+        for name, value in packages.items():
+            if isinstance(value, dict):
+                value = value.get("version", "*")
+            version = re.sub(r"^[~^]?(?=\d)", ">=", str(value))
+            if version.startswith("*"):
+                version = ""
+            if _REQUIREMENT.match(name):
+                yield f"{name}{version}"
 
 
 def _build_findings(tree: CommitFiles) -> Iterator[list[Discovery]]:

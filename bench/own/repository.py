@@ -28,7 +28,7 @@ from filelock import FileLock
 from git import Repo
 from git.exc import InvalidGitRepositoryError, NoSuchPathError
 
-from bench.own.discovery import CONFIG_FILE
+from bench.own.discovery import CONFIG_FILE, MANIFESTS
 from bench.repos.checkout import BASE_AUTHOR, make_objects
 from bench.repos.mirrors import ENV_NAME, remove_env_files
 from core.address import without_logins
@@ -70,6 +70,7 @@ class OwnRepository:
         mirror: a bare repository with all objects of ``commit``.
         url: where it was cloned from; empty for a repository of this machine.
         changed: ``commit`` has uncommitted changes.
+        folder: the project's in the repository, which alone is in ``commit``; empty for all of it.
     """
 
     repo: Repo
@@ -79,6 +80,14 @@ class OwnRepository:
     mirror: Path
     url: str = ""
     changed: bool = False
+    folder: str = ""
+
+    @property
+    def project_root(self) -> Path | None:
+        """The project's folder in the user's work tree; None where there is none."""
+        if self.tree is None:
+            return None
+        return self.tree / self.folder
 
     @property
     def mirrors(self) -> Path:
@@ -124,12 +133,16 @@ class OwnRepository:
         blob = git_result("cat-file", "blob", f"{self.commit}:{path}", cwd=self.mirror)
         return blob.stdout.decode("utf-8", "replace")
 
+    @property
+    def _apply(self) -> tuple[str, ...]:
+        return ("apply", "--whitespace=nowarn", f"--directory={self.folder}")
+
     def apply(self, patch: str) -> None:
         """Apply a patch to the work tree; a UserError where that changed in the same places."""
         try:
             with view_of(self.repo, self.head) as view:
                 # All of it, or nothing.
-                view("apply", "--whitespace=nowarn", "-", stdin=_encoded(patch))
+                view(*self._apply, "-", stdin=_encoded(patch))
         except GitError as error:
             raise UserError(
                 f"--apply: the work tree is not as the patch needs it ({_first_error(error)}); "
@@ -146,13 +159,7 @@ class OwnRepository:
         try:
             with view_of(self.repo, self.head) as view:
                 view("read-tree", self.head)
-                view(
-                    "apply",
-                    "--cached",
-                    "--whitespace=nowarn",
-                    "-",
-                    stdin=_encoded(patch),
-                )
+                view(*self._apply, "--cached", "-", stdin=_encoded(patch))
                 tree = view("write-tree").decode().strip()
         except GitError as error:
             raise UserError(
@@ -238,8 +245,8 @@ def view_of(
         yield partial(git, *_options(settings), cwd=tree, env=env, as_user=True)
 
 
-def _changed_files(view: Git) -> list[str]:
-    """Return the paths that differ from HEAD."""
+def _changed_files(view: Git, folder: str = "") -> list[str]:
+    """Return the paths in ``folder`` that differ from HEAD."""
     # Git would look into submodules with their own configuration.
     status = view(
         "status",
@@ -248,6 +255,8 @@ def _changed_files(view: Git) -> list[str]:
         "--untracked-files=all",
         "--no-renames",
         "--ignore-submodules=dirty",
+        "--",
+        f":(top,literal){folder}",
     )
     entries = filter(None, status.split(b"\0"))
     # Each begins with two letters and a space.
@@ -306,7 +315,7 @@ def open_repository(
         if is_address:
             return _clone(location, base, cache)
         repo = Repo(path, search_parent_directories=True)
-        return _open_local(repo, base, cache, include_changes, list_ours)
+        return _open_local(repo, path, base, cache, include_changes, list_ours)
     except (InvalidGitRepositoryError, NoSuchPathError):
         problem = "does not exist"
         if path.exists():
@@ -337,8 +346,20 @@ def tree_of(repo: Repo) -> Path | None:
     return folder
 
 
+def _project_folder(tree: Path, path: Path) -> str:
+    """Return the folder of ``tree`` nearest above ``path`` that is a project; empty for all."""
+    folder = path.resolve()
+    while folder.is_relative_to(tree) and folder != tree:
+        for name in MANIFESTS:
+            if (folder / name).is_file():
+                return folder.relative_to(tree).as_posix()
+        folder = folder.parent
+    return ""
+
+
 def _open_local(
     repo: Repo,
+    path: Path,
     base: str,
     cache: Path,
     include_changes: bool,
@@ -351,12 +372,14 @@ def _open_local(
         raise UserError("--repo: its path has a line break; rename the folder")
     tree = tree_of(repo)
     ours: Collection[str] = ()
+    folder = ""
     if tree:
         ours = list_ours(tree)
-    folder = common
+        folder = _project_folder(tree, path)
+    parent = common
     if common.name == ".git":
-        folder = common.parent
-    mirror, name = _make_mirror(cache, str(common), _origin(repo), folder.name)
+        parent = common.parent
+    mirror, name = _make_mirror(cache, str(common), _origin(repo), parent.name)
     modules = (
         *common.glob("modules/**/objects"),
         *common.glob("worktrees/*/modules/**/objects"),
@@ -367,10 +390,12 @@ def _open_local(
             raise UserError(
                 "project.include_changes: they belong to HEAD, which project.base does not name"
             )
-        return _repository_at(repo, name, head, mirror)
+        return _repository_at(repo, name, head, mirror, folder=folder)
     with view_of(repo, head, mirror / "objects") as view:
-        users, harness = _divide(_changed_files(view), ours)
-        changes = [*users, *_changed_in_submodules(repo, tree)]
+        users, harness = _divide(_changed_files(view, folder), ours, folder)
+        changes = users
+        if not folder:
+            changes = [*users, *_changed_in_submodules(repo, tree)]
         if changes and not include_changes:
             names = one_line(some(changes, _MAX_NAMES))
             raise UserError(
@@ -378,10 +403,10 @@ def _open_local(
                 "--set project.include_changes=true"
             )
         if not users:
-            return _repository_at(repo, name, head, mirror)
+            return _repository_at(repo, name, head, mirror, folder=folder)
         _add_changes(view, head, users, harness)
-        commit = _base_commit(view, head)
-    return OwnRepository(repo, name, head, commit, mirror, changed=True)
+        commit = _base_commit(view, head, folder)
+    return OwnRepository(repo, name, head, commit, mirror, changed=True, folder=folder)
 
 
 def _repository_at(
@@ -390,26 +415,30 @@ def _repository_at(
     head: str,
     mirror: Path,
     url: str = "",
+    folder: str = "",
 ) -> OwnRepository:
     """Return a repository whose base commit is ``head`` without files named ``.env``."""
-    with tempfile.TemporaryDirectory() as folder:
-        env = {"GIT_INDEX_FILE": f"{folder}/index", **BASE_AUTHOR}
+    with tempfile.TemporaryDirectory() as temporary:
+        env = {"GIT_INDEX_FILE": f"{temporary}/index", **BASE_AUTHOR}
         run = partial(git, cwd=mirror, env=env)
         run("read-tree", head)
-        commit = _base_commit(run, head)
-    return OwnRepository(repo, name, head, commit, mirror, url)
+        commit = _base_commit(run, head, folder)
+    return OwnRepository(repo, name, head, commit, mirror, url, folder=folder)
 
 
-def _divide(paths: Iterable[str], ours: Collection[str]) -> tuple[list[str], list[str]]:
+def _divide(
+    paths: Iterable[str], ours: Collection[str], folder: str
+) -> tuple[list[str], list[str]]:
     """Return the paths of the user's changes, and those of the harness's own files."""
     users = []
     harness = []
+    config = str(PurePosixPath(folder, CONFIG_FILE))
     for path in paths:
         name = path.rpartition("/")[2]
         parents = {str(parent) for parent in PurePosixPath(path).parents}
         if path in ours or not parents.isdisjoint(ours):
             harness.append(path)
-        elif path != CONFIG_FILE and name != ENV_NAME:
+        elif path != config and name != ENV_NAME:
             users.append(path)
     return users, harness
 
@@ -433,13 +462,18 @@ def _add_changes(
     view("update-index", "-z", "--index-info", stdin=before)
 
 
-def _base_commit(run: Git, head: str) -> str:
+def _base_commit(run: Git, head: str, folder: str) -> str:
     """Return ``head``, or where the index of ``run`` is another tree a commit that holds that.
+
+    Of a project in a ``folder`` it holds that alone.
 
     With a fixed author the same files are the same base, so that a stopped run continues.
     """
     remove_env_files(run)
-    tree = run("write-tree").decode().strip()
+    write = ["write-tree"]
+    if folder:
+        write.append(f"--prefix={folder}/")
+    tree = run(*write).decode().strip()
     if tree == run("rev-parse", f"{head}^{{tree}}").decode().strip():
         return head
     return run("commit-tree", tree, "-p", head, "-m", "changes").decode().strip()

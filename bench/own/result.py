@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -29,6 +31,7 @@ from core.address import without_logins
 from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import as_text, in_words
 from core.plaintext import abbreviate, one_line, some, visible
+from environments.local.venvs import error_line
 from runs.calls.ledger import Ledger, total
 from runs.description import Run
 from runs.patches import SubmittablePatch, split_patch, submittable_patch
@@ -40,6 +43,8 @@ PATCH = "candidate.patch"
 PATCH_HEADING = "## Patch"
 _MAX_NAMES = 200
 _MAX_SUBJECT = 72
+_PYTEST_ERROR = re.compile(r"^E +(\w.{0,300})", re.MULTILINE)
+_EXCEPTION = re.compile(r"[\w.]+(?:Error|Exception)\b")
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,16 @@ class Before:
             yield f"Note: {one_line(self.note)}"
         if self.untested:
             yield f"No baseline: {one_line(self.untested)}"
+
+
+def failure_cause(output: str) -> str:
+    """Return the line of the tests' output that says why most of them fail."""
+    lines = _PYTEST_ERROR.findall(output)
+    errors = [line for line in lines if _EXCEPTION.match(line)]
+    counts = Counter(errors or lines)
+    if not counts:
+        return error_line(output)
+    return str(counts.most_common(1)[0][0])
 
 
 class OwnOutcome(str, Enum):

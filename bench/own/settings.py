@@ -38,6 +38,10 @@ class ProjectSettings(Section):
         description="Check the tree with this command; by default it is found.",
     )
     image: str = Field(default="", description="Run tests in containers of this image.")
+    trust_commands: bool = Field(
+        default=False,
+        description="Run the commands that .retry-harness.toml of a cloned repository names.",
+    )
     apply: bool = Field(
         default=False, description="Apply a plausible patch to the work tree."
     )

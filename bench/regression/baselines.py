@@ -266,7 +266,7 @@ class Baselines:
         instance = self.tests.instance
         key = json.dumps(
             [
-                instance.instance_id,
+                instance.tested_as,
                 instance.base_commit,
                 self.tests.report_command(path, ""),
                 self.identity,
@@ -274,7 +274,7 @@ class Baselines:
             ]
         )
         digest = hashlib.sha256(key.encode()).hexdigest()
-        return self.cache / f"{instance.instance_id}.{digest[:32]}.json"
+        return self.cache / f"{instance.tested_as}.{digest[:32]}.json"
 
     def _log_baseline(self, path: str, baseline: Baseline) -> None:
         self.log.info(

@@ -39,9 +39,10 @@ class Tests(Section):
         description="Run all tests on the candidate that would be chosen; default: with an own "
         "repository alone.",
     )
-    required: bool = Field(
-        default=False,
-        description="Go on after a candidate that no test could judge.",
+    required: bool | None = Field(
+        default=None,
+        description="Go on after a candidate that no test could judge; default: with an own "
+        "repository alone.",
     )
     timeout: float = Field(
         default=300,

@@ -37,7 +37,7 @@ from environments.local.folders import run_shut_in
 from environments.local.venvs import Built, Venvs, spec_key
 
 NO_SANDBOX = (
-    "bubblewrap does not work here: tests still run, but with your rights and network; install it "
+    "bubblewrap does not work here: set-up and tests run with your rights and network; install it "
     "(package bubblewrap), or use --environment docker"
 )
 
@@ -73,7 +73,13 @@ class LocalEnvironment:
             lock = FileLock(f"{folder / project.key}.lock")
             stack.enter_context(waited_for(lock, self.check))
             built = Venvs(root, self.failed, self.check).build(project, spec)
-            resources = stack.pop_all()
+            resources = contextlib.ExitStack()
+            if shut_in:
+                # In sandboxes others may use it at once; the tree there is in memory.
+                shutil.rmtree(built.testbed, ignore_errors=True)
+            else:
+                resources = stack.pop_all()
+                resources.callback(shutil.rmtree, built.testbed, ignore_errors=True)
         identity = (
             f"local:{spec_key(spec, spec.setup)}:{'bubblewrap' if shut_in else 'open'}"
         )
@@ -110,7 +116,6 @@ class LocalSession:
         yield LocalPrepared(self, changes, ":".join(paths))
 
     def stop(self) -> None:
-        shutil.rmtree(self.built.testbed, ignore_errors=True)
         self.resources.close()
 
 

@@ -10,7 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from core.processes import run_limited, without_secrets
 from core.shutdown import waited_for
 from core.worktree import stamps
 from environments.base import ANY_PYTHON, Project, UnavailableError, VenvSpec
+from environments.local.confinement import command_variables
+from environments.local.setup import SetupSandbox
 
 _MARKER = ".complete"
 _COMPILE_SECONDS = 1800.0
@@ -252,17 +254,24 @@ def _make_project(
     shutil.copytree(
         root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git")
     )
-    path = f"{venv / 'bin'}:{os.environ.get('PATH', '')}"
-    variables = {**built.variables(path), "VIRTUAL_ENV": str(venv)}
+    variables = command_variables(built.python, "")
+    sandbox = SetupSandbox.make(
+        tree=built.testbed,
+        venv=venv,
+        readable=built.readable,
+        variables={**variables, **built.variables(variables["PATH"])},
+        check=steps.check,
+    )
     for line in spec.setup:
-        steps.run("set up the tree", ["bash", "-c", line], built.testbed, variables)
+        steps.run("set up the tree", ["bash", "-c", line], sandbox)
     # Not before: pip would leave out programs that the shared environment has for itself.
     (site / _BASE_LINK).write_text(
         f"import site; site.addsitedir({str(base_site)!r})\n"
     )
     if spec.install:
         command = _install(built.python, spec.install, interpreter)
-        steps.run("install the project", command, built.testbed)
+        steps.run("install the project", command, sandbox)
+    sandbox.remove_home()
     shutil.copytree(built.testbed, built.template, symlinks=True)
 
 
@@ -322,20 +331,24 @@ class BuildSteps:
         self,
         what: str,
         argv: Sequence[str | Path],
-        cwd: Path | None = None,
-        variables: Mapping[str, str] | None = None,
+        sandbox: SetupSandbox | None = None,
     ) -> None:
+        """Run a command of the harness's own, or one of the project in its sandbox."""
         command_line = [str(word) for word in argv]
-        env = without_secrets(os.environ)
-        env.pop("VIRTUAL_ENV", None)
-        env.pop("PYTHONPATH", None)
+        launched = command_line
+        # Not in the current folder, whose uv.toml could name another package index.
+        folder = Path("/")
+        if sandbox:
+            launched = sandbox.command_line(command_line)
+            folder = sandbox.tree
+            env = dict(sandbox.variables)
+        else:
+            env = without_secrets(os.environ)
+            env.pop("VIRTUAL_ENV", None)
+            env.pop("PYTHONPATH", None)
         number = _VERSION.search(self.version)
         env["SETUPTOOLS_SCM_PRETEND_VERSION"] = number.group() if number else "0.0"
-        env |= variables or {}
-        # Not in the current folder, whose uv.toml could name another package index.
-        result = run_limited(
-            command_line, cwd or Path("/"), env, _SECONDS, check=self.check
-        )
+        result = run_limited(launched, folder, env, _SECONDS, check=self.check)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("a", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(f"$ {shlex.join(command_line)}\n{result.output}\n")

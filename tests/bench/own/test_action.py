@@ -19,6 +19,7 @@ from tests.support.ownworld import make_repository
 
 EXAMPLE = TOP / "docs/examples/retry-harness.yml"
 GIVEN = {"issue": "add subtracts", "models": "gpt-4o", "budget-usd": "2"}
+TRUST = "--set=project.trust_commands=true"
 STUB = """#!{python}
 import json, os, pathlib, sys
 called = {{"words": sys.argv[1:], "variables": dict(os.environ), "folder": os.getcwd()}}
@@ -79,7 +80,7 @@ def options(called: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def test_inputs_and_outputs() -> None:
     action = Action.read()
-    names = "issue models budget-usd attempts setup-cmd test-cmd agent"
+    names = "issue models budget-usd attempts setup-cmd test-cmd trust-commands agent"
     assert set(action.inputs) == set(names.split())
     assert {*action.outputs} == {"outcome", "patch", "branch", "cost-usd", "summary"}
     used: set[str] = set()
@@ -174,6 +175,9 @@ def test_inputs_reach_the_harness(job: Runner, workspace: Path) -> None:
     assert "GIT_AUTHOR_NAME" not in called["variables"]  # the checkout has a user
     _, called = start(job)
     assert not {"--tries", "--setup-cmd", "--test-cmd", "--agent"} & {*options(called)}
+    assert TRUST not in called["words"]
+    _, called = start(job, trust_commands="true")
+    assert TRUST in called["words"]
 
 
 REFUSED_INPUTS = (
@@ -182,6 +186,7 @@ REFUSED_INPUTS = (
     ("budget_usd", "", "budget-usd is empty"),
     ("agent", "command:env", "name of an agent only"),
     ("agent", "os:system", "name of an agent only"),
+    ("trust_commands", "yes", "true or false"),
 )
 
 

@@ -136,12 +136,25 @@ PACKAGES: list[tuple[dict[str, str], str]] = [
         f"{EDITABLE}; pip install -r tests/requirements.txt; {PYTEST}",
     ),
     (
-        {**SETUP, "r.txt": "x", "tox.ini": "[testenv]\ndeps =\n  six\n  -rr.txt\n"},
-        f"{EDITABLE}; pip install -r r.txt; {PYTEST}",
+        {"setup.cfg": f"[metadata]\n{EXTRAS}", "requirements-dev.txt": "pytest-mock"},
+        "pip install -e '.[dev]' -r requirements-dev.txt",
     ),
     (
-        {**SETUP, "tox.ini": "[testenv]\ndeps = -r gone.txt\n"},
-        f"{EDITABLE}; {PYTEST}",
+        {**SETUP, "requirements-test.txt": "mock", "requirements-dev.txt": "pytest"},
+        f"{EDITABLE}; pip install -r requirements-test.txt -r requirements-dev.txt",
+    ),
+    (
+        {
+            "pyproject.toml": f"{PROJECT}[tool.hatch.envs.test]\ndependencies=['pytest', '-r x']"
+        },
+        f"{EDITABLE}; pip install pytest",
+    ),
+    (
+        {
+            "pyproject.toml": PROJECT,
+            "hatch.toml": "[envs.default]\ndependencies=['pytest>=8']",
+        },
+        f"{EDITABLE}; pip install 'pytest>=8'",
     ),
     ({**SETUP, "requirements-test;x.txt": "pytest"}, f"{EDITABLE}; {PYTEST}"),
 ]
@@ -150,6 +163,61 @@ PACKAGES: list[tuple[dict[str, str], str]] = [
 def test_packages_of_tests_are_found() -> None:
     for files, setup in PACKAGES:
         assert setup_of({**files, **TEST}) == setup
+
+
+IN_TOOLS = "python -m venv --without-pip ~/tools && pip --python ~/tools/bin/python install -q "
+POETRY = """[tool.poetry]
+[tool.poetry.group.dev.dependencies]
+pytest = "^8.1"
+mock = {version = ">=5,<6", extras = ["x"]}
+six = "*"
+tomli = {git = "https://example.org/x"}
+"""
+PDM = f"{PROJECT}[tool.pdm.dev-dependencies]\ntest = ['pytest']\n"
+UV = f"{PROJECT}[tool.uv]\ndev-dependencies = ['pytest']\n"
+TOX = "[testenv]\ndeps =\n  mock\n  -r{toxinidir}/r.txt\n"
+NOX = "import nox\n\n@nox.session\ndef lint(s):\n  pass\n\n@nox.session\ndef unit_tests(s):\n"
+# The tool, its command, and what pip installs then; for tox and nox what pip installs before.
+TOOLS: list[tuple[dict[str, str], str, str, str]] = [
+    (
+        {"pyproject.toml": POETRY, "poetry.lock": ""},
+        "poetry",
+        "poetry install --no-interaction || pip install -e .",
+        "pip install 'pytest>=8.1' 'mock>=5,<6' six tomli",
+    ),
+    (
+        {"pyproject.toml": PDM},
+        "pdm",
+        "pdm install --frozen-lockfile || pip install -e .",
+        "pip install pytest",
+    ),
+    (
+        {"pyproject.toml": UV, "uv.lock": ""},
+        "uv",
+        "uv sync --active --frozen --inexact || pip install -e .",
+        "pip install pytest",
+    ),
+    ({**SETUP, "tox.ini": TOX}, "tox", "tox run -e py --notest", EDITABLE),
+    ({**SETUP, "noxfile.py": NOX}, "nox", "nox -s unit_tests --install-only", EDITABLE),
+]
+
+
+def test_a_project_is_installed_by_its_own_tool() -> None:
+    for files, tool, command, pip in TOOLS:
+        setup = found_in({**files, **TEST}).commands.setup
+        (line,) = [line for line in setup if f"{IN_TOOLS}{tool} && " in line]
+        assert f" && {command}" in line
+        assert pip in setup
+    without = [
+        {**SETUP, "noxfile.py": NOX.replace("unit_", "smoke_")},
+        {"tox.ini": "[tox]\n"},
+    ]
+    for files in without:
+        assert IN_TOOLS not in setup_of({**files, **TEST})
+    # What is named for tests has pytest, so the environments of tox are not needed.
+    assert "tox" not in setup_of(
+        {**SETUP, "tox.ini": TOX, "requirements-dev.txt": "pytest"}
+    )
 
 
 RUFF = "ruff check --output-format concise"

@@ -37,7 +37,7 @@ from tests.support.provider import Answer, Provider
 
 LOCAL = "--environment local"
 PYTEST = f"{LOCAL} --setup-cmd true --test-cmd pytest"
-UNTESTED = "--environment none"
+UNTESTED = "--environment none --set tests.required=false"
 FIXED = SOURCE.replace("a - b", "a + b")
 NAME = "local/calc"
 
@@ -147,11 +147,45 @@ def test_when_all_tests_run(
 def test_without_tests_a_candidate_is_untested(world: World, tmp_path: Path) -> None:
     bare = make_repository(tmp_path / "calc", {"lib/calc.py": SOURCE})
     world.record(NAME, RIGHT)
-    assert "untested" in start(world, bare, LOCAL)
-    assert "**Plausible, untested**: " in summary_of(world)
-    required = f"{LOCAL} --set tests.required=true --run other"
-    assert "no model was called" in start(world, bare, required, code=3)
+    for option in (LOCAL, "--environment none"):
+        output = start(world, bare, f"{option} --run other", code=3)
+        assert "no model was called" in output
+        assert "tests.required=false" in output
     assert not (world.folder / "predictions/other").exists()
+    assert "untested" in start(world, bare, f"{LOCAL} --set tests.required=false")
+    assert "**Plausible, untested**: " in summary_of(world)
+
+
+MISSING = "def test_it(mocker):\n    pass\n\n\ndef test_that(mocker):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "cause"),
+    [
+        (MISSING, "fixture 'mocker' not found"),
+        ("import nothing_here\n", "No module named 'nothing_here'"),
+        ("def test_it(:\n", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_set_up_after_which_no_test_passes_costs_nothing(
+    world: World, tmp_path: Path, test: str, cause: str
+) -> None:
+    calc = make_repository(tmp_path / "calc", {**FILES, "tests/test_calc.py": test})
+    world.record(NAME, RIGHT)
+    output = start(world, calc, PYTEST, code=3)
+    (reason,) = [line for line in output.splitlines() if "No baseline" in line]
+    assert "no test passes at the base commit" in reason
+    assert cause in reason
+    assert "no model was called" in output
+    assert not (world.folder / "predictions").exists()
+
+
+def test_a_set_up_that_fails_costs_nothing(world: World, calc: Path) -> None:
+    world.record(NAME, RIGHT)
+    command = f"{LOCAL} --setup-cmd 'echo error: no compiler; false' --test-cmd pytest"
+    output = start(world, calc, command, code=3)
+    assert "No baseline: cannot set up the tree" in output
+    assert "error: no compiler" in output
 
 
 def test_tests_without_readable_output_decide_by_their_exit_code(
@@ -326,6 +360,27 @@ def test_submodules_stay_and_are_there_for_tests(
     assert "vendor" not in patch_of(world)
 
 
+def test_commands_of_a_cloned_repository_need_a_yes(world: World, calc: Path) -> None:
+    saved = 'setup-cmd = "touch installed"\ntest-cmd = "pytest"\nlint-cmd = "true"\n'
+    (calc / ".retry-harness.toml").write_text(saved)
+    run_git(calc, "add", "--all")
+    run_git(calc, "commit", "--quiet", "-m", "Add commands")
+    world.record("me/calc", RIGHT)
+    run_git(calc, "remote", "add", "origin", "https://example.org/me/calc.git")
+    refusal = "its commands are those of a cloned repository; read the commands above"
+    for clone in (calc, f"file://{calc}"):
+        output = start(world, clone, LOCAL, code=2)
+        assert "set-up       touch installed  (.retry-harness.toml)" in output
+        assert refusal in output
+        assert "setting up" not in output
+    assert "touch installed" in start(world, calc, f"{LOCAL} --dry-run")
+    trusted = f"{LOCAL} --set project.trust_commands=true"
+    assert "2 pass, 0 fail" in start(world, calc, trusted)
+    # One's own commands take the place of all that the file names.
+    own = f"{PYTEST} --set project.lint=true --run own"
+    start(world, calc, own)
+
+
 @pytest.mark.docker
 def test_containers_of_an_image(world: World, calc: Path) -> None:
     """The image with the installation stays for the next start."""
@@ -457,3 +512,89 @@ def test_a_long_step_says_how_long_it_takes() -> None:
         wait_until(lambda: len(lines) > 2)
     assert lines[:2] == ["building …", "building: at work for 0:00"]
     assert lines[-1] == "building: done in 0:00"
+
+
+def test_the_folder_is_the_project(world: World, tmp_path: Path) -> None:
+    """Neither other folders nor what changed in them count."""
+    service = {f"services/calc/{path}": text for path, text in FILES.items()}
+    service["services/calc/requirements.txt"] = ""
+    broken = "def test_broken():\n    assert False\n"
+    mono = make_repository(tmp_path / "mono", {**service, "test_root.py": broken})
+    (mono / "test_root.py").write_text("changed")
+    world.record("local/mono", WRONG, RIGHT)
+    folder = mono / "services/calc"
+    output = start(world, folder / "lib", f"{LOCAL} --branch fix --apply")
+    assert "services/calc" in output.split("issue")[0]
+    assert "Tests before, `python -m pytest`: 2 pass, 0 fail" in output
+    assert outcomes(world) == [False, True]
+    assert (folder / "lib/calc.py").read_text() == FIXED
+    changed = run_git(mono, "diff", "--name-only", "main", "fix")
+    assert changed == "services/calc/lib/calc.py"
+    (folder / "new.py").write_text("NEW = 1\n")
+    refusal = start(world, folder, LOCAL, code=2)
+    assert "(services/calc/lib/calc.py, services/calc/new.py)" in refusal
+    run_git(mono, "checkout", "--quiet", "services")
+    include = "--set project.include_changes=true --dry-run"
+    assert "changes" in start(world, folder, f"{LOCAL} {include}")
+    (folder / "new.py").unlink()
+    run_git(mono, "branch", "--quiet", "-D", "fix")
+    options = ("--continue", world.run.name, "--out", str(world.folder))
+    continued = world.preloaded.run(*options, cwd=world.folder)
+    assert "folder services/calc" in continued.stdout
+    assert "1 done before" in continued.stdout
+
+
+def test_a_file_of_the_repository_pulls_no_image(world: World, tmp_path: Path) -> None:
+    container = '{"image": "registry.invalid/any"}'
+    files = {**FILES, ".devcontainer.json": container}
+    calc = make_repository(tmp_path / "calc", files)
+    world.record(NAME, RIGHT)
+    assert "environment  local\n" in start(world, calc, "--dry-run")
+
+
+def test_a_second_issue_builds_and_measures_nothing_again(
+    world: World, calc: Path
+) -> None:
+    other = "mul is slow"
+    world.record(NAME, RIGHT)
+    world.record(NAME, RIGHT, issue=other)
+    start(world, calc, PYTEST)
+    environments = world.cache / "environments/instances"
+    baselines = sorted((world.cache / "baselines").iterdir())
+    markers = {p: p.stat().st_mtime_ns for p in environments.glob("*/.complete")}
+    start(world, calc, f"{PYTEST} --issue '{other}'")
+    assert sorted((world.cache / "baselines").iterdir()) == baselines
+    after = {p: p.stat().st_mtime_ns for p in environments.glob("*/.complete")}
+    assert after == markers
+
+
+def test_check_shows_commands_and_all_output_and_calls_no_model(
+    world: World, calc: Path
+) -> None:
+    """Also of an editable installation, which names a folder that is there in runs alone."""
+    package = "[project]\nname = 'calc'\nversion = '1'\n[tool.setuptools]\n"
+    package += "package-dir = {'' = 'lib'}\npy-modules = ['calc']\n"
+    (calc / "pyproject.toml").write_text(package)
+    loud = "def test_many():\n    print(*range(999), sep='\\n')\n    assert 0\n"
+    (calc / "tests/test_loud.py").write_text(loud)
+    run_git(calc, "add", "--all")
+    run_git(calc, "commit", "--quiet", "-m", "Add a package")
+    before = state(calc)
+    words = ("--set", f"folders.cache={world.cache}", "--environment", "local")
+    done = world.preloaded.run("check", *words, cwd=calc)
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()
+    assert "set-up       pip install -e .; pip install pytest" in done.stdout
+    assert "$ bash -c 'pip install -e .'" in lines
+    assert "Successfully installed calc-1" in done.stdout
+    assert {"  | 0", "  | 500", "  | 998"} <= set(lines)
+    assert any(
+        line.startswith("Tests before") and "2 pass, 1 fail" in line for line in lines
+    )
+    assert state(calc) == before
+    assert not (calc / "predictions").exists()
+    again = world.preloaded.run(
+        "check", *words, "--test-cmd", "pytest -k nothing", cwd=calc
+    )
+    assert again.returncode == 3, again.stdout
+    assert "No baseline: no " in again.stdout

@@ -1,0 +1,27 @@
+"""The command ``harness.py check``: set a repository up and run its tests; call no model."""
+
+from __future__ import annotations
+
+from bench.cli.cli import EnvFileOption
+from bench.cli.command_line import FLAGS, make_configuration
+from bench.cli.own import prepare
+from bench.config import RunSettings
+from bench.own.issues import Issue
+from core.settings import CommandLine, SourcedValue, command
+
+_SETTINGS = ("project.repo", "project.setup", "project.test", "tests.environment")
+_FLAGS = tuple(flag for flag in FLAGS if flag.setting in _SETTINGS)
+
+
+@command(RunSettings, _FLAGS)
+def main(line: CommandLine[RunSettings], env_file: EnvFileOption = None) -> int:
+    """Show how a repository (--repo, by default .) is set up and tested; call no model."""
+    fixed = {}
+    if "project.repo" not in line.chosen:
+        fixed["project.repo"] = SourcedValue("check", ".")
+    settings = line.load(fixed=fixed)
+    if line.prints(settings):
+        return 0
+    run = prepare(settings, line.chosen, Issue(text="check", title=""))
+    config, options = make_configuration(settings, run.environment)
+    return run.check(run.with_run_name(config), run.own_options(options), print)

@@ -1,0 +1,145 @@
+"""Set-up commands of a project: what they reach, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.base import Project, UnavailableError, VenvSpec, run_once
+from environments.local.bubblewrap import bubblewrap_works
+from environments.local.environment import LocalEnvironment
+from tests.conftest import ShareVenvs
+from tests.support import write_files
+
+needs_bubblewrap = pytest.mark.skipif(
+    not bubblewrap_works(), reason="bubblewrap is not installed"
+)
+SECRET = "sk-of-the-user-1234"
+# Writes what it reaches into the tree, the home and the environment.
+LOOK = """
+import json, os, pathlib, socket, sys
+
+def readable(path):
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+port, private = sys.argv[1:]
+processes = [p for p in pathlib.Path("/proc").iterdir() if p.name.isdigit()]
+home = pathlib.Path.home()
+seen = {
+    "environments": "".join(readable(p / "environ") for p in processes),
+    "commands": "".join(readable(p / "cmdline") for p in processes),
+    "variables": dict(os.environ),
+    "home": sorted(p.name for p in home.iterdir()),
+    "private": readable(pathlib.Path(private)),
+    "answer": socket.create_connection(("127.0.0.1", int(port)), 5).recv(9).decode(),
+}
+try:
+    pathlib.Path(private).write_text("changed")
+except OSError:
+    pass
+(home / "left").write_text("x")
+pathlib.Path(sys.prefix, "left").write_text("x")
+pathlib.Path("seen.json").write_text(json.dumps(seen))
+"""
+
+
+@pytest.fixture
+def server() -> Any:
+    """The port of a server on this machine, which says hello."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            with connection:
+                connection.sendall(b"hello")
+
+    threading.Thread(target=answer, daemon=True).start()
+    yield listening.getsockname()[1]
+    listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
+
+
+@pytest.fixture(scope="module")
+def environment(cache: Path, share_venvs: ShareVenvs) -> LocalEnvironment:
+    share_venvs(cache / "setups")
+    return LocalEnvironment(cache / "setups", print)
+
+
+def project(root: Path, *setup: str) -> Project:
+    return Project(
+        key=f"own__{root.parent.name}",
+        group="own/thing",
+        version="",
+        root=root,
+        revision="1",
+        venv=VenvSpec(setup=setup, test_command="true", source={"python": ""}),
+        image=UnavailableError(""),
+    )
+
+
+@needs_bubblewrap
+def test_set_up_reaches_the_network_and_nothing_of_the_user(
+    tmp_path: Path,
+    environment: LocalEnvironment,
+    server: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home = tmp_path / "home"
+    write_files(home, {"private.txt": SECRET, ".netrc": SECRET})
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("DATABASE", f"postgres://me:{SECRET}@db")
+    monkeypatch.setenv("PIP_INDEX_URL", f"https://me:{SECRET}@example.org/simple")
+    monkeypatch.setenv("NPM_CONFIG_REGISTRY", "http://npm.example.org")
+    write_files(tmp_path / "tree", {"look.py": LOOK})
+    line = f"python look.py {server} {home / 'private.txt'}"
+    session = environment.start(project(tmp_path / "tree", line))
+    seen = json.loads(run_once(session, {}, "cat seen.json", 60).output)
+    session.stop()
+    assert seen["answer"] == "hello"
+    assert SECRET not in json.dumps(seen)
+    assert str(os.getpid()) not in seen["commands"]
+    assert "pytest" not in seen["commands"]
+    assert seen["home"] == ["tmp"]
+    assert seen["variables"]["NPM_CONFIG_REGISTRY"] == "http://npm.example.org"
+    assert not seen["variables"].keys() & {"DATABASE", "PIP_INDEX_URL"}
+    assert (home / "private.txt").read_text() == SECRET
+    assert not (home / "left").exists()
+    # What it installs stays.
+    assert run_once(session, {}, "cat $VIRTUAL_ENV/left", 60).output == "x"
+
+
+def test_lines_of_a_set_up_share_their_home_which_goes(
+    tmp_path: Path, environment: LocalEnvironment
+) -> None:
+    write_files(tmp_path / "tree", {"a.txt": "a"})
+    lines = ("echo $HOME >~/a", "cat ~/a >home", "test ! -e $HOME/b")
+    session = environment.start(project(tmp_path / "tree", *lines))
+    home = Path(run_once(session, {}, "cat home", 60).output.strip())
+    session.stop()
+    assert home.is_absolute()
+    assert not home.exists()
+
+
+def test_a_set_up_that_fails_is_named_as_it_was_given(
+    tmp_path: Path, environment: LocalEnvironment
+) -> None:
+    write_files(tmp_path / "tree", {"a.txt": "a"})
+    with pytest.raises(UnavailableError) as caught:
+        environment.start(project(tmp_path / "tree", "echo 'error: no b'; false"))
+    message = str(caught.value)
+    assert "error: no b" in message
+    assert "bwrap" not in message
