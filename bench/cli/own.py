@@ -132,10 +132,11 @@ class OwnRun:
         self._check()
         for line in self._description():
             note(line)
+        if not options.dry_run:
+            self._check_trust()
         benchmark = check_run(config, options, say)
         if options.dry_run:
             return forecast_run(benchmark)
-        self._check_trust()
         check_start(benchmark)
         config = benchmark.config
         store = benchmark.store

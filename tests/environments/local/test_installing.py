@@ -85,7 +85,7 @@ def test_what_older_versions_kept_is_found_again(
     baselines = Baselines(tests, tmp_path, identity, 150.0, logging.getLogger("test"))
     assert (
         baselines._file("tests/test_a.py").name
-        == "own__thing-1.7374b2343ab98858a71e200394f1d8a8.json"
+        == "own__thing-1.c3f901f5bb265baff930185231f9cdae.json"
     )
 
 
