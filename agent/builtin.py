@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from agent.conversation.base import Ending, Result
-from agent.conversation.coder import Checks, Coder
+from agent.conversation.coder import Coder, ConversationChecks
 from agent.conversation.testreport import TestReport
 from agent.formats import get_format
 from agent.formats.base import EditFormat
@@ -69,7 +69,7 @@ def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentRe
         files=task.files,
         model=task.model,
         edit_format=edit_format,
-        checks=Checks(workspace, task.linter, run_tests, setup),
+        checks=ConversationChecks(workspace, task.linter, run_tests, setup),
         limits=task.limits,
         on_failure=task.on_failure,
         messages=task.transcript.messages,

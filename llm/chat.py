@@ -215,7 +215,7 @@ class ChatModel(Protocol):
 
 
 class RequestRefusedError(Exception):
-    """A bad request or a content refusal: the attempt ends as ``error``.
+    """A bad request or a content refusal: the attempt ends as ``error``, but see subclasses.
 
     Attributes:
         cost: dollars, where the provider bills refused requests; None when unknown.

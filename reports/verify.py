@@ -19,7 +19,7 @@ from typing import Any
 from bench.attempts import (
     CandidateChoice,
     choose_by_evidence,
-    explain_choice,
+    finish_choice,
     transcript,
 )
 from bench.instances.adapters.base import Row
@@ -65,7 +65,11 @@ _REWORDED = ("no test could speak", "no test could run")
 """What reasons say in version 0.12, and now."""
 
 
-def verify_command(runs: Sequence[Path], say: Say, show_json: Say | None = None) -> int:
+def verify_command(
+    runs: Sequence[Path],
+    say: Say,
+    show_json: Say | None = None,
+) -> int:
     """Verify each run, print a line for each file that differs, and return 1 if one does."""
     rows = []
     for folder in runs:
@@ -287,7 +291,7 @@ def chosen_again(
             break
         position = candidates.index(best)
         candidates[position] = best.but(applies=False)
-    return explain_choice(choice, attempts)
+    return finish_choice(choice, attempts)
 
 
 def compare_ledger(store: RunStore, run: RunData) -> Iterator[Difference]:

@@ -125,7 +125,11 @@ class Benchmark(ABC, Generic[V]):
         """Write ``run.json``, or compare with the one that is there."""
         open_run(self.store, self.describe(), self.jobs, self.recorded_settings())
 
-    def plan_work(self, say: Say, earlier: Collection[str] | None = None) -> Plan:
+    def plan_work(
+        self,
+        say: Say,
+        earlier: Collection[str] | None = None,
+    ) -> Plan:
         """Return what is to do, without what ``earlier`` runs have, and say how much it is."""
         keys = [*self.jobs]
         every = plan(self.store, self.options.money.limits, keys)
@@ -148,7 +152,11 @@ class Benchmark(ABC, Generic[V]):
         """Do what comes before the first of ``jobs``, and return them as they are worked on."""
         return jobs
 
-    def order(self, jobs: Sequence[Any], seconds: Mapping[str, float]) -> Sequence[Job]:
+    def order(
+        self,
+        jobs: Sequence[Any],
+        seconds: Mapping[str, float],
+    ) -> Sequence[Job]:
         """Order the jobs by the seconds that they and others took before."""
         return longest_first(jobs, seconds)
 

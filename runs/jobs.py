@@ -84,7 +84,11 @@ class JobContext:
         """Keep an attempt that ended for a later start."""
         self.calls.note_attempt(self.key, attempt)
 
-    def gate(self, attempt: int, seconds: float | None = None) -> AttemptGate:
+    def gate(
+        self,
+        attempt: int,
+        seconds: float | None = None,
+    ) -> AttemptGate:
         """Return the gate of an attempt, which replays the calls that were paid for."""
         recorded = recorded_calls(self.entries, attempt)
         return AttemptGate(
@@ -179,7 +183,10 @@ def work_on(
     return Finished(job.key, end, tuple(work.attempts(end)), time.monotonic() - started)
 
 
-def longest_first(jobs: Sequence[J], seconds: Mapping[str, float]) -> list[J]:
+def longest_first(
+    jobs: Sequence[J],
+    seconds: Mapping[str, float],
+) -> list[J]:
     """Return ``jobs``, the longest expected first; equals keep their order.
 
     Longest processing time first ends at most a third later than the best order (Graham, 1969).

@@ -1,8 +1,8 @@
 """The models of what a run writes; every reader of its files gets these objects.
 
 A trajectory is the whole record of an instance. Its prediction is the same record without the
-conversations (``CONVERSATION``). Unknown is None. Files of earlier versions and of May 2024 are
-turned into these fields in ``InstanceResult.of_files`` and nowhere else.
+conversations (``CONVERSATION_FIELDS``). Unknown is None. Files of earlier versions and of May 2024
+become these records in ``InstanceResult.of_trajectory`` and ``of_prediction``, and nowhere else.
 """
 
 from __future__ import annotations
@@ -132,12 +132,12 @@ class AttemptStatus(str, Enum):
 PLAUSIBLE = frozenset({AttemptStatus.PLAUSIBLE, AttemptStatus.PLAUSIBLE_UNTESTED})
 """Statuses that mean plausible; ``InstanceStatus.PLAUSIBLE`` equals one of them."""
 
-BROKEN = frozenset(
+BROKEN_STATUSES = frozenset(
     {AttemptStatus.ERROR, AttemptStatus.TIMEOUT, AttemptStatus.NOT_RECORDED}
 )
 """Statuses of attempts that say nothing about their models."""
 
-NEVER_PLAUSIBLE = BROKEN | {
+NEVER_PLAUSIBLE = BROKEN_STATUSES | {
     AttemptStatus.ONLY_TEST_CONFIGURATION,
     AttemptStatus.TREE_DIFFERS,
 }
@@ -215,7 +215,7 @@ class Origin(Recorded):
     attempt: Known[Whole] = None
 
 
-CONVERSATION = frozenset(
+CONVERSATION_FIELDS = frozenset(
     {
         "edit_format",
         "traits",
@@ -345,7 +345,7 @@ class Attempt(Recorded):
     @property
     def broken(self) -> bool:
         """Whether it says nothing about its model; a patch that does not apply says something."""
-        return self.status in BROKEN and self.applies
+        return self.status in BROKEN_STATUSES and self.applies
 
     @property
     def label(self) -> str:
@@ -378,7 +378,11 @@ class Attempt(Recorded):
             calls = tuple(map(_without_content, calls))
         return self.but(messages=None, calls=calls)
 
-    def with_call(self, messages: Sequence[Message], *calls: Reply) -> Attempt:
+    def with_call(
+        self,
+        messages: Sequence[Message],
+        *calls: Reply,
+    ) -> Attempt:
         """Return it with more messages and calls, and what they cost."""
         all_messages = (self.messages or ()) + tuple(messages)
         all_calls = (self.calls or ()) + calls
@@ -558,7 +562,7 @@ class InstanceResult(Recorded):
             results = [alone]
         for result in results:
             attempt = attempts.setdefault(result["attempt"], {})
-            for name in result.keys() - CONVERSATION:
+            for name in result.keys() - CONVERSATION_FIELDS:
                 attempt[name] = result[name]
         ordered = [attempts[number] for number in sorted(attempts)]
         for name in cls.in_predictions & raw.keys():
@@ -640,7 +644,7 @@ class InstanceResult(Recorded):
         }
         results = {}
         for attempt in self.attempts:
-            values = attempt.model_dump(mode="json", exclude=set(CONVERSATION))
+            values = attempt.model_dump(mode="json", exclude=set(CONVERSATION_FIELDS))
             results[attempt.attempt] = {**head, **values}
         first = next(iter(results.values()))
         top = dict(results.get(self.attempt, first))

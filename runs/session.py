@@ -286,7 +286,7 @@ class JobRun:
         coordinator = self.coordinator
 
         def may_start() -> bool:
-            return not coordinator.stopping() and not coordinator.budget_used
+            return not coordinator.stopping() and not coordinator.budget_reason
 
         started = time.monotonic()
         timings = Timings(benchmark.options.cache / "timings.json")
@@ -318,7 +318,7 @@ class JobRun:
             over_budget=over,
             errors=(*plan.errors, *self._errors),
             broken=plan.broken,
-            stopped=coordinator.stopping() or coordinator.budget_used,
+            stopped=coordinator.stopping() or coordinator.budget_reason,
             interrupted=bool(coordinator.stopping()),
             statuses=benchmark.statuses,
         )

@@ -55,7 +55,12 @@ def status_command(
     return int(bool(seen.broken))
 
 
-def clean_images_command(days: float, say: Say, *, yes: bool = False) -> int:
+def clean_images_command(
+    days: float,
+    say: Say,
+    *,
+    yes: bool = False,
+) -> int:
     """Remove the images with installed projects that are ``days`` old; ``yes``: do not ask."""
     client = connect()
     if client is None:

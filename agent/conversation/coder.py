@@ -58,7 +58,7 @@ from llm.tokens import size
 
 
 @dataclass
-class Checks:
+class ConversationChecks:
     """Checks one workspace, and keeps the failures that the model has seen.
 
     Attributes:
@@ -154,7 +154,7 @@ class Coder:
     files: FileIndex
     model: ChatModel
     edit_format: EditFormat
-    checks: Checks
+    checks: ConversationChecks
     limits: ConversationLimits = field(default_factory=ConversationLimits)
     on_failure: OnFailure = OnFailure.KEEP
     messages: list[Message] = field(default_factory=list)

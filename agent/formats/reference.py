@@ -108,7 +108,10 @@ def _land_edit(
     return edit.path, None
 
 
-def _read_blocks(lines: list[str], files: Collection[str]) -> Iterator[SearchReplace]:
+def _read_blocks(
+    lines: list[str],
+    files: Collection[str],
+) -> Iterator[SearchReplace]:
     path: str | None = None
     start = 0
     index = 0

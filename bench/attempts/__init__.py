@@ -13,7 +13,7 @@ from bench.attempts.choose import (
     RESULTS,
     CandidateChoice,
     choose,
-    explain_choice,
+    finish_choice,
     rank,
 )
 from bench.attempts.evidence.choice import (
@@ -70,8 +70,8 @@ __all__ = [
     "choose",
     "choose_by_evidence",
     "describe_script",
-    "explain_choice",
     "fenced_block",
+    "finish_choice",
     "hash_candidates",
     "is_enough",
     "make_task",

@@ -32,7 +32,7 @@ from llm.tracing import OUTCOME, TracedGate, note_error
 from runs.jobs import JobContext
 from runs.modelsource import NotRecordedError, Turn
 from runs.progress.state import WorkStep
-from runs.records import BROKEN, Attempt, AttemptStatus
+from runs.records import BROKEN_STATUSES, Attempt, AttemptStatus
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class AttemptWork:
             status = str(attempt.status)
             span.set_attribute(OUTCOME, status)
             tracing.note_messages(span, "gen_ai.input.messages", attempt.messages or ())
-            if attempt.status in BROKEN:
+            if attempt.status in BROKEN_STATUSES:
                 note_error(span, status)
         return attempt
 

@@ -51,8 +51,8 @@ def rank(candidate: Attempt) -> tuple[int, ...]:
     Candidates that edit test configuration come last.
     """
     ranks = [_RANKS[outcome] for outcome in candidate.outcomes.values()]
-    marked = int(candidate.edits_test_configuration)
-    return (marked, tier(candidate), *ranks, candidate.attempt)
+    edits_configuration = int(candidate.edits_test_configuration)
+    return (edits_configuration, tier(candidate), *ranks, candidate.attempt)
 
 
 def choose(
@@ -141,7 +141,7 @@ def configuration_note(candidate: Attempt) -> str:
     return ""
 
 
-def explain_choice(
+def finish_choice(
     choice: CandidateChoice,
     attempts: Sequence[Attempt],
 ) -> CandidateChoice:

@@ -23,10 +23,10 @@ from core.git import git
 from core.plaintext import some
 from core.worktree import Changes
 from runs.patches import submittable_patch
-from runs.records import BROKEN, Attempt, AttemptStatus, status_by
+from runs.records import BROKEN_STATUSES, Attempt, AttemptStatus, status_by
 
 _MAX_NAMES = 3
-_EARLY_STATUSES = {
+_STATUSES_OF_ENDINGS = {
     Ending.REFUSED: AttemptStatus.ERROR,
     Ending.CONTEXT: AttemptStatus.CONTEXT,
     Ending.BUDGET: AttemptStatus.BUDGET,
@@ -127,7 +127,7 @@ def check_outcomes(
     try:
         dropped = () if is_builtin else prepare_left_tree(checkout)
     except UnusableTreeError as error:
-        status = early_status(work.ending or Ending.FAILED, limits)
+        status = status_of_ending(work.ending or Ending.FAILED, limits)
         return attempt.but(
             status=status or AttemptStatus.ERROR,
             error=_join_notes(work.error, str(error)),
@@ -172,23 +172,27 @@ def check_outcomes(
             work.error, _describe_faults(examination, files_in_submodules(checkout))
         ),
     )
-    early = early_status(work.ending or result.ending, limits)
-    return checked.but(status=status_by(checked, _final_status(examination, early)))
+    overriding = status_of_ending(work.ending or result.ending, limits)
+    return checked.but(
+        status=status_by(checked, _overriding_status(examination, overriding))
+    )
 
 
-def early_status(ending: Ending, limits: ConversationLimits) -> AttemptStatus | None:
+def status_of_ending(
+    ending: Ending, limits: ConversationLimits
+) -> AttemptStatus | None:
     """Return the status of a conversation that did not end by its outcomes."""
     if ending is Ending.REPLAY_EXHAUSTED and not limits.until_exhausted:
         return AttemptStatus.REPLAY_EXHAUSTED
-    return _EARLY_STATUSES.get(ending)
+    return _STATUSES_OF_ENDINGS.get(ending)
 
 
-def _final_status(
+def _overriding_status(
     examination: Examination,
     early: AttemptStatus | None,
 ) -> AttemptStatus | None:
     """Return the status of a patch that is never plausible, else how the conversation ended."""
-    if early in BROKEN or not examination.applies:
+    if early in BROKEN_STATUSES or not examination.applies:
         return early
     if examination.differing:
         return AttemptStatus.TREE_DIFFERS

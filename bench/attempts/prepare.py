@@ -67,7 +67,7 @@ class InstancePlan:
     turns: TurnOrder
     checkouts: Checkouts
     history: HistoryPolicy
-    stop: StopPolicy
+    stop_policy: StopPolicy
     evidence: EvidencePolicy
     full_suite: FullSuitePolicy
     require_tests: bool
@@ -90,7 +90,7 @@ class InstancePlan:
             briefing=briefing,
         )
 
-    def choice_by(self, evidence: Evidence | None) -> Choose:
+    def chooser_for(self, evidence: Evidence | None) -> Choose:
         """Return what chooses among attempts by their outcomes and by ``evidence``."""
         return partial(
             choose_by_evidence,
@@ -133,7 +133,7 @@ def prepare(
     base = None
     if config.needs_base:
         base = make_checkout(snapshot, folder / "base")
-    with _run_session(instance, services, context, base) as tests:
+    with _open_tests(instance, services, context, base) as tests:
         session = tests.session if tests else None
         checkouts = Checkouts(snapshot, folder)
         yield InstancePlan(
@@ -152,7 +152,7 @@ def prepare(
             turns=_turn_order(instance, services),
             checkouts=checkouts,
             history=HistoryPolicy(choice.history),
-            stop=StopPolicy(choice.stop, config.requires_tests),
+            stop_policy=StopPolicy(choice.stop, config.requires_tests),
             evidence=EvidencePolicy(
                 instance=instance,
                 base=base if config.by_evidence else None,
@@ -191,7 +191,7 @@ def _limits(config: RunConfig) -> ConversationLimits:
 
 
 @contextmanager
-def _run_session(
+def _open_tests(
     instance: Instance,
     services: Services,
     context: JobContext,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from bench.attempts.choose import explain_choice
+from bench.attempts.choose import finish_choice
 from bench.attempts.evidence.writers import ScriptWriters
 from bench.attempts.prepare import InstancePlan, instance_folder, prepare
 from bench.attempts.services import Services
@@ -72,7 +72,7 @@ class Solver:
         log = self.context.log
         self.records.extend(self.context.finished_attempts())
         while len(self.records) < plan.turns.attempts:
-            reason = plan.stop.reason(self.records)
+            reason = plan.stop_policy.reason(self.records)
             if reason:
                 log.info("no further attempt: %s", reason)
                 break
@@ -90,8 +90,8 @@ class Solver:
     def _solve(self, plan: InstancePlan) -> InstanceResult:
         self._make_attempts(plan)
         evidence = plan.evidence.gather(self.records)
-        choice = plan.full_suite.choose(self.records, plan.choice_by(evidence))
-        choice = explain_choice(choice, self.records)
+        choice = plan.full_suite.choose(self.records, plan.chooser_for(evidence))
+        choice = finish_choice(choice, self.records)
         winner = choice.winner
         writers = self.writers.records
         return InstanceResult(

@@ -69,18 +69,20 @@ def examine_patch(
         return Examination(applies=False)
     files = checkout.tracked_files()
     under_test = tree_under_test(tree.files, files, checkout.read_base, command)
-    edits = under_test.edits(plugins_of(whole_patch))
-    if tree.others and edits is ConfigurationEdits.ALL:
-        edits = ConfigurationEdits.SOME
+    configuration = under_test.configuration_edits(plugins_of(whole_patch))
+    if tree.others and configuration is ConfigurationEdits.ALL:
+        configuration = ConfigurationEdits.SOME
     if tested is None:
-        return Examination(applies=True, edits=edits)
+        return Examination(applies=True, edits=configuration)
     differing = set(tree.others)
     predicted_blobs = _blobs(checkout, under_test.changes)
     tested_blobs = _blobs(checkout, tested)
     for path in predicted_blobs.keys() | tested_blobs.keys():
         if predicted_blobs.get(path, "") != tested_blobs.get(path, ""):
             differing.add(path)
-    return Examination(applies=True, edits=edits, differing=tuple(sorted(differing)))
+    return Examination(
+        applies=True, edits=configuration, differing=tuple(sorted(differing))
+    )
 
 
 def files_in_submodules(checkout: Checkout) -> tuple[str, ...]:

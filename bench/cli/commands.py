@@ -51,7 +51,11 @@ from runs.storage.manifest import recorded_differences
 from runs.storage.store import RunStore
 
 
-def run_command(config: RunConfig, options: Options, say: Say) -> int:
+def run_command(
+    config: RunConfig,
+    options: Options,
+    say: Say,
+) -> int:
     """Run, or print what a run would do, and return the exit code."""
     benchmark = check_run(config, options, say)
     if options.dry_run:
@@ -59,7 +63,11 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     return start_run(benchmark)
 
 
-def check_run(config: RunConfig, options: Options, say: Say) -> InstanceBenchmark:
+def check_run(
+    config: RunConfig,
+    options: Options,
+    say: Say,
+) -> InstanceBenchmark:
     """Return the run, after all checks that need neither set-up nor a model."""
     config = validate_config(config)
     settings = options.settings
@@ -285,7 +293,9 @@ def _limit(money: Spending, instances: int) -> Decimal | None:
 
 
 def _lower_bound(
-    config: RunConfig, money: Spending, todo: Sequence[Instance]
+    config: RunConfig,
+    money: Spending,
+    todo: Sequence[Instance],
 ) -> Decimal | None:
     model = config.models[0]
     price = money.prices.get(model.name) or cheapest_price(model.name)
@@ -306,7 +316,10 @@ _ASSUMPTION = "4 calls of 10,000 tokens in and 500 out for each instance"
 
 
 def _likely_cost(
-    config: RunConfig, money: Spending, instances: int, bounds: Bounds
+    config: RunConfig,
+    money: Spending,
+    instances: int,
+    bounds: Bounds,
 ) -> Decimal | None:
     """Return the dollars under ``_ASSUMPTION``, with the first model; None if unknown."""
     lower, upper = bounds
@@ -326,7 +339,11 @@ def _script_calls(config: RunConfig) -> int:
     return choice.scripts + choice.rounds
 
 
-def _upper_bound(config: RunConfig, money: Spending, instances: int) -> Decimal | None:
+def _upper_bound(
+    config: RunConfig,
+    money: Spending,
+    instances: int,
+) -> Decimal | None:
     limit = _limit(money, instances)
     costs = []
     for model in config.models:
@@ -356,7 +373,9 @@ def _cost_of_call(
 
 
 def _missing(
-    config: RunConfig, todo: Sequence[Instance], mirrors: Mirrors
+    config: RunConfig,
+    todo: Sequence[Instance],
+    mirrors: Mirrors,
 ) -> Iterator[str]:
     """Yield what the run lacks: mirrors, keys, an agent, an engine, images."""
     yield from _missing_mirrors(todo, mirrors)

@@ -124,7 +124,12 @@ class OwnRun:
             recorded={**options.recorded, "project": project},
         )
 
-    def run(self, config: RunConfig, options: Options, say: Say) -> int:
+    def run(
+        self,
+        config: RunConfig,
+        options: Options,
+        say: Say,
+    ) -> int:
         """Measure the base, make the attempts and hand the result over; return the exit code."""
         note = say
         if options.as_json:
@@ -158,7 +163,12 @@ class OwnRun:
             return INTERRUPTED
         return self._hand_over(config, options, store, before, say, note)
 
-    def check(self, config: RunConfig, options: Options, say: Say) -> int:
+    def check(
+        self,
+        config: RunConfig,
+        options: Options,
+        say: Say,
+    ) -> int:
         """Set up and run all tests at the base, show all output; return the exit code."""
         config = validate_config(config)
         for line in self._description():
@@ -254,7 +264,11 @@ class OwnRun:
             yield f"note: {self.issue.note}"
 
 
-def prepare(settings: RunSettings, chosen: Layer, issue: Issue | None = None) -> OwnRun:
+def prepare(
+    settings: RunSettings,
+    chosen: Layer,
+    issue: Issue | None = None,
+) -> OwnRun:
     """Read repository and issue, and make the data set of the one instance.
 
     Args:
@@ -312,7 +326,9 @@ def prepare(settings: RunSettings, chosen: Layer, issue: Issue | None = None) ->
 
 
 def _choose_environment(
-    settings: RunSettings, commands: Commands, sources: Mapping[str, str]
+    settings: RunSettings,
+    commands: Commands,
+    sources: Mapping[str, str],
 ) -> EnvironmentKind:
     kind = settings.tests.environment
     if kind is None:
@@ -468,7 +484,11 @@ def measure_base(
 
 
 @contextmanager
-def timed_step(text: str, note: Say, every: float = 15.0) -> Iterator[None]:
+def timed_step(
+    text: str,
+    note: Say,
+    every: float = 15.0,
+) -> Iterator[None]:
     """Say what is done meanwhile and how long it takes, every so many seconds and at its end."""
     started = time.monotonic()
     ended = threading.Event()
@@ -494,7 +514,11 @@ def timed_step(text: str, note: Say, every: float = 15.0) -> Iterator[None]:
     show("done in")
 
 
-def _show_setup(environments: Path, key: str, note: Say) -> None:
+def _show_setup(
+    environments: Path,
+    key: str,
+    note: Say,
+) -> None:
     """Show what the set-up printed when the environment was made."""
     for folder in (environments, environments / "open"):
         log = folder / "logs" / f"{key}.log"

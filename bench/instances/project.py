@@ -64,7 +64,11 @@ def hide_image_names(text: str, instances: Iterable[Instance]) -> str:
     return text
 
 
-def snapshot_of(instance: Instance, mirrors: Mirrors, snapshots: Snapshots) -> Snapshot:
+def snapshot_of(
+    instance: Instance,
+    mirrors: Mirrors,
+    snapshots: Snapshots,
+) -> Snapshot:
     """Return the commit that attempts at ``instance`` start from; raises as ``Mirrors.get``."""
     mirror = mirrors.get(instance.repo, instance.base_commit)
     return snapshots.get(mirror, instance.repo, instance.base_commit, instance.bug)
@@ -176,7 +180,11 @@ def _venv_of(commands: Commands) -> VenvSpec | UnavailableError:
     )
 
 
-def required_packages(repo: str, spec: Spec, read: Read) -> list[str]:
+def required_packages(
+    repo: str,
+    spec: Spec,
+    read: Read,
+) -> list[str]:
     """Return the requirements of the spec's ``packages``.
 
     ``read`` returns a file of the base commit. Addresses and the project itself, which pip cannot
@@ -196,7 +204,11 @@ def required_packages(repo: str, spec: Spec, read: Read) -> list[str]:
     return shlex.split(spec.packages)
 
 
-def _requirements(name: str, read: Read, depth: int) -> Iterator[str]:
+def _requirements(
+    name: str,
+    read: Read,
+    depth: int,
+) -> Iterator[str]:
     folder = name.rpartition("/")[0]
     text = read(name) or ""
     for raw_line in text.splitlines():

@@ -149,7 +149,12 @@ class OwnRepository:
                 "nothing is changed: use --branch, or --set project.patch=FILE"
             ) from None
 
-    def commit_to(self, branch: str, patch: str, message: str) -> str:
+    def commit_to(
+        self,
+        branch: str,
+        patch: str,
+        message: str,
+    ) -> str:
         """Make a new branch with one commit and return its hash; HEAD and work tree stay.
 
         Raises:
@@ -427,7 +432,9 @@ def _repository_at(
 
 
 def _divide(
-    paths: Iterable[str], ours: Collection[str], folder: str
+    paths: Iterable[str],
+    ours: Collection[str],
+    folder: str,
 ) -> tuple[list[str], list[str]]:
     """Return the paths of the user's changes, and those of the harness's own files."""
     users = []
@@ -462,7 +469,11 @@ def _add_changes(
     view("update-index", "-z", "--index-info", stdin=before)
 
 
-def _base_commit(run: Git, head: str, folder: str) -> str:
+def _base_commit(
+    run: Git,
+    head: str,
+    folder: str,
+) -> str:
     """Return ``head``, or where the index of ``run`` is another tree a commit that holds that.
 
     Of a project in a ``folder`` it holds that alone.
@@ -479,7 +490,11 @@ def _base_commit(run: Git, head: str, folder: str) -> str:
     return run("commit-tree", tree, "-p", head, "-m", "changes").decode().strip()
 
 
-def _clone(address: str, base: str, cache: Path) -> OwnRepository:
+def _clone(
+    address: str,
+    base: str,
+    cache: Path,
+) -> OwnRepository:
     mirror, name = _make_mirror(cache, address, address, "clone")
     repo = Repo(mirror)
     is_hash = re.fullmatch(r"[0-9a-f]{40}", base)
@@ -502,7 +517,10 @@ def _fetch(address: str, mirror: Path) -> None:
 
 
 def _make_mirror(
-    cache: Path, location: str, origin: str, folder: str
+    cache: Path,
+    location: str,
+    origin: str,
+    folder: str,
 ) -> tuple[Path, str]:
     """Return a bare repository for what lies at ``location``, and the name of that.
 

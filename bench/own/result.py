@@ -63,7 +63,12 @@ class Before:
     note: str = ""
 
     @classmethod
-    def of(cls, baseline: Baseline, command: str, seconds: float) -> Before:
+    def of(
+        cls,
+        baseline: Baseline,
+        command: str,
+        seconds: float,
+    ) -> Before:
         before = cls(command=command, results=baseline.results)
         if baseline.timed_out or baseline.died:
             end = "were killed"

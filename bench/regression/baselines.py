@@ -207,7 +207,10 @@ class Baselines:
         return baseline
 
     def measure(
-        self, prepared: Prepared, paths: Sequence[str], seconds: float
+        self,
+        prepared: Prepared,
+        paths: Sequence[str],
+        seconds: float,
     ) -> list[Baseline]:
         """Measure the first of ``paths`` and, if slots are free, further ones at the same time.
 
@@ -224,7 +227,12 @@ class Baselines:
             with ThreadPoolExecutor(len(chosen)) as pool:
                 return list(pool.map(measure, chosen))
 
-    def _measure_file(self, prepared: Prepared, path: str, seconds: float) -> Baseline:
+    def _measure_file(
+        self,
+        prepared: Prepared,
+        path: str,
+        seconds: float,
+    ) -> Baseline:
         file = self._file(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         with waited_for(FileLock(f"{file}.lock"), self.check):
@@ -325,7 +333,11 @@ with open("{_RESULTS}", "w", encoding="utf-8") as file:
 """
 
 
-def run_parser(source: str, log: str, folders: Folders) -> dict[str, str]:
+def run_parser(
+    source: str,
+    log: str,
+    folders: Folders,
+) -> dict[str, str]:
     """Return swebench's status by test that the function ``parser`` of ``source`` reads from a log.
 
     Empty if it fails, takes too long or returns something else: then nothing is known.

@@ -87,7 +87,11 @@ def split_statements(output: str, token: str) -> tuple[str, Statements]:
     return text, facts
 
 
-def doubt(base: Statements, run: Statements, report: str) -> str:
+def doubt(
+    base: Statements,
+    run: Statements,
+    report: str,
+) -> str:
     """Return why a run's results cannot be trusted; empty where they can.
 
     ``base`` is what the base commit's run of the same tests stated, ``report`` is pytest's.
@@ -121,7 +125,9 @@ def _differences(
 
 
 def shadowing(
-    changes: Changes, files: Collection[str], base: Statements
+    changes: Changes,
+    files: Collection[str],
+    base: Statements,
 ) -> Iterator[str]:
     """Yield new files that imports would find in place of the environment's modules."""
     base_files = frozenset(files)

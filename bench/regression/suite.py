@@ -472,7 +472,12 @@ class _TreeRun:
             self._add_note(f"flaky at the base commit: {names}")
         return unconfirmed - flaky, dead and not was_killed(result)
 
-    def _compare(self, baseline: Baseline, result: CommandResult, run: TestRun) -> None:
+    def _compare(
+        self,
+        baseline: Baseline,
+        result: CommandResult,
+        run: TestRun,
+    ) -> None:
         """Doubt a run that is not as that of the base commit: did the tests run at all?"""
         if not baseline.ends_like(result) and not failed_test_names(run.results):
             self.doubt = f"no test failed, but the exit code was {result.exit_code}"

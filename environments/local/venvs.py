@@ -152,7 +152,10 @@ def shared_name(
     return f"{project.group.replace('/', '__')}-{project.version or 'any'}-{key}"
 
 
-def spec_key(spec: VenvSpec, parts: Sequence[str] = ()) -> str:
+def spec_key(
+    spec: VenvSpec,
+    parts: Sequence[str] = (),
+) -> str:
     text = json.dumps([spec.source, *parts], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

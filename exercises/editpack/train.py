@@ -170,7 +170,9 @@ def _require_packages(names: Iterable[str]) -> None:
 
 
 def _readable_rows(
-    rows: Iterable[JudgedRow], counts: dict[str, Any], stop: Shutdown
+    rows: Iterable[JudgedRow],
+    counts: dict[str, Any],
+    stop: Shutdown,
 ) -> Iterator[EditRow]:
     """Yield the rows; count their licences, and what is no row."""
     for row, why in rows:
@@ -185,7 +187,12 @@ def _readable_rows(
         yield row
 
 
-def _update_complete(out: Path, scores: Path | None, *, resume: bool) -> None:
+def _update_complete(
+    out: Path,
+    scores: Path | None,
+    *,
+    resume: bool,
+) -> None:
     if not resume:
         raise UserError(f"{out} holds a tuned model; choose another --out")
     if scores:

@@ -25,7 +25,7 @@ TOOL = "tool"
 EXTENSION = "swe_retry_harness"
 """The key of our extension of a format: the values that the format has no place for."""
 
-_OF_OUR_ATTEMPTS = (
+_EXTENSION_FIELDS = (
     "edit_format",
     "reflections",
     *(name for name in Attempt.model_fields if name.endswith("_outcome")),
@@ -168,7 +168,7 @@ def attempt_of(
             values |= {"messages": None, "calls": ()}
     outcomes = object_at(extension, "known")
     if outcomes:
-        for name in _OF_OUR_ATTEMPTS:
+        for name in _EXTENSION_FIELDS:
             values[name] = outcomes.get(name)
         suffix = f"@{values['edit_format']}"
         values["model"] = values["model"].removesuffix(suffix)
@@ -200,7 +200,7 @@ def extension_of_attempt(instance: InstanceData, attempt: Attempt) -> Json:
     outcomes = {}
     if attempt.outcomes_known:
         values = attempt.as_json()
-        for name in ("try", *_OF_OUR_ATTEMPTS):
+        for name in ("try", *_EXTENSION_FIELDS):
             outcomes[name] = values[name]
     return {
         **extension_of_instance(instance),

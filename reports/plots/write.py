@@ -259,7 +259,9 @@ def _models_by_repository(run: RunData, redact: Redactor) -> Picture:
 
 
 def _draw_models_by_repository(
-    rows: Sequence[PlottedRow], redact: Redactor, theme: Theme
+    rows: Sequence[PlottedRow],
+    redact: Redactor,
+    theme: Theme,
 ) -> Figure:
     repositories = sorted(set(_column(rows, "repository")), reverse=True)
     models = list(dict.fromkeys(_column(rows, "model")))

@@ -100,7 +100,7 @@ class CallCoordinator:
     say: Callable[[str], None] = lambda _: None
     redact: Redactor = field(default_factory=Redactor)
     called: Callable[[], None] = lambda: None
-    budget_used: str = ""
+    budget_reason: str = ""
     _pending: dict[str, _Pending] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -126,7 +126,7 @@ class CallCoordinator:
             reservation = self.budget.reserve(instance_id, ask.model, ask.bound)
         except OverBudgetError as error:
             if error.scope in (LimitScope.RUN, LimitScope.CALLS):
-                self.budget_used = str(error)
+                self.budget_reason = str(error)
             self.journal(instance_id).append(DeniedEntry.of(error, ask.model))
             raise BudgetUsedError(str(error)) from error
         if reservation is None:
@@ -201,7 +201,11 @@ class CallCoordinator:
                 Failed("the worker died", transient=False, billed=True, reached=False),
             )
 
-    def recover(self, instance_id: str, journal: Journal | None = None) -> int:
+    def recover(
+        self,
+        instance_id: str,
+        journal: Journal | None = None,
+    ) -> int:
         """Add to the ledger what only a journal has; return how many calls were pending.
 
         ``journal`` is a retired one, instead of the present one.

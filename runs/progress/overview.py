@@ -238,7 +238,11 @@ class _Reading:
         result = self.store.read_unfinished(name)
         return replace(_entry(result), cost=Decimal(0))
 
-    def _read(self, path: Path, read: Callable[[], _T]) -> _T | None:
+    def _read(
+        self,
+        path: Path,
+        read: Callable[[], _T],
+    ) -> _T | None:
         try:
             return read()
         except UserError as error:

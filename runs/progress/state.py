@@ -97,7 +97,11 @@ class ProgressState:
         stopping: returns why the run is stopping, an empty text while it is not.
     """
 
-    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        total: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.total = total
         self.descriptions: Mapping[str, str] = {}
         self.word = DONE

@@ -88,7 +88,10 @@ def note_end(store: RunStore) -> None:
     store.update_run(starts=[*earlier, last.but(ended=timestamp())])
 
 
-def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
+def note_returned(
+    store: RunStore,
+    returned: Iterable[tuple[str, str]],
+) -> None:
     """Add the model names in providers' answers, by the model that was asked."""
     run = store.read_run() or Run()
     names = {model: set(noted) for model, noted in run.models_returned.items()}

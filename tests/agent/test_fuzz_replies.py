@@ -27,7 +27,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from agent.conversation.coder import Checks
+from agent.conversation.coder import ConversationChecks
 from agent.conversation.context import show_files
 from agent.conversation.mentions import FileIndex
 from agent.formats import format_names, get_format
@@ -201,7 +201,9 @@ def carry_out(
         *index.mentioned_files(reply.content),
         *index.plainly_mentioned_files(reply.content[:2000]),
     }
-    text += show_files(sorted(mentioned), space.read) + str(Checks(space).problem())
+    text += show_files(sorted(mentioned), space.read) + str(
+        ConversationChecks(space).problem()
+    )
     message = Message("assistant", reply.content, reply.tool_calls)
     messages_as_sent([Message("user", "x"), message, Message("user", text)])
     arena.check_and_reset(space, text)

@@ -14,7 +14,7 @@ from agent.conversation.base import (
     Reflections,
     Result,
 )
-from agent.conversation.coder import Checks, Coder
+from agent.conversation.coder import Coder, ConversationChecks
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
 from agent.formats import get_format
@@ -151,7 +151,7 @@ def make_coder(
         files=FileIndex.of(files),
         model=model,
         edit_format=get_format(form, matching),
-        checks=Checks(space, linter or Linter(), run),
+        checks=ConversationChecks(space, linter or Linter(), run),
         limits=limits or ConversationLimits(),
         on_failure=on_failure,
     )

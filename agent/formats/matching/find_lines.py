@@ -267,7 +267,10 @@ def _exact_matches(
 
 
 @lru_cache(maxsize=8)
-def _strip_lines(lines: FixedLines, strip: Callable[[str], str]) -> FixedLines:
+def _strip_lines(
+    lines: FixedLines,
+    strip: Callable[[str], str],
+) -> FixedLines:
     # Cached for hundreds of edits of one file.
     return tuple(map(strip, lines))
 
@@ -535,7 +538,11 @@ def _plain(line: str) -> str:
     return " ".join(line.translate(_QUOTES).split())
 
 
-def _best_start(lines: Lines, search: Lines, work: PlacingWork) -> int | None:
+def _best_start(
+    lines: Lines,
+    search: Lines,
+    work: PlacingWork,
+) -> int | None:
     """Return where ``search`` is likest, if it is like enough and no other place is near to it."""
     size = len(search)
     likeness_of: dict[tuple[str, str], float] = {}

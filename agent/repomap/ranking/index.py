@@ -256,7 +256,10 @@ def _starts(sizes: Sequence[int] | Numbers) -> Ints:
     return starts.astype(np.int32)
 
 
-def _concatenate(arrays: Iterable[array[int]], dtype: type[Any]) -> NDArray[Any]:
+def _concatenate(
+    arrays: Iterable[array[int]],
+    dtype: type[Any],
+) -> NDArray[Any]:
     # One without values first, as there may be no arrays.
     blocks = [np.empty(0, dtype)]
     for values in arrays:

@@ -331,7 +331,10 @@ def find_spans(data: bytes, language: str) -> list[Span]:
     return [spans[position] for position in sorted(spans)]
 
 
-def guess_spans(data: bytes, head_pattern: re.Pattern[bytes] = _ANY_HEAD) -> list[Span]:
+def guess_spans(
+    data: bytes,
+    head_pattern: re.Pattern[bytes] = _ANY_HEAD,
+) -> list[Span]:
     """Return the definitions by the form of their first lines; indentation ends them."""
     heads = []
     spans = []

@@ -75,7 +75,9 @@ class RayEngine:
     driver: Driver
 
     def run(
-        self, jobs: Sequence[Job], may_start: Callable[[], bool]
+        self,
+        jobs: Sequence[Job],
+        may_start: Callable[[], bool],
     ) -> Iterator[Finished[Any]]:
         if not jobs:
             return

@@ -183,7 +183,10 @@ class Connection:
                 sent.add_done_callback(partial(_deliver, futures))
 
 
-def _deliver(futures: Sequence[Future[Any]], sent: Future[bytes]) -> None:
+def _deliver(
+    futures: Sequence[Future[Any]],
+    sent: Future[bytes],
+) -> None:
     try:
         answers: list[DriverAnswer] = pickle.loads(sent.result())
     except Exception as error:

@@ -13,7 +13,7 @@ from agent.conversation.base import (
     ReflectionsUsed,
     Topic,
 )
-from agent.conversation.coder import Checks, Coder
+from agent.conversation.coder import Coder, ConversationChecks
 from agent.conversation.context import ContextWindow
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import Failure, TestReport
@@ -78,7 +78,9 @@ def test_files_too_long_for_the_window_are_only_named(tmp_path: Path) -> None:
     (tmp_path / "app/main.py").write_text(long)
     space = Workspace(tmp_path)
     form = get_format("diff")
-    Coder(space, FileIndex.of(APP), script, form, Checks(space)).run("f", "")
+    Coder(space, FileIndex.of(APP), script, form, ConversationChecks(space)).run(
+        "f", ""
+    )
     assert (
         "app/main.py is too long to be shown (18000 characters)"
         in script.requests[1][-1].content
@@ -212,7 +214,9 @@ def test_files_named_last_are_kept_before_those_named_first(tmp_path: Path) -> N
     index = FileIndex.of([f"app/{name}.py" for name in texts])
     limits = ConversationLimits(Reflections(shared=9))
     space = Workspace(tmp_path)
-    Coder(space, index, script, get_format("diff"), Checks(space), limits).run("f", "")
+    Coder(
+        space, index, script, get_format("diff"), ConversationChecks(space), limits
+    ).run("f", "")
     shortened = []
     for r in script.requests:
         if "left out because" in r[-1].content:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from bench.attempts.choose import choose, explain_choice, rank, tier
+from bench.attempts.choose import choose, finish_choice, rank, tier
 from runs.records import Attempt, AttemptStatus, InstanceResult, InstanceStatus
 from tests.support.attempts import make_candidate as candidate
 
@@ -130,7 +130,7 @@ def test_without_a_patch_the_reason_names_attempts_that_outgrew_the_window() -> 
         attempts = []
         for number, status in enumerate(statuses, 1):
             attempts.append(candidate(number, False, patch=patch).but(status=status))
-        return explain_choice(choose(attempts), attempts).reason
+        return finish_choice(choose(attempts), attempts).reason
 
     full = AttemptStatus.CONTEXT
     empty = AttemptStatus.EMPTY

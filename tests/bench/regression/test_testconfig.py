@@ -117,12 +117,12 @@ def test_what_a_runner_reads_is_put_back() -> None:
         text = replace_once(path, old, new)
         tree = tree_with(path, text)
         assert tree == TreeUnderTest({}, (path,)), text
-        assert tree.edits(()) is ConfigurationEdits.ALL
+        assert tree.configuration_edits(()) is ConfigurationEdits.ALL
         # A file that changes other things too is the base's, and tests cannot tell.
         before, after = OTHER_CHANGES[path]
         mixed = tree_with(path, text.replace(before, after, 1))
         assert mixed == TreeUnderTest({}, (path,), mixed=(path,)), text
-        assert mixed.edits(()) is ConfigurationEdits.SOME
+        assert mixed.configuration_edits(()) is ConfigurationEdits.SOME
 
 
 def test_an_edit_that_is_not_predicted_is_not_tested() -> None:
@@ -133,7 +133,7 @@ def test_a_conftest_counts_as_a_whole() -> None:
     for text in ("X = 2\n", None):
         tree = tree_with("conftest.py", text)
         assert tree == TreeUnderTest({}, ("conftest.py",))
-        assert tree.edits(()) is ConfigurationEdits.ALL
+        assert tree.configuration_edits(()) is ConfigurationEdits.ALL
         assert tree_with("tests/conftest.py", text) == TreeUnderTest({})
 
 
