@@ -67,10 +67,14 @@ def clean_images_command(
         raise UserError("no Docker engine answers; start one")
     now = datetime.now(timezone.utc)
     oldest = now - timedelta(days=days)
-    images = [image for image in installed_images(client) if image.created <= oldest]
-    for image in images:
-        say(image.describe(now))
-    gigabytes = sum(image.size for image in images) / 1e9
+    images = []
+    size = 0
+    for image in installed_images(client):
+        if image.created <= oldest:
+            images.append(image)
+            size += image.size
+            say(image.describe(now))
+    gigabytes = size / 1e9
     count = f"images: {len(images)} ({gigabytes:.1f} GB)"
     if images and not yes:
         if not sys.stdin.isatty():

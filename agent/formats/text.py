@@ -65,7 +65,7 @@ class TextFormat(EngineFormat):
         if edits:
             return edits
         lines = patches_in_json(reply.content)
-        patches, _ = _split_parts(read_patches(lines, scope))
+        patches = _split_parts(read_patches(lines, scope))[0]
         if patches:
             return patches
         calls = calls_of(reply)
@@ -86,8 +86,7 @@ def edits_of(
     in full is reported, unless it is a quotation.
     """
     own_parts = list(_without_fences_of_edits(parts))
-    own_edits, _ = _split_parts(own_parts)
-    named = {edit.path for edit in own_edits}
+    named = {edit.path for edit in _split_parts(own_parts)[0]}
     all_parts: list[Part] = []
     again: list[Edit] = []
     has_signs = False
@@ -166,8 +165,7 @@ def _closing_line(lines: Lines, marks: str) -> int | None:
     for number, line in enumerate(lines):
         fence = fence_of(line)
         if fence:
-            own_marks, info = fence
-            closes = own_marks.startswith(marks) and not info
+            closes = fence[0].startswith(marks) and not fence[1]
             return number if closes else None
     return None
 
@@ -179,10 +177,9 @@ def _open_fence(lines: Lines) -> tuple[int, str] | None:
         fence = fence_of(line)
         if not fence:
             continue
-        marks, info = fence
         if opening is None:
-            opening = number, marks
-        elif not info and marks.startswith(opening[1]):
+            opening = (number, fence[0])
+        elif not fence[1] and fence[0].startswith(opening[1]):
             opening = None
     return opening
 

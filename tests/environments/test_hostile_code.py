@@ -228,7 +228,9 @@ def test_no_outcome_of_it_is_a_pass(
     assert tests.run({"textkit/slug.py": f"{source}\n".encode()}).outcome is True
     # Short, because code that hangs runs until the limit, but enough for this machine's speed.
     tests.limits = TestLimits(max(4, 1.5 * (time.monotonic() - started)), 60)
-    assert tests.run({"textkit/slug.py": f"{code}\n{source}".encode()}).outcome is False
+    report = tests.run({"textkit/slug.py": f"{code}\n{source}".encode()})
+    # A run that ends early with code 0 and without results tells nothing.
+    assert report.outcome is False or report.suspect
 
 
 def test_a_tree_that_does_not_fit_is_infrastructure(local: LocalSession) -> None:

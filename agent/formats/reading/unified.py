@@ -160,7 +160,7 @@ def context_diff_paths(lines: Lines) -> Iterator[str]:
     for number, line in enumerate(lines):
         if not line.startswith(_CONTEXT_RULE) or number < 2:
             continue
-        _, path = _paths_at(lines, number - 2, _STAR_HEADER, _DASH_HEADER)
+        path = _paths_at(lines, number - 2, _STAR_HEADER, _DASH_HEADER)[1]
         if path:
             yield path
 
