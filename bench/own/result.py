@@ -18,7 +18,7 @@ from rich.syntax import Syntax
 from bench.attempts import attempts_table, fenced_block
 from bench.own.issues import Issue
 from bench.own.repository import OwnRepository
-from bench.own.settings import ProjectSettings
+from bench.own.settings import PATCH, PATCH_HEADING, SUMMARY, ProjectSettings
 from bench.regression.baselines import Baseline
 from bench.regression.testlogs import (
     Results,
@@ -38,9 +38,6 @@ from runs.patches import SubmittablePatch, split_patch, submittable_patch
 from runs.records import Attempt
 from runs.storage.store import RunStore
 
-SUMMARY = "summary.md"
-PATCH = "candidate.patch"
-PATCH_HEADING = "## Patch"
 _MAX_NAMES = 200
 _MAX_SUBJECT = 72
 _PYTEST_ERROR = re.compile(r"^E +(\w.{0,300})", re.MULTILINE)

@@ -8,6 +8,11 @@ from pydantic import Field
 
 from core.settings import Folder, Section, SplitLines
 
+# The files of a result, which reports read too, and where the patch begins in the summary.
+SUMMARY = "summary.md"
+PATCH = "candidate.patch"
+PATCH_HEADING = "## Patch"
+
 
 class ProjectSettings(Section):
     """What to work on, how its tests run, and where the result goes."""

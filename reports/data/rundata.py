@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 
 from bench.instances.adapters.base import Row
 from bench.instances.instance import derived_image, instance_id_of, split_row
-from bench.own.result import PATCH, PATCH_HEADING, SUMMARY
+from bench.own.settings import PATCH, PATCH_HEADING, SUMMARY
 from core.errors import UserError
 from core.money import known_sum, total
 from core.parsing.untrusted import damage_at
