@@ -53,7 +53,7 @@ _LOGOS = (".svg", ".png", ".jpg", ".jpeg", ".webp")
 
 
 class Meta(BaseModel):
-    """The user's part of a submission; docs/submission.md describes each key."""
+    """The user's part of a submission; meta-template.yaml describes each key."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
