@@ -384,7 +384,7 @@ def layers(registry: Registry) -> dict[str, str]:
 
 
 @pytest.fixture
-def place(
+def disk(
     registry: Registry,
     layers: dict[str, str],
     tmp_path: Path,

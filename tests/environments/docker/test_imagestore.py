@@ -28,6 +28,7 @@ from tests.support.registry import (
     layer_of,
     noise,
 )
+from tests.support.registry import disk as disk
 from tests.support.registry import layers as layers  # fixtures
 from tests.support.registry import registry as registry
 
