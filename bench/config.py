@@ -175,8 +175,8 @@ class RunConfig(RunBasics):
         if agents == (BUILTIN,):
             return models
         # Of a command, its program alone.
-        words = (name_slug(agent.partition(" ")[0]) for agent in agents)
-        return "--".join([*words, models])
+        names = (name_slug(agent.partition(" ")[0]) for agent in agents)
+        return "--".join([*names, models])
 
     @property
     def model_name_or_path(self) -> str:

@@ -35,7 +35,7 @@ def write_chart(path: Path, draw: Callable[[Theme], Figure]) -> tuple[Path, ...]
             write_bytes_atomic(path, as_png(draw(LIGHT)))
         return (path,)
     dark = path.with_name(f"{path.stem}-dark.svg")
-    for place, theme in ((path, LIGHT), (dark, DARK)):
+    for file, theme in ((path, LIGHT), (dark, DARK)):
         with drawing(theme):
-            write_text_atomic(place, as_svg(draw(theme)))
+            write_text_atomic(file, as_svg(draw(theme)))
     return path, dark

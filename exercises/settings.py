@@ -30,12 +30,12 @@ def load(line: CommandLine[Root], word: str | None) -> Root | None:
     return settings
 
 
-def among(words: Collection[str]) -> AfterValidator:
-    """Return the check that a word is one of ``words``."""
+def among(choices: Collection[str]) -> AfterValidator:
+    """Return the check that a word is one of ``choices``."""
 
     def check(word: str) -> str:
-        if word not in words:
-            raise ValueError(f"there are {', '.join(words)}")
+        if word not in choices:
+            raise ValueError(f"there are {', '.join(choices)}")
         return word
 
     return AfterValidator(check)

@@ -27,7 +27,6 @@ from runs.settings import CommonSettings, Spending, make_rates
 from runs.storage.versions import HARNESS_VERSION
 
 OUT = ("--out", "-o")
-WORKERS = ("--workers", "-w")
 
 
 @dataclass(frozen=True)

@@ -361,8 +361,10 @@ def _leaves_lines_out(old: Lines, new: Lines) -> bool:
     """Return whether a new comment stands where more lines of ``old`` are gone than are new."""
     added = set(new).difference(old)
     elisions = {line for line in added if _ELISION.match(line)}
-    if not elisions or len(old) * len(new) > _MAX_COMPARED:
-        return bool(elisions) and len(new) < len(old)
+    if not elisions:
+        return False
+    if len(old) * len(new) > _MAX_COMPARED:
+        return len(new) < len(old)
     changes = Indel.opcodes(old, new)
     for is_equal, group in groupby(changes, key=lambda change: change.tag == "equal"):
         removed: list[str] = []

@@ -19,7 +19,11 @@ from agent.formats.base import (
     WholeFile,
 )
 from agent.formats.matching.lines import Lines, full_lines, numbers_where, with_ends
-from agent.formats.reading.answer import answer_lines, patches_in_json
+from agent.formats.reading.answer import (
+    answer_lines,
+    answer_of,
+    patches_in_json,
+)
 from agent.formats.reading.blocks import read_blocks
 from agent.formats.reading.calls import calls_of
 from agent.formats.reading.fences import fence_of
@@ -64,7 +68,7 @@ class TextFormat(EngineFormat):
         edits = edits_of(self, parts, scope)
         if edits:
             return edits
-        lines = patches_in_json(reply.content)
+        lines = patches_in_json(answer_of(reply.content))
         patches = _split_parts(read_patches(lines, scope))[0]
         if patches:
             return patches

@@ -240,8 +240,8 @@ def model_or_pair(
         return parse(text)
     architect = parse(pair[1].strip())
     editor = parse(pair[2].strip())
-    given = f"{architect.text}+{editor.text}"
-    return replace(editor, text=given, architect=architect)
+    pair_text = f"{architect.text}+{editor.text}"
+    return replace(editor, text=pair_text, architect=architect)
 
 
 def in_formats(

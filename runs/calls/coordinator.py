@@ -131,7 +131,7 @@ class CallCoordinator:
             raise BudgetUsedError(str(error)) from error
         if reservation is None:
             return Wait(_FOR_OTHERS)
-        asked: AskedEntry | None = None
+        sent: AskedEntry | None = None
         try:
             seconds = self.rate_limiter.admit(
                 ask.model, ask.provider, ask.tokens, instance_id
@@ -142,13 +142,13 @@ class CallCoordinator:
                 return Wait(seconds)
             entry = AskedEntry.of(uuid.uuid4().hex, attempt, ask)
             self.journal(instance_id).append(entry)
-            asked = entry
+            sent = entry
         finally:
-            if asked is None:
+            if sent is None:
                 self.budget.cancel(reservation)
         with self._lock:
-            self._pending[asked.call] = _Pending(instance_id, asked, ask, reservation)
-        return Ticket(asked.call)
+            self._pending[sent.call] = _Pending(instance_id, sent, ask, reservation)
+        return Ticket(sent.call)
 
     def _check_providers(self) -> None:
         paused = 0.0

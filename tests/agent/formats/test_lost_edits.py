@@ -274,6 +274,11 @@ def test_patches_in_commands(form: str, text: str) -> None:
     assert report.contents == {"a.py": FILES["a.py"].replace(OLD, NEW)}
 
 
+def test_a_patch_in_the_json_of_a_draft_is_not_applied() -> None:
+    text = COMMANDS["a list"] + "\n</think>\n\nNothing is to change."
+    assert apply("patch", text, FILES).results == ()
+
+
 def test_headers_with_stars() -> None:
     for old, new in (("a/a.py", "b/a.py"), ("a.py", "a.py")):
         hunk = f"*** {old}\n--- {new}\n@@ -1,2 +1,2 @@\n def a():\n-    return 1\n+    return 2\n"
