@@ -51,7 +51,7 @@ test-system: setup-dev
 test-long: setup-dev
 	$(BIN)/python -m pytest -m long
 
-# The coding agents that are in PATH; harness.py list agents says how each is installed.
+# The coding agents that harness.py install has installed, or that are in PATH.
 test-agents: setup-dev
 	$(BIN)/python -m pytest -m agents -n 2
 

@@ -30,6 +30,12 @@ SUBCOMMANDS = {
         "WHAT",
         "List the models or the agents that are known by name.",
     ),
+    "install": Command(
+        "bench.cli.listing",
+        "install",
+        "AGENT",
+        "Install a coding agent, in the version that was tested.",
+    ),
     "try": Command(
         "bench.cli.tryagent",
         "main",

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.named import AGENTS, named_agent
-from agent.named.base import NamedAgent
 from core.address import has_password
 from core.errors import UserError
 from core.redaction import Redactor
@@ -44,8 +43,12 @@ def load_agent(
 ) -> Agent:
     """Return the agent ``name``: ``builtin``, ``command:…``, ``module:attribute``, or a known name.
 
-    ``env`` names the environment variables that a command gets, ``seconds`` is its time limit,
-    and ``access`` says how it calls its model through the gateway.
+    Args:
+        name: with arguments, if it is a known name.
+        env: names the environment variables that a command gets.
+        seconds: the time limit of a command.
+        surroundings: where a command runs.
+        access: how a command calls its model through the gateway.
 
     Raises:
         UserError: the name is unknown, or does not name an agent.
@@ -56,9 +59,9 @@ def load_agent(
         return BuiltinAgent()
     recipe = named_agent(name)
     if recipe:
-        argv = _argv_of(recipe)
+        argv = recipe.command_line(split_words(name)[1:])
     elif is_command(name):
-        argv = _argv(name.removeprefix(PREFIX))
+        argv = _argv(name.removeprefix(PREFIX), access)
     else:
         return _load_plugin(name)
     from agent.command_agent import CommandAgent, Surroundings
@@ -118,34 +121,39 @@ class PluginAgent:
         return self.plugin.work(replace(task, repo_map=host.draw_map(), model=model))
 
 
-def _argv(template: str) -> tuple[str, ...]:
-    """Split the template of a command as a shell splits words, without a shell."""
-    from agent.command_agent import PLACEHOLDERS
-
-    # ``run.json`` records the template and is published.
-    secret = Redactor.of_environment(os.environ).named_in(template)
+def split_words(text: str) -> list[str]:
+    """Split the command line of ``--agent`` as a shell splits words, without a shell."""
+    # ``run.json`` records it and is published.
+    secret = Redactor.of_environment(os.environ).named_in(text)
     if secret:
         raise UserError(
             f"--agent holds the value of {secret}: pass it with --set agent.env={secret}"
         )
-    if has_password(template):
+    if has_password(text):
         raise UserError(
             "--agent holds a password in an address: put the address into an environment variable "
             "and pass it with --set agent.env=NAME"
         )
     try:
-        argv = shlex.split(template)
+        return shlex.split(text)
     except ValueError as error:
-        raise UserError(
-            f"--agent command:{template}: {error}; fix the quotes"
-        ) from error
+        raise UserError(f"--agent {text}: {error}; fix the quotes") from error
+
+
+def _argv(template: str, access: Access | None) -> tuple[str, ...]:
+    from agent.command_agent import PLACEHOLDERS
+
+    placeholders = list(PLACEHOLDERS)
+    if access:
+        placeholders += ("address", "token")
+    argv = split_words(template)
     if not argv:
         raise UserError(
             "--agent command: is empty; give a command, as 'command:my-agent {model}'"
         )
     for match in _ANY_PLACEHOLDER.finditer(template):
-        if match[1] not in PLACEHOLDERS:
-            names = " ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+        if match[1] not in placeholders:
+            names = " ".join(f"{{{name}}}" for name in placeholders)
             raise UserError(
                 f"--agent command:{template}: unknown placeholder {match[0]}; there are {names}"
             )
@@ -155,15 +163,6 @@ def _argv(template: str) -> tuple[str, ...]:
             f"--agent: there is no command {argv[0]!r}; install it or give its path"
         )
     return (str(Path(program).absolute()), *argv[1:])
-
-
-def _argv_of(recipe: NamedAgent) -> tuple[str, ...]:
-    if shutil.which(recipe.program) is None:
-        raise UserError(
-            f"--agent {recipe.name}: there is no command {recipe.program!r}; install it: "
-            f"{recipe.install}"
-        )
-    return recipe.argv
 
 
 def _environment(names: Sequence[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
+from shutil import copytree
 from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
@@ -20,6 +21,7 @@ from agent.protocol import AgentResult, Task
 from core.errors import InfrastructureError
 from core.money import dollars
 from core.parsing.untrusted import DamagedError, key_path, object_of, read_bytes
+from core.plaintext import abbreviate, visible
 from core.processes import CommandResult, Tail, remove_tree, run_limited
 from core.redaction import Redactor
 from llm.chat import BudgetUsedError, Message, Reply, Usage, request_sha256
@@ -35,6 +37,10 @@ _HEAD_BYTES = 20_000
 _TAIL_BYTES = 30_000
 _ERROR_BYTES = 4_000
 _MAX_LINE = 300
+_MAX_LINES = 5
+# Frames of a stack, brackets alone, and the version of a runtime that crashed:
+# "Node.js v20.20.2", "Bun v1.3.1 (Linux x64)".
+_NOISE = re.compile(r"\s|\W*$|\S+ v\d+\.\d+\.\d+\S*( \(.*\))?$")
 _MAX_RESULT_BYTES = 1_000_000
 _RESULT = "result.json"
 
@@ -95,6 +101,7 @@ class CommandAgent:
         environment: variables of the command besides ``PATH``, ``HOME``, ``TMPDIR``, ``LANG``.
         seconds: the time limit; then the command and all its processes are killed.
         feedback_rounds: how often it may correct what lint and tests find.
+        home: a folder whose files are put into that of the command.
     """
 
     argv: tuple[str, ...]
@@ -102,6 +109,7 @@ class CommandAgent:
     seconds: float
     surroundings: Surroundings
     feedback_rounds: int = 0
+    home: Path | None = None
 
     def work(self, task: Task) -> AgentResult:
         # A command may write at once.
@@ -189,6 +197,8 @@ class CommandAgent:
         folder: Path,
     ) -> dict[str, str]:
         """Write the message into ``folder``, and return what stands for the placeholders."""
+        if self.home:
+            copytree(self.home, folder / "home", dirs_exist_ok=True)
         message = folder / "message.txt"
         message.write_text(
             task.message,
@@ -243,7 +253,8 @@ class CommandAgent:
             result=result,
             seconds=self.seconds,
             output=redact(result.output),
-            last_error=last_line(redact(errors.text())),
+            # Some write their errors to standard output.
+            last_words=last_lines(redact(errors.text() or result.output)),
         )
 
 
@@ -253,13 +264,13 @@ class EndedCommand:
 
     Attributes:
         seconds: its time limit.
-        last_error: the last line of its standard error.
+        last_words: the last lines of its standard error or output, in one.
     """
 
     result: CommandResult
     seconds: float
     output: str
-    last_error: str
+    last_words: str
 
     @property
     def ending(self) -> Ending | None:
@@ -278,8 +289,8 @@ class EndedCommand:
         problem = f"the agent ended with exit code {self.result.exit_code}"
         if self.result.timed_out:
             problem = f"the agent was stopped after {self.seconds:.0f} s"
-        if self.last_error:
-            problem += f": {self.last_error}"
+        if self.last_words:
+            problem += f": {self.last_words}"
         return problem
 
     def log(self, task: Task, notes: str) -> None:
@@ -287,11 +298,12 @@ class EndedCommand:
         task.log(f"agent's output:\n{self.output}")
 
 
-def last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    if not lines:
-        return ""
-    return lines[-1].strip()[:_MAX_LINE]
+def last_lines(text: str) -> str:
+    """Return the last lines of an output that say something, in one line."""
+    text = visible(text)
+    lines = [line for line in text.splitlines() if not _NOISE.match(line)]
+    chosen = lines[-_MAX_LINES:] or [text]
+    return " / ".join(abbreviate(line, _MAX_LINE) for line in chosen)
 
 
 def _cost(value: object) -> Decimal:

@@ -12,7 +12,6 @@ from agent.command_agent import (
     CommandAgent,
     EndedCommand,
     fill,
-    last_line,
     scratch_folder,
 )
 from agent.conversation.base import Ending
@@ -85,9 +84,11 @@ class GatewayAgent(CommandAgent):
             return _refused_result(gateway, refused)
         if not gateway.calls:
             # Many agents end with exit code 0 when no call succeeds.
-            line = last_line(ended.output) or "without a word"
-            problem = ended.problem or f"it ended with exit code 0: {line}"
-            raise InfrastructureError(f"the agent had no answer of a model: {problem}")
+            problem = ended.problem or f"it ended with exit code 0: {ended.last_words}"
+            raise InfrastructureError(
+                f"the agent had no answer of a model: {problem}; `harness.py try` shows all its "
+                "output"
+            )
         return AgentResult(None, ended.problem, ended.ending)
 
     def _run_with(
@@ -96,8 +97,10 @@ class GatewayAgent(CommandAgent):
         task: Task,
         folder: Path,
     ) -> EndedCommand:
+        _, home = self.surroundings.visible_paths(folder)
         values = {
             **self.placeholders(task, folder),
+            "home": str(home),
             "model": gateway.model_name,
             "address": f"http://127.0.0.1:{gateway.port or PORT}",
             "token": gateway.token,
@@ -107,8 +110,9 @@ class GatewayAgent(CommandAgent):
             variables |= self.recipe.variables
             for name, text in self.recipe.files.items():
                 path = folder / "home" / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(fill(text, values))
+                if not path.exists():
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(fill(text, values))
         for name, text in variables.items():
             variables[name] = fill(text, values)
         return self.run_command(

@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from agent.named import AGENTS
+from agent.named.installed import find_agent
 from agent.protocol import Agent
 from agent.repomap import TagStore
 from bench.attempts import RESULTS, InstanceJob, Services, transcript
@@ -84,9 +86,21 @@ def group_by_layers(jobs: Sequence[InstanceJob]) -> list[InstanceJob]:
     return list(chain.from_iterable(groups.values()))
 
 
-def agent_of(config: RunConfig) -> Agent:
+def agent_of(config: RunConfig, cache: Path) -> Agent:
     """Return the agent of a run, as ``make_agent`` does."""
-    return make_agent(config.settings.agent, config.named_agents, config.agent_sandbox)
+    settings = config.settings.agent
+    return make_agent(settings, config.named_agents, config.agent_sandbox, cache)
+
+
+def agent_versions(config: RunConfig, cache: Path) -> dict[str, str]:
+    """Return the versions of the agents that are known by name."""
+    versions = {}
+    for agent in AGENTS:
+        if agent.name in config.named_agents:
+            from_path = config.settings.agent.from_path
+            installation = find_agent(agent, cache, from_path=from_path)
+            versions[agent.name] = installation.version
+    return versions
 
 
 def make_mirrors(options: Options) -> Mirrors:
@@ -116,7 +130,8 @@ def make_services(
         models=LiveModels(
             config, options.retries, worker.warn_once, options.money.prices
         ),
-        agent=agent_of(config),
+        agent=agent_of(config, cache),
+        agent_versions=agent_versions(config, cache),
         tracing=make_tracing(
             config.run_name,
             enabled=calls.trace,
@@ -190,6 +205,28 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             )
         )
 
+    def versions(self) -> dict[str, str]:
+        agents = agent_versions(self.config, self.options.cache)
+        return {**super().versions(), **agents}
+
+    def _note_agents(self) -> None:
+        """Say which agents are not the tested or the recorded ones."""
+        store = self.store
+        replay = self.config.settings.calls.replay
+        if replay is not None:
+            store = RunStore.of_folder(replay)
+        recorded = (store.read_run() or Run()).last_versions
+        versions = self.versions()
+        for agent in AGENTS:
+            name = agent.name
+            version = versions.get(name)
+            for kind, other in (
+                ("tested", agent.tested),
+                ("recorded", recorded.get(name)),
+            ):
+                if version and other and other != version:
+                    self.say(f"note: {name} {version} is not the {kind} {other}")
+
     def recorded_settings(self) -> Mapping[str, Any]:
         return self.options.recorded
 
@@ -197,6 +234,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         note = changed_dataset(self.store, self.dataset.identity())
         if note:
             self.say(note)
+        self._note_agents()
         super().open()
         only_valid = self.options.settings.instances.only_valid
         if only_valid:

@@ -18,7 +18,7 @@ from core.errors import UserError
 from core.settings import values_of
 from environments.base import AgentSandbox, EnvironmentKind
 from environments.docker.images import Images
-from environments.settings import AgentSettings
+from environments.settings import AgentSettings, home_hashes
 from llm.options import DEFAULT_TEMPERATURES, ModelChoice
 from runs.options import RunBasics, model_slug, name_slug
 from runs.settings import CommonSettings
@@ -50,8 +50,8 @@ class RunSettings(CommonSettings):
 
 
 _DECIDING = ("models", "agent", "builtin", "tests", "choice")
-# Recorded resolved: labels, a hash, and the environment that runs the tests.
-_UNDECIDING = ("models.names", "models.file", "tests.environment")
+# Recorded resolved: labels, hashes, and the environment that runs the tests.
+_UNDECIDING = ("models.names", "models.file", "tests.environment", "agent.home")
 _EVIDENCE = ("choice.scripts", "choice.rounds")
 # The names in the record of a configuration, which readers of runs know, in their order.
 _RECORDED = {
@@ -157,12 +157,12 @@ class RunConfig(RunBasics):
         sandbox = self.settings.agent.sandbox
         if sandbox == "open":
             return AgentSandbox.NETWORK
-        if self.named_agents:
+        if sandbox == "none":
+            return None
+        if self.outside_agent and self.has_gateway:
             return AgentSandbox.MODEL
         if sandbox is None:
             return None
-        if self.has_gateway:
-            return AgentSandbox.MODEL
         return AgentSandbox.OFFLINE
 
     @property
@@ -203,9 +203,11 @@ class RunConfig(RunBasics):
         return recorded
 
     def deciding(self) -> dict[str, Any]:
+        home = self.settings.agent.home
         return {
             **super().deciding(),
             **dict(self._deciding_settings()),
+            "agent_home": home and home_hashes(home),
             "candidates_sha256": self.candidates_sha256 or None,
         }
 
@@ -234,12 +236,13 @@ def _with_agents(config: RunConfig) -> RunConfig:
     agent = config.settings.agent.name
     models = config.models
     with_agent = [model for model in models if named_agent(model.edit_format)]
-    if named_agent(agent) or is_command(agent):
-        name = OUTSIDE if is_command(agent) else agent
+    recipe = named_agent(agent)
+    if recipe or is_command(agent):
+        name = recipe.name if recipe else OUTSIDE
         for model in with_agent:
             if model.edit_format != name:
                 choice = f"{model.text}@{model.edit_format}"
-                other = agent.partition(":")[0]
+                other = recipe.name if recipe else agent.partition(":")[0]
                 raise UserError(
                     f"--models {choice} and --agent {other} differ; give one agent"
                 )
@@ -255,6 +258,8 @@ def _with_agents(config: RunConfig) -> RunConfig:
 
 def _check_agent(config: RunConfig) -> None:
     agent = config.settings.agent
+    if agent.home and not agent.home.is_dir():
+        raise UserError(f"agent.home {agent.home}: there is no such folder; correct it")
     if config.has_gateway:
         _check_gateway(config)
         return

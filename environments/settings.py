@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 from agent.agents import BUILTIN
 from agent.gateway.dialects import APIS
 from agent.named import AGENTS
+from core.hashing import sha256_of
 from core.settings import Commas, Section
 
 _NAMES = ", ".join(agent.name for agent in AGENTS)
@@ -19,6 +20,12 @@ _NAMES = ", ".join(agent.name for agent in AGENTS)
 def absolute(path: Path) -> Path:
     """Return a path as a command can be called by: absolute, with its links."""
     return Path(os.path.abspath(path.expanduser()))  # noqa: PTH100
+
+
+def home_hashes(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of the files below ``folder`` by their paths in it."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(p.relative_to(folder)): sha256_of(p.read_bytes()) for p in paths}
 
 
 def _check_api(name: str) -> str:
@@ -34,6 +41,10 @@ class AgentSettings(Section):
         default=BUILTIN,
         description=f"Let this agent edit: builtin, {_NAMES}, or command:TEMPLATE "
         "(docs/agents.md).",
+    )
+    from_path: bool = Field(
+        default=False,
+        description="Use the coding agent that is in PATH, not that of harness.py install.",
     )
     timeout: float = Field(
         default=1800,
@@ -67,10 +78,16 @@ class AgentSettings(Section):
         description="Keep tools that the provider runs for an agent, such as a search of the web; "
         "leaderboards forbid them.",
     )
-    sandbox: Literal["open", "closed"] | None = Field(
+    sandbox: Literal["open", "closed", "none"] | None = Field(
         default=None,
         description="Run a command in bubblewrap, with the network of the machine (open) or with "
-        "its models alone (closed); named agents always are (docs/agents.md).",
+        "its models alone (closed), or with your rights (none); default: closed for named agents "
+        "and with agent.api, else none (docs/agents.md).",
+    )
+    home: Annotated[Path, AfterValidator(absolute)] | None = Field(
+        default=None,
+        description="Put the files of this folder into the home of a command: configuration, "
+        "MCP servers, skills (docs/agents.md).",
     )
     sandbox_read: Annotated[
         tuple[Annotated[Path, AfterValidator(absolute)], ...], Commas

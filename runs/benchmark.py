@@ -78,13 +78,17 @@ class Benchmark(ABC, Generic[V]):
         """Return what a continued run must repeat, because it decides results."""
         return self.config.deciding()
 
+    def versions(self) -> dict[str, str]:
+        """Return the versions of what decides results."""
+        return all_versions()
+
     def describe(self) -> Run:
         """Return what ``run.json`` says of a new run."""
         run = Run(
             run=self.store.run,
             config=self.config.as_json(),
             deciding=self.deciding(),
-            versions=all_versions(),
+            versions=self.versions(),
             started=timestamp(),
         )
         if self.store.reader:
@@ -227,4 +231,4 @@ class Benchmark(ABC, Generic[V]):
 
     def with_start(self, result: InstanceResult) -> InstanceResult:
         """Return a result with the configuration and the versions of this start."""
-        return result.but(config=self.config.as_json(), versions=all_versions())
+        return result.but(config=self.config.as_json(), versions=self.versions())

@@ -97,6 +97,14 @@ class Run(Recorded, extra="allow"):
     combined: list[CombinedRun] = Field(default_factory=list)
     imported: Known[Values] = None
 
+    @property
+    def last_versions(self) -> Values:
+        """The versions of the last start."""
+        versions = dict(self.versions)
+        for start in self.starts:
+            versions |= start.versions or {}
+        return versions
+
     @cached_property
     def configuration(self) -> RecordedConfig:
         """The options of which readers know; ``config`` has all, in their order."""

@@ -251,6 +251,7 @@ class Attempt(Recorded):
         told_of: the attempts whose outcomes it was told.
         patch_known: False where the files of another harness hold no patch.
         outcomes_known: False in runs of other harnesses, which do not say what is plausible.
+        agent_version: of a coding agent of others; empty where it is unknown.
         edit_format: None without a trajectory.
         traits: what the conversation knew of its model.
         messages: None where no file holds the conversation.
@@ -282,6 +283,7 @@ class Attempt(Recorded):
     patch_known: NotFalse = True
     outcomes_known: NotFalse = True
     origin: Annotated[Known[Origin], IfAny] = None
+    agent_version: Annotated[Word, IfAny] = ""
     # In trajectories alone.
     edit_format: Known[AnyText] = None
     traits: Traits | None = None

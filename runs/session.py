@@ -251,7 +251,12 @@ class RunSession:
         display = make_display(stream_of(benchmark.say), progress, sum_spent)
         warn_once = Once(display.note, log.warning)
         engine = make_engine(Driver(benchmark, coordinator, progress, warn_once, log))
-        note_start(benchmark.store, self.models.prices, self.models.address)
+        note_start(
+            benchmark.store,
+            self.models.prices,
+            self.models.address,
+            benchmark.versions(),
+        )
         lines.display = display
         try:
             return JobRun(benchmark, coordinator, display).execute(engine, jobs, plan)

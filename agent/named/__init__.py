@@ -9,7 +9,9 @@ from agent.named.agents import AGENTS as AGENTS
 from agent.named.base import NamedAgent
 
 
-def named_agent(name: str) -> NamedAgent | None:
+def named_agent(text: str) -> NamedAgent | None:
+    """Return the agent of ``NAME`` or ``NAME ARGUMENT…``; None for any other text."""
+    name = text.strip().partition(" ")[0]
     for agent in AGENTS:
         if agent.name == name:
             return agent

@@ -2,78 +2,74 @@
 
 from __future__ import annotations
 
-import json
+from agent.named.base import NamedAgent
 
-from agent.named.base import NamedAgent, no_telemetry, shell_command
-
-_CODEX_CONFIG = """model = "{model}"
-model_provider = "gateway"
-check_for_update_on_startup = false
-[model_providers.gateway]
-name = "gateway"
-base_url = "{address}/v1"
-env_key = "OPENAI_API_KEY"
-wire_api = "responses"
-request_max_retries = 1
-stream_max_retries = 1
-supports_websockets = false
-[features]
-plugins = false
-apps = false
-[analytics]
-enabled = false
-[feedback]
-enabled = false
+# Configuration is not in the files for it, which are the user's.
+SETTINGS = ".gateway/settings.json"
+_TELEMETRY_OFF = """{
+  "privacy": {"usageStatisticsEnabled": false},
+  "telemetry": {"enabled": false},
+  "general": {"enableAutoUpdate": false},
+  "security": {"auth": {"selectedType": "%s"}}
+}
 """
-
-_OPENCODE_CONFIG = json.dumps(
-    {
-        "autoupdate": False,
-        "share": "disabled",
-        "permission": "allow",
-        "enabled_providers": ["gateway"],
-        "model": "gateway/{model}",
-        "small_model": "gateway/{model}",
-        "provider": {
-            "gateway": {
-                "npm": "@ai-sdk/openai-compatible",
-                "name": "gateway",
-                "options": {"baseURL": "{address}/v1", "apiKey": "{token}"},
-                "models": {
-                    "{model}": {
-                        "name": "{model}",
-                        "limit": {"context": 200000, "output": 8192},
-                    }
-                },
-            }
-        },
+_CODEX_OPTIONS = """\
+-c model_provider=gateway
+-c model_providers.gateway.name=gateway
+-c model_providers.gateway.base_url="{address}/v1"
+-c model_providers.gateway.env_key=OPENAI_API_KEY
+-c model_providers.gateway.wire_api=responses
+-c model_providers.gateway.request_max_retries=1
+-c model_providers.gateway.stream_max_retries=1
+-c model_providers.gateway.supports_websockets=false
+-c check_for_update_on_startup=false
+-c features.plugins=false
+-c features.apps=false
+-c analytics.enabled=false
+-c feedback.enabled=false
+""".replace("\n", " ")
+_OPENCODE_CONFIG = """{
+  "autoupdate": false,
+  "share": "disabled",
+  "permission": "allow",
+  "enabled_providers": ["gateway"],
+  "model": "gateway/{model}",
+  "small_model": "gateway/{model}",
+  "provider": {
+    "gateway": {
+      "npm": "@ai-sdk/openai-compatible",
+      "name": "gateway",
+      "options": {"baseURL": "{address}/v1", "apiKey": "{token}"},
+      "models": {
+        "{model}": {
+          "name": "{model}",
+          "limit": {"context": 200000, "output": 8192}
+        }
+      }
     }
-)
+  }
+}
+"""
 
 AGENTS = (
     # Claude Code. Without `IS_SANDBOX` it refuses its permission mode for root.
     NamedAgent(
         name="claude-code",
         program="claude",
-        argv=shell_command(
-            "claude -p --output-format json --verbose --permission-mode bypassPermissions "
-            '--model "$1" <"$0"'
+        line=(
+            "claude -p --output-format json --verbose "
+            '--permission-mode bypassPermissions --model "$model" "$@" <"$message_file"'
         ),
         dialect="messages",
-        tested="2.1.197",
-        install="npm install -g @anthropic-ai/claude-code@2.1.197",
+        tested="2.1.332",
+        package="@anthropic-ai/claude-code",
         licence="proprietary (Anthropic)",
         environment={
             # Sub-agents and small tasks use other models by default, which this attempt may not.
-            **{
-                f"ANTHROPIC_{name}_MODEL": "{model}"
-                for name in (
-                    "DEFAULT_HAIKU",
-                    "DEFAULT_SONNET",
-                    "DEFAULT_OPUS",
-                    "SMALL_FAST",
-                )
-            },
+            "ANTHROPIC_DEFAULT_HAIKU_MODEL": "{model}",
+            "ANTHROPIC_DEFAULT_OPUS_MODEL": "{model}",
+            "ANTHROPIC_DEFAULT_SONNET_MODEL": "{model}",
+            "ANTHROPIC_SMALL_FAST_MODEL": "{model}",
             "CLAUDE_CODE_SUBAGENT_MODEL": "{model}",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_MAX_RETRIES": "1",
@@ -86,69 +82,72 @@ AGENTS = (
     NamedAgent(
         name="codex",
         program="codex",
-        argv=shell_command(
+        line=(
             "codex exec --json --dangerously-bypass-approvals-and-sandbox "
-            '--skip-git-repo-check - <"$0"'
+            f'--skip-git-repo-check -m "$model" {_CODEX_OPTIONS}"$@" - <"$message_file"'
         ),
         dialect="responses",
         tested="0.169.0",
-        install="npm install -g @openai/codex@0.169.0",
+        package="@openai/codex",
         licence="Apache-2.0",
-        files={".codex/config.toml": _CODEX_CONFIG},
     ),
     # Gemini CLI. Its exit code is the HTTP status modulo 256.
     NamedAgent(
         name="gemini-cli",
         program="gemini",
-        argv=shell_command(
-            'gemini --yolo --output-format json -m "$1" -p "$(cat "$0")"'
+        line=(
+            'gemini --yolo --output-format json -m "$model" '
+            '-p "$(cat "$message_file")" "$@"'
         ),
         dialect="generateContent",
         tested="0.61.0",
-        install="npm install -g @google/gemini-cli@0.61.0",
+        package="@google/gemini-cli",
         licence="Apache-2.0",
         environment={
+            "GEMINI_CLI_SYSTEM_SETTINGS_PATH": f"{{home}}/{SETTINGS}",
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
             "GEMINI_TELEMETRY_ENABLED": "false",
             "GEMINI_CLI_NO_RELAUNCH": "true",
         },
-        files={".gemini/settings.json": no_telemetry("gemini-api-key")},
+        files={SETTINGS: _TELEMETRY_OFF % "gemini-api-key"},
     ),
     # opencode. It names its session in a call of its own, and loops on answers it cannot read.
     NamedAgent(
         name="opencode",
         program="opencode",
-        argv=shell_command(
-            'opencode run --format json --model "gateway/$1" "$(cat "$0")"'
+        line=(
+            'opencode run --format json --model "gateway/$model" "$@" '
+            '"$(cat "$message_file")"'
         ),
         tested="1.18.33",
-        install="npm install -g opencode-ai@1.18.33",
+        package="opencode-ai",
         licence="MIT",
         environment={
-            f"OPENCODE_DISABLE_{name}": "1"
-            for name in (
-                "AUTOUPDATE",
-                "MODELS_FETCH",
-                "LSP_DOWNLOAD",
-                "DEFAULT_PLUGINS",
-            )
+            "OPENCODE_CONFIG_CONTENT": _OPENCODE_CONFIG,
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
         },
-        files={".config/opencode/opencode.json": _OPENCODE_CONFIG},
     ),
     # Qwen Code. It exits with 0 when its model cannot be reached.
     NamedAgent(
         name="qwen-code",
         program="qwen",
-        argv=shell_command(
-            'qwen --yolo --output-format json --auth-type openai -p "$(cat "$0")"'
+        line=(
+            "qwen --yolo --output-format json --auth-type openai "
+            '-p "$(cat "$message_file")" "$@"'
         ),
-        tested="0.15.10",
-        install="npm install -g @qwen-code/qwen-code@0.15.10",
+        tested="0.24.4",
+        package="@qwen-code/qwen-code",
         licence="Apache-2.0",
-        environment={"OPENAI_MODEL": "{model}"},
+        environment={
+            "OPENAI_MODEL": "{model}",
+            "QWEN_CODE_SYSTEM_SETTINGS_PATH": f"{{home}}/{SETTINGS}",
+        },
         # It makes the second file while it starts, so that it stands in some prompts only.
         files={
-            ".qwen/settings.json": no_telemetry("openai"),
+            SETTINGS: _TELEMETRY_OFF % "openai",
             ".qwen/output-language.md": "Answer in English.\n",
         },
     ),
@@ -156,9 +155,12 @@ AGENTS = (
     NamedAgent(
         name="goose",
         program="goose",
-        argv=shell_command('goose run --no-session -i "$0" --with-builtin developer'),
-        tested="1.34.0",
-        install="npm install -g @aaif/goose-binary-linux-x64@0.20.1",
+        line=(
+            'goose run --no-session -i "$message_file" --with-builtin developer "$@"'
+        ),
+        tested="1.52.0",
+        package="@aaif/goose-binary-linux-x64",
+        npm_program="goose-binary-linux-x64",
         licence="Apache-2.0",
         environment={
             "OPENAI_HOST": "{address}",
@@ -174,9 +176,12 @@ AGENTS = (
     NamedAgent(
         name="openhands",
         program="openhands",
-        argv=shell_command('openhands --headless --json --override-with-envs -f "$0"'),
+        line=(
+            'openhands --headless --json --override-with-envs -f "$message_file" "$@"'
+        ),
         tested="1.16.0",
-        install="pipx install --python 3.12 openhands==1.16.0",
+        package="openhands",
+        from_npm=False,
         licence="MIT",
         environment={
             "LLM_API_KEY": "{token}",
@@ -189,11 +194,14 @@ AGENTS = (
     NamedAgent(
         name="mini-swe-agent",
         program="mini",
-        argv=shell_command(
-            'mini -m "openai/$1" -t "$(cat "$0")" -y -l 0 --exit-immediately -o /dev/null'
+        line=(
+            'mini -m "openai/$model" -t "$(cat "$message_file")" -y -l 0 '
+            '--exit-immediately -o /dev/null "$@"'
         ),
         tested="2.4.6",
-        install="pipx install mini-swe-agent==2.4.6; pipx inject mini-swe-agent mcp",
+        package="mini-swe-agent",
+        from_npm=False,
+        packages_beside=("mcp",),
         licence="MIT",
         environment={
             "MSWEA_CONFIGURED": "true",
@@ -207,18 +215,20 @@ AGENTS = (
     NamedAgent(
         name="aider",
         program="aider",
-        argv=shell_command(
+        line=(
             # Its own files in the checkout are not part of its edits.
             "echo '.aider*' >>.git/info/exclude; "
-            'aider --model "openai/$1" --weak-model "openai/$1" --message-file "$0" '
+            'aider --model "openai/$model" --weak-model "openai/$model" '
+            '--message-file "$message_file" '
             "--yes-always --no-check-update "
             "--analytics-disable --no-auto-commits --no-dirty-commits --no-gitignore "
             "--no-show-model-warnings --no-show-release-notes --no-pretty --no-detect-urls "
             "--no-suggest-shell-commands --edit-format diff "
-            "--chat-history-file /dev/null --input-history-file /dev/null"
+            '--chat-history-file /dev/null --input-history-file /dev/null "$@"'
         ),
         tested="0.86.2",
-        install="pipx install aider-chat==0.86.2",
+        package="aider-chat",
+        from_npm=False,
         licence="Apache-2.0",
     ),
 )

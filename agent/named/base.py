@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
-import shutil
-import subprocess
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 from agent.gateway.dialects import DIALECTS
+from core.processes import run_limited
 
 _VERSION_SECONDS = 60.0
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
@@ -26,22 +28,28 @@ class NamedAgent:
     """One coding agent.
 
     Attributes:
-        program: the command that is looked up in ``PATH``.
-        argv: its command line, with placeholders; a shell runs it where it begins with ``sh``.
+        program: the command by which it is called.
+        line: its command line for the shell, with ``$message_file``, ``$model``, and ``"$@"``
+            for arguments of the user.
         dialect: the name of the protocol in which it calls models.
         tested: the version that was run.
-        install: a command that installs that version.
+        package: its name in the registry of npm, or in that of Python.
+        packages_beside: what it lacks; Python's only.
+        npm_program: what the package of npm calls the command, where it has another name.
         environment: variables beside those of its protocol, with placeholders.
-        files: texts with placeholders, by path in its home folder.
+        files: texts with placeholders, by path in its home folder; those of the user precede.
     """
 
     name: str
     program: str
-    argv: tuple[str, ...]
+    line: str
     tested: str
-    install: str
+    package: str
     licence: str
     dialect: str = "chat"
+    from_npm: bool = True
+    packages_beside: tuple[str, ...] = ()
+    npm_program: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
 
@@ -55,43 +63,26 @@ class NamedAgent:
     def variables(self) -> dict[str, str]:
         return {**_QUIET, **self.environment}
 
-    def installed_version(self) -> str:
-        """Return the version that is installed; empty where the program is not, or names none."""
-        program = shutil.which(self.program)
-        if program is None:
-            return ""
+    def command_line(self, arguments: Sequence[str]) -> tuple[str, ...]:
+        """Return the words of its command line, with placeholders."""
+        line = f"message_file=$0 model=$1; shift; {self.line}"
+        return ("sh", "-c", line, "{message_file}", "{model}", *arguments)
+
+
+@cache
+def version_of(program: Path) -> str:
+    """Return the version that a program says, ``unknown`` where it says none."""
+    with tempfile.TemporaryDirectory() as home:
+        variables = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home}
+        argv = [str(program), "--version"]
         try:
-            result = subprocess.run(
-                [program, "--version"],
-                capture_output=True,
-                text=True,
-                timeout=_VERSION_SECONDS,
-                stdin=subprocess.DEVNULL,
-                check=False,
-                cwd="/",
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-        match = _VERSION.search(result.stdout + result.stderr)
-        if match is None:
-            return ""
-        return match[0]
-
-
-def shell_command(line: str) -> tuple[str, ...]:
-    """Return the words of a command line of the shell; the message file is ``$0``."""
-    return ("sh", "-c", line, "{message_file}", "{model}", "{address}")
-
-
-def no_telemetry(kind: str) -> str:
-    """Return the settings of Gemini CLI, and of what was made from it, for a ``kind`` of login."""
-    settings = {
-        "privacy": {"usageStatisticsEnabled": False},
-        "telemetry": {"enabled": False},
-        "general": {"enableAutoUpdate": False},
-        "security": {"auth": {"selectedType": kind}},
-    }
-    return json.dumps(settings)
+            result = run_limited(argv, Path(home), variables, _VERSION_SECONDS)
+        except OSError:
+            return "unknown"
+    match = _VERSION.search(result.output)
+    if match is None or result.exit_code:
+        return "unknown"
+    return match[0]
 
 
 def variables_of(apis: Iterable[str]) -> dict[str, str]:

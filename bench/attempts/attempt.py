@@ -132,6 +132,7 @@ class AttemptWork:
         attempt = attempt.but(
             model=turn.name,
             edit_format=turn.edit_format,
+            agent_version=services.agent_versions.get(turn.edit_format, ""),
             traits=turn.traits,
             temperature=turn.temperature,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -24,6 +25,7 @@ class Services:
     """The run's configuration, and what this process has once for all its instances.
 
     Attributes:
+        agent_versions: of coding agents, by name.
         candidates: the candidates that were made elsewhere; None where attempts make them.
     """
 
@@ -37,6 +39,7 @@ class Services:
     images: ImageStore | None = None
     tracing: Tracing | None = None
     candidates: RecordedCandidates | None = None
+    agent_versions: Mapping[str, str] = field(default_factory=dict)
 
     def pin_image(self, instance: Instance) -> AbstractContextManager[object]:
         """Keep the image of ``instance`` meanwhile; raises as ``ImageStore.pinned``."""

@@ -76,7 +76,7 @@ def check_run(
         config = replace(config, label=recorded_label(replay_folder(replay)))
     if not options.dry_run:
         # A wrong name and a missing key are reported before a dataset is fetched.
-        agent_of(config)
+        agent_of(config, options.cache)
         if needs_hub(options.dataset):
             check_models(config, options.money)
     make_tracing(
@@ -196,7 +196,7 @@ def make_forecast(
         "environment": config.environment.value,
         "tests": settings.tests.which.value,
         "agent_timeout": settings.agent.timeout,
-        "missing": list(_missing(config, todo, make_mirrors(options))),
+        "missing": list(_missing(config, options, todo)),
         "differences": list(differences),
         "cache": str(cache),
         "free": shutil.disk_usage(cache).free,
@@ -374,14 +374,14 @@ def _cost_of_call(
 
 def _missing(
     config: RunConfig,
+    options: Options,
     todo: Sequence[Instance],
-    mirrors: Mirrors,
 ) -> Iterator[str]:
     """Yield what the run lacks: mirrors, keys, an agent, an engine, images."""
-    yield from _missing_mirrors(todo, mirrors)
+    yield from _missing_mirrors(todo, make_mirrors(options))
     yield from _missing_keys(config)
     try:
-        agent_of(config)
+        agent_of(config, options.cache)
     except UserError as error:
         yield str(error)
     yield from _missing_engine(config, todo)

@@ -6,14 +6,19 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from agent.named import AGENTS
+from agent.named import AGENTS, named_agent
+from agent.named.base import NamedAgent
+from agent.named.installed import agent_in_path, cached_agent, install_agent
 from bench.cli.cli import JsonFormat
+from bench.config import RunSettings
 from core.errors import UserError
 from core.plaintext import Say, table
+from core.settings import CommandLine, command
 from llm.options import ModelChoice
 from llm.registry import (
     accepts_temperature,
@@ -23,6 +28,7 @@ from llm.registry import (
     missing_key,
 )
 from llm.settings import SettingsBook, our_settings
+from runs.settings import default_cache
 
 _COLUMNS = (
     "model", "alias", "format", "context", "output", "$/M in", "$/M out", "cache markers",
@@ -45,7 +51,7 @@ def main(
     """List the models or the agents that are known by name; start nothing."""
     as_json = format == "json"
     if what == "agents":
-        list_agents(names or (), print, as_json=as_json)
+        list_agents(names or (), print, default_cache(), as_json=as_json)
     else:
         list_models(names or (), our_settings(), print, as_json=as_json)
 
@@ -79,24 +85,23 @@ def list_models(
 def list_agents(
     names: Sequence[str],
     say: Say,
+    cache: Path,
     *,
     as_json: bool = False,
 ) -> None:
     """Say the table of these coding agents, and without any of all; each tells its version."""
-    agents = {agent.name: agent for agent in AGENTS}
-    for name in names:
-        if name not in agents:
-            raise UserError(f"unknown agent {name!r}; there are {', '.join(agents)}")
+    agents = [find_agent(name) for name in names] or AGENTS
     rows = []
-    for name in names or agents:
-        agent = agents[name]
+    for agent in agents:
+        installed = cached_agent(agent, cache)
+        in_path = agent_in_path(agent)
         row = {
             "agent": agent.name,
-            "installed": agent.installed_version() or None,
+            "installed": installed and installed.version,
+            "in PATH": in_path and in_path.version,
             "tested": agent.tested,
             "protocol": agent.dialect,
             "licence": agent.licence,
-            "install": agent.install,
         }
         rows.append(row)
     if as_json:
@@ -105,6 +110,37 @@ def list_agents(
     cells = [[value or "no" for value in row.values()] for row in rows]
     for line in table(list(rows[0]), cells):
         say(line)
+
+
+@command(RunSettings, ())
+def install(
+    line: CommandLine[RunSettings],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="AGENT[@VERSION]",
+            help="The agent, by name; by default its tested version.",
+            show_default=False,
+        ),
+    ],
+) -> int:
+    """Install a coding agent of others into the cache, for the runs from now on."""
+    settings = line.load()
+    if line.prints(settings):
+        return 0
+    name, _, version = name.partition("@")
+    agent = find_agent(name)
+    installation = install_agent(agent, version, settings.folders.cache)
+    print(f"{name} {installation.version}: {installation.folder}")
+    return 0
+
+
+def find_agent(name: str) -> NamedAgent:
+    agent = named_agent(name)
+    if agent is None:
+        names = ", ".join(agent.name for agent in AGENTS)
+        raise UserError(f"unknown agent {name!r}; there are {names}")
+    return agent
 
 
 def _model_row(choice: ModelChoice, aliases: Sequence[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from agent.conversation.base import Ending
 from agent.conversation.mentions import FileIndex
 from agent.protocol import AgentResult, Task
 from agent.repomap import RenderedMaps, TagStore
@@ -25,6 +26,7 @@ from bench.options import Options
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.lefttree import UnusableTreeError, prepare_left_tree
 from bench.repos.patches import take_patch
+from core.errors import InfrastructureError
 from core.money import in_words, total
 from core.plaintext import Say
 from core.processes import remove_tree
@@ -67,7 +69,7 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
     """
     config = validate_config(config)
     check_models(config, options.money)
-    agent = agent_of(config)
+    agent = agent_of(config, options.cache)
     instances = load_dataset("demo", "test").instances()
     by_id = {instance.instance_id: instance for instance in instances}
     instance = by_id[_INSTANCE]
@@ -81,13 +83,21 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
     folder = Path(tempfile.mkdtemp())
     try:
         checkout = make_checkout(snapshot, folder / "checkout")
+        log: list[str] = []
         task = make_task(config, instance, checkout, turn, files, maps)
+        task = replace(task, log=log.append)
         started = time.monotonic()
-        result = agent.work(task)
+        try:
+            result = agent.work(task)
+        except InfrastructureError as error:
+            result = AgentResult(None, str(error), Ending.FAILED)
         seconds = time.monotonic() - started
         patch, notes = _take_patch(checkout, ours=result.result is not None)
     finally:
         remove_tree(folder)
+    if config.has_gateway:
+        # The conversation is that with the model; what the agent printed is in the log alone.
+        notes = [*log, *notes]
     for line in (*_lines(config, result, task, seconds, patch), *notes):
         say(line)
     succeeded = result.ending is None and patch.strip()

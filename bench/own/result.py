@@ -128,7 +128,7 @@ class OwnResult:
     before: Before
     cost: Decimal | None
     outcome: OwnOutcome = OwnOutcome.NONE
-    reason: str = "the attempts did not end; the same command continues"
+    reason: str = "the attempts did not end (the log says why); repeat the command"
     attempts: Sequence[Attempt] = ()
     winner: Attempt | None = None
     patch: str = ""

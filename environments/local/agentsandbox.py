@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from agent.command_agent import PORT, SOCKET, CommandAgent, Surroundings
 from agent.gateway import forward
 from agent.gateway.gateway import Access
 from agent.named import named_agent
+from agent.named.installed import find_agent
 from agent.protocol import Agent, AgentResult, Task
 from core.errors import UserError
 from environments.base import AgentSandbox
@@ -125,8 +127,9 @@ class NamedAgents:
 
 def make_agent(
     settings: AgentSettings,
-    named_agents: Sequence[str] = (),
-    sandbox: AgentSandbox | None = None,
+    named_agents: Sequence[str],
+    sandbox: AgentSandbox | None,
+    cache: Path,
 ) -> Agent:
     """Return the agent, whose command runs in ``sandbox`` if there is one.
 
@@ -134,6 +137,7 @@ def make_agent(
         settings: what the user chose.
         named_agents: the agents that edit, if they are known by name.
         sandbox: the network of a command; None for no sandbox.
+        cache: the folder with installed agents.
 
     Raises:
         UserError: the agent, bubblewrap or a readable path is missing, or the sandbox does not
@@ -143,15 +147,20 @@ def make_agent(
     if sandbox is not None:
         _check(settings.sandbox_read)
         bubble = _bubble(sandbox, settings.sandbox_read)
-    if named_agents:
-        return NamedAgents(
-            {name: _make_by_name(settings, name, bubble) for name in named_agents}
-        )
-    return _make_by_name(settings, settings.name, bubble)
+    if not named_agents:
+        return _make_by_name(settings, settings.name, bubble, cache)
+    agents = {}
+    for name in named_agents:
+        chosen = settings.name if named_agent(settings.name) else name
+        agents[name] = _make_by_name(settings, chosen, bubble, cache)
+    return NamedAgents(agents)
 
 
 def _make_by_name(
-    settings: AgentSettings, name: str, bubble: AgentBubble | None
+    settings: AgentSettings,
+    name: str,
+    bubble: AgentBubble | None,
+    cache: Path,
 ) -> Agent:
     recipe = named_agent(name)
     apis = settings.api
@@ -163,12 +172,21 @@ def _make_by_name(
     agent = load_agent(name, settings.env, settings.timeout, bubble, access)
     if not isinstance(agent, CommandAgent):
         return agent
-    agent = replace(agent, feedback_rounds=settings.feedback)
+    agent = replace(agent, feedback_rounds=settings.feedback, home=settings.home)
+    program = None
+    if recipe:
+        installation = find_agent(recipe, cache, from_path=settings.from_path)
+        program = installation.program
+        if installation.folder:
+            path = f"{program.parent}:{os.environ.get('PATH', os.defpath)}"
+            agent = replace(agent, environment={"PATH": path, **agent.environment})
+            if bubble:
+                readable = (*bubble.readable, installation.folder)
+                bubble = replace(bubble, readable=readable)
     if bubble is None:
         return agent
-    if recipe:
-        program = shutil.which(recipe.program) or ""
-        surroundings = bubble.with_program(str(Path(program).absolute()))
+    if program:
+        surroundings = bubble.with_program(str(program))
         return replace(agent, surroundings=surroundings)
     _check_shown(bubble, agent.argv[0])
     return agent
@@ -203,7 +221,7 @@ def _check(readable: Sequence[Path]) -> None:
     if not bubblewrap_works():
         raise UserError(
             "agent.sandbox: bubblewrap is not installed, or it may not make namespaces here; "
-            "install it (package bubblewrap), or leave the setting out"
+            "install it (package bubblewrap), or give --set agent.sandbox=none (docs/agents.md)"
         )
     for path in readable:
         if not path.exists():

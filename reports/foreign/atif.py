@@ -253,6 +253,9 @@ def _trajectory(
 ) -> Json:
     """Return a trajectory without steps."""
     program, _, version = agent.partition(" ")
+    if attempt.agent_version:
+        program = attempt.edit_format or program
+        version = attempt.agent_version
     described = {
         "name": program or "unknown",
         "version": version or "unknown",

@@ -13,6 +13,7 @@ from core.money import as_text, cost_words
 from core.plaintext import quantity
 from llm.chat import Usage
 from runs.progress.state import COMMON_WORDS
+from runs.records import InstanceStatus
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,10 @@ def _outcome(summary: RunSummary) -> Iterator[str]:
     if summary.stopped:
         yield f"ended early: {summary.stopped}"
     if summary.unfinished:
-        yield f"{len(summary.unfinished)} left to do: the same command continues"
+        advice = "the same command continues"
+        if summary.counts.get(InstanceStatus.INFRA_ERROR):
+            advice = "fix what failed, then repeat the command"
+        yield f"{len(summary.unfinished)} left to do: {advice}"
 
 
 def over_budget_words(stopped: Mapping[str, str]) -> str:

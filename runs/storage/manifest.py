@@ -18,12 +18,12 @@ from runs.description import Run, RunStart
 from runs.records import Values
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
-from runs.storage.versions import versions
+from runs.storage.versions import versions as package_versions
 
 
 def all_versions() -> dict[str, str]:
     """Return the versions that a run records, litellm's price map among them."""
-    return {**versions(), "price_map_sha256": price_map_version()}
+    return {**package_versions(), "price_map_sha256": price_map_version()}
 
 
 def prices_used(
@@ -61,13 +61,17 @@ def note_start(
     store: RunStore,
     prices: Mapping[str, Mapping[str, Any]],
     api_base: str | None = None,
+    versions: Mapping[str, str] | None = None,
 ) -> None:
     """Add the start of this process to ``run.json``.
 
     Versions and prices are at the top level, and again in each later start where they differ.
     """
     run = store.read_run() or Run()
-    values: Values = {"versions": all_versions(), "prices": dict(prices)}
+    values: Values = {
+        "versions": dict(versions or all_versions()),
+        "prices": dict(prices),
+    }
     first = {
         "versions": run.versions or values["versions"],
         "prices": run.prices or values["prices"],
@@ -234,6 +238,7 @@ def recorded_differences(store: RunStore, deciding: Mapping[str, Any]) -> list[s
 
 
 _NAMES = {
+    "agent_home": "agent.home (its files)",
     "candidates_sha256": "the runs that are given",
     "dataset_sha256": "--dataset (its rows)",
     "exercises_sha256": "--exercises (its files)",

@@ -134,7 +134,9 @@ def test_secrets_that_it_prints_are_redacted(
 
 def test_exit_codes_are_recorded(tmp_path: Path) -> None:
     work, task = run(tmp_path, python("print('so far'); raise SystemExit(3)"))
-    assert work == AgentResult(None, "the agent ended with exit code 3", Ending.FAILED)
+    assert work == AgentResult(
+        None, "the agent ended with exit code 3: so far", Ending.FAILED
+    )
     assert output(task) == "so far\n"
     (call,) = task.transcript.calls
     assert (call.cost, call.model) == (None, "vendor/model name")
@@ -148,7 +150,7 @@ def test_time_is_up_for_it_and_all_that_it_started(tmp_path: Path) -> None:
         "print('started', flush=True); time.sleep(60)"
     )
     work, task = run(tmp_path, python(code), 2)
-    assert work.error == "the agent was stopped after 2 s"
+    assert work.error == "the agent was stopped after 2 s: started"
     assert output(task) == "started\n"
     now, later = heartbeats(tmp_path)
     assert now, "the children were alive"

@@ -50,6 +50,8 @@ SETTINGS = {
     "agent_allow_web": "agent.allow_web",
     "agent_api": "agent.api",
     "agent_env": "agent.env",
+    "agent_from_path": "agent.from_path",
+    "agent_home": "agent.home",
     "agent_sandbox": "agent.sandbox",
     "agent_sandbox_read": "agent.sandbox_read",
     "agent_timeout": "agent.timeout",

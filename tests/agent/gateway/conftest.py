@@ -15,6 +15,7 @@ import pytest
 
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig
+from core.plaintext import Say
 from environments.local.bubblewrap import bubblewrap_works
 from llm.provider_errors import RetryPolicy
 from reports.report import report_command
@@ -66,7 +67,6 @@ def agent_config(dialect: str, *options: str, **changes: Any) -> RunConfig:
         "tries": 1,
         "agent_timeout": 60,
         "agent_api": (APIS[dialect],),
-        "agent_sandbox": "closed",
         "agent_sandbox_read": (AGENT,),
         **changes,
     }
@@ -92,9 +92,15 @@ class GatewayRuns:
                 self.monkeypatch.setenv(name, stub.url)
             yield stub
 
-    def start(self, run: RunConfig, **changes: Any) -> None:
+    def use_installed(self, cache: Path) -> None:
+        """Let runs use the agents that ``harness.py install`` has put into ``cache``."""
+        agents = self.cache / "agents"
+        if (cache / "agents").is_dir() and not agents.is_symlink():
+            agents.symlink_to(cache / "agents")
+
+    def start(self, run: RunConfig, say: Say = lambda _: None, **changes: Any) -> None:
         chosen = options(self.folder, self.cache, ID, **changes)
-        run_command(run, chosen, lambda _: None)
+        run_command(run, chosen, say)
 
     def solve(self, run: RunConfig, **changes: Any) -> dict[str, Any]:
         """Return the prediction, after quick retries of requests."""
@@ -123,7 +129,6 @@ class GatewayRuns:
         for setting in (
             f"folders.cache={self.cache}",
             "agent.api=anthropic",
-            "agent.sandbox=closed",
             *settings,
         ):
             arguments.append(f"--set={setting}")

@@ -304,7 +304,7 @@ def test_another_agent_than_the_recorded_one_is_not_replayed(runs: GatewayRuns) 
 def test_a_forwarder_without_a_sandbox_is_a_port_of_the_loopback_address(
     runs: GatewayRuns,
 ) -> None:
-    without: dict[str, Any] = {"agent_sandbox": None, "agent_sandbox_read": ()}
+    without: dict[str, Any] = {"agent_sandbox": "none", "agent_sandbox_read": ()}
     readable = (AGENT, Path(sys.base_prefix))
     shut_in = {"agent_sandbox": "open", "agent_sandbox_read": readable}
     for run, changes in (("r", without), ("shut", shut_in)):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
+import json
 import time
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +15,14 @@ from agent.formats import format_names
 from agent.gateway.dialects import DIALECTS
 from agent.named import AGENTS
 from agent.named.base import NamedAgent
+from agent.named.installed import agent_in_path, cached_agent
 from bench.config import ModelChoice, RunConfig, validate_config
 from core.errors import UserError
 from environments.base import AgentSandbox
+from reports.foreign.export import export_command
+from reports.foreign.layouts import ExportLayout
 from runs.calls.budget import BudgetLimits
-from runs.settings import Spending
+from runs.settings import Spending, default_cache
 from tests.agent.gateway.conftest import (
     COSTS,
     NEW,
@@ -27,6 +30,7 @@ from tests.agent.gateway.conftest import (
     GatewayRuns,
     needs_bubblewrap,
 )
+from tests.support import read_json
 from tests.support.dialects import AGENT, MODELS, Fault, Turn
 from tests.support.runs import but, config
 
@@ -69,7 +73,7 @@ def turns_of(agent: NamedAgent) -> tuple[Turn, ...]:
     return (Turn("I edit.", TOOLS[agent.name]), Turn("It is done.", last))
 
 
-def config_of(agent: NamedAgent, **changes: Any) -> RunConfig:
+def config_of(agent: NamedAgent, /, **changes: Any) -> RunConfig:
     values: dict[str, Any] = {
         "agent": agent.name,
         "models": (ModelChoice.parse(MODELS[dialect_of(agent)]),),
@@ -82,10 +86,11 @@ def config_of(agent: NamedAgent, **changes: Any) -> RunConfig:
 
 
 @pytest.fixture(params=AGENTS, ids=lambda agent: agent.name)
-def agent(request: pytest.FixtureRequest) -> NamedAgent:
+def agent(request: pytest.FixtureRequest, runs: GatewayRuns) -> NamedAgent:
     named: NamedAgent = request.param
-    if not shutil.which(named.program):
-        pytest.skip(f"{named.name} is not installed: {named.install}")
+    if not (cached_agent(named, default_cache()) or agent_in_path(named)):
+        pytest.skip(f"{named.name} is not installed: harness.py install {named.name}")
+    runs.use_installed(default_cache())
     return named
 
 
@@ -114,8 +119,8 @@ def test_a_budget_stops_a_real_agent(runs: GatewayRuns, agent: NamedAgent) -> No
     with runs.serve(turns=turns_of(agent)) as stub:
         started = time.monotonic()
         runs.fail(config_of(agent), money=money)
-        # Its start, a refused call, and ten seconds.
-        assert time.monotonic() - started < 60
+        # Its start, a refused call, and ten seconds; it would go on for more than 200.
+        assert time.monotonic() - started < 150
     assert not stub.requests
 
 
@@ -129,24 +134,86 @@ def test_a_dead_provider_is_a_failure_of_the_infrastructure(
     assert note["status"] == "infra_error", note
 
 
-@needs_bubblewrap
-def test_reports_name_the_agent_and_agree_with_its_ledger(runs: GatewayRuns) -> None:
-    """The program of an agent is our small one here."""
-    program = runs.folder / "bin/qwen"
-    program.parent.mkdir()
+def install_small(runs: GatewayRuns, version: str) -> None:
+    """Put our small agent into the cache as a version of qwen-code, which shows its home."""
+    program = runs.cache / "agents/qwen-code" / version / "bin/qwen"
+    program.parent.mkdir(parents=True)
     program.write_text(
-        f'#!/bin/sh\nexec {PYTHON} {AGENT} chat "$OPENAI_MODEL" "$7" stream\n'
+        '#!/bin/sh\nmessage=$1; shift; echo "arguments: $*"\n'
+        "head ~/.qwen/* ~/skills/* ~/.gateway/*\n"
+        f'exec {PYTHON} {AGENT} chat "$OPENAI_MODEL" "$message" stream\n'
     )
     program.chmod(0o755)
-    patch = runs.monkeypatch
-    patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    current = program.parents[2] / "current"
+    current.unlink(missing_ok=True)
+    current.symlink_to(version)
+
+
+@needs_bubblewrap
+def test_an_agent_has_arguments_a_home_and_a_version(
+    runs: GatewayRuns, tmp_path: Path
+) -> None:
+    # The agents of the session's cache may be those of the user.
+    runs.cache = tmp_path / "cache"
     (qwen,) = (agent for agent in AGENTS if agent.name == "qwen-code")
-    small = replace(qwen, argv=("qwen", *["-"] * 6, "{message_file}"))
-    patch.setattr("agent.agents.named_agent", {"qwen-code": small}.get)
-    with runs.serve():
-        prediction = runs.solve(config_of(qwen, agent_sandbox_read=(AGENT, program)))
+    small = replace(qwen, line='qwen "$message_file" "$@"')
+    runs.monkeypatch.setattr("agent.agents.named_agent", lambda _: small)
+    home = tmp_path / "configuration"
+    settings = {"mcpServers": {"x": {}}}
+    for name, text in {
+        ".qwen/settings.json": json.dumps(settings),
+        ".qwen/output-language.md": "Answer in French.",
+        "skills/x.md": "a skill",
+    }.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    chosen = config_of(
+        qwen,
+        agent="qwen-code --effort 'very high'",
+        agent_home=home,
+        agent_sandbox_read=(AGENT,),
+    )
+    install_small(runs, "9.9.9")
+    lines: list[str] = []
+    with runs.serve() as stub:
+        prediction = runs.solve(chosen, say=lines.append)
     assert prediction["status"] == "plausible", runs.log()
+    assert any("qwen-code 9.9.9 is not the tested" in line for line in lines)
+    log = runs.log()
+    assert "arguments: --effort very high" in log
+    assert "a skill" in log and "Answer in French." in log
+    assert json.dumps(settings) in log, "the user's is as it was"
+    assert '"selectedType": "openai"' in log, "and ours is elsewhere"
+    # What is recorded of it.
+    described = read_json(runs.recorded / "run.json")
+    assert described["config"]["agent"] == "qwen-code --effort 'very high'"
+    assert set(described["deciding"]["agent_home"]) == {
+        ".qwen/settings.json",
+        ".qwen/output-language.md",
+        "skills/x.md",
+    }
+    assert described["versions"]["qwen-code"] == "9.9.9"
+    assert prediction["agent_version"] == "9.9.9"
+    assert runs.attempts()[0]["agent_version"] == "9.9.9"
     assert "gpt-4o@qwen-code" in "\n".join(runs.report(format="markdown"))
+    out = runs.folder / "atif"
+    export_command(runs.recorded, ExportLayout.ATIF, out, lambda _: None)
+    (path,) = out.rglob("*.json")
+    program = read_json(path)["subagent_trajectories"][0]["agent"]
+    assert (program["name"], program["version"]) == ("qwen-code", "9.9.9")
+    # Another version, and other files of the home.
+    install_small(runs, "9.9.10")
+    lines.clear()
+    replayed = but(chosen, run="again", replay=runs.recorded)
+    again = runs.solve(replayed, say=lines.append)
+    assert again["model_patch"] == prediction["model_patch"]
+    assert len(stub.requests) == 2
+    assert any("qwen-code 9.9.10 is not the recorded 9.9.9" in line for line in lines)
+    (home / "skills/x.md").write_text("another skill")
+    with pytest.raises(UserError, match=r"agent\.home \(its files\)"):
+        runs.solve(but(chosen))
+    with pytest.raises(UserError, match=r"agent\.home .*/nowhere: there is no"):
+        runs.solve(but(chosen, run="other", agent_home=tmp_path / "nowhere"))
 
 
 def test_each_agent_has_a_program_and_a_protocol() -> None:
@@ -176,6 +243,28 @@ def test_models_and_their_agents_are_chosen_together() -> None:
     assert closed.agent_sandbox is AgentSandbox.MODEL
     opened = validated_config("gpt-4o", agent="goose", agent_sandbox="open")
     assert opened.agent_sandbox is AgentSandbox.NETWORK
+
+
+@pytest.mark.parametrize(
+    ("agent", "api", "sandbox", "network"),
+    [
+        ("goose", (), None, AgentSandbox.MODEL),
+        ("goose --debug", (), None, AgentSandbox.MODEL),
+        ("command:true", ("openai",), None, AgentSandbox.MODEL),
+        ("command:true", ("openai",), "none", None),
+        ("goose", (), "none", None),
+        ("command:true", (), None, None),
+        ("command:true", (), "closed", AgentSandbox.OFFLINE),
+        ("builtin", ("openai",), None, None),
+    ],
+)
+def test_an_agent_behind_the_gateway_is_shut_in_by_default(
+    agent: str, api: tuple[str, ...], sandbox: str | None, network: AgentSandbox | None
+) -> None:
+    chosen = validated_config(
+        "gpt-4o", agent=agent, agent_api=api, agent_sandbox=sandbox
+    )
+    assert chosen.agent_sandbox is network
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,8 @@ def test_a_command_that_is_not_seen_is_named(tmp_path: Path) -> None:
     def refused(agent: Path | str, *readable: Path) -> str:
         with pytest.raises(UserError) as caught:
             agent_of(
-                but(shut_in(""), agent=f"command:{agent}", agent_sandbox_read=readable)
+                but(shut_in(""), agent=f"command:{agent}", agent_sandbox_read=readable),
+                tmp_path,
             )
         return str(caught.value)
 
@@ -183,7 +184,7 @@ def test_a_command_that_is_not_seen_is_named(tmp_path: Path) -> None:
         assert f"agent.sandbox_read {path}" in refused(script, path)
         assert problem in refused(script, path)
     config = but(shut_in(""), agent=f"command:{odd}")
-    agent_of(but(config, agent_sandbox_read=(link.parent, script)))
+    agent_of(but(config, agent_sandbox_read=(link.parent, script)), tmp_path)
 
 
 def test_without_bubblewrap_it_is_refused(
