@@ -28,7 +28,7 @@ SUBCOMMANDS = {
         "bench.cli.listing",
         "main",
         "WHAT",
-        "List the models or the agents that are known by name.",
+        "List models, agents, or the images with installed projects.",
     ),
     "install": Command(
         "bench.cli.listing",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from agent.named import AGENTS
 from agent.named.installed import find_agent
@@ -23,8 +22,9 @@ from bench.instances.project import hide_image_names
 from bench.instances.validity import Validity
 from bench.options import Options as Options
 from bench.repos.checkout import Snapshots
-from bench.repos.mirrors import Mirrors
+from bench.repos.mirrors import Mirrors, mirrors_of
 from core.errors import InfrastructureError, UserError
+from core.jsontypes import JsonMapping, JsonObject
 from core.plaintext import Say, quantity
 from environments.base import EnvironmentKind
 from environments.choice import make_environment, make_image_store
@@ -104,11 +104,7 @@ def agent_versions(config: RunConfig, cache: Path) -> dict[str, str]:
 
 
 def make_mirrors(options: Options) -> Mirrors:
-    bundled = options.bundled.get(options.dataset)
-    if bundled is not None:
-        folder = options.cache / f"{options.dataset}-mirrors"
-        return Mirrors(bundled.build_mirrors(folder))
-    return Mirrors(options.repos or options.cache / "mirrors")
+    return mirrors_of(options.dataset, options.cache, options.repos, options.bundled)
 
 
 def make_services(
@@ -121,7 +117,7 @@ def make_services(
     check_models(config, options.money)
     return Services(
         config=config,
-        mirrors=make_mirrors(options),
+        mirrors=replace(make_mirrors(options), check=worker.stop.check),
         snapshots=Snapshots(cache / "snapshots"),
         tags=TagStore(cache / "tags.sqlite"),
         environment=make_environment(
@@ -192,7 +188,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
     def services(self) -> Callable[[WorkerAccess], Services]:
         return partial(make_services, self.config, self.options)
 
-    def deciding(self) -> dict[str, Any]:
+    def deciding(self) -> JsonObject:
         return {**super().deciding(), "dataset_sha256": self.dataset.identity().sha256}
 
     def describe(self) -> Run:
@@ -215,7 +211,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         replay = self.config.settings.calls.replay
         if replay is not None:
             store = RunStore.of_folder(replay)
-        recorded = (store.read_run() or Run()).last_versions
+        recorded = store.read_run().last_versions
         versions = self.versions()
         for agent in AGENTS:
             name = agent.name
@@ -227,7 +223,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
                 if version and other and other != version:
                     self.say(f"note: {name} {version} is not the {kind} {other}")
 
-    def recorded_settings(self) -> Mapping[str, Any]:
+    def recorded_settings(self) -> JsonMapping:
         return self.options.recorded
 
     def open(self) -> None:
@@ -302,7 +298,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
 
 def changed_dataset(store: RunStore, dataset: DatasetIdentity) -> str:
     """Return in words that the set has another revision with the same rows; empty if it has not."""
-    recorded = (store.read_run() or Run()).dataset
+    recorded = store.read_run().dataset
     recorded_revision = recorded.revision
     same_set = (recorded.name, recorded.split) == (dataset.name, dataset.split)
     if not (

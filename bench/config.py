@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from agent.agents import BUILTIN, is_command
 from agent.conversation.base import Builtin
@@ -15,6 +13,7 @@ from bench.policy import ChoiceSettings, HistoryChoice, SelectionRule, StopRule
 from bench.regression.settings import TestChoice, Tests
 from bench.selection import Instances
 from core.errors import UserError
+from core.jsontypes import JsonMapping, JsonObject
 from core.settings import values_of
 from environments.base import AgentSandbox, EnvironmentKind
 from environments.docker.images import Images
@@ -183,7 +182,7 @@ class RunConfig(RunBasics):
         """The one model name of the run's predictions, as the leaderboard wants it."""
         return self.label or f"retry--{model_slug(self.models)}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         values = values_of(self.settings)
         temperatures = self.settings.models.temperatures
         if temperatures == DEFAULT_TEMPERATURES:
@@ -202,7 +201,7 @@ class RunConfig(RunBasics):
             recorded[name] = values[setting] if setting else resolved[name]
         return recorded
 
-    def deciding(self) -> dict[str, Any]:
+    def deciding(self) -> JsonObject:
         home = self.settings.agent.home
         return {
             **super().deciding(),
@@ -211,7 +210,7 @@ class RunConfig(RunBasics):
             "candidates_sha256": self.candidates_sha256 or None,
         }
 
-    def _deciding_settings(self) -> Mapping[str, Any]:
+    def _deciding_settings(self) -> JsonMapping:
         deciding = {}
         for name, value in values_of(self.settings).items():
             section = name.partition(".")[0]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bench.config import RunSettings
 from bench.instances.names import BUNDLED, Bundled
+from core.jsontypes import JsonMapping
 from runs.options import RunResources
 
 
@@ -27,5 +27,5 @@ class Options(RunResources):
     dataset: str = "lite"
     repos: Path | None = None
     dry_run: bool = False
-    recorded: Mapping[str, Any] = field(default_factory=dict)
+    recorded: JsonMapping = field(default_factory=dict)
     bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)

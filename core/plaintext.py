@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from io import StringIO
@@ -22,6 +23,11 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 # A table is as wide as its cells: terminals and files wrap lines themselves.
 _UNBOUNDED = 10**6
 _GAP = 2  # spaces between columns
+
+
+def say_aside(line: str) -> None:
+    """Print a line about the progress, which does not belong to the result."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def one_line(text: str) -> str:

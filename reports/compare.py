@@ -23,7 +23,6 @@ from reports.pages.write import write_comparison
 from reports.report import read_statistics
 from reports.statistics.comparing import RunComparison, compare
 from reports.statsfile import comparison_json, stats_json
-from runs.description import Run
 from runs.storage.store import RunStore
 
 
@@ -62,7 +61,7 @@ def _read_compared(store: RunStore, label: str, say: Say) -> Compared:
     settings = EvaluationRoot(
         evaluation=EvaluationSettings(evaluator=EvaluatorKind.NONE)
     )
-    described = store.read_run() or Run()
+    described = store.read_run()
     requested = RequestedEvaluation(store, settings, described, say)
     run, stats = read_statistics(requested)
     return Compared(replace(run, name=label), stats)

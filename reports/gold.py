@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from pydantic import ValidationError
@@ -33,6 +33,7 @@ from bench.instances.validity import (
 from bench.selection import Instances, created_between
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import UserError
+from core.jsontypes import JsonMapping
 from core.parsing.untrusted import invalid, read_object
 from core.plaintext import Say, one_line, quantity
 from core.settings import (
@@ -60,7 +61,6 @@ from reports.evaluation.settings import (
 from runs.description import DatasetFacts, Run
 from runs.keys import SafeKey
 from runs.records import Recorded
-from runs.signals import sigterm_as_interrupt
 from runs.storage.manifest import timestamp
 from runs.storage.store import RunStore
 from runs.storage.versions import versions
@@ -181,8 +181,7 @@ def main(
     check_folder("folders.cache", settings.folders.cache)
     # Such a command takes hours, and its lines are often sent to a file.
     say = partial(print, flush=True)
-    with sigterm_as_interrupt():
-        return gold_command(settings, file, repeat, say)
+    return gold_command(settings, file, repeat, say)
 
 
 def gold_command(
@@ -298,7 +297,7 @@ class GoldRun:
     total: int = 0
     done: int = 0
 
-    def evaluate(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def evaluate(self, rows: Iterable[JsonMapping]) -> None:
         """Make the trials that are left."""
         repeat = self.content.repeat
         tasks = []
@@ -351,7 +350,8 @@ class GoldRun:
         """Evaluate the patch of this kind for the tasks that lack the trial."""
         todo = []
         for task in tasks:
-            if number > len(self._trials(task.instance_id, kind)):
+            trials = self.content.instances[task.instance_id]
+            if number > len(getattr(trials, kind)):
                 patch = task.prediction.patch if kind == "gold" else EMPTY_PATCH
                 prediction = Prediction(task.instance_id, kind, patch)
                 todo.append(replace(task, prediction=prediction))
@@ -359,14 +359,6 @@ class GoldRun:
             # swebench reuses results of a run id, also those of a killed command.
             run_id = f"{kind}.{number}-{secrets.token_hex(6)}"
             yield from self.evaluator.evaluate(todo, run_id)
-
-    def _trials(
-        self,
-        name: str,
-        kind: str,
-    ) -> tuple[Trial, ...]:
-        trials: tuple[Trial, ...] = getattr(self.content.instances[name], kind)
-        return trials
 
     def _add(
         self,
@@ -381,8 +373,9 @@ class GoldRun:
             reason=verdict.reason,
             evaluated=timestamp(),
         )
-        changes = {kind: (*self._trials(name, kind), trial)}
-        trials = self.content.instances[name].but(image=verdict.image, **changes)
+        before = self.content.instances[name]
+        changes = {kind: (*getattr(before, kind), trial)}
+        trials = before.but(image=verdict.image, **changes)
         self.content.instances[name] = judge_trials(trials, self.content.repeat)
         self._write()
         if verdict.log:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from core.errors import DamagedFileError, UserError
 from core.plaintext import Say
 from core.settings import Layer, SourcedValue
-from runs.description import Run
 from runs.keys import RUN_FILE
 from runs.storage.store import RunStore
 
@@ -20,11 +18,6 @@ _RECORDED = {
     "images.disk": "image-disk",
     "images.mirrors": "image-prefix",
 }
-
-
-def say_aside(line: str) -> None:
-    """Print a line about the progress, which does not belong to the result."""
-    print(line, file=sys.stderr, flush=True)
 
 
 def stores_of(runs: Sequence[Path]) -> list[RunStore]:
@@ -75,7 +68,7 @@ def recorded_layer(runs: Sequence[Path]) -> Layer:
         return {}
     store = RunStore.of_folder(runs[0])
     try:
-        described = store.read_run() or Run()
+        described = store.read_run()
     except DamagedFileError:  # reported where the file is needed
         return {}
     layer: Layer = {}

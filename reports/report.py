@@ -86,7 +86,7 @@ def report_on(
 ) -> Report:
     """Evaluate a run, and write what is derived from its files."""
     predictions = read_predictions(store)
-    described = store.read_run() or Run()
+    described = store.read_run()
     # Read before any evaluation, which takes hours.
     validity = _read_validity(settings, described, predictions)
     requested = RequestedEvaluation(store, settings, described, say)

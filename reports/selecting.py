@@ -43,7 +43,6 @@ from core.settings import CommandLine, Layer, command, of_texts
 from reports.foreign.recognise import read_any
 from reports.named_runs import runs_and_filters
 from runs.checks import check_folders, check_models
-from runs.description import Run
 from runs.evidence import Evidence
 from runs.jobs import WorkerAccess
 from runs.modelsource import ModelSource, ReplayedModels, replay_folder
@@ -87,7 +86,7 @@ def main(
 def _recorded_dataset(runs: Sequence[Path]) -> Layer:
     if not runs or not runs[0].is_dir():
         return {}
-    described = RunStore.of_folder(runs[0]).read_run() or Run()
+    described = RunStore.of_folder(runs[0]).read_run()
     dataset = described.setting("instances.dataset") or ""
     return of_texts(RunSettings, [f"instances.dataset={dataset}"])
 

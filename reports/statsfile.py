@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from core.jsontypes import JsonMapping, JsonObject
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
 from reports.statistics.denominators import UsedValidity
 
 
-def stats_json(stats: RunStats) -> dict[str, Any]:
+def stats_json(stats: RunStats) -> JsonObject:
     """Return statistics as ``stats.json`` holds them; dollars are texts, exact."""
-    plain: dict[str, Any] = TypeAdapter(RunStats).dump_python(stats, mode="json")
+    plain: JsonObject = TypeAdapter(RunStats).dump_python(stats, mode="json")
     if stats.validity is None:
         # Without a validity file there is one score, as in files of earlier versions.
         del plain["validity"], plain["scores"]["valid"]
     return plain
 
 
-def validity_of(plain: Mapping[str, Any]) -> UsedValidity | None:
+def validity_of(plain: JsonMapping) -> UsedValidity | None:
     """Return what ``stats.json`` says of a validity file; None if nothing that can be read."""
     with suppress(ValidationError):
         return TypeAdapter(UsedValidity).validate_python(plain.get("validity"))
     return None
 
 
-def stats_schema() -> dict[str, Any]:
+def stats_schema() -> JsonObject:
     """Return the JSON schema of ``stats.json`` (docs/stats.schema.json)."""
     return TypeAdapter(RunStats).json_schema(mode="serialization")
 
 
-def comparison_json(comparison: RunComparison) -> dict[str, Any]:
-    plain: dict[str, Any] = TypeAdapter(RunComparison).dump_python(
-        comparison, mode="json"
-    )
+def comparison_json(comparison: RunComparison) -> JsonObject:
+    plain: JsonObject = TypeAdapter(RunComparison).dump_python(comparison, mode="json")
     return plain
 
 

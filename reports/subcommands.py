@@ -12,6 +12,7 @@ import typer
 from bench.cli.cli import EnvFileOption, JsonFormat, Version
 from core.atomic import check_folder
 from core.errors import UserError
+from core.plaintext import say_aside
 from core.settings import CommandLine, SettingFlag, check_settings, command
 from reports.evaluation.settings import (
     EVALUATOR_FLAG,
@@ -25,12 +26,10 @@ from reports.named_runs import (
     import_foreign,
     recorded_layer,
     runs_and_filters,
-    say_aside,
     stores_of,
 )
 from reports.settings import ReportFormat, ReportSettings
 from runs.settings import TOP
-from runs.signals import sigterm_as_interrupt
 
 ALLOW_PARTIAL = "--allow-partial"
 RunArgument = Annotated[
@@ -93,9 +92,8 @@ def report(
 
     # Other formats stand alone on standard output, so that they can be sent to a file.
     say = print if format == "text" else say_aside
-    with sigterm_as_interrupt():
-        folders = import_foreign(runs, settings.folders.out, say)
-        return report_command(folders, settings, say, print, format)
+    folders = import_foreign(runs, settings.folders.out, say)
+    return report_command(folders, settings, say, print, format)
 
 
 def compare(runs: RunArguments, format: JsonFormat = "text") -> int:
@@ -193,8 +191,7 @@ def package(
         dataset=dataset,
         allow_partial=allow_partial,
     )
-    with sigterm_as_interrupt():
-        return package_command(run, folder, options, print)
+    return package_command(run, folder, options, print)
 
 
 def convert(

@@ -105,7 +105,7 @@ class Verification:
 
     @cached_property
     def description(self) -> Run:
-        return self.store.read_run() or Run()
+        return self.store.read_run()
 
     def first_of_each_file(self) -> dict[Path, str]:
         """Return what differs; nothing else is compared once a file cannot be read."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from core.address import recorded_address
+from core.jsontypes import JsonMapping, JsonObject
 from core.plaintext import Say, quantity
 from environments.base import EnvironmentKind
 from runs.calls.coordinator import CallCoordinator
@@ -74,7 +75,7 @@ class Benchmark(ABC, Generic[V]):
         """What Ray reserves for a job."""
         return 1.0
 
-    def deciding(self) -> dict[str, Any]:
+    def deciding(self) -> JsonObject:
         """Return what a continued run must repeat, because it decides results."""
         return self.config.deciding()
 
@@ -95,7 +96,7 @@ class Benchmark(ABC, Generic[V]):
             return run.but(read_with=self.store.reader)
         return run
 
-    def recorded_settings(self) -> Mapping[str, Any]:
+    def recorded_settings(self) -> JsonMapping:
         """Return the settings that any source gave; empty keeps those before."""
         return {}
 

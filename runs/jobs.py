@@ -6,7 +6,7 @@ import logging
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any, Generic, Protocol, TypeVar
 
 from core.errors import InfrastructureError, StoppedError, UserError
+from core.plaintext import Say
 from core.shutdown import Shutdown
 from runs.calls.coordinator import AttemptGate, WorkerCalls, recorded_calls
 from runs.calls.journal import JournalEntry, finished_attempts
@@ -41,7 +42,7 @@ class WorkerAccess:
     key: str
     slots: Slots
     stop: Shutdown
-    warn_once: Callable[[str], None]
+    warn_once: Say
 
     @property
     def work(self) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -13,7 +13,7 @@ from typing import Protocol
 from agent.formats import format_names
 from agent.named import is_outside, named_agent
 from core.errors import UserError
-from core.plaintext import abbreviate
+from core.plaintext import Say, abbreviate
 from llm.chat import ChatModel, Message, Reply, Traits, request_sha256
 from llm.client import LiteLLMModel
 from llm.gate import Gate
@@ -81,7 +81,7 @@ class LiveModels:
 
     config: RunBasics
     retries: RetryPolicy
-    warn_once: Callable[[str], None]
+    warn_once: Say
     prices: Mapping[str, Price] = field(default_factory=dict)
 
     def turn(
@@ -291,9 +291,6 @@ def recorded_of(folder: Path, ids: Collection[str]) -> set[str]:
 def recorded_label(folder: Path) -> str:
     """Return the model name of the run that a folder of trajectories belongs to, else nothing."""
     try:
-        run = RunStore.of_folder(folder.parent).read_run()
+        return RunStore.of_folder(folder.parent).read_run().model_name_or_path
     except (OSError, UserError):
         return ""
-    if run:
-        return run.model_name_or_path
-    return ""

@@ -17,6 +17,7 @@ from agent.formats import format_names
 from agent.prompts import prompts_hash
 from core.address import Address, parse_address, recorded_address
 from core.errors import UserError
+from core.jsontypes import JsonObject
 from environments.base import EnvironmentKind
 from llm.options import ModelChoice, names_of
 from llm.provider_errors import RetryPolicy
@@ -48,7 +49,7 @@ class RunBasics:
     def run_name(self) -> str:
         """The folder under ``predictions/``."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return the configuration as ``run.json`` and trajectories hold it."""
         calls = self.settings.calls
         # A replay calls no model, and needs no litellm to say what it would know.
@@ -67,7 +68,7 @@ class RunBasics:
             "run": self.run,
         }
 
-    def deciding(self) -> dict[str, Any]:
+    def deciding(self) -> JsonObject:
         """Return what a continued run must repeat, because it decides results."""
         replay = self.settings.calls.replay
         return {

@@ -8,7 +8,7 @@ become these records in ``InstanceResult.of_trajectory`` and ``of_prediction``, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -27,6 +27,7 @@ from pydantic import (
 from typing_extensions import Self
 
 from agent.named import is_outside, named_agent
+from core.jsontypes import JsonMapping, JsonObject
 from core.money import total
 from llm.chat import (
     AnyText,
@@ -42,7 +43,7 @@ from llm.chat import (
 from runs.evidence import Evidence
 from runs.patches import SubmittablePatch, patch_paths, submittable_patch
 
-Values = dict[str, Any]
+Values = JsonObject
 T = TypeVar("T")
 Known = Annotated[T | None, OrUnknown]
 """A value that is None where a file says nothing, or nothing of this type."""
@@ -517,7 +518,7 @@ class InstanceResult(Recorded):
     versions: Known[Values] = None
 
     @classmethod
-    def of_trajectory(cls, raw: Mapping[str, Any]) -> Self:
+    def of_trajectory(cls, raw: JsonMapping) -> Self:
         """Return the content of a trajectory of any version, or of an unfinished instance.
 
         Raises:
@@ -534,7 +535,7 @@ class InstanceResult(Recorded):
     @classmethod
     def of_prediction(
         cls,
-        raw: Mapping[str, Any],
+        raw: JsonMapping,
         trajectory: InstanceResult | None = None,
         models: Sequence[str] = (),
     ) -> Self:
@@ -573,7 +574,7 @@ class InstanceResult(Recorded):
         values["attempts"] = ordered
         return cls.model_validate(values)._with_statuses(top)
 
-    def _with_statuses(self, top: Mapping[str, Any]) -> Self:
+    def _with_statuses(self, top: JsonMapping) -> Self:
         """Return it with the statuses that files of May 2024 lack, by the outcomes."""
         attempts = []
         for attempt in self.attempts:
@@ -685,7 +686,7 @@ class InstanceResult(Recorded):
         return trajectory
 
 
-def flat_trajectory(raw: Mapping[str, Any]) -> Values:
+def flat_trajectory(raw: JsonMapping) -> Values:
     """Return the JSON of a trajectory of any version with the keys of today's."""
     values = dict(raw)
     for name in ("attempts", "writers"):
@@ -709,7 +710,7 @@ def _flat(raw: object) -> object:
 
 
 def number_attempts(
-    raw: Mapping[str, Any], models: Sequence[str]
+    raw: JsonMapping, models: Sequence[str]
 ) -> tuple[Values, list[Values]]:
     """Return a prediction and its results, each with the number, try and model of its attempt.
 
@@ -739,7 +740,7 @@ def number_attempts(
 
 
 def _filled(
-    result: Mapping[str, Any],
+    result: JsonMapping,
     models: Sequence[str],
     turn: int,
     position: int,

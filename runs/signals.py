@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from core.plaintext import Say
 from core.shutdown import Shutdown
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -50,7 +51,7 @@ def sigterm_as_interrupt() -> Iterator[None]:
 @contextmanager
 def heeding_signals(
     stop: Shutdown,
-    say: Callable[[str], None],
+    say: Say,
     clean_up: Callable[[], None],
     describe_steps: Callable[[], str] = str,
 ) -> Iterator[None]:

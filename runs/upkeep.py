@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -55,6 +56,13 @@ def status_command(
     return int(bool(seen.broken))
 
 
+def connect_engine() -> Any:  # noqa: ANN401 - its client has no types
+    client = connect()
+    if client is None:
+        raise UserError("no Docker engine answers; start one")
+    return client
+
+
 def clean_images_command(
     days: float,
     say: Say,
@@ -62,9 +70,7 @@ def clean_images_command(
     yes: bool = False,
 ) -> int:
     """Remove the images with installed projects that are ``days`` old; ``yes``: do not ask."""
-    client = connect()
-    if client is None:
-        raise UserError("no Docker engine answers; start one")
+    client = connect_engine()
     now = datetime.now(timezone.utc)
     oldest = now - timedelta(days=days)
     images = []

@@ -20,7 +20,7 @@ from bench.repos.checkout import Checkout
 from bench.repos.lefttree import UnusableTreeError, prepare_left_tree
 from bench.repos.patches import take_patch
 from core.git import git
-from core.plaintext import some
+from core.plaintext import Say, some
 from core.worktree import Changes
 from runs.patches import submittable_patch
 from runs.records import BROKEN_STATUSES, Attempt, AttemptStatus, status_by
@@ -119,7 +119,7 @@ def check_outcomes(
     work: AgentResult,
     checks: TreeChecks,
     limits: ConversationLimits,
-    log: Callable[[str], None],
+    log: Say,
 ) -> Attempt:
     """Return the attempt with the patch and the outcomes of the tree that its agent left."""
     checkout = checks.checkout

@@ -23,7 +23,11 @@ from core.redaction import Redactor
 from core.settings import SETTINGS, NoSuchSettingError, plain_wording
 from runs.envfile import load_env_file
 from runs.options import OUT
-from runs.signals import INTERRUPTED, keep_ignoring_interrupts
+from runs.signals import (
+    INTERRUPTED,
+    keep_ignoring_interrupts,
+    sigterm_as_interrupt,
+)
 from runs.storage.versions import HARNESS_VERSION
 
 # As they are installed: a shell completes commands by their names.
@@ -95,7 +99,11 @@ class SectionedCommand(TyperCommand):
         if ctx.params.get("version"):
             print(f"swe-retry-harness {HARNESS_VERSION}")
             return 0
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # typer would make it an exit without a word
+            print("interrupted", file=sys.stderr)
+            return INTERRUPTED
 
 
 class _Output(FileIO):
@@ -157,7 +165,8 @@ def run_cli(
     os.environ["PYTHON_DOTENV_DISABLED"] = "1"
     app = make_app(command, name)
     try:
-        code = app(standalone_mode=False, prog_name=name, obj=program)
+        with sigterm_as_interrupt():
+            code = app(standalone_mode=False, prog_name=name, obj=program)
     except TyperException as error:
         return _say(
             _replacement(error, program) or f"{_problem(error)} (see --help)", 2

@@ -1,11 +1,12 @@
-"""The command ``harness.py list``: the models and the agents that are known by name."""
+"""The command ``harness.py list``: models and agents by name, and images of projects."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,12 +14,18 @@ import typer
 
 from agent.named import AGENTS, named_agent
 from agent.named.base import NamedAgent
-from agent.named.installed import agent_in_path, cached_agent, install_agent
+from agent.named.installed import (
+    Installation,
+    agent_in_path,
+    cached_agent,
+    install_agent,
+)
 from bench.cli.cli import JsonFormat
 from bench.config import RunSettings
 from core.errors import UserError
 from core.plaintext import Say, table
 from core.settings import CommandLine, command
+from environments.leftovers import installed_images
 from llm.options import ModelChoice
 from llm.registry import (
     accepts_temperature,
@@ -29,6 +36,7 @@ from llm.registry import (
 )
 from llm.settings import SettingsBook, our_settings
 from runs.settings import default_cache
+from runs.upkeep import connect_engine
 
 _COLUMNS = (
     "model", "alias", "format", "context", "output", "$/M in", "$/M out", "cache markers",
@@ -38,7 +46,8 @@ _COLUMNS = (
 
 def main(
     what: Annotated[
-        Literal["models", "agents"], typer.Argument(help="List models or agents.")
+        Literal["models", "agents", "images"],
+        typer.Argument(help="List models, agents or images with installed projects."),
     ],
     names: Annotated[
         list[str] | None,
@@ -48,10 +57,12 @@ def main(
     ] = None,
     format: JsonFormat = "text",
 ) -> None:
-    """List the models or the agents that are known by name; start nothing."""
+    """List models, agents, or the images with installed projects; start nothing."""
     as_json = format == "json"
     if what == "agents":
         list_agents(names or (), print, default_cache(), as_json=as_json)
+    elif what == "images":
+        list_images(print, as_json=as_json)
     else:
         list_models(names or (), our_settings(), print, as_json=as_json)
 
@@ -93,23 +104,47 @@ def list_agents(
     agents = [find_agent(name) for name in names] or AGENTS
     rows = []
     for agent in agents:
-        installed = cached_agent(agent, cache)
-        in_path = agent_in_path(agent)
-        row = {
+        row: dict[str, str | None] = {
             "agent": agent.name,
-            "installed": installed and installed.version,
-            "in PATH": in_path and in_path.version,
+            "installed": _version_of(cached_agent(agent, cache)),
+            "in PATH": _version_of(agent_in_path(agent)),
             "tested": agent.tested,
             "protocol": agent.dialect,
             "licence": agent.licence,
         }
         rows.append(row)
+    _say_rows(rows, say, as_json)
+
+
+def _version_of(installation: Installation | None) -> str | None:
+    if installation is None:
+        return None
+    return installation.version
+
+
+def list_images(say: Say, *, as_json: bool = False) -> None:
+    """Say the table of the images with installed projects, the oldest first."""
+    now = datetime.now(timezone.utc)
+    rows = []
+    for image in installed_images(connect_engine()):
+        row: dict[str, str | None] = {
+            "image": image.name,
+            "days old": str((now - image.created).days),
+            "MB": f"{image.size / 1e6:.0f}",
+        }
+        rows.append(row)
+    _say_rows(rows, say, as_json)
+
+
+def _say_rows(
+    rows: Sequence[Mapping[str, str | None]], say: Say, as_json: bool
+) -> None:
     if as_json:
         say(json.dumps(rows))
-        return
-    cells = [[value or "no" for value in row.values()] for row in rows]
-    for line in table(list(rows[0]), cells):
-        say(line)
+    elif rows:
+        cells = [[value or "no" for value in row.values()] for row in rows]
+        for line in table(list(rows[0]), cells):
+            say(line)
 
 
 @command(RunSettings, ())

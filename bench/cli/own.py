@@ -50,7 +50,7 @@ from runs.keys import RUN_FILE
 from runs.leftovers import marked_children, run_key
 from runs.progress.state import duration
 from runs.session import Once, check_start, start_run
-from runs.signals import INTERRUPTED, sigterm_as_interrupt
+from runs.signals import INTERRUPTED
 from runs.storage.runlock import LOCK_FILES
 from runs.storage.store import RunStore
 
@@ -445,11 +445,7 @@ def measure_base(
         return Before("tests are not run (tests.which=none or --environment none)")
     cache = options.cache
     key = run_key(RunStore(options.out, config.run_name).folder)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        marked_children(key),
-        sigterm_as_interrupt(),
-    ):
+    with tempfile.TemporaryDirectory() as folder, marked_children(key):
         try:
             mirrors = make_mirrors(options)
             snapshot = snapshot_of(instance, mirrors, Snapshots(cache / "snapshots"))

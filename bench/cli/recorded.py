@@ -7,7 +7,6 @@ from pathlib import Path
 from core.address import HIDDEN_USER
 from core.errors import UserError
 from core.settings import Layer, Section, SourcedValue, of_mapping
-from runs.description import Run
 from runs.keys import RUN_FILE
 from runs.settings import TOP
 from runs.storage.store import RunStore
@@ -31,7 +30,7 @@ def recorded_settings(
     if not run:
         raise UserError("--continue is empty; give the name or the folder of a run")
     store = RunStore.of_folder(_folder(run, chosen))
-    description = store.read_run() or Run()
+    description = store.read_run()
     version = description.versions.get("harness")
     if description.is_ours and version != HARNESS_VERSION:
         raise UserError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from bench.instances.shape import (
     derived_image,
 )
 from core.errors import UserError
+from core.jsontypes import JsonMapping
 from runs.keys import is_safe_key
 from runs.patches import patch_paths
 
@@ -46,7 +47,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _MAX_COLUMNS = 12
 
 
-def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
+def split_row(row: JsonMapping) -> tuple[Instance, Evaluation]:
     """Split a dataset row into the harness's half and the reports' half.
 
     Raises:
@@ -75,7 +76,7 @@ def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
     return instance, evaluation
 
 
-def _check_texts(row: Mapping[str, Any]) -> None:
+def _check_texts(row: JsonMapping) -> None:
     for key in _PLAIN_TEXTS:
         value = row.get(key)
         if value is not None and not isinstance(value, str):
@@ -96,7 +97,7 @@ def _check_instance(instance: Instance) -> None:
         raise UserError("`repo` is not of the form owner/name")
 
 
-def instance_id_of(row: Mapping[str, Any]) -> str:
+def instance_id_of(row: JsonMapping) -> str:
     """Return the id under which the harness knows ``row``, also if ``row`` is damaged."""
     adapter = adapter_of(row)
     if adapter is None:
@@ -104,7 +105,7 @@ def instance_id_of(row: Mapping[str, Any]) -> str:
     return adapter.identify(row)
 
 
-def _adapter_for(row: Mapping[str, Any]) -> SetAdapter:
+def _adapter_for(row: JsonMapping) -> SetAdapter:
     recognized = adapter_of(row)
     adapter = recognized or nearest_adapter(row)
     missing = [key for key in adapter.required if row.get(key) in _EMPTY]
@@ -160,11 +161,11 @@ class Evaluation:
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
     hints_text: str
-    row: Mapping[str, Any]
+    row: JsonMapping
 
 
 def evaluation_of(
-    row: Mapping[str, Any],
+    row: JsonMapping,
     instance_id: str,
     *,
     plants_bug: bool,
@@ -187,7 +188,7 @@ def evaluation_of(
     )
 
 
-def _first_text(row: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+def _first_text(row: JsonMapping, keys: tuple[str, ...]) -> str:
     for key in keys:
         value = row.get(key)
         if value:
@@ -195,7 +196,7 @@ def _first_text(row: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     return ""
 
 
-def _all_names(row: Mapping[str, Any], keys: tuple[str, ...]) -> tuple[str, ...]:
+def _all_names(row: JsonMapping, keys: tuple[str, ...]) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for key in keys:
         try:

@@ -7,7 +7,7 @@ only reports may know: ``read_validity`` keeps one state for each instance and d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from core.errors import UserError
 from core.parsing.untrusted import invalid, read_object
-from core.plaintext import quantity
+from core.plaintext import Say, quantity
 from runs.keys import SafeKey
 
 VALIDITY_SCHEMA: Final = 1
@@ -95,7 +95,7 @@ def states_in_words(states: Mapping[str, Validity]) -> str:
 def left_out_instances(
     path: Path | None,
     ids: Sequence[str],
-    say: Callable[[str], None],
+    say: Say,
 ) -> dict[str, Validity]:
     """Return which of ``ids`` a run leaves out, with their states, and say so; none by default."""
     if path is None:

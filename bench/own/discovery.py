@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from bench.instances.shape import Commands
 from core.errors import UserError
+from core.jsontypes import JsonMapping, JsonObject
 from core.parsing.untrusted import DamagedError, fault_of, object_of
 from core.plaintext import abbreviate
 
@@ -200,7 +201,7 @@ class CommitFiles:
 
 
 @lru_cache(maxsize=64)
-def _parse(path: str, text: str) -> Mapping[str, Any]:
+def _parse(path: str, text: str) -> JsonMapping:
     try:
         if path.endswith(".toml"):
             return _parse_toml(text)
@@ -229,7 +230,7 @@ def discover(
     position = 0 if is_python else len(languages)
     languages.insert(position, python)
     findings = [*_choose_language(languages), *_other_findings(tree)]
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     sources: dict[str, str] = {}
     setup: dict[str, str] = {}
     for finding in findings:
@@ -410,7 +411,7 @@ def _other_findings(tree: CommitFiles) -> Iterator[Discovery]:
         yield Discovery("python", version[1], ".python-version")
 
 
-def _parse_toml(text: str) -> dict[str, Any]:
+def _parse_toml(text: str) -> JsonObject:
     """Return the values of a TOML file.
 
     Raises:
@@ -420,7 +421,7 @@ def _parse_toml(text: str) -> dict[str, Any]:
     dots = max(line.count(".") for line in text.split("\n"))
     if len(text) > _MAX_CHARACTERS or dots > _MAX_DOTS:
         raise ValueError("it is too large, or a line has too many dots")
-    content: dict[str, Any] = tomllib.loads(text.removeprefix("\ufeff"))
+    content: JsonObject = tomllib.loads(text.removeprefix("\ufeff"))
     return content
 
 

@@ -33,7 +33,6 @@ from core.money import as_text, in_words
 from core.plaintext import abbreviate, one_line, some, visible
 from environments.local.venvs import error_line
 from runs.calls.ledger import Ledger, total
-from runs.description import Run
 from runs.patches import SubmittablePatch, split_patch, submittable_patch
 from runs.records import Attempt
 from runs.storage.store import RunStore
@@ -213,7 +212,7 @@ class OwnResult:
         yield f"# {one_line(self.issue.title)}\n"
         yield f"- **{outcome[:1].upper()}{outcome[1:]}**: {self.reason}"
         yield f"- Cost: {in_words(self.cost)}"
-        configuration = (self.store.read_run() or Run()).configuration
+        configuration = self.store.read_run().configuration
         models = ", ".join(model.label for model in configuration.models)
         yield one_line(f"- Agent: {configuration.agent}; models: {models}")
         for line in self.before.lines(_MAX_NAMES):

@@ -22,7 +22,7 @@ from agent.lint import (
     RememberingCompiler,
 )
 from bench.instances.instance import Instance
-from core.plaintext import one_line
+from core.plaintext import Say, one_line
 from core.processes import CommandResult
 from core.worktree import Changes
 from environments.base import Session, run_once
@@ -39,7 +39,7 @@ _PLACE = r"(?<![\w/.-])(?:\./)?%s[:(](\d+)"
 def make_linter(
     instance: Instance,
     session: Session | None,
-    warn: Callable[[str], None],
+    warn: Say,
 ) -> Linter:
     """Return the linter of an instance; its lint command runs in ``session``, if there is one."""
     linter = linter_for(instance)
@@ -89,7 +89,7 @@ class CommandLinter(Linter):
 
     run: Callable[[Changes], CommandResult] = field(kw_only=True)
     command: str = field(kw_only=True)
-    warn: Callable[[str], None] = field(kw_only=True)
+    warn: Say = field(kw_only=True)
 
     @cached_property
     def base(self) -> CommandResult | None:

@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.machinery import all_suffixes
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from bench.regression.runners import Runner
+from core.jsontypes import JsonMapping
 from core.worktree import Changes
 
-Statements = Mapping[str, Mapping[str, Any]]
+Statements = Mapping[str, JsonMapping]
 """Facts by moment: ``begin``, ``files`` (before the first test file) and ``end``."""
 
 _CODE = Path(__file__).with_name("stating.py")
@@ -108,15 +108,15 @@ def doubt(
 
 
 def _differences(
-    base: Mapping[str, Any],
-    run: Mapping[str, Any],
+    base: JsonMapping,
+    run: JsonMapping,
     report: str,
 ) -> Iterator[str]:
     for name in base["outside"]:
         if name in run["inside"]:
             yield f"{name} is imported from {run['inside'][name]}, not from the environment"
     for what in ("hooks", "finders", "changed"):
-        new = Counter(run.get(what, ()))
+        new = Counter[str](run.get(what, ()))
         new.subtract(base.get(what, ()))
         for name in +new:
             yield f"{name} is not as at the base commit ({what})"

@@ -17,13 +17,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
-from typing import Any
 
 import iniconfig
 
 from agent.workspace import TextFile
 from bench.regression.runners import OF_PYTHON, Runner, runner_of
 from bench.regression.runners.shell import Read, expand_scripts, simple_commands
+from core.jsontypes import JsonMapping
 from core.parsing.untrusted import object_of
 from core.worktree import Changes
 from runs.patches import (
@@ -50,8 +50,8 @@ class FileEdit(Enum):
 
 
 def _compare(
-    base: Mapping[str, Any],
-    new: Mapping[str, Any],
+    base: JsonMapping,
+    new: JsonMapping,
     is_setting: Callable[..., bool],
 ) -> FileEdit:
     before = dict(_named_values((), base))
@@ -99,11 +99,11 @@ def _compare_toml(base: str, new: str) -> FileEdit:
     return _compare(_toml_values(base), _toml_values(new), _is_in_table)
 
 
-def _toml_values(text: str) -> Mapping[str, Any]:
+def _toml_values(text: str) -> JsonMapping:
     for line in text.split("\n"):
         if line.count(".") > _MAX_DOTS:
             raise ValueError("a line has too many dots")
-    values: Mapping[str, Any] = tomllib.loads(text)
+    values: JsonMapping = tomllib.loads(text)
     return values
 
 
@@ -147,7 +147,7 @@ def _compare_ini(base: str, new: str) -> FileEdit:
     return _compare(_ini_values(base), _ini_values(new), is_setting)
 
 
-def _ini_values(text: str) -> Mapping[str, Any]:
+def _ini_values(text: str) -> JsonMapping:
     if _REFUSED.search(text):
         raise ValueError("parsers may read it differently")
     # pytest's parser comes first: it refuses much on which the other one takes long.
@@ -172,7 +172,7 @@ def _compare_manifest(base: str, new: str) -> FileEdit:
     return _compare(_manifest_values(base), _manifest_values(new), _starts)
 
 
-def _manifest_values(text: str) -> Mapping[str, Any]:
+def _manifest_values(text: str) -> JsonMapping:
     if text.lstrip().startswith("{"):
         return object_of(text)
     return _toml_values(text)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from bench.instances.names import BUNDLED, Bundled
 from bench.repos.checkout import Checkout
 from core.atomic import scratch_folder
 from core.errors import InfrastructureError, UserError
-from core.git import GitError, git, git_result
+from core.git import git, git_environment, git_result
+from core.processes import CommandResult, run_limited
 
 ENV_NAME = ".env"
 """The name of files that no checkout of one's own repository has."""
@@ -27,10 +30,12 @@ class Mirrors:
     Attributes:
         root: with mirrors as ``<owner>+<name>/repo``, ``<owner>__<name>.git`` or ``<name>.git``.
         source: address to clone from, with ``{repo}`` for ``<owner>/<name>``.
+        check: ends a download by raising.
     """
 
     root: Path
     source: str = GITHUB
+    check: Callable[[], None] = lambda: None
 
     def find(self, repo: str) -> Path | None:
         """Return the mirror of ``repo`` (``owner/name``); None if there is none."""
@@ -61,7 +66,7 @@ class Mirrors:
 
             with FileLock(f"{mirror}.lock"):
                 if not has_commit(mirror, commit):
-                    git_result("fetch", "--quiet", "origin", commit, cwd=mirror)
+                    self._download(mirror, "fetch", "--quiet", "origin", commit)
         if not has_commit(mirror, commit):
             raise UserError(
                 f"the mirror {mirror} of {repo} lacks the base commit {commit}: update it with "
@@ -82,15 +87,35 @@ class Mirrors:
             # Renamed when it is whole, so that a kill leaves no partial mirror.
             with scratch_folder(target) as temporary:
                 clone = temporary / "mirror"
-                try:
-                    git("clone", "--quiet", "--mirror", url, clone, cwd=self.root)
-                except GitError as error:
-                    raise InfrastructureError(f"cannot clone {url}: {error}") from error
+                result = self._download(
+                    self.root, "clone", "--quiet", "--mirror", url, str(clone)
+                )
+                if result.exit_code:
+                    reason = result.output.strip()[-500:]
+                    raise InfrastructureError(f"cannot clone {url}: {reason}")
                 clone.replace(target)
             return target
 
+    def _download(self, cwd: Path, *args: str) -> CommandResult:
+        argv = ("git", *args)
+        environment = git_environment()
+        return run_limited(argv, cwd, environment, math.inf, check=self.check)
+
     def _clone_path(self, repo: str) -> Path:
         return self.root / f"{repo.replace('/', '__')}.git"
+
+
+def mirrors_of(
+    dataset: str,
+    cache: Path,
+    repos: Path | None,
+    bundled: Mapping[str, Bundled] = BUNDLED,
+) -> Mirrors:
+    """Return the mirrors of a data set: in ``repos`` or the cache; bundled ones have their own."""
+    if dataset in bundled:
+        folder = cache / f"{dataset}-mirrors"
+        return Mirrors(bundled[dataset].build_mirrors(folder))
+    return Mirrors(repos or cache / "mirrors")
 
 
 def remove_env_files(run: Callable[..., bytes]) -> None:

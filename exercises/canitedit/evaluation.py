@@ -27,7 +27,7 @@ from core.atomic import write_bytes_atomic
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.hashing import sha256_of
 from core.parsing.untrusted import json_of, read_bytes
-from core.plaintext import one_line, quantity, some
+from core.plaintext import one_line, quantity, say_aside, some
 from core.shutdown import Shutdown
 from environments.base import (
     EnvironmentKind,
@@ -171,7 +171,7 @@ def evaluate(
         stop = Shutdown()
 
         def announce(_: str) -> None:
-            _say("stopping; the same command continues")
+            say_aside("stopping; the same command continues")
 
         with heeding_signals(stop, announce, lambda: None):
             _evaluate(waiting, settings, stop)
@@ -238,10 +238,6 @@ def _beside(path: Path, ending: str) -> Path:
     return path.with_name(f"{stem}{ending}")
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
-
-
 def _evaluate(
     waiting: Sequence[tuple[Path, CompletionFile]],
     settings: CompletionReportSettings,
@@ -280,9 +276,11 @@ def _evaluate(
     counts = []
     for status, number in statuses.most_common():
         counts.append(f"{number:,} {status}")
-    _say(f"{quantity(statuses.total(), 'completion')}: {', '.join(counts) or 'none'}")
+    say_aside(
+        f"{quantity(statuses.total(), 'completion')}: {', '.join(counts) or 'none'}"
+    )
     if outputs:
-        _say(f"{quantity(len(runnable), 'file')} written to {', '.join(outputs)}")
+        say_aside(f"{quantity(len(runnable), 'file')} written to {', '.join(outputs)}")
 
 
 def _check_missing(
@@ -303,7 +301,7 @@ def _check_missing(
             f"{fault}; install them, or leave the problems out by "
             f"report.allow_missing=true ({MEASURING} must be there)"
         )
-    _say(f"not evaluated: {fault}")
+    say_aside(f"not evaluated: {fault}")
 
 
 @dataclass(frozen=True)
@@ -342,7 +340,7 @@ def run_programs(
             content = json_of(read_bytes(environment.path(sha256)))
             outcomes[sha256] = EvaluatedProgram.model_validate(content)
     waiting = [programs[sha256] for sha256 in programs if sha256 not in outcomes]
-    _say(
+    say_aside(
         f"{quantity(len(programs), 'distinct program')}: "
         f"{len(outcomes):,} known, {len(waiting):,} to run"
     )
@@ -502,7 +500,7 @@ def program_environment(
                 limits=LIMITS,
                 run_key=run_key,
                 check=check,
-                warn_once=_say,
+                warn_once=say_aside,
             )
         except UnavailableError as error:
             raise UserError(str(error)) from error
@@ -537,7 +535,7 @@ def library_python(
     check: Callable[[], None],
 ) -> Path:
     """Return an interpreter with the libraries of our requirements, installed into the cache."""
-    _say(f"libraries of {REQUIREMENTS.name}: installed once, into {cache}")
+    say_aside(f"libraries of {REQUIREMENTS.name}: installed once, into {cache}")
     text = REQUIREMENTS.read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     spec = VenvSpec(packages=tuple(lines))
@@ -571,7 +569,7 @@ def _image_with_libraries() -> str:
             arguments[name] = os.environ[name]
     with engine_errors(), tempfile.TemporaryDirectory() as folder:
         if not holds(client, image):
-            _say(f"building the image {image}; this takes minutes")
+            say_aside(f"building the image {image}; this takes minutes")
             for name, data in files.items():
                 Path(folder, name).write_bytes(data)
             client.images.build(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,11 +16,12 @@ from bench.cli.cli import EnvFileOption, JsonFormat
 from bench.cli.command_line import MODELS, RedoOption
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.hashing import sha256_of
+from core.jsontypes import JsonObject
 from core.money import as_number, as_text, dollars_or_none, total
 from core.plaintext import Say, quantity
 from core.redaction import Redactor
 from core.settings import CommandLine, SettingFlag, command
-from exercises.canitedit.metrics import ScoreRow, column
+from exercises.canitedit.metrics import ScoreRow
 from exercises.canitedit.problems import (
     InstructionKind,
     Problem,
@@ -45,6 +45,7 @@ from llm.provider_errors import room_for_reply
 from llm.registry import accepts_options, endpoint_arguments
 from llm.settings import SettingsBook, load_settings
 from llm.tokens import size
+from reports.data.jsonvalues import values_of
 from runs.benchmark import Benchmark
 from runs.checks import check_folders, check_models
 from runs.description import Run
@@ -56,6 +57,7 @@ from runs.options import (
     RunResources,
     check_address,
     model_slug,
+    name_slug,
     parse_models,
 )
 from runs.progress.state import WorkStep
@@ -163,7 +165,7 @@ def model_folders(models: Sequence[ModelChoice]) -> dict[str, ModelChoice]:
     for model in models:
         folder = model_slug([model])
         if ends[folder] > 1:
-            folder = re.sub(r"[^\w.+-]+", "-", model.name)
+            folder = name_slug(model.name)
         if not is_safe_name(folder) or folder in folders:
             raise UserError(
                 f"--models: no folder can be named {folder}; run its model by itself"
@@ -182,12 +184,12 @@ class GenerationConfig(RunBasics):
     def run_name(self) -> str:
         return self.run or f"canitedit--{model_slug(self.models)}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         completions = self.settings.completions.model_dump(mode="json")
         completions["completions"] = completions.pop("each")
         return {**super().as_json(), **completions}
 
-    def deciding(self) -> dict[str, Any]:
+    def deciding(self) -> JsonObject:
         """Return what a continued run must repeat; instructions may be added later."""
         facts = super().deciding()
         del facts["environment"]
@@ -307,9 +309,9 @@ class CompletionWork:
         file = None
         if status is InstanceStatus.GENERATED:
             file = self._file(rows)
-        programs = column(rows, "completions")
+        programs = values_of(rows, "completions")
         before = self.job.problem.before.rstrip("\n")
-        costs = map(dollars_or_none, column(rows, "cost"))
+        costs = map(dollars_or_none, values_of(rows, "cost"))
         record = {
             "instance_id": self.job.key,
             "status": status.value,
@@ -319,7 +321,7 @@ class CompletionWork:
             "file": file and file.file_name,
             "completions": len(rows),
             "max_tokens": self._model(1).max_output_tokens,
-            "truncated": sum(column(rows, "truncated")),
+            "truncated": sum(values_of(rows, "truncated")),
             "empty": sum(not program.strip() for program in programs),
             "unchanged": sum(program.rstrip("\n") == before for program in programs),
             "refused": len(self.refusals),
@@ -389,7 +391,7 @@ class CompletionWork:
             top_p = None
         content = self.job.problem.model_dump()
         for key in rows[0]:
-            content[key] = column(rows, key)
+            content[key] = values_of(rows, key)
         content["instr_kind"] = f"instruction_{self.job.kind}"
         content["temperature"] = self._model(1).sent_temperature
         content["top_p"] = top_p
@@ -427,7 +429,7 @@ class CompletionBenchmark(Benchmark[Generated]):
     def services(self) -> Callable[[WorkerAccess], LiveModels]:
         return partial(make_models, self.config, self.options)
 
-    def deciding(self) -> dict[str, Any]:
+    def deciding(self) -> JsonObject:
         return {**super().deciding(), "problems_sha256": self.dataset["sha256"]}
 
     def describe(self) -> Run:

@@ -27,6 +27,7 @@ from rapidfuzz.distance import Indel, Levenshtein
 from exercises.canitedit.problems import MOST_CHARACTERS, Problem
 from exercises.canitedit.prompts import STOP, Prompt, has_fence
 from exercises.canitedit.results import CompletionFile, EvaluatedProgram, Status
+from reports.data.jsonvalues import values_of
 from reports.statistics.methods import Interval, bootstrap_mean, pass_at_k, ratio
 
 ScoreRow = dict[str, Any]
@@ -184,7 +185,7 @@ def pass_shares(
         completions = score["completions"]
         if len(completions) < k:
             return {}
-        passed = sum(column(completions, "passed"))
+        passed = sum(values_of(completions, "passed"))
         shares[score["name"]] = pass_at_k(len(completions), passed, k)
     return shares
 
@@ -198,7 +199,7 @@ def figures_of(
     Shares are from 0 to 1. ExcessCode is per cent, with the population deviation over the m
     problems that have it / √m.
     """
-    rows = list(chain.from_iterable(column(scores, "completions")))
+    rows = list(chain.from_iterable(values_of(scores, "completions")))
     figures: ScoreRow = {"problems": len(scores), "completions": len(rows)}
     for k in ks:
         shares = pass_shares(scores, k)
@@ -214,13 +215,15 @@ def figures_of(
     for name in ("lines", "distance"):
         figures[name] = _mean(_values_by_problem(scores, name))
     for name in SHARES:
-        flags = column(rows, name)
+        flags = values_of(rows, name)
         figures[name] = None
         if None not in flags:
             figures[name] = sum(flags) / len(flags)
-    unmeasured = column(rows, "v1").count(None) - column(rows, "passed").count(False)
+    unmeasured = values_of(rows, "v1").count(None) - values_of(rows, "passed").count(
+        False
+    )
     figures["unknown_coverage"] = unmeasured
-    statuses = Counter(column(rows, "status"))
+    statuses = Counter(values_of(rows, "status"))
     for status in get_args(Status):
         figures[status] = statuses[status]
     return figures
@@ -234,18 +237,11 @@ def _values_by_problem(
     average = median if name == "v1" else fmean
     values = []
     for score in scores:
-        numbers = column(score["completions"], name)
+        numbers = values_of(score["completions"], name)
         numbers = [number for number in numbers if number is not None]
         if numbers:
             values.append(average(numbers))
     return values
-
-
-def column(
-    rows: Iterable[ScoreRow],
-    name: str,
-) -> list[Any]:
-    return [row[name] for row in rows]
 
 
 def _mean(values: Collection[float]) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -13,14 +12,13 @@ from typing import Annotated, Any, Literal
 import typer
 
 from core.errors import DamagedFileError, StoppedError, UserError
-from core.plaintext import one_line, quantity, some
+from core.plaintext import one_line, quantity, say_aside, some
 from core.settings import CommandLine, SettingFlag, command
 from exercises.canitedit.evaluation import evaluate
 from exercises.canitedit.metrics import (
     SAMPLING,
     ScoreRow,
     bounds,
-    column,
     figures_of,
     pass_shares,
     score,
@@ -35,6 +33,7 @@ from exercises.canitedit.results import COMPLETED, EVALUATED, read_file
 from exercises.canitedit.settings import CompletionReportSettings, GroupBy
 from exercises.canitedit.tables import draw_scores, report_csv, report_json, report_text
 from exercises.reporting import CHART, write_chart
+from reports.data.jsonvalues import values_of
 from reports.statistics.methods import compare_means
 from runs.signals import INTERRUPTED
 
@@ -100,7 +99,7 @@ def main(
     rows, differences = report_on(folders_scores, ks, settings.report.by)
     if chart is not None:
         for path in write_chart(chart, partial(draw_scores, rows)):
-            print(f"wrote {path}", file=sys.stderr)
+            say_aside(f"wrote {path}")
     if format == "json":
         print(report_json(rows, differences))
     elif format == "csv":
@@ -162,9 +161,9 @@ def read_folder(
     scores.sort(key=lambda row: (row["instruction"], row["id"], row["name"]))
     shared: ScoreRow = {}
     for name in SAMPLING:
-        values = set(column(scores, name))
+        values = set(values_of(scores, name))
         shared[name] = values.pop() if len(values) == 1 else None
-    shared["problem_set"] = describe_problems(column(scores, "name"))
+    shared["problem_set"] = describe_problems(values_of(scores, "name"))
     shared["model"] = one_line(path.resolve().name) or str(path)
     shared["folder"] = str(path)
     shared["faults"] = faults
@@ -187,7 +186,7 @@ def _faults(
     if waiting:
         files = quantity(len(waiting), "file")
         yield f"{files} not evaluated ({some(waiting, _SHOWN)})"
-    expected = expected_problems(column(scores, "name"))
+    expected = expected_problems(values_of(scores, "name"))
     for kind in KINDS:
         names = {row["name"] for row in scores if row["instruction"] == kind}
         missing = sorted(expected - names)
@@ -195,10 +194,10 @@ def _faults(
             problems = f"{len(names)} of {len(expected)} problems"
             instructions = f"{kind} instructions (no {some(missing, _SHOWN)})"
             yield f"{problems} with {instructions}"
-    sizes = map(len, column(scores, "completions"))
+    sizes = map(len, values_of(scores, "completions"))
     yield from _mixture("completions", Counter(sizes))
     for name in SAMPLING:
-        yield from _mixture(f"mixed {name}", Counter(column(scores, name)))
+        yield from _mixture(f"mixed {name}", Counter(values_of(scores, name)))
 
 
 def _mixture(

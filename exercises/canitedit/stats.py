@@ -12,12 +12,13 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 
 from bench.cli.cli import JsonFormat
+from core.jsontypes import JsonObject
 from core.plaintext import table
 from core.settings import CommandLine, command
-from exercises.canitedit.metrics import column
 from exercises.canitedit.problems import Problem, load_problems
 from exercises.canitedit.settings import ProblemStatsSettings
 from exercises.settings import WORDS, SettingsWord, load, token_counter
+from reports.data.jsonvalues import values_of
 
 # Mean and deviation as the first paper prints them; today's rows give 361.3 (386.6).
 _PAPER = {
@@ -35,7 +36,7 @@ _PAPER = {
 
 def dataset_stats(
     problems: Sequence[Problem], tokenizer_path: Path | None = None
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the table of at least one problem: numbers, and means with sample deviations.
 
     Without a tokenizer words are counted. Lines and tokens together are those of a problem's two
@@ -68,9 +69,9 @@ def dataset_stats(
         with_libraries += bool(taxonomy.libraries)
         for name in taxonomy.libraries:
             libraries.append(f"library {name}")
-    stats: dict[str, Any] = {"tokenizer": tokenizer, "problems": len(problems)}
+    stats: JsonObject = {"tokenizer": tokenizer, "problems": len(problems)}
     for name in rows[0]:
-        values = column(rows, name)
+        values = values_of(rows, name)
         deviation = stdev(values) if len(values) > 1 else 0.0
         stats[name] = {"mean": fmean(values), "deviation": deviation}
         if name == together:

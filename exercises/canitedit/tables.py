@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from core.plaintext import one_line, quantity, table
-from exercises.canitedit.metrics import EXCESS, SAMPLING, SHARES, ScoreRow, column
+from exercises.canitedit.metrics import EXCESS, SAMPLING, SHARES, ScoreRow
 from exercises.canitedit.problems import (
     FIRST_PAPER,
     KINDS,
@@ -16,6 +16,7 @@ from exercises.canitedit.problems import (
     describe_problems,
 )
 from exercises.reporting import csv_text
+from reports.data.jsonvalues import values_of
 from reports.statistics.methods import CONFIDENCE
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _heads(rows: Sequence[ScoreRow]) -> Iterator[str]:
         for name in SAMPLING:
             if row[name] is not None:
                 parts.append(f"{name} {row[name]}")
-        unknown = sum(column(totals, "unknown_coverage"))
+        unknown = sum(values_of(totals, "unknown_coverage"))
         if unknown:
             completions = quantity(unknown, "passing completion")
             parts.append(f"{completions} without known coverage")
@@ -207,7 +208,7 @@ def _table_3(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
         source = "this report"
         if totals[0]["partial"]:
             source = "this report (partial)"
-        problems = max(column(totals, "problems"))
+        problems = max(values_of(totals, "problems"))
         cells = {"source": source, "model": model, "size": "", "problems": problems}
         for name in ("pass@1", "ExcessCode v1"):
             for kind in KINDS:
@@ -218,7 +219,7 @@ def _table_3(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
             cells[f"ExcessCode v1 {kind}"] = _number(row["excess_v1"])
         lines.append(cells)
     problems = "54 (other problems)"
-    if set(column(rows, "problem_set")) == {describe_problems(FIRST_PAPER)}:
+    if set(values_of(rows, "problem_set")) == {describe_problems(FIRST_PAPER)}:
         problems = "54"
     for line in TABLE_3:
         group, model, size, *values = line.split(",")
@@ -239,13 +240,13 @@ def draw_scores(
     """Draw a bar for each model and instruction, the first model at the top."""
     from reports.plots.style import HATCHES, label, new_figure, percent_axis
 
-    models = list(dict.fromkeys(column(rows, "model")))
+    models = list(dict.fromkeys(values_of(rows, "model")))
     figure, axes = new_figure(height=_FRAME + _LINE * len(models))
     drawn = [row for row in rows if not row["by"] and row["pass@1"] is not None]
     for position, kind in enumerate(KINDS):
         bars = [row for row in drawn if row["instruction"] == kind]
         offset = (position - 0.5) * _BAR
-        shares = column(bars, "pass@1")
+        shares = values_of(bars, "pass@1")
         container = axes.barh(
             [models.index(row["model"]) + offset for row in bars],
             shares,
@@ -264,7 +265,7 @@ def draw_scores(
         axes.bar_label(container, labels, padding=5, fontsize=8)
     axes.set_yticks(range(len(models)), list(map(label, models)))
     axes.invert_yaxis()
-    highest = max(column(drawn, "pass@1_high"), default=1.0)
+    highest = max(values_of(drawn, "pass@1_high"), default=1.0)
     percent_axis(axes.xaxis, 0, min(1.0, highest * 1.25))
     axes.set_xlabel("pass@1; 95 % interval (bootstrap over problems)")
     figure.legend(loc="outside upper right", ncols=2)

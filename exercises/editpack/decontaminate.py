@@ -14,11 +14,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
 from core.errors import UserError
+from core.jsontypes import JsonObject
 from core.parsing.untrusted import DamagedError
 from core.plaintext import abbreviate
 from core.settings import CommandLine, command
@@ -142,8 +143,8 @@ class ProblemIndex:
     """
 
     def __init__(self) -> None:
-        self.records: list[dict[str, Any]] = []
-        self.texts: list[tuple[dict[str, Any], ProblemText]] = []
+        self.records: list[JsonObject] = []
+        self.texts: list[tuple[JsonObject, ProblemText]] = []
         self.sizes: list[int] = []
         self.eights: dict[str, list[int]] = defaultdict(list)
         self.runs: dict[str, int] = {}
@@ -169,7 +170,7 @@ class ProblemIndex:
             raise UserError(
                 f"--against {name} holds no text; give a file with problems"
             )
-        record: dict[str, Any] = {
+        record: JsonObject = {
             "name": path.name if path.exists() else name,
             "sha256": sha256,
             "problems": len({text.problem for text in texts}),
@@ -262,7 +263,7 @@ class Leak(NamedTuple):
     shared: str
 
 
-def _sorted_record(record: dict[str, Any]) -> dict[str, Any]:
+def _sorted_record(record: JsonObject) -> JsonObject:
     return {
         **record,
         "rows_by_problem": dict(sorted(record["rows_by_problem"].items())),

@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from tqdm import tqdm
 
 from core.atomic import check_folder, write_json_atomic
 from core.errors import UserError
+from core.jsontypes import JsonMapping, JsonObject
 from core.parsing.untrusted import read_object
 from core.plaintext import quantity, table
 from core.settings import Section
@@ -31,8 +32,8 @@ from exercises.editpack.rows import (
     file_digest,
     writing_rows,
 )
+from reports.data.jsonvalues import mapping
 from runs.options import OUT
-from runs.signals import sigterm_as_interrupt
 from runs.storage.versions import versions
 
 DECONTAMINATE = "decontaminate"
@@ -93,9 +94,9 @@ def write_rows(
     reading: RowReading,
     names: Iterable[str | None],
     also_read: Iterable[str] = (),
-    options: Mapping[str, Any],
+    options: JsonMapping,
     packages: Iterable[str] = (),
-    details: Callable[[], Mapping[str, Any]] = dict,
+    details: Callable[[], JsonMapping] = dict,
 ) -> None:
     """Write the rows that stay, those that are dropped, and the report; print the counts.
 
@@ -115,7 +116,6 @@ def write_rows(
     counts: Counter[str] = Counter()
     written = 0
     with ExitStack() as stack:
-        stack.enter_context(sigterm_as_interrupt())
         write = stack.enter_context(writing_rows(out))
         write_dropped = None
         if dropped:
@@ -189,10 +189,10 @@ def used_versions(packages: Iterable[str]) -> dict[str, str]:
     return used
 
 
-def input_record(name: str | None, reading: RowReading) -> dict[str, Any]:
+def input_record(name: str | None, reading: RowReading) -> JsonObject:
     """Return what a report says of an input: name, hash, and the report beside it if it fits."""
     sha256 = reading.sha256(name)
-    record: dict[str, Any] = {"name": name, "sha256": sha256}
+    record: JsonObject = {"name": name, "sha256": sha256}
     path = _absolute_path(str(name))
     if path.exists():
         record["name"] = path.name
@@ -200,23 +200,17 @@ def input_record(name: str | None, reading: RowReading) -> dict[str, Any]:
         if report.is_file():
             content = read_object(report, "write the rows again, or remove it")
             # A report of other bytes says nothing of these.
-            if _mapping(content.get("output")).get("sha256") == sha256:
+            if mapping(content.get("output")).get("sha256") == sha256:
                 record["report"] = content
     return record
 
 
-def is_decontaminated(record: Mapping[str, Any]) -> bool:
+def is_decontaminated(record: JsonMapping) -> bool:
     """Return whether an input, as ``input_record`` describes it, went through ``decontaminate``."""
-    report = _mapping(record.get("report"))
+    report = mapping(record.get("report"))
     if report.get("command") == DECONTAMINATE:
         return True
     inputs = report.get("inputs")
     if not isinstance(inputs, list) or not inputs:
         return False
-    return all(is_decontaminated(_mapping(earlier)) for earlier in inputs)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    if isinstance(value, dict):
-        return value
-    return {}
+    return all(is_decontaminated(mapping(earlier)) for earlier in inputs)

@@ -7,7 +7,6 @@ rename detection a rename is a deletion and an addition, so it is left out.
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from fnmatch import translate
 from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from pydantic import AfterValidator, Field
@@ -25,7 +24,8 @@ from rapidfuzz.distance import Indel
 from bench.selection import check_date, in_period
 from core.errors import UserError
 from core.git import git
-from core.plaintext import one_line
+from core.jsontypes import JsonObject
+from core.plaintext import one_line, say_aside
 from core.settings import CommandLine, Commas, Section, WrongValueError, command
 from exercises.editpack.files import DroppedFile, OutFile, write_rows
 from exercises.editpack.history import (
@@ -202,7 +202,7 @@ def main(
             reasons = [f"{one_line(miner.name)}: {miner.left_out}" for miner in miners]
             raise UserError(f"no repository is left ({'; '.join(reasons)})")
 
-    def details() -> dict[str, Any]:
+    def details() -> JsonObject:
         version = git("--version", cwd=Path("/")).decode().split()[-1]
         records = [miner.record() for miner in miners]
         totals: Counter[str] = Counter()
@@ -226,9 +226,7 @@ def main(
     )
     for miner in miners:
         if miner.left_out:
-            print(
-                f"left out: {one_line(miner.name)}: {miner.left_out}", file=sys.stderr
-            )
+            say_aside(f"left out: {one_line(miner.name)}: {miner.left_out}")
 
 
 def _open_repositories(
@@ -310,7 +308,7 @@ class RepositoryMiner:
     )
     dropped: Counter[str] = field(default_factory=Counter)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """Return what a report says of the repository."""
         record = {
             "name": self.name,

@@ -12,11 +12,11 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import BinaryIO, TypeVar, cast
 
 from pydantic import Field
 
@@ -24,6 +24,7 @@ from bench.instances.dataset import rows_of_hub
 from bench.instances.names import DatasetName
 from core.atomic import writing_atomic
 from core.errors import UserError
+from core.jsontypes import JsonMapping, JsonObject
 from core.parsing.untrusted import DamagedError, json_of
 from core.settings import Section
 from exercises.canitedit.prompts import Prompt, edit_request
@@ -41,7 +42,7 @@ _FIRST_LINE = re.compile(r"line 1(, |: )")
 _BATCH = 256
 _KINDS = ".jsonl, .jsonl.gz, .parquet, a folder saved by `datasets`, or a hub id"
 
-EditRow = dict[str, Any]
+EditRow = JsonObject
 DropReason = dict[str, str]
 """Why a row is dropped: its ``rule``, and the ``detail`` that breaks it."""
 JudgedRow = tuple[EditRow, DropReason | None]
@@ -66,7 +67,7 @@ def with_content(row: EditRow) -> EditRow:
     return {**row, INSTRUCTION: instruction, CONTENT: prompt + new}
 
 
-def message_of(row: Mapping[str, Any]) -> str:
+def message_of(row: JsonMapping) -> str:
     """Return the first of instruction, message and subject that says something."""
     for key in _MESSAGES:
         text = row.get(key)

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from math import fsum, sqrt
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 from rapidfuzz.distance import Levenshtein
 from tqdm import tqdm
 
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
+from core.jsontypes import JsonObject
 from core.plaintext import quantity, table
 from core.settings import CommandLine, Section, command
 from exercises.editpack.files import (
@@ -227,7 +228,7 @@ def stats_lines(stats: EditStats, *, markdown: bool = False) -> Iterator[str]:
         yield f"{stats.rows_without_distance:,} have sides too long for a distance."
 
 
-def stats_schema() -> dict[str, Any]:
+def stats_schema() -> JsonObject:
     """Return the JSON schema of ``table.json`` (docs/editpack-stats.schema.json)."""
     return EditStats.model_json_schema(mode="serialization")
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import StoppedError, UserError
+from core.jsontypes import JsonMapping, JsonObject
 from core.parsing.untrusted import read_object
 from core.plaintext import one_line, quantity, table
 from core.settings import CommandLine, command
@@ -127,7 +128,7 @@ def main(
 
     checkpoints = out / "checkpoints"
     training = Training(recipe, model, out, checkpoints, devices, resume)
-    counts: dict[str, Any] = {"unreadable": 0, "licences": Counter()}
+    counts: JsonObject = {"unreadable": 0, "licences": Counter()}
     stop = Shutdown()
     readable = _readable_rows(settings.rows.rows(rows), counts, stop)
     lock = run_lock(checkpoints, "--out") if is_first else nullcontext()
@@ -171,7 +172,7 @@ def _require_packages(names: Iterable[str]) -> None:
 
 def _readable_rows(
     rows: Iterable[JudgedRow],
-    counts: dict[str, Any],
+    counts: JsonObject,
     stop: Shutdown,
 ) -> Iterator[EditRow]:
     """Yield the rows; count their licences, and what is no row."""
@@ -225,7 +226,7 @@ def add_scores(folder: Path, path: Path) -> None:
     print(f"wrote {folder / _CARD} with the scores of {path}")
 
 
-def _score_lines(scores: Mapping[str, Any] | None) -> Iterator[str]:
+def _score_lines(scores: JsonMapping | None) -> Iterator[str]:
     if not scores:
         yield "None was measured."
         return
@@ -240,7 +241,7 @@ def _score_lines(scores: Mapping[str, Any] | None) -> Iterator[str]:
     yield from table(list(scores["rows"][0]), rows, markdown=True)
 
 
-def card_of(record: Mapping[str, Any]) -> str:
+def card_of(record: JsonMapping) -> str:
     """Return the model's card: only what the record holds. Pure."""
     name = one_line(str(record["model"]))
     options = record["options"]

@@ -24,6 +24,7 @@ from transformers.utils import logging
 from trl import SFTConfig, SFTTrainer
 
 from core.errors import StoppedError, UserError
+from core.jsontypes import JsonObject
 from core.plaintext import Say, abbreviate, quantity
 from core.shutdown import Shutdown
 from exercises.editpack.recipe import Recipe
@@ -64,7 +65,7 @@ class Training:
     devices: int
     resume: bool
 
-    def run(self, rows: Iterable[EditRow], stop: Shutdown, say: Say) -> dict[str, Any]:
+    def run(self, rows: Iterable[EditRow], stop: Shutdown, say: Say) -> JsonObject:
         """Train, write the model, and return what the record says of it."""
         logging.set_verbosity_error()
         logging.disable_progress_bar()
@@ -256,14 +257,14 @@ def _dataset(windows: Windows) -> Dataset:
     )
 
 
-def _device_facts(arguments: SFTConfig) -> dict[str, Any]:
+def _device_facts(arguments: SFTConfig) -> JsonObject:
     if not torch.cuda.is_available():
         return {"device": arguments.device.type, "memory_bytes": None}
     memory = torch.cuda.max_memory_allocated()
     return {"device": torch.cuda.get_device_name(), "memory_bytes": memory}
 
 
-def _curve(log: Iterable[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+def _curve(log: Iterable[JsonObject], key: str) -> list[JsonObject]:
     curve = []
     for entry in log:
         if key in entry:

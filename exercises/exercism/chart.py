@@ -8,23 +8,23 @@ id in the SVG (``bar-1-2``: of the second bar of the first model), so that it ca
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from statistics import fmean
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from core.jsontypes import JsonMapping, JsonObject
 from core.redaction import Redactor
 from exercises.exercism.records import Column, Record
 from reports.data.jsonvalues import number
 from reports.plots.style import Theme, label, new_figure
 from reports.plots.write import Picture, draw_picture
 
-Bar = Mapping[str, Any]
+Bar = JsonMapping
 """A model in an edit format: ``model``, ``edit_format``, ``last`` and ``first`` with the shares in
 per cent after all tries and after the first of each repeat, ``published`` for records of others."""
 # Blue and green are those of the chart of 2023; darker ones let its white line stand out.
@@ -188,7 +188,7 @@ def _draw_bar(
 def _look(
     edit_format: str,
     theme: Theme,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return colour and hatch of a format, as in 2023: by ``whole``, ``diff`` and ``-func``."""
     hatch = _HATCHES.get(edit_format, "")
     if edit_format.endswith("-func"):

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import yaml
 
 from core.atomic import write_text_atomic
 from core.errors import DamagedFileError, UserError
+from core.jsontypes import JsonMapping, JsonObject
 from core.money import total
 from core.parsing.untrusted import (
     DamagedError,
@@ -41,7 +41,7 @@ from runs.records import InstanceStatus
 RECORD = "record.yml"
 _MAX_BYTES = 1 << 20
 _FIX = "correct it, or choose another file"
-Record = Mapping[str, Any]
+Record = JsonMapping
 """One published run; any key may be missing."""
 _SETTINGS = (
     "editor_model",
@@ -58,14 +58,14 @@ def record_of(
     name: ColumnName,
     facts: RunFacts,
     results: Sequence[ExerciseResult],
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return a column as a record: the leaderboard's keys in its order, then ours."""
     cases = len(results)
     tries = range(1, facts.tries + 1)
     first_tries = Counter(result.solved_at for result in results)
     sums = _sums(results)
     malformed = sum(result.num_malformed_responses > 0 for result in results)
-    record: dict[str, Any] = {
+    record: JsonObject = {
         "test_cases": cases,
         "model": name.model,
         "edit_format": name.edit_format,

@@ -21,8 +21,9 @@ from pydantic_core import to_jsonable_python
 
 from core.atomic import write_text_atomic
 from core.errors import UserError
+from core.jsontypes import JsonObject
 from core.money import in_words
-from core.plaintext import quantity, some, table
+from core.plaintext import quantity, say_aside, some, table
 from core.redaction import Redactor
 from core.settings import CommandLine, Commas, Section, command
 from exercises.exercism.records import (
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from reports.plots.write import Picture
 
 T = TypeVar("T")
-_Row = dict[str, Any]
+_Row = JsonObject
 
 
 def report_json(
@@ -326,10 +327,6 @@ class ExercismReportSettings(Section):
     report: ReportedColumns = ReportedColumns()
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
-
-
 @command(ExercismReportSettings, ())
 def main(
     line: CommandLine[ExercismReportSettings],
@@ -379,7 +376,7 @@ def main(
         records += filter(chosen.shows, read_records(path))
     every = read_columns(
         runs,
-        _say,
+        say_aside,
         allow_partial=chosen.allow_partial,
     )
     if not every:
@@ -393,7 +390,7 @@ def main(
     for record in records:
         for key, fault in wrong_ratios(record):
             name = record.get("dirname") or record["model"]
-            _say(f"wrong ratio    {name}: {key} is {record[key]}, but {fault}")
+            say_aside(f"wrong ratio    {name}: {key} is {record[key]}, but {fault}")
     _write_pictures(
         every[0].folder / "report",
         columns,
@@ -406,7 +403,7 @@ def main(
         fix = "; run the same command again, or set report.allow_partial=true"
         if chosen.allow_partial:
             fix = ""
-        _say(f"not completed: {quantity(open_count, 'exercise')}{fix}")
+        say_aside(f"not completed: {quantity(open_count, 'exercise')}{fix}")
     return int(open_count > 0 and not chosen.allow_partial)
 
 
@@ -449,10 +446,10 @@ def _write_pictures(
             raise UserError("--chart: no column has a result; run the exercises first")
         write_text_atomic(chart, picture.light)
         write_text_atomic(chart.with_name(f"{chart.stem}-dark.svg"), picture.dark)
-        _say(f"chart          {chart}")
+        say_aside(f"chart          {chart}")
     if page:
         _write_page(folder, columns, published, picture, redact)
-        _say(f"page           {folder / 'report.html'}")
+        say_aside(f"page           {folder / 'report.html'}")
 
 
 def _write_page(
@@ -495,7 +492,7 @@ def _row(
     folder: Path,
     key: str,
     columns: Sequence[Column],
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return a row of the matrix exercise × column."""
     cells = []
     for column in columns:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import (
     BaseModel,
@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from core.errors import DamagedFileError, UserError
+from core.jsontypes import JsonObject
 from core.parsing.untrusted import invalid, read_object
 from runs.keys import is_safe_key
 from runs.records import Attempt, InstanceResult, InstanceStatus
@@ -46,7 +47,7 @@ class _Frozen(BaseModel):
         allow_inf_nan=False,
     )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return self.model_dump(mode="json")
 
 
@@ -218,7 +219,7 @@ def read_result(path: Path) -> ExerciseResult:
 
 
 def result_of(
-    data: dict[str, Any],
+    data: JsonObject,
     path: Path,
 ) -> ExerciseResult:
     try:
@@ -254,8 +255,10 @@ class RunFacts(_Frozen):
 def read_facts(run: Path) -> RunFacts:
     store = RunStore.of_folder(run, READER)
     description = store.read_run()
-    if description is None or not description.has(KEY):
-        hint = "" if description is None else "; read this one with python report.py"
+    if not description.has(KEY):
+        hint = ""
+        if store.run_file.exists():
+            hint = "; read this one with python report.py"
         raise UserError(
             f"{run} is not a run of Exercism: give one of python -m exercises.exercism, or a "
             f"folder of aider's benchmark, with .aider.results.json of exercises{hint}"

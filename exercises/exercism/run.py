@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, partial
 from statistics import fmean, variance
-from typing import Any
 
 from agent.formats import format_names
 from bench.cli.cli import EnvFileOption, JsonFormat
 from bench.cli.command_line import INSTANCES, MODELS, RedoOption
 from core.address import without_logins
 from core.errors import DamagedFileError, UserError
+from core.jsontypes import JsonObject
 from core.money import in_words, known_sum, total
-from core.plaintext import Say, quantity
+from core.plaintext import Say, quantity, say_aside
 from core.redaction import Redactor
 from core.settings import CommandLine, SettingFlag, command
 from environments.choice import default_environment
@@ -206,10 +206,7 @@ def main(
     if not benchmark.refusal:
         return code
     message = without_logins(benchmark.refusal)
-    print(
-        benchmark.store.redact(f"error: {message}"),
-        file=sys.stderr,
-    )
+    say_aside(benchmark.store.redact(f"error: {message}"))
     return 1
 
 
@@ -360,7 +357,7 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
             self._testers,
         )
 
-    def deciding(self) -> dict[str, Any]:
+    def deciding(self) -> JsonObject:
         return {**super().deciding(), "exercises_sha256": self.catalog.sha256}
 
     def describe(self) -> Run:

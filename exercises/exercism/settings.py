@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from agent.formats import format_names
 from bench.selection import Selection, read_ids
 from core.errors import UserError
+from core.jsontypes import JsonObject
 from core.settings import Commas, RecordedPath, Section
 from environments.base import EnvironmentKind
 from exercises.exercism.catalog import Exercise
@@ -167,7 +168,7 @@ class ExercismConfig(RunBasics):
                 columns[column_name(model, repeat)] = model
         return columns
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         settings = self.settings.exercises
         profile = self.settings.profile
         return {
@@ -183,7 +184,7 @@ class ExercismConfig(RunBasics):
             "test_lines": profile.test_lines,
         }
 
-    def deciding(self) -> dict[str, Any]:
+    def deciding(self) -> JsonObject:
         """Return what a continued run must repeat: exercises and repeats may be added."""
         profile = self.settings.profile
         return {

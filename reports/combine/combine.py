@@ -30,6 +30,7 @@ from reports.data.verdicts import (
 )
 from runs.calls.ledger import write_ledger
 from runs.description import CombinedRun, DatasetFacts, Run
+from runs.options import name_slug
 from runs.records import Attempt, Origin
 from runs.storage.store import RunStore
 
@@ -217,7 +218,7 @@ def _describe_run(
     slugs = []
     for model in models:
         base = model.rsplit("/", 1)[-1]
-        slugs.append(re.sub(r"[^\w.+-]+", "-", base))
+        slugs.append(name_slug(base))
     label = "--".join(["combined", *(slugs or [target.run])])
     dataset = DatasetFacts()
     if datasets:
@@ -237,7 +238,7 @@ def _check(target: RunStore, described: Run) -> None:
         raise UserError(f"--name {target.run!r}: letters, digits and ._+- only")
     if not target.folder.exists():
         return
-    existing = target.read_run() or Run()
+    existing = target.read_run()
     folders = [part.folder for part in described.combined]
     if [part.folder for part in existing.combined] != folders:
         raise UserError(

@@ -6,24 +6,29 @@ Files of other harnesses lack keys or hold nulls, and statistics must work witho
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any, TypeVar
 
 from core import money
+from core.jsontypes import JsonMapping
 
 T = TypeVar("T")
 _MAX = 2**53
 
 
-def mapping(value: object) -> Mapping[str, Any]:
+def mapping(value: object) -> JsonMapping:
     if isinstance(value, dict):
         return value
     return {}
 
 
-def objects(value: object) -> list[Mapping[str, Any]]:
+def values_of(rows: Iterable[JsonMapping], name: str) -> list[Any]:
+    return [row[name] for row in rows]
+
+
+def objects(value: object) -> list[JsonMapping]:
     return list(_parts(value, dict))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from core.jsontypes import JsonMapping, JsonObject
 from core.plaintext import quantity
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import IMPORTED
@@ -86,7 +87,7 @@ def _models(run: RunData, instances: Sequence[InstanceData]) -> Facts:
     yield "as returned", ", ".join(names) or UNKNOWN
 
 
-def _evaluation_facts(verdicts: Mapping[str, Any]) -> Facts:
+def _evaluation_facts(verdicts: JsonMapping) -> Facts:
     evaluators = []
     for evaluator, number in verdicts["evaluators"].items():
         evaluators.append(f"{evaluator} ({quantity(number, 'verdict')})")
@@ -98,7 +99,7 @@ def _evaluation_facts(verdicts: Mapping[str, Any]) -> Facts:
         yield "evaluated", times or UNKNOWN
 
 
-def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
+def evaluation(instances: Sequence[InstanceData]) -> JsonObject:
     """Return how ``instances`` were evaluated, as ``run.json`` records it.
 
     The keys are ``evaluators`` (verdicts by evaluator and its version), ``first`` and ``last``
@@ -191,13 +192,13 @@ def _images(run: Run, instance: InstanceData | None) -> Facts:
     return _facts(images)
 
 
-def _facts(values: Mapping[str, Any]) -> Facts:
+def _facts(values: JsonMapping) -> Facts:
     for name, value in sorted(values.items()):
         yield name, value or UNKNOWN
 
 
 def flat(
-    value: Mapping[str, Any],
+    value: JsonMapping,
     prefix: str = "",
 ) -> Facts:
     """Yield the dotted name and the text of each value in ``value`` that is not empty."""

@@ -279,15 +279,14 @@ def read_instances(store: RunStore) -> tuple[tuple[str, ...], tuple[InstanceData
         labels[prediction.model_name_or_path or store.run] = path.name
     if not predictions:
         fix = "run harness.py first"
-        described = store.read_run()
-        if described and described.is_ours:
+        if store.read_run().is_ours:
             fix = f"go on with {continue_command(store.folder)}"
         raise UserError(f"{store.folder} has no predictions; {fix}")
     if len(labels) > 1:
         which = ", ".join(f"{name} ({labels[name]})" for name in sorted(labels))
         raise UserError(f"{store.folder} has predictions of several models: {which}")
     (label,) = labels
-    described = store.read_run() or Run()
+    described = store.read_run()
     models = turn_order(described, (label, store.run), predictions.values())
     instances = []
     for path in predictions:
@@ -322,7 +321,7 @@ def read_run(
 ) -> RunData:
     """Read a run; rows of its dataset add repositories, years and gold files."""
     models, predicted = read_instances(store)
-    described = store.read_run() or Run()
+    described = store.read_run()
     ledger = read_ledger(store.ledger)
     spent = by_instance(ledger.values)
     by_id = {instance_id_of(row): row for row in rows}

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, StrictStr, ValidationError, computed_field
 
 from bench.instances.instance import Evaluation
 from core.atomic import write_json_atomic, write_text_atomic
+from core.jsontypes import JsonObject
 from core.parsing.untrusted import damage_at, invalid, read_object
 from llm.chat import AnyText
 from reports.data.predictions import OTHERS, Prediction
@@ -106,7 +107,7 @@ class Verdict(Recorded):
     repo: StrictStr | None = None
     created_at: Time = ""
     log: Annotated[AnyText, Field(exclude=True)] = ""
-    report: Annotated[dict[str, Any] | None, Field(exclude=True)] = None
+    report: Annotated[JsonObject | None, Field(exclude=True)] = None
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench.instances.instance import Evaluation, Instance
 from core.errors import UserError
+from core.jsontypes import JsonMapping
 from core.plaintext import Say
 from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict, VerdictStatus
@@ -45,7 +45,7 @@ class EvaluationTask:
         reason: str = "",
         *,
         log: str = "",
-        report: Mapping[str, Any] | None = None,
+        report: JsonMapping | None = None,
     ) -> Verdict:
         """Return a verdict on the prediction; ``report`` is swebench's part on the instance."""
         return Verdict(

@@ -15,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 
 from agent.workspace import UnsafePathError, Workspace
-from bench.instances.names import BUNDLED
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.related import directive
 from bench.regression.runners import OF_PYTHON, Runner, runner_of
@@ -33,7 +32,7 @@ from bench.repos.checkout import (
     Snapshots,
     make_checkout,
 )
-from bench.repos.mirrors import Mirrors
+from bench.repos.mirrors import Mirrors, mirrors_of
 from core.errors import InfrastructureError
 from core.git import git, git_result, split_paths
 from core.plaintext import some
@@ -68,11 +67,7 @@ class LocalEvaluator(Evaluator):
     @cached_property
     def mirrors(self) -> Mirrors:
         folders = self.settings.folders
-        mirrors = folders.repos or folders.cache / "mirrors"
-        if self.dataset in BUNDLED:
-            bundled = BUNDLED[self.dataset]
-            mirrors = bundled.build_mirrors(folders.cache / f"{self.dataset}-mirrors")
-        return Mirrors(mirrors)
+        return mirrors_of(self.dataset, folders.cache, folders.repos)
 
     def evaluate(
         self,

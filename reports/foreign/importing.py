@@ -37,7 +37,7 @@ def import_run(
     name = _UNSAFE.sub("-", stem).strip("-.+")
     redact = Redactor.of_environment(os.environ)
     store = RunStore(out, name or "imported", redact)
-    described = store.read_run() or Run()
+    described = store.read_run()
     recorded = described.imported or {}
     fingerprint = _fingerprint(path)
     if recorded.get("path") == str(path):

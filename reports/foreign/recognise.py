@@ -27,7 +27,6 @@ from reports.foreign.predictions import (
     read_predictions,
     verdicts_beside,
 )
-from runs.description import Run
 from runs.keys import RESULTS_FILE, RUN_FILE, STATS_FILE
 from runs.storage.store import RunStore
 
@@ -171,7 +170,7 @@ def _with_verdicts(
 
 
 def _our_run(store: RunStore, *, labels: bool) -> AnyRun:
-    described = store.read_run() or Run()
+    described = store.read_run()
     imported = described.imported or {}
     version = described.versions.get("harness") or ""
     agent = (

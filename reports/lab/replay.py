@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from core.jsontypes import JsonObject
 from llm.chat import Reply
 from reports.lab.policies import (
     Chosen,
@@ -52,9 +53,9 @@ COLUMNS = ("low", "high", "attempts", "calls", "dollars", "seconds", "unmade")
 Whether it is resolved at least and at most, how much that took (NaN if unknown), and whether an
 attempt was asked for that was never made.
 """
-Walks = dict[str, Any]
+Walks = JsonObject
 """By column, an array with the number of each instance."""
-LabRow = dict[str, Any]
+LabRow = JsonObject
 """A policy or a ``k`` as the table, the JSON and the picture show it."""
 
 

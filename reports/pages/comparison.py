@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from core.jsontypes import JsonObject
 from core.money import column
 from reports.data.rundata import RunData
 from reports.pages.markdown import of, p_value, points
@@ -27,7 +27,7 @@ class Compared:
     page: str = ""
 
 
-def agreement_rows(runs: Sequence[Compared]) -> list[dict[str, Any]]:
+def agreement_rows(runs: Sequence[Compared]) -> list[JsonObject]:
     """Return a row for each instance of any run; those whose verdicts differ come first."""
     names: set[str] = set()
     predicted = []

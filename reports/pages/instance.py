@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from core.hashing import sha256_of
+from core.jsontypes import JsonObject
 from core.plaintext import abbreviate
 from reports.data.rundata import InstanceData
 from runs.records import InstanceResult
@@ -17,7 +17,7 @@ INSTANCES = "instances"
 """The folder of the pages of instances."""
 _START = 90
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,150}")
-ShownMessage = dict[str, Any]
+ShownMessage = JsonObject
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from core.jsontypes import JsonObject
 from core.money import UNKNOWN, column, dollars_or_none
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.instance import INSTANCES, page_name
@@ -22,7 +23,7 @@ from reports.statistics.collect import Amount, Money, PassAtK, RunStats
 from reports.statistics.fields import headed_values
 from reports.statistics.methods import Share, percent
 
-CellsByHeading = dict[str, Any]
+CellsByHeading = JsonObject
 """A row of a table: its cells by the heads of their columns."""
 
 

@@ -21,6 +21,7 @@ from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import column
 from core.plaintext import quantity
 from core.redaction import Redactor
+from reports.data.jsonvalues import values_of
 from reports.data.rundata import InstanceData, RunData
 from reports.plots.style import (
     DARK,
@@ -126,13 +127,9 @@ def _sentence(text: str, rows: Sequence[PlottedRow]) -> str:
     return "; ".join(map(text.format_map, rows)).replace("%", " %")
 
 
-def _column(rows: Sequence[PlottedRow], name: str) -> list[Any]:
-    return [row[name] for row in rows]
-
-
 def _draw_score_by_attempt(rows: Sequence[PlottedRow], theme: Theme) -> Figure:
     figure, axes = new_figure()
-    attempts = _column(rows, "attempt")
+    attempts = values_of(rows, "attempt")
     looks = {
         "resolved": (theme.good, ""),
         "not resolved": (theme.bad, "////"),
@@ -140,7 +137,7 @@ def _draw_score_by_attempt(rows: Sequence[PlottedRow], theme: Theme) -> Figure:
     }
     below = [0] * len(rows)
     for name, (colour, hatch) in looks.items():
-        heights = _column(rows, name)
+        heights = values_of(rows, name)
         if any(heights):
             axes.bar(
                 attempts, heights, 0.65, below, color=colour, hatch=hatch, label=name
@@ -151,7 +148,7 @@ def _draw_score_by_attempt(rows: Sequence[PlottedRow], theme: Theme) -> Figure:
     )
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(0, max(below) * 1.18 + 0.5)
-    scores = _column(rows, "score")
+    scores = values_of(rows, "score")
     line = axes.twinx()
     line.plot(
         attempts,
@@ -188,8 +185,8 @@ def _cost_against_score(steps: Sequence[LimitedRun]) -> Picture:
 
 def _draw_cost_against_score(rows: Sequence[PlottedRow], theme: Theme) -> Figure:
     figure, axes = new_figure()
-    dollars = _column(rows, "dollars")
-    scores = _column(rows, "score")
+    dollars = values_of(rows, "dollars")
+    scores = values_of(rows, "score")
     axes.plot(
         dollars,
         scores,
@@ -263,8 +260,8 @@ def _draw_models_by_repository(
     redact: Redactor,
     theme: Theme,
 ) -> Figure:
-    repositories = sorted(set(_column(rows, "repository")), reverse=True)
-    models = list(dict.fromkeys(_column(rows, "model")))
+    repositories = sorted(set(values_of(rows, "repository")), reverse=True)
+    models = list(dict.fromkeys(values_of(rows, "model")))
     height = 1.3 + 0.22 * len(repositories) * max(len(models), 1.6)
     figure, axes = new_figure(height=height)
     # A part of the space of a repository; the rest separates it from the next.
@@ -480,7 +477,7 @@ def _draw_intervals(
             va="center",
             fontsize=8,
         )
-    axes.set_yticks(range(len(rows)), _column(rows, "label"))
+    axes.set_yticks(range(len(rows)), values_of(rows, "label"))
     axes.set_ylim(len(rows) - 0.5, -0.7)
     axes.grid(visible=True, axis="x")
     axes.set_axisbelow(True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from core.errors import UserError
+from core.jsontypes import JsonObject
 from core.parsing.untrusted import yaml_of
 
 METADATA = "metadata.yaml"
@@ -80,7 +81,7 @@ class Meta(BaseModel):
     web_browsing: StrictBool
     web_measures: str = ""
 
-    def metadata(self, *, several_attempts: bool) -> dict[str, Any]:
+    def metadata(self, *, several_attempts: bool) -> JsonObject:
         """Return the content of ``metadata.yaml``; its tags are the filters of the table."""
         repo = self.artifacts.rstrip("/")
         tree = f"{repo}/tree/main"

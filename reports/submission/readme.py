@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from agent.named import named_agent
 from bench.instances.adapters.base import Row
 from bench.policy import SelectionRule
+from core.jsontypes import JsonMapping, JsonObject
 from core.plaintext import one_line
 from reports.data.predictions import IMPORTED
 from reports.data.provenance import provenance
@@ -43,7 +43,7 @@ def results_of(
     rows: Sequence[Row],
     patched: Collection[str],
     reported: Mapping[str, bool],
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the content of the files of ``results/`` by their names.
 
     Args:
@@ -94,7 +94,7 @@ class Submission:
     split: str
     run: RunData
     rows: Sequence[Row]
-    results: Mapping[str, Any]
+    results: JsonMapping
 
     @property
     def max_attempts(self) -> int:

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from core.errors import StoppedError
 from core.money import as_text
+from core.plaintext import Say
 from core.redaction import Redactor
 from core.shutdown import Shutdown
 from llm.chat import BudgetUsedError, Reply, TimeUsedError
@@ -97,7 +98,7 @@ class CallCoordinator:
     stop: Shutdown
     providers: Sequence[str] = ()
     give_up_after: float = float("inf")
-    say: Callable[[str], None] = lambda _: None
+    say: Say = lambda _: None
     redact: Redactor = field(default_factory=Redactor)
     called: Callable[[], None] = lambda: None
     budget_reason: str = ""

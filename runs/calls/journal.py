@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.functional_serializers import PlainSerializer
 from pydantic.functional_validators import BeforeValidator
 
+from core.jsontypes import JsonMapping
 from core.money import as_number, as_text, dollars_or_none
 from core.redaction import Redactor
 from llm.chat import AnyText, IfAny, Reply, refusal
@@ -206,7 +207,7 @@ class Journal:
 
 def append_line(
     path: Path,
-    entry: Mapping[str, Any],
+    entry: JsonMapping,
     *,
     durable: bool,
 ) -> None:

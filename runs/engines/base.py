@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from core.plaintext import Say
 from core.shutdown import Shutdown
 from runs.benchmark import Benchmark
 from runs.calls.coordinator import CallCoordinator
@@ -39,7 +40,7 @@ class Driver:
     benchmark: Benchmark[Any]
     coordinator: CallCoordinator
     progress: Steps
-    warn_once: Callable[[str], None]
+    warn_once: Say
     log: logging.Logger
 
     @property

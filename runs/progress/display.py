@@ -15,7 +15,7 @@ from typing import TextIO, cast
 from tqdm import tqdm
 
 from core.money import in_words
-from core.plaintext import one_line
+from core.plaintext import Say, one_line
 from runs.progress.state import ProgressState, headline, running_lines
 
 
@@ -24,7 +24,7 @@ class Spoken(io.TextIOBase):
 
     encoding = "utf-8"
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Say) -> None:
         super().__init__()
         self._say = say
 
@@ -34,7 +34,7 @@ class Spoken(io.TextIOBase):
         return len(text)
 
 
-def stream_of(say: Callable[[str], None]) -> TextIO:
+def stream_of(say: Say) -> TextIO:
     """Return standard output where ``say`` is ``print``, else a stream that calls ``say``."""
     if say is print:
         return sys.stdout

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from core.errors import UserError
+from core.jsontypes import JsonObject
 from core.money import as_text, column, total
 from core.plaintext import abbreviate, one_line, table
 from runs.progress.state import COMMON_WORDS
@@ -54,7 +55,7 @@ class StatusTotals:
     attempts: int
     dollars: Decimal | None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return the row without its status; dollars are a string, exact."""
         return {
             "instances": self.instances,
@@ -81,7 +82,7 @@ class RunStatus:
     broken: tuple[str, ...]
     process: str = ""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return the status as JSON (docs/run.md)."""
         return {
             "run": self.run,

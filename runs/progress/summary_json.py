@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
+from core.jsontypes import JsonObject
 from core.money import as_text, cost_words
 from core.plaintext import quantity
 from llm.chat import Usage
@@ -61,7 +61,7 @@ class RunSummary:
         left = self.unfinished or self.over_budget or self.errors or self.broken
         return int(bool(left or self.stopped))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return the summary as JSON: each status with its count, dollars as a text."""
         return {
             "run": self.run,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from datetime import datetime, timezone
-from typing import Any
 
 from core.errors import InfrastructureError, UserError
+from core.jsontypes import JsonMapping, JsonObject
 from core.money import as_number
 from core.plaintext import abbreviate, quantity
 from environments.docker.engine import connect
@@ -28,7 +28,7 @@ def all_versions() -> dict[str, str]:
 
 def prices_used(
     models: Iterable[str], user_prices: Mapping[str, Price]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, JsonObject]:
     """Return by model the prices of its calls, in dollars per token.
 
     The keys are litellm's; ``source`` is ``litellm`` for its map, or ``--price`` for
@@ -37,7 +37,7 @@ def prices_used(
     return {name: _price(name, user_prices.get(name)) for name in models}
 
 
-def _price(name: str, user_price: Price | None) -> dict[str, Any]:
+def _price(name: str, user_price: Price | None) -> JsonObject:
     if user_price is not None:
         prices = {
             "input_cost_per_token": user_price.input,
@@ -59,7 +59,7 @@ def _price(name: str, user_price: Price | None) -> dict[str, Any]:
 
 def note_start(
     store: RunStore,
-    prices: Mapping[str, Mapping[str, Any]],
+    prices: Mapping[str, JsonMapping],
     api_base: str | None = None,
     versions: Mapping[str, str] | None = None,
 ) -> None:
@@ -67,7 +67,7 @@ def note_start(
 
     Versions and prices are at the top level, and again in each later start where they differ.
     """
-    run = store.read_run() or Run()
+    run = store.read_run()
     values: Values = {
         "versions": dict(versions or all_versions()),
         "prices": dict(prices),
@@ -87,7 +87,7 @@ def note_start(
 
 def note_end(store: RunStore) -> None:
     """Add the end of this process; the start of a killed process stays without one."""
-    run = store.read_run() or Run()
+    run = store.read_run()
     *earlier, last = run.starts or [RunStart()]
     store.update_run(starts=[*earlier, last.but(ended=timestamp())])
 
@@ -97,7 +97,7 @@ def note_returned(
     returned: Iterable[tuple[str, str]],
 ) -> None:
     """Add the model names in providers' answers, by the model that was asked."""
-    run = store.read_run() or Run()
+    run = store.read_run()
     names = {model: set(noted) for model, noted in run.models_returned.items()}
     for model, name in returned:
         names.setdefault(model, set()).add(name)
@@ -112,7 +112,7 @@ def note_left_out(
     states: Mapping[str, str],
 ) -> None:
     """Add the states of the instances that a validity file kept out of the run, by id."""
-    run = store.read_run() or Run()
+    run = store.read_run()
     before = run.only_valid.get("left_out")
     every = {**(before if isinstance(before, dict) else {}), **states}
     selected = set(run.selected or ())
@@ -120,12 +120,12 @@ def note_left_out(
     store.update_run(only_valid={"file": file, "left_out": left_out})
 
 
-def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
+def note_evaluation(store: RunStore, evaluation: JsonMapping) -> None:
     """Add the evaluators of a run and their images; nothing without a ``run.json``.
 
     While a process works on the run, it alone writes ``run.json``, and a later report adds them.
     """
-    if store.read_run() is None:
+    if not store.run_file.exists():
         return
     with suppress(UserError), run_lock(store.folder):
         store.update_run(evaluation=dict(evaluation))
@@ -151,7 +151,7 @@ def note_images(
             for image in sorted({*images})
         }
         known_digests = {image: value for image, value in digests.items() if value}
-        before = store.read_run() or Run()
+        before = store.read_run()
         store.update_run(images={**before.images, **known_digests})
 
 
@@ -159,7 +159,7 @@ def open_run(
     store: RunStore,
     description: Run,
     selected: Iterable[str],
-    settings: Mapping[str, Any] | None = None,
+    settings: JsonMapping | None = None,
 ) -> None:
     """Write ``run.json``, or compare with the one that is there; note what is selected.
 
@@ -170,8 +170,8 @@ def open_run(
     """
     recorded = store.read_run()
     check_differences(store, description.deciding or {})
-    if recorded is None or not store.has_results():
-        starts = recorded.starts if recorded else []
+    if not (store.run_file.exists() and store.has_results()):
+        starts = recorded.starts
         recorded = description.but(selected=[])
         if starts:
             recorded = recorded.but(starts=starts)
@@ -184,7 +184,7 @@ def open_run(
 
 def check_remains(store: RunStore) -> None:
     """Refuse predictions or journals without a ``run.json``: they are of another run."""
-    if store.read_run() is not None:
+    if store.run_file.exists():
         return
     if store.has_results():
         raise UserError(
@@ -205,7 +205,7 @@ def check_remains(store: RunStore) -> None:
 
 def changed_address(store: RunStore, address: str | None) -> str:
     """Return in words how ``--api-base`` differs from the last start's; empty where it does not."""
-    run = store.read_run() or Run()
+    run = store.read_run()
     if not run.starts:
         return ""
     before = run.starts[-1].api_base
@@ -219,7 +219,7 @@ def changed_address(store: RunStore, address: str | None) -> str:
     )
 
 
-def check_differences(store: RunStore, deciding: Mapping[str, Any]) -> None:
+def check_differences(store: RunStore, deciding: JsonMapping) -> None:
     """Refuse to continue a started run with other settings than it was started with."""
     differ = recorded_differences(store, deciding)
     if differ:
@@ -229,12 +229,11 @@ def check_differences(store: RunStore, deciding: Mapping[str, Any]) -> None:
         )
 
 
-def recorded_differences(store: RunStore, deciding: Mapping[str, Any]) -> list[str]:
+def recorded_differences(store: RunStore, deciding: JsonMapping) -> list[str]:
     """Return in words how a started run differs in what decides results."""
-    recorded = store.read_run()
-    if recorded is None or not store.has_results():
+    if not (store.run_file.exists() and store.has_results()):
         return []
-    return differences(recorded.deciding, deciding)
+    return differences(store.read_run().deciding, deciding)
 
 
 _NAMES = {
@@ -253,7 +252,7 @@ _NAMES = {
 _SHOWN = 60
 
 
-def differences(recorded: object, present: Mapping[str, Any]) -> list[str]:
+def differences(recorded: object, present: JsonMapping) -> list[str]:
     """Return in words, by setting, how the recorded and the present ones of a run differ.
 
     Another version of the harness has other settings, so of its run only the version is named.

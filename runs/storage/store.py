@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import DamagedFileError, UserError
+from core.jsontypes import JsonMapping, JsonObject
 from core.parsing.untrusted import damage_at, invalid, read_object
 from core.redaction import Redactor
 from runs.description import Run
@@ -119,8 +120,8 @@ class RunStore:
     def save_instance(
         self,
         instance_id: str,
-        prediction: Mapping[str, Any],
-        trajectory: Mapping[str, Any] | None,
+        prediction: JsonMapping,
+        trajectory: JsonMapping | None,
         transcript: str | None,
     ) -> None:
         """Write a finished instance; the prediction comes last: where it is, the rest is too."""
@@ -207,7 +208,7 @@ class RunStore:
         trajectory = self.read_trajectory(instance_id)
         return read_as(InstanceResult, path, self.raw_prediction(path), trajectory)
 
-    def raw_prediction(self, path: Path) -> dict[str, Any]:
+    def raw_prediction(self, path: Path) -> JsonObject:
         """Return the JSON of a prediction, with what only reports may know."""
         try:
             data = read_object(path, _FIX_PREDICTION)
@@ -243,11 +244,11 @@ class RunStore:
         names = sorted(self.folder.glob("*.json"))
         yield from (path for path in names if path.name not in OWN_FILES)
 
-    def read_run(self) -> Run | None:
-        """Return ``run.json``, None when there is none (a new run, or another harness's)."""
+    def read_run(self) -> Run:
+        """Return ``run.json``, empty when there is none (a new run, or another harness's)."""
         path = self.run_file
         if not path.exists():
-            return None
+            return Run()
         data = read_object(path, _FIX_RUN)
         try:
             run = Run.model_validate(data)
@@ -272,7 +273,7 @@ class RunStore:
 
     def update_run(self, **values: object) -> None:
         """Replace these values of ``run.json``."""
-        self.save_run((self.read_run() or Run()).but(**values))
+        self.save_run(self.read_run().but(**values))
 
 
 R = TypeVar("R", bound=InstanceResult)
@@ -281,7 +282,7 @@ R = TypeVar("R", bound=InstanceResult)
 def read_as(
     kind: type[R],
     path: Path,
-    raw: Mapping[str, Any],
+    raw: JsonMapping,
     trajectory: InstanceResult | None = None,
     models: Sequence[str] = (),
 ) -> R:

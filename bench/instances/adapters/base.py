@@ -11,12 +11,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from bench.instances.shape import Instance
 from core.errors import UserError
+from core.jsontypes import JsonMapping
 
-Row = Mapping[str, Any]
+Row = JsonMapping
 TEST_SETUP = "test_setup"
 """Takes the place of the column ``eval_script``: its ``TestSetup`` or None."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from bench.regression.runners.base import (
     ERROR,
@@ -17,6 +16,7 @@ from bench.regression.runners.base import (
     limit_detail,
     worst_statuses,
 )
+from core.jsontypes import JsonMapping
 
 _STATUSES = {
     "passed": PASSED,
@@ -54,7 +54,7 @@ def parse_json(output: str) -> ParsedOutput:
     return ParsedOutput(worst_statuses(results), reasons)
 
 
-def _json_objects(output: str) -> Iterator[Mapping[str, Any]]:
+def _json_objects(output: str) -> Iterator[JsonMapping]:
     decoder = json.JSONDecoder()
     position = 0
     for _ in range(_MAX_OBJECTS):
@@ -69,7 +69,7 @@ def _json_objects(output: str) -> Iterator[Mapping[str, Any]]:
             yield value
 
 
-def _jest_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _jest_cases(report: JsonMapping) -> Iterator[tuple[str, str, str]]:
     """Yield name, status and reason of the tests in a report of jest or vitest."""
     for file in report.get("testResults", ()):
         path = file["name"]
@@ -84,7 +84,7 @@ def _jest_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield path, _STATUSES.get(file["status"], FAILED), reason
 
 
-def _mocha_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _mocha_cases(report: JsonMapping) -> Iterator[tuple[str, str, str]]:
     if "stats" not in report:
         return
     for key, status in _MOCHA_STATUSES.items():
@@ -93,7 +93,7 @@ def _mocha_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield case["fullTitle"], status, str(error.get("stack", ""))
 
 
-def _rspec_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _rspec_cases(report: JsonMapping) -> Iterator[tuple[str, str, str]]:
     for case in report.get("examples", ()):
         name = f"{case['file_path']}: {case['full_description']}"
         exception = case.get("exception") or {}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
+from bench.cli.listing import list_images
 from environments.docker.containers import LABEL
 from environments.docker.engine import connect
 from environments.leftovers import installed_images
@@ -25,6 +29,14 @@ def test_old_images_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert clean_images_command(1, lines.append, yes=True) == 0
     assert lines == ["removed images: 0 (0.0 GB)"]
     assert [image.name for image in installed_images(client)] == [f"{name}:old"]
+    lines.clear()
+    list_images(lines.append)
+    assert lines[0].split() == ["image", "days", "old", "MB"]
+    assert re.fullmatch(rf"{name}:old +0 +0", lines[1])
+    lines.clear()
+    list_images(lines.append, as_json=True)
+    assert json.loads(lines[0])[0]["image"] == f"{name}:old"
+    assert len(installed_images(client)) == 1
     lines.clear()
     assert clean_images_command(0, lines.append, yes=True) == 0
     assert lines[0].startswith(f"{name}:old (0 days old, ")

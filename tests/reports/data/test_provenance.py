@@ -35,7 +35,7 @@ from tests.support.rundata import a_run, an_attempt, an_instance, write_run
 
 
 def read_described(store: RunStore) -> Run:
-    return store.read_run() or Run()
+    return store.read_run()
 
 
 def resolved(**changes: str) -> Verdict:
@@ -231,7 +231,7 @@ def test_a_run_notes_its_evaluation_unless_a_process_works_on_it(
     verdict = resolved(image="i@sha256:1", swebench="5.0.2")
     evaluated = evaluation([an_instance(verdict=verdict)])
     note_evaluation(store, evaluated)
-    assert store.read_run() is None
+    assert not store.run_file.exists()
     store.save_run(Run(selected=[]))
     with run_lock(store.folder):
         note_evaluation(store, evaluated)
