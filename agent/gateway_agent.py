@@ -71,7 +71,11 @@ class GatewayAgent(CommandAgent):
             finally:
                 redact = self.redactor
                 for message in gateway.messages:
-                    redacted = replace(message, content=redact(message.content))
+                    redacted = replace(
+                        message,
+                        content=redact(message.content),
+                        reasoning=redact(message.reasoning),
+                    )
                     transcript.messages.append(redacted)
                 transcript.calls.extend(gateway.calls)
         refused = gateway.problem

@@ -38,9 +38,16 @@ def one_line(text: str) -> str:
 
 def visible(text: str) -> str:
     """Return ``text`` with its lines and tabs, without escape sequences and control characters."""
+    lines = text.split("\n")
+    return "\n".join(map(_visible_line, lines))
+
+
+def _visible_line(line: str) -> str:
+    if line.isprintable():
+        return line
     characters = []
-    for character in _ESCAPE.sub("", text):
-        if character not in "\n\t":
+    for character in _ESCAPE.sub("", line):
+        if character != "\t":
             character = _visible_character(character)
         characters.append(character)
     return "".join(characters)

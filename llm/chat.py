@@ -83,7 +83,7 @@ class Message:
         tool_call_id: the call that a ``tool`` message answers.
         images: addresses of images that belong to the message.
         lane: the number of its conversation, where an agent held several; 0 is the first.
-        reasoning: what a model said before its answer, in runs of other harnesses.
+        reasoning: what a model said before its answer, to agents and harnesses of others.
     """
 
     role: AnyText
@@ -96,9 +96,12 @@ class Message:
 
     @property
     def with_calls(self) -> str:
-        """The content, and a line for each call of a tool."""
+        """The thoughts, the content, and a line for each call of a tool."""
+        thoughts = ""
+        if self.reasoning:
+            thoughts = f"[thoughts]\n{self.reasoning}\n[end of thoughts]"
         calls = [f"{call.name}({call.arguments})" for call in self.tool_calls]
-        return "\n".join(filter(None, [self.content, *calls]))
+        return "\n".join(filter(None, [thoughts, self.content, *calls]))
 
 
 Request = Sequence[Message] | str

@@ -9,6 +9,7 @@ the whole answer. A call is finished and paid for also when the agent hangs up.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import secrets
@@ -29,9 +30,9 @@ from agent.gateway.dialects.base import (
     AgentRequest,
     Dialect,
     Json,
-    answer_identity,
     parse_json,
 )
+from agent.gateway.lanes import Lanes
 from agent.gateway.provider import (
     JSON_TYPE,
     NO_RETRY,
@@ -42,6 +43,7 @@ from agent.gateway.provider import (
     Provider,
 )
 from core.errors import InfrastructureError, StoppedError, UserError
+from core.plaintext import abbreviate
 from llm.chat import (
     BudgetUsedError,
     Message,
@@ -52,7 +54,7 @@ from llm.chat import (
     canonical_sha256,
 )
 from llm.client import LiteLLMModel, background
-from llm.provider_errors import Wire
+from llm.provider_errors import TransientError, Wire
 from llm.registry import provider_of
 
 GRACE = 10.0
@@ -61,7 +63,10 @@ GRACE = 10.0
 PING = 10.0
 _MAX_CONCURRENT = 64
 _MAX_FAILURES = 20
-_MAX_REQUEST = 64 * 2**20
+# Of an attempt. Providers take requests of at most 32 MB; parsed they take many times that.
+_MAX_CONNECTIONS = 256
+_MAX_REQUEST = 32 * 2**20
+_MAX_IN_FLIGHT = 64 * 2**20
 _PATIENCE = 30.0
 # JSON of code has three to four bytes for a token; base64 and other scripts have less than two.
 _BYTES_PER_TOKEN = 2
@@ -70,6 +75,8 @@ _SENT_HEADERS = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "openai-beta"}
 )
 _SENT_QUERY = frozenset({"beta"})
+# Else Python would write to the terminal what no handler takes.
+logging.getLogger("aiohttp").addHandler(logging.NullHandler())
 _FINAL_ERRORS = (
     BudgetUsedError,
     StoppedError,
@@ -77,16 +84,6 @@ _FINAL_ERRORS = (
     UserError,
     InfrastructureError,
 )
-
-
-@dataclass
-class _Lane:
-    """One conversation of an agent: its main one, or that of a sub-agent."""
-
-    tools: list[str]
-    answer_identities: list[list[Any]] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
-    calls: list[Reply] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -116,6 +113,7 @@ class Gateway:
         drift: answers that were served by the turn key, because the request had changed.
         removed: tools and parameters that were taken out of requests, and how often.
         problem: why the agent's calls are refused for good.
+        bytes_in_flight: of the bodies of requests that are being read or answered.
     """
 
     model: LiteLLMModel
@@ -128,11 +126,14 @@ class Gateway:
     drift: int = 0
     removed: Counter[str] = field(default_factory=Counter)
     problem: Exception | None = None
+    bytes_in_flight: int = 0
     _closing: bool = False
     _refused_since: float = 0.0
     _failures: int = 0
-    _lanes: list[_Lane] = field(default_factory=list)
+    _unanswered: Exception | None = None
+    _lanes: Lanes = field(default_factory=Lanes)
     _lock: Lock = field(default_factory=Lock)
+    _parsing: Lock = field(default_factory=Lock)
 
     def __enter__(self) -> Gateway:
         self._threads = ThreadPoolExecutor(
@@ -150,6 +151,7 @@ class Gateway:
         self._closing = True
         self._threads.shutdown(wait=True)
         background().wait(self._stop(), _PATIENCE)
+        self.problem = self.problem or self._unanswered
 
     def overdue(self) -> bool:
         """Return whether the agent must be killed: its calls are refused, and it goes on."""
@@ -173,41 +175,48 @@ class Gateway:
     @property
     def messages(self) -> list[Message]:
         """The conversations, that of each sub-agent after those that began before it."""
-        messages = []
-        for number, lane in enumerate(self._lanes, self.first_lane):
-            messages += [replace(message, lane=number) for message in lane.messages]
-        return messages
+        return self._lanes.messages(self.first_lane)
 
     @property
     def calls(self) -> list[Reply]:
         """The answered calls, in the order of ``messages``."""
         calls: list[Reply] = []
-        for lane in self._lanes:
+        for lane in self._lanes.lanes:
             calls += lane.calls
         return calls
 
     async def _start(self) -> None:
         self._client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         self._provider = Provider(self.model, self._client)
-        application = web.Application(client_max_size=_MAX_REQUEST)
+        application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        if self.socket is not None:
-            # The path of a socket has at most 107 bytes, and that of a descriptor is short.
-            folder = os.open(self.socket.parent, os.O_PATH)
-            try:
-                path = f"/proc/self/fd/{folder}/{self.socket.name}"
-                await web.UnixSite(self._runner, path).start()
-            finally:
-                os.close(folder)
+        loop = asyncio.get_running_loop()
+        if self.socket is None:
+            self._server = await loop.create_server(self._accept, "127.0.0.1", 0)
+            self.port = self._server.sockets[0].getsockname()[1]
             return
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.port = self._runner.addresses[0][1]
+        # The path of a socket has at most 107 bytes, and that of a descriptor is short.
+        folder = os.open(self.socket.parent, os.O_PATH)
+        try:
+            path = f"/proc/self/fd/{folder}/{self.socket.name}"
+            self._server = await loop.create_unix_server(self._accept, path)
+        finally:
+            os.close(folder)
 
     async def _stop(self) -> None:
+        self._server.close()
         await self._runner.cleanup()
         await self._client.close()
+
+    def _accept(self) -> asyncio.Protocol:
+        """Return what serves the next connection."""
+        server = self._runner.server
+        assert server is not None
+        if len(server.connections) < _MAX_CONNECTIONS:
+            return server()
+        return _Full()
 
     def _refuse_calls(self, problem: Exception) -> None:
         with self._lock:
@@ -228,42 +237,75 @@ class Gateway:
         if path == "/" and method in ("HEAD", "GET"):
             return web.Response()  # Claude Code looks whether there is a server
         dialect = dialect_of(path)
-        try:
-            data = await http_request.read()
-        except web.HTTPRequestEntityTooLarge:
-            return self._refuse(dialect, "the request is too large", 413)
         if _token_of(http_request) != self.token:
             # Any program of this machine can reach a port, but only the agent the socket.
             from_agent = self.socket is not None
             message = "this is not the token of the attempt"
             return self._refuse(dialect, message, counted=from_agent)
+        data = bytearray()
+        try:
+            async for chunk in http_request.content.iter_any():
+                data += chunk
+                self.bytes_in_flight += len(chunk)
+                if len(data) > _MAX_REQUEST:
+                    return self._refuse(dialect, "the request is too large", 413)
+                if self.bytes_in_flight > _MAX_IN_FLIGHT:
+                    message = "the requests of this attempt are too large together"
+                    return self._refuse(dialect, message, 503)
+            return await self._handle_body(http_request, dialect, data)
+        except (RequestRefusedError, RecursionError) as error:
+            return self._refuse(dialect, str(error))
+        finally:
+            self.bytes_in_flight -= len(data)
+
+    async def _handle_body(
+        self,
+        http_request: web.Request,
+        dialect: Dialect | None,
+        data: bytearray,
+    ) -> web.StreamResponse:
+        path = http_request.path
+        method = http_request.method
         if path.endswith(("/count_tokens", ":countTokens")):
             count = len(data) // _BYTES_PER_TOKEN
             return web.json_response({"input_tokens": count, "totalTokens": count})
         served = dialect is not None and dialect.api in self.access.apis
         if dialect is None or not served or method != "POST":
             return self._refuse(dialect, f"{method} {path} is not served here", 404)
-        body = parse_json(data)
-        if not isinstance(body, dict):
-            return self._refuse(dialect, "the request is not a JSON object")
-        name = dialect.model(path, body)
-        if name != self.model_name:
-            message = (
-                f"this attempt may call {self.model_name} alone, not {name[:100]!r}"
-            )
-            return self._refuse(dialect, message)
-        # The name without litellm's provider is what the provider knows too.
-        request = dialect.prepare_request(
-            path, body, self.model_name, web=self.access.allow_web
+        # The loop serves all attempts, and a large body takes seconds.
+        loop = asyncio.get_running_loop()
+        request = await loop.run_in_executor(
+            self._threads, self._read_request, dialect, path, data
         )
         request = replace(
             request,
             headers=_sent_headers(http_request),
             query=_sent_query(http_request),
         )
-        channel = Channel(request, asyncio.get_running_loop())
-        channel.loop.run_in_executor(self._threads, self._serve, channel)
+        channel = Channel(request, loop)
+        loop.run_in_executor(self._threads, self._serve, channel)
         return await respond(http_request, channel)
+
+    def _read_request(
+        self,
+        dialect: Dialect,
+        path: str,
+        data: bytearray,
+    ) -> AgentRequest:
+        # Each parser holds the interpreter, and all threads wait for it.
+        with self._parsing:
+            body = parse_json(data)
+            if not isinstance(body, dict):
+                raise RequestRefusedError("the request is not a JSON object")
+            name = dialect.model(path, body)
+            if name != self.model_name:
+                raise RequestRefusedError(
+                    f"this attempt may call {self.model_name} alone, not {name[:100]!r}"
+                )
+            # The name without litellm's provider is what the provider knows too.
+            return dialect.prepare_request(
+                path, body, self.model_name, web=self.access.allow_web
+            )
 
     def _refuse(
         self,
@@ -277,8 +319,9 @@ class Gateway:
             self._count_failure(message)
         body: Json = {"error": {"message": message}}
         if dialect:
-            body = dialect.refusal(message)
-        return web.json_response(body, status=status, headers=NO_RETRY)
+            body = dialect.refusal(message, status)
+        headers = NO_RETRY if status < 500 else {}
+        return web.json_response(body, status=status, headers=headers)
 
     def _serve(self, channel: Channel) -> None:
         """Answer one request; in a thread of its own."""
@@ -286,15 +329,22 @@ class Gateway:
             self._answer(channel)
         except (RequestRefusedError, BrokenStreamError, RecursionError) as error:
             self._count_failure(str(error))
-            channel.refuse(str(error))
+            channel.fail(str(error))
         except _FINAL_ERRORS as error:
-            self._refuse_calls(error)
-            channel.refuse(str(error))
+            status = 400
+            if isinstance(error.__cause__, TransientError):
+                # The agent may be more patient.
+                self._unanswered = error
+                self._count_failure(str(error))
+                status = 502
+            else:
+                self._refuse_calls(error)
+            channel.fail(str(error), status)
         except Exception as error:
             problem = InfrastructureError(f"the gateway failed: {error!r}")
             problem.__cause__ = error
             self._refuse_calls(problem)
-            channel.refuse("the gateway failed")
+            channel.fail("the gateway failed")
         finally:
             channel.put(None)
 
@@ -310,10 +360,12 @@ class Gateway:
         request = channel.request
         dialect = request.dialect
         gate = self.model.gate
-        exact = exact_key(request)
-        turn = turn_key(request, self.model.name)
+        with self._parsing:
+            exact = exact_key(request)
+            turn = turn_key(request, self.model.name)
         with self._lock:
-            self.removed.update(request.removed)
+            for name in request.removed:
+                self.removed[abbreviate(name, 100)] += 1
             self._check_open()
             max_calls = self.access.max_calls
             if max_calls is not None and self.call_count >= max_calls:
@@ -357,32 +409,32 @@ class Gateway:
         turn: str,
         reply: Reply,
     ) -> None:
-        message = Message("assistant", reply.content, reply.tool_calls)
-        identity = answer_identity(message)
+        answer = request.dialect.read_text(reply.body)
+        message = Message(
+            "assistant",
+            reply.content,
+            reply.tool_calls,
+            reasoning=answer.reasoning,
+        )
+        call = replace(reply, request_sha256=turn)
         with self._lock:
             self._failures = 0
-            lane = self._lane_of(request)
-            lane.answer_identities = [*request.answer_identities, identity]
-            lane.messages = [*request.conversation, message]
-            lane.calls.append(replace(reply, request_sha256=turn))
+            self._unanswered = None
+            self._lanes.add(request.conversation, message, call)
 
-    def _lane_of(self, request: AgentRequest) -> _Lane:
-        """Return the conversation that ``request`` goes on with, or a new one."""
-        # One without answers is new: sub-agents may have equal tasks.
-        if request.answer_identities:
-            for lane in self._lanes:
-                same_answers = lane.answer_identities == request.answer_identities
-                if lane.tools == request.tools and same_answers:
-                    return lane
-        lane = _Lane(request.tools)
-        self._lanes.append(lane)
-        return lane
+
+class _Full(asyncio.Protocol):
+    """Closes a connection that is more than an attempt may have."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
 
 
 async def respond(http_request: web.Request, channel: Channel) -> web.StreamResponse:
     """Pass the answer on as it comes; in a stream, say that it is still waited for."""
     response: web.StreamResponse | None = None
-    ping = Piece(channel.request.dialect.ping, {"content-type": STREAM})
+    dialect = channel.request.dialect
+    ping = Piece(dialect.ping, {"content-type": STREAM})
     wait = PING if channel.request.streamed else None
     try:
         while True:
@@ -392,14 +444,17 @@ async def respond(http_request: web.Request, channel: Channel) -> web.StreamResp
                 piece = ping
             if piece is None:
                 break
+            data = piece.data
             if response is None:
                 response = web.StreamResponse(
                     status=piece.status, headers=piece.headers
                 )
                 await response.prepare(http_request)
-                await response.write(piece.data)
-            else:
-                await response.write(piece.late or piece.data)
+            elif not piece.headers.get("content-type", "").startswith(STREAM):
+                data = dialect.error_event(data)
+            await response.write(data)
+            if piece.breaks_off and http_request.transport:
+                http_request.transport.close()
         assert response is not None
         await response.write_eof()
     except OSError:  # the agent has hung up; the call goes on without it

@@ -7,16 +7,22 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import aiohttp
 
 from agent.gateway.dialects.base import AgentRequest, Json, events_of, parse_json
 from agent.gateway.upstream import cost_of_tokens, proxy_of, upstream_of
+from core.errors import InfrastructureError
 from llm.chat import Reply, RequestRefusedError
 from llm.client import LiteLLMModel
 from llm.gate import Failed
-from llm.provider_errors import TransientError, Wire, translate_error
+from llm.provider_errors import (
+    ProviderRefusalError,
+    TransientError,
+    Wire,
+    translate_error,
+)
 from llm.registry import load_litellm
 
 STREAM = "text/event-stream"
@@ -24,7 +30,18 @@ JSON_TYPE = "application/json"
 NO_RETRY = {"x-should-retry": "false"}
 _MAX_ANSWER = 32 * 2**20
 _MAX_ERROR = 2**20
-_RETURNED_HEADERS = frozenset({"content-type", "request-id", "x-request-id"})
+_RETURNED_HEADERS = frozenset(
+    {
+        "content-type",
+        "request-id",
+        "x-request-id",
+        "retry-after",
+        "retry-after-ms",
+        "x-should-retry",
+    }
+)
+# Of the harness's key and account. Other errors may be caused by a request, and quote it.
+_REFUSALS_OF_ALL = frozenset({401, 402, 429})
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _MAX_EVENT_END = 3  # bytes of an event's end that may have come before the rest
 
@@ -38,14 +55,14 @@ class Piece:
     """A part of an answer, or all of it.
 
     Attributes:
-        headers: of the answer, where this is the first piece.
-        late: what is sent instead, where this is not the first piece.
+        headers: of the answer; their names are in small letters.
+        breaks_off: the answer ends here without its end.
     """
 
     data: bytes
     headers: Mapping[str, str]
     status: int = 200
-    late: bytes = b""
+    breaks_off: bool = False
 
 
 @dataclass
@@ -54,6 +71,7 @@ class Channel:
 
     Attributes:
         rest: of an answer of the provider, which the agent has not got yet.
+        error: what the provider says of the call, where it failed.
     """
 
     request: AgentRequest
@@ -61,21 +79,26 @@ class Channel:
     queue: asyncio.Queue[Piece | None] = field(default_factory=asyncio.Queue)
     started: bool = False
     rest: Piece = Piece(b"", {})
+    error: Piece | None = None
 
     def put(self, item: Piece | None) -> None:
         """Send ``item``; called in any thread."""
         self.started = True
         self.loop.call_soon_threadsafe(self.queue.put_nowait, item)
 
-    def refuse(self, message: str) -> None:
-        dialect = self.request.dialect
-        piece = Piece(
-            data=json.dumps(dialect.refusal(message)).encode(),
-            headers={**NO_RETRY, "content-type": JSON_TYPE},
-            status=400,
-            late=dialect.stream_error(message),
-        )
-        self.put(piece)
+    def fail(self, message: str, status: int = 400) -> None:
+        """Pass on what the provider says of a call that failed; else say ``message``."""
+        if self.error:
+            self.put(self.error)
+        elif self.started:
+            self.put(replace(self.rest, breaks_off=True))
+        else:
+            dialect = self.request.dialect
+            headers = {"content-type": JSON_TYPE}
+            if status < 500:
+                headers |= NO_RETRY
+            body = dialect.refusal(message, status)
+            self.put(Piece(json.dumps(body).encode(), headers, status))
 
 
 @dataclass
@@ -95,8 +118,11 @@ class Provider:
         model = self.model
         started = time.monotonic()
         body, text = await self._post(channel, wire)
-        answer = channel.request.dialect.read_answer(body)
+        dialect = channel.request.dialect
+        answer = dialect.read_answer(body)
         if answer.error or not answer.complete:
+            if dialect.is_error(body):
+                channel.error = channel.rest
             raise self._failure(answer.error or "the answer broke off", channel)
         self.has_answered = True
         usage = None
@@ -121,6 +147,7 @@ class Provider:
     async def _post(self, channel: Channel, wire: Wire) -> tuple[Json, str]:
         """Return the answer as an object, and as it came."""
         model = self.model
+        channel.error = None
         request = channel.request
         upstream = upstream_of(model.name, model.api_base, request.dialect)
         url = upstream.url(request.path)
@@ -152,19 +179,27 @@ class Provider:
             asyncio.TimeoutError,
             OSError,
         ) as error:
-            problem = str(error) or f"no answer within {model.call_timeout:.0f} s"
-            raise self._failure(problem, channel) from error
+            reason = str(error) or f"no answer within {model.call_timeout:.0f} s"
+            raise self._failure(reason, channel) from error
         if response.status != 200:
+            text = upstream.without_keys(text)
             wire.status = self._error_status(response.status)
-            problem = upstream.without_keys(text[:_MAX_ERROR])
-            litellm = load_litellm()
-            raise translate_error(litellm, model.name, RuntimeError(problem), wire)
+            if response.status >= 400:
+                channel.error = replace(
+                    channel.rest, data=text.encode(), status=response.status
+                )
+            problem = translate_error(
+                load_litellm(), model.name, RuntimeError(text[:_MAX_ERROR]), wire
+            )
+            refuses_all = response.status in _REFUSALS_OF_ALL
+            if isinstance(problem, ProviderRefusalError) and not refuses_all:
+                raise InfrastructureError(str(problem))
+            raise problem
         if response.content_type == STREAM:
             return request.dialect.merge_events(list(events_of(text))), text
         answer = parse_json(text)
         if not isinstance(answer, dict):
-            problem = f"{model.name}: the answer is not a JSON object"
-            raise RequestRefusedError(problem, None)
+            raise self._failure("the answer is not a JSON object", channel)
         return answer, text
 
     def _error_status(self, status: int) -> int:
@@ -188,25 +223,29 @@ class Provider:
         headers = {}
         for name, value in response.headers.items():
             if name.lower() in _RETURNED_HEADERS:
-                headers[name] = value
+                headers[name.lower()] = value
         data = bytearray()
         passed = 0  # bytes that the agent has got
         searched = 0  # bytes in which no event ends behind those
         passing = response.status == 200 and response.content_type == STREAM
-        async for chunk in response.content.iter_any():
-            data += chunk
-            if len(data) > _MAX_ANSWER:
-                problem = f"the answer has more than {_MAX_ANSWER} bytes"
-                raise RequestRefusedError(problem, None)
-            before = passed
-            while passing and (end := _EVENT_END.search(data, max(passed, searched))):
-                event = bytes(data[passed : end.end()]).decode("utf-8", "replace")
-                if any(map(dialect.is_actionable, events_of(event))):
-                    passing = False
-                else:
-                    passed = end.end()
-            searched = max(0, len(data) - _MAX_EVENT_END)
-            if passed > before:
-                channel.put(Piece(bytes(data[before:passed]), headers))
-        channel.rest = Piece(bytes(data[passed:]), headers)
+        try:
+            async for chunk in response.content.iter_any():
+                data += chunk
+                if len(data) > _MAX_ANSWER:
+                    problem = f"the answer has more than {_MAX_ANSWER} bytes"
+                    raise RequestRefusedError(problem, None)
+                before = passed
+                while passing and (
+                    end := _EVENT_END.search(data, max(passed, searched))
+                ):
+                    event = bytes(data[passed : end.end()]).decode("utf-8", "replace")
+                    if any(map(dialect.is_actionable, events_of(event))):
+                        passing = False
+                    else:
+                        passed = end.end()
+                searched = max(0, len(data) - _MAX_EVENT_END)
+                if passed > before:
+                    channel.put(Piece(bytes(data[before:passed]), headers))
+        finally:
+            channel.rest = Piece(bytes(data[passed:]), headers)
         return data.decode("utf-8", "replace")

@@ -25,6 +25,7 @@ from bench.attempts.stop import is_enough, stop_reason
 from bench.attempts.transcript import (
     SeenTexts,
     attempts_table,
+    conversation_origins,
     fenced_block,
     message_block,
     patch_block,
@@ -69,6 +70,7 @@ __all__ = [
     "attempts_table",
     "choose",
     "choose_by_evidence",
+    "conversation_origins",
     "describe_script",
     "fenced_block",
     "finish_choice",

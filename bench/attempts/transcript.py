@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
+from agent.gateway.lanes import common_length
 from bench.attempts.choose import OUTCOME_WORDS
 from bench.attempts.evidence.choice import describe_script, matrix
 from core.money import column, in_words
-from core.plaintext import abbreviate, quantity, table
+from core.plaintext import abbreviate, quantity, table, visible
+from llm.chat import Message
 from runs.evidence import Evidence
 from runs.records import Attempt, InstanceResult
 
@@ -21,7 +24,7 @@ _FENCED = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.D
 
 def transcript(result: InstanceResult) -> str:
     """Return the Markdown text of everything that was said about an instance."""
-    return "\n".join(_lines(result)) + "\n"
+    return visible("\n".join(_lines(result))) + "\n"
 
 
 def title_of(problem_statement: str) -> str:
@@ -141,13 +144,14 @@ def _attempt(
     if attempt.test_note:
         yield f"- tests: {attempt.test_note}"
     yield ""
-    for position, message in enumerate(attempt.messages or (), 1):
-        heading = f"### {position}. {message.role.upper()}"
-        if message.lane:
-            heading += f", conversation {message.lane + 1}"
-        yield f"{heading}\n"
+    messages = attempt.messages or ()
+    origins = conversation_origins(messages)
+    for position, message in enumerate(messages, 1):
+        yield f"### {position}. {message.role.upper()}{origins[position - 1]}\n"
         reference = f"attempt {number}, message {position}"
-        text = message.with_calls if attempt.imported else message.content
+        text = message.content
+        if attempt.imported or message.reasoning:
+            text = message.with_calls
         yield message_block(text, reference, seen)
     if attempt.error:
         yield f"### ERROR\n\n{fenced_block(attempt.error, 'text')}"
@@ -156,6 +160,39 @@ def _attempt(
         yield "The prediction, above.\n"
     else:
         yield patch_block(attempt.model_patch)
+
+
+def conversation_origins(messages: Sequence[Message]) -> list[str]:
+    """Return which conversation each message is of, and for a first one what that continues.
+
+    The words begin with a comma; they are empty in the first conversation.
+    """
+    origins = []
+    earlier: list[list[Message]] = []
+    for lane, group in groupby(messages, lambda message: message.lane):
+        conversation = list(group)
+        origin = f", conversation {lane + 1}" if lane else ""
+        origins.append(origin + _continued(earlier, conversation))
+        origins += [origin] * (len(conversation) - 1)
+        earlier.append(conversation)
+    return origins
+
+
+def _continued(
+    earlier: Sequence[Sequence[Message]], conversation: list[Message]
+) -> str:
+    longest = 0
+    origin = ""
+    start = 0
+    for other in earlier:
+        length = common_length(other, conversation)
+        roles = [message.role for message in conversation[:length]]
+        if length > longest and "assistant" in roles:
+            longest = length
+            number = other[0].lane + 1
+            origin = f", continues conversation {number} after message {start + length}"
+        start += len(other)
+    return origin
 
 
 def message_block(text: str, reference: str, seen: SeenTexts) -> str:
@@ -174,7 +211,8 @@ def message_block(text: str, reference: str, seen: SeenTexts) -> str:
 
 
 def fenced_block(text: str, language: str) -> str:
-    """Return ``text`` in a fence that is longer than any in it."""
+    """Return ``text`` in a fence that is longer than any in it; terminals show it as it is."""
+    text = visible(text)
     longest = 2
     for line in text.splitlines():
         stripped = line.lstrip()

@@ -28,7 +28,7 @@ from bench.repos.lefttree import UnusableTreeError, prepare_left_tree
 from bench.repos.patches import take_patch
 from core.errors import InfrastructureError
 from core.money import in_words, total
-from core.plaintext import Say
+from core.plaintext import Say, visible
 from core.processes import remove_tree
 from core.settings import CommandLine, SourcedValue, command
 from environments.base import EnvironmentKind
@@ -99,7 +99,7 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
         # The conversation is that with the model; what the agent printed is in the log alone.
         notes = [*log, *notes]
     for line in (*_lines(config, result, task, seconds, patch), *notes):
-        say(line)
+        say(visible(line))
     succeeded = result.ending is None and patch.strip()
     return int(not succeeded)
 

@@ -78,14 +78,24 @@ def with_cost(totals: Totals) -> dict[str, float | None]:
 
 
 def steps_of(attempt: Attempt) -> list[ChatStep]:
-    """Return a step for each message; replies have their calls where there are as many."""
+    """Return a step for each message; replies have their calls."""
     steps = [ChatStep(message) for message in attempt.messages or ()]
     replies = [step for step in steps if step.message.role == ASSISTANT]
     calls = attempt.calls or ()
-    if len(calls) == len(replies):
-        for step, call in zip(replies, calls, strict=True):
+    number = 0
+    for step in replies:
+        if number == len(calls):
+            break
+        call = calls[number]
+        # A conversation that goes on with another repeats its replies.
+        if len(calls) == len(replies) or _is_reply(step.message, call):
             step.call = call
+            number += 1
     return steps
+
+
+def _is_reply(message: Message, call: Reply) -> bool:
+    return message.content == call.content and message.tool_calls == call.tool_calls
 
 
 def steps_by_lane(attempt: Attempt) -> dict[int, list[ChatStep]]:

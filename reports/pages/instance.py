@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from bench.attempts import conversation_origins
 from core.hashing import sha256_of
 from core.jsontypes import JsonObject
 from core.plaintext import abbreviate
@@ -86,11 +87,10 @@ def _messages(trajectory: InstanceResult | None) -> dict[int, list[ShownMessage]
     messages: dict[int, list[ShownMessage]] = {}
     for attempt in trajectory.attempts if trajectory else ():
         rows = messages[attempt.attempt] = []
+        origins = conversation_origins(attempt.messages or ())
         for number, message in enumerate(attempt.messages or (), 1):
             content = message.with_calls
-            role = message.role or "unknown"
-            if message.lane:
-                role += f", conversation {message.lane + 1}"
+            role = (message.role or "unknown") + origins[number - 1]
             row = {
                 "anchor": f"message-{attempt.attempt}-{number}",
                 "attempt": attempt.attempt,

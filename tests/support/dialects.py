@@ -54,6 +54,8 @@ class Fault:
     Attributes:
         status: of HTTP; 200 breaks the stream off, or ends it in an error event.
         silent: seconds before the answer.
+        garbage: the answer is a page of HTML.
+        late: the stream ends so only after all that it has to say.
     """
 
     status: int = 200
@@ -62,6 +64,37 @@ class Fault:
     broken: bool = False
     error_event: bool = False
     silent: float = 0.0
+    garbage: bool = False
+    late: bool = False
+
+
+def error_body(dialect: str, message: str) -> dict[str, Any]:
+    """Return the body by which a provider says that it is overloaded."""
+    if dialect == "messages":
+        error = {"type": "overloaded_error", "message": message, "details": None}
+        return {"type": "error", "error": error, "request_id": "req_1"}
+    if dialect == "gemini":
+        return {"error": {"code": 503, "message": message, "status": "UNAVAILABLE"}}
+    code = "server_is_overloaded"
+    return {"error": {"message": message, "type": "server_error", "code": code}}
+
+
+def error_event(dialect: str, message: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the data of the event in which a stream ends."""
+    body = error_body(dialect, message)
+    if dialect == "messages":
+        return "error", body
+    if dialect == "responses":
+        kind = "response.failed"
+        return kind, {"type": kind, "response": {"status": "failed", **body}}
+    return "", body
+
+
+def event_bytes(name: str, data: str) -> bytes:
+    lines = f"data: {data}\n\n"
+    if name:
+        lines = f"event: {name}\n{lines}"
+    return lines.encode()
 
 
 class _Handler(Handler):
@@ -69,6 +102,9 @@ class _Handler(Handler):
     protocol_version = "HTTP/1.1"
 
     def respond(self) -> None:
+        if "content-length" not in self.headers:
+            self.send_json({}, 404)  # an agent looks whether there is a server
+            return
         body = json.loads(self.read_body())
         stub = self.stub
         fault = Fault()
@@ -76,7 +112,7 @@ class _Handler(Handler):
             stub.requests.append(body)
             stub.paths.append(self.path)
             stub.headers.append({k.lower(): v for k, v in self.headers.items()})
-            if stub.faults:
+            if stub.faults and (body.get("tools") or not stub.spares_small):
                 fault = stub.faults.pop(0)
         time.sleep(fault.silent or stub.delay)
         try:
@@ -87,8 +123,14 @@ class _Handler(Handler):
     def _answer(self, body: dict[str, Any], fault: Fault) -> None:
         dialect = _dialect(self.path)
         if fault.status != 200:
-            error = {"error": {"message": fault.words}}
+            error = error_body(dialect, fault.words)
             self.send_json(error, fault.status, fault.headers)
+            return
+        if fault.garbage:
+            page = b"<html>a page of a proxy</html>"
+            head = {"content-type": "text/html", "content-length": len(page)}
+            self.send_head(200, head)
+            self.wfile.write(page)
             return
         turns = self.stub.turns_for(body)
         turn = turns[min(_results(dialect, body), len(turns) - 1)]
@@ -97,31 +139,43 @@ class _Handler(Handler):
         with self.stub.lock:
             self.stub.billed += 1
         if body.get("stream") or "streamGenerate" in self.path:
-            self._stream(_events(dialect, turn), fault)
+            self._stream(_events(dialect, turn), fault, dialect)
         else:
             self.send_json(_response(dialect, turn))
 
-    def _stream(self, events: list[tuple[str, Any]], fault: Fault) -> None:
-        if fault.broken or fault.error_event:
+    def _stream(
+        self, events: list[tuple[str, Any]], fault: Fault, dialect: str
+    ) -> None:
+        if fault.late:
+            events = events[:-1]
+        elif fault.broken or fault.error_event:
             events = events[: len(events) // 2]
         if fault.error_event:
-            error = {"type": "error", "error": {"message": "overloaded"}}
-            events.append(("error", error))
-        kind = {"content-type": "text/event-stream"}
-        self.send_head(200, {**kind, "connection": "close"})
+            events.append(error_event(dialect, fault.words))
+        headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+        if not fault.broken:
+            # After it some clients take a connection that breaks for a normal end.
+            headers["connection"] = "close"
+        self.send_head(200, headers)
         for name, event in events:
             data = event if isinstance(event, str) else json.dumps(event)
-            lines = f"data: {data}\n\n"
-            if name:
-                lines = f"event: {name}\n{lines}"
-            self.wfile.write(lines.encode())
-            self.wfile.flush()
+            self._send_chunk(event_bytes(name, data))
             time.sleep(0.002)
+        if not fault.broken:
+            self._send_chunk(b"")
         self.close_connection = True
+
+    def _send_chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.flush()
 
 
 class Stub(LoopbackServer):
-    """Answers with ``turns``; ``faults`` come first, one for each request."""
+    """Answers with ``turns``; ``faults`` come first, one for each request.
+
+    Attributes:
+        spares_small: requests without tools, such as those for a title, meet no fault.
+    """
 
     handler = _Handler
 
@@ -133,6 +187,7 @@ class Stub(LoopbackServer):
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
         self.delay = 0.0
+        self.spares_small = False
         self.billed = 0
         self.lock = threading.Lock()
         self._after: dict[str, Sequence[Turn]] = {}

@@ -86,7 +86,10 @@ def ask(conversation: list[dict[str, Any]], model: str) -> tuple[int, Any]:
         response.read(10)
         connection.sock.close()
         return ask(conversation, model)
-    text = response.read().decode()
+    try:
+        text = response.read().decode()
+    except http.client.IncompleteRead:
+        return response.status, None
     if STREAM and response.status == 200:
         return 200, fold([json.loads(d) for d in data(text) if d != "[DONE]"])
     return response.status, json.loads(text or "null")

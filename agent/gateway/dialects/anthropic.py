@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 from agent.gateway.dialects.base import (
     AnswerOutcome,
     Dialect,
     Json,
     PartContent,
+    Thought,
     Tokens,
     Turns,
     as_json,
     count_at,
-    join_texts,
     object_at,
     objects,
     parse_json,
+    result_text,
     text_at,
 )
 from llm.chat import Message, ToolCall
@@ -34,6 +36,12 @@ class Messages(Dialect):
     )
     path_pattern = re.compile(r"/v1/messages")
     ping = b'event: ping\ndata: {"type": "ping"}\n\n'
+    # The texts of a block, and what their parts in a stream are called.
+    _DELTAS: ClassVar[dict[str, str]] = {
+        "text": "text",
+        "thinking": "thinking",
+        "_json": "partial_json",
+    }
     _CLIENT = re.compile(r"(custom|(bash|text_editor|computer|memory)_\d+)$")
 
     def is_client_tool(self, tool: Json) -> bool:
@@ -52,6 +60,8 @@ class Messages(Dialect):
         match part.get("type"):
             case "text":
                 return text_at(part, "text")
+            case "thinking":
+                return Thought(text_at(part, "thinking"))
             case "tool_use":
                 return ToolCall(
                     name=text_at(part, "name"),
@@ -61,7 +71,7 @@ class Messages(Dialect):
             case "tool_result":
                 return Message(
                     role="tool",
-                    content=join_texts(part.get("content")),
+                    content=result_text(part.get("content")),
                     tool_call_id=text_at(part, "tool_use_id"),
                 )
         return None
@@ -77,11 +87,7 @@ class Messages(Dialect):
             elif kind == "content_block_start":
                 blocks[index] = dict(object_at(event, "content_block"))
             elif kind == "content_block_delta":
-                block = blocks.setdefault(index, {})
-                text = text_at(event, "delta", "text")
-                json_part = text_at(event, "delta", "partial_json")
-                block["text"] = text_at(block, "text") + text
-                block["_json"] = text_at(block, "_json") + json_part
+                self._add(object_at(event, "delta"), blocks.setdefault(index, {}))
             elif kind == "message_delta":
                 answer |= object_at(event, "delta")
                 usage = dict(object_at(answer, "usage"))
@@ -98,6 +104,10 @@ class Messages(Dialect):
                 block["input"] = parse_json(block["_json"])
         return {**answer, "content": [blocks[index] for index in sorted(blocks)]}
 
+    def _add(self, delta: Json, block: Json) -> None:
+        for key, name in self._DELTAS.items():
+            block[key] = text_at(block, key) + text_at(delta, name)
+
     def outcome(self, answer: Json) -> AnswerOutcome:
         usage = object_at(answer, "usage")
         cached = count_at(usage, "cache_read_input_tokens")
@@ -113,8 +123,6 @@ class Messages(Dialect):
         )
         return objects(answer, "content"), text_at(answer, "stop_reason"), tokens
 
-    def refusal(self, message: str) -> Json:
-        return {
-            "type": "error",
-            "error": {"type": "invalid_request_error", "message": message},
-        }
+    def refusal(self, message: str, status: int = 400) -> Json:
+        kind = "invalid_request_error" if status < 500 else "api_error"
+        return {"type": "error", "error": {"type": kind, "message": message}}

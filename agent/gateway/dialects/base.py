@@ -20,8 +20,14 @@ from llm.chat import Message, ToolCall
 Json = dict[str, Any]
 Turns = Iterator[tuple[str, list[Json]]]
 """The role and the parts of each message of a request."""
-PartContent = str | ToolCall | Message | None
-"""What a part is: a text, a call of a tool, or a message with its result."""
+
+
+class Thought(str):
+    """What a model says before its answer."""
+
+
+PartContent = str | Thought | ToolCall | Message | None
+"""What a part is: a text, a thought, a call of a tool, or a message with its result."""
 _MAX_TOKENS = 1_000_000_000
 _LINE = re.compile(r"\r\n|\n|\r")
 _ROLES = {"developer": "system", "model": "assistant", "": "user"}
@@ -82,6 +88,7 @@ class Answer:
     truncated: bool = False
     complete: bool = False
     error: str = ""
+    reasoning: str = ""
 
 
 @dataclass(frozen=True)
@@ -167,18 +174,29 @@ class Dialect(ABC):
         """Return what an answer has, and how it ended."""
 
     @abstractmethod
-    def refusal(self, message: str) -> Json:
-        """Return the body of an error that the agent will not try again."""
+    def refusal(self, message: str, status: int = 400) -> Json:
+        """Return the body of an error that the agent will try again from 500 upwards only."""
 
-    def stream_error(self, message: str) -> bytes:
-        return sse(self.refusal(message))
+    def error_event(self, data: bytes) -> bytes:
+        """Return the event in a stream that says what the body of an error says."""
+        body = parse_json(data)
+        if not isinstance(body, dict):
+            body = self.refusal(data.decode("utf-8", "replace"), 502)
+        return sse(self._event_of(body))
+
+    def _event_of(self, error: Json) -> Json:
+        return error
+
+    def is_error(self, event: Json) -> bool:
+        """Return whether ``event``, or an answer, says that the call failed."""
+        return bool(event.get("error") or self.merge_events([event]).get("error"))
 
     def conversation(self, body: Json) -> list[Message]:
         """Return the messages of a request; one answer may stand in several."""
         messages: list[Message] = []
         for role_name, parts in self.turns(body):
             role = _ROLES.get(role_name, role_name)
-            texts, calls, results = self._read_parts(parts)
+            texts, calls, results, _ = self._read_parts(parts)
             messages += results
             separator = "" if role == "assistant" else "\n"
             text = separator.join(texts)
@@ -198,25 +216,35 @@ class Dialect(ABC):
 
     def _read_parts(
         self, parts: Iterable[Json]
-    ) -> tuple[list[str], list[ToolCall], list[Message]]:
-        """Return the texts, the calls of tools, and the messages with results in ``parts``."""
+    ) -> tuple[list[str], list[ToolCall], list[Message], list[str]]:
+        """Return the texts, calls of tools, messages with results, and thoughts in ``parts``."""
         texts = []
         calls = []
         results = []
+        thoughts: list[str] = []
         for part in parts:
             content = self.part(part)
-            if isinstance(content, str):
+            if isinstance(content, Thought):
+                thoughts.append(content)
+            elif isinstance(content, str):
                 texts.append(content)
             elif isinstance(content, ToolCall):
                 calls.append(content)
             elif content is not None:
                 results.append(content)
-        return texts, calls, results
+        return texts, calls, results, thoughts
+
+    def read_text(self, text: str) -> Answer:
+        """Return what a whole answer says, as it came."""
+        answer = parse_json(text)
+        if not isinstance(answer, dict):
+            answer = self.merge_events(list(events_of(text)))
+        return self.read_answer(answer)
 
     def read_answer(self, answer: Json) -> Answer:
         """Return what an answer that is not streamed says."""
         parts, end, tokens = self.outcome(answer)
-        texts, calls, _ = self._read_parts(parts)
+        texts, calls, _, thoughts = self._read_parts(parts)
         error = answer.get("error")
         error_message = ""
         if error:
@@ -229,6 +257,7 @@ class Dialect(ABC):
             truncated=end in _CUT_OFF,
             complete=bool(end),
             error=error_message,
+            reasoning="\n".join(filter(None, thoughts)),
         )
 
     def is_actionable(self, event: Json) -> bool:
@@ -238,8 +267,8 @@ class Dialect(ABC):
         """
         answer = self.merge_events([event])
         parts, end, _ = self.outcome(answer)
-        _, calls, _ = self._read_parts(parts)
-        return bool(calls or end or answer.get("error") or event.get("error"))
+        _, calls, _, _ = self._read_parts(parts)
+        return bool(calls or end) or self.is_error(event)
 
     def model(self, path: str, body: Json) -> str:
         """Return the model that a request asks."""
@@ -411,13 +440,27 @@ def join_texts(content: object) -> str:
     return "\n".join(filter(None, texts))
 
 
+def result_text(content: object) -> str:
+    """Return the result of a tool; a part that is no text is named by its type."""
+    if isinstance(content, str):
+        return content
+    lines = []
+    for part in objects(content):
+        name = text_at(part, "tool_name")
+        kind = text_at(part, "type")
+        if name:
+            kind += f": {name}"
+        lines.append(text_at(part, "text") or f"[{kind}]")
+    return "\n".join(lines)
+
+
 def as_json(value: object) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value)
 
 
-def parse_json(text: str | bytes) -> Any:  # noqa: ANN401
+def parse_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

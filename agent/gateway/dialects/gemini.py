@@ -11,6 +11,7 @@ from agent.gateway.dialects.base import (
     Dialect,
     Json,
     PartContent,
+    Thought,
     Tokens,
     Turns,
     as_json,
@@ -71,7 +72,7 @@ class Gemini(Dialect):
             name = text_at(call, "name")
             return ToolCall(name, as_json(call.get("args")), id=name)
         if part.get("thought"):
-            return None
+            return Thought(text_at(part, "text"))
         return text_at(part, "text")
 
     def merge_events(self, events: Sequence[Json]) -> Json:
@@ -101,7 +102,6 @@ class Gemini(Dialect):
         end = candidate.get("finishReason") or blocked
         return objects(candidate, "content", "parts"), text_at(end), tokens
 
-    def refusal(self, message: str) -> Json:
-        return {
-            "error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}
-        }
+    def refusal(self, message: str, status: int = 400) -> Json:
+        kind = "INVALID_ARGUMENT" if status < 500 else "UNAVAILABLE"
+        return {"error": {"code": status, "message": message, "status": kind}}

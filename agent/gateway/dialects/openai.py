@@ -11,6 +11,7 @@ from agent.gateway.dialects.base import (
     Dialect,
     Json,
     PartContent,
+    Thought,
     Tokens,
     Turns,
     as_json,
@@ -19,7 +20,7 @@ from agent.gateway.dialects.base import (
     join_texts,
     object_at,
     objects,
-    sse,
+    result_text,
     text_at,
     value_at,
 )
@@ -29,8 +30,8 @@ from llm.chat import Message, ToolCall
 class _OpenAI(Dialect):
     api = "openai"
 
-    def refusal(self, message: str) -> Json:
-        kind = "invalid_request_error"
+    def refusal(self, message: str, status: int = 400) -> Json:
+        kind = "invalid_request_error" if status < 500 else "server_error"
         error = {"message": message, "type": kind, "param": None, "code": kind}
         return {"error": error}
 
@@ -51,6 +52,11 @@ def _tokens(
     )
 
 
+def _thought_in(message: Json) -> str:
+    """Return what servers add to the protocol, under one of two names."""
+    return text_at(message, "reasoning_content") or text_at(message, "reasoning")
+
+
 class Chat(_OpenAI):
     """OpenAI's chat completions (https://platform.openai.com/docs/api-reference/chat)."""
 
@@ -63,6 +69,7 @@ class Chat(_OpenAI):
         "prompt_cache_key safety_identifier store metadata verbosity n chat_template_kwargs"
     )
     path_pattern = re.compile(r"(/v1)?/chat/completions")
+    _THOUGHT = "thought"
 
     def is_client_tool(self, tool: Json) -> bool:
         return tool.get("type") in ("function", "custom")
@@ -73,11 +80,13 @@ class Chat(_OpenAI):
             yield text_at(message, "role"), [message, *calls]
 
     def part(self, part: Json) -> PartContent:
-        text = join_texts(part.get("content"))
         if part.get("role") == "tool":
+            text = result_text(part.get("content"))
             return Message("tool", text, tool_call_id=text_at(part, "tool_call_id"))
+        if self._THOUGHT in part:
+            return Thought(text_at(part, self._THOUGHT))
         if "function" not in part:
-            return text
+            return join_texts(part.get("content"))
         return ToolCall(
             name=text_at(part, "function", "name"),
             arguments=text_at(part, "function", "arguments"),
@@ -85,7 +94,7 @@ class Chat(_OpenAI):
         )
 
     def merge_events(self, events: Sequence[Json]) -> Json:
-        message: Json = {"content": ""}
+        message: Json = {"content": "", "reasoning": ""}
         calls: dict[int, Json] = {}
         answer: Json = {}
         finish = None
@@ -95,6 +104,7 @@ class Chat(_OpenAI):
                     answer[key] = event[key]
             choice = first_object(event, "choices")
             message["content"] += text_at(choice, "delta", "content")
+            message["reasoning"] += _thought_in(object_at(choice, "delta"))
             for part in objects(choice, "delta", "tool_calls"):
                 index = count_at(part, "index")
                 call = calls.setdefault(index, {"function": {}, "id": ""})
@@ -110,7 +120,8 @@ class Chat(_OpenAI):
     def outcome(self, answer: Json) -> AnswerOutcome:
         choice = first_object(answer, "choices")
         message = object_at(choice, "message")
-        parts = [message, *objects(message, "tool_calls")]
+        thought = {self._THOUGHT: _thought_in(message)}
+        parts = [thought, message, *objects(message, "tool_calls")]
         tokens = _tokens(answer, "prompt", "completion")
         return parts, text_at(choice, "finish_reason"), tokens
 
@@ -165,7 +176,11 @@ class Responses(_OpenAI):
         kind = text_at(part, "type")
         call_id = text_at(part, "call_id")
         if kind.endswith("_call_output"):
-            return Message("tool", join_texts(part.get("output")), tool_call_id=call_id)
+            output = result_text(part.get("output"))
+            return Message("tool", output, tool_call_id=call_id)
+        if kind == "reasoning":
+            summary = join_texts(part.get("summary"))
+            return Thought(summary or join_texts(part.get("content")))
         if kind.endswith("_call"):
             arguments: Any = ""
             # Later keys go before earlier ones.
@@ -198,6 +213,5 @@ class Responses(_OpenAI):
         tokens = _tokens(answer, "input", "output")
         return objects(answer, "output"), end, tokens
 
-    def stream_error(self, message: str) -> bytes:
-        response = {"status": "failed", **self.refusal(message)}
-        return sse({"type": self._FAILED, "response": response})
+    def _event_of(self, error: Json) -> Json:
+        return {"type": self._FAILED, "response": {"status": "failed", **error}}

@@ -20,6 +20,7 @@ from agent.gateway.dialects import DIALECTS, Chat, Gemini, Messages, Responses
 from agent.gateway.dialects.base import Tokens, events_of
 from agent.gateway.gateway import Access, Gateway
 from agent.gateway.upstream import cost_of_tokens
+from core.errors import StoppedError
 from llm.client import LiteLLMModel
 from llm.gate import OpenGate
 from tests.agent.gateway.conftest import (
@@ -207,9 +208,9 @@ def test_a_silent_provider_is_bridged_by_pings(
     body = post(gateway, STREAM).body
     assert body.startswith(Messages.ping) and body.count(Messages.ping) >= 3
     assert body.rstrip().endswith(b'{"type": "message_stop"}')
-    stub.faults = [Fault(400, silent=0.5)]
+    gateway.problem = StoppedError("the run stops")
     answer = post(gateway, STREAM)
-    assert answer.status == 200 and b'"invalid_request_error"' in answer.body
+    assert answer.status == 400 and b'"invalid_request_error"' in answer.body
 
 
 def test_probes_and_counts_are_answered_and_other_addresses_are_not(

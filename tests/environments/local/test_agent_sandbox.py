@@ -210,9 +210,10 @@ def test_the_sandbox_of_the_builtin_agent_decides_nothing() -> None:
 @needs_bubblewrap
 def test_an_agent_is_tried_in_the_sandbox(tmp_path: Path, cache: Path) -> None:
     lines: list[str] = []
-    code = f"import os; print('seen:', os.path.exists({str(tmp_path)!r}))\n"
+    code = f"import os; print('seen:\\x1b[2J', os.path.exists({str(tmp_path)!r}))\n"
     assert try_agent(shut_in(FIX + code), options(tmp_path, cache), lines.append) == 0
     assert any("seen: False" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)
 
 
 @needs_bubblewrap

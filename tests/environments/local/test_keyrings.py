@@ -134,8 +134,8 @@ def test_a_foreign_architecture_is_refused() -> None:
 
 
 def test_the_filter_of_each_architecture() -> None:
-    assert len(key_filter("x86_64")) == 8 * (4 + 2 + 6 + 1)
-    assert len(key_filter("aarch64")) == 8 * (4 + 6 + 1)
+    assert len(key_filter("x86_64")) == 8 * (4 + 2 + 6 + 2 + 8 + 1)
+    assert len(key_filter("aarch64")) == 8 * (4 + 6 + 2 + 8 + 1)
     assert key_filter("riscv64") == b""
 
 

@@ -1,0 +1,227 @@
+"""What the conversations of an agent are, and what of them is shown."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from agent.gateway.dialects import DIALECTS
+from agent.gateway.lanes import Lanes
+from bench.attempts import transcript
+from llm.chat import Message, Reply, ToolCall, Usage
+from reports.data.rundata import InstanceData
+from reports.foreign.atif import atif_files
+from reports.pages.instance import _messages
+from runs.records import InstanceResult
+from tests.support.attempts import make_candidate
+
+BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
+SYSTEM = Message("system", "You edit.")
+TASK = Message("user", "Fix it.")
+
+
+def reply(text: str, *tools: str) -> Reply:
+    calls = tuple(ToolCall(name, "{}", f"id-{name}") for name in tools)
+    return Reply(text, usage=Usage(10, 2, 0), cost=Decimal("0.01"), tool_calls=calls)
+
+
+def answer(call: Reply) -> Message:
+    return Message("assistant", call.content, call.tool_calls)
+
+
+def result(name: str) -> Message:
+    return Message("tool", f"of {name}", tool_call_id=f"id-{name}")
+
+
+def test_parallel_calls_that_are_written_back_one_by_one_stay_one_answer() -> None:
+    lanes = Lanes()
+    first = reply("I look.", "look", "list")
+    lanes.add([SYSTEM, TASK], answer(first), first)
+    look, listing = first.tool_calls
+    back = [
+        SYSTEM,
+        TASK,
+        Message("assistant", "I look.", (look,)),
+        result("look"),
+        Message("assistant", "", (listing,)),
+        result("list"),
+    ]
+    second = reply("Done.")
+    lanes.add(back, answer(second), second)
+    (lane,) = lanes.lanes
+    assert lane.messages == [
+        SYSTEM,
+        TASK,
+        answer(first),
+        result("look"),
+        result("list"),
+        answer(second),
+    ]
+    assert lane.calls == [first, second]
+
+
+def test_equal_answers_go_on_with_the_conversation_of_their_messages() -> None:
+    lanes = Lanes()
+    tasks = [Message("user", text) for text in ("one", "two")]
+    call = reply("I look.", "look")
+    for task in tasks:
+        lanes.add([SYSTEM, task], answer(call), call)
+    end = reply("Done.")
+    for task in reversed(tasks):
+        lanes.add([SYSTEM, task, answer(call), result("look")], answer(end), end)
+    assert len(lanes.lanes) == 2
+    for lane, task in zip(lanes.lanes, tasks, strict=True):
+        assert lane.messages[1] == task and len(lane.messages) == 5
+
+
+def forked() -> InstanceResult:
+    """Return an attempt whose second conversation goes on in the middle of the first."""
+    lanes = Lanes()
+    first = reply("I look.", "look")
+    request = [SYSTEM, TASK]
+    lanes.add(request, answer(first), first)
+    request += [answer(first), result("look")]
+    second = reply("I list.", "list")
+    lanes.add(request, answer(second), second)
+    third = reply("I do otherwise.")
+    lanes.add([*request, Message("user", "Or?")], answer(third), third)
+    calls: list[Reply] = []
+    for lane in lanes.lanes:
+        calls += lane.calls
+    messages = tuple(lanes.messages(0))
+    attempt = make_candidate(
+        messages=messages, calls=tuple(calls), cost=Decimal("0.03")
+    )
+    return InstanceResult(instance_id="a__b-1", attempts=(attempt,))
+
+
+CONTINUES = "conversation 2, continues conversation 1 after message 4"
+
+
+def test_pages_say_which_conversation_continues_which() -> None:
+    instance = forked()
+    assert f". SYSTEM, {CONTINUES}\n" in transcript(instance)
+    rows = _messages(instance)[1]
+    roles = [row["role"] for row in rows if "conversation 2" in row["role"]]
+    assert roles[0] == f"system, {CONTINUES}"
+    assert roles[1] == "user, conversation 2"
+
+
+def test_repeated_answers_lose_no_tokens_and_no_cost() -> None:
+    (attempt,) = forked().attempts
+    instance = InstanceData(instance_id="a__b-1", attempts=(attempt,))
+    (content,) = atif_files(instance, "agent 1").values()
+    (main,) = content["subagent_trajectories"]
+    (other,) = main["subagent_trajectories"]
+    costs = []
+    for trajectory in (main, other):
+        metrics = [step["metrics"] for step in trajectory["steps"] if "metrics" in step]
+        costs.append([metric["cost_usd"] for metric in metrics])
+    assert costs == [[0.01, 0.01], [0.01]]
+    assert main["final_metrics"]["total_cost_usd"] == 0.03
+
+
+THOUGHTS = {
+    "messages": [
+        {"type": "message_start", "message": {"usage": {}}},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "thinking", "thinking": ""},
+        },
+        {"type": "content_block_delta", "index": 0, "delta": {"thinking": "I "}},
+        {"type": "content_block_delta", "index": 0, "delta": {"thinking": "think."}},
+        {
+            "type": "content_block_start",
+            "index": 1,
+            "content_block": {"type": "text", "text": ""},
+        },
+        {"type": "content_block_delta", "index": 1, "delta": {"text": "So."}},
+    ],
+    "chat": [
+        {"choices": [{"delta": {"reasoning_content": "I "}}]},
+        {"choices": [{"delta": {"reasoning": "think."}}]},
+        {"choices": [{"delta": {"content": "So."}}]},
+    ],
+    "responses": [
+        {
+            "type": "response.completed",
+            "response": {
+                "output": [
+                    {"type": "reasoning", "summary": [{"text": "I think."}]},
+                    {"role": "assistant", "content": [{"text": "So."}]},
+                ]
+            },
+        }
+    ],
+    "generateContent": [
+        {
+            "candidates": [
+                {
+                    "content": {
+                        "parts": [
+                            {"text": "I think.", "thought": True},
+                            {"text": "So."},
+                        ]
+                    }
+                }
+            ]
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_thoughts_are_read_and_shown(name: str) -> None:
+    events = [f"data: {json.dumps(event)}\n\n" for event in THOUGHTS[name]]
+    read = BY_NAME[name].read_text("".join(events))
+    assert (read.reasoning, read.content) == ("I think.", "So.")
+    message = Message("assistant", read.content, reasoning=read.reasoning)
+    attempt = make_candidate(messages=(TASK, message))
+    instance = InstanceResult(instance_id="a__b-1", attempts=(attempt,))
+    assert "I think." in transcript(instance)
+    assert "I think." in _messages(instance)[1][1]["content"]
+
+
+IMAGE = {"type": "base64", "media_type": "image/png", "data": "aaaa"}
+RESULTS: dict[str, dict[str, Any]] = {
+    "messages": {
+        "type": "tool_result",
+        "tool_use_id": "c",
+        "content": [
+            {"type": "text", "text": "seen"},
+            {"type": "image", "source": IMAGE},
+            {"type": "tool_reference", "tool_name": "WebFetch"},
+        ],
+    },
+    "chat": {
+        "role": "tool",
+        "tool_call_id": "c",
+        "content": [
+            {"type": "text", "text": "seen"},
+            {"type": "image_url", "image_url": {"url": "data:x"}},
+        ],
+    },
+    "responses": {
+        "type": "function_call_output",
+        "call_id": "c",
+        "output": [
+            {"type": "input_text", "text": "seen"},
+            {"type": "input_image", "image_url": "data:x"},
+        ],
+    },
+}
+SEEN = {
+    "messages": "seen\n[image]\n[tool_reference: WebFetch]",
+    "chat": "seen\n[image_url]",
+    "responses": "seen\n[input_image]",
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_that_are_no_texts_are_shown_as_what_they_are(name: str) -> None:
+    message = BY_NAME[name].part(RESULTS[name])
+    assert message == Message("tool", SEEN[name], tool_call_id="c")
