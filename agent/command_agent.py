@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from shutil import copytree
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
@@ -24,6 +24,7 @@ from core.parsing.untrusted import DamagedError, key_path, object_of, read_bytes
 from core.plaintext import abbreviate, visible
 from core.processes import CommandResult, Tail, remove_tree, run_limited
 from core.redaction import Redactor
+from core.worktree import size_of
 from llm.chat import BudgetUsedError, Message, Reply, Usage, request_sha256
 from llm.gate import Answered, Failed, PlannedCall
 
@@ -45,27 +46,68 @@ _MAX_RESULT_BYTES = 1_000_000
 _RESULT = "result.json"
 
 
+@dataclass(frozen=True)
+class CommandRun:
+    """One run of an agent's command.
+
+    Attributes:
+        argv: the command line, with the paths of ``Surroundings.visible_paths``.
+        root: the checkout.
+        scratch: has the folders ``home`` and ``tmp``, and the gateway's socket if there is one.
+        variables: its environment variables.
+        seconds: its time limit.
+        must_end: asked every second whether it must be killed.
+        check: raises where the run is being killed.
+        output: takes what it prints, ``errors`` standard error again.
+    """
+
+    argv: tuple[str, ...]
+    root: Path
+    scratch: Path
+    variables: Mapping[str, str]
+    seconds: float
+    must_end: Callable[[], bool]
+    check: Callable[[], None]
+    output: Tail = field(default_factory=lambda: Tail(_HEAD_BYTES, _TAIL_BYTES))
+    errors: Tail = field(default_factory=lambda: Tail(0, _ERROR_BYTES))
+
+    def within(self, limit: int) -> CommandRun:
+        """Return the run that must also end when it has written ``limit`` bytes."""
+
+        def must_end() -> bool:
+            written = size_of(self.root) + size_of(self.scratch)
+            return written > limit or self.must_end()
+
+        return replace(self, must_end=must_end)
+
+    def start(self, argv: Sequence[str], variables: Mapping[str, str]) -> CommandResult:
+        """Run ``argv``, which runs the command."""
+        return run_limited(
+            argv,
+            self.root,
+            variables,
+            self.seconds,
+            self.output,
+            too_much=self.must_end,
+            errors=self.errors,
+        )
+
+
 class Surroundings:
     """Where a command runs and what it sees; this one changes nothing."""
 
-    behind_socket: ClassVar[bool] = False
-    """Whether the gateway is reached by ``SOCKET`` in the scratch folder alone."""
+    @property
+    def behind_socket(self) -> bool:
+        """Whether the gateway is reached by ``SOCKET`` in the scratch folder alone."""
+        return False
 
     def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
         """Return where a command finds its scratch folder and its home."""
         return scratch, scratch / "home"
 
-    def command_line(
-        self,
-        argv: Sequence[str],
-        root: Path,
-        scratch: Path,
-    ) -> list[str]:
-        """Return the command line that runs ``argv``, which has the paths of ``visible_paths``.
-
-        ``root`` is the checkout; ``scratch`` has the folders ``home`` and ``tmp``.
-        """
-        return list(argv)
+    def run(self, command: CommandRun) -> CommandResult:
+        """Run a command, and leave nothing of it running."""
+        return command.start(command.argv, command.variables)
 
 
 def fill(
@@ -205,7 +247,7 @@ class CommandAgent:
             encoding="utf-8",
             errors="surrogateescape",
         )
-        scratch, _ = self.surroundings.visible_paths(folder)
+        scratch, _ = self.surroundings_of(task).visible_paths(folder)
         return {
             "message_file": str(scratch / message.name),
             "model": task.model_name,
@@ -213,40 +255,43 @@ class CommandAgent:
             "temperature": f"{task.temperature:g}",
         }
 
+    def surroundings_of(self, task: Task) -> Surroundings:
+        """Return where the command runs: with the environment of the tests, if there is one."""
+        surroundings: Surroundings = task.surround(self.surroundings)
+        return surroundings
+
     def run_command(
         self,
         task: Task,
         folder: Path,
         values: Mapping[str, str],
         variables: Mapping[str, str] = {},
-        too_much: Callable[[], bool] | None = None,
+        must_end: Callable[[], bool] = lambda: False,
     ) -> EndedCommand:
         """Run the command with ``values`` for its placeholders, and with more ``variables``."""
-        argv = [fill(word, values) for word in self.argv]
-        scratch, home = self.surroundings.visible_paths(folder)
-        environment = {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "LANG": os.environ.get("LANG", "C.UTF-8"),
-            "HOME": str(home),
-            "TMPDIR": str(scratch / "tmp"),
-            **self.environment,
-            **variables,
-        }
-        tail = Tail(_HEAD_BYTES, _TAIL_BYTES)
-        errors = Tail(0, _ERROR_BYTES)
+        surroundings = self.surroundings_of(task)
+        scratch, home = surroundings.visible_paths(folder)
+        command = CommandRun(
+            argv=tuple(fill(word, values) for word in self.argv),
+            root=task.root,
+            scratch=folder,
+            variables={
+                "PATH": os.environ.get("PATH", os.defpath),
+                "LANG": os.environ.get("LANG", "C.UTF-8"),
+                "HOME": str(home),
+                "TMPDIR": str(scratch / "tmp"),
+                **self.environment,
+                **variables,
+            },
+            seconds=self.seconds,
+            must_end=must_end,
+            check=task.host.check_killed,
+        )
         try:
-            result = run_limited(
-                self.surroundings.command_line(argv, task.root, folder),
-                task.root,
-                environment,
-                self.seconds,
-                tail,
-                too_much=too_much,
-                errors=errors,
-            )
+            result = surroundings.run(command)
         except OSError as error:
             raise InfrastructureError(
-                f"--agent: cannot run {argv[0]}: {error}"
+                f"--agent: cannot run {command.argv[0]}: {error}"
             ) from error
         redact = self.redactor
         return EndedCommand(
@@ -254,7 +299,7 @@ class CommandAgent:
             seconds=self.seconds,
             output=redact(result.output),
             # Some write their errors to standard output.
-            last_words=last_lines(redact(errors.text() or result.output)),
+            last_words=last_lines(redact(command.errors.text() or result.output)),
         )
 
 

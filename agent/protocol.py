@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from agent.conversation.base import (
     ConversationLimits,
@@ -115,6 +115,7 @@ class Task:
         setup: what the built-in agent's messages hold; other agents may ignore it.
         image_urls: addresses of the issue's images, for models that take them.
         host: what the run does for the agent.
+        surround: puts the ``Surroundings`` of a command into the environment of the tests.
     """
 
     root: Path
@@ -136,6 +137,7 @@ class Task:
     setup: ConversationSetup = field(default_factory=harness_setup)
     image_urls: tuple[str, ...] = ()
     host: Host = field(default_factory=OpenHost)
+    surround: Callable[[Any], Any] = lambda surroundings: surroundings
 
 
 @dataclass(frozen=True)

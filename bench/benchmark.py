@@ -89,7 +89,13 @@ def group_by_layers(jobs: Sequence[InstanceJob]) -> list[InstanceJob]:
 def agent_of(config: RunConfig, cache: Path) -> Agent:
     """Return the agent of a run, as ``make_agent`` does."""
     settings = config.settings.agent
-    return make_agent(settings, config.named_agents, config.agent_sandbox, cache)
+    return make_agent(
+        settings,
+        config.named_agents,
+        config.agent_sandbox,
+        cache,
+        in_container=uses_images(config),
+    )
 
 
 def agent_versions(config: RunConfig, cache: Path) -> dict[str, str]:
@@ -115,6 +121,10 @@ def make_services(
     options = options.with_cache(cache)
     calls = options.settings.calls
     check_models(config, options.money)
+    if config.outside_agent and not config.runs_tests:
+        worker.warn_once(
+            "without --environment local or docker the agent cannot run the project's tests"
+        )
     return Services(
         config=config,
         mirrors=replace(make_mirrors(options), check=worker.stop.check),

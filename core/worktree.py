@@ -64,6 +64,18 @@ def stamps(root: Path, *, folders: bool = False) -> dict[str, Stamp]:
     return stamps_by_path
 
 
+def size_of(folder: Path) -> int:
+    """Return the bytes that the files below ``folder`` use on disk."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += (Path(parent) / name).lstat().st_blocks * 512
+            except OSError:
+                continue
+    return total
+
+
 def differences(
     before: Mapping[str, Stamp], now: Mapping[str, Stamp]
 ) -> tuple[list[str], list[str]]:

@@ -120,7 +120,7 @@ def check_readable(paths: Iterable[Path]) -> tuple[Path, ...]:
                 f"{path}: there is no such path to show; name an absolute one"
             )
         if str(path) in _NEVER_SHOWN or str(path).startswith(
-            ("/proc/", "/dev/", f"{FOLDER}/")
+            ("/proc/", "/dev/", "/sys/", f"{FOLDER}/")
         ):
             raise UserError(
                 f"{path} cannot be shown to a command; name a folder that it needs"

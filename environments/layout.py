@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
 import subprocess
 from collections.abc import Mapping
@@ -11,8 +12,9 @@ from pathlib import Path, PurePosixPath
 
 from agent.workspace import UnsafePathError
 from core.errors import InfrastructureError
+from core.git import git_result, join_paths, split_paths
 from core.processes import remove_tree
-from core.worktree import Changes
+from core.worktree import Changes, stamps
 
 
 def lay_out(
@@ -52,16 +54,21 @@ def lay_out(
         raise InfrastructureError(f"cannot lay out the tree: {error}") from error
 
 
-def size_of(folder: Path) -> int:
-    """Return the bytes that the files below ``folder`` use on disk."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += (Path(parent) / name).lstat().st_blocks * 512
-            except OSError:
-                continue
-    return total
+def copy_built_files(template: Path, root: Path) -> None:
+    """Copy what an installation built in ``template`` into the fresh checkout ``root``.
+
+    These are files that the checkout lacks and ignores, such as compiled modules and metadata.
+    """
+    absent = []
+    for path, stamp in stamps(template).items():
+        if (stamp.is_file or stamp.is_link) and not os.path.lexists(root / path):
+            absent.append(path)
+    names = join_paths(absent)
+    result = git_result("check-ignore", "-z", "--stdin", cwd=root, stdin=names)
+    for path in split_paths(result.stdout):
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(template / path, target, follow_symlinks=False)
 
 
 def check_path(path: str) -> None:

@@ -26,6 +26,7 @@ from bench.instances.instance import Instance
 from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError, StoppedError, UserError
+from environments.agents import join_tests
 from llm.gate import Gate
 from llm.options import ModelChoice
 from llm.tracing import OUTCOME, TracedGate, note_error
@@ -201,6 +202,10 @@ class AttemptWork:
             map_source=task.host.draw_map,
             gate_source=self._open_gate,
         )
+        if setup.tests:
+            task = replace(
+                task, surround=partial(join_tests, session=setup.tests.session)
+            )
         return replace(
             task,
             message=message,

@@ -162,7 +162,7 @@ class Container:
         """
         argv = ["timeout", "-s", "KILL", f"{timeout:.0f}", "bash", *arguments]
         tail = Tail()
-        with self._disk_watched():
+        with self.watch_disk():
             end = run_exec(
                 self.client,
                 self.made.id,
@@ -184,7 +184,10 @@ class Container:
             return str(self.made.commit().id)
 
     @contextmanager
-    def _disk_watched(self) -> Iterator[None]:
+    def watch_disk(
+        self, must_end: Callable[[], bool] = lambda: False
+    ) -> Iterator[None]:
+        """Kill the container when it has written too much, or ``must_end`` says so."""
         done = threading.Event()
         api = self.client.api
 
@@ -195,7 +198,7 @@ class Container:
                     written = sum(
                         int(container.get("SizeRw") or 0) for container in containers
                     )
-                    if written > self.limits.written:
+                    if written > self.limits.written or must_end():
                         self.made.kill()
                         return
 

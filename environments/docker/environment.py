@@ -34,7 +34,6 @@ from environments.docker.containers import LABEL, Container, Containers
 from environments.docker.engine import engine_errors
 from environments.docker.images import holds, pull
 from environments.docker.setupscript import (
-    HARNESS,
     HOME,
     SETUP_SCRIPT,
     SETUP_VARIABLES,
@@ -44,6 +43,7 @@ from environments.docker.setupscript import (
     setup_lines,
     setup_script,
 )
+from environments.programs import HostProgram
 
 _Started = tuple[Container, ExitStack]
 # Set-up may compile extensions; its time is not the tests'.
@@ -95,16 +95,32 @@ class DockerEnvironment:
 
 
 @dataclass(frozen=True)
+class AgentImage:
+    """The image in which an agent's containers start.
+
+    Attributes:
+        built: a folder with what the installation built in the work tree.
+        mounts: where the agent's files lie in it, by their paths in the machine.
+    """
+
+    name: str
+    built: Path
+    mounts: dict[Path, Path]
+
+
+@dataclass(frozen=True)
 class DockerSession:
     """Sets trees up in containers of an image with the shell lines of its set-up.
 
     ``cleaned`` is the id of the image that was made of ``image``; empty if there is none.
+    ``agent_images`` has those for agents, by the agent's program.
     """
 
     containers: Containers
     image: ImageSpec
     revision: str
     cleaned: str = ""
+    agent_images: dict[HostProgram | None, AgentImage] = field(default_factory=dict)
 
     @property
     def test_command(self) -> str:
@@ -131,12 +147,10 @@ class DockerSession:
         return any(map(installs_project, setup_lines(self.image.setup, setup)))
 
     @contextmanager
-    def prepare(
-        self,
-        changes: Changes,
-        setup: Setup = AS_GIVEN,
-        commands: int = 1,
-    ) -> Iterator[DockerPrepared]:
+    def set_up(
+        self, changes: Changes, setup: Setup
+    ) -> Iterator[tuple[Container, tuple[FailedCommand, ...]]]:
+        """Yield a container with a tree that is set up, and the commands that failed."""
         token = secrets.token_hex(16)
         folder = self.image.folder
         script = setup_script(
@@ -145,8 +159,17 @@ class DockerSession:
         with self.containers.start(self.cleaned or self.image.name) as container:
             container.put(changes, {SETUP_SCRIPT: script})
             result = container.bash([SETUP_SCRIPT], _SETUP_SECONDS, SETUP_VARIABLES)
+            yield container, failed_commands(result.output, token)
+
+    @contextmanager
+    def prepare(
+        self,
+        changes: Changes,
+        setup: Setup = AS_GIVEN,
+        commands: int = 1,
+    ) -> Iterator[DockerPrepared]:
+        with self.set_up(changes, setup) as (container, failed):
             image = container.commit()
-        failed = failed_commands(result.output, token)
         prepared = DockerPrepared(self.containers, image, failed, commands)
         try:
             with prepared.workers:
@@ -156,6 +179,8 @@ class DockerSession:
             self._remove(image)
 
     def stop(self) -> None:
+        for agent_image in self.agent_images.values():
+            self._remove(agent_image.name)
         if self.cleaned:
             self._remove(self.cleaned)
 
@@ -219,7 +244,6 @@ class DockerPrepared:
 
 
 _SECONDS = 900.0
-_SCRIPT = f"{HARNESS}/clean.sh"
 # Links of the image's repository would lead files of the new tree elsewhere, so all go first.
 _EMPTY = """git -c safe.directory='*' ls-files -z >/harness/tracked || exit 1
 xargs -0 rm -f -- </harness/tracked; rm /harness/tracked"""
@@ -291,10 +315,8 @@ def _run(
     spec: ImageSpec,
     script: str,
 ) -> None:
-    token = secrets.token_hex(8)
-    container.put({}, {_SCRIPT: f"exec 2>&1\n{script}\n[ $? = 0 ] && echo {token}\n"})
-    result = container.bash([_SCRIPT], _SECONDS)
-    if token not in result.output:
+    result = container.bash(["-c", script], _SECONDS)
+    if result.exit_code != 0:
         output = " ".join(result.output.split())[-300:]
         raise UnavailableError(
             f"the image {spec.public_name or spec.name} cannot be prepared: {output}"

@@ -12,7 +12,7 @@ FOLDER = "/testbed"
 HARNESS = "/harness"
 HOME = f"{HARNESS}/home"
 SETUP_SCRIPT = f"{HARNESS}/setup.sh"
-_ENVIRONMENT = f"{HARNESS}/environment.sh"
+ENVIRONMENT = f"{HARNESS}/environment.sh"
 _FAILED = f"{HARNESS}/failed"
 SETUP_VARIABLES = {
     "PIP_RETRIES": "0",
@@ -74,7 +74,7 @@ def setup_script(
     """
     head = ["exec 2>&1", f"mkdir -p {HOME}", f": >{_FAILED}", f"cd {quote(folder)}"]
     trap = f"""trap 'printf "%s\\0" "$BASH_COMMAND" >>{_FAILED}' ERR"""
-    tail = ["trap - ERR", f"export -p >{_ENVIRONMENT}", f"printf '\\n%s\\n' {token}"]
+    tail = ["trap - ERR", f"export -p >{ENVIRONMENT}", f"printf '\\n%s\\n' {token}"]
     return "\n".join([*head, trap, *lines, *tail, f"cat {_FAILED}", "exit 0", ""])
 
 
@@ -89,4 +89,4 @@ def failed_commands(output: str, token: str) -> tuple[FailedCommand, ...]:
 
 def command_script(command: str, folder: str = FOLDER) -> str:
     """Return the script that runs ``command`` with the variables that set-up exported."""
-    return "\n".join(["exec 2>&1", f". {_ENVIRONMENT}", f"cd {quote(folder)}", command])
+    return "\n".join(["exec 2>&1", f". {ENVIRONMENT}", f"cd {quote(folder)}", command])

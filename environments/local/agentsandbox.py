@@ -4,110 +4,136 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.agents import load_agent
-from agent.command_agent import PORT, SOCKET, CommandAgent, Surroundings
+from agent.command_agent import PORT, SOCKET, CommandAgent, CommandRun, Surroundings
 from agent.gateway import forward
 from agent.gateway.gateway import Access
 from agent.named import named_agent
 from agent.named.installed import find_agent
 from agent.protocol import Agent, AgentResult, Task
 from core.errors import UserError
+from core.processes import CommandResult
 from environments.base import AgentSandbox
+from environments.folders import check_readable
+from environments.layout import copy_built_files
 from environments.local.bubblewrap import HARNESS, bubblewrap_works, sandbox_argv_with
+from environments.local.environment import LocalSession
 from environments.local.launcher import keyring_argv
+from environments.local.venvs import Built
+from environments.programs import SYSTEM, HostProgram, is_below
 from environments.settings import AgentSettings
 
-_SHEBANG_BYTES = 256
-# Names without a slash are looked up in PATH, as env does.
-_NAME_MISSING = """for name; do
-    [ -e "$name" ] || [ -L "$name" ] || command -v "$name" >/dev/null || printf '%s\\n' "$name"
-done"""
+ROOT = Path("/testbed")
+SCRATCH = Path(HARNESS) / "attempt"
+AGENT_HOME = Path("/home/agent")
 
 
 @dataclass(frozen=True)
 class AgentBubble(Surroundings):
-    """The sandbox of an agent's command, with the machine's paths.
+    """The sandbox of an agent's command, whose paths are the same in each attempt.
 
     Attributes:
         readable: paths of the machine that are visible.
         network: whether it has the machine's.
+        program: the agent's.
+        session: the environment of the tests, which it sees too; None where there is none.
     """
 
     readable: tuple[Path, ...]
     network: bool
+    program: HostProgram | None = None
+    session: LocalSession | None = None
 
-    def command_line(
-        self,
-        argv: Sequence[str],
-        root: Path,
-        scratch: Path,
-    ) -> list[str]:
-        return keyring_argv(
-            self.sandboxed_argv(argv, {folder: folder for folder in (root, scratch)})
-        )
-
-    def sandboxed_argv(
-        self, argv: Sequence[str], writable: Mapping[Path, Path]
-    ) -> list[str]:
-        return sandbox_argv_with(argv, writable, self.readable, network=self.network)
-
-    def missing(self, program: str) -> list[str]:
-        """Return the invisible ones of ``program``, its links' targets and its interpreter."""
-        needed = list(dict.fromkeys(_required_paths(Path(program))))
-        argv = self.sandboxed_argv(["sh", "-c", _NAME_MISSING, "sh", *needed], {})
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise UserError(f"agent.sandbox: it cannot be made: {done.stderr.strip()}")
-        return done.stdout.splitlines()
-
-    def with_program(self, program: str) -> AgentBubble:
-        """Return the sandbox that also shows ``program`` and what it needs."""
-        bubble = self
-        for _ in range(_ROUNDS):
-            folders = {
-                folder
-                for path in bubble.missing(program)
-                for folder in folders_to_show(path)
-            }
-            bubble = replace(bubble, readable=(*bubble.readable, *sorted(folders)))
-        return bubble
-
-
-@dataclass(frozen=True)
-class GatewayBubble(AgentBubble):
-    """The sandbox whose only way out is the gateway; its paths are the same in each attempt."""
-
-    behind_socket = True
-    _ROOT = Path("/testbed")
-    _HOME = Path("/home/agent")
-    _SCRATCH = Path(HARNESS) / "attempt"
+    @property
+    def behind_socket(self) -> bool:
+        return not self.network
 
     def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
-        return self._SCRATCH, self._HOME
+        return SCRATCH, AGENT_HOME
 
-    def command_line(
-        self,
-        argv: Sequence[str],
-        root: Path,
-        scratch: Path,
-    ) -> list[str]:
-        program = self._SCRATCH / "forward.py"
-        shutil.copyfile(forward.__file__, scratch / program.name)
-        writable = {
-            self._ROOT: root,
-            self._SCRATCH: scratch,
-            self._HOME: scratch / "home",
+    def run(self, command: CommandRun) -> CommandResult:
+        folders = {
+            ROOT: command.root,
+            SCRATCH: command.scratch,
+            AGENT_HOME: command.scratch / "home",
         }
+        argv = list(command.argv)
+        variables = dict(command.variables)
+        readable = self.readable
+        if self.session:
+            built = self.session.built
+            copy_built_files(built.template, command.root)
+            folders[built.testbed] = command.root
+            folders |= _redirected_files(built, command.scratch)
+            readable += built.readable
+            path = variables.pop("PATH")
+            variables = built.command_variables(variables["HOME"], path) | variables
+        if self.program:
+            start = SCRATCH / "bin" / self.program.path.name
+            folder = command.scratch / "bin"
+            self.program.write_start(folder, self.program.argv)
+            variables["PATH"] = f"{start.parent}:{variables['PATH']}"
+            if argv[0] == str(self.program.path):
+                argv[0] = str(start)
         # Of a virtual environment the forwarder needs nothing.
-        python = [str(Path(sys.executable).resolve()), "-I", "-S", str(program)]
-        forwarded = [*python, str(PORT), str(self._SCRATCH / SOCKET), *argv]
-        return keyring_argv(self.sandboxed_argv(forwarded, writable))
+        python = str(Path(sys.executable).resolve())
+        argv = forwarded_argv([python, "-I", "-S"], argv, command)
+        if self.session:
+            argv = self.session.confined.limited_argv(argv, memory=False)
+        argv = sandbox_argv_with(
+            argv,
+            folders,
+            readable,
+            network=self.network,
+        )
+        if self.session is None:
+            return command.start(keyring_argv(argv), variables)
+        confined = self.session.confined
+        with confined.launch_argv(argv) as launched:
+            return command.within(confined.limits.written).start(launched, variables)
+
+
+def forwarded_argv(
+    python: Sequence[str],
+    argv: Sequence[str],
+    command: CommandRun,
+) -> list[str]:
+    """Return what runs ``argv`` beside the way to the gateway, if there is one."""
+    if not (command.scratch / SOCKET).exists():
+        return list(argv)
+    program = SCRATCH / "forward.py"
+    shutil.copyfile(forward.__file__, command.scratch / program.name)
+    options = [str(program), str(PORT), str(SCRATCH / SOCKET)]
+    return [*python, *options, *argv]
+
+
+def _redirected_files(
+    built: Built,
+    scratch: Path,
+) -> dict[Path, Path]:
+    """Return copies of the files that lead imports to the installed tree, by their places.
+
+    They lead to the checkout instead.
+    """
+    copies = {}
+    folder = scratch / "redirected"
+    folder.mkdir(exist_ok=True)
+    library = built.python.parent.parent / "lib"
+    (site,) = library.glob("python*/site-packages")
+    for path in site.iterdir():
+        if not path.is_file():
+            continue
+        content = path.read_bytes()
+        redirected = content.replace(bytes(built.testbed), bytes(ROOT))
+        if redirected != content:
+            copies[path] = folder / path.name
+            copies[path].write_bytes(redirected)
+    return copies
 
 
 @dataclass(frozen=True)
@@ -130,6 +156,8 @@ def make_agent(
     named_agents: Sequence[str],
     sandbox: AgentSandbox | None,
     cache: Path,
+    *,
+    in_container: bool = False,
 ) -> Agent:
     """Return the agent, whose command runs in ``sandbox`` if there is one.
 
@@ -138,6 +166,7 @@ def make_agent(
         named_agents: the agents that edit, if they are known by name.
         sandbox: the network of a command; None for no sandbox.
         cache: the folder with installed agents.
+        in_container: a container takes the place of the sandbox.
 
     Raises:
         UserError: the agent, bubblewrap or a readable path is missing, or the sandbox does not
@@ -145,8 +174,15 @@ def make_agent(
     """
     bubble = None
     if sandbox is not None:
-        _check(settings.sandbox_read)
-        bubble = _bubble(sandbox, settings.sandbox_read)
+        if not (in_container or bubblewrap_works()):
+            raise UserError(
+                "agent.sandbox: bubblewrap is not installed, or it may not make namespaces "
+                "here; install it (package bubblewrap), or give --set agent.sandbox=none"
+            )
+        # The forwarder's interpreter is the harness's.
+        own = HostProgram(Path(sys.executable).resolve()).folders
+        readable = (*check_readable(settings.sandbox_read), *own)
+        bubble = AgentBubble(readable, sandbox is AgentSandbox.NETWORK)
     if not named_agents:
         return _make_by_name(settings, settings.name, bubble, cache)
     agents = {}
@@ -173,113 +209,20 @@ def _make_by_name(
     if not isinstance(agent, CommandAgent):
         return agent
     agent = replace(agent, feedback_rounds=settings.feedback, home=settings.home)
-    program = None
+    program = Path(agent.argv[0])
+    folders: list[Path] = []
     if recipe:
         installation = find_agent(recipe, cache, from_path=settings.from_path)
         program = installation.program
         if installation.folder:
+            folders.append(installation.folder)
+    if bubble is None:
+        if folders:
             path = f"{program.parent}:{os.environ.get('PATH', os.defpath)}"
             agent = replace(agent, environment={"PATH": path, **agent.environment})
-            if bubble:
-                readable = (*bubble.readable, installation.folder)
-                bubble = replace(bubble, readable=readable)
-    if bubble is None:
         return agent
-    if program:
-        surroundings = bubble.with_program(str(program))
-        return replace(agent, surroundings=surroundings)
-    _check_shown(bubble, agent.argv[0])
-    return agent
-
-
-def _check_shown(bubble: AgentBubble, program: str) -> None:
-    missing = bubble.missing(program)
-    if missing:
-        verb = "are"
-        if len(missing) == 1:
-            verb = "is"
-        folders = dict.fromkeys(map(_folder_to_show, missing))
-        paths = ",".join(map(str, folders))
-        raise UserError(
-            f"--agent: the command {program} cannot run in the sandbox, where "
-            f"{', '.join(missing)} {verb} not seen; add --set agent.sandbox_read={paths}"
-        )
-
-
-def _bubble(sandbox: AgentSandbox, readable: Sequence[Path]) -> AgentBubble:
-    if sandbox is not AgentSandbox.MODEL:
-        return AgentBubble(tuple(readable), sandbox is AgentSandbox.NETWORK)
-    # The forwarder's interpreter; and programs make no HTTP client without certificates.
-    own = (Path(sys.base_prefix), Path("/etc/ssl/certs"))
-    folders = (
-        path for path in own if path.is_dir() and not path.is_relative_to("/usr")
-    )
-    return GatewayBubble(tuple(dict.fromkeys((*readable, *folders))), network=False)
-
-
-def _check(readable: Sequence[Path]) -> None:
-    if not bubblewrap_works():
-        raise UserError(
-            "agent.sandbox: bubblewrap is not installed, or it may not make namespaces here; "
-            "install it (package bubblewrap), or give --set agent.sandbox=none (docs/agents.md)"
-        )
-    for path in readable:
-        if not path.exists():
-            raise UserError(
-                f"agent.sandbox_read {path}: there is no such path; correct it"
-            )
-        for private in (Path("/proc"), Path("/dev"), Path("/sys")):
-            if path.resolve() == Path("/") or path.resolve().is_relative_to(private):
-                raise UserError(
-                    f"agent.sandbox_read {path}: it would show other processes or the whole "
-                    "machine; name what the agent needs"
-                )
-
-
-def _required_paths(program: Path) -> Iterator[str]:
-    yield str(program)
-    yield str(program.resolve())
-    try:
-        with program.open("rb") as stream:
-            first = stream.read(_SHEBANG_BYTES).split(b"\n", 1)[0]
-    except OSError:
-        return
-    interpreter = (
-        first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
-    )
-    if interpreter[:1] and Path(interpreter[0]).name == "env" and interpreter[1:]:
-        yield interpreter[0]
-        yield interpreter[1]
-    elif interpreter:
-        yield from _required_paths(Path(interpreter[0]))
-
-
-# The program, its link's target, and the interpreter of that.
-_ROUNDS = 3
-
-
-def folders_to_show(missing: str) -> Iterator[Path]:
-    """Yield what to show for a program, without anything beside it that is not part of it.
-
-    Packages of npm, virtual environments and interpreters are folders; else it is the file alone.
-    """
-    for path in (Path(shutil.which(missing) or missing), Path(missing).resolve()):
-        packages = [parent for parent in path.parents if parent.name == "node_modules"]
-        prefix = path.parent.parent
-        python = path.name.startswith("python") and (prefix / "lib").is_dir()
-        home = Path.home().resolve().is_relative_to(prefix.resolve())
-        if packages:
-            yield packages[-1]
-        elif (prefix / "pyvenv.cfg").is_file() or (python and not home):
-            yield prefix
-        else:
-            yield path
-
-
-def _folder_to_show(missing: str) -> Path:
-    """Return the folder to show for ``missing``: ``bin/python`` needs the ``lib`` beside it too."""
-    path = Path(shutil.which(missing) or missing)
-    is_in_bin = path.parent.name == "bin" and not path.is_symlink()
-    if is_in_bin:
-        return path.parent.parent
-    return path.parent
+    if recipe or not is_below(program, SYSTEM):
+        host_program = HostProgram(program, is_agent=recipe is not None)
+        readable = (*bubble.readable, *folders, *host_program.folders)
+        bubble = replace(bubble, readable=readable, program=host_program)
+    return replace(agent, surroundings=bubble)

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from environments.base import ResourceLimits
+from environments.programs import SYSTEM, VisiblePaths
 
 HARNESS = "/run/harness"
 """What the harness itself shows in a sandbox lies below this folder."""
@@ -22,11 +23,13 @@ _ETC = (
     "ld.so.cache",
     "localtime",
     "alternatives",
+    # Programs make no HTTP client without.
+    "ssl/certs",
 )
 # Files for names and certificates.
 _ETC_NETWORK = (
     "resolv.conf", "host.conf", "gai.conf", "services", "protocols", "ca-certificates",
-    "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust", "crypto-policies",
+    "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust", "crypto-policies",
 )  # fmt: skip
 _LINKS = {
     "/bin": "usr/bin",
@@ -99,9 +102,8 @@ def sandbox_argv(
     are dropped because root could remount the system writable. ``as_other`` keeps those that
     root needs to become another user.
     """
-    argv = [*_base(limits, as_other), *_open_parents([*view.readable, view.folder])]
-    for path in view.readable:
-        argv += ["--ro-bind", str(path), str(path)]
+    argv = [*_base(limits, as_other), *_open_parents([view.folder])]
+    argv += _show(view.readable)
     argv += view.options
     argv += _in_memory(str(view.folder), limits.written)
     # The root of the sandbox and /dev are in memory too, without a limit.
@@ -128,14 +130,13 @@ def sandbox_argv_with(
 ) -> list[str]:
     """Return the command line that runs ``command`` in a sandbox with folders of the machine.
 
-    ``writable`` has the folders by their places in the sandbox, and it runs in the first of them.
-    It inherits its environment variables, because every user of the machine can read a command
-    line.
+    ``writable`` has folders and files by their places in the sandbox, and it runs in the first of
+    them. It inherits its environment variables, because every user of the machine can read a
+    command line.
     """
     argv = _base(ResourceLimits(), as_other=False, network=network)
-    argv += _open_parents([*readable, *writable])
-    for path in readable:
-        argv += ["--ro-bind", str(path), str(path)]
+    argv += _open_parents([*writable])
+    argv += _show(readable)
     for target, path in writable.items():
         argv += ["--bind", str(path), str(target)]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/"]
@@ -183,6 +184,18 @@ def _base(
     argv += ["--remount-ro", "/proc"]
     argv += _in_memory("/dev/shm", limits.temporary, "1777")
     return [*argv, *_in_memory("/tmp", limits.temporary, "1777"), "--dir", HOME]
+
+
+def _show(readable: Sequence[Path]) -> list[str]:
+    """Return the options that show ``readable``: what is a link here is a link there."""
+    system_files = [Path("/etc") / name for name in _ETC]
+    visible = VisiblePaths.of(readable, (*SYSTEM, *system_files))
+    argv = _open_parents([*visible.real, *visible.links])
+    for path in visible.real:
+        argv += ["--ro-bind", str(path), str(path)]
+    for link, target in visible.links.items():
+        argv += ["--symlink", str(target), str(link)]
+    return argv
 
 
 def _open_parents(paths: Sequence[Path]) -> list[str]:

@@ -239,13 +239,17 @@ class Confined:
             rlimits["NPROC"] = self.limits.processes
         return rlimits
 
-    def limited_bash(self) -> str:
-        """Return a bash script that sets ``rlimits`` and runs the command that is its argument."""
-        pairs = ((*_ULIMIT[name], value) for name, value in self.rlimits().items())
-        lines = [
-            f"ulimit -{flag} {value // unit} 2>/dev/null" for flag, unit, value in pairs
-        ]
-        return "; ".join([*lines, 'exec bash -c "$1"'])
+    def limited_argv(self, argv: Sequence[str], *, memory: bool) -> list[str]:
+        """Return what runs ``argv`` with ``rlimits``, without ``memory`` but that of memory.
+
+        Runtimes of JavaScript reserve far more addresses than they use memory.
+        """
+        lines = ""
+        for name, value in self.rlimits().items():
+            flag, unit = _ULIMIT[name]
+            if memory or name != "AS":
+                lines += f"ulimit -{flag} {value // unit} 2>/dev/null; "
+        return ["bash", "-c", lines + 'exec "$@"', "bash", *argv]
 
     def user(self) -> int | None:
         """Return an unused user id for a command, because processes are counted per id.
@@ -295,10 +299,13 @@ def confine(
     return Confined(way, limits, run_key, check)
 
 
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
 def command_variables(python: Path | None, home: str) -> dict[str, str]:
     """Return the environment variables of a command that finds ``python`` first."""
     variables = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PATH": SYSTEM_PATH,
         "HOME": home,
         "USER": "harness",
         "LANG": "C.UTF-8",

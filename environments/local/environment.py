@@ -15,7 +15,7 @@ from filelock import FileLock
 from core.errors import InfrastructureError
 from core.processes import CommandResult, run_limited
 from core.shutdown import waited_for
-from core.worktree import Changes
+from core.worktree import Changes, size_of
 from environments.base import (
     AS_GIVEN,
     FailedCommand,
@@ -26,13 +26,9 @@ from environments.base import (
     SetupWay,
     UnavailableError,
 )
-from environments.layout import lay_out, size_of
+from environments.layout import lay_out
 from environments.local.bubblewrap import HOME, View, bubblewrap_works
-from environments.local.confinement import (
-    Confined,
-    command_variables,
-    confine,
-)
+from environments.local.confinement import Confined, confine
 from environments.local.folders import run_shut_in
 from environments.local.venvs import Built, Venvs, spec_key
 
@@ -152,7 +148,7 @@ class LocalPrepared:
         variables = self._variables(str(built.testbed.parent))
         try:
             with confined.launch_argv(
-                ["bash", "-c", confined.limited_bash(), "bash", command]
+                confined.limited_argv(["bash", "-c", command], memory=True)
             ) as argv:
                 return run_limited(
                     argv,
@@ -168,5 +164,4 @@ class LocalPrepared:
     def _variables(self, home: str) -> dict[str, str]:
         built = self.session.built
         python_path = {"PYTHONPATH": self.python_path} if self.python_path else {}
-        variables = command_variables(built.python, home)
-        return {**variables, **built.variables(variables["PATH"]), **python_path}
+        return {**built.command_variables(home), **python_path}

@@ -47,6 +47,7 @@ from environments.local.confinement import (
     confine,
 )
 from environments.local.launcher import key_filter
+from environments.programs import HostProgram
 
 _SYSTEM = Path("/usr")
 
@@ -69,26 +70,12 @@ def make_local_folders(
             "bubblewrap), or use --environment docker"
         )
     confined = confine(limits or ResourceLimits(), run_key, check, warn_once)
-    folders = check_readable((*(python_folders(python) if python else ()), *readable))
+    folders = check_readable(readable)
+    if python:
+        folders += tuple(HostProgram(python).folders)
     return LocalFolders(
         tuple(dict.fromkeys(folders)), command_variables(python, HOME), confined
     )
-
-
-def python_folders(python: Path) -> tuple[Path, ...]:
-    """Return the folders that an interpreter needs, besides the system's own.
-
-    That of a virtual environment is a link to another's, by way of further links.
-    """
-    folders, path = list[Path](), Path(os.path.abspath(python))  # noqa: PTH100 - keeps links
-    while True:
-        folders.append(path.parent.parent)
-        folders.append(path.parent.resolve().parent)
-        if not path.is_symlink():
-            return tuple(
-                p for p in dict.fromkeys(folders) if not p.is_relative_to(_SYSTEM)
-            )
-        path = Path(os.path.normpath(path.parent / path.readlink()))
 
 
 @dataclass(frozen=True)

@@ -122,10 +122,10 @@ def _as_file(program: bytes) -> int:
 
 
 def _install(libc: ctypes.CDLL, program: bytes) -> None:
-    class Program(ctypes.Structure):
+    class HostProgram(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("lines", ctypes.c_char_p))
 
-    filter_program = Program(len(program) // 8, program)
+    filter_program = HostProgram(len(program) // 8, program)
     enabled = ctypes.c_ulong(1)
     zero = ctypes.c_ulong(0)
     if libc.prctl(_NO_NEW_PRIVILEGES, enabled, zero, zero, zero) or libc.prctl(

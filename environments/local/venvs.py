@@ -22,10 +22,12 @@ from core.processes import run_limited, without_secrets
 from core.shutdown import waited_for
 from core.worktree import stamps
 from environments.base import ANY_PYTHON, Project, UnavailableError, VenvSpec
-from environments.local.confinement import command_variables
+from environments.local.confinement import SYSTEM_PATH, command_variables
 from environments.local.setup import SetupSandbox
 
 _MARKER = ".complete"
+# Kept environments of another layout are built again.
+_LAYOUT = 2
 _COMPILE_SECONDS = 1800.0
 _BACKENDS = ("pip", "wheel", "setuptools-scm", "flit_core")
 # setuptools 69 and later refuse much of what old setup.py files do.
@@ -52,18 +54,23 @@ class Built:
     testbed: Path
     toolchains: tuple[Path, ...] = ()
 
-    def variables(self, path: str) -> dict[str, str]:
-        """Return PATH with programs that are not of Python, and where they keep what they fetch.
+    def command_variables(self, home: str, path: str = SYSTEM_PATH) -> dict[str, str]:
+        """Return the variables of a command; ``path`` has the programs that come last.
 
-        Set-up writes that below the environment, and commands without a network read it there.
+        Set-up writes what programs fetch below the environment, and commands without a network
+        read it there.
         """
-        venv, (own, *system) = self.python.parent.parent, path.split(":")
-        folders = []
+        venv = self.python.parent.parent
+        folders = [str(self.python.parent)]
         for folder in self.toolchains:
             folders.append(str(folder / "bin" if (folder / "bin").is_dir() else folder))
-        homes = {"CARGO_HOME": str(venv / "cargo"), "GOPATH": str(venv / "go")}
-        homes["MAVEN_ARGS"] = f"-Dmaven.repo.local={venv / 'maven'}"
-        return {"PATH": ":".join([own, *folders, *system]), **homes}
+        return {
+            **command_variables(self.python, home),
+            "PATH": ":".join([*folders, path]),
+            "CARGO_HOME": str(venv / "cargo"),
+            "GOPATH": str(venv / "go"),
+            "MAVEN_ARGS": f"-Dmaven.repo.local={venv / 'maven'}",
+        }
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,7 @@ class Venvs:
             testbed=folder / "testbed",
             toolchains=tools,
         )
-        key = f"{shared.name} {project.revision} {spec_key(spec, spec.setup)}"
+        key = f"{_LAYOUT} {shared.name} {project.revision} {spec_key(spec, spec.setup)}"
         marker = folder / _MARKER
         parts = [folder / "venv", built.template]
         if not is_unchanged(marker, key, parts):
@@ -257,12 +264,11 @@ def _make_project(
     shutil.copytree(
         root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git")
     )
-    variables = command_variables(built.python, "")
     sandbox = SetupSandbox.make(
         tree=built.testbed,
         venv=venv,
         readable=built.readable,
-        variables={**variables, **built.variables(variables["PATH"])},
+        variables=built.command_variables(""),
         check=steps.check,
     )
     for line in spec.setup:
@@ -275,7 +281,20 @@ def _make_project(
         command = _install(built.python, spec.install, interpreter)
         steps.run("install the project", command, sandbox)
     sandbox.remove_home()
+    _copy_programs(shared / "bin", venv / "bin")
     shutil.copytree(built.testbed, built.template, symlinks=True)
+
+
+def _copy_programs(shared: Path, own: Path) -> None:
+    """Let programs of shared packages, such as pytest, start with the project's interpreter."""
+    for path in shared.iterdir():
+        copy = own / path.name
+        if path.is_symlink() or copy.exists():
+            continue
+        content = path.read_bytes()
+        if content.startswith(b"#!"):
+            copy.write_bytes(content.replace(bytes(shared), bytes(own)))
+            copy.chmod(0o755)
 
 
 def _install(

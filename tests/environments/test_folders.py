@@ -19,7 +19,8 @@ from environments.docker.engine import connect
 from environments.folders import NOT_STARTED, FolderCommand, Folders
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
 from environments.local.confinement import Confinement, _parents, _prefix, cgroups_work
-from environments.local.folders import make_local_folders, python_folders
+from environments.local.folders import make_local_folders
+from environments.programs import SYSTEM, HostProgram, VisiblePaths
 from tests.support.environments import FOLDER_LIMITS, IMAGE, python
 
 
@@ -204,11 +205,14 @@ def test_what_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_folders_of_an_interpreter(tmp_path: Path) -> None:
-    for name in ("real/bin", "venv/bin"):
+    for name in ("real/bin", "real/lib", "venv/bin"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "real/bin/python3").touch()
+    (tmp_path / "venv/pyvenv.cfg").touch()
     (tmp_path / "alias").symlink_to("real")
     (tmp_path / "venv/bin/python").symlink_to(tmp_path / "alias/bin/python3")
-    folders = python_folders(tmp_path / "venv/bin/python")
-    assert folders == (tmp_path / "venv", tmp_path / "alias", tmp_path / "real")
-    assert python_folders(Path("/usr/bin/python3")) == ()
+    visible = VisiblePaths.of(HostProgram(tmp_path / "venv/bin/python").folders)
+    assert visible.real == (tmp_path / "real", tmp_path / "venv")
+    assert visible.links == {tmp_path / "alias": Path("real")}
+    system = VisiblePaths.of(HostProgram(Path("/usr/bin/python3")).folders, SYSTEM)
+    assert system == VisiblePaths((), {})

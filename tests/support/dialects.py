@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,11 @@ class Turn:
     text: str = "done"
     tool: tuple[str, dict[str, Any]] | None = None
     tokens: tuple[int, int, int, int] = (1500, 50, 300, 200)
+
+    @property
+    def key(self) -> int:
+        """The same for the same text: agents take calls with one id for one call."""
+        return zlib.crc32(self.text.encode())
 
 
 @dataclass(frozen=True)
@@ -241,7 +247,12 @@ def _messages_response(turn: Turn) -> dict[str, Any]:
     stop = "end_turn"
     if turn.tool:
         name, arguments = turn.tool
-        call = {"type": "tool_use", "id": "toolu_1", "name": name, "input": arguments}
+        call = {
+            "type": "tool_use",
+            "id": f"toolu_{turn.key}",
+            "name": name,
+            "input": arguments,
+        }
         content.append(call)
         stop = "tool_use"
     return {
@@ -266,7 +277,7 @@ def _chat_response(turn: Turn) -> dict[str, Any]:
     if turn.tool:
         name, arguments = turn.tool
         function = {"name": name, "arguments": json.dumps(arguments)}
-        call = {"id": "call_1", "type": "function", "function": function}
+        call = {"id": f"call_{turn.key}", "type": "function", "function": function}
         message["tool_calls"] = [call]
         finish = "tool_calls"
     return {
@@ -288,7 +299,11 @@ def _responses_response(turn: Turn) -> dict[str, Any]:
     items: list[dict[str, Any]] = [message]
     if turn.tool:
         name, arguments = turn.tool
-        call = {"type": "function_call", "id": "fc_1", "call_id": "call_1"}
+        call = {
+            "type": "function_call",
+            "id": f"fc_{turn.key}",
+            "call_id": f"call_{turn.key}",
+        }
         items.append({**call, "name": name, "arguments": json.dumps(arguments)})
     return {
         "id": "resp_1",

@@ -1,11 +1,12 @@
 """A small coding agent: ``python fakeagent.py DIALECT MODEL MESSAGE_FILE [OPTION…]``.
 
-It asks its model until an answer calls no tool. Its tool replaces a text in a file. It uses the
-standard library alone, because it runs in a sandbox. Options: ``stream``; ``hang-up`` leaves each
-answer in the middle once; ``web`` offers a tool of the provider; ``model=NAME`` asks for another
-model; ``loop`` repeats what fails; ``clock`` puts the time into its results; ``probe`` prints what
-it can reach; ``burst=N`` asks N times at once; ``killed`` dies after its first result; ``hurry``
-ends before its answers; ``daemon=NAME`` leaves a process of that name.
+It asks its model until an answer calls no tool. Its tool replaces a text in a file, or runs a
+command. It uses the standard library alone, because it runs in a sandbox. Options: ``stream``;
+``hang-up`` leaves each answer in the middle once; ``web`` offers a tool of the provider;
+``model=NAME`` asks for another model; ``loop`` repeats what fails; ``clock`` puts the time into
+its results; ``probe`` prints what it can reach; ``burst=N`` asks N times at once; ``killed`` dies
+after its first result; ``hurry`` ends before its answers; ``daemon=NAME`` leaves a process of
+that name.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import threading
 import time
 import urllib.parse
 from pathlib import Path
-from subprocess import DEVNULL, Popen
+from subprocess import DEVNULL, PIPE, STDOUT, Popen, run
 from typing import Any
 
 DIALECT, MODEL, MESSAGE = sys.argv[1:4]
@@ -64,6 +65,9 @@ def main() -> None:
 
 
 def use(arguments: dict[str, Any]) -> str:
+    if "command" in arguments:
+        shell = ["bash", "-c", arguments["command"]]
+        return run(shell, stdout=PIPE, stderr=STDOUT, text=True).stdout
     path = Path(arguments["path"])
     path.write_text(path.read_text().replace(arguments["old"], arguments["new"]))
     return f"replaced at {time.time_ns()}" if "clock" in OPTIONS else "replaced"
