@@ -14,9 +14,9 @@ from agent.formats.base import EditFormat
 from agent.protocol import AgentResult, Task
 from agent.workspace import Workspace
 from llm.chat import (
+    AttemptLimitError,
     BudgetUsedError,
     RequestRefusedError,
-    TimeUsedError,
     WindowExceededError,
 )
 
@@ -95,6 +95,6 @@ def _run_try(coder: Coder, attempt: Callable[[], Result]) -> AgentResult:
         return AgentResult(coder.result(ending), str(error))
     except BudgetUsedError as error:
         ending = Ending.BUDGET
-        if isinstance(error, TimeUsedError):
-            ending = Ending.TIME
+        if isinstance(error, AttemptLimitError):
+            ending = Ending.LIMIT
         return AgentResult(coder.result(ending), str(error))

@@ -19,12 +19,12 @@ from agent.gateway.gateway import Access, Gateway
 from agent.named.base import NamedAgent, variables_of
 from agent.protocol import AgentResult, Task
 from core.errors import InfrastructureError
-from llm.chat import BudgetUsedError, ReplayExhaustedError, TimeUsedError
+from llm.chat import AttemptLimitError, BudgetUsedError, ReplayExhaustedError
 from llm.client import LiteLLMModel
 
 # How an attempt ends whose calls were refused; anything else ends more than it.
 _ENDINGS = {
-    TimeUsedError: Ending.TIME,
+    AttemptLimitError: Ending.LIMIT,
     BudgetUsedError: Ending.BUDGET,
     ReplayExhaustedError: Ending.REPLAY_EXHAUSTED,
 }

@@ -80,10 +80,21 @@ def in_words(cost: Decimal | float | None, places: int | None = None) -> str:
     return f"${cost:,.{places}f}"
 
 
-def cost_words(dollars: Decimal | None, recorded: Decimal) -> str:
+def range_words(cost: Decimal | None, at_most: Decimal | None) -> str:
+    """Return what is known of a cost, and the most that it can be where that is another sum."""
+    if cost == at_most:
+        return in_words(cost)
+    return f"{in_words(cost)} (at most {in_words(at_most)})"
+
+
+def cost_words(
+    dollars: Decimal | None,
+    recorded: Decimal,
+    at_most: Decimal | None,
+) -> str:
     """Return what calls cost; of ``dollars``, replies were recorded that cost ``recorded`` once."""
     if not recorded:
-        return f"cost {in_words(dollars)}"
+        return f"cost {range_words(dollars, at_most)}"
     replayed = f"recorded {in_words(recorded)}"
     if dollars == recorded:
         return replayed

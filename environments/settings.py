@@ -56,6 +56,12 @@ class AgentSettings(Section):
         ge=1,
         description="Refuse further calls of an agent after this many in an attempt.",
     )
+    max_output: int = Field(
+        default=16_000,
+        ge=2_000,
+        description="Ask for answers of at most this many tokens on behalf of an agent; one that "
+        "is cut off is asked for again, with the agent's own limit.",
+    )
     feedback: int = Field(
         default=0,
         ge=0,

@@ -237,8 +237,8 @@ class BudgetUsedError(Exception):
     """A budget is used up: the attempt ends with its current tree."""
 
 
-class TimeUsedError(BudgetUsedError):
-    """The time limit of the attempt is reached."""
+class AttemptLimitError(BudgetUsedError):
+    """The attempt may make no further call; other attempts may."""
 
 
 class ReplayExhaustedError(Exception):

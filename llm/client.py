@@ -163,6 +163,7 @@ class LiteLLMModel:
                 transient=False,
                 billed=wire.may_be_billed,
                 reached=wire.status is not None,
+                cost=wire.cost,
             )
             self.gate.end(ticket, failed)
             raise
@@ -231,13 +232,12 @@ class LiteLLMModel:
         exchange: str,
         prompt: int,
         output: int | None,
-        answers: int = 1,
     ) -> PlannedCall:
         """Return the call for a prompt of so many tokens, by the hashes of what is asked.
 
-        ``output`` limits each of the answers; None leaves it to the model.
+        ``output`` limits the answer; None leaves it to the model.
         """
-        output = (output or self._all_settings().max_output or 0) * answers
+        output = output or self._all_settings().max_output or 0
         return PlannedCall(
             model=self.name,
             provider=provider_of(self.name, self.api_base)[1],
@@ -246,6 +246,11 @@ class LiteLLMModel:
             bound=cost_bound(self.name, self.price, prompt, output or None),
             exchange_sha256=exchange,
         )
+
+    @property
+    def longest_answer(self) -> int | None:
+        """The most tokens of an answer, None where unknown."""
+        return self._all_settings().max_output
 
     def _arguments(self, request: Request, tools: Sequence[Tool]) -> dict[str, Any]:
         settings = self._all_settings()
@@ -335,7 +340,9 @@ class LiteLLMModel:
         cost = None
         problem = "reports no usage"
         if usage is not None:
-            cost = cost_of(self.name, self.price, usage, response.usage)
+            tier = getattr(response, "service_tier", None)
+            tier = tier or getattr(response.usage, "service_tier", None)
+            cost = cost_of(self.name, self.price, usage, response.usage, tier)
             problem = "has no known price"
         if cost is None:
             self.warn_once(

@@ -58,6 +58,7 @@ class Failed:
         billed: it may be billed: the connection broke, or time ran out.
         reached: the provider was connected to.
         retry_after: seconds that the provider asked to wait.
+        cost: dollars for what arrived of an answer that broke off.
     """
 
     error: str
@@ -65,6 +66,7 @@ class Failed:
     billed: bool = False
     reached: bool = True
     retry_after: float | None = None
+    cost: Decimal | None = None
 
 
 CallOutcome = Answered | Refused | Failed

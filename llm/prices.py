@@ -17,7 +17,8 @@ _INPUT = ("input_cost_per_token", "cache_creation_input_token_cost")
 _OUTPUT = ("output_cost_per_token", "output_cost_per_reasoning_token")
 # Token counts are estimates where a provider publishes no tokenizer.
 _MARGIN = 1.1
-_OTHER_SERVICE = ("batch", "flex", "priority")
+# Of another service, and of a cache for an hour.
+_OTHER_SERVICE = ("batch", "flex", "priority", "fast", "above_1hr")
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def cost_of(
     price: Price | None,
     usage: Usage,
     raw: object,
+    tier: str | None = None,
 ) -> Decimal | None:
     """Return the dollars of a call; None when neither price nor cost is known.
 
@@ -74,16 +76,28 @@ def cost_of(
         price: the user's, which overrides litellm's map.
         usage: the tokens.
         raw: the same in litellm's type, which knows dearer and cheaper tokens.
+        tier: the service tier that the answer names.
     """
     if price is not None:
         return price.cost(usage)
-    if price_entry(name) is None:
+    entry = price_entry(name)
+    if entry is None:
         # litellm would guess a price; some providers report what they charge.
         return _reported_cost(raw)
+    litellm = load_litellm()
+    from litellm.litellm_core_utils.llm_cost_calc.utils import get_service_tier_cost_key
+
     bare, provider = provider_of(name, None)
     try:
-        into, out = load_litellm().cost_per_token(
-            model=bare, custom_llm_provider=provider, usage_object=raw
+        # litellm would take the standard price where the map has none for the tier.
+        key = get_service_tier_cost_key("input_cost_per_token", tier)
+        if key not in ("input_cost_per_token", *entry):
+            return None
+        into, out = litellm.cost_per_token(
+            model=bare,
+            custom_llm_provider=provider,
+            usage_object=raw,
+            service_tier=tier,
         )
         return dollars(Decimal(repr(into)) + Decimal(repr(out)))
     except (

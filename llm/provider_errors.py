@@ -268,6 +268,7 @@ class Wire:
     Attributes:
         sent: a request may have reached the provider.
         unreached: why the last one did not.
+        cost: dollars for what arrived of an answer that broke off.
     """
 
     rehearsal: bool = False
@@ -275,6 +276,7 @@ class Wire:
     unreached: BaseException | None = None
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    cost: Decimal | None = None
 
     @property
     def may_be_billed(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -67,6 +68,20 @@ def size(messages: Request, count: Count) -> int:
         tokens += _PER_MESSAGE + count(message.content + calls)
         tokens += _PER_IMAGE * len(message.images)
     return tokens
+
+
+_LONGEST_BOUND = 2_000_000
+"""The longest request in characters that is counted; it exceeds most windows."""
+# Not all tokenizers are published: Claude's newer ones count up to 1.8 times the tokens.
+_UNPUBLISHED = 1.8
+
+
+def token_bound(name: str, text: str) -> int:
+    """Return how many tokens the provider of ``name`` counts at most for ``text``."""
+    bound = most_tokens(text)
+    if len(text) > _LONGEST_BOUND:
+        return bound
+    return min(bound, math.ceil(_UNPUBLISHED * count_tokens(name, text)))
 
 
 def most_tokens(text: str) -> int:

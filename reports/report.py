@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.instances.validity import read_validity
 from core.atomic import write_json_atomic
-from core.money import UNKNOWN, column, dollars, in_words
+from core.money import UNKNOWN, dollars, in_words, range_words
 from core.plaintext import Say, one_line, some
 from core.redaction import Redactor
 from reports.data.checksums import checksums_file, write_checksums
@@ -249,11 +249,12 @@ def _score_lines(stats: RunStats) -> Iterator[str]:
 
 
 def _cost_text(money: Money) -> str:
-    if money.complete and money.per_resolved:
-        cost, per_resolved = column([money.known, dollars(money.per_resolved)])
-        return f"{cost}, {per_resolved} per resolved instance"
     if money.complete:
-        return in_words(money.known)
+        text = range_words(money.known, money.at_most)
+        if money.per_resolved:
+            per_resolved = in_words(dollars(money.per_resolved))
+            text += f", {per_resolved} per resolved instance"
+        return text
     if money.known:
         return f"unknown, at least {in_words(money.known)}"
     return UNKNOWN

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from core.address import recorded_address
 from core.jsontypes import JsonMapping, JsonObject
+from core.money import total
 from core.plaintext import Say, quantity
 from environments.base import EnvironmentKind
 from runs.calls.coordinator import CallCoordinator
-from runs.calls.ledger import replayed_lines
+from runs.calls.ledger import Ledger, replayed_lines, unsure
 from runs.description import Run
 from runs.jobs import Finished, Job, WorkerAccess, longest_first
 from runs.options import RunBasics, RunResources
@@ -50,6 +51,7 @@ class Benchmark(ABC, Generic[V]):
     options: RunResources
     store: RunStore
     say: Say
+    ledger: Ledger = field(init=False)
     _returned: set[tuple[str, str]] = field(default_factory=set, init=False)
 
     @property
@@ -210,6 +212,7 @@ class Benchmark(ABC, Generic[V]):
                 ):
                     coordinator.ledger.add(line)
         coordinator.ledger.sync()
+        self.ledger = coordinator.ledger
         self.save(finished)
 
     def keep_unfinished(self, finished: Finished[V]) -> None:
@@ -232,4 +235,9 @@ class Benchmark(ABC, Generic[V]):
 
     def with_start(self, result: InstanceResult) -> InstanceResult:
         """Return a result with the configuration and the versions of this start."""
-        return result.but(config=self.config.as_json(), versions=self.versions())
+        besides = unsure(self.ledger.lines_of(result.instance_id))
+        return result.but(
+            config=self.config.as_json(),
+            versions=self.versions(),
+            cost_at_most=besides and total([result.cost, besides]),
+        )

@@ -120,6 +120,7 @@ class AttemptStatus(str, Enum):
     EMPTY = "empty"
     ERROR = "error"
     BUDGET = "budget"
+    LIMIT = "limit"
     TIMEOUT = "timeout"
     CONTEXT = "context"
     REPLAY_EXHAUSTED = "replay_exhausted"
@@ -443,6 +444,7 @@ IN_PREDICTIONS = frozenset(
         "reason",
         "tries",
         "cost",
+        "cost_at_most",
         "evidence",
     }
 )
@@ -460,6 +462,7 @@ _IN_TRAJECTORIES = (
     "config",
     "versions",
     "evidence",
+    "cost_at_most",
 )
 
 
@@ -496,6 +499,7 @@ class InstanceResult(Recorded):
         attempt: the number of the attempt that the prediction names, with or without a patch.
         tries: that were made; None where the attempts tell it.
         cost: dollars of all attempts and writers.
+        cost_at_most: with calls that were lost or broke off, and may have been billed.
         writers: what models said that wrote scripts, numbered from 0 downwards.
         config: of the start that did it; ``versions`` likewise.
     """
@@ -511,6 +515,7 @@ class InstanceResult(Recorded):
     attempt: Position = 1
     tries: Known[Whole] = None
     cost: Known[DollarsNumber] = None
+    cost_at_most: Annotated[Known[DollarsNumber], IfAny] = None
     attempts: tuple[Attempt, ...] = ()
     evidence: Known[Evidence] = None
     writers: Annotated[tuple[Attempt, ...], IfAny] = ()
@@ -666,6 +671,8 @@ class InstanceResult(Recorded):
             "reason": self.reason,
             "cost": own["cost"],
         }
+        if self.cost_at_most:
+            prediction["cost_at_most"] = own["cost_at_most"]
         if origin:
             prediction["origin"] = origin
         prediction["all_results"] = list(results.values())

@@ -21,7 +21,7 @@ from pydantic import Field, OnErrorOmit, TypeAdapter
 from core.address import recorded_address
 from core.atomic import sweep, write_json_atomic
 from core.errors import UserError
-from core.money import known_sum
+from core.money import range_words
 from core.parsing.untrusted import read_object
 from core.plaintext import Say
 from core.shutdown import Shutdown
@@ -32,6 +32,7 @@ from runs.calls.coordinator import CallCoordinator, charge_budget
 from runs.calls.journal import Journal, last_denial
 from runs.calls.ledger import (
     Ledger,
+    at_most,
     ledger_was_damaged,
     owner_of,
     recorded_cost,
@@ -245,8 +246,9 @@ class RunSession:
         progress.more = benchmark.more
         coordinator.called = progress.note_call
 
-        def sum_spent() -> Decimal:
-            return known_sum(line.cost for line in coordinator.ledger.lines())
+        def sum_spent() -> tuple[Decimal | None, Decimal | None]:
+            lines = coordinator.ledger.lines()
+            return total(lines), at_most(lines)
 
         display = make_display(stream_of(benchmark.say), progress, sum_spent)
         warn_once = Once(display.note, log.warning)
@@ -315,6 +317,7 @@ class JobRun:
             folder=benchmark.store.folder,
             counts=self._counts,
             dollars=total(lines),
+            at_most=at_most(lines),
             recorded=recorded_cost(lines),
             calls=len(lines),
             tokens=tokens(lines),
@@ -344,7 +347,8 @@ class JobRun:
         elif end.status == InstanceStatus.ERROR and self._is_done(key):
             self._errors.append(key)
         self._counts[str(end.status)] += 1
-        cost = self.coordinator.ledger.spent_on(key)
+        lines = self.coordinator.ledger.lines_of(key)
+        cost = range_words(total(lines), at_most(lines))
         reason = self.benchmark.store.redact(end.reason)
         self.display.note_finished(key, str(end.status), reason, cost)
 

@@ -14,10 +14,11 @@ from typing import Any
 import typer
 
 from core.errors import UserError
+from core.money import as_text, in_words
 from core.plaintext import Say
 from environments.docker.engine import connect
 from environments.leftovers import installed_images, remove_images
-from runs.calls.ledger import by_instance, damaged_lines, read_ledger
+from runs.calls.ledger import by_instance, damaged_lines, read_ledger, unsure
 from runs.leftovers import clean
 from runs.progress.overview import lines, overview
 from runs.storage.runlock import run_lock
@@ -49,10 +50,15 @@ def status_command(
     as_json: bool = False,
 ) -> int:
     """Print the table of a run, without starting anything; return 1 when a file is broken."""
-    dollars = by_instance(read_ledger(store.check().ledger).values)
+    ledger = read_ledger(store.check().ledger).values
+    dollars = by_instance(ledger)
     seen = overview(store, dollars, damaged_lines(store), statuses)
-    for line in [json.dumps(seen.as_json())] if as_json else lines(seen):
+    besides = unsure(ledger)
+    content = {**seen.as_json(), "dollars_unsure": as_text(besides)}
+    for line in [json.dumps(content)] if as_json else lines(seen):
         say(line)
+    if besides != 0 and not as_json:
+        say(f"calls that were lost or broke off: at most {in_words(besides)}")
     return int(bool(seen.broken))
 
 

@@ -191,6 +191,7 @@ class Ending(str, Enum):
     CONTEXT = "context"
     REFUSED = "refused"
     BUDGET = "budget"
+    LIMIT = "limit"
     TIME = "time"
     FAILED = "failed"
 

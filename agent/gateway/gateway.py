@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import re
 import secrets
 import time
 from collections import Counter
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,7 +34,7 @@ from agent.gateway.dialects.base import (
     Json,
     parse_json,
 )
-from agent.gateway.lanes import Lanes
+from agent.gateway.lanes import Lane, Lanes
 from agent.gateway.provider import (
     JSON_TYPE,
     NO_RETRY,
@@ -45,17 +47,18 @@ from agent.gateway.provider import (
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.plaintext import abbreviate
 from llm.chat import (
+    AttemptLimitError,
     BudgetUsedError,
     Message,
     ReplayExhaustedError,
     Reply,
     RequestRefusedError,
-    TimeUsedError,
     canonical_sha256,
 )
 from llm.client import LiteLLMModel, background
 from llm.provider_errors import TransientError, Wire
 from llm.registry import provider_of
+from llm.tokens import token_bound
 
 GRACE = 10.0
 """Seconds that an agent has to end by itself after its calls are refused for good."""
@@ -70,6 +73,11 @@ _MAX_IN_FLIGHT = 64 * 2**20
 _PATIENCE = 30.0
 # JSON of code has three to four bytes for a token; base64 and other scripts have less than two.
 _BYTES_PER_TOKEN = 2
+# OpenAI's newer models take no other.
+_OPENAI_LIMIT_KEY = "max_completion_tokens"
+_WIDEST_WINDOW = 2_000_000
+# How much dearer it is to write a cache for an hour than for five minutes.
+_HOUR = 1.6
 # What an agent says of the protocol; all else, such as its own key, stays here.
 _SENT_HEADERS = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "openai-beta"}
@@ -94,11 +102,13 @@ class Access:
         apis: the protocols in which it calls its model.
         max_calls: of an attempt; None for no limit.
         allow_web: keep tools that the provider runs, such as a search of the web.
+        max_output: tokens of an answer, unless it is cut off at this limit.
     """
 
     apis: tuple[str, ...]
     max_calls: int | None = None
     allow_web: bool = False
+    max_output: int = 16_000
 
 
 @dataclass
@@ -279,8 +289,8 @@ class Gateway:
         )
         request = replace(
             request,
-            headers=_sent_headers(http_request),
-            query=_sent_query(http_request),
+            headers=_only(http_request.headers, _SENT_HEADERS),
+            query=_only(http_request.query, _SENT_QUERY),
         )
         channel = Channel(request, loop)
         loop.run_in_executor(self._threads, self._serve, channel)
@@ -302,10 +312,17 @@ class Gateway:
                 raise RequestRefusedError(
                     f"this attempt may call {self.model_name} alone, not {name[:100]!r}"
                 )
+            limit_key = ""
+            model = self.model
+            if not model.api_base and provider_of(model.name, None)[1] == "openai":
+                limit_key = _OPENAI_LIMIT_KEY
             # The name without litellm's provider is what the provider knows too.
-            return dialect.prepare_request(
-                path, body, self.model_name, web=self.access.allow_web
+            request = dialect.prepare_request(
+                path, body, name, web=self.access.allow_web, limit_key=limit_key
             )
+            own_limit = request.own_limit or model.longest_answer or 0
+            limits = filter(None, (own_limit, self.access.max_output))
+            return replace(request, own_limit=own_limit).with_limit(min(limits))
 
     def _refuse(
         self,
@@ -358,10 +375,7 @@ class Gateway:
 
     def _answer(self, channel: Channel) -> None:
         request = channel.request
-        dialect = request.dialect
-        gate = self.model.gate
         with self._parsing:
-            exact = exact_key(request)
             turn = turn_key(request, self.model.name)
         with self._lock:
             for name in request.removed:
@@ -369,10 +383,24 @@ class Gateway:
             self._check_open()
             max_calls = self.access.max_calls
             if max_calls is not None and self.call_count >= max_calls:
-                raise TimeUsedError(
+                raise AttemptLimitError(
                     "agent.max_calls: all calls of this attempt are made"
                 )
             self.call_count += 1
+        reply = self._ask(channel, turn)
+        if reply.truncated and request.is_limited:
+            self._record_answer(request, turn, reply, is_used=False)
+            channel.request = request.with_limit(request.own_limit)
+            reply = self._ask(channel, turn)
+        self._record_answer(request, turn, reply)
+        channel.put(channel.rest)
+
+    def _ask(self, channel: Channel, turn: str) -> Reply:
+        """Return the recorded answer, or that of the provider."""
+        request = channel.request
+        gate = self.model.gate
+        exact = exact_key(request)
+        with self._lock:
             reply = gate.recorded_reply(turn, exact)
             if reply is None:
                 reply = gate.recorded_reply(turn)
@@ -381,18 +409,16 @@ class Gateway:
             data = reply.body.encode("utf-8", "replace")
             kind = JSON_TYPE if data.lstrip()[:1] == b"{" else STREAM
             channel.rest = Piece(data, {"content-type": kind})
-        else:
-            call = self.model.plan_call(
-                turn,
-                exact,
-                len(request.data) // _BYTES_PER_TOKEN,
-                dialect.output_limit(request.body),
-                dialect.answer_count(request.body),
-            )
-            send = partial(self._send, channel)
-            reply = self.model.send_with_retries(call, send, self._pause)
-        self._record_answer(request, turn, reply)
-        channel.put(channel.rest)
+            return reply
+        prompt = token_bound(self.model.name, request.data.decode())
+        if not request.is_text:
+            # The bytes of a picture or of a document tell nothing of its tokens.
+            prompt = max(prompt, self.model.traits.context or _WIDEST_WINDOW)
+        if b'"ttl": "1h"' in request.data:  # quotes in texts are escaped
+            prompt = math.ceil(prompt * _HOUR)
+        call = self.model.plan_call(turn, exact, prompt, request.limit)
+        send = partial(self._send, channel)
+        return self.model.send_with_retries(call, send, self._pause)
 
     def _pause(self, seconds: float) -> None:
         self._check_open()
@@ -408,7 +434,10 @@ class Gateway:
         request: AgentRequest,
         turn: str,
         reply: Reply,
+        *,
+        is_used: bool = True,
     ) -> None:
+        """Keep an answer and its cost; one that the agent does not get in a lane of its own."""
         answer = request.dialect.read_text(reply.body)
         message = Message(
             "assistant",
@@ -418,6 +447,9 @@ class Gateway:
         )
         call = replace(reply, request_sha256=turn)
         with self._lock:
+            if not is_used:
+                self._lanes.lanes.append(Lane([message], [call]))
+                return
             self._failures = 0
             self._unanswered = None
             self._lanes.add(request.conversation, message, call)
@@ -462,17 +494,9 @@ async def respond(http_request: web.Request, channel: Channel) -> web.StreamResp
     return response or web.Response(status=500)
 
 
-def _sent_headers(http_request: web.Request) -> dict[str, str]:
-    headers = {}
-    for name, value in http_request.headers.items():
-        if name.lower() in _SENT_HEADERS:
-            headers[name.lower()] = value
-    return headers
-
-
-def _sent_query(http_request: web.Request) -> dict[str, str]:
-    items = http_request.query.items()
-    return {name: value for name, value in items if name in _SENT_QUERY}
+def _only(values: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    named = {name.lower(): value for name, value in values.items()}
+    return {name: named[name] for name in named.keys() & names}
 
 
 def _token_of(http_request: web.Request) -> str:
@@ -514,7 +538,7 @@ _NUMBER = re.compile(r"\d+")
 
 def exact_key(request: AgentRequest) -> str:
     """Return the hash of what is asked, without ids and times that differ in each run."""
-    return canonical_sha256([request.path, _without_ids(request.body)])
+    return canonical_sha256([request.path, _without_ids(request.body), request.limit])
 
 
 def turn_key(request: AgentRequest, model: str) -> str:

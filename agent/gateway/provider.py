@@ -8,10 +8,17 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 import aiohttp
 
-from agent.gateway.dialects.base import AgentRequest, Json, events_of, parse_json
+from agent.gateway.dialects.base import (
+    AgentRequest,
+    Json,
+    Tokens,
+    events_of,
+    parse_json,
+)
 from agent.gateway.upstream import cost_of_tokens, proxy_of, upstream_of
 from core.errors import InfrastructureError
 from llm.chat import Reply, RequestRefusedError
@@ -70,7 +77,8 @@ class Channel:
     """The way of one answer to the agent; None ends it.
 
     Attributes:
-        rest: of an answer of the provider, which the agent has not got yet.
+        data: the present answer of the provider.
+        rest: of it, which the agent has not got yet.
         error: what the provider says of the call, where it failed.
     """
 
@@ -78,6 +86,7 @@ class Channel:
     loop: asyncio.AbstractEventLoop
     queue: asyncio.Queue[Piece | None] = field(default_factory=asyncio.Queue)
     started: bool = False
+    data: bytearray = field(default_factory=bytearray)
     rest: Piece = Piece(b"", {})
     error: Piece | None = None
 
@@ -115,7 +124,6 @@ class Provider:
 
     async def send(self, channel: Channel, wire: Wire) -> Reply:
         """Return what the provider answered; ``channel`` gets what the agent can get at once."""
-        model = self.model
         started = time.monotonic()
         body, text = await self._post(channel, wire)
         dialect = channel.request.dialect
@@ -123,13 +131,15 @@ class Provider:
         if answer.error or not answer.complete:
             if dialect.is_error(body):
                 channel.error = channel.rest
-            raise self._failure(answer.error or "the answer broke off", channel)
+            raise self._failure(answer.error or "the answer broke off", channel, wire)
         self.has_answered = True
+        model = self.model
         usage = None
         cost = None
         if answer.tokens is None:
             model.warn_once(
-                f"{model.name} reports no usage: its cost counts as unknown, not as 0"
+                f"{model.name} reports no usage of which all prices are known: its cost counts "
+                "as unknown, not as 0"
             )
         else:
             usage, cost = cost_of_tokens(model.name, model.price, answer.tokens)
@@ -180,7 +190,7 @@ class Provider:
             OSError,
         ) as error:
             reason = str(error) or f"no answer within {model.call_timeout:.0f} s"
-            raise self._failure(reason, channel) from error
+            raise self._failure(reason, channel, wire) from error
         if response.status != 200:
             text = upstream.without_keys(text)
             wire.status = self._error_status(response.status)
@@ -199,7 +209,7 @@ class Provider:
             return request.dialect.merge_events(list(events_of(text))), text
         answer = parse_json(text)
         if not isinstance(answer, dict):
-            raise self._failure("the answer is not a JSON object", channel)
+            raise self._failure("the answer is not a JSON object", channel, wire)
         return answer, text
 
     def _error_status(self, status: int) -> int:
@@ -211,11 +221,29 @@ class Provider:
             return 400
         return status
 
-    def _failure(self, problem: str, channel: Channel) -> Exception:
+    def _failure(self, problem: str, channel: Channel, wire: Wire) -> Exception:
         """Return what an answer that failed means: another try, unless the agent has a part."""
+        wire.cost = self._cost_of_part(channel)
         if channel.started:
             return BrokenStreamError(f"{self.model.name}: {problem[:500]}")
-        return TransientError(Failed(problem[:500], billed=True))
+        return TransientError(Failed(problem[:500], billed=True, cost=wire.cost))
+
+    def _cost_of_part(self, channel: Channel) -> Decimal | None:
+        """Return the dollars for what arrived of an answer; None where nothing did."""
+        model = self.model
+        request = channel.request
+        events = list(events_of(channel.data.decode("utf-8", "replace")))
+        if not events:
+            return None
+        dialect = request.dialect
+        tokens = dialect.read_answer(dialect.merge_events(events)).tokens
+        if tokens is None:
+            # Most report their counts at the end.
+            prompt = model.count(request.data.decode()) if request.is_text else 0
+            tokens = Tokens(prompt, 0)
+        arrived = model.count(dialect.arrived_text(events))
+        tokens = replace(tokens, completion=max(tokens.completion, arrived))
+        return cost_of_tokens(model.name, model.price, tokens)[1]
 
     async def _read(self, response: aiohttp.ClientResponse, channel: Channel) -> str:
         """Read the body, and pass events on until the first on which the agent can act."""
@@ -224,10 +252,13 @@ class Provider:
         for name, value in response.headers.items():
             if name.lower() in _RETURNED_HEADERS:
                 headers[name.lower()] = value
-        data = bytearray()
+        data = channel.data
+        data.clear()
         passed = 0  # bytes that the agent has got
         searched = 0  # bytes in which no event ends behind those
         passing = response.status == 200 and response.content_type == STREAM
+        # A limited answer may be cut off, and asked for again.
+        passing &= not channel.request.is_limited
         try:
             async for chunk in response.content.iter_any():
                 data += chunk

@@ -118,25 +118,20 @@ def cost_of_tokens(
 ) -> tuple[Usage, Decimal | None]:
     """Return the usage of a call, and its dollars by litellm's prices; None without a price."""
     usage = Usage(tokens.prompt, tokens.completion, tokens.cached)
-    if tokens.searches:
-        return usage, None
     load_litellm()
     from litellm.types.utils import Usage as LitellmUsage
 
-    written = tokens.written + tokens.written_hour
-    cache_writes = None
-    if written:
-        cache_writes = {
-            "ephemeral_5m_input_tokens": tokens.written,
-            "ephemeral_1h_input_tokens": tokens.written_hour,
-        }
+    cache_writes = {
+        "ephemeral_5m_input_tokens": tokens.written,
+        "ephemeral_1h_input_tokens": tokens.written_hour,
+    }
     litellm_usage = LitellmUsage(
         prompt_tokens=tokens.prompt,
         completion_tokens=tokens.completion,
         prompt_tokens_details={"cache_creation_token_details": cache_writes},
         completion_tokens_details={"reasoning_tokens": tokens.reasoning},
-        cache_creation_input_tokens=written,
+        cache_creation_input_tokens=tokens.written + tokens.written_hour,
         cache_read_input_tokens=tokens.cached,
         cost=tokens.cost,
     )
-    return usage, cost_of(name, price, usage, litellm_usage)
+    return usage, cost_of(name, price, usage, litellm_usage, tokens.tier)

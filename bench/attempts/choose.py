@@ -113,6 +113,8 @@ def _why_plausible(winner: Attempt) -> str:
     reason = (
         f"attempt {winner.attempt} is plausible: edits applied, lint clean, {tests}"
     )
+    if winner.error:
+        reason += f"; it did not end by itself: {winner.error}"
     return reason + configuration_note(winner)
 
 

@@ -30,6 +30,7 @@ _STATUSES_OF_ENDINGS = {
     Ending.REFUSED: AttemptStatus.ERROR,
     Ending.CONTEXT: AttemptStatus.CONTEXT,
     Ending.BUDGET: AttemptStatus.BUDGET,
+    Ending.LIMIT: AttemptStatus.LIMIT,
     Ending.TIME: AttemptStatus.TIMEOUT,
     Ending.FAILED: AttemptStatus.ERROR,
 }

@@ -29,10 +29,10 @@ from bench.regression.testlogs import (
 from bench.repos.mirrors import ENV_NAME
 from core.address import without_logins
 from core.atomic import write_bytes_atomic, write_text_atomic
-from core.money import as_text, in_words
+from core.money import as_text, in_words, range_words
 from core.plaintext import abbreviate, one_line, some, visible
 from environments.local.venvs import error_line
-from runs.calls.ledger import Ledger, total
+from runs.calls.ledger import at_most, read_ledger, total
 from runs.patches import SubmittablePatch, split_patch, submittable_patch
 from runs.records import Attempt
 from runs.storage.store import RunStore
@@ -132,6 +132,7 @@ class OwnResult:
     winner: Attempt | None = None
     patch: str = ""
     dropped: Sequence[str] = ()
+    cost_at_most: Decimal | None = None
 
     @classmethod
     def read(
@@ -143,8 +144,11 @@ class OwnResult:
         before: Before,
     ) -> OwnResult:
         """Return the result of the instance ``name`` from the files of its run."""
-        cost = total(Ledger.load(store.ledger).lines())
-        unfinished = cls(repository, issue, store, before, cost)
+        ledger = read_ledger(store.ledger).values
+        cost = total(ledger)
+        unfinished = cls(
+            repository, issue, store, before, cost, cost_at_most=at_most(ledger)
+        )
         if not store.prediction(name).exists():
             return unfinished
         result = store.read_result(name)
@@ -211,7 +215,7 @@ class OwnResult:
         outcome = self.outcome.value
         yield f"# {one_line(self.issue.title)}\n"
         yield f"- **{outcome[:1].upper()}{outcome[1:]}**: {self.reason}"
-        yield f"- Cost: {in_words(self.cost)}"
+        yield f"- Cost: {range_words(self.cost, self.cost_at_most)}"
         configuration = self.store.read_run().configuration
         models = ", ".join(model.label for model in configuration.models)
         yield one_line(f"- Agent: {configuration.agent}; models: {models}")

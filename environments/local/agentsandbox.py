@@ -204,7 +204,9 @@ def _make_by_name(
         apis = (recipe.api,)
     access = None
     if apis:
-        access = Access(apis, settings.max_calls, settings.allow_web)
+        access = Access(
+            apis, settings.max_calls, settings.allow_web, settings.max_output
+        )
     agent = load_agent(name, settings.env, settings.timeout, bubble, access)
     if not isinstance(agent, CommandAgent):
         return agent

@@ -281,19 +281,23 @@ def _make_project(
         command = _install(built.python, spec.install, interpreter)
         steps.run("install the project", command, sandbox)
     sandbox.remove_home()
-    _copy_programs(shared / "bin", venv / "bin")
+    _copy_programs(shared, venv)
     shutil.copytree(built.testbed, built.template, symlinks=True)
 
 
-def _copy_programs(shared: Path, own: Path) -> None:
+def _copy_programs(shared: Path, venv: Path) -> None:
     """Let programs of shared packages, such as pytest, start with the project's interpreter."""
-    for path in shared.iterdir():
-        copy = own / path.name
+    # They name it by the path at which it was installed, which may lead through a link.
+    installed = re.compile(
+        rb"/[^\s'\"]*/" + re.escape(shared.name).encode() + rb"(?=/bin/)"
+    )
+    for path in (shared / "bin").iterdir():
+        copy = venv / "bin" / path.name
         if path.is_symlink() or copy.exists():
             continue
         content = path.read_bytes()
         if content.startswith(b"#!"):
-            copy.write_bytes(content.replace(bytes(shared), bytes(own)))
+            copy.write_bytes(installed.sub(lambda _: bytes(venv), content))
             copy.chmod(0o755)
 
 

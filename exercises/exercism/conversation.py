@@ -52,12 +52,12 @@ from exercises.exercism.results import (
 from exercises.exercism.settings import ExercismConfig
 from exercises.exercism.tester import ExerciseTester
 from llm.chat import (
+    AttemptLimitError,
     BudgetUsedError,
     ChatModel,
     Message,
     ReplayExhaustedError,
     Reply,
-    TimeUsedError,
     Tool,
     Traits,
     Usage,
@@ -217,7 +217,7 @@ ATTEMPT = 1
 _ERRORS: Mapping[Ending, Callable[[str], Exception]] = {
     Ending.REFUSED: refusal,
     Ending.BUDGET: BudgetUsedError,
-    Ending.TIME: TimeUsedError,
+    Ending.LIMIT: AttemptLimitError,
     Ending.CONTEXT: ContextFullError,
     Ending.REPLAY_EXHAUSTED: ReplayExhaustedError,
 }

@@ -25,7 +25,12 @@ from core.parsing.untrusted import damage_at
 from llm.chat import Reply
 from reports.data.predictions import Prediction, other_patch
 from reports.data.verdicts import Verdict, known_verdict, presumed_verdict, read_verdict
-from runs.calls.ledger import LedgerLine, by_instance, read_ledger, recorded_cost
+from runs.calls.ledger import (
+    LedgerLine,
+    by_instance,
+    read_ledger,
+    recorded_cost,
+)
 from runs.description import Run
 from runs.patches import patch_paths
 from runs.progress.overview import InstanceEntry, overview
@@ -68,6 +73,11 @@ class InstanceData(InstanceResult):
     map_files: tuple[str, ...] | None = None
     verdict: Verdict | None = None
     verdicts: Mapping[int, Verdict] = Field(default_factory=dict)
+
+    @property
+    def paid(self) -> Decimal | None:
+        """The dollars that are known to be due; None when unknown."""
+        return self.cost
 
     @property
     def resolved(self) -> bool | None:
@@ -232,12 +242,17 @@ class RunData:
     @property
     def costs(self) -> list[Decimal | None]:
         """Dollars: the lines of the ledger, or else the instances."""
-        return [paid.cost for paid in self.ledger or self.instances]
+        return [call.paid for call in self.ledger or self.instances]
 
     @property
     def cost(self) -> Decimal | None:
         """Dollars of the whole run; None if unknown."""
         return total(self.costs)
+
+    @property
+    def cost_at_most(self) -> Decimal | None:
+        """Dollars with calls that may not have been billed; None if unknown."""
+        return total(call.cost for call in self.ledger or self.instances)
 
     @property
     def known_cost(self) -> Decimal:

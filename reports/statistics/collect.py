@@ -412,9 +412,14 @@ class Amount:
 
 @dataclass(frozen=True)
 class Money:
-    """An ``Amount`` of dollars; the sum is exact."""
+    """An ``Amount`` of dollars; the sum is exact.
+
+    Attributes:
+        at_most: with calls that were lost or broke off, and may have been billed.
+    """
 
     known: Dollars
+    at_most: Dollars | None
     complete: bool
     per_instance: float | None
     per_resolved: float | None
@@ -452,7 +457,8 @@ def _per(
 def _dollars(run: RunData) -> Money:
     dollars = run.known_cost
     complete = run.cost is not None
-    return Money(dollars, complete, *_per(run, float(dollars), complete))
+    ratios = _per(run, float(dollars), complete)
+    return Money(dollars, run.cost_at_most, complete, *ratios)
 
 
 def _edit_errors(run: RunData) -> Share:

@@ -20,7 +20,7 @@ from core.money import as_text
 from core.plaintext import Say
 from core.redaction import Redactor
 from core.shutdown import Shutdown
-from llm.chat import BudgetUsedError, Reply, TimeUsedError
+from llm.chat import AttemptLimitError, BudgetUsedError, Reply
 from llm.gate import Answered, CallOutcome, Failed, PlannedCall
 from runs.calls.budget import Budget, LimitScope, OverBudgetError, Reservation
 from runs.calls.journal import (
@@ -276,7 +276,7 @@ class AttemptGate:
     def begin(self, call: PlannedCall) -> str:
         while True:
             if self.seconds is not None and self.clock() - self._started > self.seconds:
-                raise TimeUsedError(f"the attempt's {self.seconds:g} s are used up")
+                raise AttemptLimitError(f"the attempt's {self.seconds:g} s are used up")
             answer = self.coordinator.begin(self.instance_id, self.attempt, call)
             if isinstance(answer, Ticket):
                 return answer.call

@@ -114,6 +114,7 @@ class FailedEntry(_Entry):
     billed: bool = False
     reached: bool = True
     retry_after: float | None = None
+    cost: Annotated[DollarsText, IfAny] = None
     error: AnyText
 
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -50,7 +51,8 @@ class LedgerLine:
         call: identifies the call; a ledger has each once.
         kind: as in the journal (``answered``, ``refused``, ``failed``, ``lost``), or ``replayed``
             (``REPLAYED``) for a recorded reply, with its cost at the time.
-        cost: dollars; None when unknown. A ``lost`` or unanswered call counts with its bound.
+        cost: dollars at most; None when unknown. A ``lost`` or unanswered call has its bound.
+        arrived: dollars for what arrived of an answer that broke off.
     """
 
     call: str
@@ -60,6 +62,19 @@ class LedgerLine:
     model: str
     cost: DollarsText
     usage: Usage | None = None
+    arrived: DollarsText = None
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether the provider may not have billed the call."""
+        return self.kind in ("failed", "lost")
+
+    @property
+    def paid(self) -> Decimal | None:
+        """The dollars that are known to be due; None when unknown."""
+        if self.is_unsure:
+            return self.arrived or Decimal()
+        return self.cost
 
     @classmethod
     def of_call(
@@ -85,10 +100,12 @@ class LedgerLine:
             model=start.model,
             cost=dollars_or_none(cost),
             usage=end.reply.usage if isinstance(end, AnsweredEntry) else None,
+            arrived=end.cost if isinstance(end, FailedEntry) else None,
         )
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "cost": as_text(self.cost)}
+        dollars = {"cost": as_text(self.cost), "arrived": as_text(self.arrived)}
+        return {**asdict(self), **dollars}
 
 
 LEDGER = LineFormat(TypeAdapter(LedgerLine), lambda line: line.call)
@@ -101,7 +118,7 @@ class Ledger:
 
     path: Path
     _lines: dict[str, LedgerLine] = field(default_factory=dict)
-    _spent: dict[str, Decimal | None] = field(default_factory=dict)
+    _by_instance: dict[str, list[LedgerLine]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
@@ -124,16 +141,14 @@ class Ledger:
             self._count(line)
             return True
 
-    def spent_on(self, instance_id: str) -> Decimal | None:
-        """Return the dollars of an instance, all attempts and starts; None when one is unknown."""
+    def lines_of(self, instance_id: str) -> tuple[LedgerLine, ...]:
+        """Return the lines of an instance, all attempts and starts."""
         with self._lock:
-            return self._spent.get(instance_id, Decimal())
+            return tuple(self._by_instance.get(instance_id, ()))
 
     def _count(self, line: LedgerLine) -> None:
         self._lines[line.call] = line
-        spent = self._spent.get(line.instance_id, Decimal())
-        is_known = spent is not None and line.cost is not None
-        self._spent[line.instance_id] = spent + line.cost if is_known else None  # type: ignore[operator]
+        self._by_instance.setdefault(line.instance_id, []).append(line)
 
     def sync(self) -> None:
         """Wait until the disk has all lines."""
@@ -183,7 +198,17 @@ def write_ledger(path: Path, lines: Iterable[LedgerLine]) -> None:
 
 
 def total(lines: Iterable[LedgerLine]) -> Decimal | None:
-    """Return the exact sum of ``lines``, None when one of them is unknown."""
+    """Return the dollars that are known to be due, None when those of a line are unknown."""
+    return money.total(map(attrgetter("paid"), lines))
+
+
+def unsure(lines: Iterable[LedgerLine]) -> Decimal | None:
+    """Return the most dollars of calls that were lost or broke off, None when unknown."""
+    return money.total(line.cost for line in lines if line.is_unsure)
+
+
+def at_most(lines: Iterable[LedgerLine]) -> Decimal | None:
+    """Return the most dollars that ``lines`` cost, None when one of them is unknown."""
     return money.total(line.cost for line in lines)
 
 
@@ -192,7 +217,7 @@ def by_instance(lines: Iterable[LedgerLine]) -> dict[str, Decimal | None]:
     sums: dict[str, Decimal | None] = {}
     for line in lines:
         sums[line.instance_id] = money.total(
-            (sums.get(line.instance_id, Decimal()), line.cost)
+            (sums.get(line.instance_id, Decimal()), line.paid)
         )
     return sums
 

@@ -14,7 +14,6 @@ from typing import TextIO, cast
 
 from tqdm import tqdm
 
-from core.money import in_words
 from core.plaintext import Say, one_line
 from runs.progress.state import ProgressState, headline, running_lines
 
@@ -71,13 +70,13 @@ class Display:
         key: str,
         status: str,
         reason: str,
-        cost: Decimal | None,
+        cost: str,
     ) -> None:
-        """Note the end of a job, and write ``[3/300] key: status; reason; $cost``."""
+        """Note the end of a job, and write ``[3/300] key: status; reason; cost``."""
         progress = self.progress
         number = progress.note_end(key, status)
         description = progress.descriptions.get(key, key)
-        outcome = "; ".join(filter(None, [status, reason, in_words(cost)]))
+        outcome = "; ".join(filter(None, [status, reason, cost]))
         self.note(f"[{number}/{progress.total}] {description}: {outcome}")
 
     def note(self, text: str) -> None:
@@ -94,7 +93,7 @@ class Display:
 def make_display(
     stream: TextIO,
     progress: ProgressState,
-    spent: Callable[[], Decimal | None],
+    spent: Callable[[], tuple[Decimal | None, Decimal | None]],
     every: float = _EVERY,
 ) -> Display:
     """Return the display for ``stream``: with bars on a terminal, unless it is a dumb one.
@@ -102,7 +101,8 @@ def make_display(
     Args:
         stream: receives all output.
         progress: is shown.
-        spent: returns the dollars of the run so far, None when unknown.
+        spent: returns the dollars of the run so far: those that are due, and at most; None is
+            unknown.
         every: seconds from one drawing to the next.
     """
     if stream.isatty() and os.environ.get("TERM") != "dumb":
@@ -120,7 +120,7 @@ class TerminalDisplay(Display):
         self,
         stream: TextIO,
         progress: ProgressState,
-        spent: Callable[[], Decimal | None],
+        spent: Callable[[], tuple[Decimal | None, Decimal | None]],
         every: float,
     ) -> None:
         super().__init__(stream, progress)
@@ -165,7 +165,7 @@ class TerminalDisplay(Display):
             while True:
                 line = _encodable(self._lines.get_nowait(), self._stream)
                 _Bar.write(line, file=self._stream)
-        seen = self.progress.snapshot(self._spent())
+        seen = self.progress.snapshot(*self._spent())
         running = running_lines(seen, size.lines, size.columns, self.progress.more())
         texts = [headline(seen), *running]
         while len(self._bars) > len(texts):

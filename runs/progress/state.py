@@ -53,7 +53,7 @@ class ProgressSnapshot:
     Attributes:
         succeeded: jobs that are done, which ``word`` is said of.
         failed: jobs that ended without a result, unless the user interrupted them.
-        spent: dollars, None when unknown.
+        spent: dollars, None when unknown; ``at_most`` with calls that may not be billed.
         projected: dollars for all at the mean of those done; None before one is done.
         running: the longest running instance first.
         stopping: the running instances end at their next step.
@@ -64,6 +64,7 @@ class ProgressSnapshot:
     succeeded: int
     failed: int
     spent: Decimal | None
+    at_most: Decimal | None
     projected: Decimal | None
     calls_per_minute: int
     seconds_left: float | None
@@ -164,7 +165,9 @@ class ProgressState:
             steps = Counter(instance.step for _, instance in self._running.values())
         return ", ".join(f"{count} {step.value}" for step, count in steps.items())
 
-    def snapshot(self, spent: Decimal | None) -> ProgressSnapshot:
+    def snapshot(
+        self, spent: Decimal | None, at_most: Decimal | None = None
+    ) -> ProgressSnapshot:
         """Return the present progress; ``spent`` are the dollars of the run."""
         with self._lock:
             now = self._clock()
@@ -183,6 +186,7 @@ class ProgressState:
                 succeeded=statuses.count(self.word),
                 failed=statuses.count("error") + statuses.count("infra_error"),
                 spent=spent,
+                at_most=at_most,
                 projected=spent / done * self.total
                 if done and spent is not None
                 else None,
@@ -221,6 +225,8 @@ def headline(seen: ProgressSnapshot) -> str:
         parts.insert(0, "stopping")
     if seen.projected is not None:
         parts[-1] += f" of ~${seen.projected:.2f}"
+    if seen.at_most is not None and seen.at_most != seen.spent:
+        parts[-1] += f" (at most ${seen.at_most:.2f})"
     if seen.seconds_left is not None and seen.done < seen.total:
         parts.append(f"{duration(seen.seconds_left)} left")
     return ", ".join([*parts, f"{seen.calls_per_minute} calls/min"])

@@ -27,6 +27,7 @@ class RunSummary:
             the option of the limit.
         errors: ids of the selected instances whose attempts all broke, of earlier starts too.
         dollars: of the whole run so far, from its ledger; None when a price is unknown.
+        at_most: the same with the bounds of calls that were lost or broke off.
         recorded: the part of ``dollars`` that replayed replies once cost.
         calls: in the ledger.
         tokens: of these calls, as their providers counted them; None where none did.
@@ -41,6 +42,7 @@ class RunSummary:
     folder: Path
     counts: Mapping[str, int]
     dollars: Decimal | None
+    at_most: Decimal | None
     calls: int
     tokens: Usage
     seconds: float
@@ -71,6 +73,7 @@ class RunSummary:
                 for word in (*self.statuses, *COMMON_WORDS)
             },
             "dollars": as_text(self.dollars),
+            "dollars_at_most": as_text(self.at_most),
             "recorded": as_text(self.recorded),
             "calls": self.calls,
             "tokens": asdict(self.tokens),
@@ -97,7 +100,7 @@ def _outcome(summary: RunSummary) -> Iterator[str]:
     counts = ", ".join(f"{count} {word}" for word, count in summary.counts.items())
     yield f"this start: {counts or 'nothing to do'}"
     used = summary.tokens
-    cost = cost_words(summary.dollars, summary.recorded)
+    cost = cost_words(summary.dollars, summary.recorded, summary.at_most)
     usage_text = quantity(summary.calls, "call")
     if used.prompt_tokens is not None:
         usage_text += (

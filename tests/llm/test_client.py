@@ -61,6 +61,21 @@ def test_an_unknown_price_is_unknown_and_said(provider: Provider) -> None:
     assert "no known price" in warnings[0]
 
 
+@pytest.mark.parametrize(
+    ("tier", "cost"),
+    [("default", "0.000225"), ("priority", "0.00045"), ("flex", "0.0001125")],
+)
+def test_the_tier_that_the_answer_names_decides_the_price(
+    provider: Provider, tier: str, cost: str
+) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    choice = {"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}
+    body = {"id": "1", "model": "gpt-5.1", "choices": [choice], "usage": usage}
+    provider.will_answer(Answer("hi", body={**body, "service_tier": tier}))
+    reply = model(provider, name="gpt-5.1", temperature=1.0).complete(ASK)
+    assert reply.cost == Decimal(cost)
+
+
 def test_a_model_with_prices_by_length_is_priced(provider: Provider) -> None:
     name = "dashscope/qwen3-coder-plus"
     provider.will_answer("hi")

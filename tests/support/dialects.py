@@ -10,8 +10,8 @@ import json
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,11 +41,13 @@ class Turn:
 
     Attributes:
         tokens: of the prompt, of the answer, read from a cache, written to it.
+        cut: it ends at the limit of the request.
     """
 
     text: str = "done"
     tool: tuple[str, dict[str, Any]] | None = None
     tokens: tuple[int, int, int, int] = (1500, 50, 300, 200)
+    cut: bool = False
 
     @property
     def key(self) -> int:
@@ -141,7 +143,7 @@ class _Handler(Handler):
         turns = self.stub.turns_for(body)
         turn = turns[min(_results(dialect, body), len(turns) - 1)]
         if not body.get("tools"):
-            turn = Turn(turn.text, None, turn.tokens)
+            turn = replace(turn, tool=None)
         with self.stub.lock:
             self.stub.billed += 1
         if body.get("stream") or "streamGenerate" in self.path:
@@ -238,7 +240,18 @@ def _results(dialect: str, body: dict[str, Any]) -> int:
 
 
 def _response(dialect: str, turn: Turn) -> dict[str, Any]:
-    return _RESPONSES[dialect](turn)
+    response = _RESPONSES[dialect](turn)
+    if turn.cut:
+        _CUTS[dialect](response)
+    return response
+
+
+_CUTS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "messages": lambda answer: answer.update(stop_reason="max_tokens"),
+    "chat": lambda answer: answer["choices"][0].update(finish_reason="length"),
+    "responses": lambda answer: answer.update(status="incomplete"),
+    "gemini": lambda answer: answer["candidates"][0].update(finishReason="MAX_TOKENS"),
+}
 
 
 def _messages_response(turn: Turn) -> dict[str, Any]:

@@ -30,10 +30,7 @@ class Messages(Dialect):
 
     name = "messages"
     api = "anthropic"
-    parameters = (
-        "model messages max_tokens system tools tool_choice temperature top_p top_k "
-        "stop_sequences stream thinking metadata context_management output_config output_format"
-    )
+    limit_keys = ("max_tokens",)
     path_pattern = re.compile(r"/v1/messages")
     ping = b'event: ping\ndata: {"type": "ping"}\n\n'
     # The texts of a block, and what their parts in a stream are called.
@@ -108,18 +105,31 @@ class Messages(Dialect):
         for key, name in self._DELTAS.items():
             block[key] = text_at(block, key) + text_at(delta, name)
 
+    def limit_body(self, body: Json, key: str, limit: int) -> Json:
+        body = super().limit_body(body, key, limit)
+        if count_at(body, "thinking", "budget_tokens") >= limit:
+            # The provider refuses a request whose thoughts fill the answer.
+            body["thinking"] = {**body["thinking"], "budget_tokens": limit - 1}
+        return body
+
     def outcome(self, answer: Json) -> AnswerOutcome:
         usage = object_at(answer, "usage")
-        cached = count_at(usage, "cache_read_input_tokens")
-        created = count_at(usage, "cache_creation_input_tokens")
+        # A summary of the conversation is counted there alone.
+        samples = objects(usage, "iterations") or [usage]
+
+        def count(key: str) -> int:
+            return sum(count_at(sample, key) for sample in samples)
+
+        cached = count("cache_read_input_tokens")
+        created = count("cache_creation_input_tokens")
         hour = count_at(usage, "cache_creation", "ephemeral_1h_input_tokens")
         tokens = Tokens(
-            prompt=count_at(usage, "input_tokens") + cached + created,
-            completion=count_at(usage, "output_tokens"),
+            prompt=count("input_tokens") + cached + created,
+            completion=count("output_tokens"),
             cached=cached,
             written=max(created - hour, 0),
             written_hour=hour,
-            searches=count_at(usage, "server_tool_use", "web_search_requests"),
+            tier=text_at(usage, "service_tier"),
         )
         return objects(answer, "content"), text_at(answer, "stop_reason"), tokens
 

@@ -1,8 +1,9 @@
 """Pure: a protocol in which coding agents call models, as far as the gateway reads it.
 
 Answers pass through byte for byte. The gateway reads which model is asked, what the conversation
-holds, and what the answer says and costs. It writes a request again, without tools that the
-provider itself would run and parameters that are not listed, and asks for a report of the usage.
+holds, and what the answer says and costs. It writes a request again: with the keys and parts that
+are listed, without tools that the provider itself would run, with a limit of the answer, and with
+the wish for a report of the usage.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from agent.gateway.dialects.shapes import SHAPES, Rewriter
 from llm.chat import Message, ToolCall
 
 Json = dict[str, Any]
@@ -44,8 +46,8 @@ class Tokens:
         cached: read from the provider's cache.
         written: written to the cache for five minutes.
         written_hour: written to it for an hour, which costs more.
-        searches: of the web, by the provider, which litellm's prices of tokens leave out.
         cost: dollars as the provider states them, where it does.
+        tier: the service tier of the call, as the provider names it.
     """
 
     prompt: int
@@ -54,8 +56,8 @@ class Tokens:
     written: int = 0
     written_hour: int = 0
     reasoning: int = 0
-    searches: int = 0
     cost: float | None = None
+    tier: str = ""
 
     @property
     def is_possible(self) -> bool:
@@ -76,7 +78,7 @@ class Answer:
     """What an answer of a provider says.
 
     Attributes:
-        tokens: None where the provider reports none, or impossible ones.
+        tokens: None where the provider reports none, impossible ones, or others than are listed.
         complete: the answer has its end.
         error: of an answer that ends in an error although it began well.
     """
@@ -97,8 +99,13 @@ class AgentRequest:
 
     Attributes:
         path: of the dialect, with the real name of the model where it stands there.
-        removed: tools that the provider would have run itself, and parameters that are not listed.
-        data: the body as it is sent.
+        body: as it is sent, with the agent's own limit of the answer.
+        removed: tools that the provider would have run itself, and keys and parts that are not
+            listed.
+        is_text: it holds nothing but text, so that its bytes limit its tokens.
+        own_limit: tokens of the longest answer that the agent wants; 0 where unknown.
+        limit: that is sent, at ``limit_key``.
+        data: the body as it is sent, with ``limit``.
         headers: those that the provider gets; ``query`` likewise.
     """
 
@@ -107,9 +114,25 @@ class AgentRequest:
     body: Json
     streamed: bool
     removed: tuple[str, ...] = ()
+    is_text: bool = True
+    own_limit: int = 0
+    limit: int = 0
+    limit_key: str = ""
     data: bytes = field(default=b"", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
+
+    def with_limit(self, limit: int) -> AgentRequest:
+        """Return it with another limit of the answer."""
+        body = self.dialect.limit_body(self.body, self.limit_key, limit)
+        # Not the agent's bytes: of a key that stands twice others may read the first value.
+        text = json.dumps(body, ensure_ascii=False)
+        return replace(self, limit=limit, data=text.encode("utf-8", "replace"))
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether an answer may be cut off where the agent would not cut it off."""
+        return self.limit < self.own_limit
 
     @cached_property
     def conversation(self) -> list[Message]:
@@ -142,15 +165,14 @@ class Dialect(ABC):
     Attributes:
         api: the name for ``agent.api``, and litellm's for the provider whose protocol it is.
         common: it is spoken by each provider that has no protocol of its own here.
-        parameters: what an agent may say at the top of a request. Others can make the provider
-            search the web, call another model, or charge another price.
+        limit_keys: where a request limits its answer.
     """
 
     name: ClassVar[str]
     api: ClassVar[str]
     common: ClassVar[bool] = False
     path_pattern: ClassVar[re.Pattern[str]]
-    parameters: ClassVar[str]
+    limit_keys: ClassVar[tuple[str, ...]]
     ping: ClassVar[bytes] = b": waiting\n\n"
 
     @abstractmethod
@@ -249,16 +271,38 @@ class Dialect(ABC):
         error_message = ""
         if error:
             error_message = text_at(error, "message") or as_json(error)
+        usage = answer.get("usage") or answer.get("usageMetadata")
+        is_priced = tokens.is_possible and not self.counts_others(usage)
         return Answer(
             content="".join(texts),
             tool_calls=tuple(calls),
-            tokens=tokens if tokens.is_possible else None,
+            tokens=tokens if is_priced else None,
             model=text_at(answer, "model") or text_at(answer, "modelVersion"),
             truncated=end in _CUT_OFF,
             complete=bool(end),
             error=error_message,
             reasoning="\n".join(filter(None, thoughts)),
         )
+
+    def counts_others(self, usage: object) -> bool:
+        """Return whether something was counted that is not listed, and may have its own price."""
+        if isinstance(usage, dict):
+            if "model" in usage or usage.get("modality") == "AUDIO":
+                return True
+            for key in usage.keys() - SHAPES[self.name]["usage"].split():
+                if count_at(usage, key):
+                    return True
+            usage = list(usage.values())
+        return isinstance(usage, list) and any(map(self.counts_others, usage))
+
+    def arrived_text(self, events: Iterable[Json]) -> str:
+        """Return what the model said in the events of a stream that broke off."""
+        texts: list[str] = []
+        for event in events:
+            choices = objects(event, "choices") + objects(event, "candidates")
+            for part in (event, *choices):
+                texts += texts_in(part.get("delta") or part.get("content"))
+        return "".join(texts)
 
     def is_actionable(self, event: Json) -> bool:
         """Return whether an agent may act on ``event`` before the stream ends.
@@ -274,19 +318,15 @@ class Dialect(ABC):
         """Return the model that a request asks."""
         return text_at(body, "model")
 
-    def output_limit(self, body: Json) -> int | None:
-        """Return the most tokens of an answer, None where the request sets no limit."""
-        names = (
-            "max_tokens",
-            "max_completion_tokens",
-            "max_output_tokens",
-            "maxOutputTokens",
-        )
-        return _max_count(body, names) or None
+    def read_limit(self, body: Json) -> int:
+        """Return the most tokens of an answer, 0 where the request sets no limit."""
+        return max(count_at(body, key) for key in self.limit_keys)
 
-    def answer_count(self, body: Json) -> int:
-        """Return how many answers a request asks for."""
-        return _max_count(body, ("n", "candidateCount")) or 1
+    def limit_body(self, body: Json, key: str, limit: int) -> Json:
+        """Return the body with ``limit`` as the most tokens of an answer."""
+        body = {k: value for k, value in body.items() if k not in self.limit_keys}
+        body[key] = limit
+        return body
 
     def prepare_request(
         self,
@@ -294,26 +334,37 @@ class Dialect(ABC):
         body: Json,
         model: str,
         *,
-        web: bool,
+        web: bool = False,
+        limit_key: str = "",
     ) -> AgentRequest:
-        """Return the request for the provider's ``model``; ``web`` keeps the provider's tools."""
+        """Return the request for the provider's ``model``, without a limit of the answer.
+
+        ``web``: the provider may fetch what the request names, and run tools. ``limit_key``: where
+        the limit stands, in a dialect that has this key.
+        """
         streamed = body.get("stream") is True
         if path.endswith(":streamGenerateContent"):
             streamed = True
-        removed: list[str] = []
+        rewriter = Rewriter(SHAPES[self.name])
+        body = rewriter.rewrite(body, "web" if web else "request") or {}
         if not web:
-            body, removed = self._without_provider_tools(body)
+            body = self._without_provider_tools(body, rewriter.removed)
+        keys = sorted(self.limit_keys, key=body.keys().__contains__, reverse=True)
+        if limit_key not in keys:
+            limit_key = keys[0]
+        limit = self.read_limit(body)
+        if limit:
+            body = self.limit_body(body, limit_key, limit)
         path, body = self._address_request(path, body, model, streamed=streamed)
-        # Not the agent's bytes: of a key that stands twice others may read the first value.
-        text = json.dumps(body, ensure_ascii=False)
-        data = text.encode("utf-8", "replace")
         return AgentRequest(
             dialect=self,
             path=path,
             body=body,
             streamed=streamed,
-            removed=tuple(removed),
-            data=data,
+            removed=tuple(rewriter.removed),
+            is_text=rewriter.is_text and not web,
+            own_limit=limit,
+            limit_key=limit_key,
         )
 
     def _address_request(
@@ -327,15 +378,9 @@ class Dialect(ABC):
         """Return path and body of the request to the provider."""
         return path, {**body, "model": model}
 
-    def _without_provider_tools(self, body: Json) -> tuple[Json, list[str]]:
-        """Leave out what the provider would do itself: unknown parameters and tools."""
-        parameters = self.parameters.split()
+    def _without_provider_tools(self, body: Json, removed: list[str]) -> Json:
+        """Leave out the tools that the provider would run itself, and add their names."""
         allowed = dict(body)
-        removed = []
-        for name in body:
-            if name not in parameters:
-                del allowed[name]
-                removed.append(name)
         tools = allowed.pop("tools", [])
         if not isinstance(tools, list):
             removed.append("tools")
@@ -353,7 +398,7 @@ class Dialect(ABC):
         names_a_tool = isinstance(allowed.get("tool_choice"), dict)
         if not client_tools or (has_provider_tools and names_a_tool):
             allowed.pop("tool_choice", None)
-        return allowed, removed
+        return allowed
 
 
 def sse(event: Json) -> bytes:
@@ -420,9 +465,15 @@ def count_at(value: object, *path: str) -> int:
     return max(item, 0)
 
 
-def _max_count(body: Json, names: Iterable[str]) -> int:
-    settings = {**body, **object_at(body, "generationConfig")}
-    return max(count_at(settings, name) for name in names)
+def texts_in(value: object) -> Iterator[str]:
+    """Yield the texts in a part of an answer."""
+    if isinstance(value, str):
+        yield value
+    if isinstance(value, dict):
+        value = [item for key, item in value.items() if key != "type"]
+    if isinstance(value, list):
+        for item in value:
+            yield from texts_in(item)
 
 
 def tool_name(tool: Json) -> str:

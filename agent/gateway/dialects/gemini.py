@@ -30,16 +30,20 @@ class Gemini(Dialect):
 
     name = "generateContent"
     api = "gemini"
-    parameters = (
-        "contents tools toolConfig systemInstruction generationConfig "
-        "safetySettings labels"
-    )
+    limit_keys = ("maxOutputTokens",)
     path_pattern = re.compile(
         r"/v1(?:beta)?/models/([^/:]+):(generateContent|streamGenerateContent)"
     )
 
     def is_client_tool(self, tool: Json) -> bool:
         return set(tool) <= {"functionDeclarations", "function_declarations"}
+
+    def read_limit(self, body: Json) -> int:
+        return super().read_limit(object_at(body, "generationConfig"))
+
+    def limit_body(self, body: Json, key: str, limit: int) -> Json:
+        config = object_at(body, "generationConfig")
+        return {**body, "generationConfig": super().limit_body(config, key, limit)}
 
     def model(self, path: str, body: Json) -> str:
         return unquote(self.path_pattern.fullmatch(path)[1])  # type: ignore[index]
@@ -97,6 +101,7 @@ class Gemini(Dialect):
             completion=count_at(usage, "candidatesTokenCount") + thoughts,
             cached=count_at(usage, "cachedContentTokenCount"),
             reasoning=thoughts,
+            tier=text_at(usage, "trafficType").removeprefix("ON_DEMAND_"),
         )
         blocked = value_at(answer, "promptFeedback", "blockReason")
         end = candidate.get("finishReason") or blocked

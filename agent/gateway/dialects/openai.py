@@ -35,21 +35,20 @@ class _OpenAI(Dialect):
         error = {"message": message, "type": kind, "param": None, "code": kind}
         return {"error": error}
 
-
-def _tokens(
-    answer: Json,
-    prompt: str,
-    completion: str,
-) -> Tokens:
-    """Return the counts, whose names begin with ``prompt`` and ``completion``."""
-    usage = object_at(answer, "usage")
-    return Tokens(
-        prompt=count_at(usage, f"{prompt}_tokens"),
-        completion=count_at(usage, f"{completion}_tokens"),
-        cached=count_at(usage, f"{prompt}_tokens_details", "cached_tokens"),
-        reasoning=count_at(usage, f"{completion}_tokens_details", "reasoning_tokens"),
-        cost=value_at(usage, "cost"),
-    )
+    def _tokens(self, answer: Json, prompt: str, completion: str) -> Tokens:
+        """Return the counts, whose names begin with ``prompt`` and ``completion``."""
+        usage = object_at(answer, "usage")
+        details = object_at(usage, f"{prompt}_tokens_details")
+        answer_details = object_at(usage, f"{completion}_tokens_details")
+        return Tokens(
+            prompt=count_at(usage, f"{prompt}_tokens"),
+            completion=count_at(usage, f"{completion}_tokens"),
+            cached=count_at(details, "cached_tokens"),
+            written=count_at(details, "cache_write_tokens"),
+            reasoning=count_at(answer_details, "reasoning_tokens"),
+            cost=value_at(usage, "cost"),
+            tier=text_at(answer, "service_tier"),
+        )
 
 
 def _thought_in(message: Json) -> str:
@@ -62,12 +61,7 @@ class Chat(_OpenAI):
 
     name = "chat"
     common = True
-    parameters = (
-        "model messages tools tool_choice temperature top_p max_tokens max_completion_tokens stop "
-        "seed stream stream_options reasoning reasoning_effort thinking parallel_tool_calls "
-        "response_format frequency_penalty presence_penalty logit_bias logprobs top_logprobs user "
-        "prompt_cache_key safety_identifier store metadata verbosity n chat_template_kwargs"
-    )
+    limit_keys = ("max_tokens", "max_completion_tokens")
     path_pattern = re.compile(r"(/v1)?/chat/completions")
     _THOUGHT = "thought"
 
@@ -99,7 +93,7 @@ class Chat(_OpenAI):
         answer: Json = {}
         finish = None
         for event in events:
-            for key in ("model", "usage", "error"):
+            for key in ("model", "usage", "error", "service_tier"):
                 if event.get(key):
                     answer[key] = event[key]
             choice = first_object(event, "choices")
@@ -122,7 +116,7 @@ class Chat(_OpenAI):
         message = object_at(choice, "message")
         thought = {self._THOUGHT: _thought_in(message)}
         parts = [thought, message, *objects(message, "tool_calls")]
-        tokens = _tokens(answer, "prompt", "completion")
+        tokens = self._tokens(answer, "prompt", "completion")
         return parts, text_at(choice, "finish_reason"), tokens
 
     def _address_request(
@@ -145,12 +139,7 @@ class Responses(_OpenAI):
     """OpenAI's responses (https://platform.openai.com/docs/api-reference/responses)."""
 
     name = "responses"
-    # A stored prompt, conversation or answer may hold tools that are not seen here.
-    parameters = (
-        "model input instructions tools tool_choice temperature top_p max_output_tokens stream "
-        "store include reasoning parallel_tool_calls text prompt_cache_key metadata "
-        "client_metadata truncation user safety_identifier stream_options"
-    )
+    limit_keys = ("max_output_tokens",)
     path_pattern = re.compile(r"(/v1)?/responses")
     _CLIENT = frozenset({"function", "custom", "local_shell", "apply_patch"})
     _DONE = "response.output_item.done"
@@ -210,7 +199,7 @@ class Responses(_OpenAI):
         end = text_at(answer, "status")
         if end not in ("completed", "incomplete"):
             end = ""
-        tokens = _tokens(answer, "input", "output")
+        tokens = self._tokens(answer, "input", "output")
         return objects(answer, "output"), end, tokens
 
     def _event_of(self, error: Json) -> Json:

@@ -26,6 +26,7 @@ from runs.modelsource import ReplayedModels
 from runs.settings import Spending
 from tests.agent.gateway.conftest import (
     COSTS,
+    EDIT,
     ID,
     NEW,
     OLD,
@@ -65,7 +66,14 @@ def test_an_answer_that_breaks_off_is_booked_and_used_by_nobody(
     lines = runs.ledger()
     assert [line.kind for line in lines] == ["failed", "answered", "answered"]
     assert stub.billed == 3
-    assert lines[0].cost is not None and lines[0].cost > COSTS[dialect], "its bound"
+    paid, bound = lines[0].paid, lines[0].cost
+    assert paid is not None and bound is not None
+    assert 0 < paid < 2 * COSTS[dialect] < bound, "what arrived, and its bound"
+    cost = 2 * COSTS[dialect]
+    assert Decimal(str(prediction["cost"])) == cost
+    assert Decimal(str(prediction["cost_at_most"])) == cost + bound
+    (printed,) = (line for line in runs.report() if line.startswith("cost "))
+    assert f"${cost + paid:.4f} (at most ${cost + bound:.4f})" in printed
 
 
 @pytest.mark.parametrize("dialect", ["messages", "chat"])
@@ -116,16 +124,27 @@ def test_another_model_is_refused_and_an_agent_that_loops_is_ended(
 
 
 @pytest.mark.parametrize("options", [("stream",), ("stream", "loop")])
-def test_a_budget_ends_an_attempt_in_its_middle(
-    runs: GatewayRuns, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("calls", "max_calls", "limit"),
+    [(1, None, "budget.calls: 1 of 1 calls"), (None, 1, "agent.max_calls: all calls")],
+)
+def test_a_limit_ends_an_attempt_in_its_middle(
+    runs: GatewayRuns,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    calls: int | None,
+    max_calls: int | None,
+    limit: str,
 ) -> None:
     monkeypatch.setattr(gateway_module, "GRACE", 1.0)
-    money = Spending(BudgetLimits(calls=1))
+    money = Spending(BudgetLimits(calls=calls))
+    limited = agent_config("messages", *options, max_calls_per_attempt=max_calls)
     with runs.serve() as stub:
-        prediction = runs.solve(agent_config("messages", *options), money=money)
+        prediction = runs.solve(limited, money=money)
     assert prediction["status"] == "plausible", "what it did until then counts"
     (attempt,) = runs.attempts()
-    assert "budget.calls: 1 of 1 calls" in attempt["error"]
+    assert limit in attempt["error"]
+    assert f"it did not end by itself: {limit}" in prediction["reason"]
     assert stub.billed == 1
 
 
@@ -140,12 +159,11 @@ def test_the_calls_of_an_attempt_are_limited_and_the_next_attempt_has_its_own(
     runs: GatewayRuns,
 ) -> None:
     limited = agent_config("chat", "stream", max_calls_per_attempt=1, tries=2)
-    with runs.serve() as stub:
+    unchanged = Turn("I look.", ("replace", {**EDIT, "new": OLD}))
+    with runs.serve(turns=(unchanged, TURNS[1])) as stub:
         prediction = runs.solve(limited)
-    attempts = runs.attempts()
-    assert [attempt["status"] for attempt in attempts] == ["timeout", "timeout"]
-    assert "agent.max_calls: all calls" in attempts[0]["error"]
-    assert NEW in prediction["model_patch"] and stub.billed == 2
+    assert [attempt["status"] for attempt in runs.attempts()] == ["limit", "limit"]
+    assert prediction["status"] == "empty" and stub.billed == 2
 
 
 @pytest.mark.parametrize("dialect", ["messages", "gemini"])

@@ -165,16 +165,8 @@ def test_what_stands_twice_or_is_not_known_does_not_pass(
     assert stub.requests == [ASK] and gateway.removed == {"service_tier": 1}
     path = "/v1beta/models/m:generateContent"
     for tools in ({"googleSearch": {}}, "search", 5):
-        request = Gemini().prepare_request(path, {"tools": tools}, "m", web=False)
+        request = Gemini().prepare_request(path, {"tools": tools}, "m")
         assert request.body == {} and request.removed == ("tools",)
-
-
-def test_bounds_count_every_answer_that_is_asked_for() -> None:
-    limits = {"max_tokens": 1, "max_completion_tokens": 500, "n": 3}
-    assert BY_NAME["chat"].output_limit(limits) == 500
-    assert BY_NAME["chat"].answer_count(limits) == 3
-    body = {"generationConfig": {"candidateCount": 4}}
-    assert BY_NAME["generateContent"].answer_count(body) == 4
 
 
 def test_a_key_that_a_provider_quotes_stays_here(
@@ -297,7 +289,7 @@ def test_hostile_requests_and_answers_are_read_without_an_error() -> None:
         for value in odd:
             body = dict.fromkeys(request_fields.split(), value)
             body["stream_options"] = value
-            request = dialect.prepare_request(path, body, "m", web=False)
+            request = dialect.prepare_request(path, body, "m")
             dialect.conversation(request.body)
             answer = dict.fromkeys(answer_fields.split(), value)
             dialect.read_answer(answer)

@@ -43,15 +43,18 @@ def request_of(dialect: str, *, streamed: bool = True) -> tuple[str, dict[str, A
         return "/v1/messages", body
     if dialect == "chat":
         body |= {"messages": [USER], "tools": [{"type": "function", "function": TOOL}]}
+        body["max_tokens"] = 9
         return "/v1/chat/completions", body
     if dialect == "responses":
         body |= {"input": [USER], "tools": [{"type": "function", **TOOL}]}
+        body["max_output_tokens"] = 9
         return "/v1/responses", body
     contents = [{"role": "user", "parts": [{"text": "hello"}]}]
     tools = [{"functionDeclarations": [TOOL]}]
     method = "streamGenerateContent?alt=sse" if streamed else "generateContent"
     path = f"/v1beta/models/{model}:{method}"
-    return path, {"contents": contents, "tools": tools}
+    generation = {"maxOutputTokens": 9}
+    return path, {"contents": contents, "tools": tools, "generationConfig": generation}
 
 
 @contextmanager

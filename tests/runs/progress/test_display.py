@@ -26,7 +26,7 @@ progress = ProgressState(4)
 asked = []
 def spent():
     asked.append(1)
-    return Decimal("1.5")
+    return Decimal("1.5"), Decimal("1.5")
 def wait_for_a_draw():
     enough = len(asked) + 2  # a drawing begins by asking for the dollars
     for _ in range(3000):  # it may have died
@@ -45,8 +45,8 @@ WORK = """
     wait_for_a_draw()
     display.note("note: \\x1b]0;evil\\x07slow")
     good = "plausible", "all\\r\\nclean\\x1b[2J"
-    display.note_finished("own__thing-1", *good, Decimal("0.5"))
-    display.note_finished("own__thing-2", "infra_error", "no disk", None)
+    display.note_finished("own__thing-1", *good, "$0.5000")
+    display.note_finished("own__thing-2", "infra_error", "no disk", "unknown")
     wait_for_a_draw()
 """
 AT_ONCE = BEGIN + WORK.replace("wait_for_a_draw()", "")

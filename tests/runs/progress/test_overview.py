@@ -182,6 +182,7 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         folder=tmp_path,
         counts={"plausible": 2, "infra_error": 1},
         dollars=Decimal("0.0000001"),
+        at_most=Decimal("2"),
         calls=12,
         tokens=Usage(5, 4, 3),
         recorded=Decimal("0.00000005"),
@@ -199,6 +200,7 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         "counts": dict.fromkeys((*RESULTS, *COMMON_WORDS), 0)
         | {"plausible": 2, "infra_error": 1},
         "dollars": "0.0000001",
+        "dollars_at_most": "2",
         "recorded": "0.00000005",
         "calls": 12,
         "tokens": {"prompt_tokens": 5, "completion_tokens": 4, "cached_tokens": 3},
@@ -227,11 +229,13 @@ def test_what_a_replay_repeats_is_no_cost(
     dollars: str | None, recorded: str, words: str
 ) -> None:
     total = None if dollars is None else Decimal(dollars)
-    assert cost_words(total, Decimal(recorded)) == words
+    assert cost_words(total, Decimal(recorded), total) == words
 
 
 def test_tokens_that_no_provider_counted_are_unknown(tmp_path: Path) -> None:
-    summary = RunSummary("r", tmp_path, {}, Decimal(0), 5, tokens([LINE]), 1.0, ())
+    summary = RunSummary(
+        "r", tmp_path, {}, Decimal(0), Decimal(0), 5, tokens([LINE]), 1.0, ()
+    )
     assert summary_words(summary).endswith("run so far: cost $0.00, 5 calls")
     assert summary.as_json()["tokens"]["prompt_tokens"] is None
     counted = replace(LINE, usage=Usage(5, 4, 3))

@@ -1,0 +1,491 @@
+"""What a request of an agent may cost at most, and what is known of what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from agent.gateway.dialects import DIALECTS
+from agent.gateway.dialects.base import Json
+from agent.gateway.gateway import Access, Gateway
+from agent.gateway.upstream import cost_of_tokens
+from llm.client import LiteLLMModel
+from llm.gate import Answered, CallOutcome, OpenGate, PlannedCall
+from tests.agent.gateway.conftest import (
+    GatewayRuns,
+    agent_config,
+    needs_bubblewrap,
+)
+from tests.agent.gateway.test_gateway import ASK, post
+from tests.support.dialects import ADDRESSES, APIS, MODELS, Stub, Turn
+from tests.support.runs import but
+
+BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
+PATHS = {
+    "messages": "/v1/messages",
+    "chat": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "generateContent": "/v1beta/models/gemini-2.5-pro:generateContent",
+}
+PLACE = "https://documents.example/one.pdf"
+PICTURE = "data:image/png;base64,AAAA"
+
+
+@dataclass
+class Bounds(OpenGate):
+    """A gate that keeps what passes it."""
+
+    planned: list[PlannedCall] = field(default_factory=list)
+    outcomes: list[CallOutcome] = field(default_factory=list)
+
+    def begin(self, call: PlannedCall) -> str:
+        self.planned.append(call)
+        return ""
+
+    def end(self, ticket: str, outcome: CallOutcome) -> bool:
+        self.outcomes.append(outcome)
+        return True
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
+    with Stub((Turn("hello"),)) as server:
+        for name in ADDRESSES:
+            monkeypatch.setenv(name, server.url)
+        yield server
+
+
+def send(stub: Stub, dialect: str, body: Json, **access: Any) -> tuple[Json, Bounds]:
+    """Return what the provider got, and what passed the gate."""
+    gate = Bounds()
+    # The support's name of the dialect.
+    name = dialect.replace("generateContent", "gemini")
+    model = LiteLLMModel(MODELS[name], 0.0, 30.0, gate=gate)
+    with Gateway(model, Access((APIS[name],), **access)) as gateway:
+        path = PATHS[dialect].replace("gemini-2.5-pro", gateway.model_name)
+        answer = post(gateway, {**body, "model": gateway.model_name}, path)
+    assert answer.status == 200, answer.body
+    return stub.requests[-1], gate
+
+
+def prepare(dialect: str, body: Json, **rules: Any) -> tuple[Json, bool]:
+    request = BY_NAME[dialect].prepare_request(PATHS[dialect], body, "m", **rules)
+    request = request.with_limit(min(request.own_limit or 16_000, 16_000))
+    return json.loads(request.data), request.is_text
+
+
+def user(content: Any) -> Json:
+    return {"messages": [{"role": "user", "content": content}]}
+
+
+def gemini(*parts: Json) -> Json:
+    return {"contents": [{"role": "user", "parts": list(parts)}]}
+
+
+TEXT = {"type": "text", "text": "hello"}
+BY_ADDRESS = [
+    (
+        "messages",
+        user([TEXT, {"type": "document", "source": {"type": "url", "url": PLACE}}]),
+    ),
+    (
+        "messages",
+        user([TEXT, {"type": "image", "source": {"type": "file", "file_id": PLACE}}]),
+    ),
+    (
+        "messages",
+        user(
+            [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "1",
+                    "content": [
+                        TEXT,
+                        {"type": "image", "source": {"type": "url", "url": PLACE}},
+                    ],
+                }
+            ]
+        ),
+    ),
+    ("messages", user([TEXT, {"type": "container_upload", "file_id": PLACE}])),
+    ("messages", {**user("hello"), "mcp_servers": [{"type": "url", "url": PLACE}]}),
+    ("chat", user([TEXT, {"type": "image_url", "image_url": {"url": PLACE}}])),
+    ("chat", user([TEXT, {"type": "image_url", "image_url": PLACE}])),
+    ("chat", user([TEXT, {"type": "file", "file": {"file_id": PLACE}}])),
+    ("chat", user([TEXT, {"type": "file", "file": {"file_data": PLACE}}])),
+    ("chat", user([TEXT, {"type": "video_url", "video_url": {"url": PLACE}}])),
+    (
+        "responses",
+        {
+            "input": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "input_text", "text": "hello"},
+                        {"type": "input_file", "file_url": PLACE},
+                    ],
+                }
+            ]
+        },
+    ),
+    (
+        "responses",
+        {
+            "input": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "input_text", "text": "hello"},
+                        {"type": "input_image", "file_id": PLACE},
+                    ],
+                }
+            ]
+        },
+    ),
+    ("responses", {"input": [{"type": "item_reference", "id": PLACE}]}),
+    (
+        "responses",
+        {
+            "input": [
+                {
+                    "type": "function_call_output",
+                    "call_id": "1",
+                    "output": [{"type": "input_image", "image_url": PLACE}],
+                }
+            ]
+        },
+    ),
+    (
+        "responses",
+        {
+            "input": [
+                {
+                    "type": "additional_tools",
+                    "role": "developer",
+                    "tools": [{"type": "mcp", "server_url": PLACE}],
+                }
+            ]
+        },
+    ),
+    ("responses", {"input": "hello", "previous_response_id": PLACE}),
+    ("generateContent", gemini({"text": "hello"}, {"fileData": {"fileUri": PLACE}})),
+    ("generateContent", gemini({"text": "hello"}, {"file_data": {"file_uri": PLACE}})),
+    (
+        "generateContent",
+        gemini(
+            {
+                "functionResponse": {
+                    "name": "f",
+                    "response": {},
+                    "parts": [{"fileData": {"fileUri": PLACE}}],
+                }
+            }
+        ),
+    ),
+    ("generateContent", {**gemini({"text": "hello"}), "cached_content": PLACE}),
+]
+
+
+@pytest.mark.parametrize(("dialect", "body"), BY_ADDRESS)
+def test_nothing_is_sent_by_its_address(dialect: str, body: Json) -> None:
+    sent, is_text = prepare(dialect, body)
+    assert PLACE not in json.dumps(sent)
+    assert is_text or "image" in json.dumps(body) or "file" in json.dumps(body)
+    # A text that names an address is a text.
+    assert PLACE in json.dumps(prepare(dialect, naming(dialect))[0])
+
+
+def naming(dialect: str) -> Json:
+    if dialect == "generateContent":
+        return gemini({"text": PLACE})
+    if dialect == "responses":
+        return {"input": PLACE}
+    return user(PLACE)
+
+
+def test_documents_by_address_pass_where_the_web_is_allowed() -> None:
+    for dialect, body in (*BY_ADDRESS[:3], *BY_ADDRESS[7:15]):
+        sent, is_text = prepare(dialect, body, web=True)
+        assert PLACE in json.dumps(sent) and not is_text
+
+
+INLINE = [
+    (
+        "messages",
+        user(
+            [
+                TEXT,
+                {
+                    "type": "image",
+                    "source": {
+                        "type": "base64",
+                        "media_type": "image/png",
+                        "data": "AAAA",
+                    },
+                },
+            ]
+        ),
+    ),
+    ("chat", user([TEXT, {"type": "image_url", "image_url": {"url": PICTURE}}])),
+    (
+        "responses",
+        {
+            "input": [
+                {
+                    "role": "user",
+                    "content": [{"type": "input_image", "image_url": PICTURE}],
+                }
+            ]
+        },
+    ),
+    (
+        "generateContent",
+        gemini(
+            {"text": "hello"},
+            {"inline_data": {"mime_type": "image/png", "data": "AAAA"}},
+        ),
+    ),
+]
+WINDOWS = {
+    "messages": Decimal("0.825"),  # 200,000 tokens, written to a cache, and a tenth
+    "chat": Decimal("0.352"),
+    "responses": Decimal("0.55"),
+    "generateContent": Decimal("2.8"),  # at the price of more than 200,000 tokens
+}
+
+
+@pytest.mark.parametrize(("dialect", "body"), INLINE)
+def test_the_window_bounds_what_has_a_file_and_the_text_what_has_none(
+    stub: Stub, dialect: str, body: Json
+) -> None:
+    sent, gate = send(stub, dialect, {**body, "max_tokens": 1})
+    assert "AAAA" in json.dumps(sent)
+    assert gate.planned[0].bound is not None
+    assert gate.planned[0].bound >= WINDOWS[dialect]
+    text = {"messages": user("a" * 4000), "chat": user("a" * 4000)}
+    body = text.get(dialect) or naming(dialect)
+    _, gate = send(stub, dialect, body)
+    assert gate.planned[0].bound is not None
+    assert gate.planned[0].bound < Decimal("0.26"), "16,000 tokens of an answer"
+
+
+COUNTS = [
+    ("messages", {**user("hello"), "max_tokens": 9, "n": 8}),
+    ("chat", {**user("hello"), "n": 8.0, "max_completion_tokens": 9.0}),
+    (
+        "chat",
+        {**user("hello"), "n": "8", "max_tokens": "9", "max_output_tokens": 10**6},
+    ),
+    (
+        "responses",
+        {"input": "hello", "n": 8, "max_output_tokens": "9", "max_tokens": 10**6},
+    ),
+    (
+        "generateContent",
+        {
+            **gemini({"text": "a"}),
+            "generation_config": {"candidate_count": 8, "max_output_tokens": 9},
+        },
+    ),
+    (
+        "generateContent",
+        {
+            **gemini({"text": "a"}),
+            "generationConfig": {"candidateCount": "8", "maxOutputTokens": 9.0},
+            "max_output_tokens": 10**6,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "body"), COUNTS)
+def test_a_count_is_sent_as_it_was_read_or_not_at_all(dialect: str, body: Json) -> None:
+    sent, _ = prepare(dialect, {**body, "service_tier": "priority", "speed": "fast"})
+    settings = sent.get("generationConfig", sent)
+    (limit,) = (value for key, value in settings.items() if "max" in key.lower())
+    assert limit in (9, 16_000) and isinstance(limit, int)
+    assert not {"n", "service_tier", "speed", "candidateCount", "candidate_count"} & {
+        *sent,
+        *settings,
+    }
+
+
+def test_a_summary_by_the_provider_is_not_asked_for() -> None:
+    edits = [{"type": "compact_20260112"}, {"type": "clear_thinking_20251015"}]
+    sent, _ = prepare("messages", {**ASK, "context_management": {"edits": edits}})
+    assert sent["context_management"] == {"edits": edits[1:]}
+
+
+def usage(**counts: Any) -> Json:
+    return {"usage": {"input_tokens": 1000, "output_tokens": 100, **counts}}
+
+
+SAMPLE = {"input_tokens": 1000, "output_tokens": 100}
+CODEX = {"prompt_tokens": 1000, "completion_tokens": 100}
+GOOGLE = {"promptTokenCount": 1000, "candidatesTokenCount": 100}
+# By litellm's prices; None where something was counted whose price is unknown.
+PRICED: list[tuple[str, str, Json, str | None]] = [
+    ("messages", "anthropic/claude-sonnet-4-5-20250929", usage(), "0.0045"),
+    (
+        "messages",
+        "anthropic/claude-sonnet-4-5-20250929",
+        usage(
+            iterations=[
+                {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3500},
+                {"type": "message", **SAMPLE},
+            ]
+        ),
+        "0.597",
+    ),
+    (
+        "messages",
+        "anthropic/claude-sonnet-4-5-20250929",
+        usage(iterations=[{"type": "advisor", "model": "dear", **SAMPLE}, SAMPLE]),
+        None,
+    ),
+    (
+        "messages",
+        "anthropic/claude-sonnet-4-5-20250929",
+        usage(server_tool_use={"code_execution_requests": 2}),
+        None,
+    ),
+    (
+        "messages",
+        "anthropic/claude-sonnet-4-5-20250929",
+        usage(service_tier="standard"),
+        "0.0045",
+    ),
+    ("chat", "gpt-5.1", {"usage": CODEX}, "0.00225"),
+    ("chat", "gpt-5.1", {"usage": CODEX, "service_tier": "default"}, "0.00225"),
+    ("chat", "gpt-5.1", {"usage": CODEX, "service_tier": "priority"}, "0.0045"),
+    ("chat", "gpt-5.1", {"usage": CODEX, "service_tier": "flex"}, "0.001125"),
+    ("chat", "gpt-5.1-codex", {"usage": CODEX, "service_tier": "priority"}, None),
+    ("chat", "gpt-5.1", {"usage": {**CODEX, "num_sources_used": 3}}, None),
+    (
+        "chat",
+        "gpt-5.1",
+        {"usage": {**CODEX, "prompt_tokens_details": {"audio_tokens": 9}}},
+        None,
+    ),
+    ("responses", "gpt-5.1", {**usage(), "service_tier": "flex"}, "0.001125"),
+    ("generateContent", "gemini/gemini-2.5-pro", {"usageMetadata": GOOGLE}, "0.00225"),
+    (
+        "generateContent",
+        "gemini/gemini-2.5-pro",
+        {"usageMetadata": {**GOOGLE, "trafficType": "ON_DEMAND_PRIORITY"}},
+        "0.00405",
+    ),
+    (
+        "generateContent",
+        "gemini/gemini-2.5-pro",
+        {
+            "usageMetadata": {
+                **GOOGLE,
+                "candidatesTokensDetails": [{"modality": "AUDIO", "tokenCount": 90}],
+            }
+        },
+        None,
+    ),
+    (
+        "generateContent",
+        "gemini/gemini-2.5-pro",
+        {
+            "usageMetadata": {
+                **GOOGLE,
+                "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 900}],
+            }
+        },
+        "0.00225",
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "model", "answer", "cost"), PRICED)
+def test_all_that_has_a_price_is_added(
+    dialect: str, model: str, answer: Json, cost: str | None
+) -> None:
+    tokens = BY_NAME[dialect].read_answer(answer).tokens
+    dollars = tokens and cost_of_tokens(model, None, tokens)[1]
+    assert dollars == (cost and Decimal(cost))
+
+
+LIMITS = [
+    ("messages", {**user("hello"), "max_tokens": 32_000}, "max_tokens", 32_000),
+    ("chat", user("hello"), "max_completion_tokens", 16_384),
+    ("responses", {"input": "hello"}, "max_output_tokens", 128_000),
+    ("generateContent", gemini({"text": "hello"}), "maxOutputTokens", 65_535),
+]
+
+
+@pytest.mark.parametrize(("dialect", "body", "key", "limit"), LIMITS)
+def test_an_answer_that_is_cut_off_is_asked_for_once_more(
+    stub: Stub,
+    monkeypatch: pytest.MonkeyPatch,
+    dialect: str,
+    body: Json,
+    key: str,
+    limit: int,
+) -> None:
+    cut = Turn("hel", cut=True)
+    stub.turns_for = lambda _: (cut,) if len(stub.requests) == 1 else (Turn("hello"),)  # type: ignore[method-assign]
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 31_999}}
+    if dialect == "messages":
+        body |= thinking
+    _, gate = send(stub, dialect, body)
+    sent = [request.get("generationConfig", request)[key] for request in stub.requests]
+    assert sent[0] == 16_000 and abs(sent[1] - limit) <= 1 and len(sent) == 2
+    first, second = gate.planned
+    assert first.bound is not None and second.bound is not None
+    assert first.bound < second.bound
+    paid = [outcome for outcome in gate.outcomes if isinstance(outcome, Answered)]
+    assert [outcome.reply.truncated for outcome in paid] == [True, False]
+    if dialect == "messages":
+        budgets = [request["thinking"]["budget_tokens"] for request in stub.requests]
+        assert budgets == [15_999, 31_999]
+
+
+def test_an_answer_that_the_agent_cuts_off_itself_is_not_asked_for_again(
+    stub: Stub,
+) -> None:
+    stub.turns = (Turn("hel", cut=True),)
+    sent, _ = send(stub, "messages", {**user("hello"), "max_tokens": 9})
+    assert sent["max_tokens"] == 9 and len(stub.requests) == 1
+
+
+def test_only_a_cache_of_an_hour_has_its_price(stub: Stub) -> None:
+    bounds = []
+    for ttl in ("5m", "1h"):
+        control = {"cache_control": {"type": "ephemeral", "ttl": ttl}}
+        part = {**TEXT, "text": "word " * 9000, **control}
+        _, gate = send(stub, "messages", {**user([part]), "max_tokens": 1})
+        assert gate.planned[0].bound is not None
+        bounds.append(gate.planned[0].bound)
+    assert bounds[1] / bounds[0] > Decimal("1.5")
+
+
+@needs_bubblewrap
+def test_an_answer_that_was_cut_off_is_paid_for_and_replayed(runs: GatewayRuns) -> None:
+    cut = Turn("I am c", cut=True, tokens=(1500, 16_000, 0, 0))
+    with runs.serve() as stub:
+        first = stub.turns_for
+
+        def turns(body: Json) -> Sequence[Turn]:
+            return (cut,) if len(stub.requests) == 1 else first(body)
+
+        stub.turns_for = turns  # type: ignore[method-assign]
+        prediction = runs.solve(agent_config("responses", "stream"))
+        replayed = agent_config("responses", "stream", run="again")
+        again = runs.solve(but(replayed, replay=runs.recorded))
+    assert [request["max_output_tokens"] for request in stub.requests] == [
+        16_000,
+        128_000,
+        16_000,
+    ]
+    assert again["model_patch"] == prediction["model_patch"]
+    assert Decimal(str(prediction["cost"])) == Decimal("0.16595"), "both, and the next"
+    assert len(runs.ledger()) == 3 and runs.report()
