@@ -63,6 +63,8 @@ class LocalEnvironment:
         confined = confine(self.limits, self.run_key, self.check, self.warn_once)
         # Code that runs without a sandbox could write to files that the sandbox trusts.
         root = self.root if shut_in else self.root / "open"
+        # Where a link leads, a sandbox shows a link too, and mounts nothing below it.
+        root = root.resolve()
         folder = root / "instances"
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
