@@ -16,7 +16,8 @@ import yaml
 
 from bench.instances.adapters.base import Row
 from bench.instances.dataset import Dataset, load_dataset
-from bench.repos.mirrors import mirrors_of
+from bench.instances.names import BUNDLED
+from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.parsing.untrusted import damage_at, read_object
 from core.plaintext import Say, some
@@ -123,8 +124,7 @@ def package_command(path: Path, folder: Path, options: PackageOptions, say: Say)
     say(f"entry          {folder / 'entry'}: {fork}")
     for note in _research_notes(package, meta, split):
         say(note)
-    folders = options.folders
-    mirrors = mirrors_of(dataset.name, folders.cache, folders.repos)
+    mirrors = _mirrors(dataset.name, options)
     faults = validate(package, dataset.rows, meta, mirrors, redact)
     for fault in faults:
         say(fault)
@@ -147,6 +147,16 @@ def _load_dataset(store: RunStore, split: str, name: str) -> Dataset:
                 f"the run was made on {name}: submit it with --split {other}, not {split}"
             )
     return load_dataset(name, run.dataset.split or "test")
+
+
+def _mirrors(dataset: str, options: PackageOptions) -> Mirrors:
+    """Return the mirrors to look base commits up; bundled datasets have their own."""
+    folders = options.folders
+    if folders.repos:
+        return Mirrors(folders.repos)
+    if dataset in BUNDLED:
+        return Mirrors(folders.cache / f"{dataset}-mirrors")
+    return Mirrors(folders.cache / "mirrors")
 
 
 def _research_notes(package: PackageFolder, meta: Meta, split: str) -> Iterator[str]:
