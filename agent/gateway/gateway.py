@@ -83,8 +83,6 @@ _SENT_HEADERS = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "openai-beta"}
 )
 _SENT_QUERY = frozenset({"beta"})
-# Else Python would write to the terminal what no handler takes.
-logging.getLogger("aiohttp").addHandler(logging.NullHandler())
 _FINAL_ERRORS = (
     BudgetUsedError,
     StoppedError,
@@ -196,6 +194,8 @@ class Gateway:
         return calls
 
     async def _start(self) -> None:
+        # Without a handler Python writes to the terminal.
+        logging.getLogger("aiohttp").handlers = [logging.NullHandler()]
         self._client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         self._provider = Provider(self.model, self._client)
         application = web.Application()
