@@ -14,7 +14,7 @@ from agent.named import AGENTS
 from agent.named.installed import find_agent
 from agent.protocol import Agent
 from agent.repomap import TagStore
-from bench.attempts import RESULTS, InstanceJob, Services, transcript
+from bench.attempts import RESULTS, InstanceJob, Services, choose_again, transcript
 from bench.config import RunConfig, TestChoice
 from bench.instances.dataset import Dataset, DatasetIdentity
 from bench.instances.instance import Instance
@@ -287,7 +287,28 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             return group_by_layers(ordered)
         return ordered
 
+    def _fit_choices(self) -> None:
+        """Choose again with what is fitted to all instances that have a prediction."""
+        # A winner that other tests checked is final.
+        if not self.config.by_evidence or self.config.full_suite:
+            return
+        results = []
+        for path in self.store.prediction_paths():
+            results.append(self.store.read_prediction(path))
+        right = self.config.settings.choice.right
+        required = self.config.requires_tests
+        for choice in choose_again(results, right, require_tests=required):
+            result = self.store.read_result(choice.instance_id).but(
+                model_patch=choice.model_patch,
+                attempt=choice.attempt,
+                status=choice.status,
+                reason=choice.reason,
+                belief=choice.belief,
+            )
+            self._save(result)
+
     def finish(self) -> None:
+        self._fit_choices()
         calls = self.options.settings.calls
         tracing = make_tracing(
             self.config.run_name, enabled=calls.trace, content=calls.trace_content
@@ -300,9 +321,14 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
 
     def save(self, finished: Finished[InstanceResult]) -> None:
         assert finished.end.value is not None
-        result = self.with_start(finished.end.value)
+        self._save(self.with_start(finished.end.value))
+
+    def _save(self, result: InstanceResult) -> None:
         self.store.save_instance(
-            finished.key, result.prediction(), result.trajectory(), transcript(result)
+            result.instance_id,
+            result.prediction(),
+            result.trajectory(),
+            transcript(result),
         )
 
 

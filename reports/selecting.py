@@ -41,6 +41,7 @@ from core.errors import UserError
 from core.plaintext import Say, one_line
 from core.settings import CommandLine, Layer, command, of_texts
 from reports.foreign.recognise import read_any
+from reports.matrix import matrix_command
 from reports.named_runs import runs_and_filters
 from runs.checks import check_folders, check_models
 from runs.evidence import Evidence
@@ -69,6 +70,13 @@ def main(
             show_default=False,
         ),
     ] = None,
+    matrix: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Choose from the results of scripts in this file of JSON lines; call no model.",
+        ),
+    ] = None,
     env_file: EnvFileOption = None,
 ) -> int:
     """Choose among the candidates of runs by scripts that models write for each issue."""
@@ -76,6 +84,10 @@ def main(
         runs, filters = runs_and_filters(runs or ())
         line.prints(line.load(_recorded_dataset(runs), _FIXED), filters)
         return 0
+    if matrix is not None:
+        if runs:
+            raise UserError("--matrix takes no run; leave the runs or the option out")
+        return matrix_command(matrix, line.load({}, _FIXED).choice.right, print)
     if not runs:
         raise UserError("no run given; usage: report.py select RUN… --models NAME,…")
     settings = line.load(_recorded_dataset(runs), _FIXED)

@@ -17,7 +17,8 @@ from agent.workspace import Workspace
 from bench.attempts.attempt import AttemptSetup, AttemptWork
 from bench.attempts.checkouts import Checkouts
 from bench.attempts.evidence.choice import choose_by_evidence
-from bench.attempts.evidence.gathering import EvidencePolicy
+from bench.attempts.evidence.facts import stated_fit
+from bench.attempts.evidence.gathering import EvidenceGathering, EvidencePolicy
 from bench.attempts.evidence.writers import ScriptWriters
 from bench.attempts.fullsuite import Choose, FullSuitePolicy
 from bench.attempts.history import Briefing, HistoryPolicy
@@ -33,7 +34,7 @@ from bench.repos.mirrors import Mirrors, add_submodules
 from core.processes import remove_tree
 from environments.base import Environment, EnvironmentKind, UnavailableError
 from llm.options import ModelChoice
-from runs.evidence import Evidence
+from runs.evidence import BeliefFit, Evidence
 from runs.jobs import JobContext
 from runs.progress.state import WorkStep
 from runs.records import Attempt
@@ -68,9 +69,10 @@ class InstancePlan:
     checkouts: Checkouts
     history: HistoryPolicy
     stop_policy: StopPolicy
-    evidence: EvidencePolicy
+    evidence: EvidenceGathering
     full_suite: FullSuitePolicy
     require_tests: bool
+    fit: BeliefFit
 
     def attempt(
         self,
@@ -95,6 +97,7 @@ class InstancePlan:
         return partial(
             choose_by_evidence,
             evidence=evidence,
+            fit=self.fit,
             require_tests=self.require_tests,
         )
 
@@ -135,6 +138,20 @@ def prepare(
         base = make_checkout(snapshot, folder / "base")
     with _open_tests(instance, services, context, base) as tests:
         session = tests.session if tests else None
+        fit = stated_fit(choice.right)
+        policy = EvidencePolicy(
+            instance=instance,
+            base=base if config.compares_candidates else None,
+            tests=tests if config.by_evidence else None,
+            ask=writers.ask,
+            models=len(config.models),
+            max_scripts=choice.scripts,
+            max_rounds=choice.rounds,
+            fit=fit,
+            cache=context.worker.cache / "scripts",
+            log=context.log,
+        )
+        evidence = EvidenceGathering(policy)
         checkouts = Checkouts(snapshot, folder)
         yield InstancePlan(
             setup=AttemptSetup(
@@ -152,24 +169,20 @@ def prepare(
             turns=_turn_order(instance, services),
             checkouts=checkouts,
             history=HistoryPolicy(choice.history),
-            stop_policy=StopPolicy(choice.stop, config.requires_tests),
-            evidence=EvidencePolicy(
-                instance=instance,
-                base=base if config.by_evidence else None,
-                tests=tests,
-                ask=writers.ask,
-                models=len(config.models),
-                max_scripts=choice.scripts,
-                max_rounds=choice.rounds,
-                cache=context.worker.cache / "scripts",
-                log=context.log,
+            stop_policy=StopPolicy(
+                choice.stop,
+                config.requires_tests,
+                choice.sure,
+                evidence.greatest_weight,
             ),
+            evidence=evidence,
             full_suite=FullSuitePolicy(
                 base=base,
                 tests=tests if config.full_suite else None,
                 context=context,
             ),
             require_tests=config.requires_tests,
+            fit=fit,
         )
 
 

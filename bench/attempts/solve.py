@@ -89,7 +89,9 @@ class Solver:
 
     def _solve(self, plan: InstancePlan) -> InstanceResult:
         self._make_attempts(plan)
-        evidence = plan.evidence.gather(self.records)
+        evidence = None
+        if self.services.config.by_evidence:
+            evidence = plan.evidence.gather(self.records)
         choice = plan.full_suite.choose(self.records, plan.chooser_for(evidence))
         choice = finish_choice(choice, self.records)
         winner = choice.winner
@@ -105,6 +107,7 @@ class Solver:
             cost=total(attempt.cost for attempt in (*self.records, *writers)),
             attempts=tuple(self.records),
             evidence=evidence,
+            belief=choice.belief,
             writers=writers,
         )
 

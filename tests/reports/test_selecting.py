@@ -35,7 +35,7 @@ DIFF = """diff --git a/textkit/slug.py b/textkit/slug.py
 -        else:
 -            letters.append("-")
 -    return "".join(letters)
-+    letters = [character if character.isalnum() else " " for character in text.lower()]  # so
++    letters = [character if character.isalnum() else " " for character in text.lower()]  # it is so
 +    return "-".join("".join(letters).split())
 """.replace(  # noqa: W293
     "{doc}",
