@@ -21,6 +21,7 @@ from bench.instances.instance import Instance
 from bench.instances.project import hide_image_names
 from bench.instances.validity import Validity
 from bench.options import Options as Options
+from bench.regression.health import find_problems, problem_lines
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors, mirrors_of
 from core.errors import InfrastructureError, UserError
@@ -72,6 +73,15 @@ def image_store(
 
 def used_images(todo: Sequence[Instance]) -> list[str]:
     return [instance.image for instance in todo if instance.test_setup is not None]
+
+
+def find_untestable(
+    config: RunConfig, cache: Path, todo: Sequence[Instance]
+) -> dict[str, str]:
+    """Return why local environments cannot judge, by instance, as far as it is known."""
+    if config.environment is EnvironmentKind.LOCAL and config.runs_tests:
+        return find_problems(cache, todo)
+    return {}
 
 
 def group_by_layers(jobs: Sequence[InstanceJob]) -> list[InstanceJob]:
@@ -259,11 +269,15 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
     def prepare_jobs(
         self, jobs: Sequence[InstanceJob], say: Say
     ) -> Sequence[InstanceJob]:
-        """Say which images are not used; pull the others unless their room is limited.
+        """Say what cannot be tested; pull the used images unless their room is limited.
 
         On Ray, each machine pulls what it needs.
         """
         todo = [job.instance for job in jobs]
+        for line in problem_lines(
+            find_untestable(self.config, self.options.cache, todo)
+        ):
+            say(line)
         images = used_images(todo)
         untestable = len(todo) - len(images)
         if untestable and uses_images(self.config):
