@@ -195,16 +195,6 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             for instance in self.selected
         }
 
-    @property
-    def cpus(self) -> float:
-        config = self.config
-        is_untested = (
-            config.environment is EnvironmentKind.NONE
-            or config.settings.tests.which is TestChoice.NONE
-        )
-        # Without tests an instance mostly waits for its model.
-        return 0.25 if is_untested else 1.0
-
     def services(self) -> Callable[[WorkerAccess], Services]:
         return partial(make_services, self.config, self.options)
 
