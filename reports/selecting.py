@@ -47,7 +47,7 @@ from runs.checks import check_folders, check_models
 from runs.evidence import Evidence
 from runs.jobs import WorkerAccess
 from runs.modelsource import ModelSource, ReplayedModels, replay_folder
-from runs.records import InstanceResult
+from runs.records import InstanceResult, Origin
 from runs.session import start_run
 from runs.storage.store import RunStore
 
@@ -184,7 +184,11 @@ def _candidates(path: Path) -> Iterator[tuple[str, RecordedCandidate]]:
             if not attempt.model_patch.strip():
                 continue
             candidate = RecordedCandidate(
-                origin=f"{run.name}, attempt {attempt.attempt}",
+                origin=Origin(
+                    run=run.name,
+                    attempt=attempt.attempt,
+                    harness=run.agent or run.layout.value,
+                ),
                 model=attempt.model or label,
                 patch=attempt.model_patch,
             )
@@ -237,7 +241,7 @@ def candidate_lines(result: InstanceResult) -> Iterator[str]:
             class_text = f"class {group.id}"
         cells = [
             result.instance_id,
-            attempt.model,
+            f"{attempt.model} ({attempt.origin})",
             attempt.status.replace("_", " "),
             class_text,
             f"passes {passed} of {len(evidence.valid)}",

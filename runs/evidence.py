@@ -108,6 +108,33 @@ class Evidence(BaseModel, frozen=True):
             failing=failing,
         )
 
+    def among(self, numbers: Mapping[int, int]) -> Evidence:
+        """Return what is known of some attempts alone, with other numbers for them.
+
+        Args:
+            numbers: the new number of each attempt; scripts of other attempts are left out.
+        """
+        classes = []
+        for equal in self.classes:
+            attempts = [numbers[n] for n in equal.attempts if n in numbers]
+            if attempts:
+                classes.append(equal.model_copy(update={"attempts": tuple(attempts)}))
+        scripts = []
+        for script in self.scripts:
+            if script.author is None:
+                scripts.append(script)
+            elif script.author in numbers:
+                author = numbers[script.author]
+                scripts.append(script.model_copy(update={"author": author}))
+        failing = {numbers[n]: self.failing[n] for n in self.failing if n in numbers}
+        return Evidence(
+            classes=tuple(classes),
+            scripts=tuple(scripts),
+            outcomes=self.outcomes,
+            failing=failing,
+            note=self.note,
+        )
+
     @property
     def valid(self) -> tuple[str, ...]:
         return tuple(script.id for script in self.scripts if script.valid)

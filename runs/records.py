@@ -211,10 +211,18 @@ def _sum(calls: Sequence[Reply], count: str) -> int | None:
 
 
 class Origin(Recorded):
-    """The run and the number there of an attempt in a combined run."""
+    """The run and the number there of an attempt that was made in another run.
+
+    Attributes:
+        harness: that made it, where this one only chose among attempts.
+    """
 
     run: AnyText
     attempt: Known[Whole] = None
+    harness: Annotated[Word, IfAny] = ""
+
+    def __str__(self) -> str:
+        return f"{self.run}, attempt {self.attempt}"
 
 
 CONVERSATION_FIELDS = frozenset(

@@ -18,6 +18,7 @@ from bench.attempts.choose import (
 )
 from bench.attempts.evidence.choice import (
     choose_by_evidence,
+    class_weights,
     describe_script,
     matrix,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "choose",
     "choose_again",
     "choose_by_evidence",
+    "class_weights",
     "conversation_origins",
     "describe_script",
     "fenced_block",

@@ -138,6 +138,7 @@ class AttemptWork:
             agent_version=services.agent_versions.get(turn.edit_format, ""),
             traits=turn.traits,
             temperature=turn.temperature,
+            origin=turn.origin,
         )
         attempt = self._run_agent(attempt, turn)
         return attempt.but(seconds=round(time.monotonic() - started, 3))
