@@ -43,6 +43,8 @@ _LAYOUT = 3
 _COMPILE_SECONDS = 1800.0
 # Later pips do not run setup.py, without which old projects are not installed in place.
 _TOOLS = ("pip<25.3", "wheel", "setuptools-scm", "flit_core")
+# The first Python whose last pip knows this option.
+_CONFIG_SETTINGS = (3, 7)
 # setuptools 69 and later refuse much of what old setup.py files do.
 _SETUPTOOLS = "setuptools<69"
 # Sorts last, so that the project's own packages come first.
@@ -376,7 +378,7 @@ def _install(
     name, _, extras = spec.install.partition("[")
     command: list[str | Path] = [built.python, "-m", "pip", "install", "-q"]
     command += ["--no-deps", "--no-build-isolation"]
-    if _has_config_settings(base_site):
+    if python_version(spec.python) >= _CONFIG_SETTINGS:
         # A plain .pth file: import hooks of PEP 660 confuse tools such as pylint.
         command += ["--config-settings", "editable_mode=compat"]
     else:
@@ -397,14 +399,6 @@ def _install(
         for copy in copies:
             if copy.exists():
                 shutil.rmtree(copy.parent)
-
-
-def _has_config_settings(site: Path) -> bool:
-    """Return whether the pip in ``site`` knows the option ``--config-settings``."""
-    for folder in site.glob("pip-*.dist-info"):
-        numbers = re.findall(r"\d+", folder.name)
-        return (int(numbers[0]), int(numbers[1])) >= (22, 1)
-    return False
 
 
 def _paths_in(site: Path) -> list[Path]:

@@ -72,8 +72,8 @@ def test_who_asks_for_it_gets_untested_patches_and_the_reason(
         repos=build_mirrors(cache / "demo-mirrors"),
     )
     assert provider.requests
-    results = harness.prediction(ID)["all_results"]
-    assert CAUSE in results[0]["untested"]
+    attempts = harness.attempts(ID)
+    assert CAUSE in attempts[0]["untested"]
 
 
 @pytest.mark.parametrize(
