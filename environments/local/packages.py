@@ -121,7 +121,7 @@ def _measure_era(spec: VenvSpec, installer: Installer, version: tuple[int, int])
     command: list[str | Path] = [uv_path(), "pip", "compile", "-q", "--no-deps"]
     command += ["--python", installer.python, "--overrides", overrides]
     command += ["--format", "pylock.toml", "-o", lock, names]
-    installer.steps.run("date the packages", command)
+    installer.steps.run("install packages", command)
     uploads = re.findall(r"upload-time = ([^,\s]+)Z", lock.read_text(encoding="utf-8"))
     if not uploads:
         return ""
