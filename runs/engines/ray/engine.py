@@ -63,10 +63,6 @@ class _Hired:
     ready: bool = False
     in_work: int = 0
 
-    @property
-    def free(self) -> int:
-        return self.room.jobs - self.in_work
-
 
 @dataclass(frozen=True)
 class RayEngine:
@@ -266,9 +262,12 @@ class _Workers:
 
     def _free_worker(self, tried: set[str]) -> _Hired | None:
         free = []
+        # Those that are starting have their share, too.
+        share = math.ceil(self.hiring.workers / max(1, len(self._hired)))
         for worker in self._hired:
-            is_free = worker.ready and worker.free > 0 and not worker.node.problem
-            if is_free and worker.node.id not in tried:
+            is_free = worker.ready and worker.in_work < min(worker.room.jobs, share)
+            barred = worker.node.problem or worker.node.id in tried
+            if is_free and not barred:
                 free.append(worker)
         return min(free, key=lambda worker: worker.in_work, default=None)
 
