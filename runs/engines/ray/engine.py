@@ -187,13 +187,13 @@ class _Workers:
         if now < self._nodes_seen + _LOOK_AT_NODES:
             return
         self._nodes_seen = now
-        known = set(self._nodes.alive)
+        earlier = set(self._nodes.alive)
         self._nodes.update(ray.nodes())
         smallest = self.hiring.room(self.hiring.workers)
         processes = min(self._nodes.capacity(smallest), self.hiring.workers)
         self._room = self.hiring.room(processes)
         for node in self._nodes.alive.values():
-            if node.id not in known and not node.capacity(self._room):
+            if node.id not in earlier and not node.capacity(self._room):
                 self._leave_out(
                     node,
                     f"the node {node.address} has {node.cpus:g} processors and "
@@ -519,10 +519,10 @@ def _is_open(address: str) -> bool:
     """
     environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
     command = [sys.executable, "-c", _ASK, address]
-    asked = subprocess.run(
+    probe = subprocess.run(
         command, env=environment, capture_output=True, check=False, timeout=_ASK_TIMEOUT
     )
-    return asked.returncode == 0
+    return probe.returncode == 0
 
 
 def _copy_code(packages: Sequence[str], work: Path) -> Path:

@@ -312,9 +312,9 @@ def check_node(plan: WorkerPlan) -> None:
             raise UserError(f"{name} is not set, but it is where the run was started")
     for name, expected in plan.versions.items():
         with suppress(PackageNotFoundError):
-            found = version(name)
-            if found != expected:
-                raise UserError(f"{name} is {found}, the driver has {expected}")
+            installed = version(name)
+            if installed != expected:
+                raise UserError(f"{name} is {installed}, the driver has {expected}")
     plan.cache.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(plan.cache).free
     if free < _MIN_DISK:
