@@ -417,7 +417,7 @@ GcsClient(address=sys.argv[1]).internal_kv_keys(b"", namespace=None)
 """
 _ASK_TIMEOUT = 60.0
 _OPEN = (
-    "WARNING: this Ray cluster has no authentication: whoever reaches its ports (6379, 8265, "
+    "WARNING: this Ray cluster has no authentication: anyone who reaches its ports (6379, 8265, "
     "10001 and those of its workers) can run code on every node and read its keys; start it with "
     "RAY_AUTH_MODE=token (docs/scale.md)"
 )
