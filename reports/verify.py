@@ -245,7 +245,7 @@ def compare_choice(
     winner = trajectory.get("winner")
     config = result.config or {}
     if result.evidence and result.evidence.classes and result.belief is None:
-        # Versions before 0.14 chose by another rule.
+        # It was chosen by the rule before there were weights.
         return
     fit = None
     if result.belief:
