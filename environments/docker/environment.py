@@ -34,6 +34,7 @@ from environments.docker.containers import LABEL, Container, Containers
 from environments.docker.engine import engine_errors
 from environments.docker.images import holds, pull
 from environments.docker.setupscript import (
+    HARNESS,
     HOME,
     SETUP_SCRIPT,
     SETUP_VARIABLES,
@@ -244,6 +245,7 @@ class DockerPrepared:
 
 
 _SECONDS = 900.0
+_SCRIPT = f"{HARNESS}/clean.sh"
 # Links of the image's repository would lead files of the new tree elsewhere, so all go first.
 _EMPTY = """git -c safe.directory='*' ls-files -z >/harness/tracked || exit 1
 xargs -0 rm -f -- </harness/tracked; rm /harness/tracked"""
@@ -315,8 +317,10 @@ def _run(
     spec: ImageSpec,
     script: str,
 ) -> None:
-    result = container.bash(["-c", script], _SECONDS)
-    if result.exit_code != 0:
+    token = secrets.token_hex(8)
+    container.put({}, {_SCRIPT: f"exec 2>&1\n{script}\n[ $? = 0 ] && echo {token}\n"})
+    result = container.bash([_SCRIPT], _SECONDS)
+    if token not in result.output:
         output = " ".join(result.output.split())[-300:]
         raise UnavailableError(
             f"the image {spec.public_name or spec.name} cannot be prepared: {output}"
