@@ -309,7 +309,6 @@ def test_a_key_that_a_node_lacks_is_named_with_the_node(
 
 @pytest.mark.ray
 @pytest.mark.long
-@pytest.mark.long
 def test_a_node_without_the_drivers_key_is_left_out_and_named(
     tmp_path: Path,
     provider: Provider,
@@ -336,7 +335,6 @@ def test_a_node_without_the_drivers_key_is_left_out_and_named(
 
 
 @pytest.mark.ray
-@pytest.mark.long
 @pytest.mark.long
 def test_a_fault_of_a_node_is_tried_on_another_before_it_is_recorded(
     tmp_path: Path, cache: Path, nodes: Nodes
