@@ -14,13 +14,14 @@ from agent.named import AGENTS
 from agent.named.installed import find_agent
 from agent.protocol import Agent
 from agent.repomap import TagStore
-from bench.attempts import RESULTS, InstanceJob, Services, transcript
+from bench.attempts import RESULTS, InstanceJob, Services, choose_again, transcript
 from bench.config import RunConfig, TestChoice
 from bench.instances.dataset import Dataset, DatasetIdentity
 from bench.instances.instance import Instance
 from bench.instances.project import hide_image_names
 from bench.instances.validity import Validity
 from bench.options import Options as Options
+from bench.regression.health import find_problems, problem_lines
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors, mirrors_of
 from core.errors import InfrastructureError, UserError
@@ -72,6 +73,15 @@ def image_store(
 
 def used_images(todo: Sequence[Instance]) -> list[str]:
     return [instance.image for instance in todo if instance.test_setup is not None]
+
+
+def find_untestable(
+    config: RunConfig, cache: Path, todo: Sequence[Instance]
+) -> dict[str, str]:
+    """Return why local environments cannot judge, by instance, as far as it is known."""
+    if config.environment is EnvironmentKind.LOCAL and config.runs_tests:
+        return find_problems(cache, todo)
+    return {}
 
 
 def group_by_layers(jobs: Sequence[InstanceJob]) -> list[InstanceJob]:
@@ -185,16 +195,6 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             for instance in self.selected
         }
 
-    @property
-    def cpus(self) -> float:
-        config = self.config
-        is_untested = (
-            config.environment is EnvironmentKind.NONE
-            or config.settings.tests.which is TestChoice.NONE
-        )
-        # Without tests an instance mostly waits for its model.
-        return 0.25 if is_untested else 1.0
-
     def services(self) -> Callable[[WorkerAccess], Services]:
         return partial(make_services, self.config, self.options)
 
@@ -259,11 +259,15 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
     def prepare_jobs(
         self, jobs: Sequence[InstanceJob], say: Say
     ) -> Sequence[InstanceJob]:
-        """Say which images are not used; pull the others unless their room is limited.
+        """Say what cannot be tested; pull the used images unless their room is limited.
 
         On Ray, each machine pulls what it needs.
         """
         todo = [job.instance for job in jobs]
+        for line in problem_lines(
+            find_untestable(self.config, self.options.cache, todo)
+        ):
+            say(line)
         images = used_images(todo)
         untestable = len(todo) - len(images)
         if untestable and uses_images(self.config):
@@ -287,7 +291,28 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             return group_by_layers(ordered)
         return ordered
 
+    def _fit_choices(self) -> None:
+        """Choose again with what is fitted to all instances that have a prediction."""
+        # A winner that other tests checked is final.
+        if not self.config.by_evidence or self.config.full_suite:
+            return
+        results = []
+        for path in self.store.prediction_paths():
+            results.append(self.store.read_prediction(path))
+        right = self.config.settings.choice.right
+        required = self.config.requires_tests
+        for choice in choose_again(results, right, require_tests=required):
+            result = self.store.read_result(choice.instance_id).but(
+                model_patch=choice.model_patch,
+                attempt=choice.attempt,
+                status=choice.status,
+                reason=choice.reason,
+                belief=choice.belief,
+            )
+            self._save(result)
+
     def finish(self) -> None:
+        self._fit_choices()
         calls = self.options.settings.calls
         tracing = make_tracing(
             self.config.run_name, enabled=calls.trace, content=calls.trace_content
@@ -300,9 +325,14 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
 
     def save(self, finished: Finished[InstanceResult]) -> None:
         assert finished.end.value is not None
-        result = self.with_start(finished.end.value)
+        self._save(self.with_start(finished.end.value))
+
+    def _save(self, result: InstanceResult) -> None:
         self.store.save_instance(
-            finished.key, result.prediction(), result.trajectory(), transcript(result)
+            result.instance_id,
+            result.prediction(),
+            result.trajectory(),
+            transcript(result),
         )
 
 

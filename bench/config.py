@@ -51,7 +51,8 @@ class RunSettings(CommonSettings):
 _DECIDING = ("models", "agent", "builtin", "tests", "choice")
 # Recorded resolved: labels, hashes, and the environment that runs the tests.
 _UNDECIDING = ("models.names", "models.file", "tests.environment", "agent.home")
-_EVIDENCE = ("choice.scripts", "choice.rounds")
+_OF_SCRIPTS = ("choice.scripts", "choice.rounds")
+_OF_BELIEF = ("choice.sure", "choice.right")
 # The names in the record of a configuration, which readers of runs know, in their order.
 _RECORDED = {
     "agent": "agent.name",
@@ -128,9 +129,14 @@ class RunConfig(RunBasics):
         return self.settings.choice.select is SelectionRule.EVIDENCE
 
     @property
+    def compares_candidates(self) -> bool:
+        """Whether a belief about the candidates of an instance is needed."""
+        return self.by_evidence or self.settings.choice.stop is StopRule.SURE
+
+    @property
     def needs_base(self) -> bool:
         """Whether an instance needs a checkout of its base commit beside those of attempts."""
-        return self.runs_tests or self.by_evidence
+        return self.runs_tests or self.compares_candidates
 
     @property
     def calls_models(self) -> bool:
@@ -214,7 +220,11 @@ class RunConfig(RunBasics):
         deciding = {}
         for name, value in values_of(self.settings).items():
             section = name.partition(".")[0]
-            unused = name in _UNDECIDING or (name in _EVIDENCE and not self.by_evidence)
+            unused = (
+                name in _UNDECIDING
+                or (name in _OF_SCRIPTS and not self.by_evidence)
+                or (name in _OF_BELIEF and not self.compares_candidates)
+            )
             if section == "agent" and name != "agent.name":
                 unused = not self.outside_agent
             if section in _DECIDING and not unused:

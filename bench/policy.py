@@ -13,6 +13,7 @@ class StopRule(str, Enum):
     """When an instance has enough attempts; the value is that of ``choice.stop``."""
 
     PLAUSIBLE = "plausible"
+    SURE = "sure"
     ALL = "all"
 
 
@@ -35,18 +36,31 @@ class ChoiceSettings(Section):
 
     stop: StopRule = Field(
         default=StopRule.PLAUSIBLE,
-        description="End the attempts on an instance when one is plausible, or when all are made.",
+        description="End the attempts on an instance when one is plausible, when one is right "
+        "with the weight choice.sure, or when all are made.",
     )
     select: SelectionRule = Field(
         default=SelectionRule.PLAUSIBLE,
         description="Predict the first plausible candidate, or choose by evidence: run scripts "
         "that models write for the issue on all candidates.",
     )
+    sure: float = Field(
+        default=0.7,
+        gt=0,
+        lt=1,
+        description="End the attempts at this weight with choice.stop=sure.",
+    )
+    right: float = Field(
+        default=0.4,
+        gt=0,
+        lt=1,
+        description="Expect this share of right attempts, as earlier verdicts suggest.",
+    )
     scripts: int = Field(default=6, ge=0, description="Ask for this many scripts.")
     rounds: int = Field(
         default=2,
         ge=0,
-        description="Ask at most this often for a script that tells the two best groups of "
+        description="Ask at most this often for a script that tells two classes of "
         "candidates apart.",
     )
     history: HistoryChoice = Field(

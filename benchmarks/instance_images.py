@@ -38,7 +38,7 @@ from core.git import git
 from environments.base import UnavailableError
 from environments.docker.engine import connect, engine_errors
 from environments.docker.images import holds
-from environments.local.venvs import BuildSteps
+from environments.local.buildsteps import BuildSteps
 
 _TESTBED = "testbed"
 _PREFIX = "opt/miniconda3/envs/testbed"

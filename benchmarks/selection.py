@@ -1,4 +1,6 @@
-"""Try selection rules on recorded test outcomes: ``python -m benchmarks.selection DIR``.
+"""Try selection rules: ``python -m benchmarks.selection worlds``, or ``… selection DIR``.
+
+``worlds`` compares them on generated instances (``benchmarks.worlds``).
 
 DIR is a checkout of LALAYANG/Issue-Test-Localizer: patches of two models for SWE-bench Verified and
 Lite, the outcomes of regression tests and generated reproduction scripts on them, and the authors'
@@ -28,6 +30,7 @@ import typer
 
 from bench.attempts import choose_by_evidence
 from bench.cli.cli import run_cli
+from benchmarks.worlds import world_lines
 from core.errors import UserError
 from reports.statistics.methods import Share
 from runs.evidence import CandidateClass, Evidence
@@ -243,9 +246,26 @@ def _cells(
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="The checkout.", metavar="DIR")],
+    folder: Annotated[
+        str, typer.Argument(help="The checkout, or worlds.", metavar="DIR")
+    ],
+    count: Annotated[
+        int, typer.Option(min=10, help="Generate this many instances of a world.")
+    ] = 2000,
+    world: Annotated[
+        list[str] | None, typer.Option(help="Take this world; repeatable.")
+    ] = None,
+    sure: Annotated[float, typer.Option(help="The weight that ends attempts.")] = 0.7,
 ) -> None:
     """Print how often each rule picks a right candidate."""
+    if folder == "worlds":
+        for line in world_lines(count, world or (), sure):
+            print(line, flush=True)
+        return
+    print_recorded(Path(folder))
+
+
+def print_recorded(folder: Path) -> None:
     for title, (key, logs) in SETS.items():
         instances = list(read_set(folder, key, logs))
         if not instances:

@@ -37,6 +37,10 @@ class UnavailableError(Exception):
     """The environment cannot be made for this project; the message says why."""
 
 
+class BrokenEnvironmentError(UnavailableError):
+    """What the project says of its environment does not build, or its tests fail there."""
+
+
 ANY_PYTHON = "3"
 """The version of a project that any interpreter may run."""
 
@@ -54,6 +58,8 @@ class VenvSpec:
         install: what pip installs from the tree, such as ``.[test]``; empty for nothing.
         test_command: runs all tests.
         source: what the other values were made from, as JSON; identifies kept environments.
+        date: of the files, as ``2021-05-14``. Packages of a later era are not installed; empty
+            for those of today.
     """
 
     python: str = ANY_PYTHON
@@ -63,6 +69,7 @@ class VenvSpec:
     install: str = ""
     test_command: str = ""
     source: Mapping[str, object] = field(default_factory=dict)
+    date: str = ""
 
 
 @dataclass(frozen=True)

@@ -124,13 +124,18 @@ def missing_key(name: str, api_base: str | None) -> str | None:
     litellm = load_litellm()
     missing = litellm.validate_environment(model=name).get("missing_keys")
     keys = list(map(str, missing or []))
-    _, provider = provider_of(name, None)
-    own = f"{provider.upper()}_API_KEY"
+    own = key_variable(name, None)
     if os.environ.get(own) == "":
         keys.append(own)
     # Other variables (addresses, regions) have defaults.
     keys = [key for key in keys if key.endswith("_API_KEY")]
     return next(iter(keys), None)
+
+
+def key_variable(name: str, api_base: str | None) -> str:
+    """Return the variable that usually has the key for ``name``."""
+    _, provider = provider_of(name, api_base)
+    return f"{provider.upper()}_API_KEY"
 
 
 @cache

@@ -41,12 +41,13 @@ from core.errors import UserError
 from core.plaintext import Say, one_line
 from core.settings import CommandLine, Layer, command, of_texts
 from reports.foreign.recognise import read_any
+from reports.matrix import matrix_command
 from reports.named_runs import runs_and_filters
 from runs.checks import check_folders, check_models
 from runs.evidence import Evidence
 from runs.jobs import WorkerAccess
 from runs.modelsource import ModelSource, ReplayedModels, replay_folder
-from runs.records import InstanceResult
+from runs.records import InstanceResult, Origin
 from runs.session import start_run
 from runs.storage.store import RunStore
 
@@ -69,6 +70,13 @@ def main(
             show_default=False,
         ),
     ] = None,
+    matrix: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Choose from the results of scripts in this file of JSON lines; call no model.",
+        ),
+    ] = None,
     env_file: EnvFileOption = None,
 ) -> int:
     """Choose among the candidates of runs by scripts that models write for each issue."""
@@ -76,6 +84,10 @@ def main(
         runs, filters = runs_and_filters(runs or ())
         line.prints(line.load(_recorded_dataset(runs), _FIXED), filters)
         return 0
+    if matrix is not None:
+        if runs:
+            raise UserError("--matrix takes no run; leave the runs or the option out")
+        return matrix_command(matrix, line.load({}, _FIXED).choice.right, print)
     if not runs:
         raise UserError("no run given; usage: report.py select RUN… --models NAME,…")
     settings = line.load(_recorded_dataset(runs), _FIXED)
@@ -172,7 +184,11 @@ def _candidates(path: Path) -> Iterator[tuple[str, RecordedCandidate]]:
             if not attempt.model_patch.strip():
                 continue
             candidate = RecordedCandidate(
-                origin=f"{run.name}, attempt {attempt.attempt}",
+                origin=Origin(
+                    run=run.name,
+                    attempt=attempt.attempt,
+                    harness=run.agent or run.layout.value,
+                ),
                 model=attempt.model or label,
                 patch=attempt.model_patch,
             )
@@ -225,7 +241,7 @@ def candidate_lines(result: InstanceResult) -> Iterator[str]:
             class_text = f"class {group.id}"
         cells = [
             result.instance_id,
-            attempt.model,
+            f"{attempt.model} ({attempt.origin})",
             attempt.status.replace("_", " "),
             class_text,
             f"passes {passed} of {len(evidence.valid)}",

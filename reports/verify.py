@@ -50,7 +50,7 @@ from reports.statsfile import stats_json, validity_of
 from runs.calls.journal import Journal, journals_of, starts_and_ends
 from runs.calls.ledger import REPLAYED, LedgerLine
 from runs.description import Run
-from runs.evidence import Evidence
+from runs.evidence import BeliefFit, Evidence
 from runs.keys import RESULTS_FILE, STATS_FILE
 from runs.records import Attempt, InstanceResult, Values, flat_trajectory
 from runs.storage.store import RunStore
@@ -244,10 +244,17 @@ def compare_choice(
 ) -> Iterator[Difference]:
     winner = trajectory.get("winner")
     config = result.config or {}
+    if result.evidence and result.evidence.classes and result.belief is None:
+        # It was chosen by the rule before there were weights.
+        return
+    fit = None
+    if result.belief:
+        fit = result.belief.fit
     choice = chosen_again(
         result.attempts,
         winner,
         result.evidence,
+        fit,
         require_tests=bool(config.get("require_tests")),
     )
     recorded = {
@@ -269,6 +276,7 @@ def chosen_again(
     attempts: Sequence[Attempt],
     winner: int | None,
     evidence: Evidence | None,
+    fit: BeliefFit | None,
     *,
     require_tests: bool,
 ) -> CandidateChoice:
@@ -282,6 +290,7 @@ def chosen_again(
         choice = choose_by_evidence(
             candidates,
             evidence,
+            fit,
             require_tests=require_tests,
         )
         best = choice.winner

@@ -72,11 +72,6 @@ class Benchmark(ABC, Generic[V]):
         """Whether a worker that was killed may leave containers."""
         return self.config.environment is EnvironmentKind.DOCKER
 
-    @property
-    def cpus(self) -> float:
-        """What Ray reserves for a job."""
-        return 1.0
-
     def deciding(self) -> JsonObject:
         """Return what a continued run must repeat, because it decides results."""
         return self.config.deciding()

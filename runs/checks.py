@@ -14,7 +14,13 @@ from llm.client import LiteLLMModel
 from llm.gate import OpenGate
 from llm.options import ModelChoice
 from llm.prices import cheapest_price, dearest_price
-from llm.registry import complete_settings, map_entry, missing_key, provider_of
+from llm.registry import (
+    complete_settings,
+    key_variable,
+    map_entry,
+    missing_key,
+    provider_of,
+)
 from runs.envfile import where_keys_go
 from runs.options import RunBasics, RunResources
 from runs.settings import Spending
@@ -77,6 +83,18 @@ def check_models(config: RunBasics, money: Spending) -> None:
             warn_once=lambda _: None,
         )
         quiet.rehearse()
+
+
+def key_variables(config: RunBasics) -> list[str]:
+    """Return the variables with the keys that this process has for the models of a run.
+
+    A server of the user may need none, so only a process that has one tells that it does.
+    """
+    if not config.calls_models:
+        return []
+    address = config.settings.calls.api_base
+    names = {key_variable(model.name, address) for model in config.called_models}
+    return sorted(name for name in names if os.environ.get(name))
 
 
 def assumptions(config: RunBasics, money: Spending) -> Iterator[str]:

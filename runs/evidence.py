@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from math import prod
+from typing import Annotated
 
 from pydantic import BaseModel, Field, computed_field
 
@@ -34,6 +36,7 @@ class ReproductionScript(BaseModel, frozen=True):
 
     Attributes:
         model: that wrote it; of an attempt's own script, the attempt's.
+        author: the number of the attempt that wrote it; None for a script that was asked for.
         base: exit codes at the base commit; None after a time limit.
         note: why there is no text, or why it did not run.
     """
@@ -41,6 +44,7 @@ class ReproductionScript(BaseModel, frozen=True):
     id: str
     source: ScriptSource
     model: AnyText = ""
+    author: int | None = None
     text: AnyText = ""
     base: tuple[int | None, ...] = ()
     note: AnyText = ""
@@ -104,6 +108,33 @@ class Evidence(BaseModel, frozen=True):
             failing=failing,
         )
 
+    def among(self, numbers: Mapping[int, int]) -> Evidence:
+        """Return what is known of some attempts alone, with other numbers for them.
+
+        Args:
+            numbers: the new number of each attempt; scripts of other attempts are left out.
+        """
+        classes = []
+        for equal in self.classes:
+            attempts = [numbers[n] for n in equal.attempts if n in numbers]
+            if attempts:
+                classes.append(equal.model_copy(update={"attempts": tuple(attempts)}))
+        scripts = []
+        for script in self.scripts:
+            if script.author is None:
+                scripts.append(script)
+            elif script.author in numbers:
+                author = numbers[script.author]
+                scripts.append(script.model_copy(update={"author": author}))
+        failing = {numbers[n]: self.failing[n] for n in self.failing if n in numbers}
+        return Evidence(
+            classes=tuple(classes),
+            scripts=tuple(scripts),
+            outcomes=self.outcomes,
+            failing=failing,
+            note=self.note,
+        )
+
     @property
     def valid(self) -> tuple[str, ...]:
         return tuple(script.id for script in self.scripts if script.valid)
@@ -122,3 +153,43 @@ class Evidence(BaseModel, frozen=True):
             if attempt in candidates.attempts:
                 return candidates
         return None
+
+
+class BeliefFit(BaseModel, frozen=True):
+    """What a belief takes as holding for all instances of a run (``bench.attempts.evidence``).
+
+    Attributes:
+        right: the expected share of right attempts.
+        slip: how often a wrong candidate breaks no existing test.
+        detection: how often a wrong candidate fails a faithful script.
+        misled: how often a wrong candidate passes a misled script.
+        shares: of the kinds of scripts.
+        strengths: of each model, as a factor of the odds of being right.
+    """
+
+    right: float = Field(gt=0, lt=1)
+    slip: float = Field(gt=0, lt=1)
+    detection: float = Field(gt=0, lt=1)
+    misled: float = Field(gt=0, lt=1)
+    shares: Mapping[str, Annotated[float, Field(ge=0, le=1)]]
+    strengths: Mapping[AnyText, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict
+    )
+
+    def strength(self, votes: Mapping[str, float]) -> float:
+        """Return the strength of witnesses: a factor of the odds that they are right."""
+        factors = [self.strengths.get(m, 1.0) ** vote for m, vote in votes.items()]
+        return float(prod(factors))
+
+
+class Belief(BaseModel, frozen=True):
+    """How sure a choice is.
+
+    Attributes:
+        weight: that the chosen candidate is right.
+        none: that no candidate is.
+    """
+
+    weight: float
+    none: float
+    fit: BeliefFit

@@ -25,7 +25,7 @@ from llm.replay import RecordedGate, ReplayModel
 from llm.settings import our_settings
 from llm.tokens import ESTIMATE, count_tokens, counter_name
 from runs.options import RunBasics
-from runs.records import Attempt, AttemptStatus
+from runs.records import Attempt, AttemptStatus, Origin
 from runs.storage.store import RunStore, read_trajectory_file
 
 _SHOWN = 200  # characters of a list of ids
@@ -45,6 +45,7 @@ class Turn:
         temperature: the one sent, now or in the recording; None if none is sent.
         traits: what the harness knows of the model; None for a command that asks it by itself.
         architect: the model that plans, in a pair.
+        origin: of a patch that was made in another run.
     """
 
     model: ChatModel
@@ -54,6 +55,7 @@ class Turn:
     temperature: float | None = None
     architect: ChatModel | None = None
     traits: Traits | None = None
+    origin: Origin | None = None
 
 
 class ModelSource(Protocol):

@@ -40,7 +40,7 @@ from llm.chat import (
     Usage,
     Whole,
 )
-from runs.evidence import Evidence
+from runs.evidence import Belief, Evidence
 from runs.patches import SubmittablePatch, patch_paths, submittable_patch
 
 Values = JsonObject
@@ -211,10 +211,18 @@ def _sum(calls: Sequence[Reply], count: str) -> int | None:
 
 
 class Origin(Recorded):
-    """The run and the number there of an attempt in a combined run."""
+    """The run and the number there of an attempt that was made in another run.
+
+    Attributes:
+        harness: that made it, where this one only chose among attempts.
+    """
 
     run: AnyText
     attempt: Known[Whole] = None
+    harness: Annotated[Word, IfAny] = ""
+
+    def __str__(self) -> str:
+        return f"{self.run}, attempt {self.attempt}"
 
 
 CONVERSATION_FIELDS = frozenset(
@@ -446,6 +454,7 @@ IN_PREDICTIONS = frozenset(
         "cost",
         "cost_at_most",
         "evidence",
+        "belief",
     }
 )
 """The values of an instance that are read from its prediction, beside those of its attempts."""
@@ -462,6 +471,7 @@ _IN_TRAJECTORIES = (
     "config",
     "versions",
     "evidence",
+    "belief",
     "cost_at_most",
 )
 
@@ -500,6 +510,7 @@ class InstanceResult(Recorded):
         tries: that were made; None where the attempts tell it.
         cost: dollars of all attempts and writers.
         cost_at_most: with calls that were lost or broke off, and may have been billed.
+        belief: how sure the choice is, where it follows from evidence.
         writers: what models said that wrote scripts, numbered from 0 downwards.
         config: of the start that did it; ``versions`` likewise.
     """
@@ -518,6 +529,7 @@ class InstanceResult(Recorded):
     cost_at_most: Annotated[Known[DollarsNumber], IfAny] = None
     attempts: tuple[Attempt, ...] = ()
     evidence: Known[Evidence] = None
+    belief: Known[Belief] = None
     writers: Annotated[tuple[Attempt, ...], IfAny] = ()
     config: Known[Values] = None
     versions: Known[Values] = None
@@ -564,6 +576,7 @@ class InstanceResult(Recorded):
                 attempts[recorded.attempt] = recorded.set_values()
             values = trajectory.set_values()
             values["evidence"] = None
+            values["belief"] = None
         if not results and not attempts:
             alone = dict(top)
             alone.pop("status", None)
@@ -678,6 +691,8 @@ class InstanceResult(Recorded):
         prediction["all_results"] = list(results.values())
         if self.evidence:
             prediction["evidence"] = own["evidence"]
+        if self.belief:
+            prediction["belief"] = own["belief"]
         return prediction
 
     def trajectory(self) -> Values:

@@ -60,10 +60,11 @@ class ScaleSettings(Section):
         description="Use Ray's processes: own (one on this machine), auto, or the address of a "
         "cluster (docs/scale.md); default: threads.",
     )
-    cpus_per_instance: float | None = Field(
-        default=None,
-        description="Let Ray reserve this many CPUs for an instance; default: 1 with tests, else "
-        "0.25.",
+    cpus_per_instance: float = Field(
+        default=1.0,
+        gt=0,
+        description="On a cluster, reserve this many CPUs for a worker process; its instances "
+        "take turns at local work.",
     )
 
     @property

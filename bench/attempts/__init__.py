@@ -18,9 +18,17 @@ from bench.attempts.choose import (
 )
 from bench.attempts.evidence.choice import (
     choose_by_evidence,
+    class_weights,
     describe_script,
     matrix,
 )
+from bench.attempts.evidence.facts import (
+    ClassFacts,
+    InstanceFacts,
+    ScriptFacts,
+    stated_fit,
+)
+from bench.attempts.refit import choose_again
 from bench.attempts.stop import is_enough, stop_reason
 from bench.attempts.transcript import (
     SeenTexts,
@@ -33,6 +41,8 @@ from bench.attempts.transcript import (
 )
 
 if TYPE_CHECKING:
+    from bench.attempts.evidence.belief import best_class, weigh
+    from bench.attempts.evidence.fit import fit_run
     from bench.attempts.prepare import start_tests
     from bench.attempts.recorded import (
         CandidateModels,
@@ -45,7 +55,10 @@ if TYPE_CHECKING:
     from bench.attempts.solve import InstanceJob
     from bench.attempts.task import make_task
 else:
-    _LATE = ("recorded", "services", "task", "prepare", "solve")
+    _LATE = (
+        *("recorded", "services", "task", "prepare", "solve"),
+        *("evidence.belief", "evidence.fit"),
+    )
 
     def __getattr__(name: str) -> object:
         """Load what works on an instance when it is asked for (PEP 562)."""
@@ -61,19 +74,26 @@ __all__ = [
     "RESULTS",
     "CandidateChoice",
     "CandidateModels",
+    "ClassFacts",
+    "InstanceFacts",
     "InstanceJob",
     "PatchAgent",
     "RecordedCandidate",
     "RecordedCandidates",
+    "ScriptFacts",
     "SeenTexts",
     "Services",
     "attempts_table",
+    "best_class",
     "choose",
+    "choose_again",
     "choose_by_evidence",
+    "class_weights",
     "conversation_origins",
     "describe_script",
     "fenced_block",
     "finish_choice",
+    "fit_run",
     "hash_candidates",
     "is_enough",
     "make_task",
@@ -82,6 +102,8 @@ __all__ = [
     "patch_block",
     "rank",
     "start_tests",
+    "stated_fit",
     "stop_reason",
     "transcript",
+    "weigh",
 ]

@@ -44,6 +44,7 @@ class AttemptSetup:
         maps: maps of the base commit.
         linter: checks edited files with the compiler of the instance's Python.
         tests: None where no test can run.
+        untestable: why none can; empty where tests were not asked for.
         keep: takes the record of an attempt that an exception ends.
     """
 
@@ -57,6 +58,7 @@ class AttemptSetup:
     tests: RegressionTests | None
     limits: ConversationLimits
     keep: Callable[[Attempt], None]
+    untestable: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ class AttemptWork:
             agent_version=services.agent_versions.get(turn.edit_format, ""),
             traits=turn.traits,
             temperature=turn.temperature,
+            origin=turn.origin,
         )
         attempt = self._run_agent(attempt, turn)
         return attempt.but(seconds=round(time.monotonic() - started, 3))
@@ -152,6 +155,7 @@ class AttemptWork:
             checkout=self.checkout,
             linter=setup.linter,
             tests=setup.tests,
+            untestable=setup.untestable,
             before_tests=partial(self._before_tests, show),
         )
         task = self._make_task(turn, checks, show)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from core.plaintext import quantity, some
+from runs.evidence import Belief
 from runs.records import Attempt, AttemptStatus, InstanceStatus
 
 _RANKS: dict[bool | None, int] = {True: 0, None: 1, False: 2}
@@ -25,11 +26,12 @@ RESULTS = (InstanceStatus.PLAUSIBLE, InstanceStatus.FALLBACK, InstanceStatus.EMP
 
 @dataclass(frozen=True)
 class CandidateChoice:
-    """The winner (None when no attempt has a usable patch), and why."""
+    """The winner (None when no attempt has a usable patch), why, and how sure that is."""
 
     winner: Attempt | None
     status: InstanceStatus
     reason: str
+    belief: Belief | None = None
 
 
 def tier(candidate: Attempt) -> int:

@@ -42,6 +42,7 @@ class TreeChecks:
 
     Attributes:
         tests: None where no test can run.
+        untestable: why none can.
         before_tests: called before each run of the tests.
         reports: what the tests said of each tree, in their order.
     """
@@ -50,6 +51,7 @@ class TreeChecks:
     linter: Linter
     tests: RegressionTests | None
     before_tests: Callable[[], None]
+    untestable: str = ""
     reports: list[SuiteReport] = field(default_factory=list)
 
     def run_tests(self, changes: Changes) -> TestReport:
@@ -139,7 +141,7 @@ def check_outcomes(
     # The tree of an outside agent counts as its commit would: without ignored files.
     raw = take_patch(checkout, ignored=is_builtin)
     submittable = submittable_patch(raw)
-    report = SuiteReport(None)
+    report = SuiteReport(None, untested=checks.untestable)
     tested = None
     # Lint comes before tests, so that none ran on the last tree where it is not clean.
     if checks.reports and result.lint:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,8 @@ from agent.workspace import Workspace
 from bench.attempts.attempt import AttemptSetup, AttemptWork
 from bench.attempts.checkouts import Checkouts
 from bench.attempts.evidence.choice import choose_by_evidence
-from bench.attempts.evidence.gathering import EvidencePolicy
+from bench.attempts.evidence.facts import stated_fit
+from bench.attempts.evidence.gathering import EvidenceGathering, EvidencePolicy
 from bench.attempts.evidence.writers import ScriptWriters
 from bench.attempts.fullsuite import Choose, FullSuitePolicy
 from bench.attempts.history import Briefing, HistoryPolicy
@@ -26,14 +27,20 @@ from bench.attempts.stop import StopPolicy
 from bench.config import RunConfig
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
+from bench.regression.health import check_sample, note_problem
 from bench.regression.lintcommand import make_linter
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout, make_checkout, make_spread
 from bench.repos.mirrors import Mirrors, add_submodules
 from core.processes import remove_tree
-from environments.base import Environment, EnvironmentKind, UnavailableError
+from environments.base import (
+    BrokenEnvironmentError,
+    Environment,
+    EnvironmentKind,
+    UnavailableError,
+)
 from llm.options import ModelChoice
-from runs.evidence import Evidence
+from runs.evidence import BeliefFit, Evidence
 from runs.jobs import JobContext
 from runs.progress.state import WorkStep
 from runs.records import Attempt
@@ -68,9 +75,10 @@ class InstancePlan:
     checkouts: Checkouts
     history: HistoryPolicy
     stop_policy: StopPolicy
-    evidence: EvidencePolicy
+    evidence: EvidenceGathering
     full_suite: FullSuitePolicy
     require_tests: bool
+    fit: BeliefFit
 
     def attempt(
         self,
@@ -95,6 +103,7 @@ class InstancePlan:
         return partial(
             choose_by_evidence,
             evidence=evidence,
+            fit=self.fit,
             require_tests=self.require_tests,
         )
 
@@ -124,6 +133,7 @@ def prepare(
 
     Raises:
         LeakError, InfrastructureError: as ``make_checkout``.
+        BrokenEnvironmentError: no test could judge, and calls of a model would be paid for.
     """
     config = services.config
     settings = config.settings
@@ -133,8 +143,22 @@ def prepare(
     base = None
     if config.needs_base:
         base = make_checkout(snapshot, folder / "base")
-    with _open_tests(instance, services, context, base) as tests:
+    with _open_tests(instance, services, context, base) as (tests, untestable):
         session = tests.session if tests else None
+        fit = stated_fit(choice.right)
+        policy = EvidencePolicy(
+            instance=instance,
+            base=base if config.compares_candidates else None,
+            tests=tests if config.by_evidence else None,
+            ask=writers.ask,
+            models=len(config.models),
+            max_scripts=choice.scripts,
+            max_rounds=choice.rounds,
+            fit=fit,
+            cache=context.worker.cache / "scripts",
+            log=context.log,
+        )
+        evidence = EvidenceGathering(policy)
         checkouts = Checkouts(snapshot, folder)
         yield InstancePlan(
             setup=AttemptSetup(
@@ -148,28 +172,25 @@ def prepare(
                 tests=tests,
                 limits=_limits(config),
                 keep=keep,
+                untestable=untestable,
             ),
             turns=_turn_order(instance, services),
             checkouts=checkouts,
             history=HistoryPolicy(choice.history),
-            stop_policy=StopPolicy(choice.stop, config.requires_tests),
-            evidence=EvidencePolicy(
-                instance=instance,
-                base=base if config.by_evidence else None,
-                tests=tests,
-                ask=writers.ask,
-                models=len(config.models),
-                max_scripts=choice.scripts,
-                max_rounds=choice.rounds,
-                cache=context.worker.cache / "scripts",
-                log=context.log,
+            stop_policy=StopPolicy(
+                choice.stop,
+                config.requires_tests,
+                choice.sure,
+                evidence.greatest_weight,
             ),
+            evidence=evidence,
             full_suite=FullSuitePolicy(
                 base=base,
                 tests=tests if config.full_suite else None,
                 context=context,
             ),
             require_tests=config.requires_tests,
+            fit=fit,
         )
 
 
@@ -196,29 +217,45 @@ def _open_tests(
     services: Services,
     context: JobContext,
     base: Checkout | None,
-) -> Iterator[RegressionTests | None]:
-    """Yield the tests of an instance in a session; None where it cannot be tested."""
+) -> Iterator[tuple[RegressionTests | None, str]]:
+    """Yield the tests of an instance in a session, or None and why it cannot be tested."""
     config = services.config
     if base is None or not config.runs_tests:
-        yield None
+        yield None, ""
         return
     worker = context.worker
-    environment = services.environment
-    try:
-        tests = start_tests(
-            config, instance, services.mirrors, environment, base, worker.cache
-        )
-    except UnavailableError as error:
-        worker.warn_once(f"{instance.repo}: {error}; test outcomes are unknown")
-        context.log.warning("no tests: %s", error)
-        yield None
-        return
-    slots = worker.slots
-    check = worker.stop.check
-    try:
-        yield replace(tests, check=check, spare=slots.spare, log=context.log)
-    finally:
-        tests.session.stop()
+    untestable = ""
+    with ExitStack() as stack:
+        tests = None
+        try:
+            tests = start_tests(
+                config,
+                instance,
+                services.mirrors,
+                services.environment,
+                base,
+                worker.cache,
+            )
+            stack.callback(tests.session.stop)
+            slots = worker.slots
+            check = worker.stop.check
+            tests = replace(tests, check=check, spare=slots.spare, log=context.log)
+            if config.environment is EnvironmentKind.LOCAL and instance.spec:
+                check_sample(tests, config.settings.tests.min_passing)
+        except UnavailableError as error:
+            untestable = str(error)
+            context.log.warning("no tests: %s", error)
+            if isinstance(error, BrokenEnvironmentError):
+                note_problem(worker.cache, instance, untestable)
+                if config.calls_models and config.settings.tests.required is not False:
+                    raise
+                worker.warn_once(f"{instance.instance_id}: {error}")
+            else:
+                tests = None
+                worker.warn_once(f"{instance.repo}: {error}; test outcomes are unknown")
+        if not untestable:
+            note_problem(worker.cache, instance, "")
+        yield tests, untestable
 
 
 def start_tests(

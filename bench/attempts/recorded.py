@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from agent.conversation.base import Ending
 from agent.named import OUTSIDE
@@ -16,13 +16,14 @@ from llm.gate import Gate
 from llm.options import ModelChoice
 from llm.replay import ReplayModel
 from runs.modelsource import ModelSource, Turn
+from runs.records import Origin
 
 
 @dataclass(frozen=True)
 class RecordedCandidate:
     """A patch of one instance; ``origin`` says which attempt of which run it is."""
 
-    origin: str
+    origin: Origin
     model: str
     patch: str
 
@@ -34,7 +35,8 @@ RecordedCandidates = Mapping[str, Sequence[RecordedCandidate]]
 def hash_candidates(candidates: RecordedCandidates) -> str:
     plain = {}
     for name, of_instance in candidates.items():
-        plain[name] = [asdict(candidate) for candidate in of_instance]
+        rows = [(str(c.origin), c.model, c.patch) for c in of_instance]
+        plain[name] = rows
     return sha256_of(json.dumps(plain, sort_keys=True))
 
 
@@ -67,8 +69,13 @@ class CandidateModels:
             )
         candidate = self.candidates[instance_id][attempt - 1]
         model = PatchModel(patch=candidate.patch)
-        name = f"{candidate.model} ({candidate.origin})"
-        return Turn(model, name, OUTSIDE, traits=model.traits)
+        return Turn(
+            model,
+            candidate.model,
+            OUTSIDE,
+            traits=model.traits,
+            origin=candidate.origin,
+        )
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from bench.instances.instance import Instance
 from bench.repos.checkout import LeakError
 from core.errors import InfrastructureError
 from core.money import total
+from environments.base import BrokenEnvironmentError
 from runs.jobs import End, JobContext
 from runs.modelsource import ReplayedModels
 from runs.records import Attempt, InstanceResult, InstanceStatus
@@ -58,6 +59,9 @@ class Solver:
                 result = self._solve(plan)
         except LeakError as error:
             raise InfrastructureError(str(error)) from error
+        except BrokenEnvironmentError as error:
+            reason = f"no model was called: {error} (tests.required=false: go on without tests)"
+            return End(InstanceStatus.INFRA_ERROR, reason)
         called = any(attempt.calls for attempt in result.attempts)
         if result.status is InstanceStatus.BUDGET and not called:
             reason = f"not started: {result.attempts[-1].error}"
@@ -89,7 +93,9 @@ class Solver:
 
     def _solve(self, plan: InstancePlan) -> InstanceResult:
         self._make_attempts(plan)
-        evidence = plan.evidence.gather(self.records)
+        evidence = None
+        if self.services.config.by_evidence:
+            evidence = plan.evidence.gather(self.records)
         choice = plan.full_suite.choose(self.records, plan.chooser_for(evidence))
         choice = finish_choice(choice, self.records)
         winner = choice.winner
@@ -105,6 +111,7 @@ class Solver:
             cost=total(attempt.cost for attempt in (*self.records, *writers)),
             attempts=tuple(self.records),
             evidence=evidence,
+            belief=choice.belief,
             writers=writers,
         )
 

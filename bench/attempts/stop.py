@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.policy import StopRule
@@ -26,10 +26,21 @@ def stop_reason(
     rule: StopRule,
     *,
     require_tests: bool = False,
+    sure: float = 1.0,
+    greatest: float = 0.0,
 ) -> str:
-    """Return why no further attempt is to be made, as one sentence; empty to go on."""
+    """Return why no further attempt is to be made, as one sentence; empty to go on.
+
+    Args:
+        sure: the weight that ends the attempts under ``StopRule.SURE``.
+        greatest: the weight of the class of candidates that is most likely right.
+    """
     if rule is StopRule.ALL:
         return ""
+    if rule is StopRule.SURE:
+        if greatest < sure:
+            return ""
+        return f"a candidate is right with the weight {greatest:.2f}"
     for candidate in candidates:
         if is_enough(candidate, require_tests=require_tests):
             return f"attempt {candidate.attempt} is plausible"
@@ -46,11 +57,26 @@ def budget_ended(attempts: Sequence[Attempt], models: int) -> bool:
 
 @dataclass(frozen=True)
 class StopPolicy:
-    """When an instance has enough attempts."""
+    """When an instance has enough attempts.
+
+    Attributes:
+        weigh: the greatest weight of a class of the attempts so far.
+    """
 
     rule: StopRule
     require_tests: bool
+    sure: float
+    weigh: Callable[[Sequence[Attempt]], float]
 
     def reason(self, attempts: Sequence[Attempt]) -> str:
         """Return why no further attempt is to be made; empty to go on."""
-        return stop_reason(attempts, self.rule, require_tests=self.require_tests)
+        greatest = 0.0
+        if self.rule is StopRule.SURE and attempts:
+            greatest = self.weigh(attempts)
+        return stop_reason(
+            attempts,
+            self.rule,
+            require_tests=self.require_tests,
+            sure=self.sure,
+            greatest=greatest,
+        )

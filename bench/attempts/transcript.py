@@ -44,7 +44,7 @@ def _lines(result: InstanceResult) -> Iterator[str]:
     yield f"- {attempts}, cost: {in_words(result.cost)}\n"
     yield from attempts_table(result.attempts, result.winner)
     if result.evidence:
-        yield from _evidence(result.evidence)
+        yield from _evidence(result.evidence, *matrix(result))
     yield "\n## The prediction\n"
     yield patch_block(result.model_patch)
     seen = SeenTexts()
@@ -93,12 +93,13 @@ def attempts_table(
     return table(headings, rows, numbers=(0, 2), markdown=True)
 
 
-def _evidence(evidence: Evidence) -> Iterator[str]:
+def _evidence(
+    evidence: Evidence, headings: Sequence[str], rows: Sequence[Sequence[str]]
+) -> Iterator[str]:
     yield "\n## Evidence\n"
     if evidence.note:
         yield f"{evidence.note[:1].upper()}{evidence.note[1:]}.\n"
-    headings, rows = matrix(evidence)
-    if evidence.valid:
+    if rows:
         yield from table(headings, rows, numbers=(len(headings) - 1,), markdown=True)
         yield ""
     for script in evidence.scripts:

@@ -16,6 +16,7 @@ from agent.prompts import render
 from bench.benchmark import (
     InstanceBenchmark,
     agent_of,
+    find_untestable,
     make_mirrors,
     used_images,
 )
@@ -24,6 +25,7 @@ from bench.instances.dataset import load_dataset, needs_hub
 from bench.instances.instance import Instance
 from bench.instances.validity import left_out_instances
 from bench.options import Options
+from bench.regression.health import problem_lines
 from bench.repos.mirrors import Mirrors, has_commit
 from bench.selection import created_between
 from core.errors import UserError
@@ -196,6 +198,7 @@ def make_forecast(
         "environment": config.environment.value,
         "tests": settings.tests.which.value,
         "agent_timeout": settings.agent.timeout,
+        "untestable": find_untestable(config, cache, todo),
         "missing": list(_missing(config, options, todo)),
         "differences": list(differences),
         "cache": str(cache),
@@ -235,6 +238,7 @@ def _forecast_lines(forecast: Mapping[str, Any]) -> Iterator[str]:
     yield _cost_line(forecast)
     yield f"environment: {forecast['environment']}; tests: {forecast['tests']}"
     yield f"output: {forecast['folder']}"
+    yield from problem_lines(forecast["untestable"])
     for missing in forecast["missing"]:
         yield f"missing: {missing}"
     yield f"disk: {forecast['free'] / 1e9:.0f} GB free at {forecast['cache']}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from agent.workspace import Workspace
@@ -13,8 +13,16 @@ from bench.instances.shape import Commands
 from bench.regression.runners.shell import Read
 from bench.repos.checkout import Checkout, Snapshot, Snapshots
 from bench.repos.mirrors import Mirrors
+from core.git import git
 from core.parsing.untrusted import DamagedError, yaml_of
-from environments.base import ANY_PYTHON, ImageSpec, Project, UnavailableError, VenvSpec
+from environments.base import (
+    ANY_PYTHON,
+    BrokenEnvironmentError,
+    ImageSpec,
+    Project,
+    UnavailableError,
+    VenvSpec,
+)
 
 # First match wins; from swebench/harness/constants/python.py before version 5.
 _REQUIREMENTS = {
@@ -82,11 +90,12 @@ def project_of(instance: Instance, base: Checkout) -> Project:
         version=instance.version,
         root=base.root,
         revision=base.base_commit,
-        venv=_venv(instance, Workspace(base.root).read),
+        venv=_venv(instance, base),
         image=_image(instance),
     )
 
 
+NO_SPEC = "the row has no spec to build an environment from"
 _NO_TEST = "no test command is known; give --test-cmd"
 
 
@@ -140,18 +149,22 @@ def cleaning_lines(layout: ImageLayout) -> Iterator[str]:
         yield _ONE_COMMIT.replace("ADD", add, 1)
 
 
-def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:
+def _venv(instance: Instance, base: Checkout) -> VenvSpec | UnavailableError:
     if instance.commands is not None:
         return _venv_of(instance.commands)
     spec = instance.spec
     if spec is None or not spec.test_cmd:
-        return UnavailableError("the row has no spec to build an environment from")
+        return UnavailableError(NO_SPEC)
     install = ""
     if spec.install:
         # What is installed in place may have extras: ``pip install -e .[dev]``.
         extras = re.search(r"\.(\[[\w,-]+\])", spec.install)
         install = f".{extras[1]}" if extras else "."
-    packages = required_packages(instance.repo, spec, read)
+    try:
+        read = Workspace(base.root).read
+        packages = required_packages(instance.repo, spec, read)
+    except BrokenEnvironmentError as error:
+        return error
     # Only edits of the tree; the others install system packages.
     setup = [line for line in spec.pre_install if line.startswith("sed ")]
     return VenvSpec(
@@ -162,7 +175,20 @@ def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:
         install=install,
         test_command=local_command(spec),
         source=asdict(spec),
+        date=_date_of(instance, base),
     )
+
+
+def _date_of(instance: Instance, base: Checkout) -> str:
+    """Return the day of the row, or else of its base commit."""
+    for text in (
+        instance.created_at,
+        git("log", "-1", "--format=%cI", cwd=base.root).decode(),
+    ):
+        match = re.match(r"\d{4}-\d\d-\d\d", text)
+        if match:
+            return match[0]
+    return ""
 
 
 def _venv_of(commands: Commands) -> VenvSpec | UnavailableError:
@@ -189,19 +215,28 @@ def required_packages(
 
     ``read`` returns a file of the base commit. Addresses and the project itself, which pip cannot
     install from an index, are left out, as SWE-bench does.
+
+    Raises:
+        BrokenEnvironmentError: a file that the spec names is missing or damaged.
     """
+    names: Sequence[str] = (spec.packages,)
     if spec.packages == "requirements.txt":
-        for name in _REQUIREMENTS.get(repo, ("requirements.txt",)):
-            if read(name) is not None:
-                return list(_requirements(name, read, depth=2))
-        return []
-    if spec.packages == "environment.yml":
-        for name in _CONDA_FILES.get(repo, ("environment.yml",)):
-            text = read(name)
-            if text is not None:
-                return list(_conda_requirements(text))
-        return []
-    return shlex.split(spec.packages)
+        names = _REQUIREMENTS.get(repo, names)
+    elif spec.packages == "environment.yml":
+        names = _CONDA_FILES.get(repo, names)
+    else:
+        return shlex.split(spec.packages)
+    for name in names:
+        text = read(name)
+        if text is None:
+            continue
+        if spec.packages == "environment.yml":
+            return list(_conda_requirements(name, text))
+        return list(_requirements(name, read, depth=2))
+    missing = " and ".join(names)
+    raise BrokenEnvironmentError(
+        f"the spec takes its packages from {missing}, which the base commit does not have"
+    )
 
 
 def _requirements(
@@ -224,11 +259,11 @@ def _requirements(
             yield line
 
 
-def _conda_requirements(text: str) -> Iterator[str]:
+def _conda_requirements(name: str, text: str) -> Iterator[str]:
     try:
         entries = (yaml_of(text) or {}).get("dependencies") or []
-    except (DamagedError, AttributeError):
-        return
+    except (DamagedError, AttributeError) as error:
+        raise BrokenEnvironmentError(f"{name} has no list of packages") from error
     for entry in entries:
         if isinstance(entry, dict):
             for line in map(str, entry.get("pip") or []):

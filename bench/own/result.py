@@ -31,7 +31,7 @@ from core.address import without_logins
 from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import as_text, in_words, range_words
 from core.plaintext import abbreviate, one_line, some, visible
-from environments.local.venvs import error_line
+from environments.local.buildsteps import error_line
 from runs.calls.ledger import at_most, read_ledger, total
 from runs.patches import SubmittablePatch, split_patch, submittable_patch
 from runs.records import Attempt

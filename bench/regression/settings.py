@@ -44,6 +44,13 @@ class Tests(Section):
         description="Go on after a candidate that no test could judge; default: with an own "
         "repository alone.",
     )
+    min_passing: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="With local environments, call no model where a smaller share of a sample of "
+        "tests passes at the base commit; tests.required=false calls it.",
+    )
     timeout: float = Field(
         default=300,
         ge=1,

@@ -300,7 +300,7 @@ class _TreeRun:
                 command = suite.session.test_command
                 reason = f"no result of a test in the output of {command!r}"
                 return self._report_unknown(reason)
-            return self._report_unknown("")
+            return self._report_unknown("; ".join(self.notes))
         for baseline in baselines.values():
             for path in shadowing(changes, suite.files, baseline.stated):
                 self.doubt = f"{path} takes the place of a module of the environment"
@@ -337,6 +337,7 @@ class _TreeRun:
         spent = 0.0
         baselines: dict[str, Baseline] = {}
         left_out = []
+        without_pass = []
         with suite.open_baselines(proven, selected) as measure:
             for path in selected:
                 # A baseline that takes longer than a candidate may run is of no use.
@@ -351,6 +352,11 @@ class _TreeRun:
                     budget -= baseline.seconds
                 elif baseline.died or baseline.usable:
                     left_out.append(path or "all tests")
+                else:
+                    without_pass.append(path or "all tests")
+        if without_pass and not baselines:
+            names = ", ".join(without_pass)
+            self._add_note(f"no test passes at the base commit: {names}")
         if left_out:
             names = ", ".join(left_out)
             self._add_note(f"left out, the baseline takes too long or dies: {names}")

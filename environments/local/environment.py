@@ -70,7 +70,9 @@ class LocalEnvironment:
         with contextlib.ExitStack() as stack:
             lock = FileLock(f"{folder / project.key}.lock")
             stack.enter_context(waited_for(lock, self.check))
-            built = Venvs(root, self.failed, self.check).build(project, spec)
+            built = Venvs(root, self.failed, self.check, self.warn_once).build(
+                project, spec
+            )
             resources = contextlib.ExitStack()
             if shut_in:
                 # In sandboxes others may use it at once; the tree there is in memory.

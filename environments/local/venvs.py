@@ -6,30 +6,45 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from filelock import FileLock
 
 from core.atomic import write_text_atomic
-from core.errors import InfrastructureError
 from core.processes import run_limited, without_secrets
 from core.shutdown import waited_for
 from core.worktree import stamps
-from environments.base import ANY_PYTHON, Project, UnavailableError, VenvSpec
+from environments.base import ANY_PYTHON, BrokenEnvironmentError, Project, VenvSpec
+from environments.local.buildsteps import BuildSteps
 from environments.local.confinement import SYSTEM_PATH, command_variables
+from environments.local.packages import (
+    FURTHER_REQUIREMENTS,
+    Installer,
+    build_requirements,
+    copy_metadata,
+    end_of_quarter,
+    find_era,
+    from_index,
+    pins,
+    project_requirements,
+    uv_path,
+)
 from environments.local.setup import SetupSandbox
 
 _MARKER = ".complete"
 # Kept environments of another layout are built again.
-_LAYOUT = 2
+_LAYOUT = 3
 _COMPILE_SECONDS = 1800.0
-_BACKENDS = ("pip", "wheel", "setuptools-scm", "flit_core")
+# Later pips do not run setup.py, without which old projects are not installed in place.
+_TOOLS = ("pip<25.3", "wheel", "setuptools-scm", "flit_core")
+# The first Python whose last pip knows this option.
+_CONFIG_SETTINGS = (3, 7)
 # setuptools 69 and later refuse much of what old setup.py files do.
 _SETUPTOOLS = "setuptools<69"
 # Sorts last, so that the project's own packages come first.
@@ -83,15 +98,16 @@ class Venvs:
     root: Path
     failed: dict[str, str] = field(default_factory=dict)
     check: Callable[[], None] = lambda: None
+    warn: Callable[[str], None] = lambda _: None
 
     def build(self, project: Project, spec: VenvSpec) -> Built:
         """Return the environment of ``project``; a kept one is reused where nothing touched it.
 
         Raises:
-            UnavailableError: a step failed; the message names it and the cause.
+            BrokenEnvironmentError: a step failed; the message names it and the cause.
             InfrastructureError: the package index was not reached.
         """
-        shared, interpreter = self._shared(project, spec)
+        shared, interpreter, era = self._shared(project, spec)
         folder = self.root / "instances" / project.key
         tools = toolchains((*spec.setup, spec.test_command)) if not spec.install else ()
         built = Built(
@@ -100,6 +116,7 @@ class Venvs:
                 interpreter.resolve().parent.parent,
                 shared,
                 folder / "venv",
+                folder / "packages",
                 *tools,
             ),
             template=folder / "template",
@@ -108,12 +125,14 @@ class Venvs:
         )
         key = f"{_LAYOUT} {shared.name} {project.revision} {spec_key(spec, spec.setup)}"
         marker = folder / _MARKER
-        parts = [folder / "venv", built.template]
+        parts = [folder / "venv", folder / "packages", built.template]
         if not is_unchanged(marker, key, parts):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             steps = self._steps(project.key, project)
-            _make_project(steps, built, spec, project.root, shared, interpreter)
+            # Not the environment's own Python, which code of the project could replace.
+            installer = Installer(steps, interpreter, era, folder / "packages")
+            _make_project(installer, built, spec, project.root, shared, interpreter)
             seal(marker, key, parts)
         return built
 
@@ -121,27 +140,40 @@ class Venvs:
         """Return the interpreter of the environment with the dependencies of ``project`` alone."""
         return self._shared(project, spec)[0] / "bin" / "python"
 
-    def _shared(self, project: Project, spec: VenvSpec) -> tuple[Path, Path]:
+    def _shared(self, project: Project, spec: VenvSpec) -> tuple[Path, Path, str]:
+        """Return the shared environment, its interpreter and the era of its packages."""
         interpreter = find_python(spec.python)
         if interpreter is None:
-            raise UnavailableError(
-                f"no Python {spec.python} is installed (looked with uv and pyenv)"
-            )
-        name = shared_name(project, spec, interpreter)
+            raise BrokenEnvironmentError(no_python(spec.python))
+        era = self._era(project, spec, interpreter)
+        name = shared_name(project, spec, interpreter, era)
         folder = self.root / "venvs" / name
         folder.parent.mkdir(parents=True, exist_ok=True)
         with waited_for(FileLock(f"{folder}.lock"), self.check):
             if name in self.failed:
-                raise UnavailableError(self.failed[name])
+                raise BrokenEnvironmentError(self.failed[name])
             if not is_unchanged(folder / _MARKER, name, [folder]):
                 shutil.rmtree(folder, ignore_errors=True)
                 try:
-                    _make_shared(self._steps(name, project), folder, spec, interpreter)
-                except UnavailableError as error:
+                    steps = self._steps(name, project)
+                    _make_shared(steps, folder, spec, interpreter, era)
+                except BrokenEnvironmentError as error:
                     self.failed[name] = str(error)
                     raise
                 seal(folder / _MARKER, name, [folder])
-        return folder, interpreter
+        return folder, interpreter, era
+
+    def _era(self, project: Project, spec: VenvSpec, interpreter: Path) -> str:
+        if not spec.date:
+            return ""
+        quarter = end_of_quarter(spec.date)
+        name = shared_name(project, spec, interpreter, quarter)
+        folder = self.root / "eras" / name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        version = python_version(spec.python)
+        with waited_for(FileLock(f"{folder}.lock"), self.check):
+            steps = self._steps(f"{name}.era", project)
+            return find_era(spec, steps, interpreter, version, folder, self.warn)
 
     def _steps(self, name: str, project: Project) -> BuildSteps:
         log = self.root / "logs" / f"{name}.log"
@@ -154,8 +186,12 @@ def shared_name(
     project: Project,
     spec: VenvSpec,
     interpreter: Path,
+    era: str = "",
 ) -> str:
-    key = spec_key(spec, [*spec.packages, str(interpreter)])
+    parts = [*spec.packages, str(interpreter)]
+    if era:
+        parts.append(era)
+    key = spec_key(spec, parts)
     return f"{project.group.replace('/', '__')}-{project.version or 'any'}-{key}"
 
 
@@ -165,6 +201,18 @@ def spec_key(
 ) -> str:
     text = json.dumps([spec.source, *parts], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def no_python(version: str) -> str:
+    return f"no Python {version} is installed (looked with uv and pyenv)"
+
+
+def python_version(version: str) -> tuple[int, int]:
+    """Return the numbers of what ``find_python`` finds."""
+    match = re.match(r"(\d+)\.(\d+)", version)
+    if match:
+        return int(match[1]), int(match[2])
+    return sys.version_info.major, sys.version_info.minor
 
 
 def find_python(version: str) -> Path | None:
@@ -185,7 +233,7 @@ def find_python(version: str) -> Path | None:
             return folder / "bin" / "python"
     result = subprocess.run(
         [
-            _uv(),
+            uv_path(),
             "python",
             "find",
             "--no-python-downloads",
@@ -204,38 +252,29 @@ def find_python(version: str) -> Path | None:
     return None
 
 
-def _uv() -> str:
-    from uv import find_uv_bin
-
-    return str(find_uv_bin())
-
-
 def _make_shared(
     steps: BuildSteps,
     folder: Path,
     spec: VenvSpec,
     interpreter: Path,
+    era: str,
 ) -> None:
     steps.run(
         "make a virtual environment",
-        [_uv(), "venv", "-q", "--python", interpreter, folder],
+        [uv_path(), "venv", "-q", "--python", interpreter, folder],
     )
     python = folder / "bin" / "python"
-    # Linked files would be shared with uv's cache and every other environment.
-    install: list[str | Path] = [_uv(), "pip", "install", "-q", "--link-mode", "copy"]
-    install += ["--python", python]
     own = [*spec.packages, *spec.pip_packages]
     named = {re.split(r"[^\w.-]", name, maxsplit=1)[0].lower() for name in own}
-    tools = [*_BACKENDS, *([] if "setuptools" in named else [_SETUPTOOLS])]
+    tools = [tool for tool in _TOOLS if tool not in named]
+    if "setuptools" not in named:
+        tools.append(_SETUPTOOLS)
     if re.search(r"\b(pytest|tox)\b", spec.test_command) and "pytest" not in named:
         tools.append("pytest")
-    for what, names in (
-        ("tools", tools),
-        ("packages", spec.packages),
-        ("pip_packages", spec.pip_packages),
-    ):
-        if names:
-            steps.run(f"install the {what}", [*install, *names])
+    installer = Installer(steps, python, era, folder / "packages")
+    # SWE-bench installs them last, so they win.
+    overrides = installer.write("overrides.txt", "\n".join(pins(spec.pip_packages)))
+    installer.install("install packages", [*tools, *own], "--overrides", overrides)
     # The sandbox cannot write bytecode, and old code must not warn in every run.
     run_limited(
         [str(python), "-m", "compileall", "-q", str(folder / "lib")],
@@ -247,23 +286,34 @@ def _make_shared(
 
 
 def _make_project(
-    steps: BuildSteps,
+    installer: Installer,
     built: Built,
     spec: VenvSpec,
     root: Path,
     shared: Path,
     interpreter: Path,
 ) -> None:
+    steps = installer.steps
     venv = built.python.parent.parent
     # Set-up lines that are the whole installation call pip, which must not be the shared one.
     seed = ["--seed"] if spec.setup and not spec.install else []
-    make: list[str | Path] = [_uv(), "venv", "-q", *seed, "--python", interpreter, venv]
+    make: list[str | Path] = [
+        uv_path(),
+        "venv",
+        "-q",
+        *seed,
+        "--python",
+        interpreter,
+        venv,
+    ]
     steps.run("make a virtual environment", make)
     site = next((venv / "lib").glob("python*")) / "site-packages"
     base_site = next((shared / "lib").glob("python*")) / "site-packages"
     shutil.copytree(
         root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git")
     )
+    needs = installer.folder / "needs"
+    needs.mkdir(parents=True)
     sandbox = SetupSandbox.make(
         tree=built.testbed,
         venv=venv,
@@ -274,137 +324,94 @@ def _make_project(
     for line in spec.setup:
         steps.run("set up the tree", ["bash", "-c", line], sandbox)
     # Not before: pip would leave out programs that the shared environment has for itself.
-    (site / _BASE_LINK).write_text(
-        f"import site; site.addsitedir({str(base_site)!r})\n"
-    )
+    lines = [f"site.addsitedir({str(path)!r})" for path in (needs, base_site)]
+    (site / _BASE_LINK).write_text(f"import site; {'; '.join(lines)}\n")
     if spec.install:
-        command = _install(built.python, spec.install, interpreter)
-        steps.run("install the project", command, sandbox)
+        _install(installer, spec, built, sandbox, needs, base_site)
     sandbox.remove_home()
-    _copy_programs(shared, venv)
+    _copy_programs(needs / "bin", re.escape(bytes(interpreter)), built.python)
+    # They name it by the path at which it was installed, which may lead through a link.
+    installed = rb"/[^\s'\"]*/" + re.escape(shared.name.encode()) + rb"/bin/python"
+    _copy_programs(shared / "bin", installed, built.python)
     shutil.copytree(built.testbed, built.template, symlinks=True)
 
 
-def _copy_programs(shared: Path, venv: Path) -> None:
-    """Let programs of shared packages, such as pytest, start with the project's interpreter."""
-    # They name it by the path at which it was installed, which may lead through a link.
-    installed = re.compile(
-        rb"/[^\s'\"]*/" + re.escape(shared.name).encode() + rb"(?=/bin/)"
-    )
-    for path in (shared / "bin").iterdir():
-        copy = venv / "bin" / path.name
+def _copy_programs(folder: Path, interpreter: bytes, python: Path) -> None:
+    """Let the programs in ``folder``, such as pytest, start with the project's ``python``.
+
+    ``interpreter`` matches the path of the one with which they were installed.
+    """
+    for path in folder.glob("*"):
+        copy = python.parent / path.name
         if path.is_symlink() or copy.exists():
             continue
         content = path.read_bytes()
         if content.startswith(b"#!"):
-            copy.write_bytes(installed.sub(lambda _: bytes(venv), content))
+            copy.write_bytes(re.sub(interpreter, lambda _: bytes(python), content))
             copy.chmod(0o755)
 
 
 def _install(
-    python: Path,
-    target: str,
-    interpreter: Path,
-) -> list[str | Path]:
-    # It sees the shared packages, so it fetches missing ones only.
-    install: list[str | Path] = [
-        python,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-build-isolation",
-    ]
-    if "3.6" in str(interpreter):
-        return [*install, "--no-use-pep517", "-e", target]
-    # A plain .pth file: import hooks of PEP 660 confuse tools such as pylint.
-    return [*install, "--config-settings", "editable_mode=compat", "-e", target]
+    installer: Installer,
+    spec: VenvSpec,
+    built: Built,
+    sandbox: SetupSandbox,
+    needs: Path,
+    base_site: Path,
+) -> None:
+    """Install a project in place with the tools that it names, then what it ``needs``."""
+    tools = installer.folder / "build"
+    path = f"{tools / 'bin'}:{sandbox.variables['PATH']}"
+    variables = {**sandbox.variables, "PYTHONPATH": str(tools), "PATH": path}
+    sandbox = replace(sandbox, variables=variables)
+    steps = installer.steps
+    requires = build_requirements(sandbox.tree)
+    if requires:
+        installer.install("install the build tools", requires, "--target", tools)
+        with suppress(BrokenEnvironmentError):
+            # A backend that cannot say what else it needs may need nothing.
+            script: list[str | Path] = [built.python, "-c", FURTHER_REQUIREMENTS]
+            output = steps.run("find further build tools", script, sandbox)
+            further = [*requires, *from_index(output.splitlines())]
+            what = "install further build tools"
+            installer.install(what, further, "--target", tools)
+    name, _, extras = spec.install.partition("[")
+    command: list[str | Path] = [built.python, "-m", "pip", "install", "-q"]
+    command += ["--no-deps", "--no-build-isolation"]
+    if python_version(spec.python) >= _CONFIG_SETTINGS:
+        # A plain .pth file: import hooks of PEP 660 confuse tools such as pylint.
+        command += ["--config-settings", "editable_mode=compat"]
+    else:
+        command.append("--no-use-pep517")
+    command += ["-e", name]
+    steps.run("install the project", command, sandbox)
+    shutil.rmtree(tools, ignore_errors=True)
+    site = next((sandbox.venv / "lib").glob("python*")) / "site-packages"
+    requirements = project_requirements(
+        [site, *_paths_in(site)],
+        extras.rstrip("]").split(","),
+        python_version(spec.python),
+    )
+    if requirements:
+        copies = copy_metadata(base_site, needs)
+        what = "install what the project needs"
+        installer.install(what, requirements, "--target", needs)
+        for copy in copies:
+            if copy.exists():
+                shutil.rmtree(copy.parent)
 
 
-_SECONDS = 1800.0
-_NO_NETWORK = re.compile(
-    r"dns error|failed to lookup|Temporary failure in name|Connection (?:refused|reset)|"
-    r"NewConnectionError|operation timed out|tcp connect error",
-    re.IGNORECASE,
-)
-_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|os error 28\b")
-_VERSION = re.compile(r"\d+(?:\.\d+)+")
-# Most telling first: the exception of a setup script, then pip's closing lines, then hints.
-_CAUSES = (
-    re.compile(r"^\s*(?:[\w.]+\.)?\w*(?:Error|Exception|Exit)\b(?::.*)?$"),
-    re.compile(r"^\s*(?:ERROR|error|fatal error|E)\b:?\s.*|.*\berror:\s.*"),
-    re.compile(r"^\s*(?:×|╰─▶|╰─>)\s.*"),
-)
-_GENERIC = re.compile(
-    r"subprocess-exited-with-error|metadata-generation-failed|See above for"
-)
-_LONGEST = 300
-
-
-@dataclass(frozen=True)
-class BuildSteps:
-    """Runs the steps of one build, whose output goes to ``log``.
-
-    ``version`` is for setuptools_scm, which finds no tags in the checkout.
-    """
-
-    project: str
-    log: Path
-    check: Callable[[], None]
-    version: str = ""
-
-    def run(
-        self,
-        what: str,
-        argv: Sequence[str | Path],
-        sandbox: SetupSandbox | None = None,
-    ) -> None:
-        """Run a command of the harness's own, or one of the project in its sandbox."""
-        command_line = [str(word) for word in argv]
-        launched = command_line
-        # Not in the current folder, whose uv.toml could name another package index.
-        folder = Path("/")
-        if sandbox:
-            launched = sandbox.command_line(command_line)
-            folder = sandbox.tree
-            env = dict(sandbox.variables)
-        else:
-            env = without_secrets(os.environ)
-            env.pop("VIRTUAL_ENV", None)
-            env.pop("PYTHONPATH", None)
-        number = _VERSION.search(self.version)
-        env["SETUPTOOLS_SCM_PRETEND_VERSION"] = number.group() if number else "0.0"
-        result = run_limited(launched, folder, env, _SECONDS, check=self.check)
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("a", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(f"$ {shlex.join(command_line)}\n{result.output}\n")
-        if result.exit_code == 0:
-            return
-        cause = error_line(result.output)
-        failure = f"cannot {what} of {self.project}"
-        if _NO_NETWORK.search(result.output):
-            raise InfrastructureError(
-                f"{failure}, the package index is not reached: {cause}"
-            )
-        if _NO_SPACE.search(result.output):
-            raise InfrastructureError(f"{failure}, the disk is full: {cause}")
-        ended = cause
-        if result.timed_out:
-            ended = "it did not end in time"
-        command = shlex.join([Path(command_line[0]).name, *command_line[1:]])
-        raise UnavailableError(f"{failure} (`{command}`): {ended}; log: {self.log}")
-
-
-def error_line(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    specific = [line for line in lines if not _GENERIC.search(line)]
-    for cause in _CAUSES:
-        matches = [line for line in specific if cause.match(line)]
-        if matches:
-            return matches[-1][:_LONGEST]
-    if lines:
-        return lines[-1][:_LONGEST]
-    return "it printed nothing"
+def _paths_in(site: Path) -> list[Path]:
+    """Return the folders that the project's installation puts on the path."""
+    paths = []
+    for file in site.glob("*.pth"):
+        if file.name == _BASE_LINK or not file.is_file():
+            continue
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            path = Path(line.strip())
+            if path.is_absolute() and path.is_dir():
+                paths.append(path)
+    return paths
 
 
 _SYSTEM = ("/usr/", "/bin/", "/lib/")

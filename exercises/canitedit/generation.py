@@ -422,10 +422,6 @@ class CompletionBenchmark(Benchmark[Generated]):
     def jobs(self) -> Mapping[str, CompletionJob]:
         return self.selected
 
-    @property
-    def cpus(self) -> float:
-        return 0.25  # a job mostly waits for its model
-
     def services(self) -> Callable[[WorkerAccess], LiveModels]:
         return partial(make_models, self.config, self.options)
 

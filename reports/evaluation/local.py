@@ -39,6 +39,7 @@ from core.plaintext import some
 from core.processes import CommandResult
 from core.worktree import Changes
 from environments.base import Session, UnavailableError, run_once
+from environments.local.buildsteps import error_line
 from environments.local.environment import LocalEnvironment
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.ending import INCOMPLETE, tests_ended
@@ -123,6 +124,32 @@ class HiddenTests:
     timeout: float
 
     def verdict(self, base: Checkout) -> Verdict:
+        """Evaluate the predicted tree; an environment that cannot resolve it gives no verdict."""
+        verdict = self._compare_trees(base)
+        if verdict.status is not VerdictStatus.UNRESOLVED or verdict.reason:
+            return verdict
+        problem = self._environment_problem()
+        if problem:
+            return verdict.but(status=VerdictStatus.NOT_EVALUATED, reason=problem)
+        return verdict
+
+    def _environment_problem(self) -> str:
+        """Return why this environment does not resolve the gold patch; empty if it does."""
+        hidden = self.task.evaluation
+        if not hidden.patch or hidden.patch == self.task.prediction.patch:
+            return ""
+        base = make_checkout(self.snapshot, self.folder / "gold")
+        try:
+            changes = apply_patches(base, [hidden.patch, hidden.test_patch])
+        except PatchError:
+            return ""
+        verdict = self._run(changes, compare_with_base=False)
+        if verdict.status is VerdictStatus.RESOLVED:
+            return ""
+        cause = verdict.reason or error_line(verdict.log)
+        return f"the gold patch is not resolved in this environment either: {cause}"
+
+    def _compare_trees(self, base: Checkout) -> Verdict:
         """Evaluate the predicted tree; if resolved, also without edits of test configuration.
 
         An edited ``conftest.py`` or ``addopts`` can make any test pass.

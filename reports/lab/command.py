@@ -17,6 +17,8 @@ from reports.statistics.methods import percent
 from runs.storage.store import RunStore
 
 _LEVEL = 0.05
+_FEW = 3
+"""As many rows as there are with one policy."""
 _INTERVAL = "95 % interval"
 _CHOICES = {
     "best@k, least bad": "least_bad",
@@ -36,7 +38,7 @@ def lab_command(
 ) -> int:
     """Print the result in Markdown or as JSON, and write its picture beside the first run."""
     # Imported here: matplotlib takes half a second.
-    from reports.lab.picture import write_picture
+    from reports.lab.picture import write_pictures
 
     data = lab_data([read_run(store) for store in stores], samples)
     redact = Redactor.of_environment(os.environ)
@@ -46,10 +48,10 @@ def lab_command(
     else:
         for line in lab_lines(report, data):
             show(line)
-    picture = write_picture(report["policies"], stores[0].folder / "lab")
-    if picture:
+    pictures = write_pictures(report, stores[0].folder / "lab")
+    for picture in pictures:
         say(f"picture        {picture}")
-    else:
+    if not pictures:
         say("no picture: no dollars are known")
     return 0
 
@@ -74,7 +76,16 @@ def lab_lines(report: LabRow, data: LabData) -> Iterator[str]:
     if unknown:
         attempts = quantity(unknown, "attempt has", "attempts have")
         yield f"\n{attempts} no verdict; `report.py RUN --all-attempts` evaluates them."
-    yield from _policy_lines(report["policies"], report["instances"])
+    if data.is_told:
+        names = ", ".join(map(one_line, report["left_out"])) or "none"
+        yield (
+            "\nAttempts were told of earlier ones, so policies that reorder them are left out: "
+            f"{names}."
+        )
+    yield from _policy_lines(report)
+    yield from _weight_lines(report["weights"])
+    if not report["best"]:
+        return
     yield "\n## best@k and pass@k: k attempts in random order\n"
     headings = ["k"]
     for heading in _CHOICES:
@@ -89,7 +100,23 @@ def lab_lines(report: LabRow, data: LabData) -> Iterator[str]:
     yield from table(headings, rows, numbers=range(7), markdown=True)
 
 
-def _policy_lines(rows: Sequence[LabRow], instances: int) -> Iterator[str]:
+def _weight_lines(weights: LabRow | None) -> Iterator[str]:
+    if weights is None:
+        return
+    classes = quantity(weights["classes"], "class", "classes")
+    yield f"\n## Weights of {classes} of equal candidates, and how many of these are right\n"
+    rows = []
+    for row in weights["bins"]:
+        right = percent(row["right"])
+        interval = _reach(row["interval"])
+        rows.append([f"{row['weight']:.2f}", row["classes"], right, interval])
+    headings = ["mean weight", "classes", "right", _INTERVAL]
+    yield from table(headings, rows, numbers=range(4), markdown=True)
+    yield f"\nBrier's score {weights['brier']:.3f} (0 is best, 0.25 is that of a weight of 0.5)."
+
+
+def _policy_lines(report: LabRow) -> Iterator[str]:
+    rows = report["policies"]
     tested = 0
     different = []
     for row in rows:
@@ -101,18 +128,30 @@ def _policy_lines(rows: Sequence[LabRow], instances: int) -> Iterator[str]:
         yield "\nA range is what the recording cannot tell: its ends count it as not resolved, and"
         yield "as resolved. ≥ is a lower bound for the same reason."
     yield "\n## Policies, by cost\n"
-    by_cost = sorted(rows, key=lambda row: row["dollars"]["value"])
+    # A lower bound says nothing of an order: exact costs come first.
+    by_cost = sorted(rows, key=_cost_order)
     lines = []
     for row in by_cost:
-        cells = _policy_cells(row, instances)
+        cells = _policy_cells(row)
         lines.append(list(cells.values()))
     yield from table(list(cells), lines, numbers=range(1, 9), markdown=True)
     number = quantity(tested, "policy", "policies")
     which = ", ".join(different) or "none"
-    yield f"\nSignificantly different from the run's own (5 %, Holm, {number}): {which}."
+    if tested:
+        yield f"\nSignificantly different from the run's own (5 %, Holm, {number}): {which}."
+    if report["cross_validated"] and len(rows) > _FEW:
+        share = _share(report["cross_validated"])
+        yield (
+            "\nThe best of many policies on the same instances is optimistic: chosen on other "
+            f"instances than those it is counted on (cross-validation), it resolves {share}."
+        )
 
 
-def _policy_cells(row: LabRow, instances: int) -> dict[str, str]:
+def _cost_order(row: LabRow) -> tuple[bool, float]:
+    return not row["dollars"]["complete"], row["dollars"]["value"]
+
+
+def _policy_cells(row: LabRow) -> dict[str, str]:
     """Return the cells by their headings."""
     p_value = NONE
     if row["p_corrected"] is not None:
@@ -128,7 +167,7 @@ def _policy_cells(row: LabRow, instances: int) -> dict[str, str]:
         "Calls": _total(row["calls"], "{:,.0f}".format),
         "Dollars": _total(row["dollars"], in_words),
         "Hours": _total(row["hours"], "{:,.1f}".format),
-        "Against recorded": _difference(row["difference"], instances),
+        "Against recorded": _difference(row["difference"]),
         "p (Holm)": p_value,
         "Front": front,
     }
@@ -154,11 +193,12 @@ def _total(total: LabRow, as_text: Callable[[float], str]) -> str:
     return NONE
 
 
-def _difference(difference: LabRow | None, instances: int) -> str:
+def _difference(difference: LabRow | None) -> str:
     if difference is None:
         return NONE
+    low = f"{100 * difference['low']:+.1f}"
     interval = difference["interval"]
+    if interval is None:
+        return f"{low} to {100 * difference['high']:+.1f} points, unknown"
     reach = f"{100 * interval['low']:+.1f} to {100 * interval['high']:+.1f}"
-    if difference["problems"] != instances:
-        reach += f"; {difference['problems']} known"
-    return f"{100 * difference['difference']:+.1f} points ({reach})"
+    return f"{low} points ({reach})"

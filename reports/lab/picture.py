@@ -24,16 +24,49 @@ from reports.plots.style import (
 )
 
 
-def write_picture(rows: Sequence[LabRow], folder: Path) -> Path | None:
-    """Write ``pareto.svg`` and ``pareto.png``; None if no dollars are known."""
-    if not any(row["dollars"]["value"] for row in rows):
-        return None
-    path = folder / "pareto.svg"
+def write_pictures(report: LabRow, folder: Path) -> list[Path]:
+    """Write ``pareto`` if dollars are known and ``weights`` if verdicts are, as SVG and PNG."""
+    paths = []
     with drawing(LIGHT):
-        figure = _draw(rows)
-        write_text_atomic(path, as_svg(figure))
-        write_bytes_atomic(path.with_suffix(".png"), as_png(figure))
+        rows = report["policies"]
+        if any(row["dollars"]["value"] for row in rows):
+            paths.append(_write(_draw(rows), folder / "pareto.svg"))
+        if report["weights"]:
+            paths.append(
+                _write(_draw_weights(report["weights"]), folder / "weights.svg")
+            )
+    return paths
+
+
+def _write(figure: Figure, path: Path) -> Path:
+    write_text_atomic(path, as_svg(figure))
+    write_bytes_atomic(path.with_suffix(".png"), as_png(figure))
     return path
+
+
+def _draw_weights(weights: LabRow) -> Figure:
+    """Draw how many classes are right against their weights, with the line of equality."""
+    figure, axes = new_figure(height=4.2)
+    axes.plot([0, 1], [0, 1], color=LIGHT.faint, linewidth=1)
+    for row in weights["bins"]:
+        x = row["weight"]
+        ends = [row["interval"]["low"], row["interval"]["high"]]
+        axes.plot([x, x], ends, color=LIGHT.faint, linewidth=1)
+        axes.plot(x, row["right"], "o", color=LIGHT.good, markersize=6)
+        place = (5, 4)
+        count = str(row["classes"])
+        axes.annotate(
+            count, (x, row["right"]), place, textcoords="offset points", fontsize=7
+        )
+    brier = f"Brier's score {weights['brier']:.3f}"
+    axes.set(
+        xlabel=f"mean weight of a class; {brier}",
+        ylabel="classes that are right; 95 % interval",
+    )
+    axes.set_xlim(0, 1)
+    percent_axis(axes.yaxis, 0, 1)
+    axes.set_axisbelow(True)
+    return figure
 
 
 def _draw(rows: Sequence[LabRow]) -> Figure:
@@ -56,7 +89,7 @@ def _draw(rows: Sequence[LabRow]) -> Figure:
     x = [dollars for dollars, _ in front]
     y = [share for _, share in front]
     axes.step(x, y, where="post", color=LIGHT.good, linewidth=1.2, zorder=2)
-    axes.set(xlabel="dollars in all", ylabel="resolved; 95 % interval (bootstrap)")
+    axes.set(xlabel="dollars in all", ylabel="resolved; 95 % interval")
     axes.xaxis.set_major_formatter(StrMethodFormatter("${x:,.4g}"))
     axes.set_xlim(0, max(row["dollars"]["value"] for row in rows) * 1.2)
     highest = max(row["resolved"]["interval"]["high"] for row in rows)

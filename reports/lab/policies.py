@@ -8,23 +8,23 @@ in ``_WITHOUT_VALUE``, or name it in ``_policy_of_name`` if it takes a value;
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from math import inf
 from pathlib import Path
 from runpy import run_path
 
-from bench.attempts import choose_by_evidence, is_enough, rank, stop_reason
+from bench.attempts import choose, choose_by_evidence, is_enough, rank, stop_reason
 from bench.policy import StopRule
 from core.errors import UserError
 from core.money import dollars, known_sum, total
 from core.plaintext import abbreviate, one_line, quantity
 from reports.lab.recorded import LabData, ModelTurn, Tried
-from runs.evidence import CandidateClass, Evidence
+from runs.evidence import BeliefFit, Evidence
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class Seen:
         left: those of them that were not made.
         made: the turns so far.
         tried: what they gave; ``attempt.attempt`` is the place in this order, from 1.
+        evidence: what is known of these attempts, by these places.
+        fit: what the run took as holding for all its instances; None for what is stated.
     """
 
     turns: tuple[ModelTurn, ...]
@@ -43,6 +45,8 @@ class Seen:
     made: tuple[ModelTurn, ...]
     tried: tuple[Tried, ...]
     require_tests: bool
+    evidence: Evidence = field(default_factory=Evidence)
+    fit: BeliefFit | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class Policy:
         any_order: it is replayed with random orders of the turns.
         scripts: it needs the scripts that the run has recorded, and pays for them.
         total_usd: no instance is started once all instances together have cost this much.
+        settle: chooses where the policy asks for an attempt that was never made, if that could not
+            change the choice.
     """
 
     name: str
@@ -73,6 +79,7 @@ class Policy:
     any_order: bool = False
     scripts: bool = False
     total_usd: Decimal | None = None
+    settle: Decide | None = None
 
 
 def least_bad(
@@ -97,49 +104,22 @@ def most_agreed(
     tried: Sequence[Tried],
     require_tests: bool,
 ) -> Sequence[Tried]:
-    """Select as ``choose_by_evidence``; without scripts the largest class of equal patches.
+    """Select the largest class of equal patches; of equally large ones the least bad.
 
-    Of the plausible attempts, else all with a patch; of equally large classes the least bad.
+    Of the plausible attempts, else of all with a patch.
     """
-    attempts = []
     usable = []
     enough = []
     for candidate in tried:
-        attempts.append(candidate.attempt)
         if candidate.attempt.usable:
             usable.append(candidate)
         if is_enough(candidate.attempt, require_tests=require_tests):
             enough.append(candidate)
-    evidence = _evidence_of(tried)
-    if evidence:
-        choice = choose_by_evidence(attempts, evidence, require_tests=require_tests)
-        return [candidate for candidate in tried if candidate.attempt == choice.winner]
     pool = enough or usable
     classes = Counter(candidate.equals for candidate in pool)
     size = max(classes.values(), default=0)
     largest = [candidate for candidate in pool if classes[candidate.equals] == size]
     return least_bad(largest, require_tests)
-
-
-def _evidence_of(tried: Sequence[Tried]) -> Evidence | None:
-    """Return what scripts tell of the attempts so far; None if none were run."""
-    attempts: dict[str, list[int]] = defaultdict(list)
-    passed = {}
-    failing = {}
-    for candidate in tried:
-        number = candidate.attempt.attempt
-        if candidate.failing:
-            failing[number] = candidate.failing
-        if candidate.passed is not None:
-            passed[candidate.equals] = candidate.passed
-            attempts[candidate.equals].append(number)
-    if not passed:
-        return None
-    classes = []
-    for key, numbers in attempts.items():
-        equal = CandidateClass(id=key, attempts=tuple(numbers), models=())
-        classes.append(equal)
-    return Evidence.of_passed(classes, passed, failing)
 
 
 def until(
@@ -148,18 +128,24 @@ def until(
     *,
     limit: float = inf,
     usd: Decimal = Decimal("inf"),
-    select: Select = least_bad,
+    by_evidence: bool = False,
 ) -> Decision:
-    """Make the turns that are left until the stop rule or a limit ends it, and select."""
+    """Make the turns that are left until the stop rule or a limit ends it, and choose."""
     attempts = [candidate.attempt for candidate in seen.tried]
     if seen.left and len(attempts) < limit:
         spent = known_sum(attempt.cost for attempt in attempts)
         reason = stop_reason(attempts, stop, require_tests=seen.require_tests)
         if spent < usd and not reason:
             return seen.left[0]
-    best = select(seen.tried, seen.require_tests)
-    numbers = [candidate.attempt.attempt for candidate in best]
-    return Chosen(min(numbers, default=0))
+    if by_evidence:
+        choice = choose_by_evidence(
+            attempts, seen.evidence, seen.fit, require_tests=seen.require_tests
+        )
+    else:
+        choice = choose(attempts, require_tests=seen.require_tests)
+    if choice.winner is None:
+        return Chosen()
+    return Chosen(choice.winner.attempt)
 
 
 def only_model(seen: Seen, model: str) -> Decision:
@@ -186,7 +172,7 @@ _WITHOUT_VALUE: dict[str, Decide] = {
     "random": until,
     "all": partial(until, stop=StopRule.ALL),
     "reversed": reversed_models,
-    "evidence": partial(until, stop=StopRule.ALL, select=most_agreed),
+    "evidence": partial(until, stop=StopRule.ALL, by_evidence=True),
 }
 
 
@@ -219,7 +205,7 @@ def _usual_names(data: LabData) -> list[str]:
     names += ["plausible", "random", "all"]
     if len(models) > 1:
         names.append("reversed")
-    if any(instance.has_evidence for instance in data.instances):
+    if data.has_scripts:
         names.append("evidence")
     costs = [attempt.cost for attempt in data.attempts]
     spent = total(costs)
@@ -231,12 +217,19 @@ def _usual_names(data: LabData) -> list[str]:
 
 
 def _policy_of_name(name: str, data: LabData) -> Policy:
+    if name == "evidence" and not data.has_scripts:
+        raise UserError(
+            "--policy evidence needs scripts, and the run has recorded none; leave it out, or make "
+            "the run with --set choice.select=evidence"
+        )
     if name in _WITHOUT_VALUE:
         return Policy(
             name,
             _WITHOUT_VALUE[name],
             any_order=name == "random",
             scripts=name == "evidence",
+            # All later attempts come after the first that is enough.
+            settle=until if name == "all" else None,
         )
     for turn in data.turns:
         if name == f"only-{turn.model}":

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from core.errors import UserError
 from reports.data.rundata import InstanceData, RunData
 from reports.statistics.collect import UNFINISHED
+from runs.evidence import CandidateClass, Evidence
 from runs.records import Attempt
 
 
@@ -27,13 +30,11 @@ class Tried:
         attempt: its number is its place among those that were tried.
         equals: the key of its class of equal patches; empty without a patch.
         passed: ids of the valid scripts that it passes; None if none were run.
-        failing: the number of tests that newly fail, where that is recorded.
     """
 
     attempt: Attempt
     equals: str = ""
     passed: frozenset[str] | None = None
-    failing: int | None = None
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,13 @@ class LabInstance:
         recorded: what the first run has of it.
         tried: its attempts; a turn that is missing was never made.
         outcomes: of all turns, whether their patch resolves it; policies do not see them.
-        has_evidence: recorded scripts tell its attempts apart.
+        evidence: what is recorded of ``tried``, by the numbers there; without it classes alone.
     """
 
     recorded: InstanceData
     tried: Mapping[ModelTurn, Tried]
     outcomes: Mapping[ModelTurn, bool | None]
-    has_evidence: bool
+    evidence: Evidence
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class LabData:
 
     Attributes:
         turns: those of any instance, in the order of their attempts.
-        samples: how many random orders and bootstrap resamples are drawn.
+        samples: how many random orders are drawn.
     """
 
     name: str
@@ -67,6 +68,16 @@ class LabData:
     turns: tuple[ModelTurn, ...]
     require_tests: bool
     samples: int
+
+    @property
+    def has_scripts(self) -> bool:
+        """Whether scripts tell attempts apart on any instance."""
+        return any(instance.evidence.valid for instance in self.instances)
+
+    @cached_property
+    def is_told(self) -> bool:
+        """Whether any attempt was told of earlier ones, so that its place in the order matters."""
+        return any(attempt.told_of for attempt in self.attempts)
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -141,27 +152,37 @@ def _lab_instance(
         if source is not recorded:
             evidence = None  # classes are those of one run
     tried = {}
+    numbers = {}
+    classes = defaultdict(list)
     outcomes: dict[ModelTurn, bool | None] = dict.fromkeys(turns)
     keys: dict[str, str] = {}
     for turn, (source, attempt) in sources.items():
         outcomes[turn] = source.resolved_by(attempt)
+        number = turns.index(turn) + 1
+        numbers[attempt.attempt] = number
         key = ""
         passed = None
-        failing = None
         if attempt.patch.strip():
             text = _comparable_text(attempt.patch)
             key = keys.setdefault(text, str(len(keys) + 1))
-        if evidence:
-            failing = evidence.failing.get(attempt.attempt)
         if evidence and key:
             candidates = evidence.class_of(attempt.attempt)
             key = f"text {key}"
             if candidates:
                 key = candidates.id
             passed = evidence.scripts_passed_by(key)
-        number = turns.index(turn) + 1
-        tried[turn] = Tried(attempt.at(number), key, passed, failing)
-    return LabInstance(recorded, tried, outcomes, evidence is not None)
+        if key:
+            classes[key].append(number)
+        tried[turn] = Tried(attempt.at(number), key, passed)
+    if evidence:
+        evidence = evidence.among(numbers)
+    else:
+        equals = [
+            CandidateClass(id=key, attempts=tuple(members), models=())
+            for key, members in classes.items()
+        ]
+        evidence = Evidence(classes=tuple(equals))
+    return LabInstance(recorded, tried, outcomes, evidence)
 
 
 def _comparable_text(patch: str) -> str:

@@ -61,9 +61,8 @@ def comparison_facts(comparison: RunComparison) -> Iterator[tuple[str, str]]:
     yield f"resolved by {b}", of(comparison.resolved_b)
     if comparison.interval and comparison.difference is not None:
         yield "difference", f"{100 * comparison.difference:+.1f} percentage points"
-        resamples = f"{comparison.resamples:,} resamples, seed {comparison.seed}"
-        interval = f"{points(comparison.interval)} points ({resamples})"
-        yield "95 % bootstrap interval", interval
+        interval = f"{points(comparison.interval)} points (Newcombe, paired)"
+        yield "95 % interval", interval
     yield "McNemar's exact test", p_value(comparison)
     if comparison.table.instances:
         cost_a, cost_b = column([comparison.cost_a, comparison.cost_b])

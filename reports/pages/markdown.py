@@ -204,8 +204,7 @@ def comparison_table(comparison: RunComparison) -> Iterator[str]:
     if comparison.interval and comparison.difference is not None:
         yield (
             f"- Difference: {100 * comparison.difference:+.1f} percentage points "
-            f"(95 % bootstrap interval {points(comparison.interval)}, "
-            f"{comparison.resamples:,} resamples, seed {comparison.seed})"
+            f"(95 % interval {points(comparison.interval)})"
         )
     yield f"- McNemar's exact test: {p_value(comparison)}"
     if comparison.table.instances:

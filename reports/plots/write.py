@@ -444,9 +444,7 @@ def _draw_comparison(
             linewidth=0.8,
         )
         percent_axis(axes.xaxis, low - 0.05 * width, high + _TEXT_SPACE * width)
-        axes.set_xlabel(
-            "difference where both have a verdict; 95 % interval (bootstrap)"
-        )
+        axes.set_xlabel("difference where both have a verdict; 95 % interval")
     return figure
 
 

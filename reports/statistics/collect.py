@@ -14,7 +14,8 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from bench.attempts import choose
+from bench.attempts import choose, choose_by_evidence
+from bench.policy import SelectionRule
 from core.money import Dollars, total
 from core.plaintext import abbreviate
 from reports.data.rundata import (
@@ -327,7 +328,8 @@ class LimitedRun:
         resolved: selected instances resolved by the harness's choice among these attempts, whose
             patches are assumed to apply.
         lower_bound: whether a choice has no verdict; it counts as not resolved.
-        dollars: of these attempts; None if a cost is unknown.
+        dollars: of these attempts, and from the second on of all scripts about candidates; None if
+            a cost is unknown.
         further_resolved: the difference to the limit before; negative if the last attempt is chosen
             and is worse.
         further_dollars: the cost of the last attempts; None if unknown.
@@ -346,8 +348,13 @@ class LimitedRun:
 def limited_runs(run: RunData) -> tuple[LimitedRun, ...]:
     """Return a run's resolved instances and dollars with at most 1, 2, … attempts per instance."""
     costs = defaultdict(list)
-    for attempt in run.attempts:
-        costs[attempt.attempt].append(attempt.cost)
+    for instance in run.instances:
+        numbers = sorted(attempt.attempt for attempt in instance.attempts)
+        for attempt in instance.attempts:
+            costs[attempt.attempt].append(attempt.cost)
+        # A single candidate needs no scripts.
+        for call in instance.script_calls:
+            costs[numbers[:2][-1]].append(call.cost)
     rows = []
     dollars: Decimal | None = Decimal()
     resolved_before = 0
@@ -382,15 +389,36 @@ def _resolved_after(
     instance: InstanceData,
     number: int,
 ) -> bool | None:
-    if instance.winner is None or instance.attempt <= number:
+    attempts = [a for a in instance.attempts if a.attempt <= number]
+    configuration = run.described.configuration
+    require_tests = configuration.require_tests
+    if instance.winner is None or len(attempts) == len(instance.attempts):
+        return instance.resolved
+    if configuration.select == SelectionRule.EVIDENCE:
+        winner = _choose_by_evidence(instance, attempts, require_tests)
+    elif instance.attempt <= number:
         # The best of all attempts is also the best of any subset that holds it.
         return instance.resolved
-    attempts = [a for a in instance.attempts if a.attempt <= number]
-    require_tests = run.described.configuration.require_tests
-    winner = choose(attempts, require_tests=require_tests).winner
+    else:
+        winner = choose(attempts, require_tests=require_tests).winner
     if winner is None:
         return False
     return instance.resolved_by(winner)
+
+
+def _choose_by_evidence(
+    instance: InstanceData, attempts: Sequence[Attempt], require_tests: bool
+) -> Attempt | None:
+    evidence = None
+    if instance.evidence:
+        numbers = [attempt.attempt for attempt in attempts]
+        evidence = instance.evidence.among(dict(zip(numbers, numbers, strict=True)))
+    fit = None
+    if instance.belief:
+        fit = instance.belief.fit
+    return choose_by_evidence(
+        attempts, evidence, fit, require_tests=require_tests
+    ).winner
 
 
 @dataclass(frozen=True)

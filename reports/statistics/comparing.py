@@ -10,13 +10,11 @@ from decimal import Decimal
 from core.money import Dollars, total
 from reports.data.rundata import RunData
 from reports.statistics.methods import (
-    RESAMPLES,
-    SEED,
     Interval,
     PairedTable,
     Share,
-    bootstrap_difference,
     mcnemar_exact,
+    paired_interval,
 )
 
 
@@ -27,7 +25,8 @@ class RunComparison:
     Attributes:
         left_out: the number of instances with a verdict in only one run.
         p_value: of McNemar's exact test; None without instances.
-        difference: the share of B minus that of A, with its interval by bootstrap.
+        difference: the share of B minus that of A, with Newcombe's interval; it holds 0 where the
+            p-value is not below 5 %.
         cost_a, cost_b: dollars of the compared instances; None if a cost is unknown, and for
             verdicts without a run.
         only_a, only_b: the ids of the instances that only this run resolved, sorted.
@@ -44,8 +43,6 @@ class RunComparison:
     interval: Interval | None
     cost_a: Dollars | None
     cost_b: Dollars | None
-    resamples: int
-    seed: int
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
 
@@ -82,9 +79,12 @@ def compare_verdicts(
     )
     p_value = None
     difference = None
+    interval = None
     if common:
         p_value = mcnemar_exact(table.only_a, table.only_b)
         difference = table.difference
+        pairs = [(of_a[name], of_b[name]) for name in common]
+        interval = paired_interval(pairs, p_value)
     return RunComparison(
         a=a,
         b=b,
@@ -94,11 +94,9 @@ def compare_verdicts(
         table=table,
         p_value=p_value,
         difference=difference,
-        interval=bootstrap_difference(table),
+        interval=interval,
         cost_a=None,
         cost_b=None,
-        resamples=RESAMPLES,
-        seed=SEED,
         only_a=tuple(names[True, False]),
         only_b=tuple(names[False, True]),
     )

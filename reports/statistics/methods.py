@@ -68,14 +68,23 @@ def ratio(part: float, total: float) -> float | None:
 
 
 def wilson(
-    count: int,
+    count: float,
     of: int,
     confidence: float = CONFIDENCE,
+    *,
+    correction: float = 0.0,
 ) -> Interval:
-    """Return the Wilson score interval of a binomial share, without continuity correction.
+    """Return the Wilson score interval of a binomial share.
 
+    It holds for a mean of shares as well: these vary less than outcomes of the same mean do.
     E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal
     of the American Statistical Association 22 (1927), 209-212.
+
+    Args:
+        correction: by which the count may be too large or too small for a continuous scale; with
+            1/2 the interval holds the truth at least as often as it says also where few of few
+            are counted: R. G. Newcombe, "Two-sided confidence intervals for the single
+            proportion", Statistics in Medicine 17 (1998), 857-872, method 4.
 
     Raises:
         ValueError: an argument is out of range.
@@ -83,18 +92,22 @@ def wilson(
     if not 0 <= count <= of or not of or not 0 < confidence < 1:
         raise ValueError(f"not a share: {count} of {of} at {confidence}")
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    share = count / of
-    scale = 1 + z * z / of
-    middle = (share + z * z / (2 * of)) / scale
-    half = z / scale * math.sqrt(share * (1 - share) / of + (z / (2 * of)) ** 2)
-    low = middle - half
-    high = middle + half
+    low = _score_bound((count - correction) / of, of, -z)
+    high = _score_bound((count + correction) / of, of, z)
     # The bounds for none and all are exact; floating point would round them.
-    if count == 0:
+    if count <= correction:
         low = 0.0
-    if count == of:
+    if count >= of - correction:
         high = 1.0
     return Interval(low, high)
+
+
+def _score_bound(share: float, of: int, z: float) -> float:
+    """Return the share from which ``share`` is ``z`` standard deviations away."""
+    scale = 1 + z * z / of
+    middle = share + z * z / (2 * of)
+    variance = share * (1 - share) / of + (z / (2 * of)) ** 2
+    return (middle + z * math.sqrt(max(0.0, variance))) / scale
 
 
 def pass_at_k(
@@ -163,16 +176,44 @@ def mcnemar_exact(only_a: int, only_b: int) -> float:
     return min(1.0, 2 * tail / (1 << differing))
 
 
-def bootstrap_difference(table: PairedTable) -> Interval | None:
-    """Return the 95 % percentile bootstrap interval of the difference; None without instances.
+def paired_interval(
+    pairs: Sequence[tuple[float, float]], p_value: float
+) -> Interval | None:
+    """Return the 95 % interval of the mean of B minus that of A; None without pairs.
 
-    Instances are drawn with replacement, each with both of its results. The numbers of each kind
-    drawn have a multinomial distribution. B. Efron and R. Tibshirani, "An Introduction
-    to the Bootstrap" (1993), chapters 8 and 13.
+    It holds 0 where ``p_value`` is not below 5 %. R. G. Newcombe, "Improved confidence intervals
+    for the difference between binomial proportions based on paired data", Statistics in Medicine 17
+    (1998), 2635-2650, method 10: Wilson's intervals of both shares, joined by their correlation.
+
+    Args:
+        pairs: the shares of A and of B, from 0 to 1, on the same instances.
     """
-    equal = table.both + table.neither
-    changes = {-1.0: table.only_a, 1.0: table.only_b, 0.0: equal}
-    return _bootstrap(changes, RESAMPLES, SEED)
+    if not pairs:
+        return None
+    count = len(pairs)
+    mean_a = fmean(a for a, _ in pairs)
+    mean_b = fmean(b for _, b in pairs)
+    interval_a = wilson(mean_a * count, count)
+    interval_b = wilson(mean_b * count, count)
+    covariance = fmean(a * b for a, b in pairs) - mean_a * mean_b
+    if (
+        covariance > 0
+    ):  # a continuity correction, so that equal outcomes are not certain
+        covariance = max(0.0, covariance - 1 / (2 * count))
+    scale = math.sqrt(mean_a * (1 - mean_a) * mean_b * (1 - mean_b))
+    correlation = ratio(covariance, scale) or 0.0
+
+    def reach(of_a: float, of_b: float) -> float:
+        square = of_a**2 - 2 * correlation * of_a * of_b + of_b**2
+        return math.sqrt(max(0.0, square))
+
+    difference = mean_b - mean_a
+    low = difference - reach(interval_a.high - mean_a, mean_b - interval_b.low)
+    high = difference + reach(mean_a - interval_a.low, interval_b.high - mean_b)
+    if p_value >= 1 - CONFIDENCE:
+        low = min(low, 0.0)
+        high = max(high, 0.0)
+    return Interval(low, high)
 
 
 @dataclass(frozen=True)
@@ -312,7 +353,7 @@ class ShareRange:
     Attributes:
         low: what is proven: unknown parts count as 0.
         high: what is possible: they count as 1.
-        interval: from the lower bound of one to the upper bound of the other, 95 % by bootstrap.
+        interval: from Wilson's lower bound of one to the upper bound of the other, 95 %.
     """
 
     low: float
@@ -320,14 +361,10 @@ class ShareRange:
     interval: Interval
 
     @classmethod
-    def of(
-        cls,
-        low: Sequence[float],
-        high: Sequence[float],
-        resamples: int,
-    ) -> ShareRange:
-        lowest = bootstrap_mean(low, resamples=resamples) or Interval(0, 1)
-        highest = bootstrap_mean(high, resamples=resamples) or Interval(0, 1)
+    def of(cls, low: Sequence[float], high: Sequence[float]) -> ShareRange:
+        count = len(low)
+        lowest = wilson(math.fsum(low), count, correction=0.5)
+        highest = wilson(math.fsum(high), count, correction=0.5)
         return cls(fmean(low), fmean(high), Interval(lowest.low, highest.high))
 
 

@@ -15,7 +15,6 @@ from reports.data.provenance import provenance
 from reports.data.rundata import RunData
 from reports.statistics.methods import wilson
 from reports.submission.meta import Meta
-from runs.description import Run
 from runs.keys import RESULTS_FILE
 
 BY_REPO_FILE = "resolved_by_repo.json"
@@ -106,6 +105,16 @@ class Submission:
         return len({instance.origin for instance in self.run.instances}) > 1
 
     @property
+    def other_harnesses(self) -> list[str]:
+        """Who made the attempts among which this harness only chose."""
+        origins = set()
+        for attempt in self.run.attempts:
+            if attempt.origin and attempt.origin.harness:
+                origin = attempt.origin
+                origins.add(f"{attempt.model} by {origin.harness} in {origin.run}")
+        return sorted(map(one_line, origins))
+
+    @property
     def has_choice(self) -> bool:
         """Whether the score is best@k instead of that of single attempts."""
         return self.max_attempts > 1 or self.is_combined
@@ -115,7 +124,7 @@ def readme(submission: Submission) -> str:
     lines = list(_head(submission.meta))
     lines += _score(submission)
     lines += _checklist(submission)
-    lines += _authorship(submission.run.described)
+    lines += _authorship(submission)
     lines += _record(submission.run)
     return "\n".join(lines)
 
@@ -192,7 +201,7 @@ def _checklist(submission: Submission) -> Iterator[str]:
     box = "- [x]"
     attempts = f" {_attempts_in_words(submission)}"
     how_hidden = _HOW_HIDDEN
-    if described.is_imported:
+    if described.is_imported or submission.other_harnesses:
         box = "- [ ]"
         attempts = ""
         how_hidden = ""
@@ -238,8 +247,17 @@ def _attempts_in_words(submission: Submission) -> str:
     )
 
 
-def _authorship(described: Run) -> Iterator[str]:
+def _authorship(submission: Submission) -> Iterator[str]:
     """Yield who made the attempts, if it is not the harness's own agent."""
+    described = submission.run.described
+    if submission.other_harnesses:
+        yield (
+            f"\nThe attempts were made by others ({'; '.join(submission.other_harnesses)}); their "
+            "authors have to check these boxes. This harness chose one for each instance "
+            f"(choice.select={described.configuration.select}) by its edits, its lint, the tests "
+            "of the base commit and scripts that models wrote for the issue, without any verdict.\n"
+        )
+        return
     if described.is_imported:
         layout = str((described.imported or {}).get("layout", ""))
         yield (

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from bench.attempts import RecordedCandidate
 from bench.config import SelectionRule
 from core.errors import UserError
 from demo.setup import DEMO_DATASET
@@ -35,7 +34,7 @@ DIFF = """diff --git a/textkit/slug.py b/textkit/slug.py
 -        else:
 -            letters.append("-")
 -    return "".join(letters)
-+    letters = [character if character.isalnum() else " " for character in text.lower()]  # so
++    letters = [character if character.isalnum() else " " for character in text.lower()]  # it is so
 +    return "-".join("".join(letters).split())
 """.replace(  # noqa: W293
     "{doc}",
@@ -103,6 +102,10 @@ def test_candidates_of_several_harnesses_are_chosen_from(
     run = tmp_path / "predictions/s"
     prediction = read_json(run / f"{NAME}.json")
     assert prediction["attempt"] == 2
+    assert prediction["origin"]["run"] == "r" and prediction["origin"]["harness"]
+    results = prediction["all_results"]
+    assert results[4]["model"] == "m1"
+    assert results[4]["origin"]["run"] == "theirs1"
     classes = [each["attempts"] for each in prediction["evidence"]["classes"]]
     assert classes == [[1], [2, 3, 5], [4]]
     lines = printed.starting(f"{NAME} ")
@@ -185,14 +188,18 @@ def test_a_hostile_patch_is_an_attempt_that_failed(
 def test_every_patch_of_a_run_is_a_candidate(tmp_path: Path, ours: Path) -> None:
     runs = [ours, *predictions_alone(tmp_path, DIFF, "")]
     candidates = candidates_of(runs)[NAME]
-    assert [candidate.origin for candidate in candidates] == [
-        "r, attempt 1",
-        "r, attempt 2",
-        "r, attempt 3",
-        "r, attempt 4",
-        "theirs1, attempt 1",
+    origins = [
+        (candidate.origin.run, candidate.origin.attempt) for candidate in candidates
     ]
-    assert candidates[4] == RecordedCandidate("theirs1, attempt 1", "m1", DIFF)
+    assert origins == [
+        ("r", 1),
+        ("r", 2),
+        ("r", 3),
+        ("r", 4),
+        ("theirs1", 1),
+    ]
+    assert (candidates[4].model, candidates[4].patch) == ("m1", DIFF)
+    assert candidates[4].origin.harness
 
 
 def test_requests_that_cannot_be_meant_are_refused(

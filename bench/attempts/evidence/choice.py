@@ -1,28 +1,35 @@
-"""The choice that follows from what scripts tell about candidates (``runs.evidence``). Pure.
-
-Candidates are grouped by the set of scripts that they pass; the score of a group is
-scripts² × candidates, as in SWE-RL's agreement groups, which go back to CodeT (arXiv 2207.10397):
-wrong scripts rarely agree with many candidates.
-"""
+"""The choice that follows from what is known of candidates (``runs.evidence``). Pure."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from bench.attempts.choose import CandidateChoice, choose, configuration_note
+from bench.attempts.evidence.facts import (
+    ClassFacts,
+    InstanceFacts,
+    ScriptFacts,
+    stated_fit,
+)
 from core.plaintext import quantity, some
 from runs.evidence import (
     SOLVED,
     THERE,
-    CandidateClass,
+    Belief,
+    BeliefFit,
     Evidence,
     ReproductionScript,
     ScriptSource,
 )
-from runs.records import NEVER_PLAUSIBLE, Attempt, InstanceStatus
+from runs.records import (
+    NEVER_PLAUSIBLE,
+    Attempt,
+    InstanceResult,
+    InstanceStatus,
+)
 
 _MAX_EQUAL = 6
 _EXIT_CODES = {THERE: "there", SOLVED: "solved", None: "–"}
@@ -31,57 +38,119 @@ _SOURCES = {
     ScriptSource.FILES: "from the issue and files",
     ScriptSource.CANDIDATE: "from the issue and a candidate",
     ScriptSource.ATTEMPT: "of an attempt",
-    ScriptSource.DISTINGUISHING: "to tell two groups apart",
+    ScriptSource.DISTINGUISHING: "to tell two classes apart",
 }
 
 
 @dataclass(frozen=True)
-class AgreementGroup:
-    """Classes that pass the same scripts."""
+class ClassWeights:
+    """The weights of the classes of an instance: that each is right, and that none is.
 
-    passed: frozenset[str]
-    classes: tuple[CandidateClass, ...]
+    Attributes:
+        classes: by their positions in the evidence; ``without_scripts`` likewise.
+    """
+
+    facts: InstanceFacts
+    fit: BeliefFit
+    none: float
+    classes: Sequence[float]
+    without_scripts: Sequence[float]
 
     @property
-    def attempts(self) -> list[int]:
-        attempts: list[int] = []
-        for candidates in self.classes:
-            attempts += candidates.attempts
-        return sorted(attempts)
+    def greatest(self) -> float:
+        return max(self.classes, default=0.0)
 
-    @property
-    def score(self) -> int:
-        return len(self.passed) ** 2 * len(self.attempts)
+    def hardest_pair(self) -> tuple[float, int, int]:
+        """Return the two classes that a script should tell apart, after the expected gain."""
+        from bench.attempts.evidence.belief import expected_gain
+
+        best = self.best_of(range(len(self.classes)))
+        gains = []
+        for other in range(len(self.classes)):
+            if other != best:
+                gain = expected_gain(self.facts, self.fit, best, other)
+                gains.append((gain, best, other))
+        return max(gains)
+
+    def best_of(self, positions: Sequence[int]) -> int:
+        """Return the class to choose among ``positions``."""
+        from bench.attempts.evidence.belief import Weights, best_class
+
+        weights = Weights(self.none, tuple(self.classes))
+        return best_class(self.facts, weights, self.fit, positions)
 
 
-def groups_of(evidence: Evidence) -> list[AgreementGroup]:
-    """Return the groups, the best first; of equal scores that with the earlier attempt."""
-    classes = defaultdict(list)
-    for candidates in evidence.classes:
-        classes[evidence.scripts_passed_by(candidates.id)].append(candidates)
-    groups = []
-    for passed, members in classes.items():
-        groups.append(AgreementGroup(passed, tuple(members)))
-    return sorted(groups, key=lambda group: (-group.score, group.attempts))
+def facts_of(evidence: Evidence, candidates: Sequence[Attempt]) -> InstanceFacts:
+    """Return what a belief about the classes of ``evidence`` follows from."""
+    by_number = {candidate.attempt: candidate for candidate in candidates}
+    class_of_attempt = {}
+    classes = []
+    for position, equal in enumerate(evidence.classes):
+        class_of_attempt.update(dict.fromkeys(equal.attempts, position))
+        members = [
+            by_number[number] for number in equal.attempts if number in by_number
+        ]
+        witnesses = Counter(member.model for member in members)
+        failing = [count_failing(member, evidence) for member in members]
+        known = [count for count in failing if count is not None]
+        classes.append(ClassFacts(witnesses, min(known, default=None)))
+    scripts = []
+    for script in evidence.scripts:
+        codes = evidence.outcomes.get(script.id, {})
+        if not script.valid or not codes:
+            continue
+        passed = set()
+        unknown = set()
+        for position, equal in enumerate(evidence.classes):
+            if equal.id not in codes:
+                unknown.add(position)
+            elif codes[equal.id] == SOLVED:
+                passed.add(position)
+        author = None
+        if script.author is not None:
+            author = class_of_attempt.get(script.author)
+        scripts.append(ScriptFacts(frozenset(passed), author, frozenset(unknown)))
+    return InstanceFacts(tuple(classes), tuple(scripts))
 
 
-def is_close(groups: Sequence[AgreementGroup]) -> bool:
-    """Return whether the second group has at least half the score of the best."""
-    if len(groups) < 2:
-        return False
-    return 0 < groups[0].score <= 2 * groups[1].score
+def weigh_classes(
+    evidence: Evidence, candidates: Sequence[Attempt], fit: BeliefFit
+) -> ClassWeights:
+    """Return the weights of the classes of ``evidence``, of which there is one at least."""
+    from bench.attempts.evidence.belief import weigh
+
+    facts = facts_of(evidence, candidates)
+    with_scripts, without = weigh([facts, InstanceFacts(facts.classes)], fit)
+    return ClassWeights(
+        facts=facts,
+        fit=fit,
+        none=with_scripts.none,
+        classes=with_scripts.classes,
+        without_scripts=without.classes,
+    )
+
+
+def class_weights(result: InstanceResult) -> ClassWeights | None:
+    """Return the weights with which a result was chosen; None where there were none."""
+    if result.evidence is None or result.belief is None or not result.evidence.classes:
+        return None
+    return weigh_classes(result.evidence, result.attempts, result.belief.fit)
 
 
 def choose_by_evidence(
     candidates: Sequence[Attempt],
     evidence: Evidence | None,
+    fit: BeliefFit | None = None,
     *,
     require_tests: bool = False,
 ) -> CandidateChoice:
-    """Choose from the best groups; without evidence as ``choose`` does.
+    """Choose from the class with the greatest weight; without evidence as ``choose`` does.
 
-    Inside the best groups: fewest newly failing tests, then the larger class, the smaller patch,
-    the earlier attempt. Candidates that edit test configuration come last, as in ``choose``.
+    Inside the class: fewest newly failing tests, the smaller patch, the earlier attempt. Candidates
+    that edit test configuration come last, as in ``choose``.
+
+    Args:
+        fit: of the run; None for what is stated.
     """
     usual = choose(candidates, require_tests=require_tests)
     if evidence is None or usual.winner is None:
@@ -90,48 +159,60 @@ def choose_by_evidence(
     for candidate in candidates:
         if candidate.usable and candidate.status not in NEVER_PLAUSIBLE:
             usable[candidate.attempt] = candidate
-    groups = []
-    for group in groups_of(evidence):
-        if usable.keys() & set(group.attempts):
-            groups.append(group)
-    best = []
-    for group in groups:
-        if group.score and group.score == groups[0].score:
-            best += group.attempts
-    pool = [usable[attempt] for attempt in usable.keys() & set(best)]
+    last = {
+        candidate.attempt: _comes_last(candidate, require_tests=require_tests)
+        for candidate in usable.values()
+    }
+    first_rank = min(last.values(), default=())
+    pool = []
+    positions = []
+    for position, equal in enumerate(evidence.classes):
+        members = []
+        for number in equal.attempts:
+            if last.get(number) == first_rank:
+                members.append(usable[number])
+        if members:
+            pool += members
+            positions.append(position)
     if not pool:
-        if len(candidates) == 1:
-            return usual
-        reason = f"no evidence: {why_no_evidence(evidence)}; {usual.reason}"
-        return replace(usual, reason=reason)
-    winner = min(pool, key=lambda candidate: _order(candidate, evidence))
+        return usual
+    if fit is None:
+        fit = stated_fit()
+    weights = weigh_classes(evidence, candidates, fit)
+    positions.sort(key=lambda position: min(evidence.classes[position].attempts))
+    best = weights.best_of(positions)
+    equal = evidence.classes[best]
+    members = [candidate for candidate in pool if candidate.attempt in equal.attempts]
+    winner = min(members, key=lambda candidate: _order(candidate, evidence))
     status = InstanceStatus.FALLBACK
     if winner.plausible and not winner.suspect:
         status = InstanceStatus.PLAUSIBLE
-    return CandidateChoice(
-        winner, status, "; ".join(_reasons(winner, evidence, groups))
-    )
+    belief = Belief(weight=weights.classes[best], none=weights.none, fit=fit)
+    reason = "; ".join(_reasons(winner, evidence, weights, best))
+    return CandidateChoice(winner, status, reason, belief)
+
+
+def _comes_last(candidate: Attempt, *, require_tests: bool) -> tuple[bool, ...]:
+    untested = require_tests and not candidate.test_outcome
+    return candidate.edits_test_configuration, untested
 
 
 def _order(candidate: Attempt, evidence: Evidence) -> tuple[Any, ...]:
-    """Return the sort key of a candidate of the best groups."""
-    equal = evidence.class_of(candidate.attempt)
-    return (
-        candidate.edits_test_configuration,
-        _count_failing(candidate, evidence),
-        -len(equal.attempts) if equal else 0,
-        len(candidate.patch),
-        candidate.attempt,
-    )
+    """Return the sort key of a candidate in its class; an unknown outcome follows none failing."""
+    failing: float | None = count_failing(candidate, evidence)
+    if failing is None:
+        failing = 0.5
+    return failing, len(candidate.patch), candidate.attempt
 
 
-def _count_failing(candidate: Attempt, evidence: Evidence) -> float:
-    """Return how many tests newly fail; an unknown outcome ranks between none and one."""
+def count_failing(candidate: Attempt, evidence: Evidence) -> int | None:
+    """Return how many checks newly fail: tests, and as one each lint and edits; None if unknown."""
+    others = [candidate.edit_outcome, candidate.lint_outcome].count(False)
     if candidate.test_outcome is None:
-        return 0.5
+        return others or None
     if candidate.test_outcome:
-        return 0
-    return evidence.failing.get(candidate.attempt, 1)
+        return others
+    return others + evidence.failing.get(candidate.attempt, 1)
 
 
 def describe_script(script: ReproductionScript) -> str:
@@ -155,61 +236,72 @@ def _exit_code(code: int | None) -> str:
     return str(code)
 
 
-def matrix(evidence: Evidence) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return headings and rows of a table: classes in the order of their groups, valid scripts."""
+def matrix(
+    result: InstanceResult,
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return headings and rows of a table: classes by their weights, valid scripts."""
+    evidence = result.evidence or Evidence()
+    weights = class_weights(result)
     rows = []
-    for group in groups_of(evidence):
-        for candidates in group.classes:
-            attempts = ", ".join(map(str, candidates.attempts))
-            cells = [attempts, ", ".join(candidates.models)]
-            for script in evidence.valid:
-                code = evidence.outcomes.get(script, {}).get(candidates.id)
-                cells.append(_EXIT_CODES.get(code, f"exit {code}"))
-            rows.append((*cells, str(group.score)))
-    return ("attempts", "models", *evidence.valid, "score of the group"), rows
+    positions = list(range(len(evidence.classes)))
+    if weights:
+        positions.sort(key=lambda position: -weights.classes[position])
+    for position in positions:
+        equal = evidence.classes[position]
+        attempts = ", ".join(map(str, equal.attempts))
+        cells = [attempts, ", ".join(equal.models)]
+        for script in evidence.valid:
+            code = evidence.outcomes.get(script, {}).get(equal.id)
+            cells.append(_EXIT_CODES.get(code, f"exit {code}"))
+        weight = ""
+        if weights:
+            weight = f"{weights.classes[position]:.2f}"
+        rows.append((*cells, weight))
+    return ("attempts", "models", *evidence.valid, "weight"), rows
 
 
-def why_no_evidence(evidence: Evidence) -> str:
-    """Return in words why the scripts do not tell."""
+def why_no_scripts(evidence: Evidence) -> str:
+    """Return in words why no script tells candidates apart; empty if one may."""
+    if evidence.valid:
+        return ""
     if evidence.note and not evidence.scripts:
         return evidence.note
-    if not evidence.valid:
-        count = quantity(len(evidence.scripts), "script")
-        return f"no script shows the issue at the base commit twice ({count})"
-    count = quantity(len(evidence.valid), "valid script")
-    return f"no candidate passes one of {count}"
+    count = quantity(len(evidence.scripts), "script")
+    return f"no script shows the issue at the base commit twice ({count})"
 
 
 def _reasons(
     winner: Attempt,
     evidence: Evidence,
-    groups: Sequence[AgreementGroup],
+    weights: ClassWeights,
+    position: int,
 ) -> Iterator[str]:
     """Yield the parts of the reason."""
-    attempt = winner.attempt
-    others = list(groups)
-    group = next(group for group in groups if attempt in group.attempts)
-    others.remove(group)
-    scripts = quantity(len(evidence.valid), "valid script")
-    passed = f"it passes {len(group.passed)} of {scripts}"
-    yield f"attempt {attempt} is chosen by evidence: {passed}"
-    candidates = quantity(len(group.attempts), "candidate")
-    text = quantity(len(groups), "group")
-    text += f", its own has {candidates} and the score {group.score}"
-    if others:
-        text += f", the next has {others[0].score}"
-    yield text
+    weight = weights.classes[position]
+    yield (
+        f"attempt {winner.attempt} is chosen by evidence: it is right with the weight "
+        f"{weight:.2f}, and no candidate is with {weights.none:.2f}"
+    )
+    equal = evidence.classes[position]
+    if len(equal.attempts) > 1:
+        names = [str(number) for number in equal.attempts]
+        models = quantity(len(equal.models), "model")
+        yield f"equal patches of {models}: attempts {some(names, _MAX_EQUAL)}"
     if winner.test_outcome is None:
         yield "its tests are unknown"
     elif winner.test_outcome:
         yield "no test newly fails"
     else:
-        failing = evidence.failing.get(attempt, 1)
+        failing = evidence.failing.get(winner.attempt, 1)
         yield f"{quantity(failing, 'test')} newly fail"
-    equal = evidence.class_of(attempt)
-    if equal and len(equal.attempts) > 1:
-        names = [str(number) for number in equal.attempts]
-        yield f"equal patches: attempts {some(names, _MAX_EQUAL)}"
+    no_scripts = why_no_scripts(evidence)
+    if no_scripts:
+        yield no_scripts
+    else:
+        passed = len(evidence.scripts_passed_by(equal.id))
+        scripts = quantity(len(evidence.valid), "valid script")
+        alone = f"{weights.without_scripts[position]:.2f}"
+        yield f"it passes {passed} of {scripts}, and without scripts the weight is {alone}"
     note = configuration_note(winner)
     if note:
         yield note.removeprefix("; ")

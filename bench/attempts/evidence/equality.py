@@ -1,11 +1,14 @@
-"""When two candidates say the same: layout, comments and docstrings do not count. Pure."""
+"""When two candidates say the same: layout and comments in prose do not count. Pure."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import re
+import tokenize
 import warnings
 from collections.abc import Callable, Iterator
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from agent.grammars import language_of, parser
@@ -16,15 +19,17 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MAX_LENGTH = 2_000_000
-_WITH_DOCSTRING = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+# What a program reads is one word, or one with a value, an option or a mark: "noqa",
+# "type: ignore", "go:build linux", "eslint-disable", "@ts-ignore", "+build". Prose begins with two.
+_DIRECTIVE = re.compile(r"[^\w@+!]*([\w.]+\s*([:=-]|\W*$)|[@+!]\S)")
 
 
 def canonical_key(changes: Changes, base: Callable[[str], str | None]) -> str:
     """Return a hash that equal changes have in common; ``base`` reads the base commit.
 
     Python is compared with its indentation: others remove all whitespace and make patches equal
-    that are not (Trae's ``clean_patch``). Files that say the same as before do not count, so a
-    change of comments is no change.
+    that are not (Trae's ``clean_patch``). Docstrings count, as programs read them (grammars of
+    PLY), and so do comments that are directives. Files that say the same as before do not count.
     """
     digest = hashlib.sha256()
     for path, data in sorted(changes.items()):
@@ -60,15 +65,19 @@ def _syntax_tree(text: str) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-        for node in ast.walk(tree):
-            if not isinstance(node, _WITH_DOCSTRING):
-                continue
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
-        return ast.dump(tree)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = ast.dump(ast.parse(text))
+        directives = []
+        for token in tokenize.generate_tokens(StringIO(text).readline):
+            if token.type == tokenize.COMMENT and is_directive(token.string):
+                directives.append(token.string)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         return None
+    return "\n".join([tree, *directives])
+
+
+def is_directive(comment: str) -> bool:
+    """Return whether a program may read ``comment``."""
+    return _DIRECTIVE.match(comment) is not None
 
 
 def _tokens(root: Node) -> Iterator[str]:
@@ -76,6 +85,9 @@ def _tokens(root: Node) -> Iterator[str]:
     while waiting:
         node = waiting.pop()
         if "comment" in node.type:
+            comment = (node.text or b"").decode("utf-8", "surrogatepass")
+            if is_directive(comment):
+                yield comment
             continue
         if node.children and "string" not in node.type and "template" not in node.type:
             # The kinds of inner nodes tell where a statement ends at the end of its line.

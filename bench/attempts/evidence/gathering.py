@@ -9,7 +9,7 @@ from functools import cached_property
 from logging import Logger
 from pathlib import Path
 
-from bench.attempts.evidence.choice import groups_of, is_close
+from bench.attempts.evidence.choice import weigh_classes
 from bench.attempts.evidence.equality import canonical_key
 from bench.attempts.evidence.running import ScriptRunner
 from bench.attempts.evidence.scripts import (
@@ -33,6 +33,7 @@ from llm.chat import (
 )
 from runs.evidence import (
     SOLVED,
+    BeliefFit,
     CandidateClass,
     Evidence,
     ReproductionScript,
@@ -43,6 +44,7 @@ from runs.records import NEVER_PLAUSIBLE, Attempt
 
 _SECONDS = 120.0
 _MAX_OF_ATTEMPTS = 4
+_MIN_GAIN = 0.005
 _SOURCES = (ScriptSource.ISSUE, ScriptSource.FILES, ScriptSource.CANDIDATE)
 Ask = Callable[[int, str], tuple[str, str]]
 """Asks the model of a number (of ``--models``) one thing; returns its name and its reply."""
@@ -53,12 +55,13 @@ class EvidencePolicy:
     """Whether and how evidence about the candidates of an instance is gathered.
 
     Attributes:
-        base: a checkout of the base commit; None where no evidence is gathered.
-        tests: None where nothing can run.
+        base: a checkout of the base commit; None where candidates are not compared.
+        tests: None where no script runs.
         ask: passes the gate, as every request does.
         models: how many there are to ask.
         max_scripts: that models write before the distinguishing rounds.
         max_rounds: distinguishing rounds.
+        fit: what the belief about the candidates takes as given.
     """
 
     instance: Instance
@@ -68,22 +71,9 @@ class EvidencePolicy:
     models: int
     max_scripts: int
     max_rounds: int
+    fit: BeliefFit
     cache: Path
     log: Logger
-
-    def gather(self, attempts: Sequence[Attempt]) -> Evidence | None:
-        """Return the evidence about the candidates in ``attempts``; None where none is wanted.
-
-        Scripts are only written where there are two classes to compare.
-        """
-        if self.base is None:
-            return None
-        candidates = []
-        for attempt in attempts:
-            # Outcomes of the others say nothing about their patches, which are never chosen so.
-            if attempt.usable and attempt.status not in NEVER_PLAUSIBLE:
-                candidates.append(Candidate(attempt, self.base))
-        return _EvidenceGathering(self, candidates).gather()
 
 
 @dataclass(frozen=True)
@@ -109,36 +99,75 @@ class Candidate:
         return tree_under_test(self.changes, files, self.base.read_base).changes
 
 
-class _EvidenceGathering:
-    """Gathers the evidence about the candidates of one instance, once."""
+class EvidenceGathering:
+    """Gathers the evidence about the candidates of one instance, as attempts are made."""
 
-    def __init__(self, policy: EvidencePolicy, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, policy: EvidencePolicy) -> None:
         self.policy = policy
-        self.candidates = candidates
-        failing = {}
-        for candidate in candidates:
-            attempt = candidate.attempt
-            if attempt.test_outcome is False:
-                failing[attempt.attempt] = len(attempt.failing)
-        classes = classes_of(candidates)
-        self.evidence = Evidence(classes=classes, failing=failing)
+        self.candidates: list[Candidate] = []
+        self.evidence = Evidence()
+        self._asked = False
+        self._searched: set[int] = set()
+        self._trees: dict[tuple[int, str], Candidate] = {}
 
-    def gather(self) -> Evidence:
+    def greatest_weight(self, attempts: Sequence[Attempt]) -> float:
+        """Return the weight of the class that is most likely right, with what is known so far."""
+        evidence = self._gather(attempts)
+        if not evidence.classes:
+            return 0.0
+        return weigh_classes(evidence, attempts, self.policy.fit).greatest
+
+    def gather(self, attempts: Sequence[Attempt]) -> Evidence:
+        """Return the evidence about the candidates in ``attempts``, with all scripts.
+
+        Scripts are only written where there are two classes to compare.
+        """
+        return self._gather(attempts, is_last=True)
+
+    def _gather(
+        self, attempts: Sequence[Attempt], *, is_last: bool = False
+    ) -> Evidence:
+        self._add_candidates(attempts)
         if len(self.evidence.classes) < 2:
             return self._note(_nothing_to_compare(self.candidates))
-        runner = self._make_runner()
+        if self.policy.tests is None:
+            return self._note("no environment runs scripts for this instance")
+        runner = self._make_runner(self.policy.tests)
         if isinstance(runner, str):
             return self._note(runner)
+        self._change(note="")
         try:
-            self._collect_scripts(runner.language)
+            self._take_scripts_of_attempts(runner.language)
+            if not self._asked:
+                self._asked = True
+                self._ask_for_scripts(runner.language)
             self._run_scripts(runner)
-            self._distinguish(runner)
+            if is_last:
+                self._distinguish(runner)
         except (BudgetUsedError, ReplayExhaustedError, NotRecordedError) as error:
             # The words differ in a replay, so only the log has them.
             self.policy.log.info("evidence: %s", error)
             self._note("not all scripts could be asked for")
             self._run_scripts(runner)
         return self.evidence
+
+    def _add_candidates(self, attempts: Sequence[Attempt]) -> None:
+        """Add what is new in ``attempts``, and read the outcomes of all again."""
+        base = self.policy.base
+        assert base is not None
+        self.candidates = []
+        failing = {}
+        for attempt in attempts:
+            # Outcomes of the others say nothing about their patches, which are never chosen so.
+            if not attempt.usable or attempt.status in NEVER_PLAUSIBLE:
+                continue
+            key = (attempt.attempt, attempt.patch)
+            if key not in self._trees:
+                self._trees[key] = Candidate(attempt, base)
+            self.candidates.append(self._trees[key])
+            if attempt.test_outcome is False:
+                failing[attempt.attempt] = len(attempt.failing)
+        self._change(classes=classes_of(self.candidates), failing=failing)
 
     def _change(self, **values: object) -> None:
         self.evidence = self.evidence.model_copy(update=values)
@@ -148,23 +177,21 @@ class _EvidenceGathering:
         self._change(note=note)
         return self.evidence
 
-    def _make_runner(self) -> ScriptRunner | str:
+    def _make_runner(self, tests: RegressionTests) -> ScriptRunner | str:
         """Return what runs scripts, or why nothing does."""
         policy = self.policy
-        if policy.tests is None:
-            return "no environment runs scripts for this instance"
-        language = language_of_runner(policy.tests.runner)
+        language = language_of_runner(tests.runner)
         if language is None:
-            return f"a script alone does not run with {policy.tests.runner.value}"
+            return f"a script alone does not run with {tests.runner.value}"
         edited: dict[str, bytes | None] = {}
         for candidate in self.candidates:
             edited.update(candidate.under_test)
-        proven = policy.tests.setup_for(edited)
+        proven = tests.setup_for(edited)
         if proven.reason:
             return f"scripts would not run the candidates' code: {proven.reason}"
         instance = policy.instance
         return ScriptRunner(
-            session=policy.tests.session,
+            session=tests.session,
             proven=proven,
             language=language,
             revision=f"{instance.instance_id}:{instance.base_commit}",
@@ -173,12 +200,11 @@ class _EvidenceGathering:
             log=policy.log,
         )
 
-    def _collect_scripts(self, language: ScriptLanguage) -> None:
-        """Collect the attempts' own scripts, and ask the models for theirs, each with each prompt.
+    def _ask_for_scripts(self, language: ScriptLanguage) -> None:
+        """Ask each model with each prompt.
 
         The model changes from one request to the next, and so does the prompt.
         """
-        self._take_scripts_of_attempts(language)
         models = self.policy.models
         for request in range(self.policy.max_scripts):
             # A model is not always to have the same prompt.
@@ -222,6 +248,7 @@ class _EvidenceGathering:
         model: str,
         text: str,
         note: str = "",
+        author: int | None = None,
     ) -> None:
         scripts = self.evidence.scripts
         if text and text in [script.text for script in scripts]:
@@ -231,20 +258,33 @@ class _EvidenceGathering:
             id=f"s{len(scripts) + 1}",
             source=source,
             model=model,
+            author=author,
             text=text,
             note=note,
         )
         self._change(scripts=(*scripts, script))
 
     def _take_scripts_of_attempts(self, language: ScriptLanguage) -> None:
-        """Take scripts and tests that attempts wrote and that are not predicted."""
-        texts: list[str] = []
+        """Take scripts and tests of new attempts that they wrote and that are not predicted."""
+        texts = [script.text for script in self._scripts_of_attempts]
         for candidate in self.candidates:
-            if len(texts) < _MAX_OF_ATTEMPTS:
-                text = self._script_of_attempt(candidate, language, texts)
-                if text:
-                    self._add(ScriptSource.ATTEMPT, candidate.attempt.model, text)
-                    texts.append(text)
+            number = candidate.attempt.attempt
+            if len(texts) >= _MAX_OF_ATTEMPTS or number in self._searched:
+                continue
+            self._searched.add(number)
+            text = self._script_of_attempt(candidate, language, texts)
+            if text:
+                model = candidate.attempt.model
+                self._add(ScriptSource.ATTEMPT, model, text, author=number)
+                texts.append(text)
+
+    @property
+    def _scripts_of_attempts(self) -> list[ReproductionScript]:
+        scripts = []
+        for script in self.evidence.scripts:
+            if script.source is ScriptSource.ATTEMPT:
+                scripts.append(script)
+        return scripts
 
     def _script_of_attempt(
         self,
@@ -293,18 +333,19 @@ class _EvidenceGathering:
                 script = script.model_copy(update={"base": base[script.id]})
             scripts.append(script)
         valid = [script for script in scripts if script.valid]
-        outcomes: dict[str, dict[str, int | None]] = {}
+        outcomes = {}
         for script in valid:
-            outcomes[script.id] = {}
-        classes: Sequence[CandidateClass] = ()
-        if valid:
-            classes = self.evidence.classes
+            outcomes[script.id] = dict(self.evidence.outcomes.get(script.id, {}))
+        for candidates in self.evidence.classes:
+            # What ran once does not run again: a script that hangs takes minutes.
+            missing = [s for s in valid if candidates.id not in outcomes[s.id]]
+            if missing:
+                first = self._first_of(candidates)
+                for name, codes in runner.run(first.under_test, missing).items():
+                    outcomes[name][candidates.id] = codes[0]
         passes = 0
-        for candidates in classes:
-            first = self._first_of(candidates)
-            for name, codes in runner.run(first.under_test, valid).items():
-                outcomes[name][candidates.id] = codes[0]
-                passes += codes[0] == SOLVED
+        for codes_by_class in outcomes.values():
+            passes += list(codes_by_class.values()).count(SOLVED)
         self._change(scripts=tuple(scripts), outcomes=outcomes)
         self.policy.log.info(
             "evidence: %d of %d scripts are valid, %d classes, %d passes",
@@ -315,14 +356,16 @@ class _EvidenceGathering:
         )
 
     def _distinguish(self, runner: ScriptRunner) -> None:
-        """Ask for scripts that tell the two best groups apart, while they are close."""
+        """Ask for scripts that tell two classes apart, while that can move the choice."""
         compared: set[tuple[str, str]] = set()
+        attempts = [candidate.attempt for candidate in self.candidates]
         for number in range(1, self.policy.max_rounds + 1):
-            groups = groups_of(self.evidence)
-            if not is_close(groups):
+            weights = weigh_classes(self.evidence, attempts, self.policy.fit)
+            gain, best, other = weights.hardest_pair()
+            if gain < _MIN_GAIN:
                 return
-            first = groups[0].classes[0]
-            second = groups[1].classes[0]
+            first = self.evidence.classes[best]
+            second = self.evidence.classes[other]
             if (first.id, second.id) in compared:
                 return
             compared.add((first.id, second.id))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from logging import Logger
 from pathlib import Path
 
@@ -14,12 +16,49 @@ from bench.regression.setups import ProvenSetup, setup_failures
 from core.atomic import write_json_atomic
 from core.hashing import sha256_of
 from core.parsing.untrusted import read_object
+from core.processes import CommandResult
 from core.worktree import Changes
 from environments.base import Session
-from runs.evidence import ReproductionScript
+from runs.evidence import SOLVED, ReproductionScript
 
+_NO_PROOF = 1
 ExitCodes = tuple[int | None, ...]
 """How the runs of a script on one tree ended; None after the time limit."""
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """The files of one script, whose names and proof no candidate knows before.
+
+    Attributes:
+        word: what the wrapper prints if the script itself says that the issue is solved.
+    """
+
+    language: ScriptLanguage
+    name: str = field(default_factory=partial(secrets.token_hex, 8))
+    wrapper_name: str = field(default_factory=partial(secrets.token_hex, 8))
+    word: str = field(default_factory=partial(secrets.token_hex, 16))
+
+    def files(self, text: bytes) -> dict[str, bytes]:
+        language = self.language
+        files = {language.file(self.name): text}
+        if language.wrapper:
+            wrapper = language.wrap(self.name, self.word)
+            files[language.file(self.wrapper_name)] = wrapper
+        return files
+
+    @property
+    def command(self) -> str:
+        if self.language.wrapper:
+            return self.language.run(self.wrapper_name)
+        return self.language.run(self.name)
+
+    def exit_code(self, result: CommandResult) -> int | None:
+        """Return the exit code; that of a script that cannot tell where the proof is missing."""
+        lacks_proof = self.language.wrapper and self.word not in result.output
+        if result.exit_code == SOLVED and lacks_proof:
+            return _NO_PROOF
+        return result.exit_code
 
 
 @dataclass(frozen=True)
@@ -80,24 +119,28 @@ class ScriptRunner:
         times: int,
     ) -> dict[str, ExitCodes]:
         tree = dict(changes)
+        runs = {}
         for number, script in scripts.items():
-            data = script.text.encode("utf-8", "surrogatepass")
-            tree[self.language.file(number)] = data
+            run = ScriptRun(self.language)
+            runs[number] = run
+            tree |= run.files(script.text.encode("utf-8", "surrogatepass"))
         codes: dict[str, ExitCodes] = {}
         started = time.monotonic()
         script_seconds = 0.0
-        runs = len(scripts) * times
-        with self.session.prepare(tree, self.proven.setup, runs) as prepared:
+        count = len(scripts) * times
+        with self.session.prepare(tree, self.proven.setup, count) as prepared:
             if setup_failures(prepared, self.proven):
                 return {}
             for number, script in scripts.items():
-                command = self.language.run(number)
-                results = [prepared.run(command, self.seconds) for _ in range(times)]
-                codes[script.id] = tuple(result.exit_code for result in results)
+                run = runs[number]
+                results = [
+                    prepared.run(run.command, self.seconds) for _ in range(times)
+                ]
+                codes[script.id] = tuple(map(run.exit_code, results))
                 script_seconds += sum(result.seconds for result in results)
         self.log.info(
             "scripts: %d ran for %.1f s, and the tree took %.1f s more",
-            runs,
+            count,
             script_seconds,
             time.monotonic() - started - script_seconds,
         )
@@ -115,6 +158,7 @@ class ScriptRunner:
             self.session.identity,
             str(self.proven.setup),
             self.language.command,
+            self.language.wrapper,
             tree,
             self.seconds,
         ]

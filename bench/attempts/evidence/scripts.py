@@ -12,25 +12,61 @@ from agent.workspace import TextFile
 from bench.regression.runners import OF_PYTHON, Runner
 
 _MAX_SCRIPT = 100_000
+_NAME_IN_PROMPTS = "script_1"
 _MAX_FILE = 20_000
 _MAX_FILES = 60_000
 
 
 @dataclass(frozen=True)
 class ScriptLanguage:
-    """How the files of scripts of a language end, and how one is run; ``{0}`` is its file."""
+    """How scripts of a language are run.
+
+    Attributes:
+        suffix: of their files.
+        command: runs one; ``{0}`` is its file.
+        wrapper: the text of a program with the same suffix that runs one, and prints a word if
+            the script itself said that the issue is solved; empty where there is none.
+    """
 
     suffix: str
     command: str
+    wrapper: str = ""
 
-    def file(self, number: int) -> str:
-        return f"issue_script_{number}{self.suffix}"
+    def file(self, name: str) -> str:
+        return f"issue_{name}{self.suffix}"
 
-    def run(self, number: int) -> str:
-        return self.command.format(self.file(number))
+    def run(self, name: str) -> str:
+        return self.command.format(self.file(name))
+
+    def wrap(self, name: str, word: str) -> bytes:
+        """Return the wrapper of a script, which prints ``word``."""
+        return self.wrapper.format(file=self.file(name), word=word).encode()
 
 
-PYTHON = ScriptLanguage(".py", "python {0}")
+# A candidate that ends the process with 0 would pass every script that imports it. So the exit must
+# come from the script's own code, or its end be reached.
+_PYTHON_WRAPPER = """import os
+import runpy
+import sys
+import traceback
+
+os.unlink(__file__)
+script = {file!r}
+code = 0
+try:
+    runpy.run_path(script, run_name="__main__")
+except SystemExit as end:
+    code = end.code
+    files = [frame.filename for frame in traceback.extract_tb(end.__traceback__)]
+    # exit() is a function of its own.
+    callers = [file for file in files if "_sitebuiltins" not in file]
+    if callers[-1] != script:
+        code = 1
+if not code:
+    print("\\n{word}", flush=True)
+sys.exit(code)
+"""
+PYTHON = ScriptLanguage(".py", "python {0}", _PYTHON_WRAPPER)
 _JAVASCRIPT = ScriptLanguage(".cjs", "node {0}")
 # `go run` ends with 1 whatever the program ends with. A folder holds files of one package.
 _GO_BINARY = '"${{TMPDIR:-/tmp}}/issue_script"'
@@ -73,7 +109,7 @@ def script_prompt(
         files=list(small_files.items()),
         patch=patch,
         fence=shortest_fence([*small_files.values(), patch]),
-        command=language.run(1),
+        command=language.run(_NAME_IN_PROMPTS),
     )
 
 
@@ -86,7 +122,7 @@ def distinguishing_prompt(
         first=first,
         second=second,
         fence=shortest_fence([first, second]),
-        command=language.run(1),
+        command=language.run(_NAME_IN_PROMPTS),
     )
 
 

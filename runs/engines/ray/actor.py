@@ -16,6 +16,8 @@ from typing import Any
 
 # Seconds in which requests gather, because each exchange with the driver costs milliseconds.
 _GATHER = 0.02
+KEEP_SECONDS = 600.0
+"""How long answers are kept for one who asks again, because Ray lost the answer on its way."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,20 @@ class RunActor:
     """Passes requests on; see ``runs.engines.ray.server.RunServer`` for what each does."""
 
     def __init__(self) -> None:
-        self._requests: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue()
-        self._answers: dict[int, asyncio.Future[bytes]] = {}
-        self._asked = 0
+        self._requests: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+        self._answers: dict[str, asyncio.Future[bytes]] = {}
         self._stopping = asyncio.Event()
         self._reason = ""
 
-    async def handle(self, requests: bytes) -> bytes:
-        """Have requests of a worker handled; the pickled answers have the order of the requests."""
-        self._asked += 1
-        future = self._answers[self._asked] = asyncio.get_running_loop().create_future()
-        self._requests.put_nowait((self._asked, requests))
-        answers: bytes = await future
+    async def handle(self, name: str, requests: bytes) -> bytes:
+        """Have requests of a worker handled; the pickled answers have the order of the requests.
+
+        Under one ``name`` they are handled once, however often they come.
+        """
+        if name not in self._answers:
+            self._answers[name] = asyncio.get_running_loop().create_future()
+            self._requests.put_nowait((name, requests))
+        answers: bytes = await asyncio.shield(self._answers[name])
         return answers
 
     async def stopping(self) -> str:
@@ -71,18 +75,20 @@ class RunActor:
         await self._stopping.wait()
         return self._reason
 
-    async def requests(self) -> list[tuple[int, bytes]]:
-        """Wait for requests and give them to the driver, numbered, in the order of their coming."""
+    async def requests(self) -> list[tuple[str, bytes]]:
+        """Wait for requests and give them with their names to the driver, in their order."""
         requests = [await self._requests.get()]
         await asyncio.sleep(_GATHER)
         while not self._requests.empty():
             requests.append(self._requests.get_nowait())
         return requests
 
-    async def answer(self, answers: Sequence[tuple[int, bytes]]) -> None:
-        """Take the driver's answers by the numbers of ``requests``."""
-        for number, answer in answers:
-            self._answers.pop(number).set_result(answer)
+    async def answer(self, answers: Sequence[tuple[str, bytes]]) -> None:
+        """Take the driver's answers by the names of ``requests``."""
+        loop = asyncio.get_running_loop()
+        for name, answer in answers:
+            self._answers[name].set_result(answer)
+            loop.call_later(KEEP_SECONDS, self._answers.pop, name)
 
     async def stop(self, reason: str) -> None:
         """Take the driver's report that the run stops."""

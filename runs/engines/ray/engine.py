@@ -1,21 +1,23 @@
 """The Ray engine: worker processes, here or on a cluster, that are replaced when they die.
 
-A worker on a cluster has one job at a time, and Ray reserves a job's processors for it. On this
-machine alone there are at most as many workers as processors, and each works on its share of the
-jobs in threads, because a process for each job would take too much memory.
+A worker works on its share of the jobs in threads, because a process for each job would take too
+much memory. Ray reserves processors and memory for it. A fault of a node does not end the run: the
+node is left out and named, and its jobs are tried on others.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import signal
 import socket
-import tempfile
+import subprocess
+import sys
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -23,49 +25,43 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from core.errors import UserError
+from core.plaintext import Say
+from runs.checks import key_variables
 from runs.engines.base import Driver
 from runs.engines.ray.actor import JobStart, RunActor
+from runs.engines.ray.nodes import MAX_DEATHS, Node, Nodes, Room
 from runs.engines.ray.server import RunServer, serving
 from runs.engines.ray.worker import Returned, Worker, WorkerPlan
 from runs.jobs import End, Finished, Job
 from runs.records import InstanceStatus
 from runs.settings import ScaleSettings
-from runs.storage.versions import CODE
+from runs.storage.versions import CODE, versions
 
-# Seconds between two looks at whether the run is stopping.
+# Seconds between two looks at whether the run is stopping, and between two at the nodes.
 _LOOK = 0.5
-# Seconds until a job starts again, times its losses: for a while the cluster does not know that a
-# node is dead, and would use it again.
-_REST = 5.0
+_LOOK_AT_NODES = 2.0
 # Starts of a job whose workers die: they die by chance, but some jobs kill theirs.
 _STARTS = 4
-
-
-@dataclass(frozen=True)
-class Room:
-    """What a worker takes: jobs at once, pieces of local work at once, and processors."""
-
-    jobs: int
-    slots: int
-    cpus: float
+# Nodes that a job is tried on where it ends by a fault of the infrastructure.
+_NODES = 3
+# Seconds in which a worker has to learn that the run stops.
+_STOP_GRACE = 15.0
 
 
 @dataclass(eq=False)
 class _Hired:
     """A worker of the run; ``in_work`` counts its jobs."""
 
+    number: int
     actor: Any
     room: Room
+    node: Node
     ready: bool = False
     in_work: int = 0
-
-    @property
-    def free(self) -> int:
-        return self.room.jobs - self.in_work
 
 
 @dataclass(frozen=True)
@@ -84,48 +80,53 @@ class RayEngine:
         driver = self.driver
         benchmark = self.driver.benchmark
         scale = benchmark.options.settings.scale
-        packages = benchmark.packages
-        rooms = rooms_of(scale, benchmark.cpus, len(jobs))
-        address = scale.cluster
-        own = not address
+        own = not scale.cluster
+        workers = min(scale.workers, len(jobs))
+        cpus = scale.cpus_per_instance
+        work = benchmark.options.cache / "work" / driver.run_key
         with (
-            own_ray(len(rooms))
+            own_ray(min(workers, scale.processors))
             if own
-            else connect_cluster(address, rooms[0].cpus, packages)
+            else connect_cluster(
+                scale.cluster, benchmark.packages, work, driver.warn_once
+            )
         ):
-            actor = make_run_actor(scale.workers)
+            actor = make_run_actor(workers)
             server = RunServer(driver, may_start)
             plan = WorkerPlan(
-                benchmark.services(),
-                benchmark.containers,
-                benchmark.options.cache,
-                driver.run_key,
-                own,
-                actor,
+                services=benchmark.services(),
+                containers=benchmark.containers,
+                cache=benchmark.options.cache,
+                key=driver.run_key,
+                own_ray=own,
+                actor=actor,
+                keys=[] if own else key_variables(benchmark.config),
+                versions={} if own else versions(),
             )
+            hiring = Hiring(scale, workers, cpus)
             with serving(actor, server):
-                yield from _Workers(driver, server, actor, ray.put(plan), rooms).run(
+                yield from _Workers(driver, server, actor, ray.put(plan), hiring).run(
                     jobs
                 )
 
 
-def rooms_of(
-    scale: ScaleSettings,
-    cpus: float,
-    jobs: int,
-) -> list[Room]:
-    """Return what the workers of a run of so many jobs take."""
-    workers = min(scale.workers, jobs)
-    if scale.cluster:
-        return [Room(1, 1, scale.cpus_per_instance or cpus)] * workers
-    count = min(workers, scale.processors)
-    shares = zip(_split(workers, count), _split(scale.processors, count), strict=True)
-    return [Room(in_work, slots, 1) for in_work, slots in shares]
+@dataclass(frozen=True)
+class Hiring:
+    """How many workers of which size a run of ``workers`` jobs at once has."""
 
+    scale: ScaleSettings
+    workers: int
+    cpus: float
 
-def _split(number: int, parts: int) -> list[int]:
-    least, remainder = divmod(number, parts)
-    return [least + (part < remainder) for part in range(parts)]
+    def room(self, processes: int) -> Room:
+        """Return what each of so many processes takes."""
+        processes = max(1, processes)
+        jobs = math.ceil(self.workers / processes)
+        if self.scale.cluster:
+            # Where a node is lost, the workers of the others take its jobs.
+            return Room.of_cluster(min(2 * jobs, self.workers), self.cpus)
+        slots = max(1, self.scale.processors // processes)
+        return Room(jobs, slots, 1.0)
 
 
 @dataclass
@@ -134,49 +135,45 @@ class _Workers:
     server: RunServer
     actor: Any  # the handle of the run's actor
     plan: Any  # the reference of the workers' ``WorkerPlan``
-    rooms: list[Room]  # of workers that may be started
+    hiring: Hiring
+    _nodes: Nodes = field(default_factory=Nodes)
+    _nodes_seen: float = -math.inf
+    _room: Room = field(init=False)
     _hired: list[_Hired] = field(default_factory=list)
+    _count: int = 0
     _waiting: deque[Job] = field(default_factory=deque)
-    _resting: list[tuple[float, Job]] = field(default_factory=list)
     # What is waited for: a worker that gets ready, or its work on a job.
     _pending: dict[Any, tuple[_Hired, Job | None]] = field(default_factory=dict)
     _losses: Counter[str] = field(default_factory=Counter)
-    _failed_starts: int = 0
+    # By job, the nodes where it ended by their fault.
+    _tried: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _user_error: str = ""
-    _stopped: bool = False
+    _stopped: float | None = None
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Finished[Any]]:
         self._waiting.extend(jobs)
         while True:
             if self.server.may_start():
-                now = time.monotonic()
-                self._waiting.extendleft(
-                    job for until, job in self._resting if until <= now
-                )
-                self._resting = [
-                    (until, job) for until, job in self._resting if until > now
-                ]
+                self._look_at_nodes()
                 self._hire()
                 self._hand_out()
             else:
-                self._end()
-            if not self._in_work and not self._waiting and not self._resting:
+                yield from self._end()
+            if not self._in_work and not self._waiting:
                 break
             for reference in self._ready():
                 worker, job = self._pending.pop(reference)
                 if job is None:
-                    self._prepared(worker, reference)
+                    self._note_start(worker, reference)
                 else:
                     worker.in_work -= 1
-                    yield from self._worked(worker, job, reference)
+                    yield from self._end_work(worker, job, reference)
         if self._user_error:
             raise UserError(self._user_error)
 
     @property
-    def _in_work(self) -> bool:
-        return any(worker.in_work for worker in self._hired) or any(
-            job is not None for _, job in self._pending.values()
-        )
+    def _in_work(self) -> int:
+        return sum(job is not None for _, job in self._pending.values())
 
     def _ready(self) -> Sequence[Any]:
         if not self._pending:
@@ -185,78 +182,166 @@ class _Workers:
         ready, _ = ray.wait(list(self._pending), timeout=_LOOK)
         return tuple(ready)
 
-    def _hire(self) -> None:
-        free = sum(worker.free for worker in self._hired)
-        while self.rooms and free < len(self._waiting):
-            room = self.rooms.pop()
-            actor = (
-                ray.remote(Worker)
-                .options(
-                    num_cpus=room.cpus,
-                    max_restarts=0,
-                    max_task_retries=0,
-                    max_concurrency=room.jobs,
-                    scheduling_strategy="SPREAD",
+    def _look_at_nodes(self) -> None:
+        now = time.monotonic()
+        if now < self._nodes_seen + _LOOK_AT_NODES:
+            return
+        self._nodes_seen = now
+        earlier = set(self._nodes.alive)
+        self._nodes.update(ray.nodes())
+        smallest = self.hiring.room(self.hiring.workers)
+        processes = min(self._nodes.capacity(smallest), self.hiring.workers)
+        self._room = self.hiring.room(processes)
+        for node in self._nodes.alive.values():
+            if node.id not in earlier and not node.capacity(self._room):
+                self._leave_out(
+                    node,
+                    f"the node {node.address} has {node.cpus:g} processors and "
+                    f"{node.memory / 1e6:.0f} MB, a worker needs {self._room.cpus:g} "
+                    f"(scale.cpus_per_instance) and {self._room.memory / 1e6:.0f} MB",
                 )
-                .remote()
-            )
-            worker = _Hired(actor, room)
-            self._hired.append(worker)
-            self._pending[actor.prepare.remote(self.plan, room.slots)] = worker, None
-            free += room.jobs
-        if not self._waiting and not self._resting:
-            for worker in [worker for worker in self._hired if not worker.in_work]:
+        problems = self._nodes.problems(self._room)
+        if problems:
+            self._user_error = "; ".join(problems)
+            self.driver.stop.request(self._user_error)
+
+    def _hire(self) -> None:
+        """Start workers, as many as the nodes take and the jobs need, few at a time on a node."""
+        needed = min(self.hiring.workers, len(self._waiting) + self._in_work)
+        capacity = self._nodes.capacity(self._room)
+        while len(self._hired) < min(needed, capacity):
+            node = self._nodes.next_for(self._room)
+            if node is None:
+                break
+            self._start_worker(node)
+        for worker in list(self._hired):
+            if not worker.in_work and (worker.node.problem or not self._waiting):
                 self._dismiss(worker)
 
-    def _hand_out(self) -> None:
-        while self._waiting:
-            ready = [
-                worker for worker in self._hired if worker.ready and worker.free > 0
-            ]
-            if not ready:
-                return
-            worker = max(ready, key=lambda one: one.free)
-            job = self._waiting.popleft()
-            start: JobStart = self.server.start(job.key)
-            self._pending[worker.actor.work.remote(job.portable(), start)] = worker, job
-            worker.in_work += 1
+    def _start_worker(self, node: Node) -> None:
+        room = self._room
+        actor = (
+            ray.remote(Worker)
+            .options(
+                num_cpus=room.cpus,
+                memory=room.memory or None,
+                max_restarts=0,
+                max_concurrency=room.jobs,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+            )
+            .remote()
+        )
+        self._count += 1
+        worker = _Hired(self._count, actor, room, node)
+        node.workers += 1
+        node.starting += 1
+        self._hired.append(worker)
+        prepared = actor.prepare.remote(self.plan, room.slots, worker.number)
+        self._pending[prepared] = worker, None
 
-    def _end(self) -> None:
+    def _hand_out(self) -> None:
+        """Give jobs to the workers with the fewest, but not to nodes where they failed."""
+        skipped = []
+        while self._waiting and self._in_work < self.hiring.workers:
+            job = self._waiting.popleft()
+            tried = self._tried[job.key]
+            if not self._nodes.has_other(self._room, tried):
+                tried = set()
+            worker = self._free_worker(tried)
+            if worker is None:
+                skipped.append(job)
+                if not tried:
+                    break
+                continue
+            start: JobStart = self.server.start(job.key)
+            # It is repeated while the worker cannot be reached, until that is dead.
+            work = worker.actor.work.options(max_task_retries=-1)
+            self._pending[work.remote(job.portable(), start)] = worker, job
+            worker.in_work += 1
+        self._waiting.extendleft(reversed(skipped))
+
+    def _free_worker(self, tried: set[str]) -> _Hired | None:
+        free = []
+        # Those that are starting have their share, too.
+        share = math.ceil(self.hiring.workers / max(1, len(self._hired)))
+        for worker in self._hired:
+            is_free = worker.ready and worker.in_work < min(worker.room.jobs, share)
+            barred = worker.node.problem or worker.node.id in tried
+            if is_free and not barred:
+                free.append(worker)
+        return min(free, key=lambda worker: worker.in_work, default=None)
+
+    def _end(self) -> Iterator[Finished[Any]]:
         """Start nothing more; where the run stops, let the workers know."""
         self._waiting.clear()
-        self._resting.clear()
-        if not self._stopped and (reason := self.driver.coordinator.stopping()):
+        reason = self.driver.coordinator.stopping()
+        if not reason:
+            return
+        if self._stopped is None:
+            self._stopped = time.monotonic()
             self.actor.stop.remote(reason)
-            self._stopped = True
+        elif time.monotonic() > self._stopped + _STOP_GRACE:
+            yield from self._abandon_silent()
 
-    def _dismiss(self, worker: _Hired) -> None:
+    def _abandon_silent(self) -> Iterator[Finished[Any]]:
+        """Yield the jobs of workers that cannot be reached: the run does not wait for them."""
+        for reference, (worker, job) in list(self._pending.items()):
+            if job is not None and worker.number not in self.server.stopped_workers:
+                del self._pending[reference]
+                self.server.give_up(job.key)
+                reason = "its node does not answer"
+                yield Finished(job.key, End(InstanceStatus.INTERRUPTED, reason))
+
+    def _dismiss(self, worker: _Hired, failure: RayError | None = None) -> None:
         if worker in self._hired:
             self._hired.remove(worker)
-            self.rooms.append(worker.room)
+            worker.node.workers -= 1
             ray.kill(worker.actor)
+        if isinstance(failure, OutOfMemoryError):
+            worker.node.note_memory()
 
-    def _prepared(self, worker: _Hired, reference: Any) -> None:  # noqa: ANN401
+    def _note_start(self, worker: _Hired, reference: Any) -> None:  # noqa: ANN401
+        node = worker.node
+        node.starting -= 1
         if worker not in self._hired:  # it was dismissed meanwhile
             return
         try:
             error = ray.get(reference)
         except RayError as failure:
-            self._dismiss(worker)
-            self._failed_starts += 1
+            self._dismiss(worker, failure)
             error = _unusable(failure)
-            if not error and self._failed_starts >= _STARTS:
-                error = f"{_STARTS} workers died before they were ready ({type(failure).__name__})"
+            if not error:
+                self._note_death(node, failure)
         else:
-            self._failed_starts = 0
+            node.deaths = 0
             worker.ready = not error
         if error:
-            self._fail(error)
+            self._leave_out(node, error)
 
-    def _fail(self, error: str) -> None:
-        self._user_error = self._user_error or error
-        self.driver.stop.request(error)
+    def _note_death(self, node: Node, failure: RayError) -> None:
+        node.note_death()
+        why = type(failure).__name__
+        self.driver.log.warning(
+            "%s: a worker died before it was ready (%s)", node.address, why
+        )
+        if node.deaths >= MAX_DEATHS and not node.workers:
+            self._leave_out(
+                node,
+                f"on the node {node.address}: {node.deaths} workers died before they "
+                f"were ready ({why})",
+            )
 
-    def _worked(
+    def _leave_out(self, node: Node, problem: str) -> None:
+        """Give a node no more jobs; it may come back as another one."""
+        if not node.problem:
+            node.problem = problem
+            self._warn(f"left out: {problem}")
+
+    def _warn(self, text: str) -> None:
+        if self.hiring.scale.cluster:
+            self.driver.warn_once(text)
+
+    def _end_work(
         self,
         worker: _Hired,
         job: Job,
@@ -267,15 +352,31 @@ class _Workers:
         except RayTaskError as failure:
             returned = Returned(user_error=_unusable(failure))
         except RayError as failure:
-            self._dismiss(worker)
-            yield from self._lost(job, type(failure).__name__)
+            self._dismiss(worker, failure)
+            worker.node.note_death()
+            yield from self._lose(job, type(failure).__name__)
             return
+        finished = returned.finished
         if returned.user_error:
-            self._fail(returned.user_error)
-        if returned.finished is not None:
-            yield returned.finished
+            self._leave_out(worker.node, returned.user_error)
+            self._retry_elsewhere(worker.node, job)
+        elif finished is not None:
+            is_fault = finished.end.status == InstanceStatus.INFRA_ERROR
+            if not (is_fault and self._retry_elsewhere(worker.node, job)):
+                yield finished
 
-    def _lost(self, job: Job, why: str) -> Iterator[Finished[Any]]:
+    def _retry_elsewhere(self, node: Node, job: Job) -> bool:
+        """Try a job on another node before its end is recorded; return whether there is any."""
+        tried = self._tried[job.key]
+        tried.add(node.id)
+        if len(tried) >= _NODES or not self._nodes.has_other(self._room, tried):
+            return False
+        text = "%s: tried on another node than %s"
+        self.driver.log.warning(text, job.key, node.address)
+        self._waiting.appendleft(job)
+        return True
+
+    def _lose(self, job: Job, why: str) -> Iterator[Finished[Any]]:
         self.server.give_up(job.key)
         self._losses[job.key] += 1
         count = self._losses[job.key]
@@ -287,7 +388,7 @@ class _Workers:
             reason = f"infrastructure failed: its worker died {count} times ({why})"
             yield Finished(job.key, End(InstanceStatus.INFRA_ERROR, reason))
         else:
-            self._resting.append((time.monotonic() + _REST * count, job))
+            self._waiting.appendleft(job)
 
 
 def _unusable(failure: RayError) -> str:
@@ -309,6 +410,17 @@ _CALLS_OF_DRIVER = 32
 _OBJECT_STORE = 100_000_000
 # Seconds that a cluster has to take a connection.
 _PATIENCE = 10.0
+_ASK = """
+import sys
+from ray._raylet import GcsClient
+GcsClient(address=sys.argv[1]).internal_kv_keys(b"", namespace=None)
+"""
+_ASK_TIMEOUT = 60.0
+_OPEN = (
+    "WARNING: this Ray cluster has no authentication: anyone who reaches its ports (6379, 8265, "
+    "10001 and those of its workers) can run code on every node and read its keys; start it with "
+    "RAY_AUTH_MODE=token (docs/scale.md)"
+)
 
 
 @contextmanager
@@ -336,28 +448,29 @@ def own_ray(cpus: int) -> Iterator[None]:
 @contextmanager
 def connect_cluster(
     address: str,
-    cpus: float,
     packages: Sequence[str],
+    work: Path,
+    warn_once: Say,
 ) -> Iterator[None]:
     """Connect this process to the cluster at ``address``, with the code for its workers.
 
-    The code travels with the run, so that no node works with an older version that it has.
+    The code travels with the run, so that no node works with an older version that it has. Its copy
+    lies in ``work``, which is removed with what else the run leaves there.
     """
     if address.startswith("ray://"):
         raise UserError(
             f"scale.ray {address}: start the run on a node of the cluster, with auto"
         )
     _check_answers(address)
-    with (
-        _code(packages) as code,
-        _initialized({"working_dir": str(code)}, address=address) as error,
-    ):
+    code = _copy_code(packages, work)
+    with _initialized({"working_dir": str(code)}, address=address) as error:
         if error is not None:
             raise UserError(
                 f"scale.ray {address}: no cluster to be used there ({error}); start one "
                 "with `ray start --head`"
             )
-        _check_processors(cpus)
+        if _is_open(ray.get_runtime_context().gcs_address):
+            warn_once(_OPEN)
         yield
 
 
@@ -398,25 +511,26 @@ def _check_answers(address: str) -> None:
         ) from error
 
 
-def _check_processors(cpus: float) -> None:
-    largest = max(
-        (node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]),
-        default=0,
+def _is_open(address: str) -> bool:
+    """Tell whether the cluster takes orders without a token.
+
+    Its own process asks: Ray reads the mode at its import, and a cluster without authentication
+    accepts the token of a driver, too.
+    """
+    environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
+    command = [sys.executable, "-c", _ASK, address]
+    probe = subprocess.run(
+        command, env=environment, capture_output=True, check=False, timeout=_ASK_TIMEOUT
     )
-    if cpus > largest:
-        raise UserError(
-            f"no node has the {cpus:g} processors of an instance, the largest {largest:g}: give "
-            "less with scale.cpus_per_instance"
-        )
+    return probe.returncode == 0
 
 
-@contextmanager
-def _code(packages: Sequence[str]) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="swe-retry-harness.") as name:
-        for package in (*_PACKAGES, *packages):
-            ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache")
-            shutil.copytree(CODE / package, Path(name) / package, ignore=ignore)
-        yield Path(name)
+def _copy_code(packages: Sequence[str], work: Path) -> Path:
+    code = work / "code"
+    ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache")
+    for package in (*_PACKAGES, *packages):
+        shutil.copytree(CODE / package, code / package, ignore=ignore)
+    return code
 
 
 def make_run_actor(workers: int) -> Any:  # noqa: ANN401 - Ray's handles have no types

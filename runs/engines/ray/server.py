@@ -16,13 +16,9 @@ import ray
 from ray.exceptions import RayError
 
 from core.errors import StoppedError
-from llm.gate import CallOutcome, PlannedCall
-from runs.calls.coordinator import Ticket, Wait
-from runs.calls.journal import JournalEntry
 from runs.engines.base import Driver
 from runs.engines.ray.actor import DriverAnswer, JobStart, WorkerRequest
 from runs.progress.state import WorkStep
-from runs.records import Attempt
 
 # Each waits for the disk now and then; requests of one job wait for each other.
 _THREADS = 16
@@ -46,6 +42,7 @@ class RunServer:
 
     driver: Driver
     may_start: Callable[[], bool]
+    stopped_workers: set[int] = field(default_factory=set)
     _jobs: dict[str, _JobState] = field(default_factory=dict)
 
     def start(self, key: str) -> JobStart:
@@ -75,31 +72,10 @@ class RunServer:
         with self._state(start) as state:
             state.open.close()
 
-    def entries(self, start: JobStart) -> Sequence[JournalEntry]:
+    def call(self, start: JobStart, method: str, *arguments: object) -> Any:  # noqa: ANN401
+        """Have a method of the coordinator called."""
         with self._state(start):
-            return self.driver.coordinator.entries(start.key)
-
-    def begin(
-        self,
-        start: JobStart,
-        attempt: int,
-        ask: PlannedCall,
-    ) -> Ticket | Wait:
-        with self._state(start):
-            return self.driver.coordinator.begin(start.key, attempt, ask)
-
-    def end(
-        self,
-        start: JobStart,
-        call: str,
-        outcome: CallOutcome,
-    ) -> bool:
-        with self._state(start):
-            return self.driver.coordinator.end(call, outcome)
-
-    def note_attempt(self, start: JobStart, attempt: Attempt) -> None:
-        with self._state(start):
-            self.driver.coordinator.note_attempt(start.key, attempt)
+            return getattr(self.driver.coordinator, method)(*arguments)
 
     def step(
         self,
@@ -115,6 +91,10 @@ class RunServer:
         with self._state(start) as state:
             if state.log is not None:
                 state.log.handle(record)
+
+    def note_stop(self, worker: int) -> None:
+        """Take a worker's word that its jobs are ending."""
+        self.stopped_workers.add(worker)
 
     def warn(self, text: str) -> None:
         self.driver.warn_once(text)
@@ -132,24 +112,24 @@ class RunServer:
 def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - Ray's handles have no types
     """Answer the requests at ``actor`` meanwhile; an actor that dies stops the run."""
     closing = threading.Event()
-    answers: SimpleQueue[tuple[int, bytes] | None] = SimpleQueue()
+    answers: SimpleQueue[tuple[str, bytes] | None] = SimpleQueue()
 
-    def answer(number: int, requests: Sequence[WorkerRequest]) -> None:
+    def answer(name: str, requests: Sequence[WorkerRequest]) -> None:
         answers.put(
-            (number, pickle.dumps([_done(request, server) for request in requests]))
+            (name, pickle.dumps([_done(request, server) for request in requests]))
         )
 
     def serve() -> None:
         with ThreadPoolExecutor(_THREADS, "server") as threads:
             try:
                 while True:
-                    for number, pickled in ray.get(actor.requests.remote()):
+                    for name, pickled in ray.get(actor.requests.remote()):
                         requests: list[WorkerRequest] = pickle.loads(pickled)
                         for request in requests:
                             if not request.answered:
                                 _done(request, server)
                         awaited = [request for request in requests if request.answered]
-                        threads.submit(answer, number, awaited)
+                        threads.submit(answer, name, awaited)
             except RayError as error:
                 if not closing.is_set():
                     server.driver.stop.request(f"the Ray cluster failed: {error}")
@@ -170,7 +150,7 @@ def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - 
         sending.join()
 
 
-def _send(answers: SimpleQueue[tuple[int, bytes] | None], actor: Any) -> None:  # noqa: ANN401
+def _send(answers: SimpleQueue[tuple[str, bytes] | None], actor: Any) -> None:  # noqa: ANN401
     """Send answers until None comes; those that are ready go together."""
     ended = False
     while not ended:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from logging.handlers import QueueHandler
 from pathlib import Path
 from typing import Any, cast
+from uuid import uuid4
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import ActorUnavailableError, RayError
 
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.redaction import Redactor
@@ -24,7 +29,12 @@ from core.shutdown import Shutdown
 from llm.gate import CallOutcome, PlannedCall
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import JournalEntry
-from runs.engines.ray.actor import DriverAnswer, JobStart, WorkerRequest
+from runs.engines.ray.actor import (
+    KEEP_SECONDS,
+    DriverAnswer,
+    JobStart,
+    WorkerRequest,
+)
 from runs.engines.ray.nodes import node_name
 from runs.jobs import Finished, Job, JobContext, WorkerAccess, work_on
 from runs.leftovers import claim, mark_children, node_cache, sweep
@@ -36,6 +46,7 @@ from runs.slots import Slots, prepare_process
 # sent: each message costs milliseconds here, in the actor and in the driver.
 _GATHER = 0.025
 _EVERY = 0.2
+_MIN_DISK = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,8 @@ class WorkerPlan:
         bool  # the worker shares the driver's machine, and so its folders and its key
     )
     actor: Any  # the handle of the run's ``RunActor``
+    keys: Sequence[str]  # variables that a node needs, because the driver has them
+    versions: Mapping[str, str]  # of the driver's packages
 
 
 @dataclass(frozen=True)
@@ -68,20 +81,31 @@ class Worker:
         self._redact = Redactor.of_environment(os.environ)
         self._connection = Connection(None)
         self._services: Any = None
+        self._results: dict[JobStart, Future[Returned]] = {}
+        self._ended: deque[tuple[float, JobStart]] = deque()
 
-    def prepare(self, plan: WorkerPlan, slots: int) -> str:
+    def prepare(
+        self,
+        plan: WorkerPlan,
+        slots: int,
+        number: int,
+    ) -> str:
         """Build the services; return what the user has to fix, empty where nothing is."""
         self._connection = Connection(plan.actor)
         threading.Thread(target=self._connection.keep_sending, daemon=True).start()
         prepare_process()
         node = node_name(os.environ, ray.util.get_node_ip_address())
+        self._node = "" if plan.own_ray else f"on the node {node}: "
+        threading.Thread(
+            target=_follow, args=(self._connection, self._stop, number), daemon=True
+        ).start()
         try:
+            if not plan.own_ray:
+                check_node(plan)
             self._worker = self._access(plan, node, slots)
             self._services = plan.services(self._worker)
-        except UserError as error:
-            if plan.own_ray:
-                return str(error)
-            return f"on the node {node}: {error}"
+        except (UserError, InfrastructureError, OSError) as error:
+            return f"{self._node}{error}"
         finally:
             self._connection.send()
         return ""
@@ -102,14 +126,25 @@ class Worker:
             self._claim = claim(cache, plan.key)
             key = self._claim.key
         mark_children(key)
-        threading.Thread(
-            target=_follow, args=(plan.actor, self._stop), daemon=True
-        ).start()
         warn = partial(self._connection.tell, "warn")
         return WorkerAccess(cache, key, Slots(slots, self._stop), self._stop, warn)
 
     def work(self, job: Job, start: JobStart) -> Returned:
-        """Work on a job if it may still start."""
+        """Work on a job if it may still start; once, however often Ray repeats the call."""
+        future: Future[Returned] = Future()
+        result = self._results.setdefault(start, future)
+        if result is future:
+            try:
+                future.set_result(self._work(job, start))
+            except BaseException as error:
+                future.set_exception(error)
+            now = time.monotonic()
+            self._ended.append((now, start))
+            while self._ended[0][0] < now - KEEP_SECONDS:
+                del self._results[self._ended.popleft()[1]]
+        return result.result()
+
+    def _work(self, job: Job, start: JobStart) -> Returned:
         calls = RemoteCalls(self._connection, self._stop, start)
         try:
             if not self._connection.ask("open", start):
@@ -130,7 +165,7 @@ class Worker:
         except StoppedError:
             return Returned()
         except UserError as error:
-            return Returned(user_error=str(error))
+            return Returned(user_error=f"{self._node}{error}")
 
 
 @dataclass
@@ -179,7 +214,9 @@ class Connection:
             if requests:
                 # A future: in ``ray.get`` Ray would give the worker's processor to another one
                 # meanwhile, and more would run than there are processors for.
-                sent = self.actor.handle.remote(pickle.dumps(requests)).future()
+                pickled = pickle.dumps(requests)
+                handle = self.actor.handle.options(max_task_retries=-1)
+                sent = handle.remote(uuid4().hex, pickled).future()
                 sent.add_done_callback(partial(_deliver, futures))
 
 
@@ -211,7 +248,7 @@ class RemoteCalls:
     start: JobStart
 
     def entries(self, instance_id: str) -> Sequence[JournalEntry]:
-        return cast(Sequence[JournalEntry], self.connection.ask("entries", self.start))
+        return cast(Sequence[JournalEntry], self._ask("entries", instance_id))
 
     def begin(
         self,
@@ -219,15 +256,16 @@ class RemoteCalls:
         attempt: int,
         ask: PlannedCall,
     ) -> Ticket | Wait:
-        return cast(
-            "Ticket | Wait", self.connection.ask("begin", self.start, attempt, ask)
-        )
+        return cast("Ticket | Wait", self._ask("begin", instance_id, attempt, ask))
 
     def end(self, call: str, outcome: CallOutcome) -> bool:
-        return bool(self.connection.ask("end", self.start, call, outcome))
+        return bool(self._ask("end", call, outcome))
 
     def note_attempt(self, instance_id: str, attempt: Attempt) -> None:
-        self.connection.ask("note_attempt", self.start, attempt)
+        self._ask("note_attempt", instance_id, attempt)
+
+    def _ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401
+        return self.connection.ask("call", self.start, method, *arguments)
 
     def stopping(self) -> str:
         return self.stop.reason
@@ -263,8 +301,35 @@ class RemoteLog(QueueHandler):
         self._connection.tell("record", self._start, record)
 
 
-def _follow(actor: Any, stop: Shutdown) -> None:  # noqa: ANN401 - an actor's handle
-    try:
-        stop.request(str(actor.stopping.remote().future().result()))
-    except RayError as error:
-        stop.request(f"the driver is gone: {error}")
+def check_node(plan: WorkerPlan) -> None:
+    """Check that this node has what the driver has, and some disk.
+
+    Raises:
+        UserError: naming what is missing.
+    """
+    for name in plan.keys:
+        if not os.environ.get(name):
+            raise UserError(f"{name} is not set, but it is where the run was started")
+    for name, expected in plan.versions.items():
+        with suppress(PackageNotFoundError):
+            installed = version(name)
+            if installed != expected:
+                raise UserError(f"{name} is {installed}, the driver has {expected}")
+    plan.cache.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(plan.cache).free
+    if free < _MIN_DISK:
+        raise UserError(
+            f"only {free / 1e6:.0f} MB are free in {plan.cache}, "
+            f"at least {_MIN_DISK / 1e6:.0f} are needed"
+        )
+
+
+def _follow(connection: Connection, stop: Shutdown, number: int) -> None:
+    while not stop.reason:
+        try:
+            stop.request(str(connection.actor.stopping.remote().future().result()))
+            connection.tell("note_stop", number)
+        except ActorUnavailableError:
+            time.sleep(_EVERY)
+        except RayError as error:
+            stop.request(f"the driver is gone: {error}")

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.evidence.choice import groups_of
 from bench.attempts.evidence.scripts import language_of_runner
 from bench.config import ModelChoice, SelectionRule
 from bench.regression.runners import Runner
@@ -22,7 +21,6 @@ from llm.chat import Message, request_sha256
 from reports.submission.hidden import texts_of
 from runs.calls.budget import BudgetLimits
 from runs.calls.journal import EntryKind
-from runs.evidence import Evidence
 from runs.records import Attempt, InstanceResult
 from runs.settings import Spending
 from tests.bench.conftest import Harness
@@ -85,21 +83,20 @@ def test_evidence_changes_one_choice_for_the_better_and_one_has_none(
     better = finished.prediction(NAME)
     none = finished.prediction(OTHER)
     assert (better["attempt"], better["status"]) == (2, "plausible")
-    reason = "attempt 2 is chosen by evidence: it passes 4 of 4 valid"
-    assert better["reason"].startswith(reason)
+    assert "it passes 4 of 4 valid scripts" in better["reason"]
+    assert better["belief"]["weight"] > 0.5 > better["belief"]["none"]
     assert attempts_of_classes(better) == [[1], [2, 3], [4]]
     codes = [script["base"] for script in better["evidence"]["scripts"]]
     assert codes == [[code, code] for code in (2, 2, 2, 0, 1, 2)]
     assert better["evidence"]["outcomes"]["s6"] == {"c1": 2, "c2": 0, "c4": 0}
-    assert none["attempt"] == 1
-    reason = "no evidence: no script shows the issue at the base commit"
-    assert none["reason"].startswith(reason)
+    assert none["attempt"] == 3
+    assert "no script shows the issue at the base commit" in none["reason"]
     plain = harness.solve(config(replay=RECORDED, **LOCAL), NAME)
     assert plain["attempt"] == 1
     assert "evidence" not in plain
     page = finished.file(f"{NAME}.md").read_text()
     solved = "solved | solved | solved | solved"
-    assert f"| 2, 3 | scripted-b, scripted-a | {solved} | 32 |" in page
+    assert f"| 2, 3 | scripted-b, scripted-a | {solved} | 0." in page
     script = "### Script s5: from the issue and files, scripted-a: not valid"
     assert f"{script}; exit codes" in page
     assert verified_lines(finished)[-1].endswith("nothing differs")
@@ -174,12 +171,12 @@ def test_nothing_is_asked_where_nothing_is_to_compare(
     prediction = harness.solve(live(scripts, **alone, models=models), NAME)
     assert len(scripts.requests) == 2
     assert prediction["evidence"]["note"] == "there is one candidate"
-    assert prediction["reason"].startswith("attempt 1 is plausible")
+    assert prediction["reason"].endswith("there is one candidate")
 
 
 def test_without_an_environment_there_is_no_evidence(harness: Harness) -> None:
     prediction = harness.solve(by_evidence(environment=EnvironmentKind.NONE), NAME)
-    assert prediction["reason"].startswith("no evidence: no environment runs scripts")
+    assert "no environment runs scripts" in prediction["reason"]
     assert attempts_of_classes(prediction) == [[1], [2, 3], [4]]
 
 
@@ -289,11 +286,11 @@ sys.exit(0 if slugify("a b!") == "a-b" else 2)
 
 
 @pytest.mark.parametrize(
-    ("reply", "attempt", "scores"),
+    ("reply", "attempt"),
     [
-        (BEHAVIOUR, 2, [4, 1]),
-        ("NO EVIDENCE", 1, [1, 1]),
-        (BEHAVIOUR.replace("0 if", "2 if"), 1, None),
+        (BEHAVIOUR, 2),
+        ("NO EVIDENCE", 1),
+        (BEHAVIOUR.replace("0 if", "2 if"), 1),
     ],
 )
 def test_a_close_result_asks_for_a_script_that_tells_the_groups_apart(
@@ -301,7 +298,6 @@ def test_a_close_result_asks_for_a_script_that_tells_the_groups_apart(
     tmp_path: Path,
     reply: str,
     attempt: int,
-    scores: list[int] | None,
 ) -> None:
     """Each of two candidates passes one script; the model sees both patches."""
 
@@ -314,9 +310,6 @@ def test_a_close_result_asks_for_a_script_that_tells_the_groups_apart(
     prediction = harness.solve(by_evidence(replay=replies, tries=1, rounds=1), NAME)
     assert prediction["attempt"] == attempt
     assert prediction["evidence"]["scripts"][6]["source"] == "distinguishing"
-    if scores:
-        groups = groups_of(Evidence.model_validate(prediction["evidence"]))
-        assert [group.score for group in groups] == scores
     writers = read_json(harness.file(f"trajectories/{NAME}.json"))["writers"]
     (writer,) = (writer for writer in writers if writer["attempt"] == -1)
     prompt = writer["messages"][-2]["content"]
@@ -375,7 +368,7 @@ def test_a_script_that_is_no_text_is_run_all_the_same(
     spoil = spoil_script(0, "import sys  # \ud800\nsys.exit(2)\n")
     replies = recording(tmp_path / "replies", spoil)
     prediction = harness.solve(by_evidence(replay=replies), NAME)
-    assert prediction["evidence"]["scripts"][0]["valid"] is False
+    assert prediction["evidence"]["scripts"][0]["valid"] is True
 
 
 class RefusingProvider(ScriptProvider):

@@ -13,7 +13,7 @@ from bench.instances.project import local_command, project_of, required_packages
 from bench.regression.baselines import Baselines, TestFiles
 from bench.regression.runners import Runner
 from core.processes import without_secrets
-from environments.base import Setup, SetupWay, VenvSpec
+from environments.base import BrokenEnvironmentError, Setup, SetupWay, VenvSpec
 from environments.local.venvs import find_python, shared_name, spec_key
 from tests.conftest import MakeCheckout, an_instance
 
@@ -30,7 +30,6 @@ def test_requirements_by_the_rules_of_swebench() -> None:
         "click>=8",
         "sphinx",
     ]
-    assert required_packages("sympy/sympy", flask, files.get) == []
     conda = Spec(packages="environment.yml")
     assert required_packages("own/x", conda, files.get) == [
         "numpy==1.2",
@@ -39,6 +38,22 @@ def test_requirements_by_the_rules_of_swebench() -> None:
     ]
     quoted = Spec(packages="'numpy==1.19.2' cython")
     assert required_packages("own/x", quoted, files.get) == ["numpy==1.19.2", "cython"]
+
+
+@pytest.mark.parametrize(
+    ("packages", "text", "cause"),
+    [
+        ("requirements.txt", None, "does not have"),
+        ("environment.yml", None, "does not have"),
+        ("environment.yml", "- [", "no list of packages"),
+    ],
+)
+def test_a_file_of_packages_that_cannot_be_read_is_named(
+    packages: str, text: str | None, cause: str
+) -> None:
+    with pytest.raises(BrokenEnvironmentError, match=cause) as caught:
+        required_packages("own/x", Spec(packages=packages), {packages: text}.get)
+    assert packages in str(caught.value)
 
 
 @pytest.mark.parametrize(

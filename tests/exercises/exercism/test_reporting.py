@@ -192,7 +192,7 @@ def test_pairs_ranking_and_repeats(tmp_path: Path) -> None:
     ranking = [row["exercise"] for row in content["ranking"]]
     assert ranking == [KEYS[1], KEYS[2], KEYS[3], KEYS[0]]
     text = " ".join(report(f"{run}").split())
-    assert "gpt-4o@diff #1, gpt-4o@whole 3 1 -50.0 -100.0 to +50.0 0.625" in text
+    assert "gpt-4o@diff #1, gpt-4o@whole 3 1 -50.0 -90.9 to +39.9 0.625" in text
     assert "gpt-4o@diff 2 2 50.0 % 25.0 % 75.0 %" in text
 
 

@@ -281,7 +281,7 @@ def test_a_comparison_in_words_and_as_json(tmp_path: Path) -> None:
     for part in (
         "| resolved by r1 | 0 | 8 |\n| not by r1 | 1 | 1 |",
         "McNemar's exact test: p = 0.03906",
-        "- Difference: -70.0 percentage points (95 % bootstrap interval",
+        "- Difference: -70.0 percentage points (95 % interval",
         "- Only r2: a__a-9",
     ):
         assert part in text

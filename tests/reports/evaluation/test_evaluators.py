@@ -10,6 +10,7 @@ from threading import Thread
 import pytest
 
 from demo.images import build_images
+from demo.setup import build_mirrors
 from reports.evaluation.engine import ENGINE_STOPPED
 from tests.reports.conftest import report_run
 from tests.support import read_json
@@ -113,6 +114,22 @@ def test_locally(tmp_path: Path, cache: Path) -> None:
     verdict = on_disk(store, TEXTKIT)
     assert (verdict["status"], verdict["official"]) == ("unresolved", False)
     assert on_disk(store, right)["status"] == "resolved"
+
+
+def test_a_spoilt_environment_gives_no_verdict(tmp_path: Path, cache: Path) -> None:
+    """Where the gold patch is not resolved either, the prediction is not to blame."""
+    row = {**rows()[TEXTKIT], "FAIL_TO_PASS": [f"{HIDDEN}_of_another_system"]}
+    dataset = tmp_path / "rows.json"
+    dataset.write_text(json.dumps([row]))
+    store = make_run(tmp_path, {TEXTKIT: WRONG})
+    repos = build_mirrors(cache / "demo-mirrors")
+    printed = report_run(
+        store.folder, cache, "local", dataset=str(dataset), repos=repos
+    )
+    assert printed.code == 1
+    verdict = on_disk(store, TEXTKIT)
+    assert verdict["status"] == "not_evaluated"
+    assert "the gold patch is not resolved in this environment" in verdict["reason"]
 
 
 @pytest.mark.parametrize(

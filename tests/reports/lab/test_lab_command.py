@@ -85,7 +85,7 @@ def test_the_demo_in_words_and_as_json(demo: Path, report: Report) -> None:
     for policy in names:
         assert f"\n| {policy} | " in text
     assert "\n| evidence | " not in text, "the run has none"
-    assert "from the run's own (5 %, Holm, 11 policies): none.\n" in text
+    assert "from the run's own (5 %, Holm, 7 policies): none.\n" in text
     assert report(demo)[1] == text, "byte for byte"
     code, text, _ = report(demo, "--format", "json", "--samples", "50")
     content = json.loads(text)

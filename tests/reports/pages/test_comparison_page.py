@@ -70,7 +70,7 @@ def test_what_is_compared_stands_in_the_page(page: Path) -> None:
         "resolved by run#b",
         "2 of 4, 50.0\u00a0%",
         "+0.0 percentage points",
-        "10,000 resamples",
+        "points (Newcombe, paired)",
         "p = 1",
         "left out: a verdict in only one run",
         "Provenance of the run run a",

@@ -5,7 +5,7 @@ They are imported where they are used: that takes seconds, which every worker wo
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -16,9 +16,9 @@ from reports.statistics.comparing import compare_verdicts
 from reports.statistics.methods import (
     PairedTable,
     Share,
-    bootstrap_difference,
     compare_means,
     mcnemar_exact,
+    paired_interval,
     pass_at_k,
     wilson,
 )
@@ -42,6 +42,8 @@ def test_wilson(share: tuple[int, int], confidence: float) -> None:
     scipys = binomtest(count, of).proportion_ci(confidence, method="wilson")
     assert (ours.low, ours.high) == pytest.approx((scipys.low, scipys.high), **CLOSE)
     assert 0 <= ours.low <= count / of <= ours.high <= 1
+    corrected = wilson(count, of, confidence, correction=0.5)
+    assert 0 <= corrected.low <= ours.low and ours.high <= corrected.high <= 1
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
@@ -112,22 +114,36 @@ def scipys_interval(a: Any, b: Any, seed: int) -> tuple[float, float]:
     return interval.low, interval.high
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_bootstrap_agrees_with_scipys(seed: int) -> None:
-    """Both draw; with 300 instances and 10,000 resamples they differ by a fraction of a step."""
-    import numpy as np
+@pytest.mark.parametrize("share_b", [0.2, 0.5, 0.9])
+def test_newcombes_interval_of_uncorrelated_outcomes(share_b: float) -> None:
+    """Without correlation it is that of two independent samples."""
+    from statsmodels.stats.proportion import confint_proportions_2indep
 
-    dice = np.random.default_rng(seed)
-    a = dice.random(300) < 0.26
-    b = np.where(dice.random(300) < 0.8, a, dice.random(300) < 0.4)
-    table = PairedTable.of(zip(a.tolist(), b.tolist(), strict=True))
-    ours = bootstrap_difference(table)
+    b = [1.0] * round(10 * share_b) + [0.0] * round(10 - 10 * share_b)
+    pairs = list(product([1.0] * 2 + [0.0] * 3, b))
+    theirs = confint_proportions_2indep(
+        50 * share_b, 50, 20, 50, method="newcomb", compare="diff"
+    )
+    ours = paired_interval(pairs, 0.0)
     assert ours is not None
-    theirs = scipys_interval(a.astype(float), b.astype(float), seed)
-    assert (ours.low, ours.high) == pytest.approx(theirs, abs=1.01 / 300)
-    assert ours.low <= table.difference <= ours.high
-    assert bootstrap_difference(table) == ours
-    assert table.difference == pytest.approx(b.mean() - a.mean())
+    assert (ours.low, ours.high) == pytest.approx(theirs, **CLOSE)
+
+
+@given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 9), st.integers(0, 9))
+def test_the_paired_interval_agrees_with_its_test(
+    only_a: int, only_b: int, both: int, neither: int
+) -> None:
+    verdicts_a = [True] * (both + only_a) + [False] * (only_b + neither)
+    verdicts_b = [True] * both + [False] * only_a + [True] * only_b + [False] * neither
+    a, b = (dict(enumerate(verdicts)) for verdicts in (verdicts_a, verdicts_b))
+    comparison = compare_verdicts("a", a, "b", b)  # type: ignore[arg-type]
+    if not a:
+        assert comparison.interval is comparison.p_value is None
+        return
+    interval = comparison.interval
+    assert interval is not None and comparison.p_value is not None
+    assert (interval.low <= 0 <= interval.high) == (comparison.p_value >= 0.05)
+    assert interval.low <= comparison.table.difference <= interval.high
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -149,20 +165,15 @@ def test_the_bootstrap_of_means_agrees_with_scipys(seed: int) -> None:
     assert (ours.mean_a, ours.mean_b) == pytest.approx((a.mean(), b.mean()))
 
 
-def test_the_bootstrap_of_means_is_that_of_verdicts_and_ignores_the_order() -> None:
+def test_the_bootstrap_of_means_ignores_the_order() -> None:
     import numpy as np
 
     dice = np.random.default_rng(5)
     a, b = ({f"i{n}": bool(dice.random() < 0.4) for n in range(90)} for _ in range(2))
     means = compare_means(a, {**dict(reversed(b.items())), "only here": True})
-    verdicts = compare_verdicts("first", a, "second", b)
     assert means.left_out == 1
-    assert means.difference == pytest.approx(verdicts.difference)
     assert means == compare_means(dict(reversed(a.items())), {"other": 0.5, **b})
     assert means.interval != compare_means(a, b, seed=1).interval
-    assert verdicts.interval is not None and means.interval is not None
-    assert means.interval.low == pytest.approx(verdicts.interval.low, abs=0.012)
-    assert means.interval.high == pytest.approx(verdicts.interval.high, abs=0.012)
 
 
 def test_verdicts_are_compared_where_both_have_one() -> None:
@@ -189,7 +200,7 @@ def test_means_of_nothing_and_of_no_numbers() -> None:
 
 def test_nothing_has_no_share_and_no_interval() -> None:
     assert Share.compute(0, 0) == Share(0, 0, None, None)
-    assert bootstrap_difference(PairedTable(0, 0, 0, 0)) is None
+    assert paired_interval([], 1.0) is None
     assert mcnemar_exact(0, 0) == 1.0
     for bad in ((1, 0), (-1, 3), (4, 3)):
         with pytest.raises(ValueError, match="not a share"):

@@ -11,6 +11,7 @@ from reports.statistics.methods import (
     mcnemar_exact,
     paired_p_value,
     sign_flip_test,
+    wilson,
 )
 
 
@@ -37,8 +38,14 @@ def test_pairs_of_outcomes_are_tested_exactly_and_shares_by_signs() -> None:
 
 
 def test_a_range_of_shares_has_the_interval_of_both_ends() -> None:
-    share_range = ShareRange.of([0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0], 500)
+    share_range = ShareRange.of([0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0])
     assert (share_range.low, share_range.high) == (0.5, 0.75)
-    low = ShareRange.of([0, 0, 1, 1], [0, 0, 1, 1], 500).interval.low
-    high = ShareRange.of([1, 0, 1, 1], [1, 0, 1, 1], 500).interval.high
+    low = wilson(2, 4, correction=0.5).low
+    high = wilson(3, 4, correction=0.5).high
     assert share_range.interval == Interval(low, high)
+
+
+def test_all_of_two_is_not_certain() -> None:
+    """R: prop.test(2, 2)$conf.int is 0.197 to 1."""
+    interval = ShareRange.of([1.0, 1.0], [1.0, 1.0]).interval
+    assert (interval.low, interval.high) == pytest.approx((0.1979, 1.0), abs=1e-3)

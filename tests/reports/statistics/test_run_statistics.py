@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.attempts import choose
+from llm.chat import Reply
 from reports.data.verdicts import VerdictStatus
 from runs.records import Attempt, Origin
 from tests.reports.statistics.conftest import (
@@ -180,6 +181,38 @@ def test_the_choice_is_the_harnesss_where_tests_could_not_tell(stats: Stats) -> 
     rows = stats(instance)["bought"]
     assert column(column(rows, "resolved"), "count") == [0, 1, 1]
     assert choose(attempts[:2]).winner is failing
+
+
+def test_further_attempts_are_chosen_among_by_evidence_and_pay_for_scripts(
+    stats: Stats,
+) -> None:
+    """The first of three is chosen by three equal patches; of one and two attempts another is."""
+    patches = ("p", "q", "q")
+    attempts = []
+    for number, patch in enumerate(patches, 1):
+        made = an_attempt(number, try_=number, model_patch=patch, cost=Decimal("0.1"))
+        attempts.append(made.but(model=f"m{number}"))
+    classes = [
+        {"id": "p", "attempts": [1], "models": ["m1"]},
+        {"id": "q", "attempts": [2, 3], "models": ["m2", "m3"]},
+    ]
+    verdicts = {n: a_verdict("a__a-1", resolved=n > 1) for n in (1, 2, 3)}
+    call = Reply("x", cost=Decimal("0.03"), seconds=1.0)
+    instance = an_instance(
+        "a__a-1",
+        attempt=2,
+        attempts=tuple(attempts),
+        model_patch="q",
+        verdicts=verdicts,
+        resolved=True,
+        evidence={"classes": classes},
+        writers=(an_attempt(0, model="w", calls=(call, call)),),
+    )
+    described = {"config": {"select": "evidence"}}
+    content = stats(instance, described=described)
+    rows = content["bought"]
+    assert column(column(rows, "resolved"), "count") == [0, 0, 1]
+    assert column(rows, "dollars") == ["0.1", "0.26", "0.36"]
 
 
 def test_an_unreadable_count_of_tokens_is_unknown(tmp_path: Path) -> None:

@@ -150,3 +150,23 @@ def test_rates_are_rounded_as_the_leaderboards_script_does(
     text = readme_of(folder)
     assert "\nResolved 3 instances (17.65%)\n" in text
     assert "\n- x/y: 3/17 (17.65%)\n" in text and "\n- 2019: 3/17 (17.65%)\n" in text
+
+
+def test_the_authors_of_candidates_of_others_have_to_check_the_boxes(
+    build: Build, run: Path
+) -> None:
+    """A run that only chose among candidates says who made them and who chose how."""
+    origin = {"run": "theirs", "attempt": 2, "harness": "mini-swe-agent 2.1"}
+    for name in IDS:
+        for path, key in (
+            (run / f"trajectories/{name}.json", "attempts"),
+            (run / f"{name}.json", "all_results"),
+        ):
+            data = read_json(path)
+            data[key] = [{**attempt, "origin": origin} for attempt in data[key]]
+            path.write_text(json.dumps(data))
+    text = readme_of(build()[1])
+    checklist = text.partition("## Checklist")[2].partition("##")[0]
+    assert "- [x] Does not use" not in checklist
+    assert "scripted-a by mini-swe-agent 2.1 in theirs" in checklist
+    assert "This harness chose one for each instance" in checklist

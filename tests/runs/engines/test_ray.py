@@ -6,8 +6,10 @@ import logging
 import signal
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -29,15 +31,18 @@ from runs.engines.ray.nodes import NODE_VARIABLE
 from runs.progress.state import ProgressState, WorkStep
 from runs.settings import ScaleSettings, Spending
 from runs.storage.store import RunStore
+from runs.upkeep import clean_command
 from tests.runs.conftest import arguments
 from tests.support import TOP
 from tests.support.killing import (
     ALL,
     kill_in_the_middle,
     ledger,
+    ports_of,
     predictions,
     talkative,
     wait_for,
+    words_of,
 )
 from tests.support.provider import Answer, Provider
 from tests.support.runs import (
@@ -74,13 +79,19 @@ class Nodes:
         changes = {"workers": 2, "ray": self.address, **changes}
         return options(out, out / "cache", *ids, **changes)
 
-    def add(self, name: str) -> None:
-        settings = {"num_cpus": 1, "env_vars": {NODE_VARIABLE: name}, **QUIET}
+    def add(self, name: str, **variables: str) -> None:
+        environment = {NODE_VARIABLE: name, **variables}
+        settings = {"num_cpus": 1, "env_vars": environment, **QUIET}
         # The driver has the code in the usual folder. Another node has one of its own, as on a
         # machine of its own: it removes what it finds there when it comes again.
         if self.nodes:
             settings["runtime_env_dir_name"] = f"code-{name}"
         self.nodes[name] = self.cluster.add_node(**settings)
+
+    def require(self, name: str) -> None:
+        """Add a node that another test has killed."""
+        if name not in self.nodes:
+            self.add(name)
 
     def processes(self, name: str) -> list[psutil.Process]:
         """Return a node's process and its workers."""
@@ -176,18 +187,14 @@ def test_without_a_cluster_the_user_is_told_to_start_one(
 
 @pytest.mark.ray
 def test_the_processes_of_one_machine_share_what_a_run_does_at_once() -> None:
-    from runs.engines.ray.engine import rooms_of
+    from runs.engines.ray.engine import Hiring
 
-    shares = {
-        (4, 8): [(1, 2)] * 4,
-        (256, 2): [(128, 1), (128, 1)],
-        (7, 3): [(3, 1), (2, 1), (2, 1)],
-        (2, 9): [(1, 5), (1, 4)],
-    }
-    for (workers, jobs), expected in shares.items():
+    for workers, jobs in ((4, 8), (256, 2), (7, 3), (2, 9)):
         settings = ScaleSettings(workers=workers, jobs=jobs, ray="own")
-        rooms = rooms_of(settings, 1.0, 300)
-        assert [(room.jobs, room.slots) for room in rooms] == expected, workers
+        processes = min(workers, jobs)
+        room = Hiring(settings, workers, 1.0).room(processes)
+        assert workers <= room.jobs * processes < workers + processes
+        assert jobs - processes < room.slots * processes <= jobs
 
 
 @pytest.mark.ray
@@ -202,22 +209,22 @@ def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
     server = RunServer(driver, lambda: True)
     first = server.start("job")
     assert server.open(first)
-    server.begin(first, 1, Mock())
+    server.call(first, "begin", "job", 1, Mock())
     server.give_up("job")
     coordinator.abandon.assert_called_once_with("job")
     second = server.start("job")
     for late in (
-        lambda: server.begin(first, 1, Mock()),
-        lambda: server.end(first, "call", Mock()),
+        lambda: server.call(first, "begin", "job", 1, Mock()),
+        lambda: server.call(first, "end", "call", Mock()),
         lambda: server.step(first, 1, "model", WorkStep.EDITING),
         lambda: server.open(first),
         lambda: server.close(first),
-        lambda: server.entries(first),
+        lambda: server.call(first, "entries", "job"),
     ):
         with pytest.raises(ReplacedError):
             late()
     assert server.open(second)
-    server.begin(second, 1, Mock())
+    server.call(second, "begin", "job", 1, Mock())
     server.close(second)
     assert coordinator.begin.call_count == 2
     assert not coordinator.end.called
@@ -247,6 +254,7 @@ def test_nothing_is_paid_twice_when_the_second_node_is_killed_after_so_many_requ
         if len(when) > 1:
             nodes.add("b")  # Ray wants to be in the main thread here
 
+    nodes.require("b")
     there = nodes.options(tmp_path / "there", *ids, workers=len(ids) - 1)
     here = options(tmp_path / "here", cache, *ids)
     died = kill_in_the_middle(
@@ -293,10 +301,144 @@ def test_a_key_that_a_node_lacks_is_named_with_the_node(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-driver-alone")
     chosen = config(models=(ModelChoice.parse("gpt-4o"),), replay=None)
-    message = r"on the node [ab]: .* gpt-4o needs OPENAI_API_KEY"
+    message = r"on the node [ab]: OPENAI_API_KEY is not set"
     with pytest.raises(UserError, match=message):
         run_command(chosen, nodes.options(tmp_path, IDS[0]), lambda _: None)
     assert not predictions(tmp_path)
+
+
+@pytest.mark.ray
+@pytest.mark.long
+def test_a_node_without_the_drivers_key_is_left_out_and_named(
+    tmp_path: Path,
+    provider: Provider,
+    nodes: Nodes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server of the user gets no made-up key from a node, where the driver has one."""
+    key = "sk-of-the-driver"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    provider.will_answer(EDIT)
+    nodes.require("b")
+    nodes.add("keyed", OPENAI_API_KEY=key)
+    try:
+        output: list[str] = []
+        run = nodes.options(tmp_path, *ALL, workers=3)
+        assert run_command(talkative(provider), run, output.append) == 0
+    finally:
+        nodes.kill("keyed")
+    text = "\n".join(output)
+    for name in ("a", "b"):
+        assert f"left out: on the node {name}: OPENAI_API_KEY is not set" in text
+    sent = {headers["authorization"] for headers in provider.headers}
+    assert sent == {f"Bearer {key}"}
+
+
+@pytest.mark.ray
+@pytest.mark.long
+def test_a_fault_of_a_node_is_tried_on_another_before_it_is_recorded(
+    tmp_path: Path, cache: Path, nodes: Nodes
+) -> None:
+    """The snapshots of one node cannot be written."""
+    nodes.require("b")
+    (tmp_path / "cache/nodes/b").mkdir(parents=True)
+    (tmp_path / "cache/nodes/b/snapshots").write_text("")
+    far = nodes.options(tmp_path, *ALL, workers=4)
+    assert run_command(config(), far, lambda _: None) == 0
+    here = options(tmp_path / "here", cache, *ALL)
+    assert run_command(config(), here, lambda _: None) == 0
+    assert predictions(tmp_path) == predictions(tmp_path / "here")
+    log = (tmp_path / "predictions/r/harness.log").read_text()
+    assert "tried on another node than" in log
+
+
+@pytest.mark.ray
+@pytest.mark.long
+def test_deaths_of_starting_workers_do_not_end_a_run(
+    tmp_path: Path, nodes: Nodes
+) -> None:
+    nodes.require("b")
+    killed = set[int]()
+    with ThreadPoolExecutor(1) as other:
+        run = other.submit(
+            run_command,
+            config(),
+            nodes.options(tmp_path, *IDS),
+            lambda _: None,
+        )
+        while len(killed) < 4 and not run.done():
+            for process in [*nodes.processes("a"), *nodes.processes("b")]:
+                with suppress(psutil.NoSuchProcess):
+                    if words_of(process)[:1] == ["ray::Worker.prepare"]:
+                        process.kill()
+                        killed.add(process.pid)
+            time.sleep(0.02)
+        assert run.result() == 0
+    assert len(killed) >= 4
+    assert len(predictions(tmp_path)) == len(IDS)
+
+
+@pytest.mark.ray
+@pytest.mark.long
+def test_ctrl_c_does_not_wait_for_a_node_that_does_not_answer(
+    tmp_path: Path, provider: Provider, nodes: Nodes
+) -> None:
+    nodes.require("b")
+    provider.will_answer(Answer(EDIT, hang=2))
+    settings = (
+        f"--models gpt-4o@diff --tries 2 --environment none --api-base {provider.url} "
+        f"--set scale.ray={nodes.address} --workers 4"
+    )
+    run = arguments(tmp_path, ALL, settings)
+    frozen: list[psutil.Process] = []
+    with started([sys.executable, "harness.py", *run]) as process:
+        while not ports_of(nodes.processes("b")) & provider.waiting:
+            assert process.poll() is None
+            time.sleep(0.05)
+        try:
+            for member in nodes.processes("b"):
+                member.suspend()
+                frozen.append(member)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+        finally:
+            for member in frozen:
+                with suppress(psutil.NoSuchProcess):
+                    member.resume()
+
+
+@pytest.mark.ray
+@pytest.mark.long
+def test_a_killed_driver_leaves_nothing_in_the_temporary_folder(
+    tmp_path: Path, provider: Provider, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    provider.will_answer(Answer(EDIT, hang=1))
+    settings = (
+        f"--models gpt-4o@diff --environment none --api-base {provider.url} "
+        f"--set scale.ray={nodes.address}"
+    )
+    run = arguments(tmp_path, IDS, settings)
+    with started([sys.executable, "harness.py", *run]) as process:
+        wait_for(1, provider)
+        process.kill()
+    lines: list[str] = []
+    store = RunStore(tmp_path, "r")
+    clean_command(store, tmp_path / "cache", lines.append)
+    assert list(temporary.iterdir()) == []
+    assert not list((tmp_path / "cache").rglob("code"))
+
+
+@pytest.mark.ray
+def test_a_cluster_without_authentication_is_warned_about(
+    tmp_path: Path, nodes: Nodes
+) -> None:
+    output: list[str] = []
+    run = nodes.options(tmp_path, IDS[0])
+    assert run_command(config(), run, output.append) == 0
+    assert "has no authentication" in "\n".join(output)
 
 
 @pytest.mark.ray

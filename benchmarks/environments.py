@@ -1,0 +1,103 @@
+"""Build local environments of a data set, and run the base commit's tests in them.
+
+``python -m benchmarks.environments --dataset FILE --repos MIRRORS --work DIR [REPOSITORY...]``
+takes the first row of each (repository, version, spec). It runs the test files that the row's test
+patch edits, as they are at the base commit and then with both patches. Neither reaches the harness.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bench.instances.instance import Evaluation, Instance, split_row
+from bench.regression.suite import TestLimits
+from bench.regression.testlogs import Results, passing_tests
+from bench.repos.checkout import Snapshots, make_checkout
+from bench.repos.mirrors import Mirrors
+from benchmarks.regression import InstanceTests, TestBench
+from core.errors import InfrastructureError
+from environments.base import EnvironmentKind, UnavailableError
+from reports.evaluation.local import apply_patches
+from runs.patches import is_test_path, patch_paths
+
+_LIMITS = TestLimits(test=900, baseline=900)
+
+
+def main(
+    repositories: Annotated[list[str] | None, typer.Argument()] = None,
+    dataset: Annotated[Path, typer.Option()] = Path("rows.jsonl"),
+    repos: Annotated[Path, typer.Option()] = Path("mirrors"),
+    work: Annotated[Path, typer.Option()] = Path("environments"),
+) -> None:
+    """Print one line of a table for each row."""
+    work.mkdir(parents=True, exist_ok=True)
+    bench = TestBench(Mirrors(repos), work.resolve(), _LIMITS)
+    print("| row | version | built | base tests | newly passing with both patches |")
+    print("|---|---|---|---|---|", flush=True)
+    for row in _first_rows(dataset):
+        instance, evaluation = split_row(row)
+        name = instance.repo.partition("/")[2]
+        if (repositories and name not in repositories) or not bench.mirrors.find(
+            instance.repo
+        ):
+            continue
+        started = time.monotonic()
+        columns = _measure(bench, instance, evaluation)
+        seconds = time.monotonic() - started
+        cells = " | ".join([instance.instance_id, instance.version, *columns])
+        print(f"| {cells} | <!-- {seconds:.0f} s -->", flush=True)
+
+
+def _first_rows(dataset: Path) -> Iterator[Mapping[str, Any]]:
+    keys = set()
+    for line in dataset.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        key = json.dumps([row["repo"], row.get("version"), row.get("spec")])
+        if key not in keys:
+            keys.add(key)
+            yield row
+
+
+def _measure(
+    bench: TestBench, instance: Instance, evaluation: Evaluation
+) -> tuple[str, str, str]:
+    try:
+        with bench.tests_of(instance, EnvironmentKind.LOCAL) as tests:
+            before = _run(tests, evaluation, {})
+            with tempfile.TemporaryDirectory(dir=bench.work) as scratch:
+                mirror = bench.mirrors.get(instance.repo, instance.base_commit)
+                snapshots = Snapshots(bench.work / "snapshots")
+                snapshot = snapshots.get(mirror, instance.repo, instance.base_commit)
+                checkout = make_checkout(snapshot, Path(scratch) / "changed")
+                patches = [evaluation.patch, evaluation.test_patch]
+                after = _run(tests, evaluation, apply_patches(checkout, patches))
+    except (UnavailableError, InfrastructureError) as error:
+        return f"no: {error}", "", ""
+    gained = passing_tests(after) - passing_tests(before)
+    lost = passing_tests(before) - passing_tests(after)
+    counts = f"{len(passing_tests(before))} of {len(before)}"
+    return "yes", counts, f"{len(gained)}, {len(lost)} lost"
+
+
+def _run(
+    tests: InstanceTests, evaluation: Evaluation, changes: Mapping[str, bytes | None]
+) -> Results:
+    results: dict[str, str] = {}
+    with tests.session.prepare(changes) as prepared:
+        for path in patch_paths(evaluation.test_patch):
+            is_test = path.endswith(".py") and is_test_path(path)
+            if is_test and (path in changes or path in tests.tests.files):
+                run = tests.tests.test_files.run(prepared, path, _LIMITS.test)[1]
+                results.update(run.results)
+    return results
+
+
+if __name__ == "__main__":
+    typer.run(main)

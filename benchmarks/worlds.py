@@ -1,0 +1,415 @@
+"""Compare rules of choosing on generated worlds: ``python -m benchmarks.selection worlds``.
+
+A world has many instances with candidates of one to three models, the results of existing tests
+and of scripts on them, and the truth. Right and wrong candidates fall into classes of equal ones;
+some mistakes are popular. A world says of which kinds its scripts are: faithful, passed by nobody,
+by everybody, or by one misreading; random, inverted, over-strict, weak.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, log
+
+from bench.attempts import (
+    best_class,
+    fit_run,
+    stated_fit,
+    weigh,
+)
+from reports.matrix import MatrixCandidate, MatrixInstance, MatrixScript
+
+_BINS = 10
+_FULL_BIN = 0.05
+
+
+@dataclass(frozen=True)
+class World:
+    """What decides the instances of a world.
+
+    Attributes:
+        kinds: shares of the kinds of scripts.
+        hard, easy: of the beta distribution of difficulties.
+        models: how much better each is, in logarithms of odds.
+        attempts: on each instance, by the models in turn.
+        reject: how often existing tests reject a wrong candidate.
+        shared: how often a mistake is a popular one.
+        forms: how often a right candidate is the usual one.
+        scripts: the fewest and the most on an instance.
+        detect: how often a faithful script finds a wrong candidate.
+        own: how often an attempt wrote a script.
+    """
+
+    kinds: Mapping[str, float]
+    easy: float = 0.5
+    hard: float = 0.68
+    models: tuple[float, ...] = (0.0, 0.0)
+    attempts: int = 6
+    reject: float = 0.3
+    shared: float = 0.5
+    forms: float = 0.6
+    scripts: tuple[int, int] = (5, 9)
+    detect: float = 0.6
+    own: float = 0.2
+
+
+@dataclass(frozen=True)
+class LabelledInstance:
+    """An instance and the ids of its right candidates."""
+
+    instance: MatrixInstance
+    right: frozenset[str]
+
+    @property
+    def candidates(self) -> Sequence[MatrixCandidate]:
+        return self.instance.candidates
+
+    def passes(self, candidate: MatrixCandidate) -> int:
+        scripts = self.instance.scripts
+        return sum(candidate.id in script.passed_by for script in scripts)
+
+    def class_sizes(self, candidates: Sequence[MatrixCandidate]) -> Counter[str]:
+        return Counter(candidate.class_key for candidate in candidates)
+
+
+TYPICAL = {
+    "faithful": 0.22,
+    "nobody": 0.45,
+    "everybody": 0.13,
+    "echo": 0.12,
+    "random": 0.08,
+}
+POOR = {
+    "faithful": 0.08,
+    "nobody": 0.4,
+    "everybody": 0.12,
+    "echo": 0.3,
+    "random": 0.1,
+}
+STRONG = {"faithful": 0.65, "nobody": 0.2, "everybody": 0.1, "random": 0.05}
+UNEQUAL = (1.4, -1.4)
+
+WORLDS = {
+    "perfect": World({"faithful": 1.0}),
+    "strong": World(STRONG),
+    "typical": World(TYPICAL),
+    "poor": World(POOR),
+    "random": World({"random": 1.0}),
+    "inverted": World({"inverted": 0.8, "faithful": 0.2}),
+    "over-strict": World({"strict": 0.6, "nobody": 0.2, "faithful": 0.2}),
+    "weak": World({"weak": 0.7, "everybody": 0.2, "nobody": 0.1}),
+    "misread": World({"echo": 0.5, "faithful": 0.2, "nobody": 0.3}),
+    "no scripts": World(TYPICAL, scripts=(0, 0)),
+    "own scripts only": World(TYPICAL, own=1.0),
+    "own, poor": World(POOR, own=1.0),
+    "typical, hard": World(TYPICAL, easy=0.25, hard=1.1),
+    "typical, easy": World(TYPICAL, easy=1.1, hard=0.35),
+    "one model, 12": World(TYPICAL, models=(0.0,), attempts=12),
+    "two models, 12": World(TYPICAL, attempts=12),
+    "two attempts": World(TYPICAL, attempts=2),
+    "three models": World(TYPICAL, models=(0.5, 0.0, -0.5)),
+    "unequal, typical": World(TYPICAL, models=UNEQUAL),
+    "unequal, poor": World(POOR, models=UNEQUAL),
+    "unequal, random": World({"random": 1.0}, models=UNEQUAL),
+    "weak model first": World(POOR, models=(-1.4, 1.4)),
+    "tests reject none": World(TYPICAL, reject=0.0),
+    "tests reject 70 %": World(TYPICAL, reject=0.7),
+    "popular mistakes": World(TYPICAL, shared=0.9, forms=0.8),
+    "popular, poor": World(POOR, shared=0.9, forms=0.5),
+    "unlike mistakes": World(TYPICAL, shared=0.1, forms=0.3),
+}
+
+
+@dataclass
+class _Generator:
+    """Makes the instances of a world, the same for the same seed."""
+
+    world: World
+    random: random.Random
+
+    def instance(self, number: int) -> LabelledInstance:
+        world = self.world
+        odds = self._odds()
+        classes: dict[str, bool] = {}
+        failing: dict[str, int | None] = {}
+        candidates = []
+        for position in range(world.attempts):
+            model = position % len(world.models)
+            chance = 1 / (1 + exp(-odds - world.models[model]))
+            is_right = self.random.random() < chance
+            name = self._class_name(position, is_right=is_right)
+            classes[name] = is_right
+            if name not in failing:
+                failing[name] = self._failing_tests(is_right=is_right)
+            candidate = MatrixCandidate(
+                id=f"a{position + 1}",
+                model=f"m{model + 1}",
+                equals=name,
+                failing_tests=failing[name],
+                patch_size=self.random.randint(200, 3000),
+            )
+            candidates.append(candidate)
+        scripts = []
+        for position in range(self.random.randint(*world.scripts)):
+            scripts.append(self._script(f"s{position + 1}", candidates, classes))
+        instance = MatrixInstance(
+            instance_id=f"i{number}",
+            candidates=tuple(candidates),
+            scripts=tuple(scripts),
+        )
+        right = [str(c.id) for c in candidates if classes[str(c.equals)]]
+        return LabelledInstance(instance, frozenset(right))
+
+    def _odds(self) -> float:
+        chance = self.random.betavariate(self.world.easy, self.world.hard)
+        chance = min(max(chance, 1e-6), 1 - 1e-6)
+        return log(chance / (1 - chance))
+
+    def _class_name(self, position: int, *, is_right: bool) -> str:
+        if is_right:
+            if self.random.random() < self.world.forms:
+                return "right"
+            return f"right {self.random.randint(1, 4)}"
+        if self.random.random() < self.world.shared:
+            return self.random.choices(["mistake", "mistake 2"], [0.65, 0.35])[0]
+        return f"mistake of {position}"
+
+    def _failing_tests(self, *, is_right: bool) -> int | None:
+        if self.random.random() < 0.1:
+            return None
+        rejected = 0.04 if is_right else self.world.reject
+        if self.random.random() >= rejected:
+            return 0
+        failing = 1
+        while self.random.random() < 0.5:
+            failing += 1
+        return failing
+
+    def _script(
+        self,
+        name: str,
+        candidates: Sequence[MatrixCandidate],
+        classes: Mapping[str, bool],
+    ) -> MatrixScript:
+        author = None
+        if self.random.random() < self.world.own:
+            author = self.random.choice(candidates)
+        kinds = self.world.kinds
+        kind = self.random.choices(list(kinds), list(kinds.values()))[0]
+        right = [name for name in classes if classes[name]]
+        wrong = [name for name in classes if not classes[name]]
+        strict = self.random.choice(right) if right else ""
+        echo = self.random.choice(wrong) if wrong else ""
+        if author and str(author.equals) in wrong:
+            echo = str(author.equals)
+        passed = set()
+        for class_name, is_right in classes.items():
+            chances = {
+                "faithful": 0.97 if is_right else 1 - self.world.detect,
+                "nobody": 0.0,
+                "everybody": 1.0,
+                "echo": float(class_name == echo),
+                "random": 0.5,
+                "inverted": 0.1 if is_right else 0.7,
+                "strict": float(class_name == strict),
+                "weak": 1.0 if is_right else 0.85,
+            }
+            chance = chances[kind]
+            if author and class_name == author.equals and kind != "nobody":
+                chance = max(chance, 0.8)
+            if self.random.random() < chance:
+                passed.add(class_name)
+        return MatrixScript(
+            id=name,
+            author=author.id if author else None,
+            passed_by=tuple(c.id for c in candidates if c.equals in passed),
+        )
+
+
+def make_instances(world: World, count: int, seed: str) -> list[LabelledInstance]:
+    generator = _Generator(world, random.Random(seed))
+    return [generator.instance(number) for number in range(count)]
+
+
+def _failing(candidate: MatrixCandidate) -> float:
+    if candidate.failing_tests is None:
+        return 0.5
+    return candidate.failing_tests
+
+
+def _plausible(labelled: LabelledInstance) -> Sequence[MatrixCandidate]:
+    plausible = [c for c in labelled.candidates if not c.failing_tests]
+    return plausible or labelled.candidates
+
+
+def choose_first(labelled: LabelledInstance) -> MatrixCandidate:
+    return _plausible(labelled)[0]
+
+
+def choose_largest(labelled: LabelledInstance) -> MatrixCandidate:
+    plausible = _plausible(labelled)
+    sizes = labelled.class_sizes(plausible)
+    return max(plausible, key=lambda candidate: sizes[candidate.class_key])
+
+
+def choose_by_groups(labelled: LabelledInstance, power: int) -> MatrixCandidate:
+    """Choose from the best group of candidates that pass the same scripts.
+
+    The score is scripts to the ``power``, times candidates: CodeT has 1, SWE-RL and version 0.12
+    have 2.
+    """
+    passed_by = {}
+    for candidate in labelled.candidates:
+        scripts = labelled.instance.scripts
+        names = [
+            str(script.id) for script in scripts if candidate.id in script.passed_by
+        ]
+        passed_by[candidate.id] = frozenset(names)
+    groups = Counter(passed_by.values())
+    scores = {names: len(names) ** power * size for names, size in groups.items()}
+    best = max(scores.values())
+    if not best:
+        return choose_first(labelled)
+    pool = [c for c in labelled.candidates if scores[passed_by[c.id]] == best]
+    sizes = labelled.class_sizes(labelled.candidates)
+    return min(pool, key=lambda c: (_failing(c), -sizes[c.class_key], c.patch_size))
+
+
+def choose_as_agentless(labelled: LabelledInstance) -> MatrixCandidate:
+    """Fewest failing tests, most scripts, the most frequent (Agentless, ``rerank.py``)."""
+    sizes = labelled.class_sizes(labelled.candidates)
+    return min(
+        labelled.candidates,
+        key=lambda c: (_failing(c), -labelled.passes(c), -sizes[c.class_key]),
+    )
+
+
+def choose_by_votes(labelled: LabelledInstance) -> MatrixCandidate:
+    """Most scripts: CodeMonkeys' votes; S* compares by inputs that distinguish, which are those."""
+    return max(labelled.candidates, key=labelled.passes)
+
+
+def choose_right(labelled: LabelledInstance) -> MatrixCandidate:
+    for candidate in labelled.candidates:
+        if candidate.id in labelled.right:
+            return candidate
+    return labelled.candidates[0]
+
+
+RULES: Mapping[str, Callable[[LabelledInstance], MatrixCandidate]] = {
+    "first": choose_first,
+    "largest": choose_largest,
+    "0.12": lambda labelled: choose_by_groups(labelled, 2),
+    "CodeT": lambda labelled: choose_by_groups(labelled, 1),
+    "Agentless": choose_as_agentless,
+    "votes": choose_by_votes,
+    "oracle": choose_right,
+}
+
+
+@dataclass
+class Calibration:
+    """How far weights are from the shares of right choices, in points."""
+
+    bins: dict[int, list[tuple[float, bool]]] = field(default_factory=dict)
+
+    def add(self, weight: float, *, is_right: bool) -> None:
+        number = min(_BINS - 1, int(weight * _BINS))
+        self.bins.setdefault(number, []).append((weight, is_right))
+
+    def gaps(self) -> Iterator[tuple[int, float]]:
+        """Yield the size and the gap of each bin."""
+        for members in self.bins.values():
+            weights = [weight for weight, _ in members]
+            right = [is_right for _, is_right in members]
+            yield len(members), 100 * abs(sum(weights) - sum(right)) / len(members)
+
+    def in_words(self, count: int) -> str:
+        mean = sum(size * gap for size, gap in self.gaps()) / count
+        full = [gap for size, gap in self.gaps() if size >= _FULL_BIN * count]
+        return f"{mean:4.1f} /{max(full):5.1f}"
+
+
+def believe(instances: Sequence[LabelledInstance]) -> tuple[float, Calibration]:
+    """Return the share of right choices of the belief, and its calibration."""
+    facts = [labelled.instance.facts() for labelled in instances]
+    fit = fit_run(facts)
+    calibration = Calibration()
+    right = 0
+    beliefs = weigh(facts, fit)
+    for labelled, of_instance, weights in zip(instances, facts, beliefs, strict=True):
+        classes = labelled.instance.classes
+        best = best_class(of_instance, weights, fit, range(len(classes)))
+        is_right = classes[best][0].id in labelled.right
+        right += is_right
+        calibration.add(weights.classes[best], is_right=is_right)
+    return 100 * right / len(instances), calibration
+
+
+def first_attempts(labelled: LabelledInstance, count: int) -> LabelledInstance:
+    """Return the instance as it is after ``count`` attempts."""
+    instance = labelled.instance
+    candidates = instance.candidates[:count]
+    names = {candidate.id for candidate in candidates}
+    scripts = []
+    for script in instance.scripts:
+        if script.author is None or script.author in names:
+            passed = tuple(name for name in script.passed_by if name in names)
+            scripts.append(script.model_copy(update={"passed_by": passed}))
+    part = instance.model_copy(
+        update={"candidates": candidates, "scripts": tuple(scripts)}
+    )
+    return LabelledInstance(part, labelled.right)
+
+
+def stop_when_sure(
+    instances: Sequence[LabelledInstance], attempts: int, sure: float
+) -> tuple[float, float]:
+    """Return the share of attempts that are made, and that of right choices.
+
+    The weights follow from what is stated, as in a run, which fits nothing before its end.
+    """
+    fit = stated_fit()
+    made = 0
+    right = 0
+    left = list(instances)
+    for count in range(1, attempts + 1):
+        parts = [first_attempts(labelled, count) for labelled in left]
+        facts = [part.instance.facts() for part in parts]
+        beliefs = weigh(facts, fit)
+        going_on = []
+        for labelled, part, of_instance, weights in zip(
+            left, parts, facts, beliefs, strict=True
+        ):
+            made += 1
+            if max(weights.classes) < sure and count < attempts:
+                going_on.append(labelled)
+                continue
+            classes = part.instance.classes
+            best = best_class(of_instance, weights, fit, range(len(classes)))
+            right += classes[best][0].id in labelled.right
+        left = going_on
+    total = len(instances) * attempts
+    return 100 * made / total, 100 * right / len(instances)
+
+
+def world_lines(count: int, names: Sequence[str], sure: float) -> Iterator[str]:
+    """Yield a line for each world."""
+    headings = "".join(f"{name:>10}" for name in RULES)
+    yield f"{'world':<20}{headings}{'belief':>10}{'calibration':>13}{'attempts':>10}{'right':>7}"
+    for name in names or WORLDS:
+        world = WORLDS[name]
+        instances = make_instances(world, count, name)
+        cells = []
+        for rule in RULES.values():
+            right = sum(rule(labelled).id in labelled.right for labelled in instances)
+            cells.append(f"{100 * right / count:10.1f}")
+        share, calibration = believe(instances)
+        made, right_when_sure = stop_when_sure(instances, world.attempts, sure)
+        yield (
+            f"{name:<20}{''.join(cells)}{share:10.1f}  {calibration.in_words(count)}"
+            f"{made:8.0f} %{right_when_sure:7.1f}"
+        )

@@ -1,0 +1,118 @@
+"""Instances whose environment cannot judge: named, and no model is called."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.workspace import Workspace
+from bench.config import RunConfig, TestChoice
+from bench.instances.dataset import load_dataset
+from bench.instances.instance import Spec
+from bench.instances.project import project_of
+from bench.regression.health import check_sample
+from bench.regression.suite import RegressionTests, TestLimits
+from demo.setup import build_mirrors
+from environments.base import BrokenEnvironmentError, EnvironmentKind
+from environments.local.environment import LocalEnvironment
+from tests.bench.conftest import Harness
+from tests.conftest import MakeCheckout, an_instance
+from tests.support.provider import Provider
+from tests.support.runs import EDIT, live
+
+ID = "demo__textkit-1"
+CAUSE = "no Python 3.99 is installed"
+
+
+def rows_without_python(folder: Path) -> str:
+    for row in load_dataset("demo", "test").rows:
+        if row["instance_id"] == ID:
+            changed = dict(row)
+    spec: Any = changed["spec"]
+    if isinstance(spec, str):
+        spec = json.loads(spec)
+    changed["spec"] = {**spec, "python": "3.99"}
+    path = folder / "rows.json"
+    path.write_text(json.dumps([changed]))
+    return str(path)
+
+
+def local(provider: Provider, **changes: Any) -> RunConfig:
+    return live(provider, environment=EnvironmentKind.LOCAL, **changes)
+
+
+def test_no_model_is_called_where_no_environment_can_be_built(
+    harness: Harness, provider: Provider, tmp_path: Path, cache: Path
+) -> None:
+    where = {
+        "dataset": rows_without_python(tmp_path),
+        "repos": build_mirrors(cache / "demo-mirrors"),
+    }
+    lines = harness.run(local(provider), code=1, **where)
+    assert provider.requests == []
+    named = [line for line in lines if ID in line and CAUSE in line]
+    assert named[0].startswith(f"no tests: {ID}: ")
+    assert any("no model was called" in line for line in named)
+    assert not harness.file(f"{ID}.json").exists()
+    estimate = harness.run(local(provider), dry_run=True, **where)
+    assert any(line.startswith(f"no tests: {ID}: {CAUSE}") for line in estimate)
+
+
+def test_who_asks_for_it_gets_untested_patches_and_the_reason(
+    harness: Harness, provider: Provider, tmp_path: Path, cache: Path
+) -> None:
+    provider.will_answer(EDIT)
+    harness.run(
+        local(provider, require_tests=False, tries=1),
+        dataset=rows_without_python(tmp_path),
+        repos=build_mirrors(cache / "demo-mirrors"),
+    )
+    assert provider.requests
+    attempts = harness.attempts(ID)
+    assert CAUSE in attempts[0]["untested"]
+
+
+@pytest.mark.parametrize(
+    ("body", "least", "cause"),
+    [
+        ("def test_a(): pass\ndef test_b(): raise ValueError('gone')\n", 0.5, ""),
+        (
+            "def test_a(): pass\ndef test_b(): raise ValueError('gone')\n",
+            0.6,
+            "only 1 of 2 tests",
+        ),
+        ("import roman\ndef test_a(): pass\n", 0.1, "No module named 'roman'"),
+        ("import pytest\n@pytest.mark.skip\ndef test_a(): pass\n", 0.5, ""),
+    ],
+)
+def test_a_sample_of_the_tests_decides(
+    make_tree: MakeCheckout, cache: Path, body: str, least: float, cause: str
+) -> None:
+    base = make_tree({"tests/test_a.py": body, "setup.py": "import setuptools"})
+    instance = an_instance(spec=Spec(test_cmd="pytest -rA"), base_commit="a" * 40)
+    session = LocalEnvironment(cache / "environments", print).start(
+        project_of(instance, base)
+    )
+    tests = RegressionTests(
+        instance=instance,
+        session=session,
+        choice=TestChoice.RELATED,
+        limits=TestLimits(100, 100),
+        files=base.tracked_files(),
+        read=Workspace(base.root).read,
+        cache=base.root.parent / "baselines",
+        identity=session.identity,
+        log=logging.getLogger("test"),
+    )
+    try:
+        if not cause:
+            check_sample(tests, least)
+            return
+        with pytest.raises(BrokenEnvironmentError, match=cause):
+            check_sample(tests, least)
+    finally:
+        session.stop()

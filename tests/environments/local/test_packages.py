@@ -1,0 +1,237 @@
+"""Packages of environments: their era, their build tools, and what a project needs."""
+
+from __future__ import annotations
+
+import json
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from environments.base import (
+    BrokenEnvironmentError,
+    Project,
+    UnavailableError,
+    VenvSpec,
+    run_once,
+)
+from environments.local.environment import LocalEnvironment
+from environments.local.packages import (
+    NO_UPLOAD_TIMES,
+    build_requirements,
+    project_requirements,
+)
+from environments.local.venvs import Venvs, find_python, shared_name
+from tests.support import write_files
+
+TOOLS = ("pip", "wheel", "setuptools-scm", "flit-core", "setuptools")
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def guess_type(self, path: object) -> str:
+        if str(path).endswith(".html"):
+            return "application/vnd.pypi.simple.v1+json"
+        return "application/octet-stream"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@dataclass
+class Index:
+    """A package index on loopback: ``uploads`` by (name, version), empty for unstated."""
+
+    folder: Path
+    address: str
+    uploads: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def add(self, name: str, version: str, upload: str) -> None:
+        self.uploads[name, version] = upload
+        files = []
+        for (other, number), time in self.uploads.items():
+            if other != name:
+                continue
+            wheel = f"{name.replace('-', '_')}-{number}-py3-none-any.whl"
+            file = {"filename": wheel, "url": f"{self.address}/{wheel}", "hashes": {}}
+            if time:
+                file["upload-time"] = f"{time}T12:00:00Z"
+            files.append(file)
+            self._write_wheel(name.replace("-", "_"), number, wheel)
+        page = {"meta": {"api-version": "1.1"}, "name": name, "files": files}
+        write_files(self.folder, {f"simple/{name}/index.html": json.dumps(page)})
+
+    def _write_wheel(self, name: str, version: str, file: str) -> None:
+        info = f"{name}-{version}.dist-info"
+        with zipfile.ZipFile(self.folder / file, "w") as archive:
+            metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            archive.writestr(f"{info}/METADATA", metadata)
+            tags = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            archive.writestr(f"{info}/WHEEL", tags)
+            archive.writestr(f"{info}/RECORD", "")
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    folder = tmp_path / "index"
+    folder.mkdir()
+    handler = partial(_Quiet, directory=str(folder))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setenv("UV_DEFAULT_INDEX", f"{address}/simple")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    made = Index(folder, address)
+    for tool in TOOLS:
+        made.add(tool, "1.0", "2016-01-01")
+    yield made
+    server.shutdown()
+    server.server_close()
+
+
+def make_project(root: Path, spec: VenvSpec) -> Project:
+    return Project(
+        key="own__thing-1",
+        group="own/thing",
+        version="1.0",
+        root=root,
+        revision="1",
+        venv=spec,
+        image=UnavailableError(""),
+    )
+
+
+def versions_in(python: Path) -> set[str]:
+    site = next((python.parent.parent / "lib").glob("python*")) / "site-packages"
+    return {folder.name for folder in site.glob("*.dist-info")}
+
+
+@pytest.mark.parametrize(
+    ("pin", "expected"),
+    [
+        ("pinned==1.0", "library-3.0"),  # uploaded later than the quarter of the row
+        ("pinned", "library-2.0"),
+    ],
+)
+def test_packages_are_of_the_era(
+    index: Index, tmp_path: Path, pin: str, expected: str
+) -> None:
+    index.add("pinned", "1.0", "2031-05-05")
+    index.add("pinned", "0.9", "2030-01-02")
+    index.add("library", "1.0", "2030-01-01")
+    index.add("library", "2.0", "2030-03-31")
+    index.add("library", "3.0", "2031-05-05")
+    index.add("library", "4.0", "2031-05-06")
+    spec = VenvSpec(packages=("library",), pip_packages=(pin,), date="2030-02-03")
+    python = Venvs(tmp_path / "venvs").dependencies(make_project(tmp_path, spec), spec)
+    assert f"{expected}.dist-info" in versions_in(python)
+
+
+def test_the_last_pins_win_in_one_resolution(index: Index, tmp_path: Path) -> None:
+    index.add("library", "1.0", "2020-01-01")
+    index.add("library", "2.0", "2020-01-01")
+    spec = VenvSpec(
+        packages=("library==1.0",), pip_packages=("library==2.0",), date="2030-02-03"
+    )
+    python = Venvs(tmp_path / "venvs").dependencies(make_project(tmp_path, spec), spec)
+    assert "library-2.0.dist-info" in versions_in(python)
+
+
+def test_an_index_without_upload_times_is_named_and_used(
+    index: Index, tmp_path: Path
+) -> None:
+    for tool in TOOLS:
+        index.add(tool, "1.0", "")
+    index.add("library", "4.0", "")
+    lines: list[str] = []
+    spec = VenvSpec(packages=("library",), date="2030-02-03")
+    venvs = Venvs(tmp_path / "venvs", warn=lines.append)
+    python = venvs.dependencies(make_project(tmp_path, spec), spec)
+    assert "library-4.0.dist-info" in versions_in(python)
+    assert lines == [NO_UPLOAD_TIMES]
+
+
+def test_the_era_belongs_to_the_key(tmp_path: Path) -> None:
+    spec = VenvSpec(date="2030-02-03")
+    project = make_project(tmp_path, spec)
+    python = Path("/usr/bin/python3")
+    first = shared_name(project, spec, python, "2030-04-01")
+    assert first != shared_name(project, spec, python, "2030-07-01")
+    assert first != shared_name(project, spec, python)
+
+
+def test_what_cannot_be_resolved_is_named_as_broken(
+    index: Index, tmp_path: Path
+) -> None:
+    spec = VenvSpec(packages=("absent==1.0",))
+    with pytest.raises(BrokenEnvironmentError, match="absent"):
+        Venvs(tmp_path / "venvs").dependencies(make_project(tmp_path, spec), spec)
+
+
+def test_a_project_is_built_with_the_tools_that_it_names(
+    tmp_path: Path, cache: Path
+) -> None:
+    """Its backend is in no list of the harness, and what it needs is installed once."""
+    tree = {
+        "pyproject.toml": "[build-system]\nrequires = ['hatchling']\n"
+        "build-backend = 'hatchling.build'\n"
+        "[project]\nname = 'thing'\nversion = '1.0'\ndependencies = ['packaging', 'six']\n"
+        "[project.optional-dependencies]\ntest = ['toml']\nother = ['tabulate']\n",
+        "thing/__init__.py": "import six, toml\n",
+    }
+    write_files(tmp_path / "tree", tree)
+    spec = VenvSpec(
+        python="3",
+        packages=("packaging==24.0",),
+        install=".[test]",
+        test_command="true",
+        date="2024-05-06",
+    )
+    project = make_project(tmp_path / "tree", spec)
+    environment = LocalEnvironment(cache / "built", print)
+    session = environment.start(project)
+    lines = "import thing, packaging; print(packaging.__version__); import tabulate"
+    result = run_once(session, {}, f"python -c '{lines}'", 60)
+    session.stop()
+    assert "24.0" in result.output
+    assert "No module named 'tabulate'" in result.output
+    packages = cache / "built/instances/own__thing-1/packages"
+    assert not (packages / "needs/packaging").exists()
+    assert not (packages / "build").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("[build-system]\nrequires = 1\n", []),
+        ("[build-system\n", []),
+        (
+            "[build-system]\nrequires = ['a>=1', 'b @ file:///x', '-e .', 'c']\n",
+            ["a>=1", "c"],
+        ),
+    ],
+)
+def test_build_requirements(tmp_path: Path, text: str, expected: list[str]) -> None:
+    write_files(tmp_path, {"pyproject.toml": text})
+    assert build_requirements(tmp_path) == expected
+
+
+def test_requirements_of_the_python_and_the_extras(tmp_path: Path) -> None:
+    text = "six\n\n[:python_version < '3.8']\nold\n\n[test]\ntoml>=1\n\n[doc]\nsphinx\n"
+    info = {"PKG-INFO": "Name: thing\nVersion: 1\n", "requires.txt": text}
+    write_files(tmp_path / "thing.egg-info", info)
+    assert project_requirements([tmp_path], ["test"], (3, 9)) == ["six", "toml>=1"]
+    assert project_requirements([tmp_path], [""], (3, 7)) == ["six", "old"]
+
+
+def test_pythons_are_told_apart_by_their_numbers() -> None:
+    from environments.local.venvs import python_version
+
+    assert python_version("3.6") == (3, 6)
+    assert python_version("3.13.6") == (3, 13)
+    assert find_python("3") is not None
