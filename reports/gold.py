@@ -311,7 +311,9 @@ class GoldRun:
             elif trials.missing(repeat):
                 self.total += trials.missing(repeat)
                 prediction = Prediction(name, "gold", hidden.patch)
-                tasks.append(EvaluationTask(prediction, instance, hidden))
+                tasks.append(
+                    EvaluationTask(prediction, instance, hidden, is_trial=True)
+                )
             self.content.instances[name] = trials
         self._write()
         count = quantity(len(self.content.instances), "instance")

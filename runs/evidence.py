@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, computed_field
 
-from llm.chat import AnyText
+from llm.chat import AnyText, IfAny
 
 THERE = 2
 """The exit code of a script where the issue is there."""
@@ -44,7 +44,7 @@ class ReproductionScript(BaseModel, frozen=True):
     id: str
     source: ScriptSource
     model: AnyText = ""
-    author: int | None = None
+    author: Annotated[int | None, IfAny] = None
     text: AnyText = ""
     base: tuple[int | None, ...] = ()
     note: AnyText = ""

@@ -131,7 +131,8 @@ def test_no_sentinel_in_any_message_command_log_or_file(
     )
     output: list[str] = []
     assert run_command(chosen, run, output.append) == 0
-    expected: tuple[int, bool | None] = (10, True)
+    # The last request asks for a script that tells the two candidates apart.
+    expected: tuple[int, bool | None] = (11, True)
     if kind is EnvironmentKind.NONE:
         expected = (4, None)
     outcome = read(tmp_path / "out", ID)["test_outcome"]

@@ -18,11 +18,16 @@ from runs.keys import is_safe_key
 
 @dataclass(frozen=True)
 class EvaluationTask:
-    """A prediction to evaluate, with both halves of its instance."""
+    """A prediction to evaluate, with both halves of its instance.
+
+    Attributes:
+        is_trial: whether its verdict tells if a row can be evaluated here (``reports.gold``).
+    """
 
     prediction: Prediction
     instance: Instance
     evaluation: Evaluation
+    is_trial: bool = False
 
     @property
     def instance_id(self) -> str:

@@ -136,7 +136,8 @@ class HiddenTests:
     def _environment_problem(self) -> str:
         """Return why this environment does not resolve the gold patch; empty if it does."""
         hidden = self.task.evaluation
-        if not hidden.patch or hidden.patch == self.task.prediction.patch:
+        predicted = self.task.prediction.patch
+        if self.task.is_trial or not predicted or not hidden.patch:
             return ""
         base = make_checkout(self.snapshot, self.folder / "gold")
         try:

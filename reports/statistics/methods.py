@@ -105,9 +105,9 @@ def wilson(
 def _score_bound(share: float, of: int, z: float) -> float:
     """Return the share from which ``share`` is ``z`` standard deviations away."""
     scale = 1 + z * z / of
-    middle = share + z * z / (2 * of)
+    middle = (share + z * z / (2 * of)) / scale
     variance = share * (1 - share) / of + (z / (2 * of)) ** 2
-    return (middle + z * math.sqrt(max(0.0, variance))) / scale
+    return middle + z / scale * math.sqrt(max(0.0, variance))
 
 
 def pass_at_k(

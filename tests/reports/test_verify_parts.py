@@ -52,6 +52,6 @@ def test_a_wrong_winner_is_named_where_the_record_says_that_its_patch_applies(
     records = []
     for number in (1, 2):
         records.append(make_candidate(number, False, number == 1, None, **recorded))
-    choice = chosen_again(records, winner, None, require_tests=False)
+    choice = chosen_again(records, winner, None, None, require_tests=False)
     expected = 1 if recorded else winner
     assert choice.winner == records[expected - 1]

@@ -193,7 +193,7 @@ def test_runs_can_be_compared(tmp_path: Path) -> None:
     assert expected <= lines
     assert pictures(page)["comparison"][0] == (
         "Comparison of runs: a: 57.1 % (25.0 % to 84.2 %); b: 57.1 % (25.0 % to 84.2 %); "
-        "b less a: 0.0 % (0.0 % to 0.0 %)"
+        "b less a: 0.0 % (-28.6 % to 28.6 %)"
     )
 
 

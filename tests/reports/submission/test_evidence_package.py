@@ -24,18 +24,22 @@ def test_scripts_matrix_groups_and_reason_are_in_the_package(
     assert code == 0, lines
     transcript = (tmp_path / f"package/artifacts/trajs/{NAME}.md").read_text()
     assert (
-        "- choice: attempt 2 is chosen by evidence: it passes 4 of 4 valid scripts"
+        "- choice: attempt 2 is chosen by evidence: it is right with the weight 0.87"
         in transcript
     )
     assert (
-        "| 2, 3 | scripted-b, scripted-a | solved | solved | solved | solved | 32 |"
+        "it passes 4 of 4 valid scripts, and without scripts the weight is 0.60"
+        in transcript
+    )
+    assert (
+        "| 2, 3 | scripted-b, scripted-a | solved | solved | solved | solved | 0.87 |"
         in transcript
     )
     assert (
         'sys.exit(0 if slugify("Hello,  World!") == "hello-world" else 2)' in transcript
     )
     other = (tmp_path / f"package/artifacts/trajs/{OTHER}.md").read_text()
-    assert "- choice: no evidence: no script shows the issue" in other
+    assert "no script shows the issue at the base commit twice (6 scripts)" in other
     raw = json.loads((tmp_path / f"package/artifacts/trajs/{NAME}.json").read_text())
     assert raw["evidence"]["outcomes"]["s1"] == {"c1": 2, "c2": 0, "c4": 2}
     (readme,) = (tmp_path / "package/entry").rglob("README.md")
