@@ -14,7 +14,14 @@ from agent.named import AGENTS
 from agent.named.installed import find_agent
 from agent.protocol import Agent
 from agent.repomap import TagStore
-from bench.attempts import RESULTS, InstanceJob, Services, choose_again, transcript
+from bench.attempts import (
+    RESULTS,
+    InstanceJob,
+    Services,
+    choose_again,
+    transcript,
+    with_choice,
+)
 from bench.config import RunConfig, TestChoice
 from bench.instances.dataset import Dataset, DatasetIdentity
 from bench.instances.instance import Instance
@@ -301,15 +308,8 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             results.append(self.store.read_prediction(path))
         right = self.config.settings.choice.right
         required = self.config.requires_tests
-        for choice in choose_again(results, right, require_tests=required):
-            result = self.store.read_result(choice.instance_id).but(
-                model_patch=choice.model_patch,
-                attempt=choice.attempt,
-                status=choice.status,
-                reason=choice.reason,
-                belief=choice.belief,
-            )
-            self._save(result)
+        for name, choice in choose_again(results, right, require_tests=required):
+            self._save(with_choice(self.store.read_result(name), choice))
 
     def finish(self) -> None:
         self._fit_choices()

@@ -28,7 +28,7 @@ from bench.attempts.evidence.facts import (
     ScriptFacts,
     stated_fit,
 )
-from bench.attempts.refit import choose_again
+from bench.attempts.refit import choose_again, with_choice
 from bench.attempts.stop import is_enough, stop_reason
 from bench.attempts.transcript import (
     SeenTexts,
@@ -106,4 +106,5 @@ __all__ = [
     "stop_reason",
     "transcript",
     "weigh",
+    "with_choice",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.attempts.choose import finish_choice
+from bench.attempts.choose import CandidateChoice, finish_choice
 from bench.attempts.evidence.choice import choose_by_evidence, facts_of
 from runs.records import InstanceResult
 
@@ -14,8 +14,8 @@ def choose_again(
     right: float,
     *,
     require_tests: bool,
-) -> Iterator[InstanceResult]:
-    """Yield the results whose choice differs with a fit to all of them.
+) -> Iterator[tuple[str, CandidateChoice]]:
+    """Yield the instances whose choice differs with a fit to all of them, with the choice.
 
     Args:
         results: of a run; those that were not chosen by evidence stay as they are.
@@ -37,13 +37,18 @@ def choose_again(
             result.attempts, result.evidence, fit, require_tests=require_tests
         )
         choice = finish_choice(choice, result.attempts)
-        winner = choice.winner
-        if winner is None or choice.belief == result.belief:
-            continue
-        yield result.but(
-            model_patch=winner.model_patch,
-            attempt=winner.attempt,
-            status=choice.status,
-            reason=choice.reason,
-            belief=choice.belief,
-        )
+        if choice.winner and choice.belief != result.belief:
+            yield result.instance_id, choice
+
+
+def with_choice(result: InstanceResult, choice: CandidateChoice) -> InstanceResult:
+    """Return a result with another choice, which has a winner, among its attempts."""
+    winner = choice.winner
+    assert winner is not None
+    return result.but(
+        model_patch=winner.model_patch,
+        attempt=winner.attempt,
+        status=choice.status,
+        reason=choice.reason,
+        belief=choice.belief,
+    )
