@@ -30,6 +30,8 @@ _OLD_TOOLS = "setuptools<60\ncython<3\n"
 # No package of the project: later ones install old projects better.
 _INSTALLER = "pip"
 _FAR_DATE = "2999-01-01"
+# In the metadata of a package that lies in a shared environment.
+_COPY = ".shared"
 
 
 def uv_path() -> str:
@@ -100,13 +102,13 @@ def find_era(
     """
     if not spec.date:
         return ""
-    kept = folder / "era.txt"
-    if kept.is_file():
-        era = kept.read_text(encoding="utf-8").strip()
+    era_file = folder / "era.txt"
+    if era_file.is_file():
+        era = era_file.read_text(encoding="utf-8").strip()
     else:
         installer = Installer(steps, python, "", folder)
         era = _measure_era(spec, installer, version)
-        write_text_atomic(kept, era)
+        write_text_atomic(era_file, era)
     if not era:
         warn(NO_UPLOAD_TIMES)
     return era
@@ -206,6 +208,3 @@ def copy_metadata(shared_site: Path, site: Path) -> list[Path]:
         copy.touch()
         copies.append(copy)
     return copies
-
-
-_COPY = ".shared"

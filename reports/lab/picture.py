@@ -30,11 +30,11 @@ def write_pictures(report: LabRow, folder: Path) -> list[Path]:
     with drawing(LIGHT):
         rows = report["policies"]
         if any(row["dollars"]["value"] for row in rows):
-            paths.append(_write(_draw(rows), folder / "pareto.svg"))
+            figure = _draw(rows)
+            paths.append(_write(figure, folder / "pareto.svg"))
         if report["weights"]:
-            paths.append(
-                _write(_draw_weights(report["weights"]), folder / "weights.svg")
-            )
+            figure = _draw_weights(report["weights"])
+            paths.append(_write(figure, folder / "weights.svg"))
     return paths
 
 
@@ -53,10 +53,9 @@ def _draw_weights(weights: LabRow) -> Figure:
         ends = [row["interval"]["low"], row["interval"]["high"]]
         axes.plot([x, x], ends, color=LIGHT.faint, linewidth=1)
         axes.plot(x, row["right"], "o", color=LIGHT.good, markersize=6)
-        place = (5, 4)
-        count = str(row["classes"])
+        point = (x, row["right"])
         axes.annotate(
-            count, (x, row["right"]), place, textcoords="offset points", fontsize=7
+            str(row["classes"]), point, (5, 4), textcoords="offset points", fontsize=7
         )
     brier = f"Brier's score {weights['brier']:.3f}"
     axes.set(

@@ -220,7 +220,7 @@ def _walk(
     """Follow a policy until it chooses an attempt, or asks for one that was never made."""
     outcomes: list[bool | None] = [False]
     attempts: list[Attempt] = []
-    places: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     step = policy.decide(seen)
     while isinstance(step, ModelTurn):
         if data.is_told and step != data.turns[len(attempts)]:
@@ -229,9 +229,11 @@ def _walk(
             break
         outcomes.append(instance.outcomes[step])
         tried = instance.tried[step]
-        places[tried.attempt.attempt] = len(outcomes) - 1
-        attempts.append(tried.attempt.at(len(outcomes) - 1))
-        tried = replace(tried, attempt=attempts[-1])
+        number = len(outcomes) - 1
+        numbers[tried.attempt.attempt] = number
+        attempt = tried.attempt.at(number)
+        attempts.append(attempt)
+        tried = replace(tried, attempt=attempt)
         left = list(seen.left)
         left.remove(step)
         seen = replace(
@@ -239,7 +241,7 @@ def _walk(
             left=tuple(left),
             made=(*seen.made, step),
             tried=(*seen.tried, tried),
-            evidence=instance.evidence.among(places),
+            evidence=instance.evidence.among(numbers),
         )
         step = policy.decide(seen)
     writers: Sequence[Reply] = ()
