@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
+from statistics import mean
 from typing import TypeVar
 
 from core.errors import UserError
 from core.jsontypes import JsonObject
 from core.money import as_text, column, total
-from core.plaintext import abbreviate, one_line, table
+from core.plaintext import abbreviate, one_line, quantity, table
+from runs.evidence import Belief
 from runs.progress.state import COMMON_WORDS
 from runs.records import InstanceResult
 from runs.storage.jsonlines import DamagedLine
@@ -36,6 +38,7 @@ class InstanceEntry:
             was killed, ``BROKEN`` when its file is broken.
         finished: whether it has a prediction.
         cost: dollars by its own file, None where unknown.
+        belief: how sure its choice is, where it follows from evidence.
     """
 
     instance_id: str
@@ -44,6 +47,7 @@ class InstanceEntry:
     attempts: int = 0
     reason: str = ""
     cost: Decimal | None = None
+    belief: Belief | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class RunStatus:
     Attributes:
         unfinished: instances that were started and have no prediction, by id.
         broken: the problems of files of the run, in words.
+        beliefs: how sure the choices are that follow from evidence, by id.
         process: the process that works on the run, or was killed during it; empty for neither.
     """
 
@@ -80,6 +85,7 @@ class RunStatus:
     total: StatusTotals
     unfinished: tuple[InstanceEntry, ...]
     broken: tuple[str, ...]
+    beliefs: Mapping[str, Belief]
     process: str = ""
 
     def as_json(self) -> JsonObject:
@@ -98,6 +104,10 @@ class RunStatus:
                 for entry in self.unfinished
             ],
             "broken": list(self.broken),
+            "beliefs": {
+                name: belief.model_dump(include={"weight", "none"})
+                for name, belief in self.beliefs.items()
+            },
             "process": self.process,
         }
 
@@ -110,6 +120,14 @@ def _row(
     attempts = sum(entry.attempts for entry in entries)
     costs = [dollars[entry.instance_id] for entry in entries]
     return StatusTotals(status, len(entries), attempts, total(costs))
+
+
+def _beliefs(entries: Iterable[InstanceEntry]) -> Mapping[str, Belief]:
+    beliefs = {}
+    for entry in entries:
+        if entry.belief:
+            beliefs[entry.instance_id] = entry.belief
+    return beliefs
 
 
 def lines(run_status: RunStatus) -> Iterator[str]:
@@ -125,6 +143,14 @@ def lines(run_status: RunStatus) -> Iterator[str]:
         )
     ]
     yield from table(_HEADINGS, cells, numbers=(1, 2, 3))
+    beliefs = run_status.beliefs.values()
+    if beliefs:
+        weight = mean(belief.weight for belief in beliefs)
+        none = mean(belief.none for belief in beliefs)
+        yield (
+            f"chosen by evidence: {quantity(len(beliefs), 'instance')}; on average the "
+            f"winner is right with the weight {weight:.2f}, and no candidate is with {none:.2f}"
+        )
     if run_status.unfinished:
         yield f"unfinished: {len(run_status.unfinished)}"
         for entry in run_status.unfinished:
@@ -202,6 +228,7 @@ def overview(
         total=replace(run_total, dollars=total(costs.values())),
         unfinished=tuple(left),
         broken=(*reading.broken, *map(str, damaged)),
+        beliefs=_beliefs(every),
         process=process,
     )
 
@@ -261,4 +288,5 @@ def _entry(result: InstanceResult) -> InstanceEntry:
         attempts=len(result.attempts),
         reason=result.reason,
         cost=result.cost,
+        belief=result.belief,
     )

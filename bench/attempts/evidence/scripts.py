@@ -67,12 +67,78 @@ if not code:
 sys.exit(code)
 """
 PYTHON = ScriptLanguage(".py", "python {0}", _PYTHON_WRAPPER)
-_JAVASCRIPT = ScriptLanguage(".cjs", "node {0}")
+_JAVASCRIPT_WRAPPER = """const {{ unlinkSync, writeSync }} = require("fs");
+const script = require("path").resolve({file!r});
+const exit = process.exit;
+
+function prove(code) {{
+  if (!Number(code)) writeSync(1, "\\n{word}\\n");
+}}
+
+unlinkSync(__filename);
+process.exit = (code = process.exitCode || 0) => {{
+  delete Error.prepareStackTrace;
+  Error.stackTraceLimit = 10;
+  const caller = new Error().stack.split("\\n")[2];
+  if (caller.includes(script)) prove(code);
+  exit(code);
+}};
+process.on("beforeExit", prove);
+process.argv[1] = script;
+require("module").runMain();
+"""
+_JAVASCRIPT = ScriptLanguage(".cjs", "node {0}", _JAVASCRIPT_WRAPPER)
 # `go run` ends with 1 whatever the program ends with. A folder holds files of one package.
 _GO_BINARY = '"${{TMPDIR:-/tmp}}/issue_script"'
 _GO = ScriptLanguage("/main.go", f"go build -o {_GO_BINARY} ./{{0}} && {_GO_BINARY}")
-_PHP = ScriptLanguage(".php", "php {0}")
-_RUBY = ScriptLanguage(".rb", "ruby -Ilib {0}")
+# PHP tells nobody where a program exits, so the script calls a function instead.
+_PHP_WRAPPER = """<?php
+function issue_exit($code = 0) {{
+    $caller = debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS, 1)[0]["file"] ?? "";
+    if ($caller === __DIR__ . "/" . {file!r} && (!is_int($code) || $code === 0)) {{
+        fwrite(STDOUT, "\\n{word}\\n");
+    }}
+    exit($code);
+}}
+
+unlink(__FILE__);
+(function () {{
+    $text = "";
+    $tokens = token_get_all(file_get_contents({file!r}), TOKEN_PARSE);
+    $blank = [T_WHITESPACE, T_COMMENT, T_DOC_COMMENT];
+    foreach ($tokens as $position => $token) {{
+        if (!is_array($token) || $token[0] !== T_EXIT) {{
+            $text .= is_array($token) ? $token[1] : $token;
+            continue;
+        }}
+        $text .= "\\\\issue_exit";
+        do {{
+            $next = $tokens[++$position];
+        }} while (is_array($next) && in_array($next[0], $blank));
+        if ($next !== "(") {{
+            $text .= "()";
+        }}
+    }}
+    file_put_contents({file!r}, $text);
+}})();
+require __DIR__ . "/" . {file!r};
+fwrite(STDOUT, "\\n{word}\\n");
+"""
+_PHP = ScriptLanguage(".php", "php {0}", _PHP_WRAPPER)
+_RUBY_WRAPPER = """File.delete(__FILE__)
+script = File.expand_path({file!r})
+$0 = script
+code = 0
+begin
+  load script
+rescue SystemExit => e
+  code = e.status
+  code = 1 if code == 0 && !e.backtrace.first.start_with?(script + ":")
+end
+STDOUT.puts "\\n{word}" if code == 0
+exit code
+"""
+_RUBY = ScriptLanguage(".rb", "ruby -Ilib {0}", _RUBY_WRAPPER)
 _BY_RUNNER: Mapping[Runner, ScriptLanguage] = {
     **dict.fromkeys(OF_PYTHON, PYTHON),
     **dict.fromkeys(

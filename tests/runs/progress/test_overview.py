@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from bench.attempts import RESULTS
+from bench.attempts import RESULTS, stated_fit
 from core.atomic import write_json_atomic
 from core.errors import UserError
 from core.money import cost_words
 from llm.chat import Usage
 from runs.calls.ledger import LedgerLine, tokens
 from runs.description import Run
+from runs.evidence import Belief
 from runs.progress.overview import lines, overview
 from runs.progress.state import COMMON_WORDS
 from runs.progress.summary_json import RunSummary, summary_words
@@ -97,6 +98,21 @@ def test_the_same_for_machines(store: RunStore) -> None:
         "status": "interrupted",
         "reason": "interrupted",
     }
+
+
+def test_how_sure_the_choices_by_evidence_are(store: RunStore) -> None:
+    assert overview(store, SPENT).as_json()["beliefs"] == {}
+    for number, weight in {1: 0.75, 2: 0.5}.items():
+        belief = Belief(weight=weight, none=0.125, fit=stated_fit()).model_dump()
+        save_prediction(store, number, status="plausible", belief=belief)
+    seen = overview(store, SPENT)
+    beliefs = json.loads(json.dumps(seen.as_json()))["beliefs"]
+    assert beliefs["own__thing-1"] == {"weight": 0.75, "none": 0.125}
+    (line,) = [line for line in lines(seen) if line.startswith("chosen by evidence")]
+    assert line == (
+        "chosen by evidence: 2 instances; on average the winner is right with the weight 0.62, "
+        "and no candidate is with 0.12"
+    )
 
 
 def test_one_unknown_price_makes_the_sum_unknown(store: RunStore) -> None:
