@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from agent.workspace import Workspace
@@ -81,6 +82,9 @@ class TestBench:
             cache=self.work / "baselines",
             identity=session.identity,
             log=log,
+            history=partial(
+                self.mirrors.past_changes, instance.repo, instance.base_commit
+            ),
         )
 
 

@@ -1,24 +1,30 @@
 """Measure the related tests: ``python -m benchmarks.related_tests --dataset FILE --repos MIRRORS``.
 
 The gold patch's edited files are the input, the test patch's files that exist at the base commit
-the truth. Neither reaches the harness.
+the truth. Neither reaches the harness. A hidden file without tests, as data of a test, is left out:
+no runner takes it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 import typer
 
 from bench.regression.related import RelatedTests
+from bench.repos.mirrors import Mirrors
 from benchmarks.map_recall import blobs_of, mirrors_of
 from runs.patches import patch_paths
+
+_TEST = re.compile(r"^[ \t]*(?:def test|class Test)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,8 @@ def main(
         if only and not any(part in repo for part in only):
             continue
         blobs = Blobs(mirror)
-        of_repo = [_choose(row, blobs) for row in rows if row["repo"] == repo]
+        changes = partial(Mirrors(repos).past_changes, repo)
+        of_repo = [_choose(row, blobs, changes) for row in rows if row["repo"] == repo]
         print(_line(repo, of_repo), flush=True)
         choices += of_repo
     print(_line("all", choices))
@@ -101,7 +108,9 @@ def main(
                 )
 
 
-def _choose(row: Mapping[str, Any], blobs: Blobs) -> Choice:
+def _choose(
+    row: Mapping[str, Any], blobs: Blobs, changes: Callable[..., list[set[str]]]
+) -> Choice:
     tree = blobs_of(blobs.mirror, row["base_commit"])
     files = sorted(path for path in tree if path.endswith(".py"))
     edited = patch_paths(row["patch"])
@@ -115,7 +124,13 @@ def _choose(row: Mapping[str, Any], blobs: Blobs) -> Choice:
     for path in files:
         if "test" in path:
             read(path)
-    tests = RelatedTests(files, read)
+    history = partial(changes, row["base_commit"])
+    tests = RelatedTests(files, read, history)
+
+    def holds_tests(path: str) -> bool:
+        return _TEST.search(read(path) or "") is not None
+
+    hidden = frozenset(files).intersection(patch_paths(row["test_patch"]))
     seconds = []
     for _ in range(2):
         start = time.perf_counter()
@@ -124,7 +139,7 @@ def _choose(row: Mapping[str, Any], blobs: Blobs) -> Choice:
     return Choice(
         instance_id=row["instance_id"],
         edited=edited,
-        hidden=frozenset(files).intersection(patch_paths(row["test_patch"])),
+        hidden=frozenset(filter(holds_tests, hidden)),
         chosen=chosen,
         seconds=(seconds[0], seconds[1]),
     )

@@ -287,4 +287,5 @@ def start_tests(
         cache=cache / "baselines",
         identity=session.identity,
         log=logging.getLogger("tests"),
+        history=partial(mirrors.past_changes, instance.repo, instance.base_commit),
     )

@@ -1,4 +1,6 @@
-"""Select the existing tests that are related to edited files: by name, place and mention. Pure.
+"""Select the existing tests that are related to edited files. Pure.
+
+The name, the place, what a test mentions and what changed with it before tell.
 
 Nothing here knows the tests of the evaluation. The leaderboard's maintainers allow tests that
 exist at the base commit, and forbid any knowledge of the evaluation (experiments issue 122).
@@ -8,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import filterfalse
+from os.path import commonprefix
 from pathlib import PurePosixPath
 
 from bench.regression.runners import CONVENTIONS, Runner
@@ -24,8 +27,14 @@ _MAX_FOR_ONE_EDIT = 6
 # Scores of Python's tests.
 _EXACT = 8
 _BEGINS = 6
-_NEAR = 3
 _MENTIONS = 4
+# Not enough alone.
+_PACKAGE = 2
+_NEAR = 1
+# What always changes with the module, alone.
+_CHANGED_TOGETHER = 20
+# Larger changes are of everything.
+_MAX_TOGETHER = 20
 # Where pytest reads its settings, the first place first, and what runners collect without any.
 _SETTINGS = (
     "pytest.toml",
@@ -59,21 +68,31 @@ def has_convention(edited: Iterable[str]) -> bool:
     return bool(conventions_of(sources))
 
 
+History = Callable[[str], Iterable[set[str]]]
+
+
 @dataclass(frozen=True)
 class RelatedTests:
-    """Selects from the files of one commit, each test file of Python read once."""
+    """Selects from the files of one commit, each test file of Python read once.
+
+    Attributes:
+        history: the files of each of the last changes to a file up to the commit.
+    """
 
     files: Sequence[str]
     read: Read
+    history: History = lambda _: ()
 
     def of(self, edited: Iterable[str]) -> tuple[str, ...]:
         """Return the test files that are related to ``edited``, the most related first.
 
         There are at most eight, and six where one file is edited. A test file of Python scores if
         its path has the module's name, from any of its parts on, or one begins with the other
-        (``test_ext_x.py`` or ``ext/tests/test_x.py`` for ``pkg/ext/x.py``); if it lies near, which
-        is not enough; and for names that the module defines, rare ones the most. Those of other
-        languages score by ``conventions``. Ties go to the shorter path, then to the alphabet.
+        (``test_ext_x.py`` or ``ext/tests/test_x.py`` for ``pkg/ext/x.py``); if it is called like a
+        package of the module, or lies near, which are not enough alone; for names that the module
+        defines, rare ones the most; and for changes together with the module, small ones the most.
+        Those of other languages score by ``conventions``. Ties go to the shorter path, then to the
+        alphabet.
         """
         sources = list(filterfalse(is_test_path, edited))
         scores: Counter[str] = Counter()
@@ -84,7 +103,7 @@ class RelatedTests:
         related: dict[str, float] = dict(by_convention)
         for test, score in scores.items():
             # A test that the candidate itself changes cannot tell.
-            if score > _NEAR and test not in sources:
+            if score > _PACKAGE and test not in sources:
                 related.setdefault(test, score)
         ordered = sorted(related, key=lambda path: (-related[path], len(path), path))
         limit = min(_MAX_FILES, _MAX_FOR_ONE_EDIT - 1 + len(sources))
@@ -99,16 +118,33 @@ class RelatedTests:
             module = module[1:]
         mentions = self._mentions(source, module[-1])
         max_mentions = max([1, *mentions.values()])
+        changes = self._changes_together(source)
+        packages = [_words([part]) for part in module[:-1]]
         scores = {}
         for test, (folder, stem) in self._tests.items():
             if folder[: len(package)] == package:
                 folder = folder[len(package) :]
-            flat = bool(package) and not folder
-            score = _MENTIONS * mentions.get(test, 0) / max_mentions
-            scores[test] = score + _position_score(folder + stem, module, flat=flat)
+            score = _MENTIONS * mentions[test] / max_mentions
+            score += _CHANGED_TOGETHER * changes.get(test, 0)
+            if stem in packages:
+                score += _PACKAGE
+            if not folder and len(module) == 1:
+                score += _NEAR
+            scores[test] = score + _position_score(folder + stem, module)
         return scores
 
-    def _mentions(self, source: str, module: str) -> Mapping[str, float]:
+    def _changes_together(self, source: str) -> Mapping[str, float]:
+        shares: Counter[str] = Counter()
+        # A few changes do not prove much.
+        count = 2
+        for paths in self.history(source):
+            tests = paths.intersection(self._tests)
+            if tests and len(paths) <= _MAX_TOGETHER:
+                count += 1
+                shares.update(dict.fromkeys(tests, len(tests) ** -0.5))
+        return {test: share / count for test, share in shares.items()}
+
+    def _mentions(self, source: str, module: str) -> defaultdict[str, float]:
         text = self.read(source) or ""
         names = {module, *_DEFINITION.findall(text)}
         names |= {f"test_{name}" for name in names}
@@ -163,36 +199,22 @@ def _fits(path: str, patterns: Iterable[str]) -> bool:
     return False
 
 
-def _position_score(
-    test: list[str],
-    module: Sequence[str],
-    *,
-    flat: bool,
-) -> int:
+def _position_score(test: list[str], module: Sequence[str]) -> int:
     best = 0
     for start in range(len(module)):
         module_words = _words(module[start:])
         package = len(_words(module[start:-1]))
-        shared = _shared_start(module_words, test)
+        # Whole words are compared: these are lists.
+        shared = len(commonprefix([module_words, test]))  # noqa: RUF071
         score = 0
         if shared == len(module_words) or package < shared == len(test):
             score = _BEGINS
             if len(module_words) == len(test):
-                score = _EXACT + 1 if start == 0 else _EXACT
-        elif shared == package and (package or (flat and len(module) == 1)):
+                score = _EXACT + (start == 0)
+        elif 0 < package == shared:
             score = _NEAR
         best = max(best, score)
     return best
-
-
-def _shared_start(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return how many items are equal from the beginning on."""
-    count = 0
-    for item, other in zip(first, second, strict=False):
-        if item != other:
-            break
-        count += 1
-    return count
 
 
 def _words(parts: Iterable[str]) -> list[str]:

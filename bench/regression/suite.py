@@ -21,7 +21,7 @@ from bench.regression.baselines import (
     was_killed,
 )
 from bench.regression.failures import failures_of
-from bench.regression.related import RelatedTests, has_convention
+from bench.regression.related import History, RelatedTests, has_convention
 from bench.regression.runners import OF_PYTHON, SUPPORT, Runner, may_hold_tests
 from bench.regression.runners.commands import find_runner, takes_arguments
 from bench.regression.setups import (
@@ -91,6 +91,7 @@ class RegressionTests:
 
     Attributes:
         spare: lends slots that no other work needs now, for baselines.
+        history: what changed together before the base commit, by file.
     """
 
     instance: Instance
@@ -104,6 +105,7 @@ class RegressionTests:
     log: logging.Logger
     check: Callable[[], None] = lambda: None
     spare: Callable[[int], AbstractContextManager[int]] = no_spare
+    history: History = lambda _: ()
     _setups: dict[tuple[object, ...], ProvenSetup] = field(default_factory=dict)
     _baselines: dict[Setup, Baselines] = field(default_factory=dict)
 
@@ -188,7 +190,7 @@ class RegressionTests:
         """Select related tests; texts are read once, and the choice for the same edits is kept."""
         runner = self.runner
         files = [path for path in self.files if may_hold_tests(runner, path)]
-        return cache(RelatedTests(files, self.read).of)
+        return cache(RelatedTests(files, self.read, self.history).of)
 
     def prove_setup(self, changes: Changes, selected: Sequence[str]) -> ProvenSetup:
         """Return the set-up in which the ``selected`` tests import the edited packages."""

@@ -74,6 +74,30 @@ class Mirrors:
             )
         return mirror
 
+    def past_changes(
+        self,
+        repo: str,
+        commit: str,
+        path: str,
+    ) -> list[set[str]]:
+        """Return the files of each of the last changes to ``path`` up to ``commit``."""
+        log = git(
+            "--literal-pathspecs",
+            "log",
+            "--max-count=60",
+            "--no-merges",
+            "--no-renames",
+            "--full-diff",
+            "--name-only",
+            "--format=%x00",
+            commit,
+            "--",
+            path,
+            cwd=self.get(repo, commit),
+        )
+        _, *changes = log.decode().split("\0")
+        return [set(change.strip().splitlines()) for change in changes]
+
     def _clone(self, repo: str) -> Path:
         from filelock import FileLock  # it loads asyncio
 

@@ -65,6 +65,20 @@ def test_tests_that_point_at_a_file() -> None:
             },
             ["sympy/core/tests/test_arit.py", "sympy/core/tests/test_args.py"],
         ),
+        (  # A test that is called like a package of the module tests all of it.
+            "sympy/printing/pretty/pretty.py",
+            {
+                "sympy/printing/pretty/pretty.py": "class Form: ...\nclass Other: ...\n",
+                "sympy/printing/pretty/tests/test_pretty.py": "Form(Other())\n",
+                "sympy/printing/tests/test_latex.py": "from sympy import S\n",
+                "sympy/vector/tests/test_printing.py": "Form()\n",
+                "sympy/vector/tests/test_functions.py": "Form()\n",
+            },
+            [
+                "sympy/printing/pretty/tests/test_pretty.py",
+                "sympy/vector/tests/test_printing.py",
+            ],
+        ),
         (  # A package that is joined to the name is as near as one in front of it.
             "sphinx/ext/autodoc/typehints.py",
             {
@@ -102,6 +116,31 @@ def test_name_place_and_mention_decide(
     expected: list[str],
 ) -> None:
     assert list(RelatedTests([*files], files.get).of([edited])) == expected
+
+
+CHANGED_TOGETHER = {
+    "thing/core.py": [
+        {"thing/core.py", "tests/test_self.py"},
+        {"thing/core.py", "tests/test_self.py", "tests/test_rare.py", "README.md"},
+        # A large change says nothing.
+        {"thing/core.py", "tests/test_all.py", *map(str, range(20))},
+    ]
+}
+
+
+def test_tests_that_changed_with_a_file_are_related() -> None:
+    edited = "thing/core.py"
+    tests = ["tests/test_all.py", "tests/test_rare.py", "tests/test_self.py"]
+    files = dict.fromkeys([edited, *tests], "")
+
+    def history(path: str) -> list[set[str]]:
+        return CHANGED_TOGETHER.get(path, [])
+
+    def related(path: str) -> tuple[str, ...]:
+        return RelatedTests([*files], files.get, history).of([path])
+
+    assert related(edited) == ("tests/test_self.py", "tests/test_rare.py")
+    assert related("thing/other.py") == ()
 
 
 SETTINGS = [

@@ -53,6 +53,21 @@ def test_a_mirror_without_the_base_commit_is_named(
         Mirrors(history[0].parent).get("own/thing", "1" * 40)
 
 
+def test_past_changes_hold_nothing_after_the_commit(
+    history: tuple[Path, str, str],
+) -> None:
+    mirror, base, fix = history
+    mirrors = Mirrors(mirror.parent)
+    path = "sub/form.py"
+    (first,) = mirrors.past_changes("own/thing", base, path)
+    assert {path, "run.sh", "link"} <= first
+    second, *rest = mirrors.past_changes("own/thing", fix, path)
+    assert "run.sh" not in second
+    assert rest == [first]
+    # A model may choose the name.
+    assert mirrors.past_changes("own/thing", fix, ":(top)") == []
+
+
 def attributes(folder: Path) -> str:
     if shutil.which("lsattr") is None:
         pytest.skip("no lsattr")
