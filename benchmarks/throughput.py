@@ -5,6 +5,7 @@ two attempts a try, with as many instances as workers, on a generated repository
 with warm caches and no tests. A bare loop of litellm calls then sends the same conversations with
 as many workers. Calls a second are taken from the server's first request to its last answer.
 
+``--cold`` measures a run with empty caches from its start to its end, with more instances.
 ``--job completions`` measures jobs that only call models: CanItEdit's ``run``.
 """
 
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -35,6 +37,7 @@ _MODELS = 2
 _CALLS = 3
 _LOOK = 2.0
 _REPO = "bench/flasklike"
+_PER_WORKER = 5
 _ENGINES = ("local", "ray")
 # The least share of the bare loop by workers. Attempts on Ray have none: they make checkouts, maps
 # and patches between calls, and how many the processors can make is measured, not what Ray takes.
@@ -61,6 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", default="1,8,64,256")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--tries", type=int, default=3)
+    parser.add_argument(
+        "--cold",
+        action="store_true",
+        help="five instances for each worker, two attempts each, empty caches",
+    )
     parser.add_argument("--engine", choices=_ENGINES, default="local")
     parser.add_argument(
         "--job", choices=("attempts", "completions"), default="attempts"
@@ -73,9 +81,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         kind = CompletionBench
     with tempfile.TemporaryDirectory() as folder, slow_provider(options.seconds) as url:
         bench = kind(Path(folder), url, options.engine, options.tries)
+        if options.cold:
+            return measure_cold(bench, counts[-1], options.seconds)
         bench.prepare(max(counts))
         pairs = [bench.measure_both(count) for count in counts]
     return report(pairs, options.seconds, goals)
+
+
+def measure_cold(bench: Bench, workers: int, seconds: float) -> int:
+    """Print the share of the ideal, from the start of the process to its end."""
+    bench.make_instances(_PER_WORKER * workers)
+    started = time.monotonic()
+    figures = bench.measure(workers, "cold", 1, instances=_PER_WORKER * workers)
+    elapsed = time.monotonic() - started
+    ideal = figures.calls * seconds / workers
+    print(
+        f"{figures.calls} calls with {workers} workers: {elapsed:.1f} s, ideal {ideal:.1f} s "
+        f"({ideal / elapsed:.0%}); CPU {figures.cpu:.1f} s, peak {figures.peak:.0f} MB"
+    )
+    return 0
 
 
 @dataclass(frozen=True)
@@ -89,10 +113,13 @@ class Bench:
 
     def prepare(self, instances: int) -> None:
         """Make the repository and the instances, and fill the caches."""
+        self.make_instances(instances)
+        self.measure(instances, "warm", 1)
+
+    def make_instances(self, instances: int) -> None:
         commit = make_repository(self.folder)
         rows = [row(number, commit) for number in range(instances)]
         (self.folder / "rows.json").write_text(json.dumps(rows))
-        self.measure(instances, "warm", 1)
 
     def measure_both(self, workers: int) -> tuple[Figures, Figures]:
         """Measure the harness, then the bare loop with the same conversations."""
@@ -111,9 +138,11 @@ class Bench:
         """Return the messages of an attempt's calls."""
         return [longest[: 2 + 2 * number] for number in range(len(longest) // 2)]
 
-    def measure(self, workers: int, run: str, tries: int) -> Figures:
-        """Run as many jobs as workers."""
-        argv = self._command(workers, tries)
+    def measure(
+        self, workers: int, run: str, tries: int, instances: int | None = None
+    ) -> Figures:
+        """Run as many jobs as workers, or ``instances``."""
+        argv = self._command(instances or workers, tries)
         options = {
             "--api-base": f"{self.url}/v1",
             "--workers": workers,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 
 from bench.attempts import rank
 from core.atomic import write_bytes_atomic
@@ -42,8 +43,8 @@ class SourceRun:
     """One of the combined runs, with a unique name.
 
     Attributes:
-        attempts: the sum over earlier runs of their largest number of an attempt; its numbers
-            begin after it.
+        attempts: the largest number of an attempt in earlier runs that share an instance with it;
+            its numbers begin after it.
         tries: the same of the tries of each model.
     """
 
@@ -169,21 +170,27 @@ def labels(stores: Sequence[RunStore]) -> tuple[str, ...]:
 
 
 def _sources(stores: Sequence[RunStore]) -> list[SourceRun]:
-    sources = []
-    attempts = 0
-    tries: Counter[str] = Counter()
+    sources: list[SourceRun] = []
+    numbers: list[tuple[set[str], int, Counter[str]]] = []
     for name, store in zip(labels(stores), stores, strict=True):
         run = read_run(store)
+        ids = set(map(attrgetter("instance_id"), run.instances))
+        attempts = 0
+        tries: Counter[str] = Counter()
+        # Slices of a data set share no instance, and keep their numbers.
+        for earlier_ids, last_attempt, last_tries in numbers:
+            if not ids.isdisjoint(earlier_ids):
+                attempts = max(attempts, last_attempt)
+                tries |= last_tries
         source = SourceRun(name, store, run, attempts, tries)
         sources.append(source)
-        last_attempt = 0
-        last_tries: Counter[str] = Counter()
+        last_attempt = attempts
+        last_tries = Counter(tries)
         for attempt in run.attempts:
-            label = attempt.label
-            last_tries[label] = max(last_tries[label], attempt.try_)
-            last_attempt = max(last_attempt, attempt.attempt)
-        attempts += last_attempt
-        tries = tries + last_tries
+            renumbered = source.renumber(attempt)
+            last_tries |= Counter({attempt.label: renumbered.try_})
+            last_attempt = max(last_attempt, renumbered.attempt)
+        numbers.append((ids, last_attempt, last_tries))
     return sources
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import attrgetter
 from pathlib import Path
@@ -19,7 +19,7 @@ from pydantic import Field, TypeAdapter
 
 from core import money
 from core.atomic import write_text_atomic
-from core.money import as_text, dollars_or_none
+from core.money import dollars_or_none
 from llm.chat import Reply, Usage
 from runs.calls.journal import (
     JOURNAL,
@@ -104,8 +104,7 @@ class LedgerLine:
         )
 
     def as_json(self) -> dict[str, Any]:
-        dollars = {"cost": as_text(self.cost), "arrived": as_text(self.arrived)}
-        return {**asdict(self), **dollars}
+        return dict(LEDGER.model.dump_python(self))
 
 
 LEDGER = LineFormat(TypeAdapter(LedgerLine), lambda line: line.call)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # Seconds in which requests gather, because each exchange with the driver costs milliseconds.
-_GATHER = 0.02
+_GATHER = 0.005
 KEEP_SECONDS = 600.0
 """How long answers are kept for one who asks again, because Ray lost the answer on its way."""
 
@@ -75,20 +75,19 @@ class RunActor:
         await self._stopping.wait()
         return self._reason
 
-    async def requests(self) -> list[tuple[str, bytes]]:
-        """Wait for requests and give them with their names to the driver, in their order."""
+    async def exchange(
+        self, answers: Sequence[tuple[str, bytes]]
+    ) -> list[tuple[str, bytes]]:
+        """Take the driver's answers by the names of requests, and give it the next requests."""
+        loop = asyncio.get_running_loop()
+        for name, answer in answers:
+            self._answers[name].set_result(answer)
+            loop.call_later(KEEP_SECONDS, self._answers.pop, name)
         requests = [await self._requests.get()]
         await asyncio.sleep(_GATHER)
         while not self._requests.empty():
             requests.append(self._requests.get_nowait())
         return requests
-
-    async def answer(self, answers: Sequence[tuple[str, bytes]]) -> None:
-        """Take the driver's answers by the names of ``requests``."""
-        loop = asyncio.get_running_loop()
-        for name, answer in answers:
-            self._answers[name].set_result(answer)
-            loop.call_later(KEEP_SECONDS, self._answers.pop, name)
 
     async def stop(self, reason: str) -> None:
         """Take the driver's report that the run stops."""

@@ -6,10 +6,9 @@ import logging
 import pickle
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 from typing import Any
 
 import ray
@@ -112,55 +111,46 @@ class RunServer:
 def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - Ray's handles have no types
     """Answer the requests at ``actor`` meanwhile; an actor that dies stops the run."""
     closing = threading.Event()
-    answers: SimpleQueue[tuple[str, bytes] | None] = SimpleQueue()
-
-    def answer(name: str, requests: Sequence[WorkerRequest]) -> None:
-        answers.put(
-            (name, pickle.dumps([_done(request, server) for request in requests]))
-        )
 
     def serve() -> None:
+        answers: list[tuple[str, bytes]] = []
         with ThreadPoolExecutor(_THREADS, "server") as threads:
             try:
                 while True:
-                    for name, pickled in ray.get(actor.requests.remote()):
-                        requests: list[WorkerRequest] = pickle.loads(pickled)
-                        for request in requests:
-                            if not request.answered:
-                                _done(request, server)
-                        awaited = [request for request in requests if request.answered]
-                        threads.submit(answer, name, awaited)
+                    messages = ray.get(actor.exchange.remote(answers))
+                    answers = answer(messages, server, threads)
             except RayError as error:
                 if not closing.is_set():
                     server.driver.stop.request(f"the Ray cluster failed: {error}")
 
-    fetching = threading.Thread(target=serve, name="server", daemon=True)
-    sending = threading.Thread(
-        target=_send, args=(answers, actor), name="answers", daemon=True
-    )
-    fetching.start()
-    sending.start()
+    thread = threading.Thread(target=serve, name="server", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         closing.set()
         ray.kill(actor)
-        fetching.join()
-        answers.put(None)
-        sending.join()
+        thread.join()
 
 
-def _send(answers: SimpleQueue[tuple[str, bytes] | None], actor: Any) -> None:  # noqa: ANN401
-    """Send answers until None comes; those that are ready go together."""
-    ended = False
-    while not ended:
-        batch = [answers.get()]
-        while not answers.empty():
-            batch.append(answers.get())
-        together = [answer for answer in batch if answer is not None]
-        if together:
-            actor.answer.remote(together)
-        ended = None in batch
+def answer(
+    messages: Sequence[tuple[str, bytes]], server: RunServer, threads: Executor
+) -> list[tuple[str, bytes]]:
+    """Handle the requests of all messages at once, so that the disk writes them together."""
+    handled = []
+    for name, pickled in messages:
+        requests: list[WorkerRequest] = pickle.loads(pickled)
+        futures: list[Future[DriverAnswer]] = []
+        for request in requests:
+            if request.answered:
+                futures.append(threads.submit(_done, request, server))
+            else:
+                _done(request, server)
+        handled.append((name, futures))
+    answers = []
+    for name, futures in handled:
+        answers.append((name, pickle.dumps([future.result() for future in futures])))
+    return answers
 
 
 def _done(request: WorkerRequest, server: RunServer) -> DriverAnswer:

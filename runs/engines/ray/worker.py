@@ -44,7 +44,7 @@ from runs.slots import Slots, prepare_process
 
 # Seconds in which requests of a worker's jobs gather, and at most until those without an answer are
 # sent: each message costs milliseconds here, in the actor and in the driver.
-_GATHER = 0.025
+_GATHER = 0.005
 _EVERY = 0.2
 _MIN_DISK = 1_000_000_000
 

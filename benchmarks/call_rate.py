@@ -1,0 +1,217 @@
+"""Calls a second that one driver can let through: ``python -m benchmarks.call_rate``.
+
+A call is a permission and an outcome: two requests, two entries on the disk. Simulated jobs make
+calls of no duration, first in threads of the driver, which ask the coordinator directly, then in
+worker processes of a local Ray, through the run's actor. The disk is that of ``--folder``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, cast
+
+import psutil
+import ray
+
+from core.shutdown import Shutdown
+from llm.chat import Reply, Usage
+from llm.gate import Answered, PlannedCall
+from runs.calls.budget import Budget, BudgetLimits
+from runs.calls.coordinator import CallCoordinator, Ticket, WorkerCalls
+from runs.calls.ledger import Ledger
+from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
+from runs.engines.base import Driver
+from runs.engines.ray.actor import JobStart
+from runs.engines.ray.engine import make_run_actor, own_ray
+from runs.engines.ray.server import RunServer, serving
+from runs.engines.ray.worker import Connection, RemoteCalls
+
+_DIRECT_THREADS = 16
+_CALL = PlannedCall("gpt-4o", "openai", "a" * 64, 5000, Decimal("0.05"), "b" * 64)
+_REPLY = Reply(
+    content="An edit of some lines.\n" * 60,
+    usage=Usage(prompt_tokens=4000, completion_tokens=400),
+    cost=Decimal("0.0143"),
+    seconds=2.0,
+    model="gpt-4o",
+    request_sha256="a" * 64,
+    exchange_sha256="b" * 64,
+)
+
+
+@dataclass(frozen=True)
+class RateFigures:
+    """Calls a second, seconds that a call took, and processors that each process used."""
+
+    rate: float
+    seconds: Sequence[float]
+    processors: Mapping[str, float]
+
+    def __str__(self) -> str:
+        median = statistics.median(self.seconds)
+        slow = statistics.quantiles(self.seconds, n=100)[98]
+        shares = ", ".join(
+            f"{name} {share:.2f}" for name, share in self.processors.items()
+        )
+        return (
+            f"{self.rate:6.0f} calls/s, p50 {1000 * median:.0f} ms, "
+            f"p99 {1000 * slow:.0f} ms; processors: {shares}"
+        )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", default="64,256,1000")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args(argv)
+    counts = list(map(int, options.workers.split(",")))
+    for workers in counts:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            direct = measure_direct(Path(folder) / "direct", options.seconds)
+            remote = measure_remote(
+                Path(folder) / "ray", workers, options.processes, options.seconds
+            )
+        print(f"driver alone, {_DIRECT_THREADS} threads: {direct}")
+        print(f"{workers} workers through actor:   {remote}")
+        print(f"share: {remote.rate / direct.rate:.0%}", flush=True)
+    return 0
+
+
+def make_coordinator(folder: Path) -> CallCoordinator:
+    budget = Budget(BudgetLimits(usd=Decimal(100_000)))
+    return CallCoordinator(
+        journals=folder / "journals",
+        ledger=Ledger(folder / "ledger.jsonl"),
+        budget=budget,
+        rate_limiter=RateLimiter(Rates(), RateLimiterPolicy()),
+        stop=Shutdown(),
+    )
+
+
+def measure_direct(folder: Path, seconds: float) -> RateFigures:
+    """Measure threads of this process."""
+    coordinator = make_coordinator(folder)
+    calls = {f"job-{number}": coordinator for number in range(_DIRECT_THREADS)}
+    shares: dict[str, float] = {}
+    with processors_of({"driver": psutil.Process()}, shares):
+        rate, taken = make_calls(calls, seconds)
+    return RateFigures(rate, taken, shares)
+
+
+def measure_remote(
+    folder: Path, workers: int, processes: int, seconds: float
+) -> RateFigures:
+    """Measure threads of worker processes, whose requests this process serves."""
+    coordinator = make_coordinator(folder)
+    driver = Driver(
+        benchmark=cast(Any, None),
+        coordinator=coordinator,
+        progress=cast(Any, None),
+        warn_once=print,
+        log=logging.getLogger("call_rate"),
+    )
+    server = RunServer(driver, lambda: True)
+    with own_ray(processes):
+        actor = make_run_actor(workers)
+        callers = [ray.remote(Callers).remote(actor) for _ in range(processes)]
+        pids = {"driver": psutil.Process()}
+        for number, pid in enumerate(ray.get([c.pid.remote() for c in callers])):
+            pids[f"worker {number}"] = psutil.Process(pid)
+        for process in psutil.Process().children(recursive=True):
+            if "RunActor" in " ".join(process.cmdline()):
+                pids["actor"] = process
+            elif process.name() in ("raylet", "gcs_server"):
+                pids[process.name()] = process
+        shares: dict[str, float] = {}
+        starts = [server.start(f"job-{number}") for number in range(workers)]
+        with serving(actor, server), processors_of(pids, shares):
+            results = ray.get(
+                [
+                    caller.run.remote(starts[number::processes], seconds)
+                    for number, caller in enumerate(callers)
+                ]
+            )
+    times = [value for _, values in results for value in values]
+    return RateFigures(sum(rate for rate, _ in results), times, shares)
+
+
+class Callers:
+    """A Ray actor: jobs that only make calls."""
+
+    def __init__(self, actor: Any) -> None:  # noqa: ANN401 - Ray's handles have no types
+        self._connection = Connection(actor)
+        threading.Thread(target=self._connection.keep_sending, daemon=True).start()
+
+    def pid(self) -> int:
+        return psutil.Process().pid
+
+    def run(
+        self, starts: Sequence[JobStart], seconds: float
+    ) -> tuple[float, list[float]]:
+        calls = {
+            start.key: RemoteCalls(self._connection, Shutdown(), start)
+            for start in starts
+        }
+        return make_calls(calls, seconds)
+
+
+def make_calls(
+    calls: Mapping[str, WorkerCalls], seconds: float
+) -> tuple[float, list[float]]:
+    """Make calls for each job for ``seconds``; return the rate, and what each took."""
+    taken: list[float] = []
+    end = time.monotonic() + seconds
+
+    def work(key: str, coordinator: WorkerCalls) -> None:
+        while time.monotonic() < end:
+            start = time.monotonic()
+            ticket = coordinator.begin(key, 1, _CALL)
+            assert isinstance(ticket, Ticket)
+            coordinator.end(ticket.call, Answered(_REPLY))
+            taken.append(time.monotonic() - start)
+
+    threads = [threading.Thread(target=work, args=item) for item in calls.items()]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return len(taken) / (time.monotonic() - began), taken
+
+
+@contextmanager
+def processors_of(
+    processes: Mapping[str, psutil.Process], shares: dict[str, float]
+) -> Iterator[None]:
+    """Write to ``shares`` how many processors each process uses meanwhile."""
+    started = time.monotonic()
+    before = {name: _cpu(process) for name, process in processes.items()}
+    psutil.cpu_percent()
+    yield
+    elapsed = time.monotonic() - started
+    shares["all programs"] = psutil.cpu_percent() / 100 * (psutil.cpu_count() or 1)
+    for name, process in processes.items():
+        shares[name] = (_cpu(process) - before[name]) / elapsed
+
+
+def _cpu(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""A data set in slices, a run for each, is one run when it is combined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reports.combine.combine import combine
+from reports.evaluation.settings import EvaluatorKind
+from runs.storage.store import RunStore
+from tests.reports.conftest import replay, report_run
+from tests.support import read_json, without
+from tests.support.killing import ALL
+
+# What names the run, and its wall-clock time.
+_OF_RUN = ("run", "model_name_or_path", "by_origin", "seconds")
+_SLICES = (ALL[:2], ALL[2:3], ALL[3:])
+
+
+def test_runs_of_slices_are_combined_into_what_one_run_of_all_gives(
+    tmp_path: Path, cache: Path
+) -> None:
+    def run(name: str, ids: Sequence[str]) -> RunStore:
+        replay(tmp_path, cache, *ids, run=name)
+        return RunStore(tmp_path, name)
+
+    def figures(store: RunStore) -> dict[str, Any]:
+        assert report_run(store.folder, cache, EvaluatorKind.NONE).code == 0
+        values: dict[str, Any] = read_json(store.folder / "stats.json")
+        comparable: dict[str, Any] = without(values, *_OF_RUN)
+        return comparable
+
+    whole = run("whole", ALL)
+    slices = [run(f"part{number}", part) for number, part in enumerate(_SLICES)]
+    combined = combine(slices, "parts", lambda _: None)
+    assert figures(combined) == figures(whole)
+    for path in whole.prediction_paths():
+        prediction = read_json(path)
+        counterpart = read_json(combined.prediction(path.stem))
+        assert counterpart["model_patch"] == prediction["model_patch"]
+        assert counterpart["attempt"] == prediction["attempt"]

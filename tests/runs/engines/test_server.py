@@ -1,0 +1,67 @@
+"""The driver's answers to the workers of a Ray run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from unittest.mock import Mock
+
+import pytest
+
+from llm.gate import PlannedCall
+from runs.calls.coordinator import Ticket
+from runs.calls.journal import AskedEntry
+from runs.engines.base import Driver
+from tests.support.runs import coordinator as coordinator_of
+
+_JOBS = 8
+_CALL = PlannedCall("gpt-4o", "openai", "a" * 64, 10, None)
+
+
+@pytest.mark.ray
+def test_requests_of_a_message_wait_for_the_disk_together_and_are_answered_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from runs.engines.ray.actor import DriverAnswer, WorkerRequest
+    from runs.engines.ray.server import RunServer, answer
+
+    coordinator = coordinator_of(tmp_path)
+    log = logging.Logger("run")
+    driver = Driver(Mock(), coordinator, Mock(), print, log)
+    server = RunServer(driver, lambda: True)
+    keys = [f"job-{number}" for number in range(_JOBS)]
+    requests = []
+    for key in keys:
+        arguments = (server.start(key), "begin", key, 1, _CALL)
+        requests.append(WorkerRequest("call", arguments))
+    disk = Barrier(_JOBS)
+    synced = []
+
+    def fsync(_: int) -> None:
+        disk.wait(timeout=20)
+        synced.append(1)
+
+    def fail(_: int) -> None:
+        raise OSError("the disk is gone")
+
+    def responses() -> list[DriverAnswer]:
+        messages = [("a message", pickle.dumps(requests))]
+        with ThreadPoolExecutor(_JOBS) as threads:
+            ((name, pickled),) = answer(messages, server, threads)
+        assert name == "a message"
+        answers: list[DriverAnswer] = pickle.loads(pickled)
+        return answers
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for key, response in zip(keys, responses(), strict=True):
+        (entry,) = coordinator.entries(key)
+        assert isinstance(entry, AskedEntry)
+        assert response.value == Ticket(entry.call)
+    assert len(synced) == _JOBS
+
+    monkeypatch.setattr(os, "fsync", fail)
+    assert {str(response.error) for response in responses()} == {"the disk is gone"}
