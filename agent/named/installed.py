@@ -174,6 +174,8 @@ def _install_by_uv(
     from uv import find_uv_bin
 
     argv = [find_uv_bin(), "tool", "install", f"{agent.package}=={version}"]
+    # A sandbox shows it read-only, so that each start would compile it.
+    argv.append("--compile-bytecode")
     for package in agent.packages_beside:
         argv += ["--with", package]
     programs = folder / "programs"

@@ -40,8 +40,11 @@ _SCRIPT = SCRATCH / "agent.sh"
 _SHELLS = ("sh", "bash", "env")
 # Between the users that systems make and "nobody".
 _USER = 65533
+# A shell adds the number of the signal that ended a command.
+_SIGNALS = 128
 # Arguments: the user, the project's folder, paths of the machine. Prints where each will lie.
-_PREPARE = f"""exec 2>/dev/null; mkdir -p {AGENT_HOME}
+# Login shells, in which agents run commands, would take PATH from the profile.
+_PREPARE = f"""exec 2>/dev/null; mkdir -p {AGENT_HOME}; : >/etc/profile
 user=${{1%:*}}; rm -rf "$2/.git"; chmod a+x /root "$2"; shift 2
 grep -q "^[^:]*:[^:]*:$user:" /etc/passwd ||
     echo "agent:x:$user:$user::{AGENT_HOME}:/bin/sh" >>/etc/passwd
@@ -118,9 +121,12 @@ class AgentContainer(Surroundings):
             options["network_mode"] = "default"
         containers = replace(session.containers, options=options)
         with _lend_folders(command), containers.start(image.name) as container:
-            if is_new and program and program.is_agent:
+            ended = _run_in(container, argv, command)
+            # An agent takes seconds to say its version, so only where it failed by itself.
+            has_failed = 0 < (ended.exit_code or 0) < _SIGNALS
+            if is_new and has_failed and program and program.is_agent:
                 self._check_start(container, program)
-            return _run_in(container, argv, command)
+            return ended
 
     def _write_scripts(
         self,

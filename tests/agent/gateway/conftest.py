@@ -80,6 +80,8 @@ class GatewayRuns:
     folder: Path
     cache: Path
     monkeypatch: pytest.MonkeyPatch
+    instance: str = ID
+    dataset: str = "demo"
 
     @property
     def recorded(self) -> Path:
@@ -99,7 +101,8 @@ class GatewayRuns:
             agents.symlink_to(cache / "agents")
 
     def start(self, run: RunConfig, say: Say = lambda _: None, **changes: Any) -> None:
-        chosen = options(self.folder, self.cache, ID, **changes)
+        changes = {"dataset": self.dataset, **changes}
+        chosen = options(self.folder, self.cache, self.instance, **changes)
         run_command(run, chosen, say)
 
     def solve(self, run: RunConfig, **changes: Any) -> dict[str, Any]:
@@ -135,16 +138,19 @@ class GatewayRuns:
         return arguments
 
     def prediction(self, run: str | None = "r") -> dict[str, Any]:
-        return dict(read_json(self.folder / f"predictions/{run}/{ID}.json"))
+        return dict(read_json(self.folder / f"predictions/{run}/{self.instance}.json"))
 
     def attempts(self) -> list[dict[str, Any]]:
-        return list(read_json(self.recorded / f"trajectories/{ID}.json")["attempts"])
+        path = self.recorded / f"trajectories/{self.instance}.json"
+        return list(read_json(path)["attempts"])
 
     def unfinished(self, run: str | None = "r") -> dict[str, Any]:
-        return dict(read_json(self.folder / f"logs/{run}/{ID}.unfinished.json"))
+        return dict(
+            read_json(self.folder / f"logs/{run}/{self.instance}.unfinished.json")
+        )
 
     def log(self, run: str = "r") -> str:
-        return (self.folder / f"logs/{run}/{ID}.log").read_text()
+        return (self.folder / f"logs/{run}/{self.instance}.log").read_text()
 
     def ledger(self) -> list[LedgerLine]:
         return list(read_ledger(RunStore(self.folder, "r").ledger).values)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +46,7 @@ END
 cd / && pytest -q -p no:cacheprovider /tmp/test_issue.py"""
 LEFT = """python -c 'import textkit; print("from", textkit.__file__)'
 echo "user $(id -u)"
+[ "$(sh -lc 'echo $PATH')" = "$PATH" ] || echo "a login shell lacks the path"
 echo "networks $(grep -c : /proc/net/dev)"
 git log --oneline --all | wc -l | sed 's/^/commits /'
 for path in $(dirname $(command -v python))/left /usr/left /left; do
@@ -94,6 +100,7 @@ def test_an_agent_runs_the_tests_of_its_own_checkout(
     assert "from /testbed/textkit/__init__.py" in left, left
     assert "commits 1\n" in left
     assert "wrote" not in left
+    assert "lacks" not in left, left
     assert "networks 1\n" in left
     if environment is EnvironmentKind.DOCKER:
         assert "user 65533\n" in left or os.geteuid()
@@ -150,6 +157,44 @@ def test_an_agent_works_on_a_repository_of_the_user_with_its_setup(
     assert "2 passed" in trajectory.read_text()
 
 
+@dataclass(frozen=True)
+class Issue:
+    """An instance, and the shell commands of a model that knows its solution.
+
+    Attributes:
+        test: runs one test that the solution lets pass.
+        dataset: as runs name it, and ``mirrors`` with it.
+    """
+
+    instance: str
+    test: str
+    edit: str
+    dataset: str = "demo"
+    mirrors: Path | None = None
+
+
+def read_issues() -> Iterator[Issue]:
+    """Yield the demo's, and those of the rows with test lists that ``SWE_ROWS`` names."""
+    yield Issue(ID, TEST, SED)
+    path = os.environ.get("SWE_ROWS", os.devnull)
+    for line in Path(path).read_text().splitlines():
+        row = json.loads(line)
+        if "FAIL_TO_PASS" in row:
+            test = shlex.quote(row["FAIL_TO_PASS"][0])
+            lines = [
+                apply_line(row["test_patch"]),
+                f"python -m pytest -q -p no:cacheprovider {test}",
+                apply_line(row["test_patch"], "--reverse"),
+            ]
+            mirrors = Path(os.environ["SWE_MIRRORS"])
+            edit = apply_line(row["patch"])
+            yield Issue(row["instance_id"], "\n".join(lines), edit, path, mirrors)
+
+
+def apply_line(patch: str, option: str = "") -> str:
+    return f"git apply {option} - <<'END'\n{patch}\nEND"
+
+
 def run_in_shell(agent: NamedAgent, command: str) -> tuple[str, dict[str, Any]]:
     name, arguments = TOOLS[agent.name]
     filled = {}
@@ -160,30 +205,35 @@ def run_in_shell(agent: NamedAgent, command: str) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.agents
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
+@pytest.mark.parametrize("issue", list(read_issues()), ids=lambda issue: issue.instance)
 def test_a_real_agent_runs_the_tests_before_and_after_its_edit(
-    runs: GatewayRuns, agent: NamedAgent, environment: EnvironmentKind
+    runs: GatewayRuns, agent: NamedAgent, issue: Issue, environment: EnvironmentKind
 ) -> None:
     if agent.name == "aider":
         pytest.skip("it has no shell tool")
-    if environment is EnvironmentKind.DOCKER:
+    if environment is EnvironmentKind.DOCKER and not issue.mirrors:
         build_images([ID])
+    runs.instance = issue.instance
+    runs.dataset = issue.dataset
     last = SUBMIT if agent.name == "mini-swe-agent" else None
     turns = (
-        Turn("I see it fail.", run_in_shell(agent, TEST)),
-        Turn("I edit.", run_in_shell(agent, SED)),
-        Turn("I see it pass.", run_in_shell(agent, TEST)),
+        Turn("I see it fail.", run_in_shell(agent, issue.test)),
+        Turn("I edit.", run_in_shell(agent, issue.edit)),
+        Turn("I see it pass.", run_in_shell(agent, issue.test)),
         Turn("It is done.", last),
     )
     chosen = config_of(agent, environment=environment)
     with runs.serve(turns=turns) as stub:
-        prediction = runs.solve(chosen)
+        prediction = runs.solve(chosen, repos=issue.mirrors)
     assert prediction["status"] == "plausible", (prediction["reason"], runs.log())
     results = "\n".join(tool_results(runs))
     # Agents may repeat a conversation.
     assert -1 < results.find("1 failed") < results.rfind("1 passed"), results
-    assert NEW in prediction["model_patch"]
+    assert prediction["model_patch"]
     assert Decimal(str(prediction["cost"])) == stub.billed * COSTS[dialect_of(agent)]
     billed = stub.billed
-    again = runs.solve(but(chosen, run="again", replay=runs.recorded))
+    again = runs.solve(
+        but(chosen, run="again", replay=runs.recorded), repos=issue.mirrors
+    )
     assert again["model_patch"] == prediction["model_patch"], again["reason"]
     assert stub.billed == billed

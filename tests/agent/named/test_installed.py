@@ -199,6 +199,8 @@ def test_uv_installs_an_agent_with_what_it_lacks(
     monkeypatch.setenv("UV_NO_INDEX", "1")
     monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
     made = install_agent(mini, "", tmp_path)
+    # A sandbox shows it read-only, so that no start could keep what it compiles.
+    assert list(tmp_path.rglob("__pycache__/mini_swe_agent.*.pyc"))
     assert (made.version, output(made.program)) == (mini.tested, "mini mcp")
 
 
