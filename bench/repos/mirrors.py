@@ -85,7 +85,9 @@ class Mirrors:
             "--literal-pathspecs",
             "log",
             "--max-count=60",
-            "--no-merges",
+            # What a first commit has was not changed together.
+            "--min-parents=1",
+            "--max-parents=1",
             "--no-renames",
             "--full-diff",
             "--name-only",

@@ -148,7 +148,7 @@ def make_instances(folder: Path, client: Any, proxy: Proxy) -> dict[str, str]:
         if number < len(demo_rows):
             push_base(client, proxy.registry, row["image"], f"base/{old}")
         name = f"large/{new}"
-        layer = layer_of({f"noise/{new}": noise(SIZE, new)})
+        layer = layer_of({f"noise/{new}": noise(SIZE)})
         (layers[new],) = proxy.registry.put(name, [layer], (f"base/{old}", "1"))
         rows.append({**row, "instance_id": new, "image": f"{proxy.host}/{name}:1"})
         reply = json.loads((DEMO_DATASET / f"replies/{old}.json").read_text())

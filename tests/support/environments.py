@@ -112,7 +112,7 @@ FILES = {
         "    open(flag, 'w').close()\n"
         "    assert one() == 1 or not first\n"
     ),
-    "tests/test_slow.py": (
+    "tests/test_core_slow.py": (
         "import time\nfrom thing import core\n\ndef test_slow():\n    time.sleep(30)\n"
     ),
     "tests/test_never.py": "from thing import core\n\ndef test_never():\n    assert False\n",

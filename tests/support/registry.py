@@ -4,7 +4,6 @@ import hashlib
 import http.client
 import json
 import os
-import random
 import shutil
 import socket
 import subprocess
@@ -41,9 +40,9 @@ def layer_of(files: Mapping[str, bytes]) -> bytes:
     return tar_of(files)
 
 
-def noise(size: int, seed: str) -> bytes:
-    """Return bytes that cannot be packed."""
-    return random.Random(seed).randbytes(size)
+def noise(size: int) -> bytes:
+    """Return bytes that cannot be packed, and that no image of an earlier session has."""
+    return os.urandom(size)
 
 
 @dataclass(frozen=True)
@@ -379,7 +378,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 @pytest.fixture(scope="module")
 def layers(registry: Registry) -> dict[str, str]:
-    made = {name: [layer_of({f"noise-{name}": noise(SIZE, name)})] for name in NAMES}
+    made = {name: [layer_of({f"noise-{name}": noise(SIZE)})] for name in NAMES}
     return {name: registry.put(f"small/{name}", made[name])[0] for name in NAMES}
 
 

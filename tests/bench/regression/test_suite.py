@@ -32,7 +32,7 @@ from tests.support.environments import (
 
 pytestmark = pytest.mark.run
 CORE = "tests/test_core.py"
-SLOW = "tests/test_slow.py"
+SLOW = "tests/test_core_slow.py"
 SAME = edit("def one():\n    return 1\n")
 RIGHT = edit("def one():\n    return 3 - 2\n")
 WRONG = edit("def one():\n    return 2\n")
@@ -291,7 +291,7 @@ def test_a_fair_coin_is_blamed_once_in_sixteen(tmp_path: Path) -> None:
 
 def test_all_runs_the_whole_suite(tmp_path: Path) -> None:
     tests = regression_tests(tmp_path, choice=TestChoice.ALL)
-    tests.session.test_command += " --deselect tests/test_slow.py"  # type: ignore[misc]
+    tests.session.test_command += " --deselect tests/test_core_slow.py"  # type: ignore[misc]
     assert tests.run(WRONG).outcome is False
 
 

@@ -120,10 +120,10 @@ def test_workers_of_two_processes_stay_below_the_limit(disk: Place) -> None:
 def test_shared_layers_count_once_and_those_of_others_not_at_all(
     disk: Place, registry: Registry
 ) -> None:
-    shared = layer_of({"shared": noise(SIZE, "shared")})
+    shared = layer_of({"shared": noise(SIZE)})
     for name in "xyz":
         registry.put(
-            f"small/{name}", [shared, layer_of({}), layer_of({name: noise(SIZE, name)})]
+            f"small/{name}", [shared, layer_of({}), layer_of({name: noise(SIZE)})]
         )
     x, y, z = (disk.image(name) for name in "xyz")
     store = disk.store(limit=None)
