@@ -381,7 +381,7 @@ class _Workers:
         self._losses[job.key] += 1
         count = self._losses[job.key]
         text = "%s: its worker died (%s), for the %d. time"
-        self.driver.log.log(logging.WARNING, text, job.key, why, count)
+        self.driver.log.warning(text, job.key, why, count)
         if not self.server.may_start():
             yield Finished(job.key, End(InstanceStatus.INTERRUPTED, "its worker died"))
         elif count >= _STARTS:
