@@ -108,8 +108,8 @@ def measure_direct(folder: Path, seconds: float) -> RateFigures:
     calls = {f"job-{number}": coordinator for number in range(_DIRECT_THREADS)}
     shares: dict[str, float] = {}
     with processors_of({"driver": psutil.Process()}, shares):
-        rate, taken = make_calls(calls, seconds)
-    return RateFigures(rate, taken, shares)
+        rate, durations = make_calls(calls, seconds)
+    return RateFigures(rate, durations, shares)
 
 
 def measure_remote(
@@ -173,7 +173,7 @@ def make_calls(
     calls: Mapping[str, WorkerCalls], seconds: float
 ) -> tuple[float, list[float]]:
     """Make calls for each job for ``seconds``; return the rate, and what each took."""
-    taken: list[float] = []
+    durations: list[float] = []
     end = time.monotonic() + seconds
 
     def work(key: str, coordinator: WorkerCalls) -> None:
@@ -182,7 +182,7 @@ def make_calls(
             ticket = coordinator.begin(key, 1, _CALL)
             assert isinstance(ticket, Ticket)
             coordinator.end(ticket.call, Answered(_REPLY))
-            taken.append(time.monotonic() - start)
+            durations.append(time.monotonic() - start)
 
     threads = [threading.Thread(target=work, args=item) for item in calls.items()]
     began = time.monotonic()
@@ -190,7 +190,7 @@ def make_calls(
         thread.start()
     for thread in threads:
         thread.join()
-    return len(taken) / (time.monotonic() - began), taken
+    return len(durations) / (time.monotonic() - began), durations
 
 
 @contextmanager

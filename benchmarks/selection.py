@@ -33,7 +33,14 @@ from bench.cli.cli import run_cli
 from benchmarks.worlds import world_lines
 from core.errors import UserError
 from reports.statistics.methods import Share
-from runs.evidence import CandidateClass, Evidence
+from runs.evidence import (
+    SOLVED,
+    THERE,
+    CandidateClass,
+    Evidence,
+    ReproductionScript,
+    ScriptSource,
+)
 from runs.records import Attempt, AttemptStatus
 
 SETS = {
@@ -86,11 +93,37 @@ class RecordedInstance:
                 failing[number] = patch.failing
             classes.append(CandidateClass(id=name, attempts=tuple(numbers), models=()))
             passed[name] = patch.passed
-        evidence = Evidence.of_passed(classes, passed, failing)
+        evidence = evidence_of(classes, passed, failing)
         winner = choose_by_evidence(attempts, evidence).winner
         if winner:
             return names[winner.attempt - 1]
         return ""
+
+
+def evidence_of(
+    classes: Sequence[CandidateClass],
+    passed: Mapping[str, frozenset[str]],
+    failing: Mapping[int, int],
+) -> Evidence:
+    """Return the evidence of valid scripts of which only is known which class passes them."""
+    scripts = []
+    outcomes = {}
+    for name in sorted(frozenset().union(*passed.values())):
+        script = ReproductionScript(
+            id=name, source=ScriptSource.ISSUE, base=(THERE, THERE)
+        )
+        scripts.append(script)
+        codes = dict.fromkeys(passed, THERE)
+        for key, names in passed.items():
+            if name in names:
+                codes[key] = SOLVED
+        outcomes[name] = codes
+    return Evidence(
+        classes=tuple(classes),
+        scripts=tuple(scripts),
+        outcomes=outcomes,
+        failing=failing,
+    )
 
 
 def _attempt(patch: RecordedPatch, number: int) -> Attempt:

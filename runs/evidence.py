@@ -6,7 +6,7 @@ where it cannot tell (the contract of CodeMonkeys, arXiv 2501.14723).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import Enum
 from math import prod
 from typing import Annotated
@@ -78,35 +78,6 @@ class Evidence(BaseModel, frozen=True):
     outcomes: Mapping[str, Mapping[str, int | None]] = Field(default_factory=dict)
     failing: Mapping[int, int] = Field(default_factory=dict)
     note: AnyText = ""
-
-    @classmethod
-    def of_passed(
-        cls,
-        classes: Sequence[CandidateClass],
-        passed: Mapping[str, frozenset[str]],
-        failing: Mapping[int, int],
-    ) -> Evidence:
-        """Return the evidence of valid scripts of which only is known which class passes them."""
-        scripts = []
-        outcomes = {}
-        for name in sorted(frozenset().union(*passed.values())):
-            script = ReproductionScript(
-                id=name,
-                source=ScriptSource.ISSUE,
-                base=(THERE, THERE),
-            )
-            scripts.append(script)
-            codes = dict.fromkeys(passed, THERE)
-            for key, names in passed.items():
-                if name in names:
-                    codes[key] = SOLVED
-            outcomes[name] = codes
-        return cls(
-            classes=tuple(classes),
-            scripts=tuple(scripts),
-            outcomes=outcomes,
-            failing=failing,
-        )
 
     def among(self, numbers: Mapping[int, int]) -> Evidence:
         """Return what is known of some attempts alone, with other numbers for them.

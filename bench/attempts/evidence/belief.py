@@ -114,27 +114,27 @@ class Batch:
         scripts = [instance.telling_scripts for instance in self.instances]
         most = max(map(len, scripts))
         self.mask = np.zeros((len(scripts), most, 1))
-        asked = np.zeros((len(scripts), most, classes))
-        passed = np.zeros_like(asked)
+        counted = np.zeros((len(scripts), most, classes))
+        passed = np.zeros_like(counted)
         for row, members in enumerate(scripts):
             for column, script in enumerate(members):
                 self.mask[row, column] = 1
-                asked[row, column] = 1
+                counted[row, column] = 1
                 passed[row, column, list(script.passed)] = 1
-                asked[row, column, list(script.left_out)] = 0
+                counted[row, column, list(script.left_out)] = 0
                 passed[row, column, list(script.left_out)] = 0
         right = self.sets.T
         votes = self.votes.sum(axis=2)[:, None, :]
         self.right_passed = passed @ right
-        self.right_failed = asked @ right - self.right_passed
+        self.right_failed = counted @ right - self.right_passed
         self.passed = passed.sum(axis=2, keepdims=True)
-        self.asked = asked.sum(axis=2, keepdims=True)
-        divides = (self.passed > 0) & (self.passed < self.asked)
+        self.counted = counted.sum(axis=2, keepdims=True)
+        divides = (self.passed > 0) & (self.passed < self.counted)
         self.dividing = self.mask * divides
         self.wrong_passed = self.passed - self.right_passed
-        self.wrong_failed = self.asked - self.passed - self.right_failed
+        self.wrong_failed = self.counted - self.passed - self.right_failed
         self.passer_votes = (passed * votes).sum(axis=2, keepdims=True)
-        self.wrong_votes = (asked * votes) @ (1 - right)
+        self.wrong_votes = (counted * votes) @ (1 - right)
 
     def prior(self, fit: BeliefFit, models: Sequence[str]) -> Array:
         """Return the weights of the hypotheses by instance, from witnesses and tests alone."""
@@ -183,13 +183,13 @@ class Batch:
             "faithful": faithful,
             "strict": strict,
             "nobody": self.passed == 0,
-            "everybody": self.passed == self.asked,
+            "everybody": self.passed == self.counted,
             "echo": echo / np.maximum(_TINY, self.wrong_votes),
             "misled": misled
             * fit.misled**self.wrong_passed
             * (1 - fit.misled) ** self.wrong_failed
             / np.maximum(_TINY, some_wrong),
-            "random": 0.5**self.asked,
+            "random": 0.5**self.counted,
         }
         return Likelihoods(
             {kind: fit.shares.get(kind, 0.0) * kinds[kind] for kind in kinds}

@@ -92,8 +92,8 @@ def facts_of(evidence: Evidence, candidates: Sequence[Attempt]) -> InstanceFacts
         ]
         witnesses = Counter(member.model for member in members)
         failing = [count_failing(member, evidence) for member in members]
-        known = [count for count in failing if count is not None]
-        classes.append(ClassFacts(witnesses, min(known, default=None)))
+        counts = [count for count in failing if count is not None]
+        classes.append(ClassFacts(witnesses, min(counts, default=None)))
     scripts = []
     for script in evidence.scripts:
         codes = evidence.outcomes.get(script.id, {})
