@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,12 +10,16 @@ from agent.conversation.base import Ending, Result
 from agent.conversation.coder import Coder, ConversationChecks
 from agent.conversation.testreport import TestReport
 from agent.formats import get_format
-from agent.formats.base import EditFormat
-from agent.protocol import AgentResult, Task
+from agent.formats.apply import EngineFormat
+from agent.formats.base import Edit, EditFormat, ReplyScope
+from agent.prompts import render, source
+from agent.protocol import AgentResult, Task, Transcript
 from agent.workspace import Workspace
 from llm.chat import (
     AttemptLimitError,
     BudgetUsedError,
+    ChatModel,
+    Reply,
     RequestRefusedError,
     WindowExceededError,
 )
@@ -31,7 +35,60 @@ class BuiltinAgent:
         # The first reply is waited for before anything is written.
         model = host.wait_for(task.model)
         task = replace(task, repo_map=host.draw_map(), model=model)
-        return next(tries(task))
+        if task.architect is None:
+            return next(tries(task))
+        return _edit_as_planned(task, host.wait_for(task.architect))
+
+
+class PlanFormat(EngineFormat):
+    """Keeps the last reply as ``plan``: nothing in it is an edit."""
+
+    name = "plan"
+
+    def __init__(self, rules: str = "") -> None:
+        self.rules = rules
+        self.plan = ""
+
+    def instructions(self, fence: str) -> str:
+        return self.rules
+
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
+        self.plan = reply.content
+        return ()
+
+    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+        raise ValueError("a plan writes no file")
+
+
+def _edit_as_planned(task: Task, architect: ChatModel) -> AgentResult:
+    """Let ``architect`` plan, and the model edit in a conversation of its own.
+
+    The editor sees the plan and the files that the architect has seen, and gets what lint and tests
+    find. The transcript begins with the architect's messages.
+    """
+    planning = replace(
+        task,
+        model=architect,
+        run_tests=None,
+        limits=replace(task.limits, until_exhausted=False),
+        transcript=Transcript(calls=task.transcript.calls),
+    )
+    plan = PlanFormat(render("format_plan"))
+    try:
+        planned = next(tries(planning, plan))
+        result = planned.result
+        if result is None or not result.ending.by_itself:
+            return planned
+        setup = replace(
+            task.setup,
+            system=source("editor_system"),
+            opening=source("editor_opening"),
+            shown_files=result.chat_files,
+        )
+        editing = replace(task, message=plan.plan, repo_map="", setup=setup)
+        return next(tries(editing))
+    finally:
+        task.transcript.messages[:0] = planning.transcript.messages
 
 
 def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentResult]:

@@ -106,6 +106,7 @@ class Task:
             given patches have none.
         files: the tracked files.
         model: answers requests, for agents that do not call models themselves.
+        architect: plans what the model edits; None where it plans itself.
         model_name: litellm's name of the model.
         edit_format: the name of the model's edit format; agents may ignore it.
         run_tests: runs the tests on the tree with these changes; None without tests.
@@ -136,6 +137,7 @@ class Task:
     submodules: frozenset[str] = frozenset()
     setup: ConversationSetup = field(default_factory=harness_setup)
     image_urls: tuple[str, ...] = ()
+    architect: ChatModel | None = None
     host: Host = field(default_factory=OpenHost)
     surround: Callable[[Any], Any] = lambda surroundings: surroundings
 

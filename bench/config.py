@@ -175,7 +175,7 @@ class RunConfig(RunBasics):
         """The folder under ``predictions/``: ``--run``, or the names of agent and models."""
         if self.run:
             return self.run
-        models = model_slug(self.models)
+        models = model_slug(self.called_models)
         agents = self.named_agents or (self.settings.agent.name,)
         if agents == (BUILTIN,):
             return models
@@ -186,7 +186,7 @@ class RunConfig(RunBasics):
     @property
     def model_name_or_path(self) -> str:
         """The one model name of the run's predictions, as the leaderboard wants it."""
-        return self.label or f"retry--{model_slug(self.models)}"
+        return self.label or f"retry--{model_slug(self.called_models)}"
 
     def as_json(self) -> JsonObject:
         values = values_of(self.settings)
@@ -269,6 +269,12 @@ def _check_agent(config: RunConfig) -> None:
     agent = config.settings.agent
     if agent.home and not agent.home.is_dir():
         raise UserError(f"agent.home {agent.home}: there is no such folder; correct it")
+    for model in config.models:
+        if model.architect and (config.outside_agent or agent.name != BUILTIN):
+            raise UserError(
+                f"--models {model.text}: only the builtin agent edits what another model "
+                "plans; give one model"
+            )
     if config.has_gateway:
         _check_gateway(config)
         return
@@ -300,10 +306,6 @@ def _check_gateway(config: RunConfig) -> None:
             "leave it out"
         )
     for model in config.models:
-        if model.architect:
-            raise UserError(
-                f"--models {model.text}: a command edits alone; give one model"
-            )
         if calls.replay is None and not calls.api_base:
             named = named_agent(model.edit_format)
             if named:

@@ -38,7 +38,7 @@ class Models(Section):
 
     names: ModelNames = Field(
         default=tuple(DEFAULT_MODELS.split(",")),
-        description="Ask these models in turn: NAME, NAME@FORMAT or NAME@AGENT.",
+        description="Ask these models in turn: NAME, NAME@FORMAT, NAME@AGENT or ARCHITECT+EDITOR.",
     )
     tries: int = Field(
         default=3, ge=1, description="Make this many attempts with each model."

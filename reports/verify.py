@@ -338,7 +338,6 @@ def _unpaid_calls(run: RunData) -> Iterator[str]:
             key = (
                 line.instance_id,
                 line.attempt,
-                line.model,
                 line.usage,
                 line.cost,
             )
@@ -352,7 +351,6 @@ def _unpaid_calls(run: RunData) -> Iterator[str]:
                 key = (
                     name,
                     number,
-                    attempt.model,
                     call.usage,
                     call.cost,
                 )

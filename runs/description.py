@@ -17,10 +17,18 @@ class RecordedModel(Recorded):
 
     name: Word = ""
     edit_format: Word = ""
+    architect: Known[RecordedModel] = None
+
+    @property
+    def name_of_turn(self) -> str:
+        """The name in attempts, which for a pair has both models."""
+        if self.architect:
+            return f"{self.architect.name} + {self.name}"
+        return self.name
 
     @property
     def label(self) -> str:
-        return Attempt(model=self.name, edit_format=self.edit_format).label
+        return Attempt(model=self.name_of_turn, edit_format=self.edit_format).label
 
 
 class RecordedConfig(Recorded):

@@ -14,7 +14,7 @@ from agent.formats import format_names
 from agent.named import is_outside, named_agent
 from core.errors import UserError
 from core.plaintext import Say, abbreviate
-from llm.chat import ChatModel, Message, Reply, Traits, request_sha256
+from llm.chat import ChatModel, Message, Reply, Tool, Traits, request_sha256
 from llm.client import LiteLLMModel
 from llm.gate import Gate
 from llm.options import ModelChoice, Sampling
@@ -58,6 +58,28 @@ class Turn:
     origin: Origin | None = None
 
 
+@dataclass(frozen=True)
+class PairedModel:
+    """A model of a pair with the properties and the token counter of both.
+
+    A replay, which has one model for both, decides as they do.
+    """
+
+    model: ChatModel
+    traits: Traits
+    label: str
+
+    def count(self, text: str) -> int:
+        return count_tokens(self.label, text)
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+    ) -> Reply:
+        return self.model.complete(messages, tools)
+
+
 class ModelSource(Protocol):
     """Gives the model for an attempt."""
 
@@ -99,15 +121,11 @@ class LiveModels:
         if is_outside(choice.edit_format):
             # A command gets the temperature, and litellm need not know its model.
             return replace(turn, temperature=temperature)
-        architect = None
+        turn = replace(turn, temperature=model.sent_temperature, traits=model.traits)
         if choice.architect:
             architect = self.model(choice.architect, temperature, gate)
-        return replace(
-            turn,
-            temperature=model.sent_temperature,
-            architect=architect,
-            traits=model.traits,
-        )
+            return _turn_of_pair(turn, choice.label, architect)
+        return turn
 
     def model(
         self,
@@ -246,6 +264,20 @@ def refused_requests(writer: Attempt) -> frozenset[str]:
         if message.role == "user" and not answered:
             hashes.add(request_sha256([Message("user", message.content)]))
     return frozenset(hashes)
+
+
+def _turn_of_pair(editor: Turn, label: str, architect: LiteLLMModel) -> Turn:
+    of_editor = editor.model.traits
+    windows = filter(None, (of_editor.context, architect.traits.context))
+    traits = replace(of_editor, context=min(windows, default=None))
+    return replace(
+        editor,
+        model=PairedModel(editor.model, traits, label),
+        name=label,
+        counter=counter_name(label),
+        architect=PairedModel(architect, traits, label),
+        traits=traits,
+    )
 
 
 def _turn_of_agent(recorded: Attempt) -> Turn:

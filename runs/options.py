@@ -6,8 +6,9 @@ import hashlib
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from runs.settings import CommonSettings, Spending, make_rates
 from runs.storage.versions import HARNESS_VERSION
 
 OUT = ("--out", "-o")
+_PAIR = re.compile(r"(.+?)\+([^@+].*)")
 
 
 @dataclass(frozen=True)
@@ -190,15 +192,33 @@ def parse_models(
     any_name: bool,
     replay: bool,
     agents: Sequence[str] = (),
+    pairs: bool = True,
 ) -> tuple[ModelChoice, ...]:
     """Return the models of ``--models``; see ``ModelChoice.parse``.
 
-    ``agents`` are names that may stand in the place of an edit format.
+    Args:
+        agents: names that may stand in the place of an edit format.
+        pairs: ``architect+editor`` is a pair; if not, the name of a model.
     """
-    forms = (*format_names(), *agents)
-    return tuple(
-        ModelChoice.parse(
-            name.strip(), formats=forms, book=book, any_name=any_name, replay=replay
-        )
-        for name in names
+    parse = partial(
+        ModelChoice.parse,
+        formats=(*format_names(), *agents),
+        book=book,
+        any_name=any_name,
+        replay=replay,
     )
+    read = parse
+    if pairs:
+        read = partial(model_or_pair, parse=parse)
+    return tuple(read(name.strip()) for name in names)
+
+
+def model_or_pair(text: str, parse: Callable[[str], ModelChoice]) -> ModelChoice:
+    """Return the model ``text``, or the pair ``architect+editor``; ``parse`` reads a model."""
+    pair = _PAIR.fullmatch(text)
+    if pair is None:
+        return parse(text)
+    architect = parse(pair[1].strip())
+    editor = parse(pair[2].strip())
+    pair_text = f"{architect.text}+{editor.text}"
+    return replace(editor, text=pair_text, architect=architect)

@@ -107,7 +107,7 @@ class AttemptWork:
         attempt = Attempt(
             attempt=self.number,
             try_=self.try_,
-            model=self.choice.name,
+            model=self.choice.label,
             edit_format=self.choice.edit_format,
             temperature=self.temperature,
             told_of=self.briefing.attempts,

@@ -37,6 +37,7 @@ def make_task(
         repo_map="",
         files=files,
         model=turn.model,
+        architect=turn.architect,
         model_name=turn.name,
         edit_format=turn.edit_format,
         temperature=config.settings.models.temperature(1),

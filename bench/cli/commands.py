@@ -177,7 +177,8 @@ def make_forecast(
     if config.outside_agent:
         calls = settings.agent.max_calls
     if calls and config.calls_models:
-        calls = len(todo) * (attempts * calls + _script_calls(config))
+        conversations = len(config.called_models) * settings.models.tries
+        calls = len(todo) * (conversations * calls + _script_calls(config))
     elif calls:
         calls = 0
     lower, upper = cost_bounds(config, options.money, todo)
@@ -213,7 +214,7 @@ def _model_names(
     names: dict[tuple[str, str | None], bool] = {}
     if config.settings.calls.replay is None:
         for model in config.models:
-            names[model.name, model.edit_format] = True
+            names[model.label, model.edit_format] = True
     else:
         recordings = ReplayedModels(replay_folder(config.settings.calls.replay))
         for instance in todo:
@@ -301,7 +302,7 @@ def _lower_bound(
     money: Spending,
     todo: Sequence[Instance],
 ) -> Decimal | None:
-    model = config.models[0]
+    model = config.called_models[0]
     price = money.prices.get(model.name) or cheapest_price(model.name)
     if price is None:
         return None
@@ -327,7 +328,7 @@ def _likely_cost(
 ) -> Decimal | None:
     """Return the dollars under ``_ASSUMPTION``, with the first model; None if unknown."""
     lower, upper = bounds
-    model = config.models[0]
+    model = config.called_models[0]
     price = money.prices.get(model.name) or cheapest_price(model.name)
     if price is None or lower is None or upper is None:
         return None
@@ -350,7 +351,7 @@ def _upper_bound(
 ) -> Decimal | None:
     limit = _limit(money, instances)
     costs = []
-    for model in config.models:
+    for model in config.called_models:
         cost = _cost_of_call(model, config, money.prices.get(model.name))
         if cost is None:
             return limit

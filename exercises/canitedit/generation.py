@@ -145,7 +145,9 @@ def chosen_models(
     names = settings.models.names
     any_name = bool(settings.calls.api_base)
     models = []
-    for model in parse_models(names, book, any_name=any_name, replay=False):
+    for model in parse_models(
+        names, book, any_name=any_name, replay=False, pairs=False
+    ):
         if model.text not in names:
             raise UserError(
                 f"--models {model.text}@{model.edit_format}: completions have no edit format; "

@@ -15,7 +15,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from agent.builtin import tries
+from agent.builtin import PlanFormat, tries
 from agent.conversation.base import (
     ConversationLimits,
     ConversationSetup,
@@ -26,8 +26,6 @@ from agent.conversation.base import (
 from agent.conversation.context import ContextFullError, ContextWindow
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
-from agent.formats.apply import EngineFormat
-from agent.formats.base import Edit, ReplyScope
 from agent.protocol import AgentResult, Task, Transcript
 from bench.attempts import SeenTexts, fenced_block, message_block
 from core.money import in_words, total
@@ -55,16 +53,13 @@ from llm.chat import (
     AttemptLimitError,
     BudgetUsedError,
     ChatModel,
-    Message,
     ReplayExhaustedError,
     Reply,
-    Tool,
-    Traits,
     Usage,
     refusal,
 )
 from llm.options import ModelChoice
-from llm.tokens import count_tokens, most_tokens, size
+from llm.tokens import most_tokens, size
 from runs.calls.journal import EntryKind
 from runs.jobs import End, JobContext
 from runs.modelsource import ModelSource, NotRecordedError, ReplayedModels, Turn
@@ -238,54 +233,6 @@ _ATTEMPT_STATUSES: Mapping[str, AttemptStatus] = {
     InstanceStatus.BUDGET: AttemptStatus.BUDGET,
     InstanceStatus.INTERRUPTED: AttemptStatus.INTERRUPTED,
 }
-
-
-class PlanFormat(EngineFormat):
-    """Keeps the last reply as ``plan``: nothing in it is an edit."""
-
-    name = "plan"
-    plan = ""
-
-    def instructions(self, fence: str) -> str:
-        return ""
-
-    def parse(
-        self,
-        reply: Reply,
-        scope: ReplyScope,
-    ) -> Sequence[Edit]:
-        self.plan = reply.content
-        return ()
-
-    def render(
-        self,
-        path: str,
-        before: str | None,
-        after: str | None,
-    ) -> Reply:
-        raise ValueError("a plan writes no file")
-
-
-@dataclass(frozen=True)
-class PairedModel:
-    """A model of a pair with the properties and the token counter of both.
-
-    A replay, which has one model for both, decides as they do.
-    """
-
-    model: ChatModel
-    traits: Traits
-    label: str
-
-    def count(self, text: str) -> int:
-        return count_tokens(self.label, text)
-
-    def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Tool] = (),
-    ) -> Reply:
-        return self.model.complete(messages, tools)
 
 
 @dataclass(frozen=True)
@@ -526,25 +473,6 @@ class ExerciseWork:
         self.turn = turn
         model = turn.model
         architect = turn.architect
-        if architect:
-            windows = filter(
-                None,
-                (model.traits.context, architect.traits.context),
-            )
-            traits = replace(
-                model.traits,
-                context=min(windows, default=None),
-            )
-            model = PairedModel(
-                model,
-                traits,
-                job.column.model,
-            )
-            architect = PairedModel(
-                architect,
-                traits,
-                job.column.model,
-            )
         self.model = model
         for path, data in job.exercise.stubs().items():
             (folder / path).parent.mkdir(

@@ -46,12 +46,10 @@ from exercises.exercism.settings import (
     ExercismConfig,
     ExercismSettings,
     in_formats,
-    model_or_pair,
 )
 from exercises.exercism.tester import IMAGE, ExerciseTester, prepare, usable_languages
 from exercises.running import refuse, shared_flags
 from exercises.settings import SettingsWord, load
-from llm.options import ModelChoice
 from llm.provider_errors import ProviderRefusalError
 from llm.settings import load_settings
 from runs.benchmark import Benchmark
@@ -61,7 +59,7 @@ from runs.checks import check_folders, check_models
 from runs.description import Run
 from runs.jobs import Finished, WorkerAccess
 from runs.modelsource import LiveModels, ReplayedModels, recorded_of, replay_folder
-from runs.options import RunResources, check_address
+from runs.options import RunResources, check_address, parse_models
 from runs.progress.summary_json import RunSummary
 from runs.records import InstanceResult, InstanceStatus
 from runs.session import start_run
@@ -173,15 +171,13 @@ def main(
     calls = settings.calls
     check_address(calls.api_base)
     book = load_settings(settings.models.file, format_names())
-    parse = partial(
-        ModelChoice.parse,
-        formats=format_names(),
-        book=book,
+    names = settings.models.names
+    models = parse_models(
+        names,
+        book,
         any_name=bool(calls.api_base),
         replay=calls.replay is not None,
     )
-    names = settings.models.names
-    models = [model_or_pair(name, parse) for name in names]
     config = ExercismConfig(
         settings=settings,
         models=in_formats(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Annotated
@@ -146,7 +145,6 @@ class ExercismSettings(CommonSettings):
 
 ARCHITECT = "architect"
 """The edit format of a pair in results: the leaderboards' word."""
-_PAIR = re.compile(r"(.+?)\+([^@+].*)")
 
 
 @dataclass(frozen=True)
@@ -229,20 +227,6 @@ def column_name(
         edit_format=edit_format,
         repeat=repeat,
     )
-
-
-def model_or_pair(
-    text: str,
-    parse: Callable[[str], ModelChoice],
-) -> ModelChoice:
-    """Return the model ``text``, or the pair ``architect+editor``; ``parse`` reads a model."""
-    pair = _PAIR.fullmatch(text)
-    if pair is None:
-        return parse(text)
-    architect = parse(pair[1].strip())
-    editor = parse(pair[2].strip())
-    pair_text = f"{architect.text}+{editor.text}"
-    return replace(editor, text=pair_text, architect=architect)
 
 
 def in_formats(

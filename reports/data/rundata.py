@@ -448,7 +448,7 @@ def turn_order(
     harness and those of the models, joined by ``--``, as in the run of May 2024:
     ``aider--gpt-4o--openrouter-anthropic-claude-3-opus``.
     """
-    configured = [model.name for model in described.configuration.models]
+    configured = [model.name_of_turn for model in described.configuration.models]
     if configured and all(configured):
         return tuple(configured)
     seen: dict[str, None] = {}

@@ -59,7 +59,7 @@ class ScriptWriters:
         turn = self.services.models.turn(
             self.instance.instance_id,
             -model,
-            config.models[model],
+            config.models[model].parts[-1],
             # Equal requests to one model are to have different replies.
             config.settings.models.temperatures[-1],
             self.context.gate(-model),

@@ -12,8 +12,8 @@ import pytest
 
 from agent.formats.base import Notation
 from core.errors import UserError
-from exercises.exercism.settings import model_or_pair
 from llm.options import ModelChoice
+from runs.options import model_or_pair
 from tests.exercises.commands import EXERCISM
 from tests.exercises.exercism.running.conftest import FAST, start
 from tests.support.exercism import (
