@@ -333,11 +333,20 @@ def _unpaid_calls(run: RunData) -> Iterator[str]:
     The ledger may contain further calls, of attempts that were redone.
     """
     paid: Counter[tuple[object, ...]] = Counter()
+    models = {}
+    for instance in run.instances:
+        for attempt in instance.attempts:
+            models[instance.instance_id, attempt.attempt] = attempt.model
     for line in run.ledger:
         if line.kind in ("answered", REPLAYED):
+            model = models.get((line.instance_id, line.attempt), "")
+            # The attempt of a pair has the calls of both.
+            if line.model not in model.split(" + "):
+                model = line.model
             key = (
                 line.instance_id,
                 line.attempt,
+                model,
                 line.usage,
                 line.cost,
             )
@@ -351,6 +360,7 @@ def _unpaid_calls(run: RunData) -> Iterator[str]:
                 key = (
                     name,
                     number,
+                    attempt.model,
                     call.usage,
                     call.cost,
                 )

@@ -136,6 +136,8 @@ class BeliefFit(BaseModel, frozen=True):
         misled: how often a wrong candidate passes a misled script.
         shares: of the kinds of scripts.
         strengths: of each model, as a factor of the odds of being right.
+        wrong_concentration: how unlike wrong attempts are, as the concentration of Ewens' formula;
+            the default is that of runs which did not fit it.
     """
 
     right: float = Field(gt=0, lt=1)
@@ -146,6 +148,7 @@ class BeliefFit(BaseModel, frozen=True):
     strengths: Mapping[AnyText, Annotated[float, Field(gt=0)]] = Field(
         default_factory=dict
     )
+    wrong_concentration: float = Field(default=5.0, gt=0)
 
     def strength(self, votes: Mapping[str, float]) -> float:
         """Return the strength of witnesses: a factor of the odds that they are right."""

@@ -40,7 +40,6 @@ Array = NDArray[np.float64]
 
 _DIFFICULTIES = np.array([0.1, 0.4, 1.0, 2.5, 10.0])
 _RIGHT_CONCENTRATION = 1.0
-_WRONG_CONCENTRATION = 5.0
 KEEP = 0.95
 """How often a right patch breaks no existing test."""
 _MISS = 0.03
@@ -136,16 +135,20 @@ class Batch:
         self.passer_votes = (passed * votes).sum(axis=2, keepdims=True)
         self.wrong_votes = (counted * votes) @ (1 - right)
 
-    def prior(self, fit: BeliefFit, models: Sequence[str]) -> Array:
-        """Return the weights of the hypotheses by instance, from witnesses and tests alone."""
+    def prior(self, fit: BeliefFit, models: Sequence[str]) -> tuple[Array, float]:
+        """Return the weights of the hypotheses by instance, from witnesses and tests alone.
+
+        The second value is the logarithm of the likelihood of these.
+        """
         strengths = np.array([fit.strengths.get(model, 1.0) for model in models])
         odds = _DIFFICULTIES * fit.right / (1 - fit.right)
         odds_by_model = strengths[:, None] * odds
         evidence = self.votes @ np.log(odds_by_model) + self._tests(fit)[:, :, None]
         any_outcome = (self.votes @ np.log1p(odds_by_model)).sum(axis=1)
         logs = np.einsum("icd,hc->ihd", evidence, self.sets) - any_outcome[:, None, :]
-        weights = np.exp(logs + self._partitions()[:, :, None]).sum(axis=2)
-        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+        partitions = self._partitions(fit.wrong_concentration)
+        weights = np.exp(logs + partitions[:, :, None]).sum(axis=2)
+        return _normalize(weights)
 
     def _tests(self, fit: BeliefFit) -> Array:
         """Return the logarithm of how much more likely a right class has its test outcome."""
@@ -154,7 +157,7 @@ class Batch:
         ratios = np.where(self.failing == 0, clean, broken)
         return np.where(np.isnan(self.failing), 0.0, ratios)
 
-    def _partitions(self) -> Array:
+    def _partitions(self, wrong_concentration: float) -> Array:
         """Return the logarithms of Ewens' formula for right and for wrong attempts."""
         votes = self.votes.sum(axis=2)
         right = votes @ self.sets.T
@@ -162,7 +165,7 @@ class Batch:
         right_classes = self.sets.sum(axis=1)
         wrong_classes = self.sets.shape[1] - right_classes
         return _ewens(_RIGHT_CONCENTRATION, right, right_classes) + _ewens(
-            _WRONG_CONCENTRATION, wrong, wrong_classes
+            wrong_concentration, wrong, wrong_classes
         )
 
     def likelihoods(self, fit: BeliefFit) -> Likelihoods:
@@ -212,7 +215,11 @@ class Batch:
 
 
 def _posterior(prior: Array, logs: Array) -> tuple[Array, float]:
-    weights = prior * np.exp(logs.sum(axis=1))
+    return _normalize(prior * np.exp(logs.sum(axis=1)))
+
+
+def _normalize(weights: Array) -> tuple[Array, float]:
+    """Return weights that sum to one, and the logarithm of their sums' product."""
     sums = weights.sum(axis=1, keepdims=True)
     return weights / sums, float(np.log(sums).sum())
 
@@ -275,7 +282,7 @@ def hypothesis_weights(
     """Yield position, weights of the hypotheses, and their sets, of each instance."""
     run = RunArrays.of(instances)
     for batch in run.batches:
-        prior = batch.prior(fit, run.models)
+        prior, _ = batch.prior(fit, run.models)
         weights = batch.believe(prior, batch.likelihoods(fit))
         for row, position in enumerate(batch.members):
             yield position, weights[row], batch.sets

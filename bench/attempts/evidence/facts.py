@@ -15,6 +15,7 @@ RIGHT = 0.4
 SLIP = 0.6
 DETECTION = 0.6
 MISLED = 0.4
+WRONG_CONCENTRATION = 10.0
 BELIEVED = {
     "faithful": 0.3,
     "strict": 0.04,
@@ -110,4 +111,5 @@ def stated_fit(right: float = RIGHT) -> BeliefFit:
         detection=DETECTION,
         misled=MISLED,
         shares=BELIEVED,
+        wrong_concentration=WRONG_CONCENTRATION,
     )

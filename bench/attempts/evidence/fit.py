@@ -20,6 +20,7 @@ from bench.attempts.evidence.facts import (
     MISLED,
     RIGHT,
     SLIP,
+    WRONG_CONCENTRATION,
     InstanceFacts,
     stated_fit,
 )
@@ -28,6 +29,9 @@ from runs.evidence import BeliefFit
 _SLIP_RANGE = (0.1, 0.93)
 _DETECTION_RANGE = (0.2, 0.95)
 _MISLED_RANGE = (0.05, 0.95)
+_CONCENTRATIONS = (2.0, 3.5, 5.0, 7.0, 10.0, 14.0, 20.0)
+_CONCENTRATION_DEVIATION = 0.5
+"""Of the concentration's logarithm around the stated one: about ten instances outweigh it."""
 _STRENGTH_ROUNDS = 5
 _ROUNDS = 40
 _MOVE = 2e-3
@@ -89,13 +93,31 @@ def fit_slip(run: RunArrays, right: float) -> float:
     return _within(_SLIP_RANGE, of_wrong / (_FIRM + (1 - right) * tested))
 
 
+def fit_concentration(run: RunArrays, fit: BeliefFit) -> BeliefFit:
+    """Return ``fit`` with the most likely concentration of wrong attempts."""
+
+    def rate(fitted: BeliefFit) -> float:
+        distance = np.log(fitted.wrong_concentration / WRONG_CONCENTRATION)
+        stated = -0.5 * (distance / _CONCENTRATION_DEVIATION) ** 2
+        return float(
+            stated + sum(batch.prior(fitted, run.models)[1] for batch in run.batches)
+        )
+
+    choices = []
+    for concentration in _CONCENTRATIONS:
+        changes = {"wrong_concentration": concentration}
+        choices.append(fit.model_copy(update=changes))
+    return max(choices, key=rate)
+
+
 def fit_strengths(run: RunArrays, fit: BeliefFit) -> BeliefFit:
     """Return ``fit`` with the models' strengths, from witnesses and tests alone."""
     for _ in range(_STRENGTH_ROUNDS):
         right = np.zeros(len(run.models))
         votes = np.zeros(len(run.models))
         for batch in run.batches:
-            by_class = batch.prior(fit, run.models) @ batch.sets
+            prior, _ = batch.prior(fit, run.models)
+            by_class = prior @ batch.sets
             right += (batch.votes * by_class[:, :, None]).sum(axis=(0, 1))
             votes += batch.votes.sum(axis=(0, 1))
         mean = right.sum() / votes.sum()
@@ -111,7 +133,7 @@ def fit_shares(
 ) -> tuple[BeliefFit, float]:
     """Return ``fit`` with the shares and rates of scripts, and their log likelihood."""
     fit = fit.model_copy(update={"shares": start})
-    priors = [batch.prior(fit, run.models) for batch in run.batches]
+    priors = [batch.prior(fit, run.models)[0] for batch in run.batches]
     likelihood = 0.0
     for _ in range(_ROUNDS):
         likelihood, counts = _count_kinds(run, fit, priors, start)
@@ -150,6 +172,7 @@ def fit_run(instances: Sequence[InstanceFacts], right: float = RIGHT) -> BeliefF
     """
     run = RunArrays.of(instances)
     fit = stated_fit(right).model_copy(update={"slip": fit_slip(run, right)})
+    fit = fit_concentration(run, fit)
     fit = fit_strengths(run, fit)
     believed, likelihood = fit_shares(run, fit, BELIEVED)
     noise, likelihood_of_noise = fit_shares(run, fit, NOISE)

@@ -206,6 +206,23 @@ def test_noise_is_not_believed() -> None:
     assert fit_run(run).shares["faithful"] < 0.1
 
 
+def test_mistakes_that_attempts_share_count_less_in_the_run_that_has_them() -> None:
+    """Attempts that newly fail tests are wrong: whether they are equal is fitted."""
+    shared = InstanceFacts([ClassFacts({"a": 2, "b": 2}, 3), ClassFacts({"a": 1}, 1)])
+    unlike = InstanceFacts([ClassFacts({model: 1}, 3) for model in "abcab"])
+    concentrations = [
+        fit_run([unlike] * 40),
+        fit_run([shared] * 2),
+        fit_run([shared] * 40),
+    ]
+    fitted = [fit.wrong_concentration for fit in concentrations]
+    assert fitted[0] > FIT.wrong_concentration >= fitted[1] > fitted[2]
+    agreeing = InstanceFacts([ClassFacts({"a": 1, "b": 1}, 0), ClassFacts({"a": 1}, 0)])
+    (believed,) = weigh([agreeing], concentrations[0])
+    (doubted,) = weigh([agreeing], concentrations[2])
+    assert believed.classes[0] > doubted.classes[0]
+
+
 @given(instances())
 def test_a_script_is_expected_to_do_no_harm(instance: InstanceFacts) -> None:
     assert expected_gain(instance, FIT, 0, 1) > -1e-9
