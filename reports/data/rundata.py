@@ -33,7 +33,7 @@ from runs.calls.ledger import (
 )
 from runs.description import Run
 from runs.patches import patch_paths
-from runs.progress.overview import InstanceEntry, overview
+from runs.progress.overview import overview
 from runs.records import (
     IN_PREDICTIONS,
     Attempt,
@@ -169,7 +169,7 @@ class RunData:
     instances: tuple[InstanceData, ...]
     selected: tuple[str, ...]
     models: tuple[str, ...]
-    unfinished: tuple[InstanceEntry, ...] = ()
+    unfinished: tuple[InstanceResult, ...] = ()
     ledger: tuple[LedgerLine, ...] = field(
         default=(),
         repr=False,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from statistics import mean
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from core.errors import UserError
 from core.jsontypes import JsonObject
@@ -27,27 +28,6 @@ BROKEN = "broken"
 _LAST = (*COMMON_WORDS, IN_WORK, KILLED, BROKEN, NOT_STARTED)
 _HEADINGS = ("status", "instances", "attempts", "dollars")
 _LONGEST_REASON = 100
-
-
-@dataclass(frozen=True)
-class InstanceEntry:
-    """One instance of a run.
-
-    Attributes:
-        status: of the benchmark, or ``NOT_STARTED``, ``IN_WORK``, ``KILLED`` when its process
-            was killed, ``BROKEN`` when its file is broken.
-        finished: whether it has a prediction.
-        cost: dollars by its own file, None where unknown.
-        belief: how sure its choice is, where it follows from evidence.
-    """
-
-    instance_id: str
-    status: str
-    finished: bool = False
-    attempts: int = 0
-    reason: str = ""
-    cost: Decimal | None = None
-    belief: Belief | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +63,7 @@ class RunStatus:
     folder: Path
     statuses: tuple[StatusTotals, ...]
     total: StatusTotals
-    unfinished: tuple[InstanceEntry, ...]
+    unfinished: tuple[InstanceResult, ...]
     broken: tuple[str, ...]
     beliefs: Mapping[str, Belief]
     process: str = ""
@@ -114,20 +94,12 @@ class RunStatus:
 
 def _row(
     status: str,
-    entries: Sequence[InstanceEntry],
+    results: Sequence[InstanceResult],
     dollars: Mapping[str, Decimal | None],
 ) -> StatusTotals:
-    attempts = sum(entry.attempts for entry in entries)
-    costs = [dollars[entry.instance_id] for entry in entries]
-    return StatusTotals(status, len(entries), attempts, total(costs))
-
-
-def _beliefs(entries: Iterable[InstanceEntry]) -> Mapping[str, Belief]:
-    beliefs = {}
-    for entry in entries:
-        if entry.belief:
-            beliefs[entry.instance_id] = entry.belief
-    return beliefs
+    attempts = sum(len(result.attempts) for result in results)
+    costs = [dollars[result.instance_id] for result in results]
+    return StatusTotals(status, len(results), attempts, total(costs))
 
 
 def lines(run_status: RunStatus) -> Iterator[str]:
@@ -191,44 +163,35 @@ def overview(
         process = f"{owner} did not end this run by itself"
     if working:
         process = f"in work by {owner or 'another process'}"
-    entries = {}
-    for name in reading.selected_ids():
-        started = (store.logs / f"{name}.log").exists()
-        status = NOT_STARTED
-        if started:
-            status = KILLED
-            if working:
-                status = IN_WORK
-        entries[name] = InstanceEntry(name, status, cost=Decimal(0))
-    for path in sorted(store.logs.glob(f"*{_SUFFIX}")):
-        name = path.name.removesuffix(_SUFFIX)
-        # Of an instance that was redone, only the prediction counts.
-        if not store.prediction(name).exists():
-            entries[name] = reading.entry(name, path, reading.unfinished_entry)
-    for path in store.prediction_paths():
-        name = store.name_of(path)
-        entries[name] = reading.entry(name, path, reading.prediction)
-    every = [entries[name] for name in sorted(entries)]
-    by_status: dict[str, list[InstanceEntry]] = {
-        status: [] for status in (*statuses, *_LAST)
-    }
-    for entry in every:
-        by_status.setdefault(entry.status, []).append(entry)
-    left = (
-        e for e in every if not e.finished and e.status not in (NOT_STARTED, BROKEN)
-    )
-    costs = {entry.instance_id: entry.cost for entry in every} | dict(dollars)
-    run_total = _row("total", every, costs)
+    finished = reading.predictions()
+    results = {**reading.selected(working=working), **reading.unfinished(), **finished}
+    by_status: dict[str, list[InstanceResult]] = {}
+    for status in (*statuses, *_LAST):
+        by_status[status] = []
+    costs = {}
+    unfinished = []
+    beliefs = {}
+    for name, result in sorted(results.items()):
+        by_status.setdefault(result.status, []).append(result)
+        costs[name] = result.cost
+        if name not in finished and result.status not in (NOT_STARTED, BROKEN):
+            unfinished.append(result)
+        if result.belief:
+            beliefs[name] = result.belief
+    costs.update(dollars)
+    rows = []
+    for status, group in by_status.items():
+        if group:
+            rows.append(_row(status, group, costs))
+    run_total = _row("total", list(results.values()), costs)
     return RunStatus(
         run=store.run,
         folder=store.folder,
-        statuses=tuple(
-            _row(status, group, costs) for status, group in by_status.items() if group
-        ),
+        statuses=tuple(rows),
         total=replace(run_total, dollars=total(costs.values())),
-        unfinished=tuple(left),
+        unfinished=tuple(unfinished),
         broken=(*reading.broken, *map(str, damaged)),
-        beliefs=_beliefs(every),
+        beliefs=beliefs,
         process=process,
     )
 
@@ -240,31 +203,52 @@ class _Reading:
     store: RunStore
     broken: list[str] = field(default_factory=list)
 
-    def selected_ids(self) -> list[str]:
-        run = self._read(self.store.run_file, self.store.read_run)
-        if run:
-            return list(run.selected or ())
-        return []
+    def selected(self, *, working: bool) -> dict[str, InstanceResult]:
+        """Return the instances by id, as if none had a file of its own."""
+        store = self.store
+        run = self._read(store.run_file, store.read_run)
+        results = {}
+        names = run.selected if run else None
+        for name in names or ():
+            status = NOT_STARTED
+            if (store.logs / f"{name}.log").exists():
+                status = IN_WORK if working else KILLED
+            results[name] = InstanceResult(
+                instance_id=name, status=status, cost=Decimal()
+            )
+        return results
 
-    def entry(
+    def unfinished(self) -> dict[str, InstanceResult]:
+        """Return those that have to be redone; only the ledger says what they cost."""
+        results = {}
+        for path in sorted(self.store.logs.glob(f"*{_SUFFIX}")):
+            name = path.name.removesuffix(_SUFFIX)
+            # Of an instance that was redone, only the prediction counts.
+            if not self.store.prediction(name).exists():
+                read = partial(self.store.read_unfinished, name)
+                results[name] = self._result(name, path, read, cost=Decimal())
+        return results
+
+    def predictions(self) -> dict[str, InstanceResult]:
+        results = {}
+        for path in self.store.prediction_paths():
+            name = self.store.name_of(path)
+            read = partial(self.store.read_prediction, path)
+            results[name] = self._result(name, path, read)
+        return results
+
+    def _result(
         self,
         name: str,
         path: Path,
-        read: Callable[[str, Path], InstanceEntry],
-    ) -> InstanceEntry:
-        return self._read(path, lambda: read(name, path)) or InstanceEntry(name, BROKEN)
-
-    def prediction(self, name: str, path: Path) -> InstanceEntry:
-        result = self.store.read_prediction(path)
-        return replace(_entry(result), instance_id=name, finished=True)
-
-    def unfinished_entry(self, name: str, path: Path) -> InstanceEntry:
-        """Return an instance that has to be redone; the store knows its path.
-
-        Only the ledger says what it cost.
-        """
-        result = self.store.read_unfinished(name)
-        return replace(_entry(result), cost=Decimal(0))
+        read: Callable[[], InstanceResult],
+        **changes: Any,  # noqa: ANN401 - fields
+    ) -> InstanceResult:
+        result = self._read(path, read)
+        if result is None:
+            return InstanceResult(instance_id=name, status=BROKEN)
+        status = abbreviate(result.status or "unknown", _LONGEST_STATUS)
+        return result.but(instance_id=name, status=status, **changes)
 
     def _read(
         self,
@@ -278,15 +262,3 @@ class _Reading:
         except OSError as error:
             self.broken.append(f"{path} cannot be read ({error})")
         return None
-
-
-def _entry(result: InstanceResult) -> InstanceEntry:
-    status = abbreviate(result.status or "unknown", _LONGEST_STATUS)
-    return InstanceEntry(
-        instance_id=result.instance_id,
-        status=status,
-        attempts=len(result.attempts),
-        reason=result.reason,
-        cost=result.cost,
-        belief=result.belief,
-    )
