@@ -125,7 +125,9 @@ def _choose(
         if "test" in path:
             read(path)
     history = partial(changes, row["base_commit"])
-    tests = RelatedTests(files, read, history)
+    tests = RelatedTests(
+        files, read, history, row["problem_statement"].strip().split("\n")[0]
+    )
 
     def holds_tests(path: str) -> bool:
         return _TEST.search(read(path) or "") is not None

@@ -12,7 +12,6 @@ from bench.attempts.evidence.writers import ScriptWriters
 from bench.attempts.prepare import InstancePlan, instance_folder, prepare
 from bench.attempts.services import Services
 from bench.attempts.stop import budget_ended
-from bench.attempts.transcript import title_of
 from bench.instances.instance import Instance
 from bench.repos.checkout import LeakError
 from core.errors import InfrastructureError
@@ -103,7 +102,7 @@ class Solver:
         return InstanceResult(
             instance_id=self.instance.instance_id,
             model_name_or_path=self.services.config.model_name_or_path,
-            title=title_of(self.instance.problem_statement),
+            title=self.instance.title,
             model_patch=winner.model_patch if winner else "",
             status=choice.status,
             reason=choice.reason,

@@ -11,12 +11,11 @@ from agent.gateway.lanes import common_length
 from bench.attempts.choose import OUTCOME_WORDS
 from bench.attempts.evidence.choice import describe_script, matrix
 from core.money import column, in_words
-from core.plaintext import abbreviate, quantity, table, visible
+from core.plaintext import quantity, table, visible
 from llm.chat import Message
 from runs.evidence import Evidence
 from runs.records import Attempt, InstanceResult
 
-_MAX_TITLE = 200
 # Repeating a shorter text is easier to read than a reference.
 _MIN_REFERENCED = 200
 _FENCED = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -25,12 +24,6 @@ _FENCED = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.D
 def transcript(result: InstanceResult) -> str:
     """Return the Markdown text of everything that was said about an instance."""
     return visible("\n".join(_lines(result))) + "\n"
-
-
-def title_of(problem_statement: str) -> str:
-    """Return the first line of an issue."""
-    lines = problem_statement.strip().splitlines() or [""]
-    return abbreviate(lines[0].lstrip("# "), _MAX_TITLE)
 
 
 def _lines(result: InstanceResult) -> Iterator[str]:

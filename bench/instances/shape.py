@@ -18,10 +18,12 @@ from pydantic import BaseModel, BeforeValidator, Field
 from bench.regression.runners import OF_PYTHON, runner_of
 from bench.regression.runners.commands import whole_suite
 from core.hashing import sha256_of
+from core.plaintext import abbreviate
 from environments.base import ANY_PYTHON
 
 START_MARKER = ">>>>> Start Test Output"
 END_MARKER = ">>>>> End Test Output"
+_MAX_TITLE = 200
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _DROPPED_LINE = re.compile(
     r"^\s*(git\s+(checkout|apply|status|show|diff|-c\s)|rm\s|patch\s|#!|set\s+-)"
@@ -247,6 +249,12 @@ class Instance:
     bug: str = field(default="", repr=False)
     image_label: str = ""
     commands: Commands | None = None
+
+    @property
+    def title(self) -> str:
+        """The first line of the issue."""
+        lines = self.problem_statement.strip().splitlines() or [""]
+        return abbreviate(lines[0].lstrip("# "), _MAX_TITLE)
 
     @property
     def tested_as(self) -> str:

@@ -28,6 +28,7 @@ _MAX_FOR_ONE_EDIT = 6
 _EXACT = 8
 _BEGINS = 6
 _MENTIONS = 4
+_NAMED = 3
 # Not enough alone.
 _PACKAGE = 2
 _NEAR = 1
@@ -77,11 +78,13 @@ class RelatedTests:
 
     Attributes:
         history: the files of each of the last changes to a file up to the commit.
+        title: of the issue, in which tests of the packages around an edited file may be named.
     """
 
     files: Sequence[str]
     read: Read
     history: History = lambda _: ()
+    title: str = ""
 
     def of(self, edited: Iterable[str]) -> tuple[str, ...]:
         """Return the test files that are related to ``edited``, the most related first.
@@ -120,6 +123,7 @@ class RelatedTests:
         max_mentions = max([1, *mentions.values()])
         changes = self._changes_together(source)
         packages = [_words([part]) for part in module[:-1]]
+        module_words = _words(module[:-1])
         scores = {}
         for test, (folder, stem) in self._tests.items():
             if folder[: len(package)] == package:
@@ -128,6 +132,9 @@ class RelatedTests:
             score += _CHANGED_TOGETHER * changes.get(test, 0)
             if stem in packages:
                 score += _PACKAGE
+            is_around = folder == module_words[: len(folder)]
+            if stem and is_around and self._title_words.issuperset(stem):
+                score += _NAMED
             if not folder and len(module) == 1:
                 score += _NEAR
             scores[test] = score + _position_score(folder + stem, module)
@@ -154,6 +161,10 @@ class RelatedTests:
             for test in tests:
                 counts[test] += 1 / len(tests)
         return counts
+
+    @cached_property
+    def _title_words(self) -> frozenset[str]:
+        return frozenset(_words([self.title]))
 
     @cached_property
     def _tests(self) -> Mapping[str, tuple[list[str], list[str]]]:

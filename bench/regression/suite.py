@@ -190,7 +190,8 @@ class RegressionTests:
         """Select related tests; texts are read once, and the choice for the same edits is kept."""
         runner = self.runner
         files = [path for path in self.files if may_hold_tests(runner, path)]
-        return cache(RelatedTests(files, self.read, self.history).of)
+        title = self.instance.title
+        return cache(RelatedTests(files, self.read, self.history, title).of)
 
     def prove_setup(self, changes: Changes, selected: Sequence[str]) -> ProvenSetup:
         """Return the set-up in which the ``selected`` tests import the edited packages."""

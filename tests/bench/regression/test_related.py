@@ -162,6 +162,27 @@ SETTINGS = [
 ]
 
 
+def test_a_title_names_tests_of_the_packages_around_a_file() -> None:
+    files = {
+        "lib/matrices/expr.py": "",
+        "lib/matrices/tests/test_expr.py": "",
+        "lib/matrices/tests/test_block_matrix.py": "",
+        "lib/tests/test_zero.py": "",
+        "lib/core/tests/test_block.py": "",
+    }
+
+    def related(title: str) -> tuple[str, ...]:
+        tests = RelatedTests(sorted(files), files.get, title=title)
+        return tests.of(["lib/matrices/expr.py"])
+
+    assert related("") == ("lib/matrices/tests/test_expr.py",)
+    assert related("A Block of a matrix with zero") == (
+        "lib/matrices/tests/test_expr.py",
+        "lib/tests/test_zero.py",
+        "lib/matrices/tests/test_block_matrix.py",
+    )
+
+
 def test_the_project_says_what_a_test_file_is() -> None:
     edited = "pylint/checkers/misc.py"
     test = "tests/checkers/unittest_misc.py"
