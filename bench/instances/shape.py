@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -258,11 +258,17 @@ class Instance:
 
     @property
     def tested_as(self) -> str:
-        """The key of environments and baselines: of one's own repository no issue decides them."""
-        if self.commands is None:
-            return self.instance_id
-        digest = sha256_of(self.base_commit + self.commands.model_dump_json())
-        return f"{self.repo.replace('/', '__')}-{digest[:8]}"
+        """The key of environments and baselines, which issues and images do not decide."""
+        decisive = replace(
+            self,
+            instance_id="",
+            problem_statement="",
+            image="",
+            image_urls=(),
+            image_label="",
+        )
+        digest = sha256_of(json.dumps(asdict(decisive), default=str))
+        return f"{self.repo.replace('/', '__')}-{digest[:16]}"
 
     @property
     def shown_image(self) -> str:

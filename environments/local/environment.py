@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -67,25 +65,16 @@ class LocalEnvironment:
         root = root.resolve()
         folder = root / "instances"
         folder.mkdir(parents=True, exist_ok=True)
-        with contextlib.ExitStack() as stack:
-            lock = FileLock(f"{folder / project.key}.lock")
-            stack.enter_context(waited_for(lock, self.check))
-            built = Venvs(root, self.failed, self.check, self.warn_once).build(
-                project, spec
-            )
-            resources = contextlib.ExitStack()
-            if shut_in:
-                # In sandboxes others may use it at once; the tree there is in memory.
-                shutil.rmtree(built.testbed, ignore_errors=True)
-            else:
-                resources = stack.pop_all()
-                resources.callback(shutil.rmtree, built.testbed, ignore_errors=True)
+        venvs = Venvs(root, self.failed, self.check, self.warn_once)
+        # Not for longer: sessions that wait for each other could wait for ever.
+        with waited_for(FileLock(f"{folder / project.key}.lock"), self.check):
+            built = venvs.build(project, spec)
+            # Each command gets a copy of the template there, in a sandbox in memory.
+            shutil.rmtree(built.testbed, ignore_errors=True)
         identity = (
             f"local:{spec_key(spec, spec.setup)}:{'bubblewrap' if shut_in else 'open'}"
         )
-        return LocalSession(
-            built, spec.test_command, identity, shut_in, resources, confined
-        )
+        return LocalSession(built, spec.test_command, identity, shut_in, confined)
 
 
 @dataclass(frozen=True)
@@ -96,11 +85,8 @@ class LocalSession:
     test_command: str
     identity: str
     shut_in: bool
-    resources: contextlib.ExitStack
     confined: Confined
     ways: tuple[SetupWay, ...] = (SetupWay.AS_GIVEN, SetupWay.ON_PATH)
-    # Without a sandbox all copies have one folder, so commands run one at a time.
-    alone: threading.Lock = field(default_factory=threading.Lock)
 
     def installs(self, setup: Setup) -> bool:
         return False
@@ -116,7 +102,7 @@ class LocalSession:
         yield LocalPrepared(self, changes, ":".join(paths))
 
     def stop(self) -> None:
-        self.resources.close()
+        """Do nothing: each command leaves nothing."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +126,13 @@ class LocalPrepared:
                 ["bash", "-c", command],
                 timeout,
             )
-        with self.session.alone:
-            return self._run_open(command, timeout)
+        # All copies have one folder, so commands run one at a time.
+        lock = FileLock(f"{built.testbed.parent}.lock")
+        with waited_for(lock, confined.check):
+            try:
+                return self._run_open(command, timeout)
+            finally:
+                shutil.rmtree(built.testbed, ignore_errors=True)
 
     def _run_open(self, command: str, timeout: float) -> CommandResult:
         # Nothing limits how much it writes, so that is polled.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from pathlib import Path
+from shutil import copytree
 
 import pytest
 
 from bench.config import ModelChoice
 from core.errors import UserError
+from demo.setup import DEMO_DATASET, build_mirrors
+from environments.base import EnvironmentKind
 from reports.foreign.export import export_command
 from reports.foreign.layouts import ExportLayout
 from reports.verify import verify_command
@@ -21,6 +25,7 @@ from tests.agent.gateway.conftest import (
     agent_config,
     needs_bubblewrap,
 )
+from tests.conftest import ShareVenvs
 from tests.support import read_json
 from tests.support.dialects import DIALECTS, MODELS
 from tests.support.runs import but
@@ -109,3 +114,28 @@ def test_a_model_whose_provider_speaks_another_protocol_is_refused(
         runs.solve(agent_config(dialect, models=models))
     assert str(error.value).endswith("choose another model or another agent")
     assert not stub.requests
+
+
+@needs_bubblewrap
+def test_instances_of_one_commit_share_their_environment_and_baselines(
+    runs: GatewayRuns, tmp_path: Path, share_venvs: ShareVenvs
+) -> None:
+    ids = [f"demo__textkit-{number}" for number in (101, 102)]
+    tasks = tmp_path / "set/tasks"
+    for name in ids:
+        copytree(DEMO_DATASET / "tasks" / ID, tasks / name)
+        row = tasks / name / "task.yaml"
+        row.write_text(row.read_text().replace(ID, name))
+    runs.cache = tmp_path / "cache"
+    share_venvs(runs.cache / "environments")
+    chosen = agent_config("chat", environment=EnvironmentKind.LOCAL)
+    mirrors = build_mirrors(tmp_path / "mirrors")
+    dataset = str(tasks.parent)
+    with runs.serve() as stub:
+        runs.start(chosen, dataset=dataset, ids=ids, repos=mirrors, workers=2)
+    assert len(stub.requests) == 4
+    for name in ids:
+        status = read_json(runs.recorded / f"{name}.json")["status"]
+        assert status == "plausible"
+    assert len(list(runs.cache.glob("environments/instances/*/.complete"))) == 1
+    assert len(list(runs.cache.glob("baselines/*.json"))) == 2

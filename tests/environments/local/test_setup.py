@@ -6,6 +6,8 @@ import json
 import os
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +145,29 @@ def test_a_set_up_that_fails_is_named_as_it_was_given(
     message = str(caught.value)
     assert "error: no b" in message
     assert "bwrap" not in message
+
+
+@pytest.mark.parametrize("shut_in", [True, False])
+def test_sessions_of_one_project_do_not_wait_for_each_other_s_end(
+    tmp_path: Path,
+    environment: LocalEnvironment,
+    monkeypatch: pytest.MonkeyPatch,
+    shut_in: bool,
+) -> None:
+    if shut_in and not bubblewrap_works():
+        pytest.skip("bubblewrap is not installed")
+    monkeypatch.setattr(
+        "environments.local.environment.bubblewrap_works", lambda: shut_in
+    )
+    looks = iter(range(60))
+    patient = replace(environment, check=lambda: [next(looks)])
+    write_files(tmp_path / "tree", {"a.txt": "a"})
+    made = project(tmp_path / "tree")
+    first = environment.start(made)
+    with ThreadPoolExecutor() as pool:
+        slow = pool.submit(run_once, first, {}, "sleep 2; cat a.txt", 60)
+        second = patient.start(made)
+        assert run_once(second, {"a.txt": b"b"}, "cat a.txt", 60).output == "b"
+        assert slow.result().output == "a"
+    first.stop()
+    assert run_once(second, {}, "cat a.txt", 60).output == "a"
