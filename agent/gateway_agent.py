@@ -79,6 +79,9 @@ class GatewayAgent(CommandAgent):
                     transcript.messages.append(redacted)
                 transcript.calls.extend(gateway.calls)
         refused = gateway.problem
+        if ended.result.timed_out:
+            # A call is repeated for as long as the run waits for its provider.
+            refused = refused or gateway.failed_try
         notes = [ended.problem]
         if refused:
             notes.append(str(refused))

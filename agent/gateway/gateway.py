@@ -121,6 +121,7 @@ class Gateway:
         drift: answers that were served by the turn key, because the request had changed.
         removed: tools and parameters that were taken out of requests, and how often.
         problem: why the agent's calls are refused for good.
+        failed_try: why the provider did not answer; None once it has answered again.
         bytes_in_flight: of the bodies of requests that are being read or answered.
     """
 
@@ -134,6 +135,7 @@ class Gateway:
     drift: int = 0
     removed: Counter[str] = field(default_factory=Counter)
     problem: Exception | None = None
+    failed_try: Exception | None = None
     bytes_in_flight: int = 0
     _closing: bool = False
     _refused_since: float = 0.0
@@ -427,7 +429,13 @@ class Gateway:
     def _send(self, channel: Channel, wire: Wire) -> Reply:
         self._check_open()  # it may have waited for long
         limit = self.model.call_timeout + _PATIENCE
-        return background().wait(self._provider.send(channel, wire), limit)
+        try:
+            return background().wait(self._provider.send(channel, wire), limit)
+        except TransientError as error:
+            self.failed_try = InfrastructureError(
+                f"{self.model.name} did not answer: {error}"
+            )
+            raise
 
     def _record_answer(
         self,
@@ -452,6 +460,7 @@ class Gateway:
                 return
             self._failures = 0
             self._unanswered = None
+            self.failed_try = None
             self._lanes.add(request.conversation, message, call)
 
 

@@ -19,6 +19,7 @@ from agent.gateway import gateway as gateway_module
 from bench.config import validate_config
 from core.errors import UserError
 from llm.gate import OpenGate
+from llm.provider_errors import RetryPolicy
 from reports.foreign.export import export_command
 from reports.foreign.layouts import ExportLayout
 from runs.calls.budget import BudgetLimits
@@ -172,6 +173,18 @@ def test_a_dead_provider_is_a_failure_of_the_infrastructure(
 ) -> None:
     with runs.serve(*[Fault(500)] * 9):
         note = runs.fail(agent_config(dialect, "stream"))
+    assert note["status"] == "infra_error" and "did not answer" in note["reason"]
+
+
+def test_time_that_a_dead_provider_uses_up_is_not_the_agent_s(
+    runs: GatewayRuns,
+) -> None:
+    # After five failures the run waits for the provider, however often a call is tried.
+    patient = RetryPolicy(attempts=9, first_wait=0.05)
+    with runs.serve(Fault(), *[Fault(500)] * 99) as stub:
+        runs.start(agent_config("messages", agent_timeout=15), retries=patient)
+    assert stub.billed == 1
+    note = runs.unfinished()
     assert note["status"] == "infra_error" and "did not answer" in note["reason"]
 
 

@@ -129,9 +129,12 @@ def test_a_budget_stops_a_real_agent(runs: GatewayRuns, agent: NamedAgent) -> No
 def test_a_dead_provider_is_a_failure_of_the_infrastructure(
     runs: GatewayRuns, agent: NamedAgent
 ) -> None:
-    with runs.serve(*[Fault(500)] * 500, turns=turns_of(agent)):
-        note = runs.fail(config_of(agent))
+    # Most do not end before: the run waits for the provider, and their call with it.
+    limited = config_of(agent, agent_timeout=100)
+    with runs.serve(*[Fault(500)] * 500, turns=turns_of(agent)) as stub:
+        note = runs.fail(limited)
     assert note["status"] == "infra_error", note
+    assert stub.requests
 
 
 def install_small(runs: GatewayRuns, version: str) -> None:
