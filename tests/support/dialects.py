@@ -60,7 +60,7 @@ class Fault:
     """What happens to a request instead of an answer, or to its answer.
 
     Attributes:
-        status: of HTTP; 200 breaks the stream off, or ends it in an error event.
+        status: of HTTP; 200 breaks the answer off, or ends its stream in an error event.
         silent: seconds before the answer.
         garbage: the answer is a page of HTML.
         late: the stream ends so only after all that it has to say.
@@ -148,6 +148,12 @@ class _Handler(Handler):
             self.stub.billed += 1
         if body.get("stream") or "streamGenerate" in self.path:
             self._stream(_events(dialect, turn), fault, dialect)
+        elif fault.broken:
+            data = json.dumps(_response(dialect, turn)).encode()
+            head = {"content-type": "application/json", "content-length": len(data)}
+            self.send_head(200, head)
+            self.wfile.write(data[: len(data) // 2])
+            self.close_connection = True
         else:
             self.send_json(_response(dialect, turn))
 
