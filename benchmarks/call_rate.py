@@ -2,7 +2,7 @@
 
 A call is a permission and an outcome: two requests, two entries on the disk. Simulated jobs make
 calls of no duration, first in threads of the driver, which ask the coordinator directly, then in
-worker processes of a local Ray, through the run's actor. The disk is that of ``--folder``.
+worker processes of a local Ray. The disk is that of ``--folder``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -32,12 +33,13 @@ from runs.calls.coordinator import CallCoordinator, Ticket, WorkerCalls
 from runs.calls.ledger import Ledger
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
 from runs.engines.base import Driver
-from runs.engines.ray.actor import JobStart
-from runs.engines.ray.engine import make_run_actor, own_ray
-from runs.engines.ray.server import RunServer, serving
-from runs.engines.ray.worker import Connection, RemoteCalls
+from runs.engines.ray.engine import own_ray
+from runs.engines.ray.messages import JobStart, WorkerRequest
+from runs.engines.ray.server import RunServer, serve
+from runs.engines.ray.worker import DRIVER, Connection, RemoteCalls
 
 _DIRECT_THREADS = 16
+_SERVER_THREADS = 16
 _CALL = PlannedCall("gpt-4o", "openai", "a" * 64, 5000, Decimal("0.05"), "b" * 64)
 _REPLY = Reply(
     content="An edit of some lines.\n" * 60,
@@ -86,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 Path(folder) / "ray", workers, options.processes, options.seconds
             )
         print(f"driver alone, {_DIRECT_THREADS} threads: {direct}")
-        print(f"{workers} workers through actor:   {remote}")
+        print(f"{workers} workers of Ray:  {remote}")
         print(f"share: {remote.rate / direct.rate:.0%}", flush=True)
     return 0
 
@@ -126,25 +128,33 @@ def measure_remote(
     )
     server = RunServer(driver, lambda: True)
     with own_ray(processes):
-        actor = make_run_actor(workers)
-        callers = [ray.remote(Callers).remote(actor) for _ in range(processes)]
+        as_actor = ray.remote(concurrency_groups={DRIVER: 8})
+        callers = [as_actor(Callers).remote() for _ in range(processes)]
         pids = {"driver": psutil.Process()}
         for number, pid in enumerate(ray.get([c.pid.remote() for c in callers])):
             pids[f"worker {number}"] = psutil.Process(pid)
         for process in psutil.Process().children(recursive=True):
-            if "RunActor" in " ".join(process.cmdline()):
-                pids["actor"] = process
-            elif process.name() in ("raylet", "gcs_server"):
+            if process.name() in ("raylet", "gcs_server"):
                 pids[process.name()] = process
         shares: dict[str, float] = {}
         starts = [server.start(f"job-{number}") for number in range(workers)]
-        with serving(actor, server), processors_of(pids, shares):
+        threads = ThreadPoolExecutor(_SERVER_THREADS)
+        serving = []
+        for caller in callers:
+            arguments = (caller, server, threads)
+            serving.append(threading.Thread(target=serve, args=arguments))
+            serving[-1].start()
+        with processors_of(pids, shares):
             results = ray.get(
                 [
                     caller.run.remote(starts[number::processes], seconds)
                     for number, caller in enumerate(callers)
                 ]
             )
+        for caller in callers:
+            ray.kill(caller)
+        for thread in serving:
+            thread.join()
     times = [value for _, values in results for value in values]
     return RateFigures(sum(rate for rate, _ in results), times, shares)
 
@@ -152,9 +162,12 @@ def measure_remote(
 class Callers:
     """A Ray actor: jobs that only make calls."""
 
-    def __init__(self, actor: Any) -> None:  # noqa: ANN401 - Ray's handles have no types
-        self._connection = Connection(actor)
-        threading.Thread(target=self._connection.keep_sending, daemon=True).start()
+    def __init__(self) -> None:
+        self._connection = Connection()
+
+    @ray.method(concurrency_group=DRIVER)  # type: ignore[untyped-decorator]
+    def exchange(self, number: int, answers: Sequence[Any]) -> list[WorkerRequest]:
+        return self._connection.exchange(number, answers)
 
     def pid(self) -> int:
         return psutil.Process().pid

@@ -19,6 +19,7 @@ import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,10 +33,9 @@ from core.errors import UserError
 from core.plaintext import Say
 from runs.checks import key_variables
 from runs.engines.base import Driver
-from runs.engines.ray.actor import JobStart, RunActor
 from runs.engines.ray.nodes import MAX_DEATHS, Node, Nodes, Room
-from runs.engines.ray.server import RunServer, serving
-from runs.engines.ray.worker import Returned, Worker, WorkerPlan
+from runs.engines.ray.server import RunServer, serve
+from runs.engines.ray.worker import DRIVER, Worker, WorkerPlan
 from runs.jobs import End, Finished, Job
 from runs.records import InstanceStatus
 from runs.settings import ScaleSettings
@@ -48,6 +48,10 @@ _LOOK_AT_NODES = 2.0
 _STARTS = 4
 # Nodes that a job is tried on where it ends by a fault of the infrastructure.
 _NODES = 3
+# Threads of the driver that do what workers ask for: each waits for the disk now and then.
+_THREADS = 16
+# Of a worker: the driver fetches requests, and again after the connection was lost, and stops it.
+_CALLS_OF_DRIVER = 8
 # Seconds in which a worker has to learn that the run stops.
 _STOP_GRACE = 15.0
 
@@ -56,7 +60,6 @@ _STOP_GRACE = 15.0
 class _Hired:
     """A worker of the run; ``in_work`` counts its jobs."""
 
-    number: int
     actor: Any
     room: Room
     node: Node
@@ -77,37 +80,35 @@ class RayEngine:
     ) -> Iterator[Finished[Any]]:
         if not jobs:
             return
-        driver = self.driver
         benchmark = self.driver.benchmark
-        scale = benchmark.options.settings.scale
-        own = not scale.cluster
-        workers = min(scale.workers, len(jobs))
-        cpus = scale.cpus_per_instance
-        work = benchmark.options.cache / "work" / driver.run_key
-        with (
-            own_ray(min(workers, scale.processors))
-            if own
-            else connect_cluster(
-                scale.cluster, benchmark.packages, work, driver.warn_once
-            )
-        ):
-            actor = make_run_actor(workers)
-            server = RunServer(driver, may_start)
-            plan = WorkerPlan(
-                services=benchmark.services(),
-                containers=benchmark.containers,
-                cache=benchmark.options.cache,
-                key=driver.run_key,
-                own_ray=own,
-                actor=actor,
-                keys=[] if own else key_variables(benchmark.config),
-                versions={} if own else versions(),
-            )
-            hiring = Hiring(scale, workers, cpus)
-            with serving(actor, server):
-                yield from _Workers(driver, server, actor, ray.put(plan), hiring).run(
-                    jobs
+        options = benchmark.options
+        scale = options.settings.scale
+        key = self.driver.run_key
+        plan = WorkerPlan(
+            services=benchmark.services(),
+            containers=benchmark.containers,
+            cache=options.cache,
+            key=key,
+            own_ray=not scale.cluster,
+            keys=key_variables(benchmark.config),
+            versions=versions(),
+        )
+        hiring = Hiring(scale, min(scale.workers, len(jobs)))
+        with ExitStack() as stack:
+            if scale.cluster:
+                work = options.cache / "work" / key
+                warn = self.driver.warn_once
+                stack.enter_context(
+                    connect_cluster(scale.cluster, benchmark.packages, work, warn)
                 )
+            else:
+                processes = min(hiring.workers, scale.processors)
+                stack.enter_context(own_ray(processes))
+            threads = stack.enter_context(ThreadPoolExecutor(_THREADS, "server"))
+            server = RunServer(self.driver, may_start)
+            workers = _Workers(server, threads, ray.put(plan), hiring)
+            stack.callback(workers.close)
+            yield from workers.run(jobs)
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,6 @@ class Hiring:
 
     scale: ScaleSettings
     workers: int
-    cpus: float
 
     def room(self, processes: int) -> Room:
         """Return what each of so many processes takes."""
@@ -124,26 +124,28 @@ class Hiring:
         jobs = math.ceil(self.workers / processes)
         if self.scale.cluster:
             # Where a node is lost, the workers of the others take its jobs.
-            return Room.of_cluster(min(2 * jobs, self.workers), self.cpus)
+            jobs = min(2 * jobs, self.workers)
+            return Room.of_cluster(jobs, self.scale.cpus_per_instance)
         slots = max(1, self.scale.processors // processes)
         return Room(jobs, slots, 1.0)
 
 
 @dataclass
 class _Workers:
-    driver: Driver
     server: RunServer
-    actor: Any  # the handle of the run's actor
+    threads: Executor  # handle what the workers ask for
     plan: Any  # the reference of the workers' ``WorkerPlan``
     hiring: Hiring
     _nodes: Nodes = field(default_factory=Nodes)
     _nodes_seen: float = -math.inf
     _room: Room = field(init=False)
     _hired: list[_Hired] = field(default_factory=list)
-    _count: int = 0
+    _servers: list[threading.Thread] = field(default_factory=list)
     _waiting: deque[Job] = field(default_factory=deque)
-    # What is waited for: a worker that gets ready, or its work on a job.
-    _pending: dict[Any, tuple[_Hired, Job | None]] = field(default_factory=dict)
+    # By Ray's reference of what is waited for.
+    _starting: dict[Any, _Hired] = field(default_factory=dict)
+    _in_work: dict[Any, tuple[_Hired, Job]] = field(default_factory=dict)
+    _stopping: dict[Any, _Hired] = field(default_factory=dict)
     _losses: Counter[str] = field(default_factory=Counter)
     # By job, the nodes where it ended by their fault.
     _tried: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -162,24 +164,26 @@ class _Workers:
             if not self._in_work and not self._waiting:
                 break
             for reference in self._ready():
-                worker, job = self._pending.pop(reference)
-                if job is None:
-                    self._note_start(worker, reference)
+                if reference in self._starting:
+                    self._note_start(self._starting.pop(reference), reference)
                 else:
-                    worker.in_work -= 1
-                    yield from self._end_work(worker, job, reference)
+                    yield from self._end_work(reference)
         if self._user_error:
             raise UserError(self._user_error)
 
-    @property
-    def _in_work(self) -> int:
-        return sum(job is not None for _, job in self._pending.values())
+    def close(self) -> None:
+        """End all workers, and what serves them: Ray crashes where it ends before a thread."""
+        for worker in list(self._hired):
+            self._dismiss(worker)
+        for thread in self._servers:
+            thread.join()
 
     def _ready(self) -> Sequence[Any]:
-        if not self._pending:
+        references = [*self._starting, *self._in_work]
+        if not references:
             time.sleep(_LOOK)
             return ()
-        ready, _ = ray.wait(list(self._pending), timeout=_LOOK)
+        ready, _ = ray.wait(references, timeout=_LOOK)
         return tuple(ready)
 
     def _look_at_nodes(self) -> None:
@@ -203,11 +207,11 @@ class _Workers:
         problems = self._nodes.problems(self._room)
         if problems:
             self._user_error = "; ".join(problems)
-            self.driver.stop.request(self._user_error)
+            self.server.driver.stop.request(self._user_error)
 
     def _hire(self) -> None:
         """Start workers, as many as the nodes take and the jobs need, few at a time on a node."""
-        needed = min(self.hiring.workers, len(self._waiting) + self._in_work)
+        needed = min(self.hiring.workers, len(self._waiting) + len(self._in_work))
         capacity = self._nodes.capacity(self._room)
         while len(self._hired) < min(needed, capacity):
             node = self._nodes.next_for(self._room)
@@ -220,29 +224,29 @@ class _Workers:
 
     def _start_worker(self, node: Node) -> None:
         room = self._room
-        actor = (
-            ray.remote(Worker)
-            .options(
-                num_cpus=room.cpus,
-                memory=room.memory or None,
-                max_restarts=0,
-                max_concurrency=room.jobs,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
-            )
-            .remote()
+        as_actor = ray.remote(
+            num_cpus=room.cpus,
+            memory=room.memory or None,
+            max_restarts=0,
+            max_concurrency=room.jobs,
+            concurrency_groups={DRIVER: _CALLS_OF_DRIVER},
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
-        self._count += 1
-        worker = _Hired(self._count, actor, room, node)
+        actor = as_actor(Worker).remote()
+        arguments = (actor, self.server, self.threads)
+        thread = threading.Thread(target=serve, args=arguments, daemon=True)
+        thread.start()
+        self._servers.append(thread)
+        worker = _Hired(actor, room, node)
         node.workers += 1
         node.starting += 1
         self._hired.append(worker)
-        prepared = actor.prepare.remote(self.plan, room.slots, worker.number)
-        self._pending[prepared] = worker, None
+        self._starting[actor.prepare.remote(self.plan, room.slots)] = worker
 
     def _hand_out(self) -> None:
         """Give jobs to the workers with the fewest, but not to nodes where they failed."""
         skipped = []
-        while self._waiting and self._in_work < self.hiring.workers:
+        while self._waiting and len(self._in_work) < self.hiring.workers:
             job = self._waiting.popleft()
             tried = self._tried[job.key]
             if not self._nodes.has_other(self._room, tried):
@@ -253,10 +257,9 @@ class _Workers:
                 if not tried:
                     break
                 continue
-            start: JobStart = self.server.start(job.key)
-            # It is repeated while the worker cannot be reached, until that is dead.
-            work = worker.actor.work.options(max_task_retries=-1)
-            self._pending[work.remote(job.portable(), start)] = worker, job
+            start = self.server.start(job.key)
+            reference = worker.actor.work.remote(job.portable(), start)
+            self._in_work[reference] = (worker, job)
             worker.in_work += 1
         self._waiting.extendleft(reversed(skipped))
 
@@ -274,20 +277,25 @@ class _Workers:
     def _end(self) -> Iterator[Finished[Any]]:
         """Start nothing more; where the run stops, let the workers know."""
         self._waiting.clear()
-        reason = self.driver.coordinator.stopping()
+        reason = self.server.driver.coordinator.stopping()
         if not reason:
             return
         if self._stopped is None:
             self._stopped = time.monotonic()
-            self.actor.stop.remote(reason)
+            for worker in self._hired:
+                self._stopping[worker.actor.stop.remote(reason)] = worker
         elif time.monotonic() > self._stopped + _STOP_GRACE:
             yield from self._abandon_silent()
 
     def _abandon_silent(self) -> Iterator[Finished[Any]]:
         """Yield the jobs of workers that cannot be reached: the run does not wait for them."""
-        for reference, (worker, job) in list(self._pending.items()):
-            if job is not None and worker.number not in self.server.stopped_workers:
-                del self._pending[reference]
+        _, silent = ray.wait(
+            list(self._stopping), num_returns=len(self._stopping), timeout=0
+        )
+        workers = [self._stopping[reference] for reference in silent]
+        for reference, (worker, job) in list(self._in_work.items()):
+            if worker in workers:
+                del self._in_work[reference]
                 self.server.give_up(job.key)
                 reason = "its node does not answer"
                 yield Finished(job.key, End(InstanceStatus.INTERRUPTED, reason))
@@ -306,29 +314,29 @@ class _Workers:
         if worker not in self._hired:  # it was dismissed meanwhile
             return
         try:
-            error = ray.get(reference)
+            ray.get(reference)
         except RayError as failure:
             self._dismiss(worker, failure)
-            error = _unusable(failure)
-            if not error:
+            problem = _problem_of(failure)
+            if problem:
+                self._leave_out(node, problem)
+            else:
                 self._note_death(node, failure)
         else:
             node.deaths = 0
-            worker.ready = not error
-        if error:
-            self._leave_out(node, error)
+            worker.ready = True
 
     def _note_death(self, node: Node, failure: RayError) -> None:
         node.note_death()
+        address = node.address
         why = type(failure).__name__
-        self.driver.log.warning(
-            "%s: a worker died before it was ready (%s)", node.address, why
-        )
+        text = "%s: a worker died before it was ready (%s)"
+        self.server.driver.log.warning(text, address, why)
         if node.deaths >= MAX_DEATHS and not node.workers:
             self._leave_out(
                 node,
-                f"on the node {node.address}: {node.deaths} workers died before they "
-                f"were ready ({why})",
+                f"on the node {address}: {node.deaths} workers died before they were "
+                f"ready ({why})",
             )
 
     def _leave_out(self, node: Node, problem: str) -> None:
@@ -339,31 +347,29 @@ class _Workers:
 
     def _warn(self, text: str) -> None:
         if self.hiring.scale.cluster:
-            self.driver.warn_once(text)
+            self.server.driver.warn_once(text)
 
-    def _end_work(
-        self,
-        worker: _Hired,
-        job: Job,
-        reference: Any,  # noqa: ANN401
-    ) -> Iterator[Finished[Any]]:
+    def _end_work(self, reference: Any) -> Iterator[Finished[Any]]:  # noqa: ANN401
+        worker, job = self._in_work.pop(reference)
+        worker.in_work -= 1
+        node = worker.node
         try:
-            returned: Returned = ray.get(reference)
-        except RayTaskError as failure:
-            returned = Returned(user_error=_unusable(failure))
+            finished: Finished[Any] | None = ray.get(reference)
         except RayError as failure:
-            self._dismiss(worker, failure)
-            worker.node.note_death()
-            yield from self._lose(job, type(failure).__name__)
+            problem = _problem_of(failure)
+            if problem:
+                self._leave_out(node, problem)
+                self._retry_elsewhere(node, job)
+            else:
+                self._dismiss(worker, failure)
+                node.note_death()
+                yield from self._lose(job, type(failure).__name__)
             return
-        finished = returned.finished
-        if returned.user_error:
-            self._leave_out(worker.node, returned.user_error)
-            self._retry_elsewhere(worker.node, job)
-        elif finished is not None:
-            is_fault = finished.end.status == InstanceStatus.INFRA_ERROR
-            if not (is_fault and self._retry_elsewhere(worker.node, job)):
-                yield finished
+        if finished is None:  # it did not start
+            return
+        is_fault = finished.end.status == InstanceStatus.INFRA_ERROR
+        if not (is_fault and self._retry_elsewhere(node, job)):
+            yield finished
 
     def _retry_elsewhere(self, node: Node, job: Job) -> bool:
         """Try a job on another node before its end is recorded; return whether there is any."""
@@ -372,7 +378,7 @@ class _Workers:
         if len(tried) >= _NODES or not self._nodes.has_other(self._room, tried):
             return False
         text = "%s: tried on another node than %s"
-        self.driver.log.warning(text, job.key, node.address)
+        self.server.driver.log.warning(text, job.key, node.address)
         self._waiting.appendleft(job)
         return True
 
@@ -381,7 +387,7 @@ class _Workers:
         self._losses[job.key] += 1
         count = self._losses[job.key]
         text = "%s: its worker died (%s), for the %d. time"
-        self.driver.log.warning(text, job.key, why, count)
+        self.server.driver.log.warning(text, job.key, why, count)
         if not self.server.may_start():
             yield Finished(job.key, End(InstanceStatus.INTERRUPTED, "its worker died"))
         elif count >= _STARTS:
@@ -391,9 +397,11 @@ class _Workers:
             self._waiting.appendleft(job)
 
 
-def _unusable(failure: RayError) -> str:
-    """Return what is wrong with a node that cannot run the harness's code; empty for a death."""
+def _problem_of(failure: RayError) -> str:
+    """Return what is wrong with the node of a worker that failed; empty for a death."""
     if isinstance(failure, RayTaskError):
+        if isinstance(failure.cause, UserError):
+            return str(failure.cause)
         why = f"{type(failure.cause).__name__}: {failure.cause}".partition("\n")[0]
     elif isinstance(failure, RayActorError) and failure.actor_init_failed:
         why = str(failure).strip().rpartition("\n")[2]
@@ -403,9 +411,6 @@ def _unusable(failure: RayError) -> str:
 
 
 _PACKAGES = ("core", "llm", "agent", "environments", "runs")
-# A worker waits for the run's end, and each of its jobs for an answer.
-_CALLS_PER_WORKER = 4
-_CALLS_OF_DRIVER = 32
 # Of the store for large objects, which this harness does not use; Ray's least is 75 MB.
 _OBJECT_STORE = 100_000_000
 # Seconds that a cluster has to take a connection.
@@ -531,13 +536,3 @@ def _copy_code(packages: Sequence[str], work: Path) -> Path:
     for package in (*_PACKAGES, *packages):
         shutil.copytree(CODE / package, code / package, ignore=ignore)
     return code
-
-
-def make_run_actor(workers: int) -> Any:  # noqa: ANN401 - Ray's handles have no types
-    """Return the run's actor, on the driver's own node."""
-    here = NodeAffinitySchedulingStrategy(
-        ray.get_runtime_context().get_node_id(), soft=False
-    )
-    options = {"num_cpus": 0, "max_restarts": 0, "scheduling_strategy": here}
-    concurrency = _CALLS_PER_WORKER * workers + _CALLS_OF_DRIVER
-    return ray.remote(RunActor).options(**options, max_concurrency=concurrency).remote()

@@ -1,4 +1,4 @@
-"""The driver's side of the run's actor: does what workers ask for."""
+"""The driver's side of the workers: fetches what they ask for, and does it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import logging
 import pickle
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import ray
@@ -16,11 +17,8 @@ from ray.exceptions import RayError
 
 from core.errors import StoppedError
 from runs.engines.base import Driver
-from runs.engines.ray.actor import DriverAnswer, JobStart, WorkerRequest
+from runs.engines.ray.messages import JobStart, WorkerRequest
 from runs.progress.state import WorkStep
-
-# Each waits for the disk now and then; requests of one job wait for each other.
-_THREADS = 16
 
 
 class ReplacedError(StoppedError):
@@ -41,7 +39,6 @@ class RunServer:
 
     driver: Driver
     may_start: Callable[[], bool]
-    stopped_workers: set[int] = field(default_factory=set)
     _jobs: dict[str, _JobState] = field(default_factory=dict)
 
     def start(self, key: str) -> JobStart:
@@ -91,10 +88,6 @@ class RunServer:
             if state.log is not None:
                 state.log.handle(record)
 
-    def note_stop(self, worker: int) -> None:
-        """Take a worker's word that its jobs are ending."""
-        self.stopped_workers.add(worker)
-
     def warn(self, text: str) -> None:
         self.driver.warn_once(text)
 
@@ -107,57 +100,40 @@ class RunServer:
             yield state
 
 
-@contextmanager
-def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - Ray's handles have no types
-    """Answer the requests at ``actor`` meanwhile; an actor that dies stops the run."""
-    closing = threading.Event()
+def serve(actor: Any, server: RunServer, threads: Executor) -> None:  # noqa: ANN401 - Ray's handles have no types
+    """Answer the requests of a worker until it is dead.
 
-    def serve() -> None:
-        answers: list[tuple[str, bytes]] = []
-        with ThreadPoolExecutor(_THREADS, "server") as threads:
-            try:
-                while True:
-                    messages = ray.get(actor.exchange.remote(answers))
-                    answers = answer(messages, server, threads)
-            except RayError as error:
-                if not closing.is_set():
-                    server.driver.stop.request(f"the Ray cluster failed: {error}")
-
-    thread = threading.Thread(target=serve, name="server", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        closing.set()
-        ray.kill(actor)
-        thread.join()
+    The driver fetches them, so that workers need not be able to connect to it.
+    """
+    answers: list[Any] = []
+    with suppress(RayError):
+        for number in count(1):
+            requests = ray.get(actor.exchange.remote(number, answers))
+            answers = answer(requests, server, threads)
 
 
 def answer(
-    messages: Sequence[tuple[str, bytes]], server: RunServer, threads: Executor
-) -> list[tuple[str, bytes]]:
-    """Handle the requests of all messages at once, so that the disk writes them together."""
-    handled = []
-    for name, pickled in messages:
-        requests: list[WorkerRequest] = pickle.loads(pickled)
-        futures: list[Future[DriverAnswer]] = []
-        for request in requests:
-            if request.answered:
-                futures.append(threads.submit(_done, request, server))
-            else:
-                _done(request, server)
-        handled.append((name, futures))
-    answers = []
-    for name, futures in handled:
-        answers.append((name, pickle.dumps([future.result() for future in futures])))
-    return answers
+    requests: Sequence[WorkerRequest], server: RunServer, threads: Executor
+) -> list[Any]:
+    """Handle requests at once, so that the disk writes them together.
+
+    An exception is an answer, too: it is raised at the worker.
+    """
+    futures = []
+    for request in requests:
+        if request.answered:
+            futures.append(threads.submit(_handle, request, server))
+        else:
+            _handle(request, server)
+    return [future.result() for future in futures]
 
 
-def _done(request: WorkerRequest, server: RunServer) -> DriverAnswer:
+def _handle(request: WorkerRequest, server: RunServer) -> Any:  # noqa: ANN401
+    method = getattr(server, request.method)
     try:
-        return DriverAnswer(getattr(server, request.method)(*request.arguments))
+        return method(*request.arguments)
     except Exception as error:
-        return DriverAnswer(error=_portable(error))
+        return _portable(error)
 
 
 def _portable(error: Exception) -> Exception:

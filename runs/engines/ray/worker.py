@@ -1,10 +1,9 @@
-"""A worker process of a Ray run: works on jobs in threads, and asks the run's actor."""
+"""A worker process of a Ray run: works on jobs in threads, which ask the driver."""
 
 from __future__ import annotations
 
 import logging
 import os
-import pickle
 import shutil
 import threading
 import time
@@ -12,16 +11,15 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from logging.handlers import QueueHandler
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, cast
-from uuid import uuid4
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayError
 
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.redaction import Redactor
@@ -29,12 +27,7 @@ from core.shutdown import Shutdown
 from llm.gate import CallOutcome, PlannedCall
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import JournalEntry
-from runs.engines.ray.actor import (
-    KEEP_SECONDS,
-    DriverAnswer,
-    JobStart,
-    WorkerRequest,
-)
+from runs.engines.ray.messages import JobStart, WorkerRequest
 from runs.engines.ray.nodes import node_name
 from runs.jobs import Finished, Job, JobContext, WorkerAccess, work_on
 from runs.leftovers import claim, mark_children, node_cache, sweep
@@ -42,10 +35,13 @@ from runs.progress.state import WorkStep
 from runs.records import Attempt
 from runs.slots import Slots, prepare_process
 
-# Seconds in which requests of a worker's jobs gather, and at most until those without an answer are
-# sent: each message costs milliseconds here, in the actor and in the driver.
+DRIVER = "driver"
+"""The threads of a worker that the driver always reaches, however many jobs are in work."""
+# Seconds in which requests of a worker's jobs gather: each exchange costs a millisecond of the
+# driver.
 _GATHER = 0.005
-_EVERY = 0.2
+# Seconds that the end of a job is kept, should Ray lose it on its way.
+_KEEP_SECONDS = 600.0
 _MIN_DISK = 1_000_000_000
 
 
@@ -57,81 +53,72 @@ class WorkerPlan:
     containers: bool
     cache: Path
     key: str
-    own_ray: (
-        bool  # the worker shares the driver's machine, and so its folders and its key
-    )
-    actor: Any  # the handle of the run's ``RunActor``
+    # The worker shares the driver's machine, and so its folders and its key.
+    own_ray: bool
     keys: Sequence[str]  # variables that a node needs, because the driver has them
     versions: Mapping[str, str]  # of the driver's packages
 
 
-@dataclass(frozen=True)
-class Returned:
-    """How the work on a job ended."""
-
-    finished: Finished[Any] | None = None  # None when the job did not start
-    user_error: str = ""  # what the user has to fix; no other job starts then
-
-
 class Worker:
-    """A Ray actor; ``work`` is called by as many threads as it has room for jobs."""
+    """A Ray actor; ``work`` is called by as many threads as it has room for jobs.
+
+    It never calls Ray: in ``ray.get`` Ray would give its processor to another worker meanwhile, and
+    more would run than there are processors for.
+    """
 
     def __init__(self) -> None:
         self._stop = Shutdown()
         self._redact = Redactor.of_environment(os.environ)
-        self._connection = Connection(None)
-        self._services: Any = None
-        self._results: dict[JobStart, Future[Returned]] = {}
+        self._connection = Connection()
+        self._node = ""  # begins its messages; empty where the node is the driver's
+        self._results: dict[JobStart, Future[Finished[Any] | None]] = {}
         self._ended: deque[tuple[float, JobStart]] = deque()
 
-    def prepare(
-        self,
-        plan: WorkerPlan,
-        slots: int,
-        number: int,
-    ) -> str:
-        """Build the services; return what the user has to fix, empty where nothing is."""
-        self._connection = Connection(plan.actor)
-        threading.Thread(target=self._connection.keep_sending, daemon=True).start()
+    @ray.method(concurrency_group=DRIVER, max_task_retries=-1)  # type: ignore[untyped-decorator]
+    def exchange(self, number: int, answers: Sequence[Any]) -> list[WorkerRequest]:
+        return self._connection.exchange(number, answers)
+
+    @ray.method(concurrency_group=DRIVER, max_task_retries=-1)  # type: ignore[untyped-decorator]
+    def stop(self, reason: str) -> None:
+        self._stop.request(reason)
+
+    def prepare(self, plan: WorkerPlan, slots: int) -> None:
+        """Build the services.
+
+        Raises:
+            UserError: naming what has to be fixed on this node.
+        """
         prepare_process()
         node = node_name(os.environ, ray.util.get_node_ip_address())
-        self._node = "" if plan.own_ray else f"on the node {node}: "
-        threading.Thread(
-            target=_follow, args=(self._connection, self._stop, number), daemon=True
-        ).start()
-        try:
-            if not plan.own_ray:
-                check_node(plan)
-            self._worker = self._access(plan, node, slots)
-            self._services = plan.services(self._worker)
-        except (UserError, InfrastructureError, OSError) as error:
-            return f"{self._node}{error}"
-        finally:
-            self._connection.send()
-        return ""
-
-    def _access(
-        self,
-        plan: WorkerPlan,
-        node: str,
-        slots: int,
-    ) -> WorkerAccess:
         cache = plan.cache
         key = plan.key
-        if not plan.own_ray:
-            cache = node_cache(plan.cache, node)
-            for thing in sweep(cache, containers=plan.containers):
-                self._connection.tell("warn", f"{node}: removed {thing}")
-            # The lock is held until this process ends.
-            self._claim = claim(cache, plan.key)
-            key = self._claim.key
-        mark_children(key)
-        warn = partial(self._connection.tell, "warn")
-        return WorkerAccess(cache, key, Slots(slots, self._stop), self._stop, warn)
+        warn = partial(self._connection.ask, "warn")
+        try:
+            if not plan.own_ray:
+                self._node = f"on the node {node}: "
+                check_node(plan)
+                cache = node_cache(cache, node)
+                for thing in sweep(cache, containers=plan.containers):
+                    warn(f"{node}: removed {thing}")
+                # The lock is held until this process ends.
+                self._claim = claim(cache, key)
+                key = self._claim.key
+            mark_children(key)
+            self._worker = WorkerAccess(
+                cache, key, Slots(slots, self._stop), self._stop, warn
+            )
+            self._services = plan.services(self._worker)
+        except (UserError, InfrastructureError, OSError) as error:
+            raise UserError(f"{self._node}{error}") from error
 
-    def work(self, job: Job, start: JobStart) -> Returned:
-        """Work on a job if it may still start; once, however often Ray repeats the call."""
-        future: Future[Returned] = Future()
+    @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]
+    def work(self, job: Job, start: JobStart) -> Finished[Any] | None:
+        """Work on a job if it may still start, once, however often Ray repeats the call.
+
+        Raises:
+            UserError: naming what has to be fixed on this node.
+        """
+        future: Future[Finished[Any] | None] = Future()
         result = self._results.setdefault(start, future)
         if result is future:
             try:
@@ -140,103 +127,80 @@ class Worker:
                 future.set_exception(error)
             now = time.monotonic()
             self._ended.append((now, start))
-            while self._ended[0][0] < now - KEEP_SECONDS:
+            while self._ended[0][0] < now - _KEEP_SECONDS:
                 del self._results[self._ended.popleft()[1]]
         return result.result()
 
-    def _work(self, job: Job, start: JobStart) -> Returned:
+    def _work(self, job: Job, start: JobStart) -> Finished[Any] | None:
         calls = RemoteCalls(self._connection, self._stop, start)
-        try:
-            if not self._connection.ask("open", start):
-                return Returned()
-        except StoppedError:
-            return Returned()
-        except OSError as error:
-            return Returned(Finished.without_log(job.key, error))
         log = logging.Logger(job.key, logging.INFO)
         log.addHandler(RemoteLog(self._connection, start, self._redact))
+        context = JobContext(job.key, self._worker, calls, calls, log)
         try:
+            if not self._connection.ask("open", start):
+                return None
             try:
-                context = JobContext(job.key, self._worker, calls, calls, log)
-                return Returned(work_on(job, self._services, context))
+                return work_on(job, self._services, context)
             finally:
                 # All that was sent before has been handled when this is answered.
                 self._connection.ask("close", start)
         except StoppedError:
-            return Returned()
+            return None
+        except OSError as error:
+            return Finished.without_log(job.key, error)
         except UserError as error:
-            return Returned(user_error=f"{self._node}{error}")
+            raise UserError(f"{self._node}{error}") from error
 
 
-@dataclass
+_Waiting = tuple[WorkerRequest, Future[Any]]
+
+
 class Connection:
-    """Sends what the jobs of a worker ask of the run, together, in the order of the calls.
+    """Keeps what the jobs of a worker ask of the run until the driver fetches it.
 
-    ``method`` is one of ``RunServer``.
+    ``method`` is one of ``RunServer``; the order is that of the calls.
     """
 
-    actor: Any
-    _waiting: list[tuple[WorkerRequest, Future[Any] | None]] = field(
-        default_factory=list
-    )
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _asked: threading.Event = field(default_factory=threading.Event)
+    def __init__(self) -> None:
+        self._waiting = SimpleQueue[_Waiting]()
+        self._fetched: list[_Waiting] = []
+        self._number = 0
+        self._lock = threading.Lock()
 
     def tell(self, method: str, *arguments: object) -> None:
         """Have a method called soon; no answer is awaited."""
-        with self._lock:
-            self._waiting.append(
-                (WorkerRequest(method, arguments, answered=False), None)
-            )
+        request = WorkerRequest(method, arguments, answered=False)
+        self._waiting.put((request, Future()))
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401
         """Have a method called and return what it returns."""
+        request = WorkerRequest(method, arguments, answered=True)
         future: Future[Any] = Future()
-        with self._lock:
-            self._waiting.append((WorkerRequest(method, arguments), future))
-        self._asked.set()
+        self._waiting.put((request, future))
         return future.result()
 
-    def keep_sending(self) -> None:
-        """Send from time to time, as long as the process lives."""
-        while True:
-            self._asked.wait(_EVERY)
-            self._asked.clear()
-            time.sleep(_GATHER)
-            self.send()
+    def exchange(self, number: int, answers: Sequence[Any]) -> list[WorkerRequest]:
+        """Take the answers to the requests fetched last, and wait for the next requests.
 
-    def send(self) -> None:
-        """Send what waits."""
+        An exchange that comes again under its number gets the same requests again.
+        """
         with self._lock:
-            requests = [request for request, _ in self._waiting]
-            futures = [future for _, future in self._waiting if future is not None]
-            self._waiting = []
-            if requests:
-                # A future: in ``ray.get`` Ray would give the worker's processor to another one
-                # meanwhile, and more would run than there are processors for.
-                pickled = pickle.dumps(requests)
-                handle = self.actor.handle.options(max_task_retries=-1)
-                sent = handle.remote(uuid4().hex, pickled).future()
-                sent.add_done_callback(partial(_deliver, futures))
+            if number > self._number:
+                self._number = number
+                self._deliver(answers)
+                self._fetched = [self._waiting.get()]
+                time.sleep(_GATHER)
+                while not self._waiting.empty():
+                    self._fetched.append(self._waiting.get())
+            return [request for request, _ in self._fetched]
 
-
-def _deliver(
-    futures: Sequence[Future[Any]],
-    sent: Future[bytes],
-) -> None:
-    try:
-        answers: list[DriverAnswer] = pickle.loads(sent.result())
-    except Exception as error:
-        for future in futures:
-            future.set_exception(
-                InfrastructureError(f"the driver does not answer: {error}")
-            )
-        return
-    for future, answer in zip(futures, answers, strict=True):
-        if answer.error is None:
-            future.set_result(answer.value)
-        else:
-            future.set_exception(answer.error)
+    def _deliver(self, answers: Sequence[Any]) -> None:
+        futures = [future for request, future in self._fetched if request.answered]
+        for future, answer in zip(futures, answers, strict=True):
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
 
 
 @dataclass(frozen=True)
@@ -322,14 +286,3 @@ def check_node(plan: WorkerPlan) -> None:
             f"only {free / 1e6:.0f} MB are free in {plan.cache}, "
             f"at least {_MIN_DISK / 1e6:.0f} are needed"
         )
-
-
-def _follow(connection: Connection, stop: Shutdown, number: int) -> None:
-    while not stop.reason:
-        try:
-            stop.request(str(connection.actor.stopping.remote().future().result()))
-            connection.tell("note_stop", number)
-        except ActorUnavailableError:
-            time.sleep(_EVERY)
-        except RayError as error:
-            stop.request(f"the driver is gone: {error}")

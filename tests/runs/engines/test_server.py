@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -26,7 +26,7 @@ _CALL = PlannedCall("gpt-4o", "openai", "a" * 64, 10, None)
 def test_requests_of_a_message_wait_for_the_disk_together_and_are_answered_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from runs.engines.ray.actor import DriverAnswer, WorkerRequest
+    from runs.engines.ray.messages import WorkerRequest
     from runs.engines.ray.server import RunServer, answer
 
     coordinator = coordinator_of(tmp_path)
@@ -37,7 +37,7 @@ def test_requests_of_a_message_wait_for_the_disk_together_and_are_answered_after
     requests = []
     for key in keys:
         arguments = (server.start(key), "begin", key, 1, _CALL)
-        requests.append(WorkerRequest("call", arguments))
+        requests.append(WorkerRequest("call", arguments, answered=True))
     disk = Barrier(_JOBS)
     synced = []
 
@@ -48,20 +48,16 @@ def test_requests_of_a_message_wait_for_the_disk_together_and_are_answered_after
     def fail(_: int) -> None:
         raise OSError("the disk is gone")
 
-    def responses() -> list[DriverAnswer]:
-        messages = [("a message", pickle.dumps(requests))]
+    def responses() -> list[Any]:
         with ThreadPoolExecutor(_JOBS) as threads:
-            ((name, pickled),) = answer(messages, server, threads)
-        assert name == "a message"
-        answers: list[DriverAnswer] = pickle.loads(pickled)
-        return answers
+            return answer(requests, server, threads)
 
     monkeypatch.setattr(os, "fsync", fsync)
     for key, response in zip(keys, responses(), strict=True):
         (entry,) = coordinator.entries(key)
         assert isinstance(entry, AskedEntry)
-        assert response.value == Ticket(entry.call)
+        assert response == Ticket(entry.call)
     assert len(synced) == _JOBS
 
     monkeypatch.setattr(os, "fsync", fail)
-    assert {str(response.error) for response in responses()} == {"the disk is gone"}
+    assert {str(response) for response in responses()} == {"the disk is gone"}
