@@ -31,27 +31,31 @@ class ThreadEngine:
         options = driver.benchmark.options
         stop = driver.stop
         scale = options.settings.scale
-        slots = Slots(scale.processors, stop)
         worker = WorkerAccess(
-            options.cache, driver.run_key, slots, stop, driver.warn_once
+            cache=options.cache,
+            key=driver.run_key,
+            slots=Slots(scale.processors, stop),
+            stop=stop,
+            warn_once=driver.warn_once,
         )
         services = driver.benchmark.services()(worker)
 
         def work(job: Job) -> Finished[Any]:
             try:
                 with driver.start_job(job.key) as log:
-                    calls = driver.coordinator
-                    steps = driver.progress
-                    return work_on(
-                        job, services, JobContext(job.key, worker, calls, steps, log)
+                    context = JobContext(
+                        job.key, worker, driver.coordinator, driver.progress, log
                     )
+                    return work_on(job, services, context)
             except OSError as error:
                 return Finished.without_log(job.key, error)
 
         return cls(scale.workers, work, lambda error: stop.request(str(error)))
 
     def run(
-        self, jobs: Sequence[Job], may_start: Callable[[], bool]
+        self,
+        jobs: Sequence[Job],
+        may_start: Callable[[], bool],
     ) -> Iterator[Finished[Any]]:
         waiting = deque(jobs)
         ended = queue.SimpleQueue[Finished[Any] | BaseException | None]()
@@ -66,12 +70,11 @@ class ThreadEngine:
         error: BaseException | None = None
         while count:
             result = ended.get()
-            if result is None:
-                count -= 1
-            elif isinstance(result, BaseException):
-                error = error or result
-            else:
+            if isinstance(result, Finished):
                 yield result
+            else:
+                count -= 1
+                error = error or result
         if error is not None:
             raise error
 
@@ -81,6 +84,7 @@ class ThreadEngine:
         may_start: Callable[[], bool],
         ended: queue.SimpleQueue[Finished[Any] | BaseException | None],
     ) -> None:
+        error: BaseException | None = None
         try:
             while may_start():
                 try:
@@ -88,8 +92,8 @@ class ThreadEngine:
                 except IndexError:
                     break
                 ended.put(self.work(job))
-        except BaseException as error:
-            self.on_error(error)
-            ended.put(error)
+        except BaseException as failure:
+            error = failure
+            self.on_error(failure)
         finally:
-            ended.put(None)
+            ended.put(error)

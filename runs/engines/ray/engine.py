@@ -18,8 +18,8 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,10 +61,11 @@ class _Hired:
     """A worker of the run; ``in_work`` counts its jobs."""
 
     actor: Any
-    room: Room
+    jobs: int  # at most
     node: Node
     ready: bool = False
     in_work: int = 0
+    stopping: Future[None] = field(default_factory=Future)  # done once it knows
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class RayEngine:
             keys=key_variables(benchmark.config),
             versions=versions(),
         )
-        hiring = Hiring(scale, min(scale.workers, len(jobs)))
+        count = min(scale.workers, len(jobs))
         with ExitStack() as stack:
             if scale.cluster:
                 work = options.cache / "work" / key
@@ -102,42 +103,27 @@ class RayEngine:
                     connect_cluster(scale.cluster, benchmark.packages, work, warn)
                 )
             else:
-                processes = min(hiring.workers, scale.processors)
+                processes = min(count, scale.processors)
                 stack.enter_context(own_ray(processes))
             threads = stack.enter_context(ThreadPoolExecutor(_THREADS, "server"))
             server = RunServer(self.driver, may_start)
-            workers = _Workers(server, threads, ray.put(plan), hiring)
+            workers = _Workers(
+                self.driver, server, threads, ray.put(plan), scale, count
+            )
             stack.callback(workers.close)
             yield from workers.run(jobs)
 
 
-@dataclass(frozen=True)
-class Hiring:
-    """How many workers of which size a run of ``workers`` jobs at once has."""
-
-    scale: ScaleSettings
-    workers: int
-
-    def room(self, processes: int) -> Room:
-        """Return what each of so many processes takes."""
-        processes = max(1, processes)
-        jobs = math.ceil(self.workers / processes)
-        if self.scale.cluster:
-            # Where a node is lost, the workers of the others take its jobs.
-            jobs = min(2 * jobs, self.workers)
-            return Room.of_cluster(jobs, self.scale.cpus_per_instance)
-        slots = max(1, self.scale.processors // processes)
-        return Room(jobs, slots, 1.0)
-
-
 @dataclass
 class _Workers:
+    driver: Driver
     server: RunServer
     threads: Executor  # handle what the workers ask for
     plan: Any  # the reference of the workers' ``WorkerPlan``
-    hiring: Hiring
+    scale: ScaleSettings
+    count: int  # of jobs at once
     _nodes: Nodes = field(default_factory=Nodes)
-    _nodes_seen: float = -math.inf
+    _next_look: float = 0.0
     _room: Room = field(init=False)
     _hired: list[_Hired] = field(default_factory=list)
     _servers: list[threading.Thread] = field(default_factory=list)
@@ -145,7 +131,6 @@ class _Workers:
     # By Ray's reference of what is waited for.
     _starting: dict[Any, _Hired] = field(default_factory=dict)
     _in_work: dict[Any, tuple[_Hired, Job]] = field(default_factory=dict)
-    _stopping: dict[Any, _Hired] = field(default_factory=dict)
     _losses: Counter[str] = field(default_factory=Counter)
     # By job, the nodes where it ended by their fault.
     _tried: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -188,119 +173,130 @@ class _Workers:
 
     def _look_at_nodes(self) -> None:
         now = time.monotonic()
-        if now < self._nodes_seen + _LOOK_AT_NODES:
+        if now < self._next_look:
             return
-        self._nodes_seen = now
+        self._next_look = now + _LOOK_AT_NODES
         earlier = set(self._nodes.alive)
         self._nodes.update(ray.nodes())
-        smallest = self.hiring.room(self.hiring.workers)
-        processes = min(self._nodes.capacity(smallest), self.hiring.workers)
-        self._room = self.hiring.room(processes)
+        smallest = Room.of(self.scale, self.count, self.count)
+        processes = min(self._nodes.capacity(smallest), self.count)
+        room = Room.of(self.scale, self.count, processes)
+        self._room = room
         for node in self._nodes.alive.values():
-            if node.id not in earlier and not node.capacity(self._room):
+            if node.id not in earlier and not node.capacity(room):
                 self._leave_out(
                     node,
                     f"the node {node.address} has {node.cpus:g} processors and "
-                    f"{node.memory / 1e6:.0f} MB, a worker needs {self._room.cpus:g} "
-                    f"(scale.cpus_per_instance) and {self._room.memory / 1e6:.0f} MB",
+                    f"{node.memory / 1e6:.0f} MB, a worker needs {room.cpus:g} "
+                    f"(scale.cpus_per_instance) and {room.memory / 1e6:.0f} MB",
                 )
-        problems = self._nodes.problems(self._room)
+        problems = self._nodes.problems(room)
         if problems:
             self._user_error = "; ".join(problems)
-            self.server.driver.stop.request(self._user_error)
+            self.driver.stop.request(self._user_error)
 
     def _hire(self) -> None:
         """Start workers, as many as the nodes take and the jobs need, few at a time on a node."""
-        needed = min(self.hiring.workers, len(self._waiting) + len(self._in_work))
-        capacity = self._nodes.capacity(self._room)
-        while len(self._hired) < min(needed, capacity):
+        count = min(
+            self.count,
+            len(self._waiting) + len(self._in_work),
+            self._nodes.capacity(self._room),
+        )
+        while len(self._hired) < count:
             node = self._nodes.next_for(self._room)
             if node is None:
                 break
             self._start_worker(node)
         for worker in list(self._hired):
-            if not worker.in_work and (worker.node.problem or not self._waiting):
+            needed = self._waiting and not worker.node.problem
+            if not worker.in_work and not needed:
                 self._dismiss(worker)
 
     def _start_worker(self, node: Node) -> None:
         room = self._room
+        here = NodeAffinitySchedulingStrategy(node.id, soft=False)
         as_actor = ray.remote(
             num_cpus=room.cpus,
             memory=room.memory or None,
             max_restarts=0,
             max_concurrency=room.jobs,
             concurrency_groups={DRIVER: _CALLS_OF_DRIVER},
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+            scheduling_strategy=here,
         )
         actor = as_actor(Worker).remote()
-        arguments = (actor, self.server, self.threads)
-        thread = threading.Thread(target=serve, args=arguments, daemon=True)
+        thread = threading.Thread(
+            target=serve,
+            args=(actor, self.server, self.threads),
+            daemon=True,
+        )
         thread.start()
         self._servers.append(thread)
-        worker = _Hired(actor, room, node)
+        worker = _Hired(actor, room.jobs, node)
+        self._hired.append(worker)
         node.workers += 1
         node.starting += 1
-        self._hired.append(worker)
-        self._starting[actor.prepare.remote(self.plan, room.slots)] = worker
+        reference = actor.prepare.remote(self.plan, room.slots)
+        self._starting[reference] = worker
 
     def _hand_out(self) -> None:
         """Give jobs to the workers with the fewest, but not to nodes where they failed."""
-        skipped = []
-        while self._waiting and len(self._in_work) < self.hiring.workers:
-            job = self._waiting.popleft()
+        for job in tuple(self._waiting):
             tried = self._tried[job.key]
             if not self._nodes.has_other(self._room, tried):
                 tried = set()
             worker = self._free_worker(tried)
-            if worker is None:
-                skipped.append(job)
-                if not tried:
-                    break
-                continue
-            start = self.server.start(job.key)
-            reference = worker.actor.work.remote(job.portable(), start)
-            self._in_work[reference] = (worker, job)
-            worker.in_work += 1
-        self._waiting.extendleft(reversed(skipped))
+            if worker is not None:
+                self._waiting.remove(job)
+                start = self.server.start(job.key)
+                portable = job.portable()
+                reference = worker.actor.work.remote(portable, start)
+                self._in_work[reference] = (worker, job)
+                worker.in_work += 1
+            elif not tried:
+                break
 
     def _free_worker(self, tried: set[str]) -> _Hired | None:
-        free = []
+        if len(self._in_work) >= self.count:
+            return None
         # Those that are starting have their share, too.
-        share = math.ceil(self.hiring.workers / max(1, len(self._hired)))
+        workers = max(1, len(self._hired))
+        share = math.ceil(self.count / workers)
+        free = []
         for worker in self._hired:
-            is_free = worker.ready and worker.in_work < min(worker.room.jobs, share)
-            barred = worker.node.problem or worker.node.id in tried
-            if is_free and not barred:
+            node = worker.node
+            is_usable = not node.problem and node.id not in tried
+            has_room = worker.in_work < min(worker.jobs, share)
+            if worker.ready and is_usable and has_room:
                 free.append(worker)
         return min(free, key=lambda worker: worker.in_work, default=None)
 
     def _end(self) -> Iterator[Finished[Any]]:
         """Start nothing more; where the run stops, let the workers know."""
         self._waiting.clear()
-        reason = self.server.driver.coordinator.stopping()
+        reason = self.driver.coordinator.stopping()
         if not reason:
             return
         if self._stopped is None:
             self._stopped = time.monotonic()
             for worker in self._hired:
-                self._stopping[worker.actor.stop.remote(reason)] = worker
+                worker.stopping = worker.actor.stop.remote(reason).future()
         elif time.monotonic() > self._stopped + _STOP_GRACE:
             yield from self._abandon_silent()
 
     def _abandon_silent(self) -> Iterator[Finished[Any]]:
         """Yield the jobs of workers that cannot be reached: the run does not wait for them."""
-        _, silent = ray.wait(
-            list(self._stopping), num_returns=len(self._stopping), timeout=0
-        )
-        workers = [self._stopping[reference] for reference in silent]
-        for reference, (worker, job) in list(self._in_work.items()):
-            if worker in workers:
+        end = End[Any](InstanceStatus.INTERRUPTED, "its node does not answer")
+        for reference, (worker, job) in tuple(self._in_work.items()):
+            if not worker.stopping.done():
                 del self._in_work[reference]
                 self.server.give_up(job.key)
-                reason = "its node does not answer"
-                yield Finished(job.key, End(InstanceStatus.INTERRUPTED, reason))
+                yield Finished(job.key, end)
 
-    def _dismiss(self, worker: _Hired, failure: RayError | None = None) -> None:
+    def _dismiss(
+        self,
+        worker: _Hired,
+        failure: RayError | None = None,
+    ) -> None:
         if worker in self._hired:
             self._hired.remove(worker)
             worker.node.workers -= 1
@@ -328,26 +324,20 @@ class _Workers:
 
     def _note_death(self, node: Node, failure: RayError) -> None:
         node.note_death()
-        address = node.address
-        why = type(failure).__name__
-        text = "%s: a worker died before it was ready (%s)"
-        self.server.driver.log.warning(text, address, why)
+        problem = (
+            f"on the node {node.address}: workers that died before they were ready: "
+            f"{node.deaths} ({type(failure).__name__})"
+        )
+        self.driver.log.warning("%s", problem)
         if node.deaths >= MAX_DEATHS and not node.workers:
-            self._leave_out(
-                node,
-                f"on the node {address}: {node.deaths} workers died before they were "
-                f"ready ({why})",
-            )
+            self._leave_out(node, problem)
 
     def _leave_out(self, node: Node, problem: str) -> None:
         """Give a node no more jobs; it may come back as another one."""
         if not node.problem:
             node.problem = problem
-            self._warn(f"left out: {problem}")
-
-    def _warn(self, text: str) -> None:
-        if self.hiring.scale.cluster:
-            self.server.driver.warn_once(text)
+            if self.scale.cluster:
+                self.driver.warn_once(f"left out: {problem}")
 
     def _end_work(self, reference: Any) -> Iterator[Finished[Any]]:  # noqa: ANN401
         worker, job = self._in_work.pop(reference)
@@ -375,34 +365,40 @@ class _Workers:
         """Try a job on another node before its end is recorded; return whether there is any."""
         tried = self._tried[job.key]
         tried.add(node.id)
-        if len(tried) >= _NODES or not self._nodes.has_other(self._room, tried):
+        if len(tried) >= _NODES:
             return False
-        text = "%s: tried on another node than %s"
-        self.server.driver.log.warning(text, job.key, node.address)
+        if not self._nodes.has_other(self._room, tried):
+            return False
+        text = f"{job.key}: tried on another node than {node.address}"
+        self.driver.log.warning("%s", text)
         self._waiting.appendleft(job)
         return True
 
     def _lose(self, job: Job, why: str) -> Iterator[Finished[Any]]:
-        self.server.give_up(job.key)
-        self._losses[job.key] += 1
-        count = self._losses[job.key]
+        key = job.key
+        self.server.give_up(key)
+        self._losses[key] += 1
+        count = self._losses[key]
         text = "%s: its worker died (%s), for the %d. time"
-        self.server.driver.log.warning(text, job.key, why, count)
+        self.driver.log.warning(text, key, why, count)
         if not self.server.may_start():
-            yield Finished(job.key, End(InstanceStatus.INTERRUPTED, "its worker died"))
-        elif count >= _STARTS:
-            reason = f"infrastructure failed: its worker died {count} times ({why})"
-            yield Finished(job.key, End(InstanceStatus.INFRA_ERROR, reason))
-        else:
+            end = End[Any](InstanceStatus.INTERRUPTED, "its worker died")
+            yield Finished(key, end)
+        elif count < _STARTS:
             self._waiting.appendleft(job)
+        else:
+            reason = f"infrastructure failed: its worker died {count} times ({why})"
+            end = End[Any](InstanceStatus.INFRA_ERROR, reason)
+            yield Finished(key, end)
 
 
 def _problem_of(failure: RayError) -> str:
     """Return what is wrong with the node of a worker that failed; empty for a death."""
     if isinstance(failure, RayTaskError):
-        if isinstance(failure.cause, UserError):
-            return str(failure.cause)
-        why = f"{type(failure.cause).__name__}: {failure.cause}".partition("\n")[0]
+        cause = failure.cause
+        if isinstance(cause, UserError):
+            return str(cause)
+        why = f"{type(cause).__name__}: {cause}".partition("\n")[0]
     elif isinstance(failure, RayActorError) and failure.actor_init_failed:
         why = str(failure).strip().rpartition("\n")[2]
     else:
@@ -436,17 +432,18 @@ def own_ray(cpus: int) -> Iterator[None]:
     import the code from where it is.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    path = os.pathsep.join(filter(None, [str(CODE), os.environ.get("PYTHONPATH")]))
-    environment = {"env_vars": {"PYTHONPATH": path}}
+    paths = [str(CODE)]
+    if os.environ.get("PYTHONPATH"):
+        paths.append(os.environ["PYTHONPATH"])
+    environment = {"PYTHONPATH": os.pathsep.join(paths)}
     with _initialized(
-        environment,
+        "scale.ray: Ray does not start on this machine",
         address="local",
+        runtime_env={"env_vars": environment},
         num_cpus=cpus,
         include_dashboard=False,
         object_store_memory=_OBJECT_STORE,
-    ) as error:
-        if error is not None:
-            raise UserError(f"scale.ray: Ray does not start on this machine ({error})")
+    ):
         yield
 
 
@@ -468,39 +465,33 @@ def connect_cluster(
         )
     _check_answers(address)
     code = _copy_code(packages, work)
-    with _initialized({"working_dir": str(code)}, address=address) as error:
-        if error is not None:
-            raise UserError(
-                f"scale.ray {address}: no cluster to be used there ({error}); start one "
-                "with `ray start --head`"
-            )
-        if _is_open(ray.get_runtime_context().gcs_address):
+    problem = (
+        f"scale.ray {address}: no cluster to be used there; start one with "
+        "`ray start --head`"
+    )
+    environment = {"working_dir": str(code)}
+    with _initialized(problem, address=address, runtime_env=environment):
+        head = ray.get_runtime_context().gcs_address
+        if _is_open(head):
             warn_once(_OPEN)
         yield
 
 
 @contextmanager
-def _initialized(
-    runtime_env: Mapping[str, Any],
-    **options: Any,  # noqa: ANN401
-) -> Iterator[str | None]:
+def _initialized(problem: str, **options: Any) -> Iterator[None]:  # noqa: ANN401
     before = signal.getsignal(signal.SIGTERM)
-    error = None
-    with ExitStack() as stack:
-        stack.callback(ray.shutdown)
+    try:
         try:
-            ray.init(
-                runtime_env=dict(runtime_env),
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                **options,
-            )
-        except (ConnectionError, RuntimeError, ValueError) as failure:
-            error = str(failure).strip().partition("\n")[0]
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise UserError(f"{problem} ({reason})") from error
         finally:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, before)
-        yield error
+        yield
+    finally:
+        ray.shutdown()
 
 
 def _check_answers(address: str) -> None:
@@ -525,14 +516,19 @@ def _is_open(address: str) -> bool:
     environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
     command = [sys.executable, "-c", _ASK, address]
     probe = subprocess.run(
-        command, env=environment, capture_output=True, check=False, timeout=_ASK_TIMEOUT
+        command,
+        env=environment,
+        capture_output=True,
+        check=False,
+        timeout=_ASK_TIMEOUT,
     )
     return probe.returncode == 0
 
 
 def _copy_code(packages: Sequence[str], work: Path) -> Path:
-    code = work / "code"
+    target = work / "code"
     ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache")
     for package in (*_PACKAGES, *packages):
-        shutil.copytree(CODE / package, code / package, ignore=ignore)
-    return code
+        source = CODE / package
+        shutil.copytree(source, target / package, ignore=ignore)
+    return target

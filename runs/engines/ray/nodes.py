@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from runs.settings import ScaleSettings
 
 NODE_VARIABLE = "SWE_RETRY_HARNESS_NODE"
 """Names a node in its environment, where its address does not: several nodes on one machine."""
@@ -23,7 +26,9 @@ _JOB_MEMORY = 10_000_000
 
 def node_name(environ: Mapping[str, str], address: str) -> str:
     """Return the name of a node: the same after a restart, and a valid name of a folder."""
-    return re.sub(r"[^\w.+-]", "-", environ.get(NODE_VARIABLE) or address).lstrip(".")
+    name = environ.get(NODE_VARIABLE) or address
+    name = re.sub(r"[^\w.+-]", "-", name)
+    return name.lstrip(".")
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,17 @@ class Room:
     memory: int = 0
 
     @classmethod
-    def of_cluster(cls, jobs: int, cpus: float) -> Room:
-        return cls(jobs, 1, cpus, _PROCESS_MEMORY + jobs * _JOB_MEMORY)
+    def of(cls, scale: ScaleSettings, jobs: int, processes: int) -> Room:
+        """Return what each of so many processes takes that work on ``jobs`` at once."""
+        processes = max(1, processes)
+        own_jobs = math.ceil(jobs / processes)
+        if scale.cluster:
+            # Where a node is lost, the workers of the others take its jobs.
+            own_jobs = min(2 * own_jobs, jobs)
+            memory = _PROCESS_MEMORY + own_jobs * _JOB_MEMORY
+            return cls(own_jobs, 1, scale.cpus_per_instance, memory)
+        slots = max(1, scale.processors // processes)
+        return cls(own_jobs, slots, 1.0)
 
 
 @dataclass(eq=False)
@@ -77,18 +91,18 @@ class Node:
         """Return how many workers of this size the node takes."""
         if self.problem:
             return 0
-        count = min(int(self.cpus / room.cpus), self.limit)
+        count = self.cpus / room.cpus
         if room.memory:
-            count = min(count, int(self.memory / room.memory))
-        return count
+            count = min(count, self.memory / room.memory)
+        return min(int(count), self.limit)
 
     def may_start(self, room: Room) -> bool:
         """Tell whether one more worker may start: starting takes seconds of a processor."""
-        return (
-            self.workers < self.capacity(room)
-            and self.starting < max(1, int(self.cpus / 2))
-            and self._rests_until <= time.monotonic()
-        )
+        if time.monotonic() < self._rests_until:
+            return False
+        if self.starting >= max(1, self.cpus // 2):
+            return False
+        return self.workers < self.capacity(room)
 
     def note_death(self) -> None:
         """Note that a worker died before it was ready."""
@@ -112,8 +126,8 @@ class Nodes:
         alive = {}
         for entry in entries:
             if entry["Alive"]:
-                node = self.alive.get(entry["NodeID"]) or Node.of(entry)
-                alive[node.id] = node
+                name = entry["NodeID"]
+                alive[name] = self.alive.get(name) or Node.of(entry)
         self.alive = alive
 
     def capacity(self, room: Room) -> int:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import logging
 import pickle
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import ActorUnavailableError, RayError
 
 from core.errors import StoppedError
 from runs.engines.base import Driver
 from runs.engines.ray.messages import JobStart, WorkerRequest
 from runs.progress.state import WorkStep
+
+# Seconds until a worker is asked again that could not be reached.
+_PAUSE = 0.5
 
 
 class ReplacedError(StoppedError):
@@ -60,7 +63,8 @@ class RunServer:
         with self._state(start) as state:
             if not self.may_start():
                 return False
-            state.log = state.open.enter_context(self.driver.start_job(start.key))
+            job = self.driver.start_job(start.key)
+            state.log = state.open.enter_context(job)
             return True
 
     def close(self, start: JobStart) -> None:
@@ -71,7 +75,8 @@ class RunServer:
     def call(self, start: JobStart, method: str, *arguments: object) -> Any:  # noqa: ANN401
         """Have a method of the coordinator called."""
         with self._state(start):
-            return getattr(self.driver.coordinator, method)(*arguments)
+            method_of_run = getattr(self.driver.coordinator, method)
+            return method_of_run(*arguments)
 
     def step(
         self,
@@ -105,11 +110,19 @@ def serve(actor: Any, server: RunServer, threads: Executor) -> None:  # noqa: AN
 
     The driver fetches them, so that workers need not be able to connect to it.
     """
+    number = 1
     answers: list[Any] = []
-    with suppress(RayError):
-        for number in count(1):
+    while True:
+        try:
             requests = ray.get(actor.exchange.remote(number, answers))
+        except ActorUnavailableError:
+            time.sleep(_PAUSE)
+        except RayError:
+            ray.kill(actor)  # if it lives, its jobs would wait for ever
+            break
+        else:
             answers = answer(requests, server, threads)
+            number += 1
 
 
 def answer(

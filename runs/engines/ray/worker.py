@@ -59,6 +59,10 @@ class WorkerPlan:
     versions: Mapping[str, str]  # of the driver's packages
 
 
+_Result = Finished[Any] | None
+"""How the work on a job ended; None where it did not start."""
+
+
 class Worker:
     """A Ray actor; ``work`` is called by as many threads as it has room for jobs.
 
@@ -71,11 +75,15 @@ class Worker:
         self._redact = Redactor.of_environment(os.environ)
         self._connection = Connection()
         self._node = ""  # begins its messages; empty where the node is the driver's
-        self._results: dict[JobStart, Future[Finished[Any] | None]] = {}
+        self._results: dict[JobStart, Future[_Result]] = {}
         self._ended: deque[tuple[float, JobStart]] = deque()
 
-    @ray.method(concurrency_group=DRIVER, max_task_retries=-1)  # type: ignore[untyped-decorator]
-    def exchange(self, number: int, answers: Sequence[Any]) -> list[WorkerRequest]:
+    @ray.method(concurrency_group=DRIVER)  # type: ignore[untyped-decorator]
+    def exchange(
+        self,
+        number: int,
+        answers: Sequence[Any],
+    ) -> list[WorkerRequest]:
         return self._connection.exchange(number, answers)
 
     @ray.method(concurrency_group=DRIVER, max_task_retries=-1)  # type: ignore[untyped-decorator]
@@ -104,21 +112,20 @@ class Worker:
                 self._claim = claim(cache, key)
                 key = self._claim.key
             mark_children(key)
-            self._worker = WorkerAccess(
-                cache, key, Slots(slots, self._stop), self._stop, warn
-            )
+            stop = self._stop
+            self._worker = WorkerAccess(cache, key, Slots(slots, stop), stop, warn)
             self._services = plan.services(self._worker)
         except (UserError, InfrastructureError, OSError) as error:
             raise UserError(f"{self._node}{error}") from error
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]
-    def work(self, job: Job, start: JobStart) -> Finished[Any] | None:
+    def work(self, job: Job, start: JobStart) -> _Result:
         """Work on a job if it may still start, once, however often Ray repeats the call.
 
         Raises:
             UserError: naming what has to be fixed on this node.
         """
-        future: Future[Finished[Any] | None] = Future()
+        future: Future[_Result] = Future()
         result = self._results.setdefault(start, future)
         if result is future:
             try:
@@ -128,10 +135,11 @@ class Worker:
             now = time.monotonic()
             self._ended.append((now, start))
             while self._ended[0][0] < now - _KEEP_SECONDS:
-                del self._results[self._ended.popleft()[1]]
+                _, old = self._ended.popleft()
+                del self._results[old]
         return result.result()
 
-    def _work(self, job: Job, start: JobStart) -> Finished[Any] | None:
+    def _work(self, job: Job, start: JobStart) -> _Result:
         calls = RemoteCalls(self._connection, self._stop, start)
         log = logging.Logger(job.key, logging.INFO)
         log.addHandler(RemoteLog(self._connection, start, self._redact))
@@ -179,7 +187,11 @@ class Connection:
         self._waiting.put((request, future))
         return future.result()
 
-    def exchange(self, number: int, answers: Sequence[Any]) -> list[WorkerRequest]:
+    def exchange(
+        self,
+        number: int,
+        answers: Sequence[Any],
+    ) -> list[WorkerRequest]:
         """Take the answers to the requests fetched last, and wait for the next requests.
 
         An exchange that comes again under its number gets the same requests again.
@@ -261,7 +273,9 @@ class RemoteLog(QueueHandler):
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Send ``record``, whose arguments and traceback are text already."""
-        record.msg = record.message = self._redact(str(record.msg))
+        text = self._redact(str(record.msg))
+        record.msg = text
+        record.message = text
         self._connection.tell("record", self._start, record)
 
 

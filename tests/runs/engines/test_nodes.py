@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from runs.engines.ray.nodes import NODE_VARIABLE, Nodes, Room, node_name
+from runs.settings import ScaleSettings
 
-ROOM = Room.of_cluster(4, 1.0)
+ROOM = Room.of(ScaleSettings(ray="10.0.0.1:6379"), jobs=4, processes=2)
 
 
 def entry(

@@ -27,7 +27,7 @@ from core.processes import RUN_VARIABLE
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import total
 from runs.engines import Driver
-from runs.engines.ray.nodes import NODE_VARIABLE
+from runs.engines.ray.nodes import NODE_VARIABLE, Room
 from runs.progress.state import ProgressState, WorkStep
 from runs.settings import ScaleSettings, Spending
 from runs.storage.store import RunStore
@@ -185,14 +185,11 @@ def test_without_a_cluster_the_user_is_told_to_start_one(
             run_command(config(), run, lambda _: None)
 
 
-@pytest.mark.ray
 def test_the_processes_of_one_machine_share_what_a_run_does_at_once() -> None:
-    from runs.engines.ray.engine import Hiring
-
     for workers, jobs in ((4, 8), (256, 2), (7, 3), (2, 9)):
         settings = ScaleSettings(workers=workers, jobs=jobs, ray="own")
         processes = min(workers, jobs)
-        room = Hiring(settings, workers).room(processes)
+        room = Room.of(settings, workers, processes)
         assert workers <= room.jobs * processes < workers + processes
         assert jobs - processes < room.slots * processes <= jobs
 

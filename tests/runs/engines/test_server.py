@@ -61,3 +61,26 @@ def test_requests_of_a_message_wait_for_the_disk_together_and_are_answered_after
 
     monkeypatch.setattr(os, "fsync", fail)
     assert {str(response) for response in responses()} == {"the disk is gone"}
+
+
+@pytest.mark.ray
+def test_an_exchange_that_ray_repeats_gets_the_same_requests_again() -> None:
+    from runs.engines.ray.worker import Connection
+
+    connection = Connection()
+    with ThreadPoolExecutor(2) as jobs:
+        answered = jobs.submit(connection.ask, "first")
+        requests = connection.exchange(1, [])
+        assert [request.method for request in requests] == ["first"]
+        assert connection.exchange(1, []) == requests
+        failed = jobs.submit(connection.ask, "second")
+        (request,) = connection.exchange(2, ["an answer"])
+        assert request.method == "second"
+        assert connection.exchange(2, ["an answer"]) == [request]
+        connection.tell("third")
+        connection.tell("fourth")
+        requests = connection.exchange(3, [OSError("the disk is gone")])
+        assert [request.method for request in requests] == ["third", "fourth"]
+        assert answered.result() == "an answer"
+        with pytest.raises(OSError, match="the disk is gone"):
+            failed.result()
