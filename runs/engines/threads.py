@@ -70,11 +70,11 @@ class ThreadEngine:
         error: BaseException | None = None
         while count:
             result = ended.get()
-            if isinstance(result, Finished):
-                yield result
-            else:
+            if result is None or isinstance(result, BaseException):
                 count -= 1
                 error = error or result
+            else:
+                yield result
         if error is not None:
             raise error
 

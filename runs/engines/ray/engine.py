@@ -436,7 +436,7 @@ def own_ray(cpus: int) -> Iterator[None]:
     if os.environ.get("PYTHONPATH"):
         paths.append(os.environ["PYTHONPATH"])
     environment = {"PYTHONPATH": os.pathsep.join(paths)}
-    with _initialized(
+    with _initialize_ray(
         "scale.ray: Ray does not start on this machine",
         address="local",
         runtime_env={"env_vars": environment},
@@ -470,7 +470,7 @@ def connect_cluster(
         "`ray start --head`"
     )
     environment = {"working_dir": str(code)}
-    with _initialized(problem, address=address, runtime_env=environment):
+    with _initialize_ray(problem, address=address, runtime_env=environment):
         head = ray.get_runtime_context().gcs_address
         if _is_open(head):
             warn_once(_OPEN)
@@ -478,7 +478,7 @@ def connect_cluster(
 
 
 @contextmanager
-def _initialized(problem: str, **options: Any) -> Iterator[None]:  # noqa: ANN401
+def _initialize_ray(problem: str, **options: Any) -> Iterator[None]:  # noqa: ANN401
     before = signal.getsignal(signal.SIGTERM)
     try:
         try:
