@@ -15,8 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -33,13 +32,12 @@ from runs.calls.coordinator import CallCoordinator, Ticket, WorkerCalls
 from runs.calls.ledger import Ledger
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
 from runs.engines.base import Driver
-from runs.engines.ray.engine import own_ray
+from runs.engines.ray.engine import start_own_ray
 from runs.engines.ray.messages import JobStart, WorkerRequest
 from runs.engines.ray.server import RunServer, serve
 from runs.engines.ray.worker import DRIVER, Connection, RemoteCalls
 
 _DIRECT_THREADS = 16
-_SERVER_THREADS = 16
 _CALL = PlannedCall("gpt-4o", "openai", "a" * 64, 5000, Decimal("0.05"), "b" * 64)
 _REPLY = Reply(
     content="An edit of some lines.\n" * 60,
@@ -127,7 +125,9 @@ def measure_remote(
         log=logging.getLogger("call_rate"),
     )
     server = RunServer(driver, lambda: True)
-    with own_ray(processes):
+    with ExitStack() as stack:
+        stack.callback(ray.shutdown)
+        start_own_ray(processes)
         as_actor = ray.remote(concurrency_groups={DRIVER: 8})
         callers = [as_actor(Callers).remote() for _ in range(processes)]
         pids = {"driver": psutil.Process()}
@@ -138,10 +138,9 @@ def measure_remote(
                 pids[process.name()] = process
         shares: dict[str, float] = {}
         starts = [server.start(f"job-{number}") for number in range(workers)]
-        threads = ThreadPoolExecutor(_SERVER_THREADS)
         serving = []
         for caller in callers:
-            arguments = (caller, server, threads)
+            arguments = (caller, server)
             serving.append(threading.Thread(target=serve, args=arguments))
             serving[-1].start()
         with processors_of(pids, shares):

@@ -19,8 +19,8 @@ import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,8 @@ _LOOK_AT_NODES = 2.0
 _STARTS = 4
 # Nodes that a job is tried on where it ends by a fault of the infrastructure.
 _NODES = 3
-# Threads of the driver that do what workers ask for: each waits for the disk now and then.
-_THREADS = 16
-# Of a worker: the driver fetches requests, and again after the connection was lost, and stops it.
+# Threads of a worker in which the driver fetches requests, again after the connection was lost, and
+# stops it.
 _CALLS_OF_DRIVER = 8
 # Seconds in which a worker has to learn that the run stops.
 _STOP_GRACE = 15.0
@@ -96,20 +95,15 @@ class RayEngine:
         )
         count = min(scale.workers, len(jobs))
         with ExitStack() as stack:
+            stack.callback(ray.shutdown)
             if scale.cluster:
                 work = options.cache / "work" / key
                 warn = self.driver.warn_once
-                stack.enter_context(
-                    connect_cluster(scale.cluster, benchmark.packages, work, warn)
-                )
+                connect_cluster(scale.cluster, benchmark.packages, work, warn)
             else:
-                processes = min(count, scale.processors)
-                stack.enter_context(own_ray(processes))
-            threads = stack.enter_context(ThreadPoolExecutor(_THREADS, "server"))
+                start_own_ray(min(count, scale.processors))
             server = RunServer(self.driver, may_start)
-            workers = _Workers(
-                self.driver, server, threads, ray.put(plan), scale, count
-            )
+            workers = _Workers(self.driver, server, ray.put(plan), scale, count)
             stack.callback(workers.close)
             yield from workers.run(jobs)
 
@@ -118,7 +112,6 @@ class RayEngine:
 class _Workers:
     driver: Driver
     server: RunServer
-    threads: Executor  # handle what the workers ask for
     plan: Any  # the reference of the workers' ``WorkerPlan``
     scale: ScaleSettings
     count: int  # of jobs at once
@@ -226,7 +219,7 @@ class _Workers:
         actor = as_actor(Worker).remote()
         thread = threading.Thread(
             target=serve,
-            args=(actor, self.server, self.threads),
+            args=(actor, self.server),
             daemon=True,
         )
         thread.start()
@@ -424,36 +417,31 @@ _OPEN = (
 )
 
 
-@contextmanager
-def own_ray(cpus: int) -> Iterator[None]:
-    """Start a Ray on this machine for so many worker processes, and stop it at the end.
+def start_own_ray(cpus: int) -> None:
+    """Start a Ray on this machine for so many worker processes; ``ray.shutdown`` ends it.
 
     Its processes inherit the run's key: where the driver is killed, the next start ends them. They
     import the code from where it is.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    paths = [str(CODE)]
-    if os.environ.get("PYTHONPATH"):
-        paths.append(os.environ["PYTHONPATH"])
-    environment = {"PYTHONPATH": os.pathsep.join(paths)}
-    with _initialize_ray(
+    paths = [str(CODE), os.environ.get("PYTHONPATH", "")]
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    _initialize_ray(
         "scale.ray: Ray does not start on this machine",
         address="local",
         runtime_env={"env_vars": environment},
         num_cpus=cpus,
         include_dashboard=False,
         object_store_memory=_OBJECT_STORE,
-    ):
-        yield
+    )
 
 
-@contextmanager
 def connect_cluster(
     address: str,
     packages: Sequence[str],
     work: Path,
     warn_once: Say,
-) -> Iterator[None]:
+) -> None:
     """Connect this process to the cluster at ``address``, with the code for its workers.
 
     The code travels with the run, so that no node works with an older version that it has. Its copy
@@ -470,28 +458,22 @@ def connect_cluster(
         "`ray start --head`"
     )
     environment = {"working_dir": str(code)}
-    with _initialize_ray(problem, address=address, runtime_env=environment):
-        head = ray.get_runtime_context().gcs_address
-        if _is_open(head):
-            warn_once(_OPEN)
-        yield
+    _initialize_ray(problem, address=address, runtime_env=environment)
+    head = ray.get_runtime_context().gcs_address
+    if _is_open(head):
+        warn_once(_OPEN)
 
 
-@contextmanager
-def _initialize_ray(problem: str, **options: Any) -> Iterator[None]:  # noqa: ANN401
+def _initialize_ray(problem: str, **options: Any) -> None:  # noqa: ANN401
     before = signal.getsignal(signal.SIGTERM)
     try:
-        try:
-            ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise UserError(f"{problem} ({reason})") from error
-        finally:
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, before)
-        yield
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise UserError(f"{problem} ({reason})") from error
     finally:
-        ray.shutdown()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _check_answers(address: str) -> None:

@@ -7,9 +7,10 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import ray
@@ -20,6 +21,8 @@ from runs.engines.base import Driver
 from runs.engines.ray.messages import JobStart, WorkerRequest
 from runs.progress.state import WorkStep
 
+# Each waits for the disk now and then; requests of one job wait for each other.
+_THREADS = 16
 # Seconds until a worker is asked again that could not be reached.
 _PAUSE = 0.5
 
@@ -43,6 +46,27 @@ class RunServer:
     driver: Driver
     may_start: Callable[[], bool]
     _jobs: dict[str, _JobState] = field(default_factory=dict)
+    _threads: Executor = field(default_factory=partial(ThreadPoolExecutor, _THREADS))
+
+    def answer(self, requests: Sequence[WorkerRequest]) -> list[Any]:
+        """Handle requests at once, so that the disk writes them together.
+
+        An exception is an answer, too: it is raised at the worker.
+        """
+        futures = []
+        for request in requests:
+            if request.answered:
+                futures.append(self._threads.submit(self._handle, request))
+            else:
+                self._handle(request)
+        return [future.result() for future in futures]
+
+    def _handle(self, request: WorkerRequest) -> Any:  # noqa: ANN401
+        method = getattr(self, request.method)
+        try:
+            return method(*request.arguments)
+        except Exception as error:
+            return _portable(error)
 
     def start(self, key: str) -> JobStart:
         state = self._jobs.setdefault(key, _JobState())
@@ -105,7 +129,7 @@ class RunServer:
             yield state
 
 
-def serve(actor: Any, server: RunServer, threads: Executor) -> None:  # noqa: ANN401 - Ray's handles have no types
+def serve(actor: Any, server: RunServer) -> None:  # noqa: ANN401 - Ray's handles have no types
     """Answer the requests of a worker until it is dead.
 
     The driver fetches them, so that workers need not be able to connect to it.
@@ -121,32 +145,8 @@ def serve(actor: Any, server: RunServer, threads: Executor) -> None:  # noqa: AN
             ray.kill(actor)  # if it lives, its jobs would wait for ever
             break
         else:
-            answers = answer(requests, server, threads)
+            answers = server.answer(requests)
             number += 1
-
-
-def answer(
-    requests: Sequence[WorkerRequest], server: RunServer, threads: Executor
-) -> list[Any]:
-    """Handle requests at once, so that the disk writes them together.
-
-    An exception is an answer, too: it is raised at the worker.
-    """
-    futures = []
-    for request in requests:
-        if request.answered:
-            futures.append(threads.submit(_handle, request, server))
-        else:
-            _handle(request, server)
-    return [future.result() for future in futures]
-
-
-def _handle(request: WorkerRequest, server: RunServer) -> Any:  # noqa: ANN401
-    method = getattr(server, request.method)
-    try:
-        return method(*request.arguments)
-    except Exception as error:
-        return _portable(error)
 
 
 def _portable(error: Exception) -> Exception:

@@ -136,14 +136,14 @@ from runs.engines import make_engine
 from runs.settings import CommonSettings, ScaleSettings
 options = Mock(settings=CommonSettings(scale=ScaleSettings(ray="own")))
 make_engine(Mock(benchmark=Mock(options=options)))
-from runs.engines.ray.engine import own_ray
-with own_ray(1):
-    me = psutil.Process()
-    for process in [me, *me.children(recursive=True)]:
-        with suppress(psutil.Error):  # it has ended
-            for one in process.net_connections("inet"):
-                if one.status == psutil.CONN_LISTEN:
-                    print(process.name(), one.laddr.ip.removeprefix("::ffff:"))
+from runs.engines.ray.engine import start_own_ray
+start_own_ray(1)
+me = psutil.Process()
+for process in [me, *me.children(recursive=True)]:
+    with suppress(psutil.Error):  # it has ended
+        for one in process.net_connections("inet"):
+            if one.status == psutil.CONN_LISTEN:
+                print(process.name(), one.laddr.ip.removeprefix("::ffff:"))
 """
 
 

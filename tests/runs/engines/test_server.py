@@ -7,7 +7,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -27,7 +26,7 @@ def test_requests_of_a_message_wait_for_the_disk_together_and_are_answered_after
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from runs.engines.ray.messages import WorkerRequest
-    from runs.engines.ray.server import RunServer, answer
+    from runs.engines.ray.server import RunServer
 
     coordinator = coordinator_of(tmp_path)
     log = logging.Logger("run")
@@ -48,19 +47,17 @@ def test_requests_of_a_message_wait_for_the_disk_together_and_are_answered_after
     def fail(_: int) -> None:
         raise OSError("the disk is gone")
 
-    def responses() -> list[Any]:
-        with ThreadPoolExecutor(_JOBS) as threads:
-            return answer(requests, server, threads)
-
     monkeypatch.setattr(os, "fsync", fsync)
-    for key, response in zip(keys, responses(), strict=True):
+    for key, response in zip(keys, server.answer(requests), strict=True):
         (entry,) = coordinator.entries(key)
         assert isinstance(entry, AskedEntry)
         assert response == Ticket(entry.call)
     assert len(synced) == _JOBS
 
     monkeypatch.setattr(os, "fsync", fail)
-    assert {str(response) for response in responses()} == {"the disk is gone"}
+    assert {str(response) for response in server.answer(requests)} == {
+        "the disk is gone"
+    }
 
 
 @pytest.mark.ray
