@@ -244,18 +244,6 @@ class EditFormat(ABC):
     ) -> ApplyReport:
         """Apply ``edits`` to the texts that ``read`` returns; ``chat`` as in ``ReplyScope``."""
 
-    @abstractmethod
-    def render(
-        self,
-        path: str,
-        before: str | None,
-        after: str | None,
-    ) -> Reply:
-        """Return the reply that turns ``before`` into ``after`` (None: there is no file).
-
-        Parsed and applied, it gives ``after``; used for examples and to test formats.
-        """
-
     def join(self, partial: str, reply: str) -> str:
         """Return the text to parse when ``reply`` follows ``partial``, which was cut off.
 

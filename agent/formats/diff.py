@@ -6,19 +6,14 @@ import re
 from collections.abc import Iterator
 
 from agent.formats.base import Part, ReplyScope
-from agent.formats.matching.place_edits import hunks
 from agent.formats.reading.blocks import read_blocks
 from agent.formats.reading.fences import (
     CLOSE,
     DIVIDER,
     OPEN,
-    USUAL_SIZE,
     is_prose,
-    marker_size,
-    shortest_fence,
 )
 from agent.formats.text import TextFormat
-from llm.chat import Reply
 
 _MARKER = re.compile(f"{OPEN.pattern}|{DIVIDER.pattern}|{CLOSE.pattern}", re.IGNORECASE)
 
@@ -33,26 +28,6 @@ class DiffFormat(TextFormat):
 
     def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Part]:
         return read_blocks(lines, scope, self.marker_words[1])
-
-    def render(
-        self,
-        path: str,
-        before: str | None,
-        after: str | None,
-    ) -> Reply:
-        if after is None:
-            raise ValueError("SEARCH/REPLACE blocks cannot delete a file")
-        blocks = []
-        for search, replace in hunks(before or "", after):
-            size = _unused_size(search, replace)
-            fence = shortest_fence([search, replace])
-            head = f"{fence}\n{path}" if self.path_inside else f"{path}\n{fence}"
-            opening = f"{'<' * size} {self.marker_words[0]}"
-            divider = "=" * size
-            closing = f"{'>' * size} {self.marker_words[1]}"
-            lines = f"{opening}\n{search}{divider}\n{replace}{closing}"
-            blocks.append(f"{head}\n{lines}\n{fence}\n")
-        return Reply("\n".join(blocks))
 
     def join(self, partial: str, reply: str) -> str:
         before = _markers(partial)
@@ -84,16 +59,6 @@ class DiffFormat2023(DiffFencedFormat):
         ):
             text = text.replace(word, old_word)
         return text
-
-
-def _unused_size(search: str, replace: str) -> int:
-    """Return a length of markers that no line of the block has."""
-    lines = f"{search}\n{replace}".split("\n")
-    used = set(map(marker_size, lines))
-    size = USUAL_SIZE
-    while size in used:
-        size += 1
-    return size
 
 
 def _markers(text: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import reprlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,6 @@ from agent.formats.base import (
     WholeFile,
 )
 from agent.formats.matching.lines import to_lines, with_ends
-from agent.formats.matching.place_edits import hunks
 from agent.formats.reading.answer import answer_lines
 from agent.formats.reading.calls import (
     PATH_NAMES,
@@ -107,32 +105,6 @@ class FunctionFormat(EngineFormat):
         scope: ReplyScope,
     ) -> Edit: ...
 
-    @abstractmethod
-    def _arguments_for(
-        self,
-        path: str,
-        before: str | None,
-        after: str,
-    ) -> Sequence[Arguments]: ...
-
-    def render(
-        self,
-        path: str,
-        before: str | None,
-        after: str | None,
-    ) -> Reply:
-        items = self._arguments_for(path, before, self._content_of(after))
-        calls = tuple(map(self._as_call, items))
-        return Reply("", tool_calls=calls)
-
-    def _content_of(self, after: str | None) -> str:
-        if after is None:
-            raise ValueError(f"{self.function} cannot delete a file")
-        return after
-
-    def _as_call(self, arguments: Arguments) -> ToolCall:
-        return ToolCall(self.function, json.dumps(arguments))
-
 
 class FunctionFormat2023(FunctionFormat):
     """A function format of 2023: one call with an explanation and a list of edits."""
@@ -144,16 +116,6 @@ class FunctionFormat2023(FunctionFormat):
             if call.name != self.function:
                 raise MalformedReplyError(no_function(call.name, self.function))
         return super().parse(reply, scope)
-
-    def render(
-        self,
-        path: str,
-        before: str | None,
-        after: str | None,
-    ) -> Reply:
-        items = self._arguments_for(path, before, self._content_of(after))
-        call = self._as_call({"explanation": "", self.lists[0]: items})
-        return Reply("", tool_calls=(call,))
 
 
 def _path_of(item: Arguments, arguments: Arguments) -> Any:  # noqa: ANN401 - JSON
@@ -264,14 +226,6 @@ class WholeFunctionFormat(FunctionFormat):
             )
         return {"path": candidates[0], "content": code}
 
-    def _arguments_for(
-        self,
-        path: str,
-        before: str | None,
-        after: str,
-    ) -> Sequence[Arguments]:
-        return [{"path": path, "content": after}]
-
 
 class WholeFunctionFormat2023(FunctionFormat2023, WholeFunctionFormat):
     """``write_file`` with an explanation and a list of files."""
@@ -353,19 +307,6 @@ class DiffFunctionFormat(FunctionFormat):
             "`updated_lines`."
         )
 
-    def _arguments_for(
-        self,
-        path: str,
-        before: str | None,
-        after: str,
-    ) -> Sequence[Arguments]:
-        items = []
-        for search, replace in hunks(before or "", after):
-            items.append(
-                {"path": path, "original_lines": search, "updated_lines": replace}
-            )
-        return items
-
 
 class DiffFunctionFormat2023(FunctionFormat2023, DiffFunctionFormat):
     """``replace_lines`` with an explanation and a list of edits, whose texts are lists of lines."""
@@ -377,19 +318,3 @@ class DiffFunctionFormat2023(FunctionFormat2023, DiffFunctionFormat):
             "edits",
         ),
     )
-
-    def _arguments_for(
-        self,
-        path: str,
-        before: str | None,
-        after: str,
-    ) -> Sequence[Arguments]:
-        items = []
-        for search, replace in hunks(before or "", after):
-            item = {
-                "path": path,
-                "original_lines": to_lines(search),
-                "updated_lines": to_lines(replace),
-            }
-            items.append(item)
-        return items

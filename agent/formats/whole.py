@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from agent.formats.base import Part, ReplyScope
 from agent.formats.matching.lines import numbers_where
-from agent.formats.reading.fences import fence_of, is_prose, path_above, shortest_fence
+from agent.formats.reading.fences import fence_of, is_prose, path_above
 from agent.formats.reading.listings import only_fence, read_listings
 from agent.formats.text import TextFormat
-from llm.chat import Reply
 
 
 class WholeFormat(TextFormat):
@@ -27,19 +26,6 @@ class WholeFormat(TextFormat):
                 yield edit
                 return
         yield from parts
-
-    def render(
-        self,
-        path: str,
-        before: str | None,
-        after: str | None,
-    ) -> Reply:
-        if after is None:
-            raise ValueError("the whole format cannot delete a file")
-        fence = shortest_fence([after])
-        if after and not after.endswith("\n"):
-            after += "\n"
-        return Reply(f"{path}\n{fence}\n{after}{fence}\n")
 
     def join(self, partial: str, reply: str) -> str:
         if is_prose(reply) or not _ends_in_fence(partial):

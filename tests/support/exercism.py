@@ -32,6 +32,7 @@ from exercises.exercism.results import (
 from runs.records import InstanceStatus
 from tests.support import write_files
 from tests.support.provider import Answer, Provider
+from tests.support.render_edits import render
 
 SIX = Path(__file__).parents[1] / "exercises/data/exercism"
 
@@ -207,7 +208,7 @@ def rendered(
     replies = []
     for path, data in before.items():
         if after[path] != data:
-            replies.append(form.render(path, data.decode(), after[path].decode()))
+            replies.append(render(form, path, data.decode(), after[path].decode()))
     calls = tuple(
         (call.name, call.arguments) for reply in replies for call in reply.tool_calls
     )

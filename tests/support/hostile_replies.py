@@ -8,6 +8,7 @@ from pathlib import Path
 from agent.formats import format_names, get_format
 from agent.formats.base import ReplyScope, SearchReplace
 from llm.chat import Reply, ToolCall
+from tests.support.render_edits import render
 
 HOSTILE_PATHS = (
     "/etc/passwd",
@@ -181,9 +182,9 @@ class Writer:
 def _rendered(form: str, blocks: Sequence[SearchReplace]) -> Iterator[Reply]:
     for block in blocks:
         if block.search.strip():
-            yield get_format(form).render(block.path, block.search, block.replace)
+            yield render(get_format(form), block.path, block.search, block.replace)
         else:
-            yield get_format(form).render(block.path, None, block.replace)
+            yield render(get_format(form), block.path, None, block.replace)
 
 
 def _joined(first: Reply, second: Reply) -> Reply:

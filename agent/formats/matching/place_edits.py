@@ -10,9 +10,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
-from agent.formats.base import Replacement, SearchReplace
+from agent.formats.base import SearchReplace
 from agent.formats.matching.find_lines import Match, MatchStep, find_matches
 from agent.formats.matching.lines import (
     Lines,
@@ -28,7 +27,6 @@ from agent.formats.matching.lines import (
     strip_lines,
     to_lines,
     width_at,
-    with_ends,
 )
 
 # The search for likeness takes time, and a model that errs this often does not copy at all.
@@ -434,72 +432,3 @@ def _last_headers(
                 behind.append(hits[index])
         numbers = behind
     return numbers or []
-
-
-_CONTEXT_LINES = 3
-
-
-def hunks(before: str, after: str) -> list[Replacement]:
-    """Return (search, replace) for each change, with enough lines around to be unique.
-
-    Applied in order they turn ``before`` into ``after``; where no lines around make a change
-    unique, one hunk holds the whole text.
-    """
-    old = to_lines(before)
-    new = to_lines(after)
-    if old == new:
-        return []
-    if old:
-        for context in (_CONTEXT_LINES, 4 * _CONTEXT_LINES):
-            changes = _changes(old, new, context)
-            if _leads_to(old, changes, new):
-                return changes
-    return [(with_ends(old), with_ends(new))]
-
-
-def _changes(
-    old: Lines,
-    new: Lines,
-    context: int,
-) -> list[Replacement]:
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    changes = []
-    for group in matcher.get_grouped_opcodes(context):
-        _, old_start, _, new_start, _ = group[0]
-        _, _, old_end, _, new_end = group[-1]
-        search = with_ends(old[old_start:old_end])
-        replace = with_ends(new[new_start:new_end])
-        changes.append((search, replace))
-    return changes
-
-
-def _leads_to(
-    old: Lines,
-    changes: Sequence[Replacement],
-    new: list[str],
-) -> bool:
-    lines = list(old)
-    edits = []
-    for search, replace in changes:
-        edits.append(SearchReplace("", search, replace, blank_end=True))
-    blocks = place_edits(lines, edits, PlacingWork())
-    return lines == new and all(block.span is not None for block in blocks)
-
-
-def marked_lines(search: str, replace: str) -> list[str]:
-    """Return the lines of a hunk as a diff has them: `` `` kept, ``-`` old, ``+`` new."""
-    old = to_lines(search)
-    new = to_lines(replace)
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    rows: list[str] = []
-    for kind, first, last, start, end in matcher.get_opcodes():
-        if kind == "equal":
-            rows += _with_mark(" ", old[first:last])
-            continue
-        rows += _with_mark("-", old[first:last])
-        rows += _with_mark("+", new[start:end])
-    return rows
-
-
-def _with_mark(mark: str, lines: Lines) -> list[str]:
-    return [mark + line for line in lines]

@@ -31,6 +31,7 @@ from tests.support.formats import (
     called,
     fenced,
 )
+from tests.support.render_edits import render
 
 
 def test_the_first_request_has_the_files_and_nothing_else(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_the_harness_tests_changed_trees_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", format_names())
 def test_other_files_are_not_written(tmp_path: Path, name: str) -> None:
     form = get_format(name)
-    made = form.render("conftest.py", None, "raise SystemExit(0)\n")
+    made = render(form, "conftest.py", None, "raise SystemExit(0)\n")
     results, exercise = attempt(tmp_path, made, "", "", form=name)
     (first, *_) = results[0].replies
     assert (first.edits, first.failed, first.foreign) == (1, 1, 1)
@@ -161,8 +162,8 @@ def test_calls_of_unknown_functions_are_malformed_in_2023(tmp_path: Path) -> Non
     call = called(
         "python", {"explanation": "", "files": [{"path": "f.py", "content": DONE}]}
     )
-    good = get_format("whole-func", notation=Notation.OF_2023).render(
-        "f.py", STUB, DONE
+    good = render(
+        get_format("whole-func", notation=Notation.OF_2023), "f.py", STUB, DONE
     )
     results, exercise = attempt(
         tmp_path, call, good, reports=[TestReport(True)], form="whole-func", setup=setup

@@ -10,6 +10,7 @@ from agent.formats import get_format
 from agent.formats.base import SearchReplace, Unreadable
 from llm.chat import Reply
 from tests.support.formats import FENCE, apply, block, parse, problem
+from tests.support.render_edits import render
 
 BODY = "<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n"
 SECOND = BODY.replace("x", "1").replace("y", "2")
@@ -97,7 +98,6 @@ def test_a_block_under_words_about_another_file_is_for_that_file(line: str) -> N
 OVERLINE = "=======\nHeading\n=======\n\nold\n"
 ABOUT_BLOCKS = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
 INSERTION = block("a", "x\n", "import re\nx\n")
-render = get_format("diff").render
 X_BECOMES_Y = {
     "a missing last marker where the fence closes": f"a.py\n{FENCE}\n{NO_END}",
     "CRLF, a byte order mark and an unclosed last fence": "\ufeff"
@@ -150,7 +150,7 @@ TABLE: dict[str, tuple[str | Reply, Files, Files]] = {
         {"new.py": "# new.py\nx = 1\n"},
     ),
     "a file's own name can be its first line": (
-        render("a.py", "x = 1\n", "a.py\nx = 1\n"),
+        render(get_format("diff"), "a.py", "x = 1\n", "a.py\nx = 1\n"),
         {"a.py": "x = 1\n"},
         {"a.py": "a.py\nx = 1\n"},
     ),
@@ -195,7 +195,9 @@ TABLE: dict[str, tuple[str | Reply, Files, Files]] = {
         {"src/a.py": "y\n"},
     ),
     "blocks about blocks use longer markers": (
-        render("a.md", ABOUT_BLOCKS, ABOUT_BLOCKS.replace("b", "c")),
+        render(
+            get_format("diff"), "a.md", ABOUT_BLOCKS, ABOUT_BLOCKS.replace("b", "c")
+        ),
         {"a.md": ABOUT_BLOCKS},
         {"a.md": ABOUT_BLOCKS.replace("b", "c")},
     ),
@@ -293,13 +295,8 @@ def test_a_reply_goes_on_in_the_middle_of_a_block() -> None:
     assert join(first, BODY) == BODY
 
 
-def test_deleting_a_file_cannot_be_said() -> None:
-    with pytest.raises(ValueError, match="cannot delete"):
-        render("a.py", "x\n", None)
-
-
 def test_diff_fenced_writes_the_name_inside() -> None:
-    reply = get_format("diff-fenced").render("a.py", "x\n", "y\n")
+    reply = render(get_format("diff-fenced"), "a.py", "x\n", "y\n")
     assert reply.content.startswith(f"{FENCE}\na.py\n<<<<<<< SEARCH\n")
     (edit,) = parse("diff-fenced", reply, ["a.py"])
     assert edit == SearchReplace("a.py", "x\n", "y\n", blank_end=True)

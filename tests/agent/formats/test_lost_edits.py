@@ -11,6 +11,7 @@ from agent.formats import format_names, get_format
 from agent.formats.base import ApplyReport
 from llm.chat import Reply
 from tests.support.formats import apply, block
+from tests.support.render_edits import render
 
 F = "```"
 FILES = {
@@ -38,7 +39,7 @@ def texts_after(report: ApplyReport, files: Mapping[str, str]) -> dict[str, str]
 def written(form: str, new: str) -> Reply:
     """Return a reply in ``form`` that makes ``new`` of the function ``a``."""
     before = FILES["a.py"]
-    return get_format(form).render("a.py", before, before.replace(OLD, new))
+    return render(get_format(form), "a.py", before, before.replace(OLD, new))
 
 
 @pytest.mark.parametrize("form", format_names())
@@ -68,7 +69,7 @@ def test_a_tag_in_a_file_is_not_the_end_of_a_draft(form: str) -> None:
     page = "Write\n\n<think>\nfirst\n</think>\n\nand answer.\n"
     for path, text in (("a.py", before), ("page.md", page)):
         after = text.replace("x = 1", "x = 2").replace("first", "at first")
-        reply = get_format(form).render(path, text, after)
+        reply = render(get_format(form), path, text, after)
         assert apply(form, reply, {path: text}).contents == {path: after}
 
 

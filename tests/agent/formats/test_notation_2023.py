@@ -22,6 +22,7 @@ from agent.formats.base import (
 from agent.formats.reading.calls import unknown_calls
 from llm.chat import Reply, ToolCall
 from tests.support.formats import can_say
+from tests.support.render_edits import render
 
 OLD = Notation.OF_2023
 NAMES = format_names(OLD)
@@ -89,7 +90,7 @@ def test_a_change_is_written_and_read(
 ) -> None:
     assume(can_say(name, new))
     before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
-    reply = form(name).render("src/a.py", before, after)
+    reply = render(form(name), "src/a.py", before, after)
     report = applied(name, reply, {"src/a.py": before})
     assert not report.failures, reply
     assert report.contents.get("src/a.py", before) == after, reply
@@ -97,7 +98,7 @@ def test_a_change_is_written_and_read(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_current_formats_read_the_notation_of_2023(name: str) -> None:
-    reply = form(name).render("a.py", BEFORE, AFTER)
+    reply = render(form(name), "a.py", BEFORE, AFTER)
     current = get_format(name)
     edits = current.parse(reply, ReplyScope({"a.py"}))
     assert current.apply(edits, {"a.py": BEFORE}.get, ()).contents == {"a.py": AFTER}
@@ -120,7 +121,7 @@ def test_the_example_of_the_instructions_reads_back(name: str) -> None:
 def test_the_words_of_diff_are_those_of_2023() -> None:
     text = (
         form("diff").instructions("````")
-        + form("diff").render("a.py", BEFORE, AFTER).content
+        + render(form("diff"), "a.py", BEFORE, AFTER).content
     )
     assert "SEARCH" not in text
     assert "REPLACE" not in text
@@ -137,7 +138,7 @@ def test_the_words_of_diff_are_those_of_2023() -> None:
 @pytest.mark.parametrize("name", ["whole-func", "diff-func"])
 def test_a_rendered_call_fits_the_function_that_is_shown(name: str) -> None:
     (tool,) = form(name).tools
-    (call,) = form(name).render("a.py", BEFORE, AFTER).tool_calls
+    (call,) = render(form(name), "a.py", BEFORE, AFTER).tool_calls
     assert call.name == tool["name"] == get_format(name).tools[0]["name"]
     validate(json.loads(call.arguments), tool["parameters"])
     (several,) = set(tool["parameters"]["required"]) - {"explanation"}
@@ -160,7 +161,7 @@ def test_texts_are_strings_or_lists_of_lines(text: object) -> None:
 
 @pytest.mark.parametrize("name", ["whole-func", "diff-func"])
 def test_a_call_of_an_unknown_function_is_malformed(name: str) -> None:
-    good = form(name).render("a.py", BEFORE, AFTER).tool_calls
+    good = render(form(name), "a.py", BEFORE, AFTER).tool_calls
     wrong = Reply("", tool_calls=(*good, ToolCall("python", "x = 1")))
     with pytest.raises(MalformedReplyError, match="no function python"):
         form(name).parse(wrong, ReplyScope({"a.py"}, ("a.py",)))

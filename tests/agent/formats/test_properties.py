@@ -17,6 +17,7 @@ from agent.formats.reading.fences import writes_markers
 from agent.workspace import Workspace
 from llm.chat import Reply, ToolCall
 from tests.support.formats import can_say
+from tests.support.render_edits import render
 
 # Lines as in code, documentation and replies.
 _LINES = st.sampled_from(
@@ -104,7 +105,7 @@ def test_rendered_edits_give_the_text_that_was_meant(
         text = space.read("src/a.py") or ""
         target = _joined(after, "\n", final=final or not before)
         edit_format = get_format(form)
-        reply = edit_format.render("src/a.py", text, target)
+        reply = render(edit_format, "src/a.py", text, target)
         edits = edit_format.parse(reply, ReplyScope({"src/a.py"}))
         report = edit_format.apply(edits, space.read, ())
         assert not report.failures, (reply, report.failures)
@@ -131,7 +132,7 @@ def test_rendered_new_files_are_written_as_they_are(
     text = _joined(after, "\n", final=True)
     assume(after[-1].strip() and can_say(form, after))
     edits = edit_format.parse(
-        edit_format.render("new.py", None, text), ReplyScope({"a.py"})
+        render(edit_format, "new.py", None, text), ReplyScope({"a.py"})
     )
     assert edit_format.apply(edits, {}.get, ()).contents == {"new.py": text}
 

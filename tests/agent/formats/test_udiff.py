@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent.formats import get_format
 from agent.formats.base import DeleteFile, SearchReplace
 from tests.support.formats import apply, parse, problem
+from tests.support.render_edits import render
 
 TEXT = "a\nb\nc\n\nd\n"
 
@@ -64,7 +65,7 @@ def test_files_come_and_go() -> None:
 
 def test_removed_lines_that_look_like_headers() -> None:
     text = "-- one\n-- two\nselect\n"
-    reply = get_format("udiff").render("a.sql", text, "++ three\nselect\n")
+    reply = render(get_format("udiff"), "a.sql", text, "++ three\nselect\n")
     assert apply("udiff", reply, {"a.sql": text}).contents == {
         "a.sql": "++ three\nselect\n"
     }

@@ -9,6 +9,7 @@ from bench.config import ModelChoice
 from demo.setup import DEMO_DATASET
 from tests.bench.conftest import Harness
 from tests.support.provider import Answer, Provider
+from tests.support.render_edits import render
 from tests.support.runs import live
 
 ID = "demo__textkit-1"
@@ -16,7 +17,7 @@ SLUG = DEMO_DATASET / "repositories/demo__textkit/textkit/slug.py"
 
 
 def _answer(form: str, before: str, after: str) -> Answer:
-    reply = get_format(form).render("textkit/slug.py", before, after)
+    reply = render(get_format(form), "textkit/slug.py", before, after)
     calls = tuple((call.name, call.arguments) for call in reply.tool_calls)
     finish = "stop"
     if calls:
