@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import chain
 
@@ -14,6 +13,7 @@ from bench.regression.runners.base import (
     Runner,
     RunnerSupport,
     limit_lines,
+    support_of,
     without_escapes,
 )
 
@@ -27,23 +27,11 @@ _BY_LINES = (
     javascript.NODE, compiled.MAVEN, compiled.GRADLE, scripting.PHPUNIT, scripting.RSPEC,
     scripting.MINITEST,
 )  # fmt: skip
+# In this order.
+_BY_STATEMENTS = (Runner.DJANGO, Runner.SYMPY, Runner.PYTEST, Runner.UNITTEST)
 _LINE_PARSERS = list(chain.from_iterable(support.parsers for support in _BY_LINES))
 SUPPORT: Mapping[Runner, RunnerSupport] = {
-    Runner.DJANGO: RunnerSupport(
-        re.compile(r"\bruntests\.py\b"), (".py",), swebench_parser="parse_log_django"
-    ),
-    Runner.SYMPY: RunnerSupport(
-        re.compile(r"(^|[\s/])bin/test\b"), (".py",), swebench_parser="parse_log_sympy"
-    ),
-    Runner.PYTEST: RunnerSupport(
-        re.compile(r"\b(pytest|py\.test|tox)\b"),
-        (".py",),
-        # pytest's -rA summary, names with spaces kept whole
-        swebench_parser="parse_log_sphinx",
-    ),
-    Runner.UNITTEST: RunnerSupport(
-        re.compile(r"\bunittest\b"), (".py",), swebench_parser="parse_log_django"
-    ),
+    **{runner: support_of(runner) for runner in _BY_STATEMENTS},
     Runner.GO: compiled.GO,
     Runner.CARGO: compiled.CARGO,
     Runner.VITEST: javascript.VITEST,
@@ -57,13 +45,12 @@ SUPPORT: Mapping[Runner, RunnerSupport] = {
     Runner.MINITEST: scripting.MINITEST,
     Runner.CTEST: native.CTEST,
     # A script may print in any format.
-    Runner.SCRIPT: RunnerSupport(
-        re.compile(r"(?!)"),
+    Runner.SCRIPT: support_of(
+        Runner.SCRIPT,
         parsers=tuple(
             dict.fromkeys((*_LINE_PARSERS, *native.OTHERS, *native.CTEST.parsers))
         ),
         report_parsers=(compiled.parse_go_json, documents.parse_json),
-        writes_reports=True,
     ),
 }
 """By runner; the first that is found in a command decides."""

@@ -10,7 +10,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter
 
 from bench.regression.runners.shell import Read, SimpleCommand, is_computed
 
@@ -63,9 +67,9 @@ STATUS_WORDS = {
 }
 """Statuses by the words of runners that report a test on a line."""
 
-COMMAND_START = r"(?:^|[\s/;&|(])"
+_COMMAND_START = r"(?:^|[\s/;&|(])"
 """What may stand before the name of a program."""
-PROGRAM = r"(?:(?:npx|yarn|pnpm|bun|bundle exec|php)(?: exec)? +)?(?:[\w./-]*/)?"
+_PROGRAM = r"(?:(?:npx|yarn|pnpm|bun|bundle exec|php)(?: exec)? +)?(?:[\w./-]*/)?"
 """The beginning of a command, up to the name of a program of a project's packages."""
 
 
@@ -295,6 +299,7 @@ class RunnerSupport:
         program: the base name of a program that takes names of files, also inside a script.
         values: the program's options whose value is the next word.
         subcommands: words that may follow the program and are not names of files.
+        targets: options that choose what ``one_file`` chooses.
         file_name: how the program names a file.
     """
 
@@ -313,12 +318,25 @@ class RunnerSupport:
     program: re.Pattern[str] | None = None
     values: frozenset[str] = frozenset()
     subcommands: frozenset[str] = frozenset()
+    targets: frozenset[str] = frozenset()
     file_name: Callable[[str], str] = str
 
     @property
     def takes_files(self) -> bool:
         """Whether files of tests can be named on its command line."""
         return self.suffixes != ("",)
+
+
+_TABLE = Path(__file__).with_name("runners.yaml").read_text("utf-8")
+_ROWS = yaml.safe_load(
+    _TABLE.replace("<start>", _COMMAND_START).replace("<program>", _PROGRAM)
+)
+_SUPPORT = TypeAdapter(RunnerSupport)
+
+
+def support_of(runner: Runner, **functions: Any) -> RunnerSupport:  # noqa: ANN401
+    """Return what ``runners.yaml`` says of a runner, with ``functions`` beside it."""
+    return _SUPPORT.validate_python({**_ROWS[runner.value], **functions})
 
 
 def options_of(

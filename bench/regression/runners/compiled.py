@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from bench.regression.runners.base import (
-    COMMAND_START,
     FAILED,
     PASSED,
     SKIPPED,
@@ -19,46 +18,17 @@ from bench.regression.runners.base import (
     NamedStatus,
     ParsedOutput,
     ResultLines,
-    RunnerSupport,
-    WholeSuite,
+    Runner,
     blocks_below,
     explain,
     limit_detail,
     options_of,
     sum_numbers,
+    support_of,
     worst_statuses,
 )
 from bench.regression.runners.shell import SimpleCommand, index_of, is_plain, quote_path
 
-_GO_VALUES = frozenset(
-    {
-        "-run",
-        "-timeout",
-        "-tags",
-        "-count",
-        "-p",
-        "-parallel",
-        "-cpu",
-        "-shuffle",
-        "-skip",
-        "-coverprofile",
-        "-covermode",
-        "-coverpkg",
-        "-ldflags",
-        "-gcflags",
-        "-mod",
-        "-vet",
-        "-exec",
-        "-bench",
-        "-benchtime",
-        "-o",
-        "-outputdir",
-        "-fuzz",
-        "-fuzztime",
-        "-asmflags",
-        "-overlay",
-    }
-)
 _GO_STATUSES = {"PASS": PASSED, "FAIL": FAILED, "SKIP": SKIPPED}
 # A test may print without a line end before its result.
 _GO_TEST = re.compile(r"^.*?--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\)$")
@@ -79,7 +49,7 @@ def go_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
         return None
     if command.folder not in ("", module):
         return None
-    options = options_of(command.tokens[index + 1 :], _GO_VALUES, "-args")
+    options = options_of(command.tokens[index + 1 :], GO.values, "-args")
     folder = PurePosixPath(path.removeprefix(f"{module}/")).parent
     package = quote_path(f"./{folder}")
     if options is None or package is None:
@@ -212,22 +182,11 @@ def _without_explained_packages(
             yield name, status
 
 
-GO = RunnerSupport(
-    re.compile(COMMAND_START + r"go(?:\.exe)?\s+test(?!\S)"),
-    suffixes=(".go",),
+GO = support_of(
+    Runner.GO,
     parsers=(parse_go,),
     report_parsers=(parse_go_json,),
-    parser_names=("gotest",),
-    swebench_parser="parse_log_gotest",
-    reports=("-v", "-json"),
-    report_option="-v",
     with_option=_go_with_option,
-    whole_suite=WholeSuite(
-        re.compile(r"go test\b"),
-        re.compile(r"-v|-json|-race|-short|-count=\d+|-timeout=\w+|-tags=[\w,]+"),
-        frozenset({"-timeout", "-tags", "-p"}),
-        "./...",
-    ),
     one_file=go_file,
 )
 
@@ -240,53 +199,6 @@ GO_TESTS = Convention(
 )
 
 
-_CARGO_VALUES = frozenset(
-    {
-        "-p",
-        "--package",
-        "--features",
-        "-F",
-        "--exclude",
-        "--test",
-        "--bin",
-        "--example",
-        "--bench",
-        "--target",
-        "--target-dir",
-        "--manifest-path",
-        "--message-format",
-        "--config",
-        "--profile",
-        "-j",
-        "--jobs",
-        "--color",
-        "-Z",
-        "--cargo-profile",
-        "-E",
-        "--filter-expr",
-        "--retries",
-    }
-)
-_CARGO_TARGETS = frozenset(
-    {
-        "--workspace",
-        "--all",
-        "--all-targets",
-        "--lib",
-        "--bins",
-        "--tests",
-        "--doc",
-        "--examples",
-        "--benches",
-        "-p",
-        "--package",
-        "--test",
-        "--bin",
-        "--example",
-        "--bench",
-        "--exclude",
-    }
-)
 _CARGO_SUBCOMMAND = re.compile("test|run")
 # The name in the table [package], in front of any other table.
 _CARGO_NAME = re.compile(
@@ -322,7 +234,7 @@ def cargo_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     prefix = f"{crate}/" if crate else ""
     target = _cargo_target(path.removeprefix(prefix), prefix, tree)
     package = _CARGO_NAME.search(tree.read(f"{prefix}Cargo.toml") or "")
-    options = options_of(command.tokens[index + 1 :], _CARGO_VALUES, "--")
+    options = options_of(command.tokens[index + 1 :], CARGO.values, "--")
     if target is None or package is None or options is None:
         return None
     tokens = list(command.tokens[: index + 1])
@@ -338,8 +250,8 @@ def _without_targets(options: list[str]) -> Iterator[str]:
     skip = False
     for word in options:
         name = word.partition("=")[0]
-        if name in _CARGO_TARGETS:
-            skip = name in _CARGO_VALUES and name == word
+        if name in CARGO.targets:
+            skip = name in CARGO.values and name == word
         elif skip:
             skip = False
         else:
@@ -424,23 +336,10 @@ def _cargo_unit(source: str, program: str | None) -> str:
     return f"{crate} {source}: " if program else f"{crate}: "
 
 
-CARGO = RunnerSupport(
-    re.compile(COMMAND_START + r"cargo(?:\s+\+\S+)?\s+(?:nextest\s+run|test)(?!\S)"),
-    suffixes=(".rs",),
+CARGO = support_of(
+    Runner.CARGO,
     parsers=(parse_cargo, NEXTEST.parse),
-    parser_names=("cargo",),
-    swebench_parser="parse_log_cargo",
-    reports=("--no-fail-fast",),
-    report_option="--no-fail-fast",
     with_option=_cargo_with_option,
-    whole_suite=WholeSuite(
-        re.compile(r"cargo (?:\+\S+ )?(?:nextest run|test)\b"),
-        re.compile(
-            r"--(?:offline|locked|release|all-features|no-default-features|workspace|all"
-            r"|no-fail-fast|features=[\w,/-]+)"
-        ),
-        frozenset({"--features"}),
-    ),
     one_file=cargo_file,
 )
 
@@ -479,7 +378,6 @@ GRADLE_LINES = ResultLines(
     STATUS_WORDS,
 )
 """Gradle with ``testLogging``; without it, only failures have a line."""
-_JVM = (".java", ".kt", ".groovy", ".scala")
 
 
 def maven_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
@@ -555,43 +453,10 @@ def _maven_status(counts: re.Match[str]) -> str:
     return SKIPPED if all_skipped else PASSED
 
 
-MAVEN = RunnerSupport(
-    re.compile(COMMAND_START + r"mvn[dw]?(?:\.sh)?(?!\S)"),
-    suffixes=_JVM,
-    parsers=(parse_maven,),
-    parser_names=("maven", "mvn"),
-    swebench_parser="parse_log_maven",
-    writes_reports=True,
-    reports=("-Dmaven.test.failure.ignore", "-fn"),
-    report_option="-Dmaven.test.failure.ignore=true",
-    whole_suite=WholeSuite(
-        re.compile(r"(?:[\w./-]*/)?mvn[dw]?(?= )(?= (?:.* )?(?:test|verify)\b)"),
-        re.compile(
-            r"test|verify|-B|-q|-o|-fae|-fn|--offline|--batch-mode|-Dstyle\.color=never"
-        ),
-        frozenset({"-T"}),
-    ),
-    one_file=maven_file,
-)
+MAVEN = support_of(Runner.MAVEN, parsers=(parse_maven,), one_file=maven_file)
 
 
-GRADLE = RunnerSupport(
-    re.compile(COMMAND_START + r"gradlew?(?!\S)"),
-    suffixes=_JVM,
-    parsers=(GRADLE_LINES.parse,),
-    parser_names=("gradle",),
-    swebench_parser="parse_log_gradle_custom",
-    writes_reports=True,
-    reports=("--continue",),
-    report_option="--continue",
-    whole_suite=WholeSuite(
-        re.compile(r"(?:[\w./-]*/)?gradlew?(?= )"),
-        re.compile(
-            r"test|--continue|--offline|--no-daemon|--console=\w+|--rerun-tasks"
-        ),
-    ),
-    one_file=gradle_file,
-)
+GRADLE = support_of(Runner.GRADLE, parsers=(GRADLE_LINES.parse,), one_file=gradle_file)
 
 
 JVM_TESTS = Convention(

@@ -7,11 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from bench.regression.runners.base import (
-    COMMAND_START,
     FAILED,
     MAX_LINE,
     PASSED,
-    PROGRAM,
     SKIPPED,
     STATUS_WORDS,
     Convention,
@@ -19,14 +17,14 @@ from bench.regression.runners.base import (
     Nesting,
     ParsedOutput,
     ResultLines,
-    RunnerSupport,
-    WholeSuite,
+    Runner,
     blocks_below,
     explain,
     limit_detail,
     limit_details,
     matching_lines,
     sum_numbers,
+    support_of,
     worst_statuses,
 )
 from bench.regression.runners.documents import parse_json
@@ -89,7 +87,6 @@ BRACKETED = ResultLines(
     STATUS_WORDS,
 )
 """jest's report as some task sets rewrite it with jq."""
-_SUFFIXES = (".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts")
 _JEST_SPECIAL = re.compile(r"([\[\](){}^$*+?|\\])")
 
 
@@ -255,153 +252,25 @@ def _tap_status(test: re.Match[str]) -> str:
     return FAILED if test[2] else PASSED
 
 
-JEST = RunnerSupport(
-    re.compile(COMMAND_START + r"jest(?:\.js)?(?!\S)"),
-    suffixes=_SUFFIXES,
+JEST = support_of(
+    Runner.JEST,
     parsers=(parse_jest, BRACKETED.parse),
     report_parsers=(parse_json,),
-    parser_names=("jest",),
-    swebench_parser="parse_log_jest",
-    reports=("--verbose", "--json"),
-    report_option="--verbose",
-    whole_suite=WholeSuite(
-        re.compile(PROGRAM + r"jest(?:\.js)?(?= |$)"),
-        re.compile(
-            r"--(?:verbose|ci|no-color|runInBand|silent|json|colors|no-coverage"
-            r"|coverage=false)|-i"
-        ),
-    ),
-    program=re.compile(r"jest(\.js)?"),
-    values=frozenset(
-        {
-            "-c",
-            "--config",
-            "-w",
-            "--maxWorkers",
-            "-t",
-            "--testNamePattern",
-            "--env",
-            "--reporters",
-            "--projects",
-            "--selectProjects",
-            "--rootDir",
-            "--testTimeout",
-            "--testPathIgnorePatterns",
-            "--coverageDirectory",
-            "--shard",
-            "--outputFile",
-            "--logLevel",
-        }
-    ),
     file_name=lambda path: _JEST_SPECIAL.sub(r"\\\1", path),
 )
 
 
-VITEST = RunnerSupport(
-    re.compile(COMMAND_START + r"vitest(?:\.mjs)?(?!\S)"),
-    suffixes=_SUFFIXES,
-    parsers=(parse_vitest,),
-    report_parsers=(parse_json,),
-    parser_names=("vitest",),
-    swebench_parser="parse_log_vitest",
-    reports=("--reporter",),
-    report_option="--reporter=verbose",
-    whole_suite=WholeSuite(
-        re.compile(PROGRAM + r"vitest(?: run)?(?= |$)"),
-        re.compile(r"--(?:run|reporter=[\w-]+|no-watch|no-color)"),
-    ),
-    program=re.compile(r"vitest(\.mjs)?"),
-    values=frozenset(
-        {
-            "-c",
-            "--config",
-            "-t",
-            "--testNamePattern",
-            "--reporter",
-            "--root",
-            "--dir",
-            "--project",
-            "--environment",
-            "--pool",
-            "--outputFile",
-            "--shard",
-            "--mode",
-        }
-    ),
-    subcommands=frozenset({"run", "watch", "dev", "bench"}),
+VITEST = support_of(
+    Runner.VITEST, parsers=(parse_vitest,), report_parsers=(parse_json,)
 )
 
 
-MOCHA = RunnerSupport(
-    re.compile(COMMAND_START + r"_?mocha(?:\.js)?(?!\S)"),
-    suffixes=_SUFFIXES,
-    parsers=(parse_spec, parse_tap),
-    report_parsers=(parse_json,),
-    parser_names=("mocha",),
-    reports=("spec", "tap", "json"),
-    report_option="--reporter spec",
-    whole_suite=WholeSuite(
-        re.compile(PROGRAM + r"_?mocha(?= |$)"),
-        re.compile(r"--(?:exit|recursive|no-color|reporter=\w+)"),
-        frozenset({"-R", "--reporter"}),
-    ),
-    program=re.compile(r"_?mocha(\.js)?"),
-    values=frozenset(
-        {
-            "-r",
-            "--require",
-            "-R",
-            "--reporter",
-            "-t",
-            "--timeout",
-            "-u",
-            "--ui",
-            "-g",
-            "--grep",
-            "-f",
-            "--fgrep",
-            "-s",
-            "--slow",
-            "--extension",
-            "--config",
-            "--package",
-            "-O",
-            "--reporter-option",
-            "--reporter-options",
-            "--ignore",
-            "-j",
-            "--jobs",
-            "--retries",
-            "--file",
-            "--opts",
-            "--import",
-            "--loader",
-            "-n",
-            "--node-option",
-        }
-    ),
+MOCHA = support_of(
+    Runner.MOCHA, parsers=(parse_spec, parse_tap), report_parsers=(parse_json,)
 )
 
 
-NODE = RunnerSupport(
-    re.compile(COMMAND_START + r"node\s+(?:\S+\s+)*?--test(?!\S)"),
-    suffixes=_SUFFIXES,
-    parsers=(parse_tap, parse_spec),
-    program=re.compile(r"node"),
-    values=frozenset(
-        {
-            "-r",
-            "--require",
-            "--import",
-            "--loader",
-            "--test-reporter",
-            "--test-name-pattern",
-            "--test-reporter-destination",
-            "-C",
-            "--conditions",
-        }
-    ),
-)
+NODE = support_of(Runner.NODE, parsers=(parse_tap, parse_spec))
 
 
 JAVASCRIPT_TESTS = Convention(

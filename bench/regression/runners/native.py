@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 
 from bench.regression.runners.base import (
-    COMMAND_START,
     PASSED,
     SKIPPED,
     STATUS_WORDS,
     Convention,
     ParsedOutput,
     ResultLines,
-    RunnerSupport,
-    WholeSuite,
+    Runner,
+    support_of,
     worst_statuses,
 )
 
@@ -93,17 +92,7 @@ def parse_native(output: str) -> ParsedOutput:
 OTHERS = (AUTOMAKE.parse, REDIS.parse, PYTEST_SUMMARY.parse, PYTEST_VERBOSE.parse)
 """Parsers of formats that only scripts print."""
 
-CTEST = RunnerSupport(
-    re.compile(COMMAND_START + r"ctest(?!\S)"),
-    parsers=(parse_native,),
-    parser_names=("ctest", "googletest"),
-    swebench_parser="parse_log_googletest",
-    whole_suite=WholeSuite(
-        re.compile(r"ctest(?= |$)"),
-        re.compile(r"-V|--output-on-failure|-j\d*|--verbose"),
-        frozenset({"--test-dir", "-j"}),
-    ),
-)
+CTEST = support_of(Runner.CTEST, parsers=(parse_native,))
 
 
 C_TESTS = Convention(

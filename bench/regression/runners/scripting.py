@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 from bench.regression.runners.base import (
-    COMMAND_START,
     FAILED,
     PASSED,
-    PROGRAM,
     SKIPPED,
     STATUS_WORDS,
     BaseTree,
@@ -20,12 +18,12 @@ from bench.regression.runners.base import (
     Nesting,
     ParsedOutput,
     ResultLines,
-    RunnerSupport,
-    WholeSuite,
+    Runner,
     blocks_below,
     explain,
     limit_details,
     matching_lines,
+    support_of,
     worst_statuses,
 )
 from bench.regression.runners.documents import parse_json
@@ -90,35 +88,7 @@ def _testdox_passed(output: str) -> int | None:
     return passed
 
 
-PHPUNIT = RunnerSupport(
-    re.compile(COMMAND_START + r"phpunit(?:\.phar)?(?!\S)"),
-    suffixes=(".php",),
-    parsers=(parse_testdox,),
-    parser_names=("phpunit",),
-    swebench_parser="parse_log_phpunit",
-    reports=("--testdox",),
-    report_option="--testdox",
-    whole_suite=WholeSuite(
-        re.compile(PROGRAM + r"phpunit(?= |$)"),
-        re.compile(r"--(?:testdox|colors=\w+|no-coverage|no-progress)"),
-    ),
-    program=re.compile(r"phpunit(\.phar)?"),
-    values=frozenset(
-        {
-            "-c",
-            "--configuration",
-            "--bootstrap",
-            "--filter",
-            "--group",
-            "--exclude-group",
-            "--testsuite",
-            "-d",
-            "--log-junit",
-            "--printer",
-            "--order-by",
-        }
-    ),
-)
+PHPUNIT = support_of(Runner.PHPUNIT, parsers=(parse_testdox,))
 
 
 PHP_TESTS = Convention(
@@ -303,55 +273,14 @@ def _rspec_status(mark: str | None) -> str:
     return FAILED if "FAILED" in mark else SKIPPED
 
 
-RSPEC = RunnerSupport(
-    re.compile(COMMAND_START + r"rspec(?!\S)"),
-    suffixes=(".rb",),
-    parsers=(parse_rspec, SUFFIXED.parse),
-    report_parsers=(parse_json,),
-    parser_names=("rspec",),
-    reports=("-f", "--format"),
-    report_option="--format json",
-    whole_suite=WholeSuite(
-        re.compile(PROGRAM + r"rspec(?= |$)"),
-        re.compile(r"--(?:no-color|format=\w+)"),
-        frozenset({"--format", "-f"}),
-    ),
-    program=re.compile(r"rspec"),
-    values=frozenset(
-        {
-            "-f",
-            "--format",
-            "-r",
-            "--require",
-            "-I",
-            "-O",
-            "--options",
-            "-o",
-            "--out",
-            "-t",
-            "--tag",
-            "-P",
-            "--pattern",
-            "-e",
-            "--example",
-            "--seed",
-            "--order",
-        }
-    ),
+RSPEC = support_of(
+    Runner.RSPEC, parsers=(parse_rspec, SUFFIXED.parse), report_parsers=(parse_json,)
 )
 
 
-MINITEST = RunnerSupport(
-    re.compile(
-        COMMAND_START
-        + r"(?:rake(?:\s+\S+)*?\s+test|rails\s+test|ruby\s+(?:\S+\s+)*?\S*test)"
-    ),
-    suffixes=(".rb",),
+MINITEST = support_of(
+    Runner.MINITEST,
     parsers=(parse_minitest, parse_test_unit),
-    parser_names=("minitest", "ruby_unit"),
-    swebench_parser="parse_log_minitest",
-    reports=("TESTOPTS=", "-v", "--verbose"),
-    report_option="-v",
     with_option=_ruby_with_option,
     one_file=ruby_file,
 )
