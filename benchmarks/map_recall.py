@@ -100,8 +100,10 @@ def recall_of(
     gold = {}
     for path, lines in touched_lines(row["patch"]).items():
         if path in blobs:
-            index = repo_map.index.paths.index(path)
-            gold[path] = innermost(repo_map.index.definitions_of(index), lines)
+            index = repo_map.index
+            file = index.paths.index(path)
+            units = range(index.first_unit[file] + 1, index.first_unit[file + 1])
+            gold[path] = innermost(tuple(map(index.definition, units)), lines)
     files = []
     definitions = []
     for tokens in BUDGETS:

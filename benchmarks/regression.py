@@ -71,7 +71,9 @@ class TestBench:
         session: Session,
         base: Checkout,
     ) -> RegressionTests:
-        log = logging.getLogger(f"{__name__}.{environment.name}.{instance.instance_id}")
+        log = logging.getLogger(
+            f"{__name__}.{type(environment).__name__}.{instance.instance_id}"
+        )
         return RegressionTests(
             instance=instance,
             session=session,

@@ -211,10 +211,6 @@ class Session(Protocol):
 class Environment(Protocol):
     """Makes sessions."""
 
-    @property
-    def name(self) -> str:
-        """The environment's value of ``--environment``."""
-
     def start(self, project: Project) -> Session:
         """Return a session for ``project``."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,6 @@ from environments.local.folders import make_local_folders
 @dataclass(frozen=True)
 class NoEnvironment:
     """Refuses every session: no command runs."""
-
-    name: str = field(default="none", init=False)
 
     def start(self, project: Project) -> Session:
         raise UnavailableError("tests are not run (--environment none)")

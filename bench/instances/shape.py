@@ -242,7 +242,6 @@ class Instance:
     spec: Spec | None = None
     test_setup: TestSetup | None = None
     layout: ImageLayout = ImageLayout()
-    language: str = ""
     created_at: str = ""
     image_urls: tuple[str, ...] = ()
     parser_source: str = field(default="", repr=False)

@@ -49,7 +49,6 @@ class Issue(BaseModel, frozen=True):
 
     Attributes:
         text: title, body, and what its author wrote below.
-        repo: OWNER/NAME on its server.
         url: without query and fragment.
         note: what could not be read, for the user.
     """
@@ -57,7 +56,6 @@ class Issue(BaseModel, frozen=True):
     text: str
     title: str
     number: int | None = None
-    repo: str = ""
     url: str = ""
     note: str = ""
 
@@ -197,7 +195,7 @@ def _fetch(address: str, option: str) -> Issue:
             f"{option}: cannot be read: {_describe(error)}"
         ) from error
     url = origin + match[0]
-    return _issue_of_text(text, option, number=number, repo=repo, url=url, note=note)
+    return _issue_of_text(text, option, number=number, url=url, note=note)
 
 
 def _describe(error: Exception) -> str:

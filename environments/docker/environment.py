@@ -64,7 +64,6 @@ class DockerEnvironment:
     run_key: str = ""
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     check: Callable[[], None] = lambda: None
-    name: str = field(default="docker", init=False)
 
     def start(self, project: Project) -> Session:
         image = project.image

@@ -49,7 +49,6 @@ class LocalEnvironment:
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     failed: dict[str, str] = field(default_factory=dict)
     check: Callable[[], None] = lambda: None
-    name: str = field(default="local", init=False)
 
     def start(self, project: Project) -> Session:
         spec = project.venv

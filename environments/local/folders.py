@@ -49,7 +49,6 @@ from environments.local.confinement import (
 from environments.local.launcher import key_filter
 from environments.programs import HostProgram
 
-_SYSTEM = Path("/usr")
 
 
 def make_local_folders(

@@ -73,11 +73,6 @@ class Index:
         """Return the definition of ``unit``; for the file's own unit it has no name."""
         return _definition(self.rows[unit])
 
-    def definitions_of(self, file: int) -> tuple[Definition, ...]:
-        start = self.first_unit[file] + 1
-        end = self.first_unit[file + 1]
-        return tuple(map(_definition, self.rows[start:end]))
-
     def pack(self) -> Iterator[tuple[str, bytes]]:
         """Yield the parts of the index by name, as the whole would be in memory twice."""
         for part in fields(self):

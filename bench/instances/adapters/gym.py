@@ -63,5 +63,4 @@ class Gym(SetAdapter):
             log_parser="parse_log_pytest",
             test_setup=TestSetup(_LINES.get(repo, ()), _COMMANDS[repo]),
             layout=ImageLayout(activation=CONDA, one_commit=True),
-            language="python",
         )

@@ -29,7 +29,7 @@ class Live(SetAdapter):
     marks = marks("test_cmds", "rebuild_cmds", "print_cmds", "commit_urls log_parser")
     required = (*REQUIRED, "test_cmds")
     visible = VISIBLE | columns(
-        "version docker_image log_parser parser rebuild_cmds test_cmds print_cmds language"
+        "version docker_image log_parser parser rebuild_cmds test_cmds print_cmds"
     )
 
     def read(self, row: Row) -> Instance:
@@ -38,9 +38,6 @@ class Live(SetAdapter):
         if parser.strip().lower() == _BUILT_IN:
             log_parser = "parse_log_pytest"
             parser = ""
-            language = "python"
-        else:
-            language = text(row, "language").lower()
         commands = " ; ".join(lines(row, "test_cmds"))
         image = text(row, "docker_image")
         return replace(
@@ -55,5 +52,4 @@ class Live(SetAdapter):
                 show=lines(row, "print_cmds"),
             ),
             layout=ImageLayout(keeps_home=True, one_commit=True),
-            language=language,
         )

@@ -28,13 +28,6 @@ _HIDDEN_FILES = (
     "/home/fix-run.sh",
     "/home/test-run.sh",
 )
-_LANGUAGES = {
-    "ts": "typescript",
-    "js": "javascript",
-    "py": "python",
-    "golang": "go",
-    "c++": "cpp",
-}
 
 
 class Multi(SetAdapter):
@@ -50,14 +43,13 @@ class Multi(SetAdapter):
         org = text(row, "org")
         repo = text(row, "repo")
         base = mapping(row, "base")
-        language = text(row, "lang").lower()
         if not text(base, "sha"):
             raise UserError("`base` has no `sha`; fix the dataset")
         number = str(row["number"])
         if not number.isdecimal():
             raise UserError("`number` is not the number of a pull request")
         setup = None
-        if language in ("python", "py"):
+        if text(row, "lang").lower() in ("python", "py"):
             image = eval_image("swebench", f"{org}__{repo}-{number}") + ":latest"
             layout = ImageLayout(
                 activation=CONDA, one_commit=True, removed=_HIDDEN_FILES
@@ -86,5 +78,4 @@ class Multi(SetAdapter):
             image=image,
             test_setup=setup,
             layout=layout,
-            language=_LANGUAGES.get(language, language),
         )

@@ -21,7 +21,6 @@ _COMMANDS = {
     "ts": "npx jest --verbose --no-color",
     "python": "python -m pytest -rA",
 }
-_LANGUAGES = {"js": "javascript", "ts": "typescript"}
 # The one image that is named against the rule (image_uri.py).
 _EXCEPTION = (
     "instance_element-hq__element-web-ec0f940ef0e8e3b61078f145f34dc40d1938e6c5-vnan"
@@ -66,7 +65,6 @@ class Pro(SetAdapter):
             layout=ImageLayout(
                 "/app", keeps_home=True, one_commit=True, fresh_tree=True
             ),
-            language=_LANGUAGES.get(language, language),
             image_label=f"{_IMAGES}:{common.instance_id}",
         )
 

@@ -52,7 +52,6 @@ class Rebench(SetAdapter):
             log_parser=text(config, "log_parser"),
             test_setup=TestSetup(lines(config, "install"), _command(config)),
             layout=ImageLayout(activation=CONDA, one_commit=True),
-            language="python",
         )
 
 
@@ -62,7 +61,7 @@ class RebenchV2(SetAdapter):
         "install_config language", "pr_description", "image_name language interface"
     )
     required = (*REQUIRED, "install_config", "image_name")
-    visible = VISIBLE | columns("install_config image_name language")
+    visible = VISIBLE | columns("install_config image_name")
 
     def read(self, row: Row) -> Instance:
         config = mapping(row, "install_config")
@@ -73,5 +72,4 @@ class RebenchV2(SetAdapter):
             log_parser=text(config, "log_parser"),
             test_setup=TestSetup((), _command(config)),
             layout=ImageLayout(f"/{name}", keeps_home=True, one_commit=True),
-            language=text(row, "language").lower(),
         )

@@ -53,7 +53,6 @@ class Smith(SetAdapter):
         if match is None:
             raise UserError("`instance_id` is not of the form owner__name.commit.bug")
         name, commit = match.groups()
-        command = _COMMANDS.get(name.lower(), _DEFAULT)
         common = self.common_fields(row)
         repo = common.repo
         base_commit = common.base_commit
@@ -61,7 +60,6 @@ class Smith(SetAdapter):
             # Without a commit of the mirror repository, the bug is planted in the original one.
             repo = name.replace("__", "/", 1)
             base_commit = commit
-        language = "go" if command.startswith("go ") else "python"
         return replace(
             common,
             repo=repo,
@@ -69,8 +67,7 @@ class Smith(SetAdapter):
             version=commit,
             image=row["image_name"],
             log_parser="parse_log_pytest",
-            test_setup=TestSetup((), command),
+            test_setup=TestSetup((), _COMMANDS.get(name.lower(), _DEFAULT)),
             layout=ImageLayout(activation=CONDA, one_commit=True, fresh_tree=True),
-            language=language,
             bug=row["patch"],
         )

@@ -128,7 +128,7 @@ def test_a_text_is_an_issue() -> None:
     issue = read("# f fails for 1.5\r\n\r\nSee https://host/o/r/issues/5 and a/b.py.\n")
     text = "# f fails for 1.5\n\nSee https://host/o/r/issues/5 and a/b.py."
     assert issue == Issue(text=text, title="f fails for 1.5")
-    assert (issue.number, issue.repo, issue.url, issue.note) == (None, "", "", "")
+    assert (issue.number, issue.url, issue.note) == (None, "", "")
     assert read("crash").text == "crash"
     assert read("x " * 5000).title.endswith("…")
     assert read("a\0b \udcff c").text == "ab ? c"
@@ -272,7 +272,7 @@ def test_gitea_gives_the_issue_with_the_comments_of_its_author(server: Server) -
     for suffix in ("", "/", "?x=1#issuecomment-7"):
         issue = read(server.issue + suffix)
         assert issue.text == "It fails\n\nHow:\n\n    f(1)\n\nAlso f(2)."
-        assert (issue.title, issue.number, issue.repo) == ("It fails", 5, "o/r")
+        assert (issue.title, issue.number) == ("It fails", 5)
         assert issue.url == server.issue
     server.answers[GITEA] = {**POST, "body": None, "user": None}
     server.answers[f"{GITEA}/comments"] = [
@@ -294,11 +294,7 @@ def test_gitlab_gives_the_issue_with_the_notes_of_its_author(server: Server) -> 
     ]
     server.answers[f"{GITLAB}/notes"] = notes
     issue = read(f"{server.url}/group/sub/project/-/work_items/5")
-    assert (issue.text, issue.repo, issue.note) == (
-        "T\n\nD\n\nmore",
-        "group/sub/project",
-        "",
-    )
+    assert (issue.text, issue.note) == ("T\n\nD\n\nmore", "")
     assert "sort=asc" in server.paths[-1]
     server.answers[f"{GITLAB}/notes"] = (401, {}, {})
     issue = read(f"{server.url}/group/sub/project/-/issues/5")
