@@ -24,6 +24,7 @@ from core.parsing.untrusted import DamagedError, key_path, object_of, read_bytes
 from core.plaintext import abbreviate, visible
 from core.processes import CommandResult, Tail, remove_tree, run_limited
 from core.redaction import Redactor
+from core.shutdown import Check
 from core.worktree import size_of
 from llm.chat import BudgetUsedError, Message, Reply, Usage, request_sha256
 from llm.gate import Answered, Failed, PlannedCall
@@ -67,7 +68,7 @@ class CommandRun:
     variables: Mapping[str, str]
     seconds: float
     must_end: Callable[[], bool]
-    check: Callable[[], None]
+    check: Check
     output: Tail = field(default_factory=lambda: Tail(_HEAD_BYTES, _TAIL_BYTES))
     errors: Tail = field(default_factory=lambda: Tail(0, _ERROR_BYTES))
 

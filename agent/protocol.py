@@ -24,6 +24,7 @@ from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
 from agent.formats.base import Matching, OnFailure
 from agent.lint import Linter
+from core.plaintext import Say
 from core.worktree import Changes as Changes
 from llm.chat import ChatModel, Message, Reply
 from llm.gate import Gate, OpenGate
@@ -130,7 +131,7 @@ class Task:
     limits: ConversationLimits
     run_tests: Callable[[Changes], TestReport] | None
     transcript: Transcript
-    log: Callable[[str], None]
+    log: Say
     linter: Linter = field(default_factory=Linter)
     matching: Matching = Matching.TOLERANT
     on_failure: OnFailure = OnFailure.KEEP

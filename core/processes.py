@@ -17,6 +17,7 @@ from threading import Lock, Thread
 from typing import IO
 
 from core.redaction import DOTENV_VARIABLE
+from core.shutdown import Check
 
 _SECRET = re.compile(
     r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|^AWS_|^AZURE_|^GOOGLE_", re.I
@@ -72,7 +73,7 @@ def run_limited(
     tail: Tail | None = None,
     too_much: Callable[[], bool] | None = None,
     errors: Tail | None = None,
-    check: Callable[[], None] = lambda: None,
+    check: Check = lambda: None,
 ) -> CommandResult:
     """Run ``argv`` in a process group of its own and leave nothing of it running at the end.
 
@@ -137,7 +138,7 @@ def _wait(
     process: subprocess.Popen[bytes],
     timeout: float,
     too_much: Callable[[], bool] | None,
-    check: Callable[[], None],
+    check: Check,
 ) -> int:
     now = time.monotonic()
     end = now + timeout

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 _LOCK_WAIT = 0.5
+Check = Callable[[], None]
+"""Raises when the run stops."""
 
 
 @dataclass
@@ -53,7 +55,7 @@ class Shutdown:
 
 
 @contextmanager
-def waited_for(lock: FileLock, check: Callable[[], None]) -> Iterator[None]:
+def waited_for(lock: FileLock, check: Check) -> Iterator[None]:
     """Hold ``lock``; ``check`` may end the wait for it by raising."""
     from filelock import Timeout
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
+from core.plaintext import Say
+from core.shutdown import Check
 from environments.base import (
     Environment,
     EnvironmentKind,
@@ -46,9 +48,9 @@ def default_environment() -> EnvironmentKind:
 def make_environment(
     kind: EnvironmentKind,
     cache: Path,
-    warn_once: Callable[[str], None],
+    warn_once: Say,
     run_key: str = "",
-    check: Callable[[], None] = lambda: None,
+    check: Check = lambda: None,
 ) -> Environment:
     """Return the environment of ``kind``; its containers and processes are marked with ``run_key``.
 
@@ -71,8 +73,8 @@ def make_folders(
     readable: Iterable[Path] = (),
     limits: ResourceLimits | None = None,
     run_key: str = "",
-    check: Callable[[], None] = lambda: None,
-    warn_once: Callable[[str], None] = lambda _: None,
+    check: Check = lambda: None,
+    warn_once: Say = lambda _: None,
 ) -> Folders:
     """Return what runs commands in fresh folders in the environment of ``kind``.
 
@@ -104,7 +106,7 @@ def make_image_store(
     client: Any,  # noqa: ANN401 - the SDK has no types
     cache: Path,
     images: Images,
-    say: Callable[[str], None],
+    say: Say,
     wait: Callable[[float], None] = time.sleep,
 ) -> ImageStore:
     """Return the images of the engine of ``client``, whose record lies in ``cache``.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ import iniconfig
 from pydantic import BaseModel, ValidationError
 
 from bench.instances.shape import Commands
+from bench.regression.runners.shell import Read
 from core.errors import UserError
 from core.jsontypes import JsonMapping, JsonObject
 from core.parsing.untrusted import DamagedError, fault_of, object_of
@@ -173,7 +174,7 @@ class CommitFiles:
     """The files of a commit; those of others' formats are empty if they cannot be read."""
 
     files: frozenset[str]
-    read: Callable[[str], str | None]
+    read: Read
 
     def text(self, path: str) -> str:
         if path not in self.files:
@@ -216,7 +217,7 @@ def _parse(path: str, text: str) -> JsonMapping:
 
 def discover(
     files: Collection[str],
-    read: Callable[[str], str | None],
+    read: Read,
 ) -> FoundCommands:
     """Return what the files of a commit say; ``read`` gives the text of a file, if it has one.
 

@@ -22,6 +22,7 @@ from bench.regression.related import directive
 from bench.regression.runners import OF_PYTHON, Runner
 from bench.regression.runners.base import BaseTree
 from bench.regression.runners.commands import file_command, reporting_command
+from bench.regression.runners.shell import Read
 from bench.regression.statements import Statements
 from bench.regression.testlogs import (
     Results,
@@ -33,7 +34,7 @@ from bench.regression.testlogs import (
 from core.atomic import sweep, write_json_atomic
 from core.errors import InfrastructureError, UserError
 from core.processes import CommandResult
-from core.shutdown import waited_for
+from core.shutdown import Check, waited_for
 from environments.base import (
     EnvironmentKind,
     Prepared,
@@ -94,7 +95,7 @@ class TestFiles:
     runner: Runner
     test_command: str
     files: Collection[str]
-    read: Callable[[str], str | None] = lambda _: None
+    read: Read = lambda _: None
 
     def runnable(self, paths: Sequence[str]) -> tuple[str, ...]:
         """Return those of ``paths`` that can be run alone, one for each command."""
@@ -193,7 +194,7 @@ class Baselines:
     longest: float
     log: logging.Logger
     spare: Callable[[int], AbstractContextManager[int]] = no_spare
-    check: Callable[[], None] = lambda: None
+    check: Check = lambda: None
     _by_path: dict[str, Baseline] = field(default_factory=dict)
 
     def find(self, path: str) -> Baseline | None:

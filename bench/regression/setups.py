@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from agent.conversation.testreport import Failure
 from bench.regression.runners import Runner
+from bench.regression.runners.shell import Read
 from bench.regression.statements import mark_of, split_statements, with_statements
 from core.worktree import Changes
 from environments.base import AS_GIVEN, Prepared, Session, Setup, SetupWay
@@ -123,7 +124,7 @@ def build_files(edited: Iterable[str]) -> list[str]:
 def find_setup(
     session: Session,
     packages: Sequence[Package],
-    read: Callable[[str], str | None],
+    read: Read,
     command: str,
     runner: Runner,
     *,

@@ -24,6 +24,7 @@ from bench.regression.failures import failures_of
 from bench.regression.related import History, RelatedTests, has_convention
 from bench.regression.runners import OF_PYTHON, SUPPORT, Runner, may_hold_tests
 from bench.regression.runners.commands import find_runner, takes_arguments
+from bench.regression.runners.shell import Read
 from bench.regression.setups import (
     Package,
     ProvenSetup,
@@ -46,6 +47,7 @@ from bench.regression.testlogs import (
 )
 from core.plaintext import some
 from core.processes import CommandResult
+from core.shutdown import Check
 from core.worktree import Changes
 from environments.base import Prepared, Session, Setup
 
@@ -99,11 +101,11 @@ class RegressionTests:
     choice: TestChoice
     limits: TestLimits
     files: Sequence[str]
-    read: Callable[[str], str | None]
+    read: Read
     cache: Path
     identity: str
     log: logging.Logger
-    check: Callable[[], None] = lambda: None
+    check: Check = lambda: None
     spare: Callable[[int], AbstractContextManager[int]] = no_spare
     history: History = lambda _: ()
     _setups: dict[tuple[object, ...], ProvenSetup] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from core.atomic import scratch_folder
 from core.errors import InfrastructureError, UserError
 from core.git import git, git_environment, git_result
 from core.processes import CommandResult, run_limited
+from core.shutdown import Check
 
 ENV_NAME = ".env"
 """The name of files that no checkout of one's own repository has."""
@@ -35,7 +36,7 @@ class Mirrors:
 
     root: Path
     source: str = GITHUB
-    check: Callable[[], None] = lambda: None
+    check: Check = lambda: None
 
     def find(self, repo: str) -> Path | None:
         """Return the mirror of ``repo`` (``owner/name``); None if there is none."""

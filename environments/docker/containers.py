@@ -21,6 +21,7 @@ from typing import Any
 
 from core.git import join_paths
 from core.processes import CommandResult, Tail
+from core.shutdown import Check
 from core.worktree import Changes
 from environments.base import ResourceLimits
 from environments.docker.engine import engine_error_types, engine_errors, is_podman
@@ -56,7 +57,7 @@ class Containers:
     client: Any
     labels: Mapping[str, str]
     limits: ResourceLimits
-    check: Callable[[], None] = lambda: None
+    check: Check = lambda: None
     options: Mapping[str, Any] = field(default_factory=dict)
     folder: str = FOLDER
     user: str = ""
@@ -134,7 +135,7 @@ class Container:
     client: Any
     made: Any
     limits: ResourceLimits
-    check: Callable[[], None]
+    check: Check
     folder: str = FOLDER
 
     def put(self, changes: Changes, files: Mapping[str, str]) -> None:
@@ -297,7 +298,7 @@ def run_exec(
     stdin: bytes,
     sinks: Sinks,
     timeout: float,
-    check: Callable[[], None] = lambda: None,
+    check: Check = lambda: None,
     **options: object,
 ) -> ExecEnd:
     """Run ``argv`` in ``container``; it and its children may still run at the end.
@@ -369,7 +370,7 @@ def _pump(
     frames: bytearray,
     sinks: Sinks,
     timeout: float,
-    check: Callable[[], None],
+    check: Check,
 ) -> bool:
     inspected = time.monotonic()
     while not sinks.late(timeout):

@@ -9,7 +9,7 @@ import json
 import secrets
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +18,7 @@ from typing import Any
 
 from core.errors import InfrastructureError
 from core.processes import CommandResult
+from core.shutdown import Check
 from core.worktree import Changes
 from environments.base import (
     AS_GIVEN,
@@ -63,7 +64,7 @@ class DockerEnvironment:
     client: Any
     run_key: str = ""
     limits: ResourceLimits = field(default_factory=ResourceLimits)
-    check: Callable[[], None] = lambda: None
+    check: Check = lambda: None
 
     def start(self, project: Project) -> Session:
         image = project.image

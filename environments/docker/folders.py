@@ -13,13 +13,14 @@ import io
 import secrets
 import tarfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core.errors import InfrastructureError
+from core.shutdown import Check
 from environments.base import ResourceLimits
 from environments.docker.containers import (
     LABEL,
@@ -86,7 +87,7 @@ def make_docker_folders(
     readable: Iterable[Path] = (),
     limits: ResourceLimits | None = None,
     run_key: str = "",
-    check: Callable[[], None] = lambda: None,
+    check: Check = lambda: None,
 ) -> DockerFolders:
     """Return folders in containers of ``image``, which is pulled if the engine lacks it.
 

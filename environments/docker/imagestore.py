@@ -26,7 +26,7 @@ from rich.filesize import decimal
 from core.atomic import sweep, write_json_atomic
 from core.errors import DamagedFileError, InfrastructureError
 from core.parsing.untrusted import read_bytes
-from core.plaintext import one_line
+from core.plaintext import Say, one_line
 from core.shutdown import waited_for
 from environments.docker.containers import LABEL
 from environments.docker.engine import engine_errors
@@ -115,7 +115,7 @@ class ImageStore:
     folder: Path
     limit: int | None = None
     prefixes: Sequence[ImagePrefix] = ()
-    say: Callable[[str], None] = lambda _: None
+    say: Say = lambda _: None
     wait: Callable[[float], None] = time.sleep
 
     @contextmanager

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import InfrastructureError
 from core.processes import run_limited, without_secrets
+from core.shutdown import Check
 from environments.base import BrokenEnvironmentError
 from environments.local.setup import SetupSandbox
 
@@ -43,7 +44,7 @@ class BuildSteps:
 
     project: str
     log: Path
-    check: Callable[[], None]
+    check: Check
     version: str = ""
 
     def run(

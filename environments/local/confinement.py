@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 
 from core.errors import InfrastructureError
+from core.plaintext import Say
+from core.shutdown import Check
 from environments.base import ResourceLimits
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
 from environments.local.launcher import keyring_argv
@@ -228,7 +230,7 @@ class Confined:
     way: Confinement
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     run_key: str = ""
-    check: Callable[[], None] = lambda: None
+    check: Check = lambda: None
 
     def rlimits(self) -> dict[str, int]:
         """Return the limits that the cgroup does not set: ``FSIZE`` stands for RLIMIT_FSIZE."""
@@ -289,8 +291,8 @@ class Confined:
 def confine(
     limits: ResourceLimits,
     run_key: str,
-    check: Callable[[], None],
-    warn_once: Callable[[str], None],
+    check: Check,
+    warn_once: Say,
 ) -> Confined:
     """Return the strongest way to limit commands here; ``warn_once`` takes what it lacks."""
     way = find_confinement()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +11,9 @@ from pathlib import Path
 from filelock import FileLock
 
 from core.errors import InfrastructureError
+from core.plaintext import Say
 from core.processes import CommandResult, run_limited
-from core.shutdown import waited_for
+from core.shutdown import Check, waited_for
 from core.worktree import Changes, size_of
 from environments.base import (
     AS_GIVEN,
@@ -44,11 +45,11 @@ class LocalEnvironment:
     """
 
     root: Path
-    warn_once: Callable[[str], None]
+    warn_once: Say
     run_key: str = ""
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     failed: dict[str, str] = field(default_factory=dict)
-    check: Callable[[], None] = lambda: None
+    check: Check = lambda: None
 
     def start(self, project: Project) -> Session:
         spec = project.venv

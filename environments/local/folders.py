@@ -23,7 +23,9 @@ from pathlib import Path
 from typing import IO
 
 from core.errors import InfrastructureError
+from core.plaintext import Say
 from core.processes import RUN_VARIABLE, Tail
+from core.shutdown import Check
 from environments.base import ResourceLimits, UnavailableError
 from environments.folders import (
     FOLDER,
@@ -50,14 +52,13 @@ from environments.local.launcher import key_filter
 from environments.programs import HostProgram
 
 
-
 def make_local_folders(
     python: Path | None = None,
     readable: Iterable[Path] = (),
     limits: ResourceLimits | None = None,
     run_key: str = "",
-    check: Callable[[], None] = lambda: None,
-    warn_once: Callable[[str], None] = lambda _: None,
+    check: Check = lambda: None,
+    warn_once: Say = lambda _: None,
 ) -> LocalFolders:
     """Return folders whose commands find ``python`` first, and see ``readable`` besides it.
 
@@ -206,7 +207,7 @@ class Gated:
         tail: Tail,
         errors: Tail | None,
         timeout: float,
-        check: Callable[[], None],
+        check: Check,
     ) -> bool:
         """Start the command and collect its output; tell whether it ended in time.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from core.atomic import write_text_atomic
+from core.plaintext import Say
 from environments.base import BrokenEnvironmentError, VenvSpec
 from environments.local.buildsteps import BuildSteps
 
@@ -93,7 +94,7 @@ def find_era(
     python: Path,
     version: tuple[int, int],
     folder: Path,
-    warn: Callable[[str], None],
+    warn: Say,
 ) -> str:
     """Return the date that packages of ``spec`` are limited to; empty for no limit.
 

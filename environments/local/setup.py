@@ -6,12 +6,13 @@ import ast
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.address import without_logins
 from core.processes import run_limited, without_secrets
+from core.shutdown import Check
 from environments.local.bubblewrap import bubblewrap_works, sandbox_argv_with
 from environments.local.launcher import keyring_argv
 
@@ -49,7 +50,7 @@ class SetupSandbox:
         venv: Path,
         readable: Iterable[Path],
         variables: Mapping[str, str],
-        check: Callable[[], None],
+        check: Check,
     ) -> SetupSandbox:
         """Make the home of a set-up, and let its commands reach the user's package index."""
         home = venv.parent / "home"
@@ -94,7 +95,7 @@ def _network_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 def _pip_settings(
     venv: Path,
-    check: Callable[[], None],
+    check: Check,
 ) -> dict[str, str]:
     """Return the settings of the user's files of pip that reach an index, as variables."""
     command = [str(venv / "bin" / "python"), "-m", "pip", "config", "list"]
