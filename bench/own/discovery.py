@@ -11,9 +11,11 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import iniconfig
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from bench.instances.shape import Commands
@@ -39,102 +41,30 @@ _KEYS = {
 _MAX_CHARACTERS = 1 << 18
 _MAX_DOTS = 1000
 
-_PYPROJECT = "pyproject.toml"
-_SETUP_CFG = "setup.cfg"
 _SETUP_PY = "setup.py"
-_TOX = "tox.ini"
 _REQUIREMENTS = "requirements.txt"
-# Places: a file, and the keys of a table in it.
-_PACKAGE = (
-    (_PYPROJECT, "project"),
-    (_PYPROJECT, "build-system"),
-    (_PYPROJECT, "tool", "poetry"),
-    (_SETUP_PY,),
-    (_SETUP_CFG, "metadata"),
-)
-_RUFF = (("ruff.toml",), (".ruff.toml",), (_PYPROJECT, "tool", "ruff"))
-_FLAKE8 = ((".flake8",), (_SETUP_CFG, "flake8"), (_TOX, "flake8"))
-_PYTHON_FILES = (
-    _PYPROJECT,
-    _SETUP_PY,
-    _SETUP_CFG,
-    _TOX,
-    "noxfile.py",
-    _REQUIREMENTS,
-)
-_PYTEST_FILES = ("pytest.ini", "conftest.py", "tests/conftest.py")
+_TABLES = yaml.safe_load(Path(__file__).with_name("discovery.yaml").read_text("utf-8"))
+_PYTHON_FILES: list[str] = _TABLES["python_files"]
+_PYTEST_FILES: list[str] = _TABLES["pytest_files"]
 _PYTEST = re.compile(r"\bpytest\b")
 _TEST_MODULE = re.compile(r"(.*/)?(test_[^/]*|[^/]*_test)\.py")
-# Extras, groups and files with what tests need have one of these names, best first.
-_TEST_NAMES = ("test", "tests", "testing", "dev")
-# What pip installs, and the keys of a table by the name; several names for pip itself.
-_PACKAGE_TABLES = (
-    ("-e '.[{}]'", (_PYPROJECT, "project", "optional-dependencies", "{}")),
-    ("-e '.[{}]'", (_SETUP_CFG, "options.extras_require", "{}")),
-    ("--group {}", (_PYPROJECT, "dependency-groups", "{}")),
-    ("", (_PYPROJECT, "tool", "poetry", "group", "{}", "dependencies")),
-    ("", (_PYPROJECT, "tool", "poetry", "{}-dependencies")),
-    ("", (_PYPROJECT, "tool", "pdm", "dev-dependencies", "{}")),
-    ("", (_PYPROJECT, "tool", "uv", "{}-dependencies")),
-    ("", (_PYPROJECT, "tool", "hatch", "envs", "{}", "dependencies")),
-    ("", (_PYPROJECT, "tool", "hatch", "envs", "hatch-{}", "extra-dependencies")),
-    ("", (_PYPROJECT, "tool", "hatch", "envs", "default", "dependencies")),
-    ("", ("hatch.toml", "envs", "{}", "dependencies")),
-    ("", ("hatch.toml", "envs", "hatch-{}", "extra-dependencies")),
-    ("", ("hatch.toml", "envs", "default", "dependencies")),
-)
-# Tools that install a project with what its tests need, and the places by which they are known.
-_INSTALLERS = (
-    ("uv", ("uv.lock",), "uv sync --active --frozen --inexact"),
-    ("poetry", (_PYPROJECT, "tool", "poetry"), "poetry install --no-interaction"),
-    ("pdm", (_PYPROJECT, "tool", "pdm"), "pdm install --frozen-lockfile"),
-)
-# Tools that make an environment for tests, whose packages are installed afterwards.
-_TESTERS = (
-    ("nox", ("noxfile.py",), "nox -s {} --install-only -P python3 --envdir ~/env"),
-    ("tox", (_TOX, "testenv"), "tox run -e py --notest --workdir ~/env"),
-)
 _NOX_SESSION = re.compile(r"^def (tests?|unit\w*)\(", re.MULTILINE)
 _COPY_PACKAGES = (
     "~/env/*/bin/python -m pip freeze --exclude-editable | grep -v ' @ file:' | "
     "pip install -r /dev/stdin"
 )
-_REQUIREMENT_FILES = (
-    "requirements/{}.txt",
-    "requirements-{}.txt",
-    "requirements_{}.txt",
-    "{}-requirements.txt",
-    "{}_requirements.txt",
-    "{}/requirements.txt",
-)
 # No option of pip.
 _REQUIREMENT = re.compile(r"\w[\w.-]*")
-# Lock or build file, and the commands for set-up, tests and lint.
-_BUILDS = (
-    ("package-lock.json", "npm ci", "npm test", "npm run lint"),
-    ("pnpm-lock.yaml", "pnpm install --frozen-lockfile", "pnpm test", "pnpm run lint"),
-    ("yarn.lock", "yarn install --frozen-lockfile", "yarn test", "yarn run lint"),
-    ("package.json", "npm install", "npm test", "npm run lint"),
-    ("Cargo.toml", "cargo fetch", "cargo test", ""),
-    ("go.mod", "go mod download", "go test ./...", "go vet ./..."),
-    ("mvnw", "./mvnw -q -B -DskipTests dependency:go-offline", "./mvnw -B test", ""),
-    ("pom.xml", "mvn -q -B -DskipTests dependency:go-offline", "mvn -B test", ""),
-    ("gradlew", "./gradlew testClasses", "./gradlew test", ""),
-    ("build.gradle", "gradle testClasses", "gradle test", ""),
-)
 MANIFESTS = (
     CONFIG_FILE,
-    _PYPROJECT,
+    "pyproject.toml",
     _SETUP_PY,
-    _SETUP_CFG,
+    "setup.cfg",
     _REQUIREMENTS,
-    *(path for path, *_ in _BUILDS),
+    *(path for path, *_ in _TABLES["builds"]),
 )
 """The files that make a folder a project."""
 _SCRIPTED = re.compile("p?npm|yarn")
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_MAKE_TARGETS = (("test", "test"), ("test", "check"), ("lint", "lint"))
-_DEVCONTAINERS = (".devcontainer/devcontainer.json", ".devcontainer.json")
 # The file is JSON with comments.
 _IMAGE = re.compile(
     r'^(?![ \t]*//).*?"image"\s*:\s*"([a-z0-9][\w./:@-]{0,254})"', re.MULTILINE
@@ -256,9 +186,9 @@ def _choose_language(languages: Sequence[Sequence[Discovery]]) -> Sequence[Disco
 
 
 def _python_findings(tree: CommitFiles) -> Iterator[Discovery]:
-    package = tree.first(_PACKAGE)
+    package = tree.first(_TABLES["packages"])
     requirements = _test_requirements(tree)
-    installer = _own_tool(tree, _INSTALLERS)
+    installer = _own_tool(tree, "installers")
     if package and installer:
         # In a container it would make an environment that the tests do not use.
         command = f'test "$VIRTUAL_ENV" && {installer.value} || pip install -e .'
@@ -270,15 +200,15 @@ def _python_findings(tree: CommitFiles) -> Iterator[Discovery]:
     if requirements.arguments:
         command = f"pip install {requirements.arguments}"
         yield Discovery("setup", command, requirements.path)
-    tester = _own_tool(tree, _TESTERS)
+    tester = _own_tool(tree, "testers")
     if tester and "pytest" not in requirements.packages:
         yield Discovery(
             "setup", f"{tester.value} && {_COPY_PACKAGES} || true", tester.path
         )
     for field, command, path in (
         ("test", "pytest", _pytest_file(tree)),
-        ("lint", "ruff check --output-format concise", tree.first(_RUFF)),
-        ("lint", "flake8", tree.first(_FLAKE8)),
+        ("lint", "ruff check --output-format concise", tree.first(_TABLES["ruff"])),
+        ("lint", "flake8", tree.first(_TABLES["flake8"])),
     ):
         tool = command.partition(" ")[0]
         if path and tool not in requirements.packages:
@@ -298,12 +228,10 @@ def _pytest_file(tree: CommitFiles) -> str:
     return min(filter(_TEST_MODULE.fullmatch, tree.files), default="")
 
 
-def _own_tool(
-    tree: CommitFiles, tools: Iterable[tuple[str, tuple[str, ...], str]]
-) -> Discovery | None:
+def _own_tool(tree: CommitFiles, kind: str) -> Discovery | None:
     """Return the command of the first tool that the project is made for, which it installs."""
-    for tool, table, command in tools:
-        path = tree.first([table])
+    for tool, command, *location in _TABLES[kind]:
+        path = tree.first([location])
         session = _NOX_SESSION.search(tree.text(path))
         if not path or (tool == "nox" and not session):
             continue
@@ -322,7 +250,7 @@ def _own_tool(
 def _test_requirements(tree: CommitFiles) -> Requirements:
     """Return what is named for tests, up to the name whose packages have pytest."""
     lists: dict[Requirements, None] = {}
-    for name in _TEST_NAMES:
+    for name in _TABLES["test_names"]:
         lists |= dict.fromkeys(_requirements_named(tree, name))
         if any("pytest" in requirements.packages for requirements in lists):
             break
@@ -340,15 +268,15 @@ def _test_requirements(tree: CommitFiles) -> Requirements:
 def _requirements_named(tree: CommitFiles, name: str) -> Iterator[Requirements]:
     if re.search(rf"[\"']{name}[\"']\s*:\s*[\[(]", tree.text(_SETUP_PY)):
         yield Requirements(f"-e '.[{name}]'", _SETUP_PY)
-    for arguments, keys in _PACKAGE_TABLES:
-        path, *names = [key.format(name) for key in keys]
+    for arguments, path, *keys in _TABLES["package_tables"]:
+        names = [key.format(name) for key in keys]
         packages = tree.value(path, *names)
         if arguments and packages is not None:
             yield Requirements(arguments.format(name), path, str(packages))
         elif packages:
             arguments_of_pip = shlex.join(_requirement_texts(packages))
             yield Requirements(arguments_of_pip, path, arguments_of_pip)
-    for template in _REQUIREMENT_FILES:
+    for template in _TABLES["requirement_files"]:
         path = template.format(name)
         if path in tree.files:
             yield Requirements(f"-r {path}", path, tree.text(path))
@@ -372,7 +300,7 @@ def _requirement_texts(packages: Any) -> Iterator[str]:  # noqa: ANN401 - of a f
 def _build_findings(tree: CommitFiles) -> Iterator[list[Discovery]]:
     """Yield the findings of each language that has a lock or build file."""
     scripts = _package_scripts(tree)
-    for path, setup, test, lint in _BUILDS:
+    for path, setup, test, lint in _TABLES["builds"]:
         if path not in tree.files:
             continue
         findings = [Discovery("setup", setup, path)]
@@ -396,13 +324,13 @@ def _package_scripts(tree: CommitFiles) -> set[str]:
 
 def _other_findings(tree: CommitFiles) -> Iterator[Discovery]:
     """Yield what counts besides any language."""
-    for field, target in _MAKE_TARGETS:
+    for field, target in _TABLES["make_targets"]:
         rule = re.compile(rf"^{target}[ \t]*::?(?![:=])", re.MULTILINE)
-        for path in _MAKEFILES:
+        for path in _TABLES["makefiles"]:
             if rule.search(tree.text(path)):
                 yield Discovery(field, f"make {target}", path)
                 break
-    for path in _DEVCONTAINERS:
+    for path in _TABLES["devcontainers"]:
         image = _IMAGE.search(tree.text(path))
         if image:
             yield Discovery("image", image[1], path)
