@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import yaml
 
 from agent.agents import BUILTIN, is_command
 from agent.conversation.base import Builtin
@@ -53,38 +56,9 @@ _DECIDING = ("models", "agent", "builtin", "tests", "choice")
 _UNDECIDING = ("models.names", "models.file", "tests.environment", "agent.home")
 _OF_SCRIPTS = ("choice.scripts", "choice.rounds")
 _OF_BELIEF = ("choice.sure", "choice.right")
-# The names in the record of a configuration, which readers of runs know, in their order.
-_RECORDED = {
-    "agent": "agent.name",
-    "agent_env": "agent.env",
-    "agent_api": "agent.api",
-    "agent_allow_web": "agent.allow_web",
-    "max_calls_per_attempt": "agent.max_calls",
-    "agent_timeout": "agent.timeout",
-    "agent_sandbox": "",
-    "agent_sandbox_read": "agent.sandbox_read",
-    "feedback": "agent.feedback",
-    "test_timeout": "tests.timeout",
-    "select": "choice.select",
-    "scripts": "choice.scripts",
-    "rounds": "choice.rounds",
-    "all_attempts": "",
-    "stop": "choice.stop",
-    "history": "choice.history",
-    "label": "",
-    "candidates_of": "",
-    "candidates_sha256": "",
-    "tries": "models.tries",
-    "temperatures": "",
-    "matching": "builtin.matching",
-    "on_failed_edit": "builtin.on_failed_edit",
-    "tests": "tests.which",
-    "full_suite": "",
-    "require_tests": "tests.required",
-    "baseline_timeout": "tests.baseline_timeout",
-    "max_reflections": "builtin.reflections",
-    "map_tokens": "builtin.map_tokens",
-}
+_RECORDED: dict[str, str] = yaml.safe_load(
+    Path(__file__).with_name("recorded.yaml").read_text("utf-8")
+)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import reprlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from agent.formats.apply import EngineFormat
 from agent.formats.base import (
@@ -132,47 +135,8 @@ def no_function(name: str, function: str) -> str:
     return f"there is no function {name}: call {function}."
 
 
-def tool(
-    name: str,
-    description: str,
-    arguments: Mapping[str, str],
-) -> Tool:
-    """Return the description of a function whose ``arguments`` are strings, all required."""
-    properties = {}
-    for key, text in arguments.items():
-        properties[key] = {"type": "string", "description": text}
-    parameters = _object_schema(properties)
-    return {"name": name, "description": description, "parameters": parameters}
-
-
-def tool_2023(
-    plain: Tool,
-    description: str,
-    several: str,
-) -> Tool:
-    """Return the function of 2023 with the arguments of ``plain`` in a list named ``several``."""
-    string = {"type": "string"}
-    text = [string, {"type": "array", "items": string}]
-    properties = {}
-    for key, schema in plain["parameters"]["properties"].items():
-        if key != "path":
-            schema = {"anyOf": text, "description": schema["description"]}
-        properties[key] = schema
-    explanation = {"type": "string", "description": "The changes and their reasons."}
-    edits = {"type": "array", "items": _object_schema(properties)}
-    parameters = _object_schema({"explanation": explanation, several: edits})
-    return {"name": plain["name"], "description": description, "parameters": parameters}
-
-
-def _object_schema(properties: Arguments) -> Arguments:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
+_FILE = Path(__file__).with_name("tools.yaml")
+_TOOLS: dict[str, Tool] = yaml.safe_load(_FILE.read_text("utf-8"))
 _CONTENT_NAMES = (
     "content",
     "contents",
@@ -191,18 +155,7 @@ class WholeFunctionFormat(FunctionFormat):
     function = "write_file"
     contents = _CONTENT_NAMES
     lists = ("files",)
-    tools = (
-        tool(
-            "write_file",
-            "Create a file, or replace the whole content of one that exists. Call it once for "
-            "each file.",
-            {
-                "path": "Path of the file, relative to the repository's root.",
-                "content": "The complete new content, from the first line to the last, never "
-                "abbreviated.",
-            },
-        ),
-    )
+    tools = (_TOOLS["write_file"],)
 
     def _edit(
         self,
@@ -230,13 +183,7 @@ class WholeFunctionFormat(FunctionFormat):
 class WholeFunctionFormat2023(FunctionFormat2023, WholeFunctionFormat):
     """``write_file`` with an explanation and a list of files."""
 
-    tools = (
-        tool_2023(
-            WholeFunctionFormat.tools[0],
-            "Create files, or replace their content.",
-            "files",
-        ),
-    )
+    tools = (_TOOLS["write_file_2023"],)
 
 
 _OLD_NAMES = (
@@ -266,18 +213,7 @@ class DiffFunctionFormat(FunctionFormat):
     function = "replace_lines"
     contents = (*_OLD_NAMES, *_NEW_NAMES)
     lists = ("edits", "replacements", "changes")
-    tools = (
-        tool(
-            "replace_lines",
-            "Replace a run of whole lines of a file with others. Call it once for each place.",
-            {
-                "path": "Path of the file, relative to the repository's root.",
-                "original_lines": "The lines as they are in the file now, copied exactly, enough "
-                "of them to be unique. Empty to create a file.",
-                "updated_lines": "The lines that take their place. Empty to delete them.",
-            },
-        ),
-    )
+    tools = (_TOOLS["replace_lines"],)
 
     def _edit(
         self,
@@ -311,10 +247,4 @@ class DiffFunctionFormat(FunctionFormat):
 class DiffFunctionFormat2023(FunctionFormat2023, DiffFunctionFormat):
     """``replace_lines`` with an explanation and a list of edits, whose texts are lists of lines."""
 
-    tools = (
-        tool_2023(
-            DiffFunctionFormat.tools[0],
-            "Replace runs of whole lines of files by others.",
-            "edits",
-        ),
-    )
+    tools = (_TOOLS["replace_lines_2023"],)

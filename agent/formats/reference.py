@@ -246,15 +246,12 @@ def _replace_lines(
                 width = len(line) - len(old_line)
                 indents.add(line[:width])
         if len(indents) == 1:
-            indented = _with_indent(new, indents.pop())
+            indent = indents.pop()
+            indented = [indent + line if line.strip() else line for line in new]
             before = lines[:start]
             after = lines[end:]
             return "".join([*before, *indented, *after])
     return None
-
-
-def _with_indent(lines: Lines, indent: str) -> list[str]:
-    return [indent + line if line.strip() else line for line in lines]
 
 
 def _without_indent(lines: Lines, width: int) -> list[str]:

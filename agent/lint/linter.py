@@ -7,6 +7,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-@dataclass(frozen=True)
-class _CompileResult:
-    before: Finding | None
-    after: Finding | None
+_Compiled = tuple[Finding | None, Finding | None]
+"""What a compiler finds before the edits, and after them."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,10 @@ class Linter:
         python = [change for change in checked if language_of(change.path) == "python"]
         findings: list[Finding] = []
         own_results = _compile_changes(self.own, python)
-        results = self._project_results(python) or own_results
+        results = own_results
+        if self.compiler and python:
+            with suppress(CompilerFailedError):
+                results = _compile_changes(self.compiler, python)
         for change, result, own_result in zip(
             python, results, own_results, strict=True
         ):
@@ -68,20 +70,11 @@ class Linter:
         findings.sort(key=lambda finding: (finding.path, finding.line))
         return tuple(findings)
 
-    def _project_results(
-        self, changes: Sequence[Change]
-    ) -> list[_CompileResult] | None:
-        if self.compiler is None or not changes:
-            return None
-        try:
-            return _compile_changes(self.compiler, changes)
-        except CompilerFailedError:
-            return None
-
 
 def _compile_changes(
-    compiler: Compiler, changes: Sequence[Change]
-) -> list[_CompileResult]:
+    compiler: Compiler,
+    changes: Sequence[Change],
+) -> list[_Compiled]:
     """Compile all files in one batch, because starting an interpreter takes time."""
     files = []
     for change in changes:
@@ -90,22 +83,21 @@ def _compile_changes(
         files.append((change.path, change.after))
     findings = compiler.check(files)
     count = len(changes)
-    results = []
-    for before, after in zip(findings[:count], findings[count:], strict=True):
-        results.append(_CompileResult(before, after))
-    return results
+    return list(zip(findings[:count], findings[count:], strict=True))
 
 
 def _python_findings(
-    change: Change, result: _CompileResult, own_result: _CompileResult
+    change: Change,
+    result: _Compiled,
+    own_result: _Compiled,
 ) -> Sequence[Finding]:
     """Return the findings by the first compiler that could compile the file before."""
-    for compiled in (result, own_result):
-        if compiled.before is not None:
+    for before, after in (result, own_result):
+        if before is not None:
             continue
-        if compiled.after is not None:
-            return () if excuses_syntax(change) else (compiled.after,)
-        if own_result.before is None and own_result.after is None:
+        if after is not None:
+            return () if excuses_syntax(change) else (after,)
+        if own_result == (None, None):
             return new_name_errors(change)
         return ()
     return new_syntax_errors(change)

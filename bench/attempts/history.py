@@ -21,20 +21,14 @@ class Briefing:
     attempts: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class HistoryPolicy:
-    """What attempts are told of each other."""
-
-    history: HistoryChoice
-
-    def brief(self, attempts: Sequence[Attempt]) -> Briefing:
-        """Return what the attempt after ``attempts`` is told."""
-        if self.history is HistoryChoice.NONE or not attempts:
-            return Briefing()
-        outcomes = "\n".join(map(describe_outcome, attempts))
-        count = quantity(len(attempts), "attempt was made", "attempts were made")
-        text = render("history", count=count, outcomes=outcomes)
-        return Briefing(text, tuple(attempt.attempt for attempt in attempts))
+def brief(history: HistoryChoice, attempts: Sequence[Attempt]) -> Briefing:
+    """Return what the attempt after ``attempts`` is told."""
+    if history is HistoryChoice.NONE or not attempts:
+        return Briefing()
+    outcomes = "\n".join(map(describe_outcome, attempts))
+    count = quantity(len(attempts), "attempt was made", "attempts were made")
+    text = render("history", count=count, outcomes=outcomes)
+    return Briefing(text, tuple(attempt.attempt for attempt in attempts))
 
 
 def describe_outcome(attempt: Attempt) -> str:

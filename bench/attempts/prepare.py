@@ -21,10 +21,10 @@ from bench.attempts.evidence.facts import stated_fit
 from bench.attempts.evidence.gathering import EvidenceGathering, EvidencePolicy
 from bench.attempts.evidence.writers import ScriptWriters
 from bench.attempts.fullsuite import Choose, FullSuitePolicy
-from bench.attempts.history import Briefing, HistoryPolicy
+from bench.attempts.history import Briefing
 from bench.attempts.services import Services
 from bench.attempts.stop import StopPolicy
-from bench.config import RunConfig
+from bench.config import HistoryChoice, RunConfig
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.health import check_sample, note_problem
@@ -47,33 +47,19 @@ from runs.records import Attempt
 
 
 @dataclass(frozen=True)
-class TurnOrder:
-    """Which model makes an attempt: they alternate.
+class InstancePlan:
+    """How the work on one instance is done.
 
     Attributes:
+        models: they alternate.
         attempts: how many there are at most.
     """
 
+    setup: AttemptSetup
     models: tuple[ModelChoice, ...]
     attempts: int
-    temperature: Callable[[int], float]
-
-    def model(self, number: int) -> ModelChoice:
-        return self.models[(number - 1) % len(self.models)]
-
-    def try_number(self, number: int) -> int:
-        """Return which try of its model an attempt is, from 1."""
-        return (number - 1) // len(self.models) + 1
-
-
-@dataclass(frozen=True)
-class InstancePlan:
-    """How the work on one instance is done."""
-
-    setup: AttemptSetup
-    turns: TurnOrder
     checkouts: Checkouts
-    history: HistoryPolicy
+    history: HistoryChoice
     stop_policy: StopPolicy
     evidence: EvidenceGathering
     full_suite: FullSuitePolicy
@@ -87,13 +73,15 @@ class InstancePlan:
         briefing: Briefing,
     ) -> AttemptWork:
         """Return the work on an attempt."""
-        try_ = self.turns.try_number(number)
+        rounds, turn = divmod(number - 1, len(self.models))
+        try_ = rounds + 1
+        settings = self.setup.services.config.settings
         return AttemptWork(
             setup=self.setup,
             number=number,
             try_=try_,
-            choice=self.turns.model(number),
-            temperature=self.turns.temperature(try_),
+            choice=self.models[turn],
+            temperature=settings.models.temperature(try_),
             checkout=checkout,
             briefing=briefing,
         )
@@ -138,6 +126,9 @@ def prepare(
     config = services.config
     settings = config.settings
     choice = settings.choice
+    attempts = len(config.models) * settings.models.tries
+    if services.candidates is not None:
+        attempts = len(services.candidates[instance.instance_id])
     context.step(0, "", WorkStep.CHECKOUT)
     snapshot = snapshot_of(instance, services.mirrors, services.snapshots)
     base = None
@@ -174,9 +165,10 @@ def prepare(
                 keep=keep,
                 untestable=untestable,
             ),
-            turns=_turn_order(instance, services),
+            models=config.models,
+            attempts=attempts,
             checkouts=checkouts,
-            history=HistoryPolicy(choice.history),
+            history=choice.history,
             stop_policy=StopPolicy(
                 choice.stop,
                 config.requires_tests,
@@ -192,14 +184,6 @@ def prepare(
             require_tests=config.requires_tests,
             fit=fit,
         )
-
-
-def _turn_order(instance: Instance, services: Services) -> TurnOrder:
-    config = services.config
-    attempts = len(config.models) * config.settings.models.tries
-    if services.candidates is not None:
-        attempts = len(services.candidates[instance.instance_id])
-    return TurnOrder(config.models, attempts, config.settings.models.temperature)
 
 
 def _limits(config: RunConfig) -> ConversationLimits:

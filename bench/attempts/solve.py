@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.attempts.choose import finish_choice
 from bench.attempts.evidence.writers import ScriptWriters
+from bench.attempts.history import brief
 from bench.attempts.prepare import InstancePlan, instance_folder, prepare
 from bench.attempts.services import Services
 from bench.attempts.stop import budget_ended
@@ -74,17 +75,17 @@ class Solver:
         """
         log = self.context.log
         self.records.extend(self.context.finished_attempts())
-        while len(self.records) < plan.turns.attempts:
+        while len(self.records) < plan.attempts:
             reason = plan.stop_policy.reason(self.records)
             if reason:
                 log.info("no further attempt: %s", reason)
                 break
-            if budget_ended(self.records, len(plan.turns.models)):
+            if budget_ended(self.records, len(plan.models)):
                 break
             self.context.worker.stop.check()
             number = len(self.records) + 1
             checkout = plan.checkouts.make_fresh(number)
-            briefing = plan.history.brief(self.records)
+            briefing = brief(plan.history, self.records)
             attempt = plan.attempt(number, checkout, briefing).run()
             self.context.note_attempt(attempt)
             self.records.append(attempt)

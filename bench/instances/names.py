@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from core.errors import UserError
 
 DEFAULT_SPLIT = "test"
@@ -14,34 +16,10 @@ _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _REVISION = re.compile(r"[\w./-]+")
 
 
-@dataclass(frozen=True)
-class HubSet:
-    """A set on the hub; ``split`` is used where ``test`` is asked for and the set has none."""
-
-    name: str
-    split: str = DEFAULT_SPLIT
-
-
-SETS = {
-    "lite": HubSet("SWE-bench/SWE-bench_Lite"),
-    "verified": HubSet("SWE-bench/SWE-bench_Verified"),
-    "full": HubSet("SWE-bench/SWE-bench"),
-    "multilingual": HubSet("SWE-bench/SWE-bench_Multilingual"),
-    "multimodal": HubSet("SWE-bench/SWE-bench_Multimodal"),
-    "pro": HubSet("ScaleAI/SWE-bench_Pro"),
-    "live": HubSet("SWE-bench-Live/SWE-bench-Live"),
-    # Its splits are languages: instances.split=rust.
-    "live-multilang": HubSet("SWE-bench-Live/MultiLang"),
-    "multi": HubSet("ByteDance-Seed/Multi-SWE-bench", "train"),
-    "multi-mini": HubSet("ByteDance-Seed/Multi-SWE-bench_mini", "train"),
-    "multi-flash": HubSet("ByteDance-Seed/Multi-SWE-bench-flash", "train"),
-    "rebench": HubSet("nebius/SWE-rebench"),
-    "rebench-v2": HubSet("nebius/SWE-rebench-V2", "train"),
-    "gym": HubSet("SWE-Gym/SWE-Gym", "train"),
-    "smith": HubSet("SWE-bench/SWE-smith", "train"),
-}
-ALIASES = {alias: hub_set.name for alias, hub_set in SETS.items()}
-_SPLITS = {hub_set.name: hub_set.split for hub_set in SETS.values()}
+_FILE = Path(__file__).with_name("sets.yaml")
+_SETS: dict[str, tuple[str, str]] = yaml.safe_load(_FILE.read_text("utf-8"))
+ALIASES = {alias: name for alias, (name, _) in _SETS.items()}
+_SPLITS = dict(_SETS.values())
 
 
 @dataclass(frozen=True)
@@ -57,7 +35,7 @@ class DatasetName:
         name, mark, revision = text.rpartition("@")
         if not mark or Path(text).expanduser().exists():
             return cls(text)
-        if not (name in SETS or _HUB_ID.fullmatch(name)):
+        if not (name in ALIASES or _HUB_ID.fullmatch(name)):
             raise UserError(
                 f"--dataset {text}: only a set on the hub has revisions; give NAME@REVISION with "
                 "an alias or a hub id"
@@ -70,8 +48,8 @@ class DatasetName:
 
     @property
     def hub_id(self) -> str:
-        if self.name in SETS:
-            return SETS[self.name].name
+        if self.name in ALIASES:
+            return ALIASES[self.name]
         if _HUB_ID.fullmatch(self.name):
             return self.name
         return ""

@@ -8,11 +8,11 @@ from itertools import chain
 from bench.regression.runners import compiled, documents, javascript, native, scripting
 from bench.regression.runners.base import (
     OF_PYTHON,
-    Convention,
     ParsedOutput,
     Runner,
     RunnerSupport,
     limit_lines,
+    read_conventions,
     support_of,
     without_escapes,
 )
@@ -55,15 +55,7 @@ SUPPORT: Mapping[Runner, RunnerSupport] = {
 }
 """By runner; the first that is found in a command decides."""
 
-CONVENTIONS: tuple[Convention, ...] = (
-    compiled.GO_TESTS,
-    compiled.RUST_TESTS,
-    compiled.JVM_TESTS,
-    javascript.JAVASCRIPT_TESTS,
-    native.C_TESTS,
-    scripting.PHP_TESTS,
-    scripting.RUBY_TESTS,
-)
+CONVENTIONS = read_conventions()
 """How languages name tests; those of Python are chosen by ``related``."""
 
 

@@ -327,16 +327,24 @@ class RunnerSupport:
         return self.suffixes != ("",)
 
 
-_TABLE = Path(__file__).with_name("runners.yaml").read_text("utf-8")
-_ROWS = yaml.safe_load(
-    _TABLE.replace("<start>", _COMMAND_START).replace("<program>", _PROGRAM)
-)
+def _read(name: str) -> Any:  # noqa: ANN401 - YAML
+    text = Path(__file__).with_name(name).read_text("utf-8")
+    text = text.replace("<start>", _COMMAND_START).replace("<program>", _PROGRAM)
+    return yaml.safe_load(text)
+
+
+_ROWS = _read("runners.yaml")
 _SUPPORT = TypeAdapter(RunnerSupport)
 
 
 def support_of(runner: Runner, **functions: Any) -> RunnerSupport:  # noqa: ANN401
     """Return what ``runners.yaml`` says of a runner, with ``functions`` beside it."""
     return _SUPPORT.validate_python({**_ROWS[runner.value], **functions})
+
+
+def read_conventions() -> tuple[Convention, ...]:
+    rows = _read("conventions.yaml")
+    return TypeAdapter(tuple[Convention, ...]).validate_python(rows)
 
 
 def options_of(

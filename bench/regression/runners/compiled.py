@@ -14,7 +14,6 @@ from bench.regression.runners.base import (
     SKIPPED,
     STATUS_WORDS,
     BaseTree,
-    Convention,
     NamedStatus,
     ParsedOutput,
     ResultLines,
@@ -191,14 +190,6 @@ GO = support_of(
 )
 
 
-GO_TESTS = Convention(
-    (".go",),
-    re.compile(r"(?:^|/)(?P<subject>[^/]+)_test\.go$"),
-    (r'"[^"\s]*/{folder}"',),
-    same_folder=True,
-)
-
-
 _CARGO_SUBCOMMAND = re.compile("test|run")
 # The name in the table [package], in front of any other table.
 _CARGO_NAME = re.compile(
@@ -344,17 +335,6 @@ CARGO = support_of(
 )
 
 
-RUST_TESTS = Convention(
-    (".rs",),
-    re.compile(
-        r"(?:^|/)(?:tests/(?:[^/]+/)*(?:test_)?(?P<subject>[^/]+?)(?:_tests?)?"
-        r"|(?P<module>[^/]+)/tests?|(?P<beside>[^/]+)_tests?)\.rs$"
-    ),
-    (r"\b{stem}::", r"::{stem}\b", r"\{{[^{{}}]{{0,300}}\b{stem}\b"),
-    inside=re.compile(r"^\s*#\[(?:cfg\(test\)|test\]|\w+::test\b)", re.M),
-)
-
-
 _MAVEN_GOALS = frozenset({"test", "verify", "install", "package", "integration-test"})
 # Groups: folder of the project, source set, class.
 _JVM_FILE = re.compile(
@@ -457,13 +437,3 @@ MAVEN = support_of(Runner.MAVEN, parsers=(parse_maven,), one_file=maven_file)
 
 
 GRADLE = support_of(Runner.GRADLE, parsers=(GRADLE_LINES.parse,), one_file=gradle_file)
-
-
-JVM_TESTS = Convention(
-    (".java", ".kt", ".kts", ".groovy", ".scala"),
-    re.compile(
-        r"(?:^|/)src/\w*[tT]est\w*/(?:.*/)?(?P<subject>\w+?)(?:Tests?|TestCase|IT|Spec)\.\w+$"
-        r"|(?:^|/)src/\w*[tT]est\w*/(?:.*/)?Test(?P<behind>[A-Z]\w*)\.\w+$"
-    ),
-    (r"\b{stem}\b",),
-)

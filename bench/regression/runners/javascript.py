@@ -12,7 +12,6 @@ from bench.regression.runners.base import (
     PASSED,
     SKIPPED,
     STATUS_WORDS,
-    Convention,
     NamedStatus,
     Nesting,
     ParsedOutput,
@@ -271,14 +270,3 @@ MOCHA = support_of(
 
 
 NODE = support_of(Runner.NODE, parsers=(parse_tap, parse_spec))
-
-
-JAVASCRIPT_TESTS = Convention(
-    (".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".vue", ".svelte"),
-    re.compile(
-        r"(?:^|/)(?P<subject>[^/]+?)[._-](?:unit\.)?(?:test|tests|spec)\.[cm]?[jt]sx?$"
-        r"|(?:^|/)(?:__tests__|tests?|specs?)/(?:.*/)?(?:test[-_.])?(?P<inside>[^/.]+)"
-        r"(?:\.[^/.]+)?\.[cm]?[jt]sx?$"
-    ),
-    (r"""['"`](?:[^'"`\n]*/)?{stem}(?:\.\w+)?['"`]""",),
-)

@@ -11,7 +11,6 @@ from bench.regression.runners.base import (
     PASSED,
     SKIPPED,
     STATUS_WORDS,
-    Convention,
     ParsedOutput,
     ResultLines,
     Runner,
@@ -93,15 +92,3 @@ OTHERS = (AUTOMAKE.parse, REDIS.parse, PYTEST_SUMMARY.parse, PYTEST_VERBOSE.pars
 """Parsers of formats that only scripts print."""
 
 CTEST = support_of(Runner.CTEST, parsers=(parse_native,))
-
-
-C_TESTS = Convention(
-    (".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".ipp", ".inl"),
-    re.compile(
-        r"(?:^|/)(?P<subject>[^/]+?)[_-]?(?:unit)?[tT]ests?\.(?:c|cc|cpp|cxx)$"
-        r"|(?:^|/)(?:unit)?[tT]est[_-]?(?P<behind>[^/]+)\.(?:c|cc|cpp|cxx)$"
-        r"|(?:^|/)(?:tests?|t|unittest)/(?:.*/)?(?:test[_-]?)?(?P<inside>[^/]+?)"
-        r"(?:[_-]?[tT]ests?)?\.(?:c|cc|cpp|cxx)$"
-    ),
-    (r"""#\s*include\s*["<](?:[^">\n]*/)?{stem}\.h\w*[">]""",),
-)

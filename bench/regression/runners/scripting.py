@@ -13,7 +13,6 @@ from bench.regression.runners.base import (
     SKIPPED,
     STATUS_WORDS,
     BaseTree,
-    Convention,
     NamedStatus,
     Nesting,
     ParsedOutput,
@@ -89,13 +88,6 @@ def _testdox_passed(output: str) -> int | None:
 
 
 PHPUNIT = support_of(Runner.PHPUNIT, parsers=(parse_testdox,))
-
-
-PHP_TESTS = Convention(
-    (".php",),
-    re.compile(r"(?:^|/)[tT]ests?/(?:.*/)?(?P<subject>\w+?)Test\.php$"),
-    (r"\b{stem}\b",),
-)
 
 
 _MINITEST_TEST = re.compile(r"^(\S.*?#test_\S.*?) = (.*)$")
@@ -283,17 +275,4 @@ MINITEST = support_of(
     parsers=(parse_minitest, parse_test_unit),
     with_option=_ruby_with_option,
     one_file=ruby_file,
-)
-
-
-RUBY_TESTS = Convention(
-    (".rb",),
-    re.compile(
-        r"(?:^|/)(?P<subject>[^/]+)_(?:test|spec)\.rb$|(?:^|/)test_(?P<behind>[^/]+)\.rb$"
-        r"|(?:^|/)test/(?:.*/)?tc?_(?P<inside>[^/]+)\.rb$"
-    ),
-    (
-        r"""require(?:_relative)?\s*\(?\s*['"][^'"\n]*\b{stem}(?:\.rb)?['"]""",
-        r"\b{camel}\b",
-    ),
 )
