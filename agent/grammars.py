@@ -8,38 +8,16 @@ from pathlib import Path
 from posixpath import splitext
 from typing import TYPE_CHECKING
 
+import yaml
+
 if TYPE_CHECKING:
     from tree_sitter import Language, Parser
 
 # A tree takes about 150 bytes for each character.
 _MAX_CHARACTERS = 2_000_000
 _PACKAGE = "tree_sitter_language_pack"
-_BY_SUFFIX = {
-    ".py": "python",
-    ".pyi": "python",
-    ".c": "c",
-    # Headers are read as C++, whose grammar reads nearly all of C.
-    ".h": "cpp",
-    ".cc": "cpp",
-    ".cpp": "cpp",
-    ".cxx": "cpp",
-    ".hh": "cpp",
-    ".hpp": "cpp",
-    ".hxx": "cpp",
-    ".java": "java",
-    ".js": "javascript",
-    ".jsx": "javascript",
-    ".cjs": "javascript",
-    ".mjs": "javascript",
-    ".ts": "typescript",
-    ".cts": "typescript",
-    ".mts": "typescript",
-    ".tsx": "tsx",
-    ".go": "go",
-    ".rs": "rust",
-    ".rb": "ruby",
-    ".php": "php",
-}
+_FILE = Path(__file__).with_name("grammars.yaml")
+_BY_SUFFIX: dict[str, str] = yaml.safe_load(_FILE.read_text("utf-8"))
 
 
 def language_of(path: str) -> str | None:

@@ -108,11 +108,6 @@ class RunConfig(RunBasics):
         return self.by_evidence or self.settings.choice.stop is StopRule.SURE
 
     @property
-    def needs_base(self) -> bool:
-        """Whether an instance needs a checkout of its base commit beside those of attempts."""
-        return self.runs_tests or self.compares_candidates
-
-    @property
     def calls_models(self) -> bool:
         return super().calls_models and (not self.outside_agent or self.has_gateway)
 

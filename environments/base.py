@@ -105,10 +105,6 @@ class ImageSpec:
     public_name: str = ""
     installation: tuple[str, ...] | None = None
 
-    @property
-    def is_cleaned(self) -> bool:
-        return self.fresh_tree or bool(self.cleaning)
-
 
 @dataclass(frozen=True)
 class Project:

@@ -165,7 +165,7 @@ class ShownFiles:
 
     workspace: Workspace
     model: ChatModel
-    path_inside: bool = False
+    path_inside: bool
     paths: dict[str, None] = field(default_factory=dict)
     _sent_texts: dict[str, str | None] = field(default_factory=dict)
 

@@ -168,8 +168,8 @@ class ApplyReport:
         rolled_back: good edits were undone because others failed.
     """
 
-    contents: dict[str, str | None] = field(default_factory=dict)
-    results: tuple[EditResult, ...] = ()
+    contents: dict[str, str | None]
+    results: tuple[EditResult, ...]
     moved: Mapping[str, str] = field(default_factory=dict)
     rolled_back: bool = False
 

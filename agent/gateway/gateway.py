@@ -401,7 +401,9 @@ class Gateway:
         """Return the recorded answer, or that of the provider."""
         request = channel.request
         gate = self.model.gate
-        exact = exact_key(request)
+        # Without ids and times, which differ in each run.
+        body = _without_ids(request.body)
+        exact = canonical_sha256([request.path, body, request.limit])
         with self._lock:
             reply = gate.recorded_reply(turn, exact)
             if reply is None:
@@ -543,11 +545,6 @@ _CHANGING = re.compile(
     r"|(?<=Chunk ID: )(?P<ID>\w+)|(?<=Wall time: )(?P<SECONDS>[\d.]+)"
 )
 _NUMBER = re.compile(r"\d+")
-
-
-def exact_key(request: AgentRequest) -> str:
-    """Return the hash of what is asked, without ids and times that differ in each run."""
-    return canonical_sha256([request.path, _without_ids(request.body), request.limit])
 
 
 def turn_key(request: AgentRequest, model: str) -> str:

@@ -32,7 +32,7 @@ class Upstream:
 
     root: str
     headers: Mapping[str, str]
-    versions: bool = True
+    versions: bool
 
     def without_keys(self, text: str) -> str:
         """Return ``text`` without the keys: providers quote them in errors."""

@@ -132,7 +132,7 @@ def prepare(
     context.step(0, "", WorkStep.CHECKOUT)
     snapshot = snapshot_of(instance, services.mirrors, services.snapshots)
     base = None
-    if config.needs_base:
+    if config.runs_tests or config.compares_candidates:
         base = make_checkout(snapshot, folder / "base")
     with _open_tests(instance, services, context, base) as (tests, untestable):
         session = tests.session if tests else None

@@ -12,7 +12,7 @@ from bench.policy import StopRule
 from runs.records import Attempt, AttemptStatus
 
 
-def is_enough(candidate: Attempt, *, require_tests: bool = False) -> bool:
+def is_enough(candidate: Attempt, *, require_tests: bool) -> bool:
     """Return whether a candidate ends the work where the first plausible one is predicted."""
     if candidate.edits_test_configuration:
         return False

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from pathlib import Path
+
+import yaml
 
 from agent.workspace import Workspace
 from bench.instances.instance import ImageLayout, Instance, Spec
@@ -24,23 +27,8 @@ from environments.base import (
     VenvSpec,
 )
 
-# First match wins; from swebench/harness/constants/python.py before version 5.
-_REQUIREMENTS = {
-    "django/django": ("tests/requirements/py3.txt",),
-    "matplotlib/matplotlib": (
-        "requirements/dev/dev-requirements.txt",
-        "requirements/testing/travis_all.txt",
-    ),
-    "pallets/flask": ("requirements/dev.txt",),
-    "pylint-dev/pylint": ("requirements_test.txt",),
-    "pyvista/pyvista": ("requirements_test.txt", "requirements.txt"),
-    "sqlfluff/sqlfluff": ("requirements_dev.txt",),
-    "sympy/sympy": ("requirements-dev.txt", "requirements-test.txt"),
-}
-_CONDA_FILES = {
-    "matplotlib/matplotlib": ("environment.yml",),
-    "pydata/xarray": ("ci/requirements/environment.yml", "environment.yml"),
-}
+_FILE = Path(__file__).with_name("requirements.yaml")
+_FILES: dict[str, dict[str, list[str]]] = yaml.safe_load(_FILE.read_text("utf-8"))
 # Later commits hold the fix. The last tag stays, because packages take their version from it.
 # Folders named .git below are submodules, whose history lay in the repository's.
 _ONE_COMMIT = """g="git -c safe.directory=* -c user.name=base -c user.email=base@localhost"
@@ -219,13 +207,9 @@ def required_packages(
     Raises:
         BrokenEnvironmentError: a file that the spec names is missing or damaged.
     """
-    names: Sequence[str] = (spec.packages,)
-    if spec.packages == "requirements.txt":
-        names = _REQUIREMENTS.get(repo, names)
-    elif spec.packages == "environment.yml":
-        names = _CONDA_FILES.get(repo, names)
-    else:
+    if spec.packages not in _FILES:
         return shlex.split(spec.packages)
+    names = _FILES[spec.packages].get(repo, [spec.packages])
     for name in names:
         text = read(name)
         if text is None:

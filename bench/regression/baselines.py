@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -38,7 +37,6 @@ from core.shutdown import Check, waited_for
 from environments.base import (
     EnvironmentKind,
     Prepared,
-    ResourceLimits,
     UnavailableError,
 )
 from environments.choice import make_folders
@@ -378,14 +376,13 @@ def _status_in(text: str) -> str | None:
     return None
 
 
-def parser_folders(run_key: str = "") -> Folders:
+def parser_folders() -> Folders:
     """Return a sandbox for parsers: of this machine, or else a container."""
-    make = partial(make_folders, limits=ResourceLimits(), run_key=run_key)
     try:
-        return make(EnvironmentKind.LOCAL)
+        return make_folders(EnvironmentKind.LOCAL)
     except UnavailableError:
         try:
-            return make(EnvironmentKind.DOCKER, image=IMAGE)
+            return make_folders(EnvironmentKind.DOCKER, image=IMAGE)
         except (UserError, InfrastructureError) as error:
             raise UnavailableError(
                 f"the row's parser needs a sandbox: {error}"

@@ -363,15 +363,11 @@ def _score(convention: Convention, test: str, source: str) -> int:
         return PREFIX + near
     if subject and subject == _letters(path.parent.name):
         return PACKAGE + near
-    if _are_alike(subject, name) or _is_crate_test(test, source):
+    alike = subject in name or name in subject
+    alike &= min(len(subject), len(name)) >= _MIN_PART
+    if alike or _is_crate_test(test, source):
         return PACKAGE + near
     return near
-
-
-def _are_alike(subject: str, name: str) -> bool:
-    if min(len(subject), len(name)) < _MIN_PART:
-        return False
-    return subject in name or name in subject
 
 
 def _is_crate_test(test: str, source: str) -> bool:

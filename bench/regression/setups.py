@@ -128,7 +128,7 @@ def find_setup(
     command: str,
     runner: Runner,
     *,
-    rebuild: bool = True,
+    rebuild: bool,
 ) -> ProvenSetup:
     """Return the best way of setting up in which ``command`` imports ``packages`` from the tree.
 

@@ -182,7 +182,7 @@ class RegressionTests:
         if runnable:
             return runnable
         # Where files cannot be run alone, all of them stand for those that are related.
-        stand_in = related or not SUPPORT[runner].takes_files
+        stand_in = related or SUPPORT[runner].suffixes == ("",)
         if stand_in and has_convention(edited):
             return (ALL_TESTS,)
         return ()

@@ -195,8 +195,8 @@ LogParser = Callable[[str, Any], dict[str, str]]
 class _TestSpec:
     """Stands in for the test specification, which swebench's parsers for Python ignore."""
 
-    repo: str = ""
-    version: str = ""
+    repo: str
+    version: str
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class Container:
     made: Any
     limits: ResourceLimits
     check: Check
-    folder: str = FOLDER
+    folder: str
 
     def put(self, changes: Changes, files: Mapping[str, str]) -> None:
         """Apply ``changes`` to the work tree and write ``files``, which have absolute paths."""

@@ -48,19 +48,15 @@ def engine_variables() -> dict[str, str]:
 
     if os.environ.get(ENGINE_VARIABLE):
         return {}
-    for socket in podman_sockets(os.environ.get("XDG_RUNTIME_DIR", "")):
+    # Where Podman's service listens (podman-system-service(1)), the user's first.
+    for folder in filter(None, (os.environ.get("XDG_RUNTIME_DIR"), "/run")):
+        socket = Path(folder) / "podman/podman.sock"
         # Docker goes first where both answer.
         if socket.is_socket() and not _answers(_answering(docker.from_env)):
             address = f"unix://{socket}"
             if _answers(_answering(docker.DockerClient, base_url=address)):
                 return {ENGINE_VARIABLE: address}
     return {}
-
-
-def podman_sockets(runtime: str) -> list[Path]:
-    """Return where Podman's service listens (``podman-system-service(1)``), the user's first."""
-    users = [Path(runtime) / "podman/podman.sock"] if runtime else []
-    return [*users, Path("/run/podman/podman.sock")]
 
 
 def is_podman(client: Any) -> bool:  # noqa: ANN401

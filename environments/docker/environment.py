@@ -90,7 +90,7 @@ class DockerEnvironment:
         if image.installation is not None:
             image = replace(image, name=installed_image(containers, image, project))
         cleaned = ""
-        if image.is_cleaned:
+        if image.fresh_tree or image.cleaning:
             cleaned = cleaned_image(containers, image, project.root)
         return DockerSession(containers, image, project.revision, cleaned)
 
@@ -120,7 +120,7 @@ class DockerSession:
     containers: Containers
     image: ImageSpec
     revision: str
-    cleaned: str = ""
+    cleaned: str
     agent_images: dict[HostProgram | None, AgentImage] = field(default_factory=dict)
 
     @property

@@ -84,10 +84,10 @@ done
 def make_docker_folders(
     client: Any,  # noqa: ANN401 - the SDK has no types
     image: str,
-    readable: Iterable[Path] = (),
-    limits: ResourceLimits | None = None,
-    run_key: str = "",
-    check: Check = lambda: None,
+    readable: Iterable[Path],
+    limits: ResourceLimits | None,
+    run_key: str,
+    check: Check,
 ) -> DockerFolders:
     """Return folders in containers of ``image``, which is pulled if the engine lacks it.
 

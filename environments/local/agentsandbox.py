@@ -157,7 +157,7 @@ def make_agent(
     sandbox: AgentSandbox | None,
     cache: Path,
     *,
-    in_container: bool = False,
+    in_container: bool,
 ) -> Agent:
     """Return the agent, whose command runs in ``sandbox`` if there is one.
 

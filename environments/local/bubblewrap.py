@@ -94,7 +94,7 @@ def sandbox_argv(
     command: Sequence[str],
     view: View,
     limits: ResourceLimits,
-    as_other: bool = False,
+    as_other: bool,
 ) -> list[str]:
     """Return the command line that runs ``command`` in a sandbox with ``view``.
 

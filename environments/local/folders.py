@@ -53,7 +53,7 @@ from environments.programs import HostProgram
 
 
 def make_local_folders(
-    python: Path | None = None,
+    python: Path | None,
     readable: Iterable[Path] = (),
     limits: ResourceLimits | None = None,
     run_key: str = "",

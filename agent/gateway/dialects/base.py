@@ -113,9 +113,9 @@ class AgentRequest:
     path: str
     body: Json
     streamed: bool
-    removed: tuple[str, ...] = ()
-    is_text: bool = True
-    own_limit: int = 0
+    removed: tuple[str, ...]
+    is_text: bool
+    own_limit: int
     limit: int = 0
     limit_key: str = ""
     data: bytes = field(default=b"", repr=False)
@@ -142,7 +142,12 @@ class AgentRequest:
     def answer_identities(self) -> list[list[Any]]:
         """What identifies the answers of the model in it."""
         answers = [m for m in self.conversation if m.role == "assistant"]
-        return list(map(answer_identity, answers))
+        identities = []
+        for message in answers:
+            # Agents complete the arguments of calls.
+            tools = [call.name for call in message.tool_calls]
+            identities.append([message.content.strip(), tools])
+        return identities
 
     @cached_property
     def tools(self) -> list[str]:
@@ -151,12 +156,6 @@ class AgentRequest:
         for tool in objects(self.body, "tools"):
             declarations += objects(tool, "functionDeclarations") or [tool]
         return sorted(map(tool_name, declarations))
-
-
-def answer_identity(message: Message) -> list[Any]:
-    """Return what identifies an answer of the model; agents complete arguments of calls."""
-    tools = [call.name for call in message.tool_calls]
-    return [message.content.strip(), tools]
 
 
 class Dialect(ABC):

@@ -333,7 +333,7 @@ def find_spans(data: bytes, language: str) -> list[Span]:
 
 def guess_spans(
     data: bytes,
-    head_pattern: re.Pattern[bytes] = _ANY_HEAD,
+    head_pattern: re.Pattern[bytes],
 ) -> list[Span]:
     """Return the definitions by the form of their first lines; indentation ends them."""
     heads = []

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from bench.instances.adapters.base import (
     CONDA,
+    TEST_COMMANDS,
     VISIBLE,
     Row,
     SetAdapter,
@@ -21,21 +22,6 @@ from bench.instances.adapters.base import (
 )
 from bench.instances.shape import ImageLayout, Instance, TestSetup
 
-_COMMANDS = {
-    "bokeh/bokeh": "pytest -rA -n0",
-    "conan-io/conan": "pytest -n0 -rA",
-    "dask/dask": "pytest -n0 -rA --color=no",
-    "facebookresearch/hydra": "pytest -rA --tb=long",
-    "getmoto/moto": "pytest -n0 -rA",
-    "hypothesisworks/hypothesis": "pytest -n0 -rA --tb=no --no-header",
-    "iterative/dvc": "pytest -rA",
-    "modin-project/modin": "pytest -n0 -rA",
-    "pandas-dev/pandas": "pytest -rA --tb=long",
-    "project-monai/monai": "pytest -rA",
-    "pydantic/pydantic": "pytest -rA --tb=short -vv -o console_output_style=classic --no-header",
-    "python/mypy": "pytest -n0 -rA",
-    "spyder-ide/spyder": "pytest -n0 -rA",
-}
 _LINES = {"conan-io/conan": ("export PYTHONPATH=${PYTHONPATH:-}:$(pwd)",)}
 
 
@@ -52,7 +38,7 @@ class Gym(SetAdapter):
         if not repo:
             name = str(row.get("instance_id")).rpartition("-")[0]
             repo = name.replace("__", "/", 1)
-        return str(repo).lower() in _COMMANDS
+        return str(repo).lower() in TEST_COMMANDS["gym"]
 
     def read(self, row: Row) -> Instance:
         repo = row["repo"].lower()
@@ -61,6 +47,6 @@ class Gym(SetAdapter):
             self.common_fields(row),
             image=image or eval_image("xingyaoww", row["instance_id"], "_s_"),
             log_parser="parse_log_pytest",
-            test_setup=TestSetup(_LINES.get(repo, ()), _COMMANDS[repo]),
+            test_setup=TestSetup(_LINES.get(repo, ()), TEST_COMMANDS["gym"][repo]),
             layout=ImageLayout(activation=CONDA, one_commit=True),
         )

@@ -10,17 +10,19 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from bench.instances.adapters.base import VISIBLE, Row, SetAdapter, columns, marks, text
+from bench.instances.adapters.base import (
+    TEST_COMMANDS,
+    VISIBLE,
+    Row,
+    SetAdapter,
+    columns,
+    marks,
+    text,
+)
 from bench.instances.shape import ImageLayout, Instance, TestSetup
 
 _IMAGES = "jefzda/sweap-images"
 _MAX_TAG = 128
-_COMMANDS = {
-    "go": "go test -v ./...",
-    "js": "npx mocha",
-    "ts": "npx jest --verbose --no-color",
-    "python": "python -m pytest -rA",
-}
 # The one image that is named against the rule (image_uri.py).
 _EXCEPTION = (
     "instance_element-hq__element-web-ec0f940ef0e8e3b61078f145f34dc40d1938e6c5-vnan"
@@ -50,8 +52,8 @@ class Pro(SetAdapter):
         common = self.common_fields(row)
         language = text(row, "repo_language").lower()
         setup = None
-        if language in _COMMANDS:
-            setup = TestSetup((), _COMMANDS[language])
+        if language in TEST_COMMANDS["pro"]:
+            setup = TestSetup((), TEST_COMMANDS["pro"][language])
         statement = (
             f"{common.problem_statement}\n\nRequirements:\n{text(row, 'requirements')}\n\n"
             f"New interfaces introduced:\n{text(row, 'interface')}"

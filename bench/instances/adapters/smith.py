@@ -3,7 +3,7 @@
 ``base_commit`` is the commit of a mirror repository in which the bug is planted
 (``swesmith/harness/gather.py``); a clean commit may stand there too, and the patch is applied to
 it. The image holds the clean tree, so all its tracked files are replaced. Test commands:
-``swesmith/constants.py``; those that are not the default one are listed here.
+``swesmith/constants.py``; those that are not the default one are in ``commands.yaml``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from bench.instances.adapters.base import (
     CONDA,
+    TEST_COMMANDS,
     VISIBLE,
     Row,
     SetAdapter,
@@ -22,19 +23,6 @@ from bench.instances.adapters.base import (
 from bench.instances.shape import ImageLayout, Instance, TestSetup
 from core.errors import UserError
 
-_DEFAULT = "pytest --disable-warnings --color=no --tb=no --verbose"
-_COMMANDS = {
-    "gin-gonic__gin": "go test -v ./...",
-    "google__jax": f"{_DEFAULT} -n auto",
-    "jax-ml__jax": f"{_DEFAULT} -n auto",
-    "mido__mido": f"{_DEFAULT} -rs -c /dev/null",
-    "paramiko__paramiko": "pytest -rA --color=no --disable-warnings",
-    "pydantic__pydantic": f"/root/.local/bin/uv run {_DEFAULT}",
-    "python__mypy": "pytest --color=no -rA",
-    "tkrajina__gpxpy": "pytest test.py --verbose --color=no --tb=no --disable-warnings",
-    "tornadoweb__tornado": "python -m tornado.test --verbose",
-    "un33k__python-slugify": "python test.py --verbose",
-}
 _REPOSITORY = re.compile(r"([\w-]+__[\w.-]+?)\.([0-9a-f]{7,40})(?:\.|$)")
 
 
@@ -53,6 +41,7 @@ class Smith(SetAdapter):
         if match is None:
             raise UserError("`instance_id` is not of the form owner__name.commit.bug")
         name, commit = match.groups()
+        commands = TEST_COMMANDS["smith"]
         common = self.common_fields(row)
         repo = common.repo
         base_commit = common.base_commit
@@ -67,7 +56,7 @@ class Smith(SetAdapter):
             version=commit,
             image=row["image_name"],
             log_parser="parse_log_pytest",
-            test_setup=TestSetup((), _COMMANDS.get(name.lower(), _DEFAULT)),
+            test_setup=TestSetup((), commands.get(name.lower(), commands["default"])),
             layout=ImageLayout(activation=CONDA, one_commit=True, fresh_tree=True),
             bug=row["patch"],
         )

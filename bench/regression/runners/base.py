@@ -321,11 +321,6 @@ class RunnerSupport:
     targets: frozenset[str] = frozenset()
     file_name: Callable[[str], str] = str
 
-    @property
-    def takes_files(self) -> bool:
-        """Whether files of tests can be named on its command line."""
-        return self.suffixes != ("",)
-
 
 def _read(name: str) -> Any:  # noqa: ANN401 - YAML
     text = Path(__file__).with_name(name).read_text("utf-8")

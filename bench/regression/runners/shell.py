@@ -57,7 +57,7 @@ class SimpleCommand:
     before: str
     tokens: tuple[str, ...]
     after: str
-    folder: str = ""
+    folder: str
 
     @property
     def text(self) -> str:

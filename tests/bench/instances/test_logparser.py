@@ -21,7 +21,7 @@ def parser(log):
 @pytest.fixture(scope="module")
 def folders() -> Iterator[Folders]:
     try:
-        made = parser_folders("parsers")
+        made = parser_folders()
     except UnavailableError as error:
         pytest.skip(str(error))
     yield made
