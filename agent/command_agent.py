@@ -81,7 +81,11 @@ class CommandRun:
 
         return replace(self, must_end=must_end)
 
-    def start(self, argv: Sequence[str], variables: Mapping[str, str]) -> CommandResult:
+    def start(
+        self,
+        argv: Sequence[str],
+        variables: Mapping[str, str],
+    ) -> CommandResult:
         """Run ``argv``, which runs the command."""
         return run_limited(
             argv,
@@ -339,7 +343,11 @@ class EndedCommand:
             problem += f": {self.last_words}"
         return problem
 
-    def log(self, task: Task, notes: str) -> None:
+    def log(
+        self,
+        task: Task,
+        notes: str,
+    ) -> None:
         task.log(f"agent: {notes or 'ended'} after {self.result.seconds:.1f} s")
         task.log(f"agent's output:\n{self.output}")
 

@@ -75,7 +75,13 @@ def image_store(
     client = connect()
     if client is None:
         return None
-    return make_image_store(client, options.cache, options.settings.images, say, wait)
+    return make_image_store(
+        client,
+        options.cache,
+        options.settings.images,
+        say,
+        wait,
+    )
 
 
 def used_images(todo: Sequence[Instance]) -> list[str]:
@@ -127,7 +133,12 @@ def agent_versions(config: RunConfig, cache: Path) -> dict[str, str]:
 
 
 def make_mirrors(options: Options) -> Mirrors:
-    return mirrors_of(options.dataset, options.cache, options.repos, options.bundled)
+    return mirrors_of(
+        options.dataset,
+        options.cache,
+        options.repos,
+        options.bundled,
+    )
 
 
 def make_services(
@@ -160,7 +171,12 @@ def make_services(
             enabled=calls.trace,
             content=calls.trace_content,
         ),
-        images=image_store(config, options, worker.warn_once, worker.stop.wait),
+        images=image_store(
+            config,
+            options,
+            worker.warn_once,
+            worker.stop.wait,
+        ),
     )
 
 
@@ -254,7 +270,11 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             states = {name: state.value for name, state in self.left_out.items()}
             note_left_out(self.store, only_valid.name, states)
 
-    def plan_work(self, say: Say, earlier: Collection[str] | None = None) -> Plan:
+    def plan_work(
+        self,
+        say: Say,
+        earlier: Collection[str] | None = None,
+    ) -> Plan:
         prior = plausible_instances(self.options.settings.instances.prior)
         return super().plan_work(say, prior)
 

@@ -35,7 +35,11 @@ class ContextWindow:
         reply = min(traits.context // 4, _MAX_REPLY)
         return cls(traits.context - reply)
 
-    def holds(self, messages: Sequence[Message], count: Count) -> bool:
+    def holds(
+        self,
+        messages: Sequence[Message],
+        count: Count,
+    ) -> bool:
         """Return whether ``messages`` fit; counts their tokens only if their bytes do not fit."""
         if self.tokens is None or size(messages, most_tokens) <= self.tokens:
             return True
@@ -177,7 +181,11 @@ class ShownFiles:
                 new.append(path)
         return new
 
-    def contents(self, paths: Iterable[str], room: int | None = None) -> str:
+    def contents(
+        self,
+        paths: Iterable[str],
+        room: int | None = None,
+    ) -> str:
         """Return the files in fences; ``room`` in tokens is half of the window by default."""
         if room is None:
             tokens = ContextWindow.of(self.model.traits).tokens

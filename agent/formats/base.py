@@ -229,7 +229,11 @@ class EditFormat(ABC):
         return render(name, fence=fence)
 
     @abstractmethod
-    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
+    def parse(
+        self,
+        reply: Reply,
+        scope: ReplyScope,
+    ) -> Sequence[Edit]:
         """Return the edits of ``reply``, in order.
 
         An unreadable part is an ``Unreadable`` where the rest of the reply can be read.

@@ -47,7 +47,11 @@ class FunctionFormat(EngineFormat):
     lists: tuple[str, ...]
     """Names of an argument that holds a list of edits, the documented one first."""
 
-    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
+    def parse(
+        self,
+        reply: Reply,
+        scope: ReplyScope,
+    ) -> Sequence[Edit]:
         calls = calls_of(reply)
         if not calls:
             return edits_of(self, [answer_lines(reply.content)], scope)
@@ -56,7 +60,11 @@ class FunctionFormat(EngineFormat):
             edits += self._call_edits(call, scope)
         return tuple(edits)
 
-    def _call_edits(self, call: ToolCall, scope: ReplyScope) -> Iterator[Edit]:
+    def _call_edits(
+        self,
+        call: ToolCall,
+        scope: ReplyScope,
+    ) -> Iterator[Edit]:
         try:
             arguments = self._arguments(call, scope)
         except MalformedReplyError as error:
@@ -114,7 +122,11 @@ class FunctionFormat2023(FunctionFormat):
 
     rules = "2023/format_"
 
-    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
+    def parse(
+        self,
+        reply: Reply,
+        scope: ReplyScope,
+    ) -> Sequence[Edit]:
         for call in calls_of(reply):
             if call.name != self.function:
                 raise MalformedReplyError(no_function(call.name, self.function))

@@ -14,5 +14,9 @@ class PatchFormat(TextFormat):
 
     name = "patch"
 
-    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Part]:
+    def read(
+        self,
+        lines: list[str],
+        scope: ReplyScope,
+    ) -> Iterator[Part]:
         return read_patches(lines, scope)

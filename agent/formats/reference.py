@@ -50,7 +50,11 @@ class ReferenceDiffFormat(DiffFormat):
 
     plain_mentions = True
 
-    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[SearchReplace]:
+    def parse(
+        self,
+        reply: Reply,
+        scope: ReplyScope,
+    ) -> Sequence[SearchReplace]:
         text = answer_of(reply.content).replace("\r\n", "\n")
         lines = text.split("\n")
         return tuple(_read_blocks(lines, scope.files))

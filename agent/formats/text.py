@@ -59,10 +59,18 @@ class TextFormat(EngineFormat):
     """A format whose edits are in the text of the reply."""
 
     @abstractmethod
-    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Part]:
+    def read(
+        self,
+        lines: list[str],
+        scope: ReplyScope,
+    ) -> Iterator[Part]:
         """Yield the edits in ``lines``, and the lines before, between and after them as lists."""
 
-    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
+    def parse(
+        self,
+        reply: Reply,
+        scope: ReplyScope,
+    ) -> Sequence[Edit]:
         lines = answer_lines(reply.content)
         parts = self.read(lines, scope)
         edits = edits_of(self, parts, scope)

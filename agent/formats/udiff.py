@@ -14,5 +14,9 @@ class UnifiedDiffFormat(TextFormat):
 
     name = "udiff"
 
-    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Part]:
+    def read(
+        self,
+        lines: list[str],
+        scope: ReplyScope,
+    ) -> Iterator[Part]:
         return read_diffs(lines, scope)

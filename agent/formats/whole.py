@@ -18,7 +18,11 @@ class WholeFormat(TextFormat):
     joins = True
     whole_files = True
 
-    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Part]:
+    def read(
+        self,
+        lines: list[str],
+        scope: ReplyScope,
+    ) -> Iterator[Part]:
         parts = list(read_listings(lines, scope))
         if all(isinstance(part, list) for part in parts):
             edit = only_fence(lines, scope)

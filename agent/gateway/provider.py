@@ -95,7 +95,11 @@ class Channel:
         self.started = True
         self.loop.call_soon_threadsafe(self.queue.put_nowait, item)
 
-    def fail(self, message: str, status: int = 400) -> None:
+    def fail(
+        self,
+        message: str,
+        status: int = 400,
+    ) -> None:
         """Pass on what the provider says of a call that failed; else say ``message``."""
         if self.error:
             self.put(self.error)
@@ -221,7 +225,12 @@ class Provider:
             return 400
         return status
 
-    def _failure(self, problem: str, channel: Channel, wire: Wire) -> Exception:
+    def _failure(
+        self,
+        problem: str,
+        channel: Channel,
+        wire: Wire,
+    ) -> Exception:
         """Return what an answer that failed means: another try, unless the agent has a part."""
         wire.cost = self._cost_of_part(channel)
         if channel.started:

@@ -223,7 +223,12 @@ def _open_tests(
             stack.callback(tests.session.stop)
             slots = worker.slots
             check = worker.stop.check
-            tests = replace(tests, check=check, spare=slots.spare, log=context.log)
+            tests = replace(
+                tests,
+                check=check,
+                spare=slots.spare,
+                log=context.log,
+            )
             if config.environment is EnvironmentKind.LOCAL and instance.spec:
                 check_sample(tests, config.settings.tests.min_passing)
         except UnavailableError as error:

@@ -83,7 +83,12 @@ def attempts_table(
             "★" if attempt is winner else "",
         )
         rows.append(row)
-    return table(headings, rows, numbers=(0, 2), markdown=True)
+    return table(
+        headings,
+        rows,
+        numbers=(0, 2),
+        markdown=True,
+    )
 
 
 def _evidence(
@@ -93,7 +98,12 @@ def _evidence(
     if evidence.note:
         yield f"{evidence.note[:1].upper()}{evidence.note[1:]}.\n"
     if rows:
-        yield from table(headings, rows, numbers=(len(headings) - 1,), markdown=True)
+        yield from table(
+            headings,
+            rows,
+            numbers=(len(headings) - 1,),
+            markdown=True,
+        )
         yield ""
     for script in evidence.scripts:
         yield f"### Script {script.id}: {describe_script(script)}\n"
@@ -107,7 +117,11 @@ class SeenTexts:
 
     references: dict[str, str] = field(default_factory=dict)
 
-    def find_earlier(self, text: str, reference: str) -> str:
+    def find_earlier(
+        self,
+        text: str,
+        reference: str,
+    ) -> str:
         """Return where ``text`` stands first, empty where it is new or short."""
         if len(text) < _MIN_REFERENCED:
             return ""
@@ -189,7 +203,11 @@ def _continued(
     return origin
 
 
-def message_block(text: str, reference: str, seen: SeenTexts) -> str:
+def message_block(
+    text: str,
+    reference: str,
+    seen: SeenTexts,
+) -> str:
     """Return a message in a fence; texts of earlier messages are replaced by references."""
     earlier = seen.find_earlier(text, reference)
     if earlier:

@@ -193,7 +193,12 @@ def make_forecast(
         "attempts": attempts,
         "calls": calls,
         "lower": lower,
-        "likely": _likely_cost(config, options.money, len(todo), (lower, upper)),
+        "likely": _likely_cost(
+            config,
+            options.money,
+            len(todo),
+            (lower, upper),
+        ),
         "upper": upper,
         "budget": options.money.limits.usd,
         "environment": config.environment.value,

@@ -94,7 +94,11 @@ class Program:
             new = f"{self.name} {new}"
         return f"{old} is now: {new}"
 
-    def _launch(self, command: Command, name: str) -> int:
+    def _launch(
+        self,
+        command: Command,
+        name: str,
+    ) -> int:
         try:
             run = getattr(import_module(command.module), command.function)
             run_cli = import_module("bench.cli.cli").run_cli

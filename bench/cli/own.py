@@ -145,7 +145,12 @@ class OwnRun:
         check_start(benchmark)
         config = benchmark.config
         store = benchmark.store
-        before = measure_base(config, options, split_row(self.row)[0], note)
+        before = measure_base(
+            config,
+            options,
+            split_row(self.row)[0],
+            note,
+        )
         for line in before.lines(_MAX_FAILING):
             note(line)
         if before.untested and config.requires_tests:
@@ -193,7 +198,13 @@ class OwnRun:
     ) -> int:
         """Write the result and put the patch where it was asked for; return the exit code."""
         name = str(self.row["instance_id"])
-        result = OwnResult.read(self.repository, self.issue, store, name, before)
+        result = OwnResult.read(
+            self.repository,
+            self.issue,
+            store,
+            name,
+            before,
+        )
         result.write()
         for line in result.lines():
             note(line)

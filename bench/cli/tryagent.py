@@ -62,7 +62,11 @@ def main(
     return try_agent(config, options, print)
 
 
-def try_agent(config: RunConfig, options: Options, say: Say) -> int:
+def try_agent(
+    config: RunConfig,
+    options: Options,
+    say: Say,
+) -> int:
     """Run the agent of ``config`` on one demo instance and say how it ended; return the exit code.
 
     Nothing is tested, and nothing is written but to a folder that is removed.
@@ -77,7 +81,13 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
     snapshot = snapshot_of(instance, mirrors, Snapshots(options.cache / "snapshots"))
     models = LiveModels(config, options.retries, say, options.money.prices)
     temperature = config.settings.models.temperature(1)
-    turn = models.turn(_INSTANCE, 1, config.models[0], temperature, OpenGate())
+    turn = models.turn(
+        _INSTANCE,
+        1,
+        config.models[0],
+        temperature,
+        OpenGate(),
+    )
     maps = RenderedMaps(snapshot.blobs, TagStore(options.cache / "tags.sqlite"))
     files = FileIndex.of(snapshot.blobs)
     folder = Path(tempfile.mkdtemp())
@@ -98,7 +108,16 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
     if config.has_gateway:
         # The conversation is that with the model; what the agent printed is in the log alone.
         notes = [*log, *notes]
-    for line in (*_lines(config, result, task, seconds, patch), *notes):
+    for line in (
+        *_lines(
+            config,
+            result,
+            task,
+            seconds,
+            patch,
+        ),
+        *notes,
+    ):
         say(visible(line))
     succeeded = result.ending is None and patch.strip()
     return int(not succeeded)

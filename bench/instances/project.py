@@ -67,7 +67,12 @@ def snapshot_of(
 ) -> Snapshot:
     """Return the commit that attempts at ``instance`` start from; raises as ``Mirrors.get``."""
     mirror = mirrors.get(instance.repo, instance.base_commit)
-    return snapshots.get(mirror, instance.repo, instance.base_commit, instance.bug)
+    return snapshots.get(
+        mirror,
+        instance.repo,
+        instance.base_commit,
+        instance.bug,
+    )
 
 
 def project_of(instance: Instance, base: Checkout) -> Project:
@@ -171,7 +176,12 @@ def _date_of(instance: Instance, base: Checkout) -> str:
     """Return the day of the row, or else of its base commit."""
     for text in (
         instance.created_at,
-        git("log", "-1", "--format=%cI", cwd=base.root).decode(),
+        git(
+            "log",
+            "-1",
+            "--format=%cI",
+            cwd=base.root,
+        ).decode(),
     ):
         match = re.match(r"\d{4}-\d\d-\d\d", text)
         if match:

@@ -179,7 +179,13 @@ def _fetch(address: str, option: str) -> Issue:
         )
     origin = f"{parts.scheme}://{host}"
     repo, gitlab, number = match.groups()
-    api = _api_of(origin, host, repo, number, is_gitlab=bool(gitlab))
+    api = _api_of(
+        origin,
+        host,
+        repo,
+        number,
+        is_gitlab=bool(gitlab),
+    )
     try:
         text, note = _read_posts(api)
     except UserError as error:
@@ -195,7 +201,13 @@ def _fetch(address: str, option: str) -> Issue:
             f"{option}: cannot be read: {_describe(error)}"
         ) from error
     url = origin + match[0]
-    return _issue_of_text(text, option, number=number, url=url, note=note)
+    return _issue_of_text(
+        text,
+        option,
+        number=number,
+        url=url,
+        note=note,
+    )
 
 
 def _describe(error: Exception) -> str:
@@ -272,7 +284,11 @@ def _public_address(host: str) -> str:
     return addresses[0]
 
 
-def _get(address: str, api: _Api, deadline: float) -> tuple[Any, str]:
+def _get(
+    address: str,
+    api: _Api,
+    deadline: float,
+) -> tuple[Any, str]:
     """Return an answer, and the query of the next page, whose address could be on any server."""
     import httpx
 

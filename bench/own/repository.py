@@ -123,7 +123,14 @@ class OwnRepository:
     @cached_property
     def files(self) -> Collection[str]:
         """The paths of the base commit's files."""
-        listed = git("ls-tree", "-r", "--name-only", "-z", self.commit, cwd=self.mirror)
+        listed = git(
+            "ls-tree",
+            "-r",
+            "--name-only",
+            "-z",
+            self.commit,
+            cwd=self.mirror,
+        )
         return frozenset(split_paths(listed))
 
     def read(self, path: str) -> str | None:
@@ -172,7 +179,12 @@ class OwnRepository:
                 "commit them first, or use --apply"
             ) from None
         config = _config(self.repo)
-        run = partial(git, cwd=_folder(self.repo), env=_identity(config), as_user=True)
+        run = partial(
+            git,
+            cwd=_folder(self.repo),
+            env=_identity(config),
+            as_user=True,
+        )
         arguments = ("commit-tree", tree, "-p", self.head, "-F", "-")
         commit = run(*arguments, stdin=_encoded(message)).decode().strip()
         # Newer versions of git run hooks of the configuration. Those that are files never run.
@@ -384,7 +396,12 @@ def _open_local(
     parent = common
     if common.name == ".git":
         parent = common.parent
-    mirror, name = _make_mirror(cache, str(common), _origin(repo), parent.name)
+    mirror, name = _make_mirror(
+        cache,
+        str(common),
+        _origin(repo),
+        parent.name,
+    )
     modules = (
         *common.glob("modules/**/objects"),
         *common.glob("worktrees/*/modules/**/objects"),
@@ -411,7 +428,15 @@ def _open_local(
             return _repository_at(repo, name, head, mirror, folder=folder)
         _add_changes(view, head, users, harness)
         commit = _base_commit(view, head, folder)
-    return OwnRepository(repo, name, head, commit, mirror, changed=True, folder=folder)
+    return OwnRepository(
+        repo,
+        name,
+        head,
+        commit,
+        mirror,
+        changed=True,
+        folder=folder,
+    )
 
 
 def _repository_at(
@@ -428,7 +453,15 @@ def _repository_at(
         run = partial(git, cwd=mirror, env=env)
         run("read-tree", head)
         commit = _base_commit(run, head, folder)
-    return OwnRepository(repo, name, head, commit, mirror, url, folder=folder)
+    return OwnRepository(
+        repo,
+        name,
+        head,
+        commit,
+        mirror,
+        url,
+        folder=folder,
+    )
 
 
 def _divide(
@@ -463,7 +496,12 @@ def _add_changes(
     view("update-index", "-z", "--force-remove", "--stdin", stdin=join_paths(harness))
     names = {os.fsencode(path) for path in harness}
     before = b""
-    for entry in view("ls-tree", "-r", "-z", head).split(b"\0"):
+    for entry in view(
+        "ls-tree",
+        "-r",
+        "-z",
+        head,
+    ).split(b"\0"):
         if entry.partition(b"\t")[2] in names:
             before += entry + b"\0"
     view("update-index", "-z", "--index-info", stdin=before)
@@ -487,7 +525,18 @@ def _base_commit(
     tree = run(*write).decode().strip()
     if tree == run("rev-parse", f"{head}^{{tree}}").decode().strip():
         return head
-    return run("commit-tree", tree, "-p", head, "-m", "changes").decode().strip()
+    return (
+        run(
+            "commit-tree",
+            tree,
+            "-p",
+            head,
+            "-m",
+            "changes",
+        )
+        .decode()
+        .strip()
+    )
 
 
 def _clone(

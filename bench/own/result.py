@@ -173,7 +173,11 @@ class OwnResult:
     def plausible(self) -> bool:
         return self.outcome in (OwnOutcome.PLAUSIBLE, OwnOutcome.UNTESTED)
 
-    def as_json(self, branch: str, exit_code: int) -> str:
+    def as_json(
+        self,
+        branch: str,
+        exit_code: int,
+    ) -> str:
         """Return one line for programs."""
         folder = self.store.folder
         patch = str(folder / PATCH) if self.patch else None

@@ -120,7 +120,11 @@ class TestFiles:
             command = self._file_command(paths[0])
         return command or self._suite_command
 
-    def report_command(self, path: str, token: str) -> str:
+    def report_command(
+        self,
+        path: str,
+        token: str,
+    ) -> str:
         """Return the command whose output ``read_run`` reads."""
         command = self.command(path)
         return with_report_file(command, self.runner, token, self.show)
@@ -148,7 +152,13 @@ class TestFiles:
         token = secrets.token_hex(16)
         instance = self.instance
         result = prepared.run(self.report_command(path, token), seconds)
-        test_run = read_run(result.output, instance, self.runner, token, self.files)
+        test_run = read_run(
+            result.output,
+            instance,
+            self.runner,
+            token,
+            self.files,
+        )
         results = dict(self._results_by_row(test_run) or test_run.results)
         scripted = instance.commands and self.runner is Runner.SCRIPT
         if scripted and not was_killed(result):
@@ -283,7 +293,11 @@ class Baselines:
         digest = hashlib.sha256(key.encode()).hexdigest()
         return self.cache / f"{instance.tested_as}.{digest[:32]}.json"
 
-    def _log_baseline(self, path: str, baseline: Baseline) -> None:
+    def _log_baseline(
+        self,
+        path: str,
+        baseline: Baseline,
+    ) -> None:
         self.log.info(
             "baseline of %s: %d of %d pass in %.1f s%s",
             path or "all tests",

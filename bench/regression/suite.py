@@ -195,7 +195,11 @@ class RegressionTests:
         title = self.instance.title
         return cache(RelatedTests(files, self.read, self.history, title).of)
 
-    def prove_setup(self, changes: Changes, selected: Sequence[str]) -> ProvenSetup:
+    def prove_setup(
+        self,
+        changes: Changes,
+        selected: Sequence[str],
+    ) -> ProvenSetup:
         """Return the set-up in which the ``selected`` tests import the edited packages."""
         scripted = self.instance.commands and self.runner is Runner.SCRIPT
         packages: tuple[Package, ...] = ()
@@ -457,7 +461,13 @@ class _TreeRun:
             ended = f"The run did not end within {suite.limits.test:.0f} seconds."
         elif was_killed(result):
             ended = f"The run was ended by a signal (exit code {result.exit_code})."
-        failures = failures_of(run.log, suite.runner, names, ended, run.details)
+        failures = failures_of(
+            run.log,
+            suite.runner,
+            names,
+            ended,
+            run.details,
+        )
         if suite.runner is not Runner.SYMPY:
             return failures
         return tuple(_with_path(path, failure) for failure in failures)

@@ -185,7 +185,11 @@ def _make_snapshot(
         ) from error
 
 
-def _pack_commit(mirror: Path, commit: str, folder: Path) -> None:
+def _pack_commit(
+    mirror: Path,
+    commit: str,
+    folder: Path,
+) -> None:
     """Write the pack of a commit, its index and its manifest into ``folder``."""
     # Git renames a new pack: it must be written where it will lie, and not in the mirror.
     objects = folder / "objects"
@@ -223,7 +227,11 @@ def make_objects(folder: Path, others: Iterable[Path]) -> None:
     write_bytes_atomic(folder / "info/alternates", b"".join(lines))
 
 
-def _write_manifest(listing: bytes, commit: str, folder: Path) -> None:
+def _write_manifest(
+    listing: bytes,
+    commit: str,
+    folder: Path,
+) -> None:
     entries = {}
     submodules = []
     for row in filter(None, listing.split(b"\0")):

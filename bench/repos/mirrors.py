@@ -48,7 +48,11 @@ class Mirrors:
                 return mirror
         return None
 
-    def get(self, repo: str, commit: str) -> Path:
+    def get(
+        self,
+        repo: str,
+        commit: str,
+    ) -> Path:
         """Return a mirror of ``repo`` that holds ``commit``; clone or fetch it if needed.
 
         Raises:

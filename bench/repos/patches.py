@@ -89,7 +89,11 @@ def _is_utf8(data: bytes) -> bool:
         return False
 
 
-def applies_to(repository: Path, commit: str, patch: str) -> bool:
+def applies_to(
+    repository: Path,
+    commit: str,
+    patch: str,
+) -> bool:
     """Return whether ``patch`` applies to ``commit`` of a repository, which may be bare.
 
     Raises:

@@ -223,7 +223,12 @@ class _Placer:
             pairs.append((other, matches[index]))
         return pairs
 
-    def _choose(self, block: Placement, *, deciding: bool) -> Match | None:
+    def _choose(
+        self,
+        block: Placement,
+        *,
+        deciding: bool,
+    ) -> Match | None:
         if len(block.matches) == 1:
             return block.matches[0]
         if block.edit.line is not None:

@@ -154,7 +154,11 @@ class _BlockReader:
             return end, False
         return fence, True
 
-    def _closing_fence(self, opening: int, end: int) -> int | None:
+    def _closing_fence(
+        self,
+        opening: int,
+        end: int,
+    ) -> int | None:
         """Return the fence that closes a block without a marker; the last one ends a reply."""
         fences = self.markers.bare_fences
         divider = _first_from(self.markers.dividers, opening + 1, end)

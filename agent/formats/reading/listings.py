@@ -84,7 +84,11 @@ def read_listings(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
 
 
 class _ListingReader:
-    def __init__(self, lines: list[str], scope: ReplyScope) -> None:
+    def __init__(
+        self,
+        lines: list[str],
+        scope: ReplyScope,
+    ) -> None:
         self.lines = lines
         self.scope = scope
         self.parsed = 0
@@ -119,7 +123,11 @@ class _ListingReader:
             unread = next_line
         yield self.lines[unread:]
 
-    def _named_path(self, index: int, info: str) -> tuple[str | None, int]:
+    def _named_path(
+        self,
+        index: int,
+        info: str,
+    ) -> tuple[str | None, int]:
         """Return the path that stands at a fence, or None, and the first line of the content."""
         above = self.lines[max(0, index - 2) : index]
         files = self.scope.files
@@ -198,7 +206,11 @@ class _ListingReader:
                 return end
         return first
 
-    def _possible_ends(self, start: int, fence: str) -> Iterator[int]:
+    def _possible_ends(
+        self,
+        start: int,
+        fence: str,
+    ) -> Iterator[int]:
         for number, depth in self.fences.bare_fences(start, fence):
             if depth == 0:
                 yield number
@@ -221,7 +233,11 @@ class _Fences:
             if mark:
                 self.entries.append((number, *mark))
 
-    def bare_fences(self, start: int, fence: str) -> Iterator[tuple[int, int]]:
+    def bare_fences(
+        self,
+        start: int,
+        fence: str,
+    ) -> Iterator[tuple[int, int]]:
         """Yield the fences without a language that may belong to ``fence``, with their depth."""
         depth = 1
         first = bisect_left(self.entries, (start + 1,))

@@ -105,7 +105,12 @@ class Messages(Dialect):
         for key, name in self._DELTAS.items():
             block[key] = text_at(block, key) + text_at(delta, name)
 
-    def limit_body(self, body: Json, key: str, limit: int) -> Json:
+    def limit_body(
+        self,
+        body: Json,
+        key: str,
+        limit: int,
+    ) -> Json:
         body = super().limit_body(body, key, limit)
         if count_at(body, "thinking", "budget_tokens") >= limit:
             # The provider refuses a request whose thoughts fill the answer.
@@ -133,6 +138,10 @@ class Messages(Dialect):
         )
         return objects(answer, "content"), text_at(answer, "stop_reason"), tokens
 
-    def refusal(self, message: str, status: int = 400) -> Json:
+    def refusal(
+        self,
+        message: str,
+        status: int = 400,
+    ) -> Json:
         kind = "invalid_request_error" if status < 500 else "api_error"
         return {"type": "error", "error": {"type": kind, "message": message}}

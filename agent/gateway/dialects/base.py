@@ -195,7 +195,11 @@ class Dialect(ABC):
         """Return what an answer has, and how it ended."""
 
     @abstractmethod
-    def refusal(self, message: str, status: int = 400) -> Json:
+    def refusal(
+        self,
+        message: str,
+        status: int = 400,
+    ) -> Json:
         """Return the body of an error that the agent will try again from 500 upwards only."""
 
     def error_event(self, data: bytes) -> bytes:
@@ -321,7 +325,12 @@ class Dialect(ABC):
         """Return the most tokens of an answer, 0 where the request sets no limit."""
         return max(count_at(body, key) for key in self.limit_keys)
 
-    def limit_body(self, body: Json, key: str, limit: int) -> Json:
+    def limit_body(
+        self,
+        body: Json,
+        key: str,
+        limit: int,
+    ) -> Json:
         """Return the body with ``limit`` as the most tokens of an answer."""
         body = {k: value for k, value in body.items() if k not in self.limit_keys}
         body[key] = limit
@@ -377,7 +386,11 @@ class Dialect(ABC):
         """Return path and body of the request to the provider."""
         return path, {**body, "model": model}
 
-    def _without_provider_tools(self, body: Json, removed: list[str]) -> Json:
+    def _without_provider_tools(
+        self,
+        body: Json,
+        removed: list[str],
+    ) -> Json:
         """Leave out the tools that the provider would run itself, and add their names."""
         allowed = dict(body)
         tools = allowed.pop("tools", [])

@@ -41,7 +41,12 @@ class Gemini(Dialect):
     def read_limit(self, body: Json) -> int:
         return super().read_limit(object_at(body, "generationConfig"))
 
-    def limit_body(self, body: Json, key: str, limit: int) -> Json:
+    def limit_body(
+        self,
+        body: Json,
+        key: str,
+        limit: int,
+    ) -> Json:
         config = object_at(body, "generationConfig")
         return {**body, "generationConfig": super().limit_body(config, key, limit)}
 
@@ -107,6 +112,10 @@ class Gemini(Dialect):
         end = candidate.get("finishReason") or blocked
         return objects(candidate, "content", "parts"), text_at(end), tokens
 
-    def refusal(self, message: str, status: int = 400) -> Json:
+    def refusal(
+        self,
+        message: str,
+        status: int = 400,
+    ) -> Json:
         kind = "INVALID_ARGUMENT" if status < 500 else "UNAVAILABLE"
         return {"error": {"code": status, "message": message, "status": kind}}

@@ -30,12 +30,21 @@ from llm.chat import Message, ToolCall
 class _OpenAI(Dialect):
     api = "openai"
 
-    def refusal(self, message: str, status: int = 400) -> Json:
+    def refusal(
+        self,
+        message: str,
+        status: int = 400,
+    ) -> Json:
         kind = "invalid_request_error" if status < 500 else "server_error"
         error = {"message": message, "type": kind, "param": None, "code": kind}
         return {"error": error}
 
-    def _tokens(self, answer: Json, prompt: str, completion: str) -> Tokens:
+    def _tokens(
+        self,
+        answer: Json,
+        prompt: str,
+        completion: str,
+    ) -> Tokens:
         """Return the counts, whose names begin with ``prompt`` and ``completion``."""
         usage = object_at(answer, "usage")
         details = object_at(usage, f"{prompt}_tokens_details")

@@ -112,7 +112,11 @@ class TagStore:
         insert = "INSERT OR REPLACE INTO texts VALUES (?, ?)"
         self._save([(insert, row), (_DELETE_TEXTS, (_MAX_TEXTS,))])
 
-    def _query(self, query: str, values: list[str]) -> list[tuple[str, bytes]]:
+    def _query(
+        self,
+        query: str,
+        values: list[str],
+    ) -> list[tuple[str, bytes]]:
         try:
             if not self.path.is_file():
                 return []

@@ -44,7 +44,11 @@ _VARIABLE = re.compile(
 )
 
 
-def find_runner(command: str, parser: str, read: Read) -> Runner:
+def find_runner(
+    command: str,
+    parser: str,
+    read: Read,
+) -> Runner:
     """Return the runner that ``command`` starts, also through scripts of the base commit."""
     runner = runner_of(without_installs(command))
     if runner is None:
@@ -154,7 +158,11 @@ def _may_be_value(token: str, option: str) -> bool:
     return not re.search(r"[/*.]", token)
 
 
-def reporting_command(command: str, runner: Runner, read: Read) -> str:
+def reporting_command(
+    command: str,
+    runner: Runner,
+    read: Read,
+) -> str:
     """Return ``command`` with the options by which ``runner`` reports each of its tests."""
     support = SUPPORT[runner]
     if not support.report_option:

@@ -40,7 +40,11 @@ _GO_SUBCOMMAND = re.compile("test")
 _NO_TESTS = re.compile(r"\[no tests? (?:files|to run)\]")
 
 
-def go_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
+def go_file(
+    command: SimpleCommand,
+    path: str,
+    tree: BaseTree,
+) -> str | None:
     """Run the package of ``path``: Go compiles all files of a folder together."""
     index = index_of(command.tokens, _GO_SUBCOMMAND)
     module = tree.nearest(path, "go.mod")
@@ -216,7 +220,11 @@ NEXTEST = ResultLines(
 )
 
 
-def cargo_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
+def cargo_file(
+    command: SimpleCommand,
+    path: str,
+    tree: BaseTree,
+) -> str | None:
     """Run a test program of ``tests/``, or the tests inside the module ``path``."""
     index = index_of(command.tokens, _CARGO_SUBCOMMAND)
     crate = tree.nearest(path, "Cargo.toml")
@@ -249,7 +257,11 @@ def _without_targets(options: list[str]) -> Iterator[str]:
             yield word
 
 
-def _cargo_target(inside: str, prefix: str, tree: BaseTree) -> tuple[str, ...] | None:
+def _cargo_target(
+    inside: str,
+    prefix: str,
+    tree: BaseTree,
+) -> tuple[str, ...] | None:
     """Return the words that select the tests of the file ``inside`` a crate."""
     parts = PurePosixPath(inside).with_suffix("").parts
     if len(parts) < 2 or not all(map(_RUST_NAME.fullmatch, parts)):
@@ -360,7 +372,11 @@ GRADLE_LINES = ResultLines(
 """Gradle with ``testLogging``; without it, only failures have a line."""
 
 
-def maven_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
+def maven_file(
+    command: SimpleCommand,
+    path: str,
+    tree: BaseTree,
+) -> str | None:
     """Run one class, in the module that holds it and in those that it depends on."""
     match = _JVM_FILE.fullmatch(path)
     module = tree.nearest(path, "pom.xml")
@@ -382,7 +398,11 @@ def maven_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     )
 
 
-def gradle_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
+def gradle_file(
+    command: SimpleCommand,
+    path: str,
+    tree: BaseTree,
+) -> str | None:
     """Run one class by the task of its project and of its source set."""
     match = _JVM_FILE.fullmatch(path)
     project = tree.nearest(path, *_GRADLE_BUILDS)
