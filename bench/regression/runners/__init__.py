@@ -27,7 +27,7 @@ _BY_LINES = (
     javascript.NODE, compiled.MAVEN, compiled.GRADLE, scripting.PHPUNIT, scripting.RSPEC,
     scripting.MINITEST,
 )  # fmt: skip
-# In this order.
+# Before all others, and in this order.
 _BY_STATEMENTS = (Runner.DJANGO, Runner.SYMPY, Runner.PYTEST, Runner.UNITTEST)
 _LINE_PARSERS = list(chain.from_iterable(support.parsers for support in _BY_LINES))
 SUPPORT: Mapping[Runner, RunnerSupport] = {
