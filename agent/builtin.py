@@ -56,9 +56,6 @@ class PlanFormat(EngineFormat):
         self.plan = reply.content
         return ()
 
-    def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        raise ValueError("a plan writes no file")
-
 
 def _edit_as_planned(task: Task, architect: ChatModel) -> AgentResult:
     """Let ``architect`` plan, and the model edit in a conversation of its own.
