@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -52,6 +54,8 @@ class Index:
 
     def add(self, name: str, version: str, upload: str) -> None:
         self.uploads[name, version] = upload
+        own = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+        self._write_wheel(name.replace("-", "_"), version, own)
         files = []
         for (other, number), time in self.uploads.items():
             if other != name:
@@ -61,8 +65,40 @@ class Index:
             if time:
                 file["upload-time"] = f"{time}T12:00:00Z"
             files.append(file)
-            self._write_wheel(name.replace("-", "_"), number, wheel)
         page = {"meta": {"api-version": "1.1"}, "name": name, "files": files}
+        write_files(self.folder, {f"simple/{name}/index.html": json.dumps(page)})
+
+    def add_module(self, name: str, version: str, path: str, text: str) -> None:
+        """Add a package for builds that has one file."""
+        self.add(name, version, "2016-01-01")
+        wheel = self.folder / f"{name}-{version}-py3-none-any.whl"
+        with zipfile.ZipFile(wheel, "a") as archive:
+            archive.writestr(path, text)
+
+    def add_source(self, name: str, requires: list[str], setup: str) -> None:
+        """Add a source distribution; its ``setup.py`` runs before it is built."""
+        wheel = f"{name}-1.0-py3-none-any.whl"
+        self._write_wheel(name, "1.0", wheel)
+        files = {
+            "pyproject.toml": f"[build-system]\nrequires = {requires}\n",
+            "setup.py": setup,
+            "PKG-INFO": f"Metadata-Version: 1.0\nName: {name}\nVersion: 1.0\n",
+        }
+        contents = {path: text.encode() for path, text in files.items()}
+        contents[wheel] = (self.folder / wheel).read_bytes()
+        source = f"{name}-1.0.tar.gz"
+        with tarfile.open(self.folder / source, "w:gz") as archive:
+            for path, content in contents.items():
+                member = tarfile.TarInfo(f"{name}-1.0/{path}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        file = {
+            "filename": source,
+            "url": f"{self.address}/{source}",
+            "hashes": {},
+            "upload-time": "2016-01-01T12:00:00Z",
+        }
+        page = {"meta": {"api-version": "1.1"}, "name": name, "files": [file]}
         write_files(self.folder, {f"simple/{name}/index.html": json.dumps(page)})
 
     def _write_wheel(self, name: str, version: str, file: str) -> None:
@@ -139,6 +175,46 @@ def test_the_last_pins_win_in_one_resolution(index: Index, tmp_path: Path) -> No
     )
     python = Venvs(tmp_path / "venvs").dependencies(make_project(tmp_path, spec), spec)
     assert "library-2.0.dist-info" in versions_in(python)
+
+
+# In the place of setuptools: the wheel lies in the source distribution.
+BACKEND = """
+import runpy, shutil, sys
+from pathlib import Path
+def build_wheel(folder, *_):
+    runpy.run_path("setup.py")
+    wheel = next(Path().glob("*.whl"))
+    return shutil.copy(wheel, folder) and wheel.name
+__legacy__ = sys.modules[__name__]
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "cause"),
+    [
+        ("from setuptools.build_meta import Feature; import CCompiler", ""),
+        ("from setuptools.build_meta import Later; import Cython3", ""),
+        ("from setuptools.build_meta import Later; import CCompiler", "CCompiler"),
+    ],
+)
+def test_source_distributions_are_built_with_tools_of_the_era_or_older(
+    index: Index, tmp_path: Path, setup: str, cause: str
+) -> None:
+    for version, name in (("59.8", "Feature"), ("61.0", "Later")):
+        text = f"{BACKEND}{name} = 1\n"
+        index.add_module("setuptools", version, "setuptools/build_meta.py", text)
+    for version, name in (("0.29", "CCompiler"), ("3.0", "Cython3")):
+        index.add_module("cython", version, f"{name}.py", "")
+    index.add_source("old", ["setuptools", "cython"], setup)
+    spec = VenvSpec(packages=("old",), date="2030-02-03")
+    venvs = Venvs(tmp_path / "venvs")
+    project = make_project(tmp_path, spec)
+    if cause:
+        with pytest.raises(BrokenEnvironmentError, match=cause):
+            venvs.dependencies(project, spec)
+        return
+    python = venvs.dependencies(project, spec)
+    assert "old-1.0.dist-info" in versions_in(python)
 
 
 def test_an_index_without_upload_times_is_named_and_used(
