@@ -48,7 +48,7 @@ class TestBench:
         """
         environment = make_environment(kind, self.work, _say)
         with self.checkout(instance) as base:
-            session = environment.start(project_of(instance, base))
+            session = environment.start(project_of(instance, base, self.mirrors))
             try:
                 tests = self._tests(instance, environment, session, base)
                 yield InstanceTests(kind, base, session, tests)

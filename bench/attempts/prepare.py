@@ -263,7 +263,7 @@ def start_tests(
     if instance.commands:
         mirror = mirrors.get(instance.repo, instance.base_commit)
         add_submodules(mirror, base)
-    session = environment.start(project_of(instance, base))
+    session = environment.start(project_of(instance, base, mirrors))
     return RegressionTests(
         instance=instance,
         session=session,

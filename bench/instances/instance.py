@@ -93,6 +93,8 @@ def _check_instance(instance: Instance) -> None:
         )
     if not _COMMIT.fullmatch(instance.base_commit):
         raise UserError("`base_commit` is not a commit hash")
+    if not _COMMIT.fullmatch(instance.setup_commit or instance.base_commit):
+        raise UserError("`environment_setup_commit` is not a commit hash")
     if not _REPO.fullmatch(instance.repo):
         raise UserError("`repo` is not of the form owner/name")
 

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -16,7 +17,7 @@ from bench.instances.shape import Commands
 from bench.regression.runners.shell import Read
 from bench.repos.checkout import Checkout, Snapshot, Snapshots
 from bench.repos.mirrors import Mirrors
-from core.git import git
+from core.git import git, git_result
 from core.parsing.untrusted import DamagedError, yaml_of
 from environments.base import (
     ANY_PYTHON,
@@ -75,15 +76,22 @@ def snapshot_of(
     )
 
 
-def project_of(instance: Instance, base: Checkout) -> Project:
-    """Return ``instance``, whose base commit is checked out in ``base``, as a project."""
+def project_of(
+    instance: Instance,
+    base: Checkout,
+    mirrors: Mirrors | None = None,
+) -> Project:
+    """Return ``instance``, whose base commit is checked out in ``base``, as a project.
+
+    Without ``mirrors`` the files of packages are those of the base commit.
+    """
     return Project(
         key=instance.tested_as,
         group=instance.repo,
         version=instance.version,
         root=base.root,
         revision=base.base_commit,
-        venv=_venv(instance, base),
+        venv=_venv(instance, base, mirrors),
         image=_image(instance),
     )
 
@@ -142,7 +150,11 @@ def cleaning_lines(layout: ImageLayout) -> Iterator[str]:
         yield _ONE_COMMIT.replace("ADD", add, 1)
 
 
-def _venv(instance: Instance, base: Checkout) -> VenvSpec | UnavailableError:
+def _venv(
+    instance: Instance,
+    base: Checkout,
+    mirrors: Mirrors | None,
+) -> VenvSpec | UnavailableError:
     if instance.commands is not None:
         return _venv_of(instance.commands)
     spec = instance.spec
@@ -153,8 +165,13 @@ def _venv(instance: Instance, base: Checkout) -> VenvSpec | UnavailableError:
         # What is installed in place may have extras: ``pip install -e .[dev]``.
         extras = re.search(r"\.(\[[\w,-]+\])", spec.install)
         install = f".{extras[1]}" if extras else "."
+    read = Workspace(base.root).read
+    date = instance.created_at or _date_of("HEAD", base.root)
+    if mirrors and instance.setup_commit and spec.packages.endswith((".txt", ".yml")):
+        mirror = mirrors.get(instance.repo, instance.setup_commit)
+        read = partial(_read_blob, mirror, instance.setup_commit)
+        date = max(date, _date_of(instance.setup_commit, mirror))
     try:
-        read = Workspace(base.root).read
         packages = required_packages(instance.repo, spec, read)
     except BrokenEnvironmentError as error:
         return error
@@ -168,25 +185,23 @@ def _venv(instance: Instance, base: Checkout) -> VenvSpec | UnavailableError:
         install=install,
         test_command=local_command(spec),
         source=asdict(spec),
-        date=_date_of(instance, base),
+        date=date[:10],
     )
 
 
-def _date_of(instance: Instance, base: Checkout) -> str:
-    """Return the day of the row, or else of its base commit."""
-    for text in (
-        instance.created_at,
-        git(
-            "log",
-            "-1",
-            "--format=%cI",
-            cwd=base.root,
-        ).decode(),
-    ):
-        match = re.match(r"\d{4}-\d\d-\d\d", text)
-        if match:
-            return match[0]
-    return ""
+def _date_of(commit: str, repository: Path) -> str:
+    return git("log", "-1", "--format=%cs", commit, cwd=repository).decode().strip()
+
+
+def _read_blob(
+    repository: Path,
+    commit: str,
+    path: str,
+) -> str | None:
+    blob = git_result("cat-file", "blob", f"{commit}:{path}", cwd=repository)
+    if blob.returncode:
+        return None
+    return blob.stdout.decode("utf-8", "replace")
 
 
 def _venv_of(commands: Commands) -> VenvSpec | UnavailableError:
@@ -229,7 +244,8 @@ def required_packages(
         return list(_requirements(name, read, depth=2))
     missing = " and ".join(names)
     raise BrokenEnvironmentError(
-        f"the spec takes its packages from {missing}, which the base commit does not have"
+        f"the spec takes its packages from {missing}, which the base commit, or the row's "
+        "environment_setup_commit, does not have"
     )
 
 

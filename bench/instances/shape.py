@@ -228,6 +228,7 @@ class Instance:
         parser_source: Python that defines ``parser(log)``, which returns a status by test. It is
             foreign code: run it in an environment only.
         bug: a patch that is applied to ``base_commit`` to make the tree that is worked on.
+        setup_commit: has the files of packages that ``spec`` names; empty for the base commit.
         image_label: stands for ``image`` in files of the run where its name shows hidden data.
         commands: of a repository of one's own; None for an instance of a task set.
     """
@@ -244,6 +245,7 @@ class Instance:
     layout: ImageLayout = ImageLayout()
     created_at: str = ""
     image_urls: tuple[str, ...] = ()
+    setup_commit: str = ""
     parser_source: str = field(default="", repr=False)
     bug: str = field(default="", repr=False)
     image_label: str = ""

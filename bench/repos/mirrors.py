@@ -74,7 +74,7 @@ class Mirrors:
                     self._download(mirror, "fetch", "--quiet", "origin", commit)
         if not has_commit(mirror, commit):
             raise UserError(
-                f"the mirror {mirror} of {repo} lacks the base commit {commit}: update it with "
+                f"the mirror {mirror} of {repo} lacks the commit {commit}: update it with "
                 f"`git -C {mirror} fetch {self.source.format(repo=repo)} {commit}`"
             )
         return mirror

@@ -104,7 +104,8 @@ class LocalEvaluator(Evaluator):
         snapshots = Snapshots(self.settings.folders.cache / "snapshots")
         snapshot = snapshot_of(task.instance, self.mirrors, snapshots)
         base = make_checkout(snapshot, folder / "base")
-        session = self.environment.start(project_of(task.instance, base))
+        project = project_of(task.instance, base, self.mirrors)
+        session = self.environment.start(project)
         try:
             timeout = self.settings.evaluation.timeout
             tests = HiddenTests(task, session, snapshot, folder, timeout)

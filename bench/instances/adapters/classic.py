@@ -27,7 +27,9 @@ class Classic(SetAdapter):
     name = "SWE-bench"
     marks = marks("instance_id", "base_commit", "problem_statement")
     visible = (
-        VISIBLE | columns("version image log_parser spec image_assets") | {TEST_SETUP}
+        VISIBLE
+        | columns("version image log_parser spec image_assets environment_setup_commit")
+        | {TEST_SETUP}
     )
 
     def read(self, row: Row) -> Instance:
@@ -44,6 +46,7 @@ class Classic(SetAdapter):
             image=text(row, "image") or derived_image(row["instance_id"]),
             log_parser=text(row, "log_parser"),
             spec=spec,
+            setup_commit=text(row, "environment_setup_commit"),
             test_setup=row.get(TEST_SETUP),
             image_urls=lines({"pictures": pictures}, "pictures"),
         )

@@ -49,7 +49,7 @@ def test_a_missing_mirror_is_cloned_and_a_broken_source_is_infrastructure(
 def test_a_mirror_without_the_base_commit_is_named(
     history: tuple[Path, str, str],
 ) -> None:
-    with pytest.raises(UserError, match=r"lacks the base commit 1111"):
+    with pytest.raises(UserError, match=r"lacks the commit 1111"):
         Mirrors(history[0].parent).get("own/thing", "1" * 40)
 
 
@@ -184,7 +184,7 @@ def test_mirrors_may_lie_on_another_mount_and_be_read_only(
     assert "core.py" in plain
     assert "core.py" in planted
     mirror = f"the mirror {mounted / layout} of own/thing"
-    assert f"{mirror} lacks the base commit 1111" in missing
+    assert f"{mirror} lacks the commit 1111" in missing
 
 
 def test_relative_alternates_of_a_mirror_are_followed(

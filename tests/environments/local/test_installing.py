@@ -8,14 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.instance import Spec
-from bench.instances.project import local_command, project_of, required_packages
+from bench.instances.instance import Spec, split_row
+from bench.instances.project import (
+    local_command,
+    project_of,
+    required_packages,
+    snapshot_of,
+)
 from bench.regression.baselines import Baselines, TestFiles
 from bench.regression.runners import Runner
+from bench.repos.checkout import Snapshots, make_checkout
+from bench.repos.mirrors import Mirrors
+from core.git import git
 from core.processes import without_secrets
 from environments.base import BrokenEnvironmentError, Setup, SetupWay, VenvSpec
 from environments.local.venvs import find_python, shared_name, spec_key
-from tests.conftest import MakeCheckout, an_instance
+from tests.conftest import MakeCheckout, MakeMirror, an_instance
+from tests.support import write_files
 
 
 def test_requirements_by_the_rules_of_swebench() -> None:
@@ -103,6 +112,41 @@ def test_what_older_versions_kept_is_found_again(
         baselines._file("tests/test_a.py").name
         == "own__thing-158cbe1c68e3548e.004db96f91f23b638b5bf31b8369ca43.json"
     )
+
+
+def test_a_file_of_packages_is_that_of_the_commit_that_the_row_names(
+    make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    """So does SWE-bench: a base commit of a version may be older than the file."""
+    mirror, base_commit = make_mirror({"setup.py": ""})
+    work = tmp_path / "source" / "own__thing"
+    write_files(work, {"requirements.txt": "six\n"})
+    git("add", "--all", cwd=work)
+    date = {"GIT_COMMITTER_DATE": "2031-02-03T12:00:00Z"}
+    git("commit", "-q", "-m", "Later", cwd=work, env=date)
+    git("push", "-q", str(mirror), "HEAD:refs/heads/later", cwd=work)
+    later = git("rev-parse", "HEAD", cwd=work).decode().strip()
+    row = {
+        "instance_id": "own__thing-1",
+        "repo": "own/thing",
+        "base_commit": base_commit,
+        "problem_statement": "It is broken.",
+        "created_at": "2030-02-03",
+        "environment_setup_commit": later,
+        "spec": {"packages": "requirements.txt", "test_cmd": "pytest"},
+    }
+    mirrors = Mirrors(tmp_path / "mirrors")
+    instance = split_row(row)[0]
+    snapshot = snapshot_of(instance, mirrors, Snapshots(tmp_path / "snapshots"))
+    base = make_checkout(snapshot, tmp_path / "checkout")
+    venv = project_of(instance, base, mirrors).venv
+    assert isinstance(venv, VenvSpec)
+    assert venv.packages == ("six",)
+    assert venv.date == "2031-02-03"
+    del row["environment_setup_commit"]
+    cause = project_of(split_row(row)[0], base, mirrors).venv
+    assert isinstance(cause, BrokenEnvironmentError)
+    assert "environment_setup_commit" in str(cause)
 
 
 def test_our_own_python_is_found() -> None:
