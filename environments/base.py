@@ -52,6 +52,7 @@ class VenvSpec:
     Attributes:
         python: version of the interpreter, or ``ANY_PYTHON``.
         packages: requirements that are installed first.
+        from_conda: ``packages`` are named as in conda, and pip may not have them.
         pip_packages: requirements that are installed after them.
         setup: shell lines that run in the tree before the installation, with a network and the
             environment's programs first. Without ``install`` they are the whole installation.
@@ -64,6 +65,7 @@ class VenvSpec:
 
     python: str = ANY_PYTHON
     packages: tuple[str, ...] = ()
+    from_conda: bool = False
     pip_packages: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
     install: str = ""

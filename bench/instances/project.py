@@ -30,6 +30,7 @@ from environments.base import (
 
 _FILE = Path(__file__).with_name("requirements.yaml")
 _FILES: dict[str, dict[str, list[str]]] = yaml.safe_load(_FILE.read_text("utf-8"))
+_CONDA_FILE = "environment.yml"
 # Later commits hold the fix. The last tag stays, because packages take their version from it.
 # Folders named .git below are submodules, whose history lay in the repository's.
 _ONE_COMMIT = """g="git -c safe.directory=* -c user.name=base -c user.email=base@localhost"
@@ -180,6 +181,7 @@ def _venv(
     return VenvSpec(
         python=spec.python,
         packages=tuple(packages),
+        from_conda=spec.packages == _CONDA_FILE,
         pip_packages=spec.pip_packages,
         setup=tuple(setup),
         install=install,
@@ -239,7 +241,7 @@ def required_packages(
         text = read(name)
         if text is None:
             continue
-        if spec.packages == "environment.yml":
+        if spec.packages == _CONDA_FILE:
             return list(_conda_requirements(name, text))
         return list(_requirements(name, read, depth=2))
     missing = " and ".join(names)

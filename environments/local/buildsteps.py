@@ -23,9 +23,11 @@ _NO_NETWORK = re.compile(
 )
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|os error 28\b")
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
-# Most telling first: the exception of a setup script, then pip's closing lines, then hints.
+# Most telling first: the exception of a setup script, why nothing can be resolved, pip's closing
+# lines, then hints.
 _CAUSES = (
     re.compile(r"^\s*(?:[\w.]+\.)?\w*(?:Error|Exception|Exit)\b(?::.*)?$"),
+    re.compile(r"^(?:cause: )?Because\b"),
     re.compile(r"^\s*(?:ERROR|error|fatal error|E)\b:?\s.*|.*\berror:\s.*"),
     re.compile(r"^\s*(?:×|╰─▶|╰─>)\s.*"),
 )

@@ -142,6 +142,17 @@ class Venvs:
 
     def _shared(self, project: Project, spec: VenvSpec) -> tuple[Path, Path, str]:
         """Return the shared environment, its interpreter and the era of its packages."""
+        try:
+            return self._make_shared(project, spec)
+        except BrokenEnvironmentError as error:
+            if not spec.from_conda:
+                raise
+            self.warn(
+                f"without the packages that {project.group} has of conda: {error}"
+            )
+            return self._make_shared(project, replace(spec, packages=()))
+
+    def _make_shared(self, project: Project, spec: VenvSpec) -> tuple[Path, Path, str]:
         interpreter = find_python(spec.python)
         if interpreter is None:
             raise BrokenEnvironmentError(no_python(spec.python))

@@ -143,6 +143,7 @@ def test_a_file_of_packages_is_that_of_the_commit_that_the_row_names(
     assert isinstance(venv, VenvSpec)
     assert venv.packages == ("six",)
     assert venv.date == "2031-02-03"
+    assert not venv.from_conda
     del row["environment_setup_commit"]
     cause = project_of(split_row(row)[0], base, mirrors).venv
     assert isinstance(cause, BrokenEnvironmentError)

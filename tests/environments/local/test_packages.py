@@ -244,8 +244,26 @@ def test_what_cannot_be_resolved_is_named_as_broken(
     index: Index, tmp_path: Path
 ) -> None:
     spec = VenvSpec(packages=("absent==1.0",))
-    with pytest.raises(BrokenEnvironmentError, match="absent"):
+    with pytest.raises(BrokenEnvironmentError, match="absent was not found"):
         Venvs(tmp_path / "venvs").dependencies(make_project(tmp_path, spec), spec)
+
+
+def test_packages_of_conda_that_pip_does_not_have_are_left_out(
+    index: Index, tmp_path: Path
+) -> None:
+    index.add("library", "1.0", "2020-01-01")
+    lines: list[str] = []
+    spec = VenvSpec(
+        packages=("absent==1.0",),
+        from_conda=True,
+        pip_packages=("library==1.0",),
+        date="2030-02-03",
+    )
+    venvs = Venvs(tmp_path / "venvs", warn=lines.append)
+    python = venvs.dependencies(make_project(tmp_path, spec), spec)
+    assert "library-1.0.dist-info" in versions_in(python)
+    assert len(lines) == 1
+    assert "absent was not found" in lines[0]
 
 
 def test_a_project_is_built_with_the_tools_that_it_names(
