@@ -13,7 +13,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Annotated, Literal
 import typer
 from pydantic import ValidationError
 
+from agent.gateway.dialects.base import object_at, value_at
 from bench.cli.cli import EnvFileOption
 from bench.instances.dataset import DatasetIdentity
 from bench.instances.instance import split_row
@@ -42,7 +42,7 @@ from core.settings import (
     SourcedValue,
     command,
 )
-from reports.data.jsonvalues import mapping, texts
+from reports.data.jsonvalues import texts
 from reports.data.predictions import Prediction
 from reports.data.verdicts import MANUAL_TOOLS, Verdict
 from reports.evaluation.evaluator import (
@@ -62,6 +62,7 @@ from runs.description import DatasetFacts, Run
 from runs.keys import SafeKey
 from runs.records import Recorded
 from runs.storage.manifest import timestamp
+from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from runs.storage.versions import versions
 
@@ -69,7 +70,6 @@ from runs.storage.versions import versions
 _DECIDING = {"FAIL_TO_PASS", "PASS_TO_PASS"}
 _MAX_NAMES = 3
 PATCHES = ("gold", "empty")
-_PATIENCE = 0.5
 # swebench evaluates no empty patch, so this adds a file that nothing reads.
 EMPTY_PATCH = """\
 diff --git a/.swe-retry-harness-empty b/.swe-retry-harness-empty
@@ -201,7 +201,7 @@ def gold_command(
         raise UserError(
             f"gold patches are evaluated: give another --evaluator than {kind}"
         )
-    with _file_lock(path, store.logs):
+    with run_lock(store.logs, "FILE"):
         dataset = requested.dataset
         instances = created_between(dataset.instances(), chosen.since, chosen.until)
         selected = chosen.selection.apply(instances)
@@ -222,22 +222,6 @@ def gold_command(
             code = 1
     say(f"validity       {path}")
     return code
-
-
-@contextmanager
-def _file_lock(
-    path: Path,
-    logs: Path,
-) -> Iterator[None]:
-    from filelock import FileLock, Timeout  # it loads asyncio
-
-    logs.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(logs / ".lock", timeout=_PATIENCE):
-            yield
-    except Timeout:
-        problem = "another process writes it; wait for that, or give another file"
-        raise UserError(f"{path}: {problem}") from None
 
 
 def initial_content(
@@ -415,13 +399,12 @@ def usable_trials(
 
 def failed_tests(verdict: Verdict) -> tuple[str, ...] | None:
     """Return the deciding tests that did not pass, by swebench's report; None without one."""
-    report = mapping(mapping(verdict.report).get(verdict.instance_id))
-    status = mapping(report.get("tests_status"))
+    status = object_at(verdict.report, verdict.instance_id, "tests_status")
     if not status.keys() & _DECIDING:
         return None
     failed: set[str] = set()
     for key in _DECIDING:
-        failed.update(texts(mapping(status.get(key)).get("failure")))
+        failed.update(texts(value_at(status, key, "failure")))
     return tuple(sorted(failed))
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
+from typing_extensions import Self
 
 from bench.attempts import ClassFacts, InstanceFacts, ScriptFacts
 from core.errors import UserError
@@ -58,6 +59,19 @@ class MatrixInstance(BaseModel):
     ]
     scripts: tuple[MatrixScript, ...] = ()
 
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        names = {candidate.id for candidate in self.candidates}
+        if len(names) < len(self.candidates):
+            raise ValueError("two candidates have the same id")
+        named: set[Id | None] = set()
+        for script in self.scripts:
+            named.update(script.passed_by, [script.author])
+        unknown = sorted(map(str, named - names - {None}))
+        if unknown:
+            raise ValueError(f"a script names {unknown[0]!r}, which is not a candidate")
+        return self
+
     @property
     def classes(self) -> list[list[MatrixCandidate]]:
         members = defaultdict(list)
@@ -92,50 +106,22 @@ def read_matrix(path: Path) -> list[MatrixInstance]:
     Raises:
         UserError: it cannot be read; the message names the line.
     """
-    try:
-        lines = read_bytes(path).splitlines()
-    except OSError as error:
-        raise UserError(f"--matrix {path}: {error.strerror}; correct it") from error
-    except DamagedError as error:
-        raise UserError(
-            f"--matrix {path}: {error}; give a file of JSON lines"
-        ) from error
     instances = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            instance = MatrixInstance.model_validate(object_of(line))
-        except ValidationError as error:
-            raise UserError(
-                f"--matrix {path}, line {number}: {fault_of(error)}; correct it"
-            ) from error
-        except DamagedError as error:
-            raise UserError(
-                f"--matrix {path}, line {number}: {error}; correct it"
-            ) from error
-        problem = _fault_of_names(instance)
-        if problem:
-            raise UserError(f"--matrix {path}, line {number}: {problem}; correct it")
-        instances.append(instance)
+    position = f"--matrix {path}"
+    try:
+        for number, line in enumerate(read_bytes(path).splitlines(), 1):
+            if line.strip():
+                position = f"--matrix {path}, line {number}"
+                instances.append(MatrixInstance.model_validate(object_of(line)))
+    except OSError as error:
+        raise UserError(f"{position}: {error.strerror}; correct it") from error
+    except ValidationError as error:
+        raise UserError(f"{position}: {fault_of(error)}; correct it") from error
+    except DamagedError as error:
+        raise UserError(f"{position}: {error}; correct it") from error
     if not instances:
         raise UserError(f"--matrix {path}: no instance there; give one on each line")
     return instances
-
-
-def _fault_of_names(instance: MatrixInstance) -> str:
-    names = [candidate.id for candidate in instance.candidates]
-    if len(set(names)) < len(names):
-        return "two candidates have the same id"
-    named: set[Id] = set()
-    for script in instance.scripts:
-        named.update(script.passed_by)
-        if script.author is not None:
-            named.add(script.author)
-    unknown = sorted(map(str, named - set(names)))
-    if unknown:
-        return f"a script names {unknown[0]!r}, which is not a candidate"
-    return ""
 
 
 def matrix_command(path: Path, right: float, say: Say) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,7 +21,6 @@ from reports.evaluation.settings import (
     EvaluationRoot,
     EvaluatorKind,
 )
-from reports.foreign.layouts import ExportLayout
 from reports.named_runs import (
     import_foreign,
     recorded_layer,
@@ -196,7 +195,9 @@ def package(
 
 def convert(
     run: RunArgument,
-    layout: Annotated[ExportLayout, typer.Argument(help="Write this layout.")],
+    layout: Annotated[
+        Literal["atif", "mini"], typer.Argument(help="Write this layout.")
+    ],
     folder: Annotated[Path, typer.Argument(help="Write to this new folder.")],
 ) -> int:
     """Write a run in the layout of another harness."""

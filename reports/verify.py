@@ -16,6 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from agent.gateway.dialects.base import value_at
 from bench.attempts import (
     CandidateChoice,
     choose_by_evidence,
@@ -28,7 +29,6 @@ from core.money import total
 from core.parsing.untrusted import Keys, key_path, read_object
 from core.plaintext import Say, one_line, quantity
 from reports.data.checksums import compare_checksums
-from reports.data.jsonvalues import mapping
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds
 from reports.data.rundata import RunData, read_predictions, read_run
 from reports.data.verdicts import (
@@ -394,8 +394,9 @@ def compare_verdict(
         return
     report_path = eval_report(store, prediction)
     if report_path.is_file():
-        report = mapping(read_object(report_path, FIX).get(prediction.instance_id))
-        if report.get("resolved") is not verdict.resolved:
+        report = read_object(report_path, FIX)
+        resolved = value_at(report, prediction.instance_id, "resolved")
+        if resolved is not verdict.resolved:
             yield path, f"says {verdict.status.value}, but the report in logs/ does not"
     log = eval_log(store, prediction)
     if verdict.evaluator in BY_SWEBENCH and log.is_file():

@@ -19,6 +19,7 @@ from typing import Annotated
 import typer
 from tqdm import tqdm
 
+from agent.gateway.dialects.base import value_at
 from core.atomic import check_folder, write_json_atomic
 from core.errors import UserError
 from core.jsontypes import JsonMapping, JsonObject
@@ -32,7 +33,6 @@ from exercises.editpack.rows import (
     file_digest,
     writing_rows,
 )
-from reports.data.jsonvalues import mapping
 from runs.options import OUT
 from runs.storage.versions import versions
 
@@ -200,17 +200,16 @@ def input_record(name: str | None, reading: RowReading) -> JsonObject:
         if report.is_file():
             content = read_object(report, "write the rows again, or remove it")
             # A report of other bytes says nothing of these.
-            if mapping(content.get("output")).get("sha256") == sha256:
+            if value_at(content, "output", "sha256") == sha256:
                 record["report"] = content
     return record
 
 
-def is_decontaminated(record: JsonMapping) -> bool:
+def is_decontaminated(record: object) -> bool:
     """Return whether an input, as ``input_record`` describes it, went through ``decontaminate``."""
-    report = mapping(record.get("report"))
-    if report.get("command") == DECONTAMINATE:
+    if value_at(record, "report", "command") == DECONTAMINATE:
         return True
-    inputs = report.get("inputs")
+    inputs = value_at(record, "report", "inputs")
     if not isinstance(inputs, list) or not inputs:
         return False
-    return all(is_decontaminated(mapping(earlier)) for earlier in inputs)
+    return all(map(is_decontaminated, inputs))

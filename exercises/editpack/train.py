@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from agent.gateway.dialects.base import objects
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import StoppedError, UserError
 from core.jsontypes import JsonMapping, JsonObject
@@ -29,7 +30,7 @@ from exercises.editpack.files import (
 )
 from exercises.editpack.recipe import Recipe
 from exercises.editpack.rows import EditRow, JudgedRow, file_digest
-from reports.data.jsonvalues import number, objects
+from reports.data.jsonvalues import number
 from runs.signals import INTERRUPTED, heeding_signals
 from runs.storage.runlock import run_lock
 
@@ -208,7 +209,7 @@ def add_scores(folder: Path, path: Path) -> None:
     if not path.exists():
         raise UserError(f"--scores {path} does not exist; {fix}")
     rows = []
-    for row in objects(read_object(path, fix).get("rows")):
+    for row in objects(read_object(path, fix), "rows"):
         shares = {}
         for name, value in row.items():
             share = number(value)

@@ -17,13 +17,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from agent.gateway.dialects.base import object_at
 from bench.repos.mirrors import GITHUB, Mirrors
 from core.errors import UserError
 from core.git import blob_contents, git, git_result, split_paths
 from core.hashing import sha256_of
 from core.parsing.untrusted import MIB, DamagedError, json_of
 from exercises.exercism.languages import LANGUAGES, Language, language_of
-from reports.data.jsonvalues import mapping, texts
+from reports.data.jsonvalues import texts
 
 CONFIG = ".meta/config.json"
 # Instructions, the example and what explains it: no test needs them.
@@ -131,12 +132,11 @@ def exercise_of(
 ) -> Exercise | None:
     """Return the exercise in folder ``name``, None if its language is not among ``LANGUAGES``."""
     try:
-        config = mapping(json_of(files[CONFIG]))
+        lists = object_at(json_of(files[CONFIG]), "files")
     except DamagedError as error:
         raise UserError(
             f"{name}: {CONFIG} is broken ({error}); correct the exercise"
         ) from error
-    lists = mapping(config.get("files"))
     # A path out of the exercise does not exist.
     listed = {}
     for kind in ("solution", "test", "example"):

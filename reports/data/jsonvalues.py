@@ -6,58 +6,25 @@ Files of other harnesses lack keys or hold nulls, and statistics must work witho
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
 from core import money
 from core.jsontypes import JsonMapping
 
-T = TypeVar("T")
 _MAX = 2**53
-
-
-def mapping(value: object) -> JsonMapping:
-    if isinstance(value, dict):
-        return value
-    return {}
 
 
 def values_of(rows: Iterable[JsonMapping], name: str) -> list[Any]:
     return [row[name] for row in rows]
 
 
-def objects(value: object) -> list[JsonMapping]:
-    return list(_parts(value, dict))
-
-
-def text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return ""
-
-
 def texts(value: object) -> tuple[str, ...]:
-    return tuple(_parts(value, str))
-
-
-def _parts(
-    value: object,
-    kind: type[T],
-) -> Iterator[T]:
-    """Yield the parts of a list that are of this type."""
-    if isinstance(value, list):
-        for part in value:
-            if isinstance(part, kind):
-                yield part
-
-
-def flag(value: object) -> bool | None:
-    """Return an outcome; None if unknown."""
-    if isinstance(value, bool):
-        return value
-    return None
+    if not isinstance(value, list):
+        return ()
+    return tuple(part for part in value if isinstance(part, str))
 
 
 def integer(value: object) -> int | None:

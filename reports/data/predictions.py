@@ -56,14 +56,13 @@ class Prediction:
             return self.instance_id
         return f"{OTHERS}/{self.instance_id}.{self.patch_sha256[:16]}"
 
-
-def other_patch(
-    instance_id: str,
-    model_name_or_path: str,
-    patch: str,
-) -> Prediction:
-    """Return the submittable patch of an attempt that is not predicted, for an evaluator."""
-    return Prediction(instance_id, model_name_or_path, patch, chosen=False)
+    def as_json(self, instance_id: str) -> dict[str, str]:
+        """Return the prediction as swebench's files have it."""
+        return {
+            "instance_id": instance_id,
+            "model_name_or_path": self.model_name_or_path,
+            "model_patch": self.patch,
+        }
 
 
 def all_preds(
@@ -76,11 +75,7 @@ def all_preds(
     for prediction in sorted(predictions, key=lambda p: p.instance_id):
         if prediction.patch_known:
             name = prediction.instance_id
-            line = {
-                "instance_id": official.get(name, name),
-                "model_name_or_path": prediction.model_name_or_path,
-                "model_patch": prediction.patch,
-            }
+            line = prediction.as_json(official.get(name, name))
             text += json.dumps(line) + "\n"
     return text or "\n"
 

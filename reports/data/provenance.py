@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from agent.gateway.dialects.base import object_at
 from core.jsontypes import JsonMapping, JsonObject
 from core.plaintext import quantity
-from reports.data.jsonvalues import mapping
 from reports.data.predictions import IMPORTED
 from reports.data.rundata import InstanceData, RunData, verdicts_on_patches
 from runs.description import Run
@@ -172,7 +172,7 @@ def _prices(run: Run) -> Facts:
     elif not run.prices:
         yield "prices", "none needed: no model was called"
     for model, price in run.prices.items():
-        amounts = dict(mapping(price))
+        amounts = dict(object_at(price))
         source = amounts.pop("source", None) or ""
         texts = [f"{name} {amount}" for name, amount in amounts.items()]
         if texts:

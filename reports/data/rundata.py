@@ -23,7 +23,7 @@ from core.errors import UserError
 from core.money import known_sum, total
 from core.parsing.untrusted import damage_at
 from llm.chat import Reply
-from reports.data.predictions import Prediction, other_patch
+from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict, known_verdict, presumed_verdict, read_verdict
 from runs.calls.ledger import (
     LedgerLine,
@@ -388,7 +388,8 @@ def _with_verdicts(
     for attempt in instance.attempts:
         if attempt.patch.strip() and attempt.patch != instance.patch:
             label = instance.model_name_or_path
-            other = known_verdict(store, other_patch(name, label, attempt.patch))
+            prediction_of_attempt = Prediction(name, label, attempt.patch, chosen=False)
+            other = known_verdict(store, prediction_of_attempt)
             if other:
                 verdicts[attempt.attempt] = other
     saved = read_verdict(store.verdict(name)) or presumed_verdict(prediction)
@@ -498,8 +499,9 @@ def rounds(run: RunData) -> tuple[tuple[Prediction, ...], ...]:
         patches = dict.fromkeys(attempt.patch for attempt in instance.attempts)
         patches.pop(instance.patch, None)
         column = []
+        label = run.model_name_or_path
         for patch in filter(str.strip, patches):
-            name = instance.instance_id
-            column.append(other_patch(name, run.model_name_or_path, patch))
+            other = Prediction(instance.instance_id, label, patch, chosen=False)
+            column.append(other)
         columns.append(column)
     return tuple(tuple(filter(None, row)) for row in zip_longest(*columns))

@@ -62,14 +62,6 @@ class EvaluationTask:
             report=None if report is None else {self.instance_id: report},
         )
 
-    def swebench_prediction(self, instance_id: str) -> dict[str, str]:
-        """Return the prediction as swebench's files have it."""
-        return {
-            "instance_id": instance_id,
-            "model_name_or_path": self.prediction.model_name_or_path,
-            "model_patch": self.prediction.patch,
-        }
-
 
 Tasks = Sequence[EvaluationTask]
 

@@ -16,13 +16,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, ClassVar
 
+from agent.gateway.dialects.base import object_at
 from bench.instances.names import ALIASES
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import MIB, read_object
 from core.plaintext import Say, abbreviate
 from core.processes import Tail, run_limited, without_secrets
 from environments.leftovers import remove_mounted, remove_named
-from reports.data.jsonvalues import mapping, texts
+from reports.data.jsonvalues import texts
 from reports.data.verdicts import REPORT_FILE, Verdict, VerdictStatus
 from reports.evaluation.ending import (
     EXIT_CODE,
@@ -388,7 +389,7 @@ class MultiSweBench(OfficialEvaluator):
             return self.no_result(task, reason, log)
         if not tests_ended(printed_exit_code(log)):
             return self.no_result(task, INCOMPLETE, log)
-        result = mapping(report.get("fix_patch_result"))
+        result = object_at(report, "fix_patch_result")
         if not any(map(result.get, _COUNTS)):
             reason = f"no test result could be read: {_UNCLEAR}"
             return self.no_result(task, reason, log)
@@ -490,7 +491,7 @@ class SbCli(OfficialEvaluator):
         folder: ProgramFolder,
     ) -> list[list[str]]:
         # The service has the rows.
-        predictions = [task.swebench_prediction(task.official_id) for task in tasks]
+        predictions = [task.prediction.as_json(task.official_id) for task in tasks]
         predictions_file = folder.inputs / "predictions.json"
         predictions_file.write_text(json.dumps(predictions))
         start = [self.python, "-c", "import sb_cli; sb_cli.main()", "submit"]

@@ -18,6 +18,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO
 
+from agent.gateway.dialects.base import object_at
 from bench.instances.shape import END_MARKER, START_MARKER
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import read_object
@@ -27,7 +28,6 @@ from environments.docker.containers import Containers
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import label_of
 from environments.leftovers import remove_containers, remove_named
-from reports.data.jsonvalues import mapping
 from reports.data.verdicts import (
     OUTPUT_FILE,
     REPORT_FILE,
@@ -175,7 +175,7 @@ class DockerEvaluator(EngineEvaluator):
         predictions = []
         for task in tasks:
             rows.append(dict(task.evaluation.row))
-            predictions.append(task.swebench_prediction(task.instance_id))
+            predictions.append(task.prediction.as_json(task.instance_id))
         # A temporary dataset with only the needed rows, because it holds the answers.
         dataset = scratch / "dataset.json"
         dataset.write_text(json.dumps(rows, default=str), encoding="utf-8")
@@ -247,8 +247,7 @@ def _fault_of_image(
     timed_out = verdict.reason.startswith("Test timed out")
     if verdict.status is not VerdictStatus.UNRESOLVED or timed_out:
         return ""
-    report = mapping(mapping(verdict.report).get(task.instance_id))
-    results = mapping(report.get("tests_status"))
+    results = object_at(verdict.report, task.instance_id, "tests_status")
     if any(tests["success"] for tests in results.values()):
         return ""
     client = connect()
@@ -339,7 +338,7 @@ def logged_verdict(
         reason = str(error)
     else:
         if shows_end(output):
-            part = mapping(report.get(task.instance_id))
+            part = object_at(report, task.instance_id)
             status = VerdictStatus.UNRESOLVED
             if part.get("resolved"):
                 status = VerdictStatus.RESOLVED

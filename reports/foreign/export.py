@@ -11,20 +11,19 @@ from core.plaintext import Say, quantity
 from core.redaction import Redactor
 from reports.foreign.atif import atif_files
 from reports.foreign.attempts import predicted_patch
-from reports.foreign.layouts import ExportLayout
 from reports.foreign.mini import mini_files
 from reports.foreign.predictions import PREDS
 from reports.foreign.recognise import read_any
 
 _WRITERS = {
-    ExportLayout.ATIF: atif_files,
-    ExportLayout.MINI: mini_files,
+    "atif": atif_files,
+    "mini": mini_files,
 }
 
 
 def export_command(
     path: Path,
-    layout: ExportLayout,
+    layout: str,
     folder: Path,
     say: Say,
 ) -> int:
@@ -44,14 +43,8 @@ def export_command(
         for file, content in files.items():
             write_json_atomic(folder / file, redact.of(content))
         if predicted_patch(instance) is not None:
-            predictions[name] = {
-                "model_name_or_path": instance.model_name_or_path or run.name,
-                "instance_id": name,
-                "model_patch": instance.patch,
-            }
-    if layout is ExportLayout.MINI:
+            predictions[name] = instance.to_evaluate(run.name).as_json(name)
+    if layout == "mini":
         write_json_atomic(folder / PREDS, redact.of(predictions))
-    say(
-        f"exported {quantity(len(predictions), 'instance')} as {layout.value}: {folder}"
-    )
+    say(f"exported {quantity(len(predictions), 'instance')} as {layout}: {folder}")
     return 0

@@ -14,15 +14,15 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
+from agent.gateway.dialects.base import value_at
 from bench.instances.adapters.base import Row
 from bench.instances.dataset import Dataset, load_dataset
-from bench.instances.names import BUNDLED
-from bench.repos.mirrors import Mirrors
+from bench.repos.mirrors import mirrors_of
 from core.errors import UserError
 from core.parsing.untrusted import damage_at, read_object
 from core.plaintext import Say, some
 from core.redaction import Redactor
-from reports.data.jsonvalues import mapping
+from reports.data.predictions import all_preds
 from reports.data.rundata import InstanceData, RunData, read_run
 from reports.data.verdicts import (
     OUTPUT_FILE,
@@ -124,7 +124,8 @@ def package_command(path: Path, folder: Path, options: PackageOptions, say: Say)
     say(f"entry          {folder / 'entry'}: {fork}")
     for note in _research_notes(package, meta, split):
         say(note)
-    mirrors = _mirrors(dataset.name, options)
+    folders = options.folders
+    mirrors = mirrors_of(dataset.name, folders.cache, folders.repos)
     faults = validate(package, dataset.rows, meta, mirrors, redact)
     for fault in faults:
         say(fault)
@@ -147,16 +148,6 @@ def _load_dataset(store: RunStore, split: str, name: str) -> Dataset:
                 f"the run was made on {name}: submit it with --split {other}, not {split}"
             )
     return load_dataset(name, run.dataset.split or "test")
-
-
-def _mirrors(dataset: str, options: PackageOptions) -> Mirrors:
-    """Return the mirrors to look base commits up; bundled datasets have their own."""
-    folders = options.folders
-    if folders.repos:
-        return Mirrors(folders.repos)
-    if dataset in BUNDLED:
-        return Mirrors(folders.cache / f"{dataset}-mirrors")
-    return Mirrors(folders.cache / "mirrors")
 
 
 def _research_notes(package: PackageFolder, meta: Meta, split: str) -> Iterator[str]:
@@ -248,8 +239,7 @@ def _evidence_of(
     path = files.get(REPORT_FILE)
     resolved: object = False
     if path:
-        report = mapping(read_object(path, _FIX).get(name))
-        resolved = report.get("resolved")
+        resolved = value_at(read_object(path, _FIX), name, "resolved")
         if not isinstance(resolved, bool):
             problem = f"is not a report on {name}: `resolved` is neither true nor false"
             raise damage_at(path, (name, "resolved"), problem, _FIX)
@@ -289,15 +279,10 @@ def _artifacts(
     evidence: Mapping[str, Mapping[str, Path]],
     redact: Redactor,
 ) -> PackageFiles:
-    lines = ""
-    for instance in sorted(run.instances, key=lambda instance: instance.instance_id):
+    predictions = [instance.to_evaluate() for instance in run.instances]
+    yield package.predictions, all_preds(predictions).encode()
+    for instance in run.instances:
         name = instance.instance_id
-        prediction = {
-            "instance_id": name,
-            "model_name_or_path": run.model_name_or_path,
-            "model_patch": instance.patch,
-        }
-        lines += json.dumps(prediction) + "\n"
         if name in evidence:
             patch = instance.patch.encode("utf-8", "surrogateescape")
             yield package.logs / name / PATCH_FILE, patch
@@ -314,7 +299,6 @@ def _artifacts(
                 )
             target = package.trajectories / f"{name}{path.suffix}"
             yield target, _redacted_bytes(path, redact)
-    yield package.predictions, lines.encode()
 
 
 def _redacted_bytes(path: Path, redact: Redactor) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 
 from llm.chat import Message
 from reports.compare import compare_command
-from reports.data.predictions import other_patch
+from reports.data.predictions import Prediction
 from reports.data.rundata import InstanceData
 from reports.data.verdicts import save_verdict
 from reports.named_runs import stores_of
@@ -61,7 +61,7 @@ def _write_instance(store: RunStore, instance: InstanceData) -> None:
     for attempt in instance.attempts:
         other = instance.verdicts.get(attempt.attempt)
         if other:
-            prediction = other_patch(name, "me", attempt.patch)
+            prediction = Prediction(name, "me", attempt.patch, chosen=False)
             save_verdict(store, prediction, other.but(instance_id=name), None)
 
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from reports.data.predictions import Prediction, other_patch
+from reports.data.predictions import Prediction
 from reports.data.rundata import InstanceData, RunData
 from reports.data.verdicts import Verdict, VerdictStatus, verdict_path
 from runs.description import Run
@@ -113,7 +113,7 @@ def write_run_data(out: Path, run: RunData) -> Path:
             verdict = instance.verdicts.get(attempt.attempt)
             if verdict and attempt.patch not in ("", instance.patch):
                 label = instance.model_name_or_path
-                other = other_patch(name, label, attempt.patch)
+                other = Prediction(name, label, attempt.patch, chosen=False)
                 _write_verdict_on(store, other, verdict)
     return store.folder
 

@@ -21,7 +21,6 @@ from core.errors import UserError
 from llm.gate import OpenGate
 from llm.provider_errors import RetryPolicy
 from reports.foreign.export import export_command
-from reports.foreign.layouts import ExportLayout
 from runs.calls.budget import BudgetLimits
 from runs.modelsource import ReplayedModels
 from runs.settings import Spending
@@ -96,7 +95,7 @@ def test_fifty_calls_at_once_are_each_answered_and_booked(runs: GatewayRuns) -> 
     assert prediction["status"] == "plausible", prediction["reason"]
     assert stub.billed == len(stub.requests) == len(runs.ledger()) == 52
     out = runs.folder / "atif"
-    export_command(runs.recorded, ExportLayout.ATIF, out, lambda _: None)
+    export_command(runs.recorded, "atif", out, lambda _: None)
     (path,) = out.rglob("*.json")
     (attempt,) = read_json(path)["subagent_trajectories"]
     lanes = [attempt, *attempt["subagent_trajectories"]]

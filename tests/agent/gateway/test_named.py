@@ -20,7 +20,6 @@ from bench.config import ModelChoice, RunConfig, validate_config
 from core.errors import UserError
 from environments.base import AgentSandbox
 from reports.foreign.export import export_command
-from reports.foreign.layouts import ExportLayout
 from runs.calls.budget import BudgetLimits
 from runs.settings import Spending, default_cache
 from tests.agent.gateway.conftest import (
@@ -200,7 +199,7 @@ def test_an_agent_has_arguments_a_home_and_a_version(
     assert runs.attempts()[0]["agent_version"] == "9.9.9"
     assert "gpt-4o@qwen-code" in "\n".join(runs.report(format="markdown"))
     out = runs.folder / "atif"
-    export_command(runs.recorded, ExportLayout.ATIF, out, lambda _: None)
+    export_command(runs.recorded, "atif", out, lambda _: None)
     (path,) = out.rglob("*.json")
     program = read_json(path)["subagent_trajectories"][0]["agent"]
     assert (program["name"], program["version"]) == ("qwen-code", "9.9.9")

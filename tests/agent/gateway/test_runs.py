@@ -14,7 +14,6 @@ from core.errors import UserError
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments.base import EnvironmentKind
 from reports.foreign.export import export_command
-from reports.foreign.layouts import ExportLayout
 from reports.verify import verify_command
 from tests.agent.gateway.conftest import (
     COSTS,
@@ -73,7 +72,7 @@ def test_reports_read_what_an_agent_did(runs: GatewayRuns, dialect: str) -> None
         runs.solve(agent_config(dialect, "stream"))
     assert "nothing differs" in runs.report()[-1]
     out = runs.folder / "atif"
-    export_command(runs.recorded, ExportLayout.ATIF, out, lambda _: None)
+    export_command(runs.recorded, "atif", out, lambda _: None)
     (path,) = out.rglob("*.json")
     exported = read_json(path)
     assert exported["schema_version"] == "ATIF-v1.8"
