@@ -1,0 +1,33 @@
+"""Render texts for readers that are no pages, such as the README of an entry: plain templates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from core.plaintext import one_line, quantity, table
+from reports.data.provenance import provenance
+from reports.statistics.methods import percent, wilson
+
+_FILTERS = {
+    "counted": quantity,
+    "one_line": one_line,
+    "percent": percent,
+    "provenance": provenance,
+    "wilson": wilson,
+}
+
+
+def render_text(template: Path, **values: object) -> str:
+    """Return the text of a template file; nothing in the values is read as a template."""
+    environment = Environment(
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(_FILTERS)
+    environment.globals["table"] = table
+    source = template.read_text(encoding="utf-8")
+    return environment.from_string(source).render(values)
