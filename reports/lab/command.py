@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from core.money import in_words
-from core.plaintext import Say, one_line, quantity, table
+from core.plaintext import Say
 from core.redaction import Redactor
 from reports.data.rundata import read_run
 from reports.lab.recorded import LabData, lab_data
 from reports.lab.replay import ORACLE, LabRow, lab_report
 from reports.pages.markdown import NONE
 from reports.statistics.methods import percent
+from reports.texts import render_text
 from runs.storage.store import RunStore
-
-_LEVEL = 0.05
-_FEW = 3
-"""As many rows as there are with one policy."""
-_INTERVAL = "95 % interval"
-_CHOICES = {
-    "best@k, least bad": "least_bad",
-    "best@k, most agreed": "most_agreed",
-    "pass@k": ORACLE,
-}
 
 
 def lab_command(
@@ -46,8 +38,7 @@ def lab_command(
     if as_json:
         show(json.dumps(report, indent=1))
     else:
-        for line in lab_lines(report, data):
-            show(line)
+        show(lab_text(report, data))
     pictures = write_pictures(report, stores[0].folder / "lab")
     for picture in pictures:
         say(f"picture        {picture}")
@@ -56,98 +47,49 @@ def lab_command(
     return 0
 
 
-def lab_lines(report: LabRow, data: LabData) -> Iterator[str]:
-    """Yield the report in Markdown."""
-    models = {turn.model for turn in data.turns}
-    turns = len(data.turns)
-    yield f"# Lab: {one_line(data.name)}\n"
-    yield (
-        f"{quantity(report['instances'], 'instance')}, {quantity(report['attempts'], 'attempt')} "
-        f"of {quantity(len(models), 'model')}, at most {turns} of an instance. "
-        f"{report['samples']:,} samples, seed {report['seed']}."
-    )
-    unmade = report["instances"] * turns - report["attempts"]
-    if unmade:
-        attempts = quantity(unmade, "attempt was", "attempts were")
-        yield f"\n{attempts} never made: a policy that asks for one ends."
-    unknown = -unmade
+def lab_text(report: LabRow, data: LabData) -> str:
+    """Return the report in Markdown."""
+    unknown = 0
     for instance in data.instances:
         unknown += list(instance.outcomes.values()).count(None)
-    if unknown:
-        attempts = quantity(unknown, "attempt has", "attempts have")
-        yield f"\n{attempts} no verdict; `report.py RUN --all-attempts` evaluates them."
-    if data.is_told:
-        names = ", ".join(map(one_line, report["left_out"])) or "none"
-        yield (
-            "\nAttempts were told of earlier ones, so policies that reorder them are left out: "
-            f"{names}."
-        )
-    yield from _policy_lines(report)
-    yield from _weight_lines(report["weights"])
-    if not report["best"]:
-        return
-    yield "\n## best@k and pass@k: k attempts in random order\n"
-    headings = ["k"]
-    for heading in _CHOICES:
-        headings += [heading, _INTERVAL]
-    rows = []
-    for row in report["best"]:
-        cells = [row["k"]]
-        for name in _CHOICES.values():
-            cells.append(_share(row[name]))
-            cells.append(_reach(row[name]["interval"]))
-        rows.append(cells)
-    yield from table(headings, rows, numbers=range(7), markdown=True)
+    by_cost = sorted(report["policies"], key=_cost_order)
+    policies = list(map(_policy_cells, by_cost))
+    weights = []
+    if report["weights"]:
+        weights = list(map(_weight_cells, report["weights"]["bins"]))
+    text = render_text(
+        Path(__file__).with_name("report.md"),
+        report=report,
+        unknown=unknown,
+        is_told=data.is_told,
+        headings=list(policies[0]),
+        policies=[row.values() for row in policies],
+        weights=weights,
+        best=list(map(_best_cells, report["best"])),
+        share=_share,
+    )
+    return text.rstrip("\n")
 
 
-def _weight_lines(weights: LabRow | None) -> Iterator[str]:
-    if weights is None:
-        return
-    classes = quantity(weights["classes"], "class", "classes")
-    yield f"\n## Weights of {classes} of equal candidates, and how many of these are right\n"
-    rows = []
-    for row in weights["bins"]:
-        right = percent(row["right"])
-        interval = _reach(row["interval"])
-        rows.append([f"{row['weight']:.2f}", row["classes"], right, interval])
-    headings = ["mean weight", "classes", "right", _INTERVAL]
-    yield from table(headings, rows, numbers=range(4), markdown=True)
-    yield f"\nBrier's score {weights['brier']:.3f} (0 is best, 0.25 is that of a weight of 0.5)."
+def _best_cells(row: LabRow) -> list[object]:
+    cells = [row["k"]]
+    for name in ("least_bad", "most_agreed", ORACLE):
+        cells.append(_share(row[name]))
+        cells.append(_reach(row[name]["interval"]))
+    return cells
 
 
-def _policy_lines(report: LabRow) -> Iterator[str]:
-    rows = report["policies"]
-    tested = 0
-    different = []
-    for row in rows:
-        if row["p_corrected"] is not None:
-            tested += 1
-            if row["p_corrected"] < _LEVEL:
-                different.append(one_line(row["name"]))
-    if any(row["unknown"] for row in rows):
-        yield "\nA range is what the recording cannot tell: its ends count it as not resolved, and"
-        yield "as resolved. ≥ is a lower bound for the same reason."
-    yield "\n## Policies, by cost\n"
-    # A lower bound says nothing of an order: exact costs come first.
-    by_cost = sorted(rows, key=_cost_order)
-    lines = []
-    for row in by_cost:
-        cells = _policy_cells(row)
-        lines.append(list(cells.values()))
-    yield from table(list(cells), lines, numbers=range(1, 9), markdown=True)
-    number = quantity(tested, "policy", "policies")
-    which = ", ".join(different) or "none"
-    if tested:
-        yield f"\nSignificantly different from the run's own (5 %, Holm, {number}): {which}."
-    if report["cross_validated"] and len(rows) > _FEW:
-        share = _share(report["cross_validated"])
-        yield (
-            "\nThe best of many policies on the same instances is optimistic: chosen on other "
-            f"instances than those it is counted on (cross-validation), it resolves {share}."
-        )
+def _weight_cells(row: LabRow) -> list[object]:
+    return [
+        f"{row['weight']:.2f}",
+        row["classes"],
+        percent(row["right"]),
+        _reach(row["interval"]),
+    ]
 
 
 def _cost_order(row: LabRow) -> tuple[bool, float]:
+    # A lower bound says nothing of an order: exact costs come first.
     return not row["dollars"]["complete"], row["dollars"]["value"]
 
 
@@ -162,7 +104,7 @@ def _policy_cells(row: LabRow) -> dict[str, str]:
     return {
         "Policy": row["name"],
         "Resolved": _share(row["resolved"]),
-        _INTERVAL: _reach(row["resolved"]["interval"]),
+        "95 % interval": _reach(row["resolved"]["interval"]),
         "Attempts": _total(row["attempts"], "{:,.0f}".format),
         "Calls": _total(row["calls"], "{:,.0f}".format),
         "Dollars": _total(row["dollars"], in_words),

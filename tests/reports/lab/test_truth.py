@@ -9,7 +9,7 @@ import pytest
 
 from bench.attempts import choose_by_evidence, class_weights
 from core.errors import UserError
-from reports.lab.command import lab_lines
+from reports.lab.command import lab_text
 from reports.lab.picture import write_pictures
 from reports.lab.recorded import lab_data
 from tests.reports.lab.test_replay import WORLD, attempts_of, evidence_of
@@ -89,7 +89,7 @@ def test_bounds_and_no_test_while_an_outcome_is_unknown() -> None:
     bounds = row["difference"]
     assert bounds["low"] < truth["difference"]["low"] < bounds["high"]
     report = lab([a_run(*instances)], "reversed")
-    text = "\n".join(lab_lines(report, lab_data([a_run(*instances)], 10)))
+    text = lab_text(report, lab_data([a_run(*instances)], 10))
     assert " points, unknown |" in text and "ignificant" not in text
 
 
@@ -121,7 +121,7 @@ def test_attempts_that_were_told_of_earlier_ones_are_not_reordered() -> None:
     assert {"first", "plausible-2", "plausible", "all"} < names
     assert not names & set(report["left_out"])
     assert report["best"] == []
-    text = "\n".join(lab_lines(report, lab_data([a_run(*instances)], 10)))
+    text = lab_text(report, lab_data([a_run(*instances)], 10))
     line = "Attempts were told of earlier ones, so policies that reorder them are left out: "
     assert f"\n{line}" in text and "best@k" not in text
 
@@ -132,7 +132,7 @@ def test_lower_bounds_of_costs_do_not_stand_among_exact_ones() -> None:
         last = 6 if instance.instance_id.endswith("7") else 2
         stopped.append(instance.but(attempts=instance.attempts[:last]))
     data = lab_data([a_run(*stopped)], 10)
-    lines = list(lab_lines(lab([a_run(*stopped)]), data))
+    lines = lab_text(lab([a_run(*stopped)]), data).splitlines()
     table = [line for line in lines if line.startswith("| ") and "$" in line]
     bounds = ["≥ $" in line for line in table]
     assert bounds == sorted(bounds) and True in bounds and False in bounds
@@ -177,7 +177,7 @@ def test_the_reliability_of_weights_and_briers_score(tmp_path: Path) -> None:
     assert sum(row["classes"] for row in weights["bins"]) == len(expected)
     shares = [row["right"] for row in weights["bins"]]
     assert shares[0] < 0.3 < shares[-1]
-    text = "\n".join(lab_lines(report, lab_data([a_run(*instances)], 10)))
+    text = lab_text(report, lab_data([a_run(*instances)], 10))
     assert "\nBrier's score 0." in text
     paths = write_pictures(report, tmp_path)
     assert paths == [tmp_path / "pareto.svg", tmp_path / "weights.svg"]
