@@ -6,16 +6,25 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
-from core.plaintext import one_line, quantity, table
+from core.money import dollars, in_words, range_words
+from core.plaintext import one_line, quantity, some, table
 from reports.data.provenance import provenance
+from reports.pages.markdown import within
+from reports.statistics.denominators import short_split
 from reports.statistics.methods import percent, wilson
 
 _FILTERS = {
     "counted": quantity,
+    "dollars": dollars,
+    "in_words": in_words,
     "one_line": one_line,
     "percent": percent,
     "provenance": provenance,
+    "range": range_words,
+    "some": some,
+    "split": short_split,
     "wilson": wilson,
+    "within": within,
 }
 
 
