@@ -128,7 +128,8 @@ def _read_validity(
         return None
     selected = {prediction.instance_id for prediction in predictions}
     selected.update(described.selected or ())
-    return UsedValidity.of(read_validity(settings.report.validity), selected)
+    validity = read_validity(settings.report.validity)
+    return UsedValidity(validity.path.name, validity.not_valid(sorted(selected)))
 
 
 def read_statistics(

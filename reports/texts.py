@@ -6,12 +6,45 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
+from bench.instances.validity import states_in_words
 from core.money import dollars, in_words, range_words
 from core.plaintext import one_line, quantity, some, table
 from reports.data.provenance import provenance
-from reports.pages.markdown import within
 from reports.statistics.denominators import short_split
-from reports.statistics.methods import percent, wilson
+from reports.statistics.methods import Interval, Share, percent, wilson
+
+NONE = "–"
+
+
+def within(interval: Interval | None) -> str:
+    """Return an interval in percent; a dash for None."""
+    if interval is None:
+        return NONE
+    return f"{percent(interval.low)} to {percent(interval.high)}"
+
+
+def points(interval: Interval) -> str:
+    """Return the interval of a difference of shares in percentage points."""
+    return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
+
+
+def of(share: Share) -> str:
+    """Return a share as ``79 of 300, 26.3 %``; ``not evaluated`` if it is unknown."""
+    if share.share is None:
+        return "not evaluated"
+    return f"{share.count} of {share.of}, {percent(share.share)}"
+
+
+def to_words(name: object) -> str:
+    """Return a name of a file, such as a status, in words."""
+    return str(name).replace("_", " ")
+
+
+def with_interval(share: Share) -> str:
+    if share.interval is None:
+        return of(share)
+    return f"{of(share)} (95 % Wilson interval {within(share.interval)})"
+
 
 _FILTERS = {
     "counted": quantity,
@@ -19,11 +52,14 @@ _FILTERS = {
     "in_words": in_words,
     "one_line": one_line,
     "percent": percent,
+    "points": points,
     "provenance": provenance,
     "range": range_words,
     "some": some,
     "split": short_split,
+    "states": states_in_words,
     "wilson": wilson,
+    "with_interval": with_interval,
     "within": within,
 }
 

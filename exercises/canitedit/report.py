@@ -32,7 +32,7 @@ from exercises.canitedit.problems import (
 from exercises.canitedit.results import COMPLETED, EVALUATED, read_file
 from exercises.canitedit.settings import CompletionReportSettings, GroupBy
 from exercises.canitedit.tables import draw_scores, report_csv, report_json, report_text
-from exercises.reporting import CHART, write_chart
+from exercises.reporting import CHART
 from reports.data.jsonvalues import values_of
 from reports.statistics.methods import compare_means
 from runs.signals import INTERRUPTED
@@ -98,7 +98,11 @@ def main(
     ]
     rows, differences = report_on(folders_scores, ks, settings.report.by)
     if chart is not None:
-        for path in write_chart(chart, partial(draw_scores, rows)):
+        # Imported here: matplotlib takes half a second, which only charts need.
+        from reports.plots.write import draw_picture, write_chart
+
+        draw = partial(draw_scores, rows)
+        for path in write_chart(draw_picture("scores", "", "", draw), chart):
             say_aside(f"wrote {path}")
     if format == "json":
         print(report_json(rows, differences))

@@ -137,7 +137,6 @@ def draw_chart(
     axes.set_ylim(0, 100)
     axes.set_ylabel("Percent of exercises completed successfully")
     axes.grid(visible=True, axis="y")
-    axes.set_axisbelow(True)
     _add_legend(figure, bars, theme)
     return figure
 

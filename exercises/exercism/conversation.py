@@ -60,6 +60,7 @@ from llm.chat import (
 )
 from llm.options import ModelChoice
 from llm.tokens import most_tokens, size
+from reports.submission.hidden import texts_in
 from runs.calls.journal import EntryKind
 from runs.jobs import End, JobContext
 from runs.modelsource import ModelSource, NotRecordedError, ReplayedModels, Turn
@@ -79,18 +80,8 @@ def lazy_comments(reply: Reply) -> int:
         value: object = call.arguments
         with suppress(DamagedError):
             value = json_of(call.arguments)
-        texts += _texts(value)
+        texts += texts_in(value)
     return sum(len(_LAZY.findall(text)) for text in texts)
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for part in value:
-            yield from _texts(part)
 
 
 def error_count(

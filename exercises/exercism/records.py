@@ -49,6 +49,14 @@ _SETTINGS = (
     "reasoning_effort",
     "thinking_tokens",
 )
+_FACTS = {
+    "exercises_commit",
+    "exercises_sha256",
+    "profile",
+    "tries",
+    "timeout",
+    "test_lines",
+}
 # Half of the last printed decimal, and what floating point adds.
 _HALF = 0.05 + 1e-9
 _RATIO = re.compile(r"pass_(rate|interval)_(\d+)")
@@ -125,12 +133,7 @@ def record_of(
         "ambiguous_edits": sums["ambiguous_edits"],
         "truncated": sums["truncated"],
         "cost_per_solved": cost_per_solved,
-        "exercises_commit": facts.exercises_commit,
-        "exercises_sha256": facts.exercises_sha256,
-        "profile": facts.profile,
-        "tries": facts.tries,
-        "timeout": facts.timeout,
-        "test_lines": facts.test_lines,
+        **facts.model_dump(include=_FACTS),
     }
 
 

@@ -38,10 +38,10 @@ from exercises.exercism.records import (
 )
 from exercises.reporting import CHART, csv_text
 from reports.data.jsonvalues import dollars, integer, number
-from reports.pages.markdown import NONE, of, points
 from reports.pages.overview import Table
 from reports.statistics.comparing import compare_verdicts
 from reports.statistics.methods import Interval, Share, percent
+from reports.texts import NONE, of, points
 
 if TYPE_CHECKING:
     from reports.plots.write import Picture
@@ -438,14 +438,14 @@ def _write_pictures(
         return
     # Imported here: matplotlib takes half a second, which only charts need.
     from exercises.exercism.chart import draw_columns
+    from reports.plots.write import write_chart
 
     redact = Redactor.of_environment(os.environ)
     picture = draw_columns(columns, published, redact)
     if chart:
         if picture is None:
             raise UserError("--chart: no column has a result; run the exercises first")
-        write_text_atomic(chart, picture.light)
-        write_text_atomic(chart.with_name(f"{chart.stem}-dark.svg"), picture.dark)
+        write_chart(picture, chart)
         say_aside(f"chart          {chart}")
     if page:
         _write_page(folder, columns, published, picture, redact)

@@ -13,9 +13,8 @@ from core.redaction import Redactor
 from reports.data.rundata import read_run
 from reports.lab.recorded import LabData, lab_data
 from reports.lab.replay import ORACLE, LabRow, lab_report
-from reports.pages.markdown import NONE
 from reports.statistics.methods import percent
-from reports.texts import render_text
+from reports.texts import NONE, render_text
 from runs.storage.store import RunStore
 
 

@@ -64,7 +64,6 @@ def _draw_weights(weights: LabRow) -> Figure:
     )
     axes.set_xlim(0, 1)
     percent_axis(axes.yaxis, 0, 1)
-    axes.set_axisbelow(True)
     return figure
 
 
@@ -94,7 +93,6 @@ def _draw(rows: Sequence[LabRow]) -> Figure:
     highest = max(row["resolved"]["interval"]["high"] for row in rows)
     percent_axis(axes.yaxis, 0, min(highest * 1.1, 1.0))
     axes.grid(visible=True)
-    axes.set_axisbelow(True)
     return figure
 
 

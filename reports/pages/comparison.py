@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from core.jsontypes import JsonObject
 from core.money import column
 from reports.data.rundata import RunData
-from reports.pages.markdown import of, p_value, points
+from reports.pages.markdown import p_value
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
+from reports.texts import of, points
 
 _DIFFER = "differ"
 _INCOMPLETE = "a verdict is missing"

@@ -2,53 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from bench.instances.validity import states_in_words
 from core.money import column
-from core.plaintext import one_line, quantity, table
+from core.plaintext import table
 from reports.statistics.breakdown import AttemptRow
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
-from reports.statistics.denominators import short_split
-from reports.statistics.methods import Interval, Share, percent
+from reports.statistics.methods import Share, percent
+from reports.texts import NONE, render_text
 
 Cells = Sequence[object]
-NONE = "–"
-NOT_EVALUATED = "not evaluated"
+_TEMPLATES = Path(__file__).with_name("templates")
 
 
-def within(interval: Interval | None) -> str:
-    """Return an interval in percent; a dash for None."""
-    if interval is None:
-        return NONE
-    return f"{percent(interval.low)} to {percent(interval.high)}"
-
-
-def points(interval: Interval) -> str:
-    """Return the interval of a difference of shares in percentage points."""
-    return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
-
-
-def of(share: Share) -> str:
-    """Return a share as ``79 of 300, 26.3 %``; ``not evaluated`` if it is unknown."""
-    if share.share is None:
-        return NOT_EVALUATED
-    return f"{share.count} of {share.of}, {percent(share.share)}"
-
-
-def to_words(name: object) -> str:
-    """Return a name of a file, such as a status, in words."""
-    return str(name).replace("_", " ")
-
-
-def run_tables(stats: RunStats) -> Iterator[str]:
-    """Yield the two tables of the run of May 2024, and the scores by denominator."""
-    yield from attempt_table(stats)
-    yield ""
-    yield from model_table(stats)
-    yield ""
-    yield from denominators(stats)
+def run_tables(stats: RunStats) -> list[str]:
+    """Return the two tables of the run of May 2024, and the scores by denominator."""
+    text = render_text(
+        _TEMPLATES / "run.md",
+        stats=stats,
+        attempts=attempt_table(stats),
+        models=model_table(stats),
+    )
+    return text.split("\n")[:-1]
 
 
 def attempt_cells(row: AttemptRow) -> dict[str, object]:
@@ -125,48 +102,6 @@ def _model_cells(
     return (name, predictions, count, percent(resolved.share))
 
 
-def denominators(stats: RunStats) -> Iterator[str]:
-    scores = stats.scores
-    counts = stats.counts
-    validity = stats.validity
-    selected = "Score, resolved of the selected instances"
-    if not scores.selection_known:
-        selected += " (no run.json: all that have a prediction)"
-    yield f"- {selected}: {_with_interval(scores.selected)}"
-    yield f"- Resolved of the evaluated instances: {_with_interval(scores.evaluated)}"
-    if scores.split:
-        split = one_line(short_split(scores.split_name))
-        yield f"- Resolved of the whole split, {split}: {_with_interval(scores.split)}"
-    if scores.valid and validity:
-        file = one_line(validity.file)
-        yield f"- Resolved of the valid instances, by {file}: {_with_interval(scores.valid)}"
-        if validity.not_valid:
-            states = states_in_words(validity.not_valid)
-            yield f"- Not valid by {file}: {states} ({_names(validity.not_valid)})"
-    if counts.no_generation:
-        yield f"- Without a patch: {counts.no_generation} of the predictions"
-    if counts.not_evaluated:
-        patches = quantity(counts.not_evaluated, "patch", "patches")
-        if scores.selected.share is not None:
-            patches += "; all shares are lower bounds"
-        yield f"- Not evaluated: {patches}"
-    if not stats.official and stats.evaluators:
-        yield (
-            "- UNOFFICIAL: not every verdict is swebench's own, in its images "
-            f"(verdicts: {_names(stats.evaluators)})"
-        )
-
-
-def _with_interval(share: Share) -> str:
-    if share.interval is None:
-        return of(share)
-    return f"{of(share)} (95 % Wilson interval {within(share.interval)})"
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(map(one_line, names))
-
-
 def paired_table(
     comparison: RunComparison,
 ) -> tuple[tuple[str, ...], tuple[Cells, ...]]:
@@ -187,31 +122,15 @@ def p_value(comparison: RunComparison) -> str:
     return f"p = {comparison.p_value:.4g}"
 
 
-def comparison_table(comparison: RunComparison) -> Iterator[str]:
-    """Yield the paired table of two runs, the test, and the differing instances."""
-    a = one_line(comparison.a)
-    b = one_line(comparison.b)
+def comparison_table(comparison: RunComparison) -> list[str]:
+    """Return the paired table of two runs, the test, and the differing instances."""
     head, rows = paired_table(comparison)
-    yield from table(
-        head,
-        rows,
-        numbers=(1, 2),
-        markdown=True,
+    text = render_text(
+        _TEMPLATES / "comparison.md",
+        comparison=comparison,
+        head=head,
+        rows=rows,
+        costs=column([comparison.cost_a, comparison.cost_b]),
+        p_value=p_value(comparison),
     )
-    yield ""
-    yield f"- {a} resolved {_with_interval(comparison.resolved_a)}"
-    yield f"- {b} resolved {_with_interval(comparison.resolved_b)}"
-    if comparison.interval and comparison.difference is not None:
-        yield (
-            f"- Difference: {100 * comparison.difference:+.1f} percentage points "
-            f"(95 % interval {points(comparison.interval)})"
-        )
-    yield f"- McNemar's exact test: {p_value(comparison)}"
-    if comparison.table.instances:
-        cost_a, cost_b = column([comparison.cost_a, comparison.cost_b])
-        yield f"- Cost of the instances compared: {a} {cost_a}, {b} {cost_b}"
-    if comparison.left_out:
-        left_out = quantity(comparison.left_out, "instance")
-        yield f"- Left out: {left_out} that only one of them has a verdict on"
-    yield f"- Only {a}: {_names(comparison.only_a) or NONE}"
-    yield f"- Only {b}: {_names(comparison.only_b) or NONE}"
+    return text.split("\n")[:-1]

@@ -10,18 +10,12 @@ from core.jsontypes import JsonObject
 from core.money import UNKNOWN, column, dollars_or_none
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.instance import INSTANCES, page_name
-from reports.pages.markdown import (
-    NONE,
-    Cells,
-    attempt_cells,
-    of,
-    to_words,
-    within,
-)
+from reports.pages.markdown import Cells, attempt_cells
 from reports.statistics.breakdown import AttemptRow, Group
 from reports.statistics.collect import Amount, Money, PassAtK, RunStats
 from reports.statistics.fields import headed_values
 from reports.statistics.methods import Share, percent
+from reports.texts import NONE, of, to_words, within
 
 CellsByHeading = JsonObject
 """A row of a table: its cells by the heads of their columns."""

@@ -28,10 +28,11 @@ from core.plaintext import quantity
 from core.redaction import Redactor
 from reports.data.provenance import provenance
 from reports.pages.comparison import agreement_rows, comparison_facts
-from reports.pages.markdown import paired_table, to_words, within
+from reports.pages.markdown import paired_table
 from reports.pages.overview import instance_rows, tables, verdict_mark
 from reports.statistics.denominators import short_split
 from reports.statistics.methods import percent
+from reports.texts import to_words, within
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 _TABLES = (("base.css", "report.css"), ("table.js",), "img-src data:; ")

@@ -75,6 +75,7 @@ def drawing(theme: Theme) -> Iterator[None]:
     settings: Any = {  # matplotlib lists all keys in its type
         **dict.fromkeys(inked, theme.ink),
         "axes.edgecolor": theme.ink,
+        "axes.axisbelow": True,
         "axes.facecolor": theme.paper,
         "axes.spines.right": False,
         "axes.spines.top": False,

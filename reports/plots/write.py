@@ -78,6 +78,17 @@ def write_picture(picture: Picture, folder: Path) -> None:
     write_bytes_atomic(folder / f"{picture.name}.png", picture.png)
 
 
+def write_chart(picture: Picture, path: Path) -> list[Path]:
+    """Write ``.png``, or ``.svg`` with ``-dark.svg`` beside it, and return the paths."""
+    if path.suffix == ".png":
+        write_bytes_atomic(path, picture.png)
+        return [path]
+    dark = path.with_name(f"{path.stem}-dark.svg")
+    write_text_atomic(path, picture.light)
+    write_text_atomic(dark, picture.dark)
+    return [path, dark]
+
+
 def run_pictures(
     run: RunData,
     stats: RunStats,
@@ -210,7 +221,6 @@ def _draw_cost_against_score(rows: Sequence[PlottedRow], theme: Theme) -> Figure
     axes.xaxis.set_major_formatter(StrMethodFormatter(f"${{x:,.{decimals}f}}"))
     percent_axis(axes.yaxis, 0, max(scores) * 1.2)
     axes.grid(visible=True)
-    axes.set_axisbelow(True)
     return figure
 
 
@@ -302,7 +312,6 @@ def _draw_models_by_repository(
     )
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
     axes.grid(visible=True, axis="x")
-    axes.set_axisbelow(True)
     figure.legend(
         handles=keys,
         loc="outside upper center",
@@ -478,4 +487,3 @@ def _draw_intervals(
     axes.set_yticks(range(len(rows)), values_of(rows, "label"))
     axes.set_ylim(len(rows) - 0.5, -0.7)
     axes.grid(visible=True, axis="x")
-    axes.set_axisbelow(True)

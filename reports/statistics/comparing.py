@@ -68,22 +68,17 @@ def compare_verdicts(
 ) -> RunComparison:
     """Compare verdicts by id, such as solved exercises, on the ids that both have."""
     common = sorted(of_a.keys() & of_b.keys())
+    pairs = [(of_a[name], of_b[name]) for name in common]
     names = defaultdict(list)
-    for name in common:
-        names[of_a[name], of_b[name]].append(name)
-    table = PairedTable(
-        both=len(names[True, True]),
-        only_a=len(names[True, False]),
-        only_b=len(names[False, True]),
-        neither=len(names[False, False]),
-    )
+    for name, pair in zip(common, pairs, strict=True):
+        names[pair].append(name)
+    table = PairedTable.of(pairs)
     p_value = None
     difference = None
     interval = None
     if common:
         p_value = mcnemar_exact(table.only_a, table.only_b)
         difference = table.difference
-        pairs = [(of_a[name], of_b[name]) for name in common]
         interval = paired_interval(pairs, p_value)
     return RunComparison(
         a=a,

@@ -3,12 +3,12 @@
 # ruff: noqa: RUF009 - the fields of statistics are made by functions
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.instances.names import ALIASES
-from bench.instances.validity import Validity, ValidityStates
+from bench.instances.validity import Validity
 from reports.data.rundata import RunData
 from reports.statistics.fields import statistic
 from reports.statistics.methods import Share
@@ -43,15 +43,6 @@ class UsedValidity:
 
     file: str
     not_valid: Mapping[str, Validity]
-
-    @classmethod
-    def of(
-        cls,
-        validity: ValidityStates,
-        selected: Iterable[str],
-    ) -> UsedValidity:
-        """Return what a file says of the selected instances of a run."""
-        return cls(validity.path.name, validity.not_valid(sorted(selected)))
 
 
 @dataclass(frozen=True)

@@ -231,16 +231,11 @@ class MeanComparison:
     mean_b: float | None
     difference: float | None
     interval: Interval | None
-    resamples: int
-    seed: int
 
 
 def compare_means(
     a: Mapping[str, float],
     b: Mapping[str, float],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
 ) -> MeanComparison:
     """Compare the means of two runs' shares, such as pass@1 of 20 samples of each problem.
 
@@ -274,9 +269,7 @@ def compare_means(
         mean_a=_mean(shares_a),
         mean_b=_mean(shares_b),
         difference=_mean(changes),
-        interval=bootstrap_mean(changes, resamples=resamples, seed=seed),
-        resamples=resamples,
-        seed=seed,
+        interval=bootstrap_mean(changes),
     )
 
 
@@ -286,18 +279,27 @@ def _mean(values: Sequence[float]) -> float | None:
     return fmean(values)
 
 
-def bootstrap_mean(
-    shares: Iterable[float],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-) -> Interval | None:
+def bootstrap_mean(shares: Iterable[float]) -> Interval | None:
     """Return the 95 % percentile bootstrap interval of a mean over problems; None without problems.
 
     The order of the shares does not matter.
     """
+    import numpy as np
+
     numbers = dict(sorted(Counter(shares).items()))
-    return _bootstrap(numbers, resamples, seed)
+    total = sum(numbers.values())
+    if not total:
+        return None
+    generator = np.random.default_rng(SEED)
+    values = np.asarray(list(numbers))
+    chances = [number / total for number in numbers.values()]
+    sums = []
+    # A table of all resamples at once would be large.
+    for _ in range(RESAMPLES // _PART):
+        sums.append(generator.multinomial(total, chances, size=_PART) @ values)
+    means = np.concatenate(sums) / total
+    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Interval(float(low), float(high))
 
 
 def sign_flip_test(differences: Sequence[float]) -> float:
@@ -317,8 +319,8 @@ def sign_flip_test(differences: Sequence[float]) -> float:
     generator = np.random.default_rng(SEED)
     observed = abs(values.sum()) - 1e-9
     reached = 0
-    for rows in _parts(RESAMPLES):
-        signs = generator.choice([-1.0, 1.0], size=(rows, len(values)))
+    for _ in range(RESAMPLES // _PART):
+        signs = generator.choice([-1.0, 1.0], size=(_PART, len(values)))
         reached += int((abs(signs @ values) >= observed).sum())
     return (1 + reached) / (1 + RESAMPLES)
 
@@ -366,30 +368,3 @@ class ShareRange:
         lowest = wilson(math.fsum(low), count, correction=0.5)
         highest = wilson(math.fsum(high), count, correction=0.5)
         return cls(fmean(low), fmean(high), Interval(lowest.low, highest.high))
-
-
-def _bootstrap(
-    numbers: Mapping[float, int],
-    resamples: int,
-    seed: int,
-) -> Interval | None:
-    """Return the interval of the mean of values, of which ``numbers`` says how often they occur."""
-    import numpy as np
-
-    total = sum(numbers.values())
-    if not total:
-        return None
-    generator = np.random.default_rng(seed)
-    values = np.asarray(list(numbers))
-    chances = [number / total for number in numbers.values()]
-    sums = []
-    for rows in _parts(resamples):
-        sums.append(generator.multinomial(total, chances, size=rows) @ values)
-    means = np.concatenate(sums) / total
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Interval(float(low), float(high))
-
-
-def _parts(resamples: int) -> list[int]:
-    """Return numbers with this sum: a table of all resamples at once would be large."""
-    return [min(_PART, resamples - first) for first in range(0, resamples, _PART)]

@@ -17,7 +17,7 @@ import yaml
 from agent.gateway.dialects.base import value_at
 from bench.instances.adapters.base import Row
 from bench.instances.dataset import Dataset, load_dataset
-from bench.repos.mirrors import mirrors_of
+from bench.repos.mirrors import Mirrors, mirrors_of
 from core.errors import UserError
 from core.parsing.untrusted import damage_at, read_object
 from core.plaintext import Say, some
@@ -125,7 +125,9 @@ def package_command(path: Path, folder: Path, options: PackageOptions, say: Say)
     for note in _research_notes(package, meta, split):
         say(note)
     folders = options.folders
-    mirrors = mirrors_of(dataset.name, folders.cache, folders.repos)
+    mirrors = mirrors_of(dataset.name, folders.cache, None)
+    if folders.repos:
+        mirrors = Mirrors(folders.repos)
     faults = validate(package, dataset.rows, meta, mirrors, redact)
     for fault in faults:
         say(fault)

@@ -75,7 +75,7 @@ def texts_of(result: InstanceResult) -> TrajectoryTexts:
         texts = []
         for message in attempt.messages or ():
             by_model = message.role == "assistant"
-            text = "\n".join(_texts_in(asdict(message)))
+            text = "\n".join(texts_in(asdict(message)))
             texts.append((text, by_model))
             if by_model:
                 written.append(text)
@@ -84,18 +84,18 @@ def texts_of(result: InstanceResult) -> TrajectoryTexts:
         others.append(attempt.but(messages=None, calls=None, model_patch=""))
     for attempt in result.attempts:
         written.append(attempt.model_patch)
-        written += _texts_in(attempt.as_json()["calls"])
+        written += texts_in(attempt.as_json()["calls"])
     if result.evidence:
-        written += _texts_in(result.evidence.model_dump(mode="json"))
+        written += texts_in(result.evidence.model_dump(mode="json"))
     rest = result.but(attempts=others, writers=(), evidence=None).trajectory()
     return TrajectoryTexts(
         conversations=conversations,
         written_by_model="\n".join(written),
-        rest="\n".join(_texts_in(rest)),
+        rest="\n".join(texts_in(rest)),
     )
 
 
-def _texts_in(data: object) -> Iterator[str]:
+def texts_in(data: object) -> Iterator[str]:
     """Yield all texts in JSON except keys."""
     if isinstance(data, str):
         yield data
@@ -105,7 +105,7 @@ def _texts_in(data: object) -> Iterator[str]:
     if isinstance(data, list | tuple):
         values = data
     for value in values:
-        yield from _texts_in(value)
+        yield from texts_in(value)
 
 
 # Shorter lines are common, as `return result`. 7 of 124 gold patches of SWE-bench Lite have no

@@ -26,7 +26,7 @@ from exercises.canitedit.tables import (
     report_json,
     report_text,
 )
-from exercises.reporting import write_chart
+from reports.plots.write import draw_picture, write_chart
 from tests.exercises.commands import CANITEDIT
 from tests.support.canitedit import (
     evaluated,
@@ -266,14 +266,15 @@ def test_names_cannot_change_a_table_or_a_sheet(folder: Path, tmp_path: Path) ->
 
 def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
     draw = partial(draw_scores, report_of(folder)[0])
-    light, dark = write_chart(tmp_path / "plot.svg", draw)
+    picture = draw_picture("scores", "", "", draw)
+    light, dark = write_chart(picture, tmp_path / "plot.svg")
     assert dark.name == "plot-dark.svg"
     for path in (light, dark):
         root = ElementTree.fromstring(path.read_text())
         elements = root.iter("{http://www.w3.org/2000/svg}text")
         texts = {"".join(element.itertext()) for element in elements}
         assert {"small-model", "58.3 %", "37.5 %", "descriptive", "lazy"} <= texts
-    [png] = write_chart(tmp_path / "plot.png", draw)
+    [png] = write_chart(picture, tmp_path / "plot.png")
     assert png.read_bytes().startswith(b"\x89PNG")
 
 
