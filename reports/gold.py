@@ -206,7 +206,12 @@ def gold_command(
         instances = created_between(dataset.instances(), chosen.since, chosen.until)
         selected = chosen.selection.apply(instances)
         names = [instance.instance_id for instance in selected]
-        content = initial_content(path, dataset.identity(), str(kind), repeat)
+        content = initial_content(
+            path,
+            dataset.identity(),
+            str(kind),
+            repeat,
+        )
         run = GoldRun(path, store.logs, content, requested.evaluator, say)
         run.evaluate([dataset.by_id[name] for name in names])
     trials = run.content.instances
@@ -417,7 +422,11 @@ def judge_trials(
     flaky_tests: set[str] = set()
     if state is not Validity.NOT_EVALUATED:
         flaky_tests = changing_tests(trials.gold) | changing_tests(trials.empty)
-    return trials.but(state=state, reason=reason, flaky_tests=sorted(flaky_tests))
+    return trials.but(
+        state=state,
+        reason=reason,
+        flaky_tests=sorted(flaky_tests),
+    )
 
 
 def _state_of(

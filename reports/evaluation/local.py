@@ -213,7 +213,11 @@ class HiddenTests:
         if not reason:
             return verdict
         log = f"{verdict.log}{reason}"
-        return verdict.but(status=VerdictStatus.UNRESOLVED, reason=reason, log=log)
+        return verdict.but(
+            status=VerdictStatus.UNRESOLVED,
+            reason=reason,
+            log=log,
+        )
 
     @cached_property
     def _base_statements(self) -> Statements:

@@ -117,7 +117,9 @@ class ManualEvaluator(Evaluator):
         file = self.folder.resolve() / f"{run_id}.json"
         write_text_atomic(file, json.dumps(content, indent=1) + "\n")
         command = program.command.format(
-            file=shlex.quote(str(file)), ids=",".join(predictions), run_id=run_id
+            file=shlex.quote(str(file)),
+            ids=",".join(predictions),
+            run_id=run_id,
         )
         self.say(
             f"{self.name}: run in a checkout of {program.repository} "

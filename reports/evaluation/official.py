@@ -230,7 +230,13 @@ class OfficialEvaluator(EngineEvaluator):
         """Return the verdict of a complete evaluation; ``details`` are for swebench's report."""
         status = VerdictStatus.RESOLVED if resolved else VerdictStatus.UNRESOLVED
         report = {"resolved": bool(resolved), "patch_exists": True, **details}
-        return task.verdict(self.name, status, reason, log=log, report=report)
+        return task.verdict(
+            self.name,
+            status,
+            reason,
+            log=log,
+            report=report,
+        )
 
     def no_result(
         self,

@@ -206,7 +206,12 @@ class DockerEvaluator(EngineEvaluator):
         # Then swebench evaluates and grades it again.
         shutil.rmtree(folder, ignore_errors=True)
         log = verdict.log
-        return task.verdict(self.name, VerdictStatus.NOT_EVALUATED, reason, log=log)
+        return task.verdict(
+            self.name,
+            VerdictStatus.NOT_EVALUATED,
+            reason,
+            log=log,
+        )
 
     def _folder_of(
         self,
@@ -346,7 +351,13 @@ def logged_verdict(
             fault = part.get("infra_failure_reason")
             if fault:
                 reason = f"no test results could be read; the output looks like {fault}"
-            return task.verdict(DOCKER, status, reason, log=output, report=part)
+            return task.verdict(
+                DOCKER,
+                status,
+                reason,
+                log=output,
+                report=part,
+            )
         reason = INCOMPLETE
     return task.verdict(DOCKER, status, reason, log=output)
 

@@ -47,15 +47,35 @@ def _write(figure: Figure, path: Path) -> Path:
 def _draw_weights(weights: LabRow) -> Figure:
     """Draw how many classes are right against their weights, with the line of equality."""
     figure, axes = new_figure(height=4.2)
-    axes.plot([0, 1], [0, 1], color=LIGHT.faint, linewidth=1)
+    axes.plot(
+        [0, 1],
+        [0, 1],
+        color=LIGHT.faint,
+        linewidth=1,
+    )
     for row in weights["bins"]:
         x = row["weight"]
         ends = [row["interval"]["low"], row["interval"]["high"]]
-        axes.plot([x, x], ends, color=LIGHT.faint, linewidth=1)
-        axes.plot(x, row["right"], "o", color=LIGHT.good, markersize=6)
+        axes.plot(
+            [x, x],
+            ends,
+            color=LIGHT.faint,
+            linewidth=1,
+        )
+        axes.plot(
+            x,
+            row["right"],
+            "o",
+            color=LIGHT.good,
+            markersize=6,
+        )
         point = (x, row["right"])
         axes.annotate(
-            str(row["classes"]), point, (5, 4), textcoords="offset points", fontsize=7
+            str(row["classes"]),
+            point,
+            (5, 4),
+            textcoords="offset points",
+            fontsize=7,
         )
     brier = f"Brier's score {weights['brier']:.3f}"
     axes.set(
@@ -82,11 +102,24 @@ def _draw(rows: Sequence[LabRow]) -> Figure:
     for point, (name, *others) in names.items():
         if others:
             name += f" + {len(others)}"
-        axes.annotate(name, point, (5, 4), textcoords="offset points", fontsize=7)
+        axes.annotate(
+            name,
+            point,
+            (5, 4),
+            textcoords="offset points",
+            fontsize=7,
+        )
     front.sort(key=itemgetter(0))
     x = [dollars for dollars, _ in front]
     y = [share for _, share in front]
-    axes.step(x, y, where="post", color=LIGHT.good, linewidth=1.2, zorder=2)
+    axes.step(
+        x,
+        y,
+        where="post",
+        color=LIGHT.good,
+        linewidth=1.2,
+        zorder=2,
+    )
     axes.set(xlabel="dollars in all", ylabel="resolved; 95 % interval")
     axes.xaxis.set_major_formatter(StrMethodFormatter("${x:,.4g}"))
     axes.set_xlim(0, max(row["dollars"]["value"] for row in rows) * 1.2)
@@ -113,10 +146,22 @@ def _draw_policy(axes: Axes, row: LabRow) -> None:
         filling = LIGHT.paper
     x = [dollars, dollars]
     y = [interval["low"], interval["high"]]
-    axes.plot(x, y, color=LIGHT.faint, linewidth=1, zorder=1)
+    axes.plot(
+        x,
+        y,
+        color=LIGHT.faint,
+        linewidth=1,
+        zorder=1,
+    )
     if share["low"] < share["high"]:  # what the recording cannot tell
         y = [share["low"], share["high"]]
-        axes.plot(x, y, color=colour, linewidth=3, zorder=2)
+        axes.plot(
+            x,
+            y,
+            color=colour,
+            linewidth=3,
+            zorder=2,
+        )
     axes.plot(
         dollars,
         share["low"],

@@ -90,7 +90,8 @@ def lab_report(data: LabData, names: Sequence[str]) -> LabRow:
         row["front"] = _front(row, rows)
         if row["p_value"] is not None:
             p_values[row["name"]] = row["p_value"]
-    corrected = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    corrected_values = holm(list(p_values.values()))
+    corrected = dict(zip(p_values, corrected_values, strict=True))
     for row in rows:
         row["p_corrected"] = corrected.get(row["name"])
     oracle = _by_column(map(_oracle_figures, data.instances))
@@ -133,7 +134,8 @@ def _cross_validate(replays: Sequence[Walks]) -> LabRow | None:
     low = 0.0
     high = 0.0
     for _ in range(_PARTITIONS):
-        folds = np.array_split(dice.permutation(instances), min(_FOLDS, instances))
+        order = dice.permutation(instances)
+        folds = np.array_split(order, min(_FOLDS, instances))
         for fold in folds:
             others = np.delete(lows, fold, axis=1).mean(axis=1)
             equals = np.flatnonzero(np.isclose(others, others.max()))
@@ -202,7 +204,14 @@ def _replay(policy: Policy, data: LabData) -> Walks:
         belief = instance.recorded.belief
         fit = belief.fit if belief else None
         for turns in orders:
-            seen = Seen(turns, turns, (), (), data.require_tests, fit=fit)
+            seen = Seen(
+                turns=turns,
+                left=turns,
+                made=(),
+                tried=(),
+                require_tests=data.require_tests,
+                fit=fit,
+            )
             figures.append(_walk(policy, instance, seen, data))
         means.append(np.mean(figures, axis=0))
     walks = _by_column(means)
@@ -322,7 +331,11 @@ def _total(
     """Return the total of a column, which may be only a lower bound."""
     values = walks[column]
     unknown = walks["unmade"].any() or np.isnan(values).any()
-    return {"value": float(np.nansum(values)) / unit, "complete": not unknown}
+    total = float(np.nansum(values))
+    return {
+        "value": total / unit,
+        "complete": not unknown,
+    }
 
 
 def _difference(recorded: Walks, walks: Walks) -> LabRow:
@@ -340,7 +353,9 @@ def _difference(recorded: Walks, walks: Walks) -> LabRow:
     }
     if (low != high).any():
         return {"difference": bounds, "p_value": None}
-    pairs = list(zip(recorded["low"].tolist(), walks["low"].tolist(), strict=True))
+    before = recorded["low"].tolist()
+    after = walks["low"].tolist()
+    pairs = list(zip(before, after, strict=True))
     p_value = paired_p_value(pairs)
     interval = paired_interval(pairs, p_value)
     if interval:
@@ -424,6 +439,7 @@ def _chance(
                 outcomes.append(instance.outcomes[turn])
         if not outcomes:
             outcomes = [False]
-        lows.append(outcomes.count(True) / len(outcomes))
-        highs.append((len(outcomes) - outcomes.count(False)) / len(outcomes))
+        count = len(outcomes)
+        lows.append(outcomes.count(True) / count)
+        highs.append((count - outcomes.count(False)) / count)
     return fmean(lows), fmean(highs)

@@ -63,7 +63,11 @@ def read_texts(
     if instance.verdict:
         for path in sorted(store.logs.glob(f"{name}.*.eval.log"))[:1]:
             output = path.read_text(encoding="utf-8", errors="replace")
-    return PageTexts(issues.get(name) or _issue_in(messages), messages, output)
+    return PageTexts(
+        issues.get(name) or _issue_in(messages),
+        messages,
+        output,
+    )
 
 
 def long_texts(instance: InstanceData, texts: PageTexts) -> Iterator[str]:

@@ -75,7 +75,13 @@ def model_table(stats: RunStats) -> Iterator[str]:
     headings = ("Agent", "Predictions", "Resolved", "Share resolved")
     rows = []
     for group in stats.by_model:
-        rows.append(_model_cells(group.name, group.predictions, group.resolved))
+        rows.append(
+            _model_cells(
+                group.name,
+                group.predictions,
+                group.resolved,
+            )
+        )
     counts = stats.counts
     total = Share.compute(
         counts.resolved,

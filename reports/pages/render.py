@@ -118,7 +118,10 @@ class Renderer:
             lstrip_blocks=True,
         )
         environment.filters.update(
-            _FILTERS, cut=self._cut, diff=self._diff, issue=self._issue
+            _FILTERS,
+            cut=self._cut,
+            diff=self._diff,
+            issue=self._issue,
         )
         return environment
 

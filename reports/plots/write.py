@@ -151,7 +151,13 @@ def _draw_score_by_attempt(rows: Sequence[PlottedRow], theme: Theme) -> Figure:
         heights = values_of(rows, name)
         if any(heights):
             axes.bar(
-                attempts, heights, 0.65, below, color=colour, hatch=hatch, label=name
+                attempts,
+                heights,
+                0.65,
+                below,
+                color=colour,
+                hatch=hatch,
+                label=name,
             )
             below = [low + height for low, height in zip(below, heights, strict=True)]
     axes.set(
@@ -172,7 +178,13 @@ def _draw_score_by_attempt(rows: Sequence[PlottedRow], theme: Theme) -> Figure:
     line.set_ylabel("score so far")
     line.spines["right"].set_visible(True)
     percent_axis(line.yaxis, 0, max(scores) * 1.25)
-    _note(line, percent(scores[-1]), attempts[-1], scores[-1], theme)
+    _note(
+        line,
+        percent(scores[-1]),
+        attempts[-1],
+        scores[-1],
+        theme,
+    )
     figure.legend(loc="outside upper center", ncols=4)
     return figure
 
@@ -206,7 +218,13 @@ def _draw_cost_against_score(rows: Sequence[PlottedRow], theme: Theme) -> Figure
         linewidth=1.6,
     )
     for row in rows:
-        _note(axes, str(row["limit"]), row["dollars"], row["score"], theme)
+        _note(
+            axes,
+            str(row["limit"]),
+            row["dollars"],
+            row["score"],
+            theme,
+        )
     axes.set(
         xlabel="dollars in all (numbers: limit of attempts per instance)",
         ylabel="score",
@@ -345,7 +363,12 @@ def _draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
         colour = shades(scale(count))
         axes.add_patch(
             Rectangle(
-                (x, y), 1, 1, facecolor=colour, edgecolor=theme.paper, linewidth=2
+                (x, y),
+                1,
+                1,
+                facecolor=colour,
+                edgecolor=theme.paper,
+                linewidth=2,
             )
         )
         text = str(count)
