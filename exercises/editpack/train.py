@@ -17,7 +17,7 @@ from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import StoppedError, UserError
 from core.jsontypes import JsonMapping, JsonObject
 from core.parsing.untrusted import read_object
-from core.plaintext import one_line, quantity, table
+from core.plaintext import quantity
 from core.settings import CommandLine, command
 from core.shutdown import Shutdown
 from exercises.editpack.files import (
@@ -31,6 +31,7 @@ from exercises.editpack.files import (
 from exercises.editpack.recipe import Recipe
 from exercises.editpack.rows import EditRow, JudgedRow, file_digest
 from reports.data.jsonvalues import number
+from reports.texts import render_text
 from runs.signals import INTERRUPTED, heeding_signals
 from runs.storage.runlock import run_lock
 
@@ -227,34 +228,9 @@ def add_scores(folder: Path, path: Path) -> None:
     print(f"wrote {folder / _CARD} with the scores of {path}")
 
 
-def _score_lines(scores: JsonMapping | None) -> Iterator[str]:
-    if not scores:
-        yield "None was measured."
-        return
-    yield f"From `{one_line(scores['file'])}`, SHA-256 `{scores['sha256']}`, in per cent:\n"
-    rows = []
-    for row in scores["rows"]:
-        cells = [row[name] for name in _SCORED]
-        for name, share in row.items():
-            if name not in _SCORED:
-                cells.append(f"{100 * share:.2f}")
-        rows.append(cells)
-    yield from table(list(scores["rows"][0]), rows, markdown=True)
-
-
 def card_of(record: JsonMapping) -> str:
     """Return the model's card: only what the record holds. Pure."""
-    name = one_line(str(record["model"]))
     options = record["options"]
-    data = record["data"]
-    corpus = record["corpus"]
-    kind = "adapter (LoRA)" if options["lora"] else "model"
-    source = "Their report shows that they went through `decontaminate`."
-    if not data["decontaminated"]:
-        source = (
-            "**Not decontaminated**: the training was started with `train.contaminated_anyway`, so "
-            "problems of benchmarks may be among the data, and scores may be too high."
-        )
     facts = {**options, "steps": record["steps"], "tokens seen": record["tokens_seen"]}
     # A path of this machine says nothing elsewhere.
     del facts["model"]
@@ -262,22 +238,21 @@ def card_of(record: JsonMapping) -> str:
     if losses:
         facts["held-out loss before"] = losses[0]
         facts["held-out loss at the end"] = losses[-1]
-    licences = Counter(corpus["licences"]).most_common(_MAX_LICENCES)
-    lines = [
-        f"# {name}, tuned for editing code",
-        "",
-        f"This {kind} is made from {name} ({record['parameters']:,} parameters) by "
-        "`python -m exercises.editpack train`. It continues the prompt `editcoder`: code before, "
-        "instruction, code after. `train.json` has the loss of each step.",
-        "\n## Training\n",
-        *table(("option", "value"), facts.items(), markdown=True),
-        "\n## Data\n",
-        f"{quantity(corpus['documents'], 'edit')} of `{one_line(str(data['name']))}`, SHA-256 "
-        f"`{data['sha256']}`; {quantity(corpus['held_out_documents'], 'edit')} of them held out.",
-        f"\n{source}\n",
-        *table(("licence", "edits"), licences, numbers={1}, markdown=True),
-        "\n## Scores\n",
-        *_score_lines(record.get("scores")),
-        "",
-    ]
-    return "\n".join(lines)
+    headings: list[str] = []
+    scores = []
+    for row in objects(record, "scores", "rows"):
+        headings = headings or list(row)
+        cells = [row[name] for name in _SCORED]
+        for name, share in row.items():
+            if name not in _SCORED:
+                cells.append(f"{100 * share:.2f}")
+        scores.append(cells)
+    licences = Counter(record["corpus"]["licences"]).most_common(_MAX_LICENCES)
+    return render_text(
+        Path(__file__).with_name("card.md"),
+        record=record,
+        facts=facts,
+        licences=licences,
+        headings=headings,
+        scores=scores,
+    )

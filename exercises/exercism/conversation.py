@@ -28,9 +28,8 @@ from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
 from agent.protocol import AgentResult, Task, Transcript
 from bench.attempts import SeenTexts, fenced_block, message_block
-from core.money import in_words, total
+from core.money import total
 from core.parsing.untrusted import DamagedError, json_of
-from core.plaintext import table
 from core.processes import remove_tree
 from core.worktree import Changes
 from exercises.exercism.catalog import Exercise
@@ -61,6 +60,7 @@ from llm.chat import (
 from llm.options import ModelChoice
 from llm.tokens import most_tokens, size
 from reports.submission.hidden import texts_in
+from reports.texts import render_text
 from runs.calls.journal import EntryKind
 from runs.jobs import End, JobContext
 from runs.modelsource import ModelSource, NotRecordedError, ReplayedModels, Turn
@@ -120,43 +120,17 @@ def patch_of(
     return patch
 
 
-def transcript_lines(
-    result: ExerciseResult, attempt: Attempt, reason: str
-) -> Iterator[str]:
-    yield f"# {result.key}: {result.column.label}\n"
-    yield f"- {result.status}: {reason}"
-    calls = len(attempt.calls or ())
-    cost = in_words(attempt.cost)
-    yield f"- calls: {calls}, cost: {cost}, seconds: {attempt.seconds or 0.0:g}\n"
-    headings = ("try", "tests", "passed", "failed", "skipped", "seconds")
-    tries = result.extra.tries
-    rows = list(
-        map(
-            _try_cells,
-            count(1),
-            tries,
-        )
+def transcript_text(result: ExerciseResult, attempt: Attempt, reason: str) -> str:
+    return render_text(
+        Path(__file__).with_name("transcript.md"),
+        result=result,
+        attempt=attempt,
+        reason=reason,
+        rows=map(_try_cells, count(1), result.extra.tries),
+        message_block=message_block,
+        fenced_block=fenced_block,
+        seen=SeenTexts(),
     )
-    yield from table(
-        headings,
-        rows,
-        numbers=(0, 2, 3, 4, 5),
-        markdown=True,
-    )
-    seen = SeenTexts()
-    for number, message in enumerate(attempt.messages or (), 1):
-        yield f"\n## {number}. {message.role.upper()}\n"
-        if message.content or not message.tool_calls:
-            yield message_block(message.content, f"message {number}", seen)
-        for call in message.tool_calls:
-            name = call.name.replace("`", "")
-            yield f"Call of `{name}`:\n\n{fenced_block(call.arguments, 'json')}"
-    if attempt.error:
-        yield f"\n## ERROR\n\n{fenced_block(attempt.error, 'text')}"
-    if tries and not tries[-1].solved:
-        yield f"\n## OUTPUT OF THE LAST TESTS\n\n{fenced_block(tries[-1].output, 'text')}"
-    if tries:
-        yield f"\n## SOLUTION\n\n{fenced_block(tries[-1].patch, 'diff')}"
 
 
 def _try_cells(

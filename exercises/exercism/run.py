@@ -29,7 +29,7 @@ from exercises.exercism.conversation import (
     ATTEMPT,
     ExerciseJob,
     ExerciseServices,
-    transcript_lines,
+    transcript_text,
 )
 from exercises.exercism.records import read_columns, write_run_records
 from exercises.exercism.results import (
@@ -474,12 +474,7 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
             attempts=finished.attempts,
         )
         trajectory = {**self.with_start(instance).trajectory(), "winner": ATTEMPT}
-        lines = transcript_lines(
-            result,
-            attempt,
-            finished.end.reason,
-        )
-        transcript = "\n".join(lines) + "\n"
+        transcript = transcript_text(result, attempt, finished.end.reason)
         self.store.save_instance(
             finished.key,
             result.as_json(),

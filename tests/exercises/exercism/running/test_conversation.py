@@ -19,7 +19,7 @@ from exercises.exercism.conversation import (
     ExerciseServices,
     ExerciseWork,
     patch_of,
-    transcript_lines,
+    transcript_text,
 )
 from exercises.exercism.results import ColumnName, ExerciseResult, TryResult
 from exercises.exercism.settings import (
@@ -124,7 +124,7 @@ def converse(
     assert end.value is not None
     (attempt,) = work.attempts(end)
     assert list(root.iterdir()) == []
-    transcript = "\n".join(transcript_lines(end.value, attempt, end.reason))
+    transcript = transcript_text(end.value, attempt, end.reason)
     return end, model, tests, transcript
 
 
