@@ -37,7 +37,9 @@ def compare_command(
     runs = []
     for store, label in zip(stores, labels(stores), strict=True):
         runs.append(_read_compared(store, label, say))
-    pairs = [compare(a.run, b.run) for a, b in combinations(runs, 2)]
+    pairs = []
+    for a, b in combinations(runs, 2):
+        pairs.append(compare(a.run, b.run))
     if as_json:
         content = {
             "runs": [stats_json(compared.stats) for compared in runs],

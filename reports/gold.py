@@ -477,7 +477,11 @@ def changing_tests(trials: Sequence[Trial]) -> set[str]:
 
 
 def _failed_sets(trials: Sequence[Trial]) -> list[set[str]]:
-    return [set(trial.failed) for trial in trials if trial.failed is not None]
+    sets = []
+    for trial in trials:
+        if trial.failed is not None:
+            sets.append(set(trial.failed))
+    return sets
 
 
 def _cause(

@@ -179,18 +179,20 @@ def package(
     ] = False,
 ) -> int:
     """Write the package of one run for the leaderboard, and validate it."""
-    from reports.submission.commands import PackageOptions, package_command
+    from reports.submission.commands import package_command
 
     (run,) = import_foreign([run], TOP, print)
     settings = check_settings(EvaluationRoot, recorded_layer([run]))
-    options = PackageOptions(
+    return package_command(
+        run,
+        folder,
+        print,
         split=split,
-        meta=meta,
+        meta_file=meta,
         folders=settings.folders,
-        dataset=dataset,
+        dataset_name=dataset,
         allow_partial=allow_partial,
     )
-    return package_command(run, folder, options, print)
 
 
 def convert(

@@ -62,7 +62,7 @@ def lab_text(report: LabRow, data: LabData) -> str:
         unknown=unknown,
         is_told=data.is_told,
         headings=list(policies[0]),
-        policies=[row.values() for row in policies],
+        policies=list(map(dict.values, policies)),
         weights=weights,
         best=list(map(_best_cells, report["best"])),
         share=_share,

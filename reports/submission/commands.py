@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -59,41 +58,39 @@ PackageFiles = Iterator[tuple[Path, bytes]]
 """The files of a package with their content."""
 
 
-@dataclass(frozen=True)
-class PackageOptions:
-    """What a package for the leaderboard is made of.
-
-    Attributes:
-        split: of the leaderboard.
-        folders: have the mirrors.
-        dataset: that of the run or of the split where it is empty.
-        allow_partial: count instances without a prediction or a verdict as unresolved.
-    """
-
-    split: str
-    meta: Path
-    folders: FolderSettings
-    dataset: str = ""
-    allow_partial: bool = False
-
-
-def package_command(path: Path, folder: Path, options: PackageOptions, say: Say) -> int:
+def package_command(
+    path: Path,
+    folder: Path,
+    say: Say,
+    *,
+    split: str,
+    meta_file: Path,
+    folders: FolderSettings,
+    dataset_name: str = "",
+    allow_partial: bool = False,
+) -> int:
     """Build the package of a run in ``folder``, validate it, and return the exit code.
 
     It is 1 if the package has a fault. The same run gives the same bytes.
+
+    Args:
+        split: of the leaderboard.
+        folders: have the mirrors.
+        dataset_name: that of the run or of the split where it is empty.
+        allow_partial: count instances without a prediction or a verdict as unresolved.
     """
-    split = split_of(options.split)
-    meta = read_meta(options.meta)
+    split = split_of(split)
+    meta = read_meta(meta_file)
     if split in _RESEARCH_SPLITS:
         say(_RESEARCH_NOTICE.format(split=split))
     redact = Redactor.of_environment(os.environ)
     store = RunStore.of_folder(path)
-    dataset = _load_dataset(store, split, options.dataset)
+    dataset = _load_dataset(store, split, dataset_name)
     run = read_run(store, dataset.rows)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists already: delete it or name another folder")
-    _check_instances(run, dataset.rows, split, options)
-    _check_verdicts(run, options)
+    _check_instances(run, dataset.rows, split, allow_partial)
+    _check_verdicts(run, allow_partial)
     evidence = {}
     reported = {}
     logs = SwebenchLogs(store.logs / "evaluation")
@@ -105,7 +102,7 @@ def package_command(path: Path, folder: Path, options: PackageOptions, say: Say)
                 reported[instance.instance_id] = instance.resolved is True
     results = results_of(dataset.rows, evidence, reported)
     submission = Submission(meta, split, run, dataset.rows, results)
-    logo = options.meta.parent / meta.logo
+    logo = meta_file.parent / meta.logo
     entry = f"{split}/{meta.entry_name}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
@@ -124,7 +121,6 @@ def package_command(path: Path, folder: Path, options: PackageOptions, say: Say)
     say(f"entry          {folder / 'entry'}: {fork}")
     for note in _research_notes(package, meta, split):
         say(note)
-    folders = options.folders
     mirrors = mirrors_of(dataset.name, folders.cache, None)
     if folders.repos:
         mirrors = Mirrors(folders.repos)
@@ -166,7 +162,7 @@ def _check_instances(
     run: RunData,
     rows: Sequence[Row],
     split: str,
-    options: PackageOptions,
+    allow_partial: bool,
 ) -> None:
     missing = set()
     for row in rows:
@@ -184,14 +180,14 @@ def _check_instances(
         missing.discard(instance.instance_id)
     if strange:
         raise UserError(f"{_names(strange)} not in the dataset of --split {split}")
-    if missing and not options.allow_partial:
+    if missing and not allow_partial:
         raise UserError(
             f"{len(missing)} of the {count} instances of {split} have no prediction, as "
             f"{min(missing)}: finish the run, or pass --allow-partial to count them as unresolved"
         )
 
 
-def _check_verdicts(run: RunData, options: PackageOptions) -> None:
+def _check_verdicts(run: RunData, allow_partial: bool) -> None:
     official = []
     unofficial = []
     waiting = []
@@ -213,7 +209,7 @@ def _check_verdicts(run: RunData, options: PackageOptions) -> None:
         )
     if not official:
         raise UserError("the run is not evaluated: use --evaluator docker first")
-    if waiting and not options.allow_partial:
+    if waiting and not allow_partial:
         raise UserError(
             f"{_names(waiting)} not evaluated: evaluate the run with --evaluator docker, or "
             "pass --allow-partial to count them as unresolved"
@@ -281,7 +277,7 @@ def _artifacts(
     evidence: Mapping[str, Mapping[str, Path]],
     redact: Redactor,
 ) -> PackageFiles:
-    predictions = [instance.to_evaluate() for instance in run.instances]
+    predictions = list(map(InstanceData.to_evaluate, run.instances))
     yield package.predictions, all_preds(predictions).encode()
     for instance in run.instances:
         name = instance.instance_id

@@ -30,7 +30,7 @@ from reports.settings import ReportSettings
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from reports.statsfile import stats_json
-from reports.submission.commands import PackageOptions, package_command
+from reports.submission.commands import package_command
 from runs.description import DatasetFacts, Run
 from runs.settings import FolderSettings
 from runs.storage.store import RunStore
@@ -159,11 +159,17 @@ class Made:
                 if path.is_file() and not for_people:
                     yield path
 
-    @property
-    def packaging(self) -> PackageOptions:
-        """The options of the run's package."""
-        folders = FolderSettings(cache=self.cache)
-        return PackageOptions("lite", self.meta, folders, dataset="demo")
+    def build_package(self, folder: Path) -> None:
+        """Build the package of the run."""
+        package_command(
+            self.run,
+            folder,
+            lambda _: None,
+            split="lite",
+            meta_file=self.meta,
+            folders=FolderSettings(cache=self.cache),
+            dataset_name="demo",
+        )
 
 
 def make_evaluated(folder: Path, cache: Path | None = None) -> Made:
@@ -197,7 +203,7 @@ def derived_of_run(made: Made) -> Mapping[str, Any]:
 def _computed_package(made: Made) -> Mapping[str, bytes]:
     with TemporaryDirectory() as top:
         folder = Path(top, "package")
-        package_command(made.run, folder, made.packaging, lambda _: None)
+        made.build_package(folder)
         paths = sorted(path for name in _COMPUTED for path in folder.rglob(name))
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
