@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
-
 from bench.instances.validity import states_in_words
 from core.money import dollars, in_words, range_words
 from core.plaintext import one_line, quantity, some, table
@@ -66,6 +64,9 @@ _FILTERS = {
 
 def render_text(template: Path, **values: object) -> str:
     """Return the text of a template file; nothing in the values is read as a template."""
+    # Imported here: the help of commands renders nothing.
+    from jinja2 import Environment, StrictUndefined
+
     environment = Environment(
         undefined=StrictUndefined,
         trim_blocks=True,
