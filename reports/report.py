@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.instances.validity import read_validity
-from core.atomic import write_json_atomic
+from core.atomic import write_json_atomic, write_text_atomic
 from core.plaintext import Say
 from core.redaction import Redactor
 from reports.data.checksums import checksums_file, write_checksums
-from reports.data.predictions import ALL_PREDS, Prediction, write_all_preds
+from reports.data.predictions import ALL_PREDS, Prediction, all_preds
 from reports.data.provenance import evaluation
 from reports.data.rundata import RunData, read_predictions, read_run
 from reports.data.verdicts import Verdict, leaderboard_lists
@@ -89,9 +89,9 @@ def report_on(
     # Read before any evaluation, which takes hours.
     validity = _read_validity(settings, described, predictions)
     requested = RequestedEvaluation(store, settings, described, say)
-    all_preds = store.folder / ALL_PREDS
+    preds_path = store.folder / ALL_PREDS
     checksums_file(store).unlink(missing_ok=True)
-    write_all_preds(store, predictions, requested.official_ids())
+    write_text_atomic(preds_path, all_preds(predictions, requested.official_ids()))
     evaluated = requested.evaluate(predictions)
     lacking = len(evaluated.failed)
     if settings.evaluation.all_attempts:
@@ -112,7 +112,7 @@ def report_on(
     return Report(
         run=run,
         stats=stats,
-        all_preds=all_preds,
+        all_preds=preds_path,
         page=page,
         verdicts=evaluated.verdicts,
         exit_code=int(is_incomplete),

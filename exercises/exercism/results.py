@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
     NonNegativeFloat,
@@ -27,7 +26,7 @@ from core.errors import DamagedFileError, UserError
 from core.jsontypes import JsonObject
 from core.parsing.untrusted import invalid, read_object
 from runs.keys import is_safe_key
-from runs.records import Attempt, InstanceResult, InstanceStatus
+from runs.records import Attempt, InstanceResult, InstanceStatus, Recorded
 from runs.storage.store import RunStore
 
 KEY = "exercism"
@@ -40,15 +39,8 @@ _UNSAFE = re.compile(r"[^\w.+-]")
 Cost = Annotated[Decimal, Field(ge=0), PlainSerializer(float, return_type=float)]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="ignore",
-        allow_inf_nan=False,
-    )
-
-    def as_json(self) -> JsonObject:
-        return self.model_dump(mode="json")
+class _Frozen(Recorded):
+    model_config = ConfigDict(allow_inf_nan=False)
 
 
 class ColumnName(_Frozen):

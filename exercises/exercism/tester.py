@@ -245,7 +245,6 @@ _MAX_BYTES = 10_000
 _MIN_EXAMPLE_SECONDS = 600.0
 _MIN_PROOF_SECONDS = 60.0
 _VERSION_SECONDS = 60.0
-_SHOWN = 200
 _RANDOM = SystemRandom()
 # Solutions that were judged by other rules are judged again.
 _RULES = sha256_of(Path(verdict.__file__).read_bytes())

@@ -7,9 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from core.atomic import write_text_atomic
 from runs.storage.store import RunStore
 
 ALL_PREDS = "all_preds.jsonl"
@@ -78,17 +76,6 @@ def all_preds(
             line = prediction.as_json(official.get(name, name))
             text += json.dumps(line) + "\n"
     return text or "\n"
-
-
-def write_all_preds(
-    store: RunStore,
-    predictions: Sequence[Prediction],
-    official: Mapping[str, str] | None = None,
-) -> Path:
-    """Write ``all_preds.jsonl`` with the ``official`` ids and return its path."""
-    path = store.folder / ALL_PREDS
-    write_text_atomic(path, all_preds(predictions, official))
-    return path
 
 
 def run_id(store: RunStore, predictions: Sequence[Prediction]) -> str:
