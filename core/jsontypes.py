@@ -1,4 +1,4 @@
-"""The types of JSON objects, whose values are of any type of JSON."""
+"""JSON objects, whose values are of any type of JSON, and what stands in them."""
 
 from __future__ import annotations
 
@@ -8,3 +8,46 @@ from typing import Any
 JsonObject = dict[str, Any]
 JsonMapping = Mapping[str, Any]
 """One that is only read."""
+
+
+def value_at(value: object, *path: str) -> Any:  # noqa: ANN401
+    """Return what stands in nested objects, None where a key is missing."""
+    for key in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def objects(value: object, *path: str) -> list[JsonObject]:
+    items = value_at(value, *path)
+    if not isinstance(items, list):
+        return []
+    return [item for item in items if isinstance(item, dict)]
+
+
+def first_object(value: JsonObject, key: str) -> JsonObject:
+    for item in objects(value, key):
+        return item
+    return {}
+
+
+def object_at(value: object, *path: str) -> JsonObject:
+    item = value_at(value, *path)
+    if isinstance(item, dict):
+        return item
+    return {}
+
+
+def text_at(value: object, *path: str) -> str:
+    item = value_at(value, *path)
+    if isinstance(item, str):
+        return item
+    return ""
+
+
+def count_at(value: object, *path: str) -> int:
+    item = value_at(value, *path)
+    if isinstance(item, bool) or not isinstance(item, int):
+        return 0
+    return max(item, 0)

@@ -21,7 +21,6 @@ from typing import Annotated, Literal
 import typer
 from pydantic import ValidationError
 
-from agent.gateway.dialects.base import object_at, value_at
 from bench.cli.cli import EnvFileOption
 from bench.instances.dataset import DatasetIdentity
 from bench.instances.instance import split_row
@@ -33,7 +32,7 @@ from bench.instances.validity import (
 from bench.selection import Instances, created_between
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import UserError
-from core.jsontypes import JsonMapping
+from core.jsontypes import JsonMapping, object_at, value_at
 from core.parsing.untrusted import invalid, read_object
 from core.plaintext import Say, one_line, quantity
 from core.settings import (

@@ -16,7 +16,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from agent.gateway.dialects.base import value_at
 from bench.attempts import (
     CandidateChoice,
     choose_by_evidence,
@@ -25,6 +24,7 @@ from bench.attempts import (
 )
 from bench.instances.adapters.base import Row
 from core.errors import DamagedFileError, InfrastructureError, UserError
+from core.jsontypes import value_at
 from core.money import total
 from core.parsing.untrusted import Keys, key_path, read_object
 from core.plaintext import Say, one_line, quantity

@@ -28,12 +28,7 @@ import aiohttp
 from aiohttp import web
 
 from agent.gateway.dialects import dialect_of
-from agent.gateway.dialects.base import (
-    AgentRequest,
-    Dialect,
-    Json,
-    parse_json,
-)
+from agent.gateway.dialects.base import AgentRequest, Dialect, parse_json
 from agent.gateway.lanes import Lane, Lanes
 from agent.gateway.provider import (
     JSON_TYPE,
@@ -45,6 +40,7 @@ from agent.gateway.provider import (
     Provider,
 )
 from core.errors import InfrastructureError, StoppedError, UserError
+from core.jsontypes import JsonObject
 from core.plaintext import abbreviate
 from llm.chat import (
     AttemptLimitError,
@@ -336,7 +332,7 @@ class Gateway:
     ) -> web.Response:
         if counted:
             self._count_failure(message)
-        body: Json = {"error": {"message": message}}
+        body: JsonObject = {"error": {"message": message}}
         if dialect:
             body = dialect.refusal(message, status)
         headers = NO_RETRY if status < 500 else {}

@@ -12,15 +12,10 @@ from decimal import Decimal
 
 import aiohttp
 
-from agent.gateway.dialects.base import (
-    AgentRequest,
-    Json,
-    Tokens,
-    events_of,
-    parse_json,
-)
+from agent.gateway.dialects.base import AgentRequest, Tokens, events_of, parse_json
 from agent.gateway.upstream import cost_of_tokens, proxy_of, upstream_of
 from core.errors import InfrastructureError
+from core.jsontypes import JsonObject
 from llm.chat import Reply, RequestRefusedError
 from llm.client import LiteLLMModel
 from llm.gate import Failed
@@ -158,7 +153,7 @@ class Provider:
             body=text,
         )
 
-    async def _post(self, channel: Channel, wire: Wire) -> tuple[Json, str]:
+    async def _post(self, channel: Channel, wire: Wire) -> tuple[JsonObject, str]:
         """Return the answer as an object, and as it came."""
         model = self.model
         channel.error = None

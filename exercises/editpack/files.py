@@ -19,10 +19,9 @@ from typing import Annotated
 import typer
 from tqdm import tqdm
 
-from agent.gateway.dialects.base import value_at
 from core.atomic import check_folder, write_json_atomic
 from core.errors import UserError
-from core.jsontypes import JsonMapping, JsonObject
+from core.jsontypes import JsonMapping, JsonObject, value_at
 from core.parsing.untrusted import read_object
 from core.plaintext import quantity, table
 from core.settings import Section

@@ -12,10 +12,9 @@ from typing import Annotated
 
 import typer
 
-from agent.gateway.dialects.base import objects
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import StoppedError, UserError
-from core.jsontypes import JsonMapping, JsonObject
+from core.jsontypes import JsonMapping, JsonObject, objects
 from core.parsing.untrusted import read_object
 from core.plaintext import quantity
 from core.settings import CommandLine, command

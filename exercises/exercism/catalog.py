@@ -17,11 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from agent.gateway.dialects.base import object_at
 from bench.repos.mirrors import GITHUB, Mirrors
 from core.errors import UserError
 from core.git import blob_contents, git, git_result, split_paths
 from core.hashing import sha256_of
+from core.jsontypes import object_at
 from core.parsing.untrusted import MIB, DamagedError, json_of
 from exercises.exercism.languages import LANGUAGES, Language, language_of
 from reports.data.jsonvalues import texts

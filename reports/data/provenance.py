@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from agent.gateway.dialects.base import object_at
-from core.jsontypes import JsonMapping, JsonObject
+from core.jsontypes import JsonMapping, JsonObject, object_at
 from core.plaintext import quantity
 from reports.data.predictions import IMPORTED
 from reports.data.rundata import InstanceData, RunData, verdicts_on_patches

@@ -16,9 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, ClassVar
 
-from agent.gateway.dialects.base import object_at
 from bench.instances.names import ALIASES
 from core.errors import InfrastructureError, UserError
+from core.jsontypes import object_at
 from core.parsing.untrusted import MIB, read_object
 from core.plaintext import Say, abbreviate
 from core.processes import Tail, run_limited, without_secrets

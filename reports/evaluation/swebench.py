@@ -18,9 +18,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO
 
-from agent.gateway.dialects.base import object_at
 from bench.instances.shape import END_MARKER, START_MARKER
 from core.errors import InfrastructureError, UserError
+from core.jsontypes import object_at
 from core.parsing.untrusted import read_object
 from core.processes import RUN_VARIABLE
 from environments.base import ResourceLimits

@@ -11,8 +11,8 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from agent.gateway.dialects.base import Json, object_at, objects, text_at, value_at
 from core.errors import DamagedFileError
+from core.jsontypes import JsonObject, object_at, objects, text_at, value_at
 from core.money import as_number
 from core.plaintext import quantity
 from llm.chat import Message
@@ -83,7 +83,7 @@ def read_atif(root: Path, paths: Sequence[Path]) -> Iterator[InstanceData]:
         yield instance
 
 
-def _instance(path: Path, data: Json) -> InstanceData:
+def _instance(path: Path, data: JsonObject) -> InstanceData:
     extension = object_at(data, "extra", EXTENSION)
     embedded = objects(data, "subagent_trajectories")
     if extension and embedded:
@@ -113,7 +113,7 @@ def _instance(path: Path, data: Json) -> InstanceData:
     )
 
 
-def _trial_of(path: Path) -> Json:
+def _trial_of(path: Path) -> JsonObject:
     """Return the result that Harbor writes beside the folder of a trajectory."""
     result = path.parent.parent / _TRIAL
     is_trial = path.parent.name == "agent" and result.is_file()
@@ -124,7 +124,7 @@ def _trial_of(path: Path) -> Json:
 
 def _attempt(
     path: Path,
-    data: Json,
+    data: JsonObject,
     position: int,
 ) -> Attempt:
     steps: list[ChatStep] = []
@@ -150,10 +150,10 @@ def _attempt(
 
 def _all_steps(
     path: Path,
-    data: Json,
+    data: JsonObject,
     keys: str,
     depth: int,
-) -> Iterator[Json]:
+) -> Iterator[JsonObject]:
     steps = data.get("steps")
     if not isinstance(steps, list) or depth > _MAX_NESTED:
         raise broken(path, f"{keys or 'it'} has no `steps`")
@@ -169,7 +169,7 @@ def _id_of_call(step: object, position: int) -> str:
     return f"{step}-{position}"
 
 
-def _read_step(raw: Json) -> Iterator[ChatStep]:
+def _read_step(raw: JsonObject) -> Iterator[ChatStep]:
     """Yield the message of a step, and what its tools returned."""
     tool_calls = []
     for position, call in enumerate(objects(raw, "tool_calls"), 1):
@@ -209,7 +209,7 @@ def _read_step(raw: Json) -> Iterator[ChatStep]:
         yield ChatStep(answer)
 
 
-def atif_files(instance: InstanceData, agent: str) -> dict[str, Json]:
+def atif_files(instance: InstanceData, agent: str) -> dict[str, JsonObject]:
     """Return an instance as a trajectory, its attempts as embedded trajectories of subagents."""
     name = instance.instance_id
     results = []
@@ -250,7 +250,7 @@ def _trajectory(
     session: str,
     agent: str,
     attempt: Attempt,
-) -> Json:
+) -> JsonObject:
     """Return a trajectory without steps."""
     program, _, version = agent.partition(" ")
     if attempt.agent_version:
@@ -273,7 +273,7 @@ def _trajectory_of(
     instance: InstanceData,
     attempt: Attempt,
     agent: str,
-) -> Json:
+) -> JsonObject:
     """Return an attempt: its first conversation, in which others are those of subagents."""
     # A trajectory has at least one step: an attempt without messages ended before the first call.
     lanes = steps_by_lane(attempt)
@@ -306,10 +306,10 @@ def _trajectory_of(
     return content
 
 
-def _step_of(step: ChatStep, number: int) -> Json:
+def _step_of(step: ChatStep, number: int) -> JsonObject:
     message = step.message
     source = _SOURCES.get(message.role, "user")
-    content: Json = {
+    content: JsonObject = {
         "step_id": number,
         "source": source,
         "message": message.content,
@@ -338,14 +338,14 @@ def _step_of(step: ChatStep, number: int) -> Json:
         results.append(result)
     if results:
         content["observation"] = {"results": results}
-    extra: Json = {"seconds": step.seconds}
+    extra: JsonObject = {"seconds": step.seconds}
     if message.role not in _SOURCES:
         extra["role"] = message.role
     content["extra"] = _without_none(extra) or None
     return _without_none(content)
 
 
-def _metrics(totals: Totals) -> Json:
+def _metrics(totals: Totals) -> JsonObject:
     metrics = {
         "prompt_tokens": totals.prompt_tokens,
         "completion_tokens": totals.completion_tokens,
@@ -355,6 +355,6 @@ def _metrics(totals: Totals) -> Json:
     return _without_none(metrics)
 
 
-def _without_none(values: Json) -> Json:
+def _without_none(values: JsonObject) -> JsonObject:
     # An absent key means unknown.
     return {key: value for key, value in values.items() if value is not None}

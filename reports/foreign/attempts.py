@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent.gateway.dialects.base import Json, object_at, text_at
 from agent.named import OUTSIDE
+from core.jsontypes import JsonObject, object_at, text_at
 from core.money import as_number, total
 from llm.chat import Message, Reply
 from reports.data.jsonvalues import integer
@@ -114,7 +114,7 @@ def steps_by_lane(attempt: Attempt) -> dict[int, list[ChatStep]]:
 def instance_of(
     name: str,
     attempts: Sequence[Attempt],
-    extension: Json,
+    extension: JsonObject,
     label: str = "",
 ) -> InstanceData:
     """Return an instance of these attempts.
@@ -148,7 +148,7 @@ def attempt_of(
     path: Path,
     patch: object,
     totals: Totals,
-    extension: Json,
+    extension: JsonObject,
     attempt: int = 1,
     **values: Any,  # noqa: ANN401 - values of any field
 ) -> Attempt:
@@ -191,7 +191,7 @@ def attempt_of(
     )
 
 
-def extension_of_instance(instance: InstanceData) -> Json:
+def extension_of_instance(instance: InstanceData) -> JsonObject:
     winner = instance.winner
     return {
         "instance_id": instance.instance_id,
@@ -203,7 +203,7 @@ def extension_of_instance(instance: InstanceData) -> Json:
     }
 
 
-def extension_of_attempt(instance: InstanceData, attempt: Attempt) -> Json:
+def extension_of_attempt(instance: InstanceData, attempt: Attempt) -> JsonObject:
     """Return the values of an attempt and its instance that other formats have no place for."""
     lanes = steps_by_lane(attempt)
     steps = sum(map(len, lanes.values()))

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.gateway.dialects.base import Json, object_at, text_at
 from core.errors import DamagedFileError, UserError
+from core.jsontypes import JsonObject, object_at, text_at
 from core.parsing.untrusted import (
     MIB,
     DamagedError,
@@ -65,11 +65,11 @@ def json_of_file(path: Path) -> Any:  # noqa: ANN401 - any JSON value
     return read_json(path, FIX)
 
 
-def object_of_file(path: Path) -> Json:
+def object_of_file(path: Path) -> JsonObject:
     return read_object(path, FIX)
 
 
-def objects_of_lines(path: Path) -> Iterator[tuple[int, Json]]:
+def objects_of_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
     """Yield the objects of a file of JSON lines, each with its number, without blank lines.
 
     A literal ``\\n`` between objects also ends a line: SWE-agent's documented converter writes it.
@@ -132,7 +132,7 @@ def content_text(value: object) -> str:
     return "\n".join(lines)
 
 
-def arguments_of(arguments: object) -> Json:
+def arguments_of(arguments: object) -> JsonObject:
     """Return the arguments of a call; a text that is not a JSON object stands under ``input``."""
     parsed = arguments
     if isinstance(arguments, str):

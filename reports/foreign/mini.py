@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent.gateway.dialects.base import Json, object_at, objects, text_at, value_at
 from core.errors import DamagedFileError
+from core.jsontypes import JsonObject, object_at, objects, text_at, value_at
 from core.money import as_number
 from llm.chat import Message, Reply, ToolCall
 from reports.data.jsonvalues import dollars, integer
@@ -128,9 +128,9 @@ def _as_predicted(instance: InstanceData, prediction: InstanceData) -> InstanceD
 
 def _attempt(
     path: Path,
-    data: Json,
+    data: JsonObject,
     position: int,
-    extension: Json,
+    extension: JsonObject,
 ) -> Attempt:
     info = object_at(data, "info")
     model = object_at(info, "config", "model")
@@ -159,7 +159,7 @@ def _attempt(
     )
 
 
-def _as_chat(raw: Json) -> Json:
+def _as_chat(raw: JsonObject) -> JsonObject:
     """Return a message of OpenAI's responses in the form of its chat completions."""
     if raw.get("type") == "function_call_output":
         return {
@@ -188,7 +188,7 @@ def _as_chat(raw: Json) -> Json:
     }
 
 
-def _read_message(raw: Json) -> Iterator[ChatStep]:
+def _read_message(raw: JsonObject) -> Iterator[ChatStep]:
     """Yield a message, with what it cost if it is of the model.
 
     A reply that the harness rejected stands in the message that says so, before it.
@@ -217,7 +217,7 @@ def _read_message(raw: Json) -> Iterator[ChatStep]:
         yield ChatStep(message)
 
 
-def _message(raw: Json, role: str) -> Message:
+def _message(raw: JsonObject, role: str) -> Message:
     """Return a message in OpenAI's form."""
     message = Message(
         role=role or "unknown",
@@ -232,7 +232,7 @@ def _message(raw: Json, role: str) -> Message:
     return replace(message, tool_calls=tool_calls)
 
 
-def _rejected_reply(extra: Json) -> Message:
+def _rejected_reply(extra: JsonObject) -> Message:
     choices = objects(extra, "response", "choices") or [{}]
     message = object_at(choices[0], "message")
     content = content_text(message.get("content"))
@@ -271,7 +271,7 @@ def _commands(actions: object) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def _call(extra: Json, extension: Json) -> Reply:
+def _call(extra: JsonObject, extension: JsonObject) -> Reply:
     if extension:
         return reply_of(extension.get("totals"), extension.get("seconds"))
     usage = object_at(extra, "response", "usage")
@@ -287,7 +287,7 @@ def _call(extra: Json, extension: Json) -> Reply:
     return reply_of(totals)
 
 
-def mini_files(instance: InstanceData, agent: str) -> dict[str, Json]:
+def mini_files(instance: InstanceData, agent: str) -> dict[str, JsonObject]:
     """Return a file for each attempt; the predicted attempt's has the name of the instance."""
     name = instance.instance_id
     files = {}
@@ -299,14 +299,14 @@ def mini_files(instance: InstanceData, agent: str) -> dict[str, Json]:
             "exit_status": str(attempt.status),
             "submission": attempt.patch,
         }
-        end: Json = {
+        end: JsonObject = {
             "role": _EXIT,
             "content": "",
             "extra": ending,
         }
         messages = list(map(_message_of, steps_of(attempt)))
         messages.append(end)
-        info: Json = {
+        info: JsonObject = {
             "model_stats": {
                 "instance_cost": as_number(attempt.cost),
                 "api_calls": attempt.sums.calls,
@@ -332,10 +332,10 @@ def mini_files(instance: InstanceData, agent: str) -> dict[str, Json]:
     return files
 
 
-def _message_of(step: ChatStep) -> Json:
+def _message_of(step: ChatStep) -> JsonObject:
     """Return a message; calls of tools have OpenAI's form."""
     message = step.message
-    content: Json = {
+    content: JsonObject = {
         "role": message.role,
         "content": message.content,
     }

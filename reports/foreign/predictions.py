@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.gateway.dialects.base import Json, object_at, text_at
 from core.errors import DamagedFileError
+from core.jsontypes import JsonObject, object_at, text_at
 from reports.data.jsonvalues import texts
 from reports.data.predictions import ALL_PREDS
 from reports.data.rundata import InstanceData
@@ -38,7 +38,7 @@ def are_predictions(value: object) -> bool:
     return bool(entries) and all(map(is_prediction, entries))
 
 
-def _entries(value: object) -> Json:
+def _entries(value: object) -> JsonObject:
     """Return the predictions that a JSON value should hold, by their positions in words."""
     if is_prediction(value):
         return {"it": value}

@@ -13,11 +13,11 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from agent.gateway.dialects.base import value_at
 from bench.instances.adapters.base import Row
 from bench.instances.dataset import Dataset, load_dataset
 from bench.repos.mirrors import Mirrors, mirrors_of
 from core.errors import UserError
+from core.jsontypes import value_at
 from core.parsing.untrusted import damage_at, read_object
 from core.plaintext import Say, some
 from core.redaction import Redactor

@@ -9,19 +9,15 @@ from typing import ClassVar
 from agent.gateway.dialects.base import (
     AnswerOutcome,
     Dialect,
-    Json,
     PartContent,
     Thought,
     Tokens,
     Turns,
     as_json,
-    count_at,
-    object_at,
-    objects,
     parse_json,
     result_text,
-    text_at,
 )
+from core.jsontypes import JsonObject, count_at, object_at, objects, text_at
 from llm.chat import Message, ToolCall
 
 
@@ -41,10 +37,10 @@ class Messages(Dialect):
     }
     _CLIENT = re.compile(r"(custom|(bash|text_editor|computer|memory)_\d+)$")
 
-    def is_client_tool(self, tool: Json) -> bool:
+    def is_client_tool(self, tool: JsonObject) -> bool:
         return "type" not in tool or bool(self._CLIENT.match(text_at(tool, "type")))
 
-    def turns(self, body: Json) -> Turns:
+    def turns(self, body: JsonObject) -> Turns:
         system = {"role": "system", "content": body.get("system")}
         for message in (system, *objects(body, "messages")):
             parts = objects(message, "content")
@@ -53,7 +49,7 @@ class Messages(Dialect):
                 parts = [{"type": "text", "text": content}]
             yield text_at(message, "role"), parts
 
-    def part(self, part: Json) -> PartContent:
+    def part(self, part: JsonObject) -> PartContent:
         match part.get("type"):
             case "text":
                 return text_at(part, "text")
@@ -73,9 +69,9 @@ class Messages(Dialect):
                 )
         return None
 
-    def merge_events(self, events: Sequence[Json]) -> Json:
-        answer: Json = {}
-        blocks: dict[int, Json] = {}
+    def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
+        answer: JsonObject = {}
+        blocks: dict[int, JsonObject] = {}
         for event in events:
             kind = event.get("type")
             index = count_at(event, "index")
@@ -101,23 +97,23 @@ class Messages(Dialect):
                 block["input"] = parse_json(block["_json"])
         return {**answer, "content": [blocks[index] for index in sorted(blocks)]}
 
-    def _add(self, delta: Json, block: Json) -> None:
+    def _add(self, delta: JsonObject, block: JsonObject) -> None:
         for key, name in self._DELTAS.items():
             block[key] = text_at(block, key) + text_at(delta, name)
 
     def limit_body(
         self,
-        body: Json,
+        body: JsonObject,
         key: str,
         limit: int,
-    ) -> Json:
+    ) -> JsonObject:
         body = super().limit_body(body, key, limit)
         if count_at(body, "thinking", "budget_tokens") >= limit:
             # The provider refuses a request whose thoughts fill the answer.
             body["thinking"] = {**body["thinking"], "budget_tokens": limit - 1}
         return body
 
-    def outcome(self, answer: Json) -> AnswerOutcome:
+    def outcome(self, answer: JsonObject) -> AnswerOutcome:
         usage = object_at(answer, "usage")
         # A summary of the conversation is counted there alone.
         samples = objects(usage, "iterations") or [usage]
@@ -142,6 +138,6 @@ class Messages(Dialect):
         self,
         message: str,
         status: int = 400,
-    ) -> Json:
+    ) -> JsonObject:
         kind = "invalid_request_error" if status < 500 else "api_error"
         return {"type": "error", "error": {"type": kind, "message": message}}

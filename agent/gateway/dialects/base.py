@@ -17,10 +17,16 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from agent.gateway.dialects.shapes import SHAPES, Rewriter
+from core.jsontypes import (
+    JsonObject,
+    count_at,
+    objects,
+    text_at,
+    value_at,
+)
 from llm.chat import Message, ToolCall
 
-Json = dict[str, Any]
-Turns = Iterator[tuple[str, list[Json]]]
+Turns = Iterator[tuple[str, list[JsonObject]]]
 """The role and the parts of each message of a request."""
 
 
@@ -69,7 +75,7 @@ class Tokens:
         return stored <= self.prompt
 
 
-AnswerOutcome = tuple[list[Json], str, Tokens]
+AnswerOutcome = tuple[list[JsonObject], str, Tokens]
 """The parts of an answer, why it ended (empty where it broke off), its tokens."""
 
 
@@ -111,7 +117,7 @@ class AgentRequest:
 
     dialect: Dialect
     path: str
-    body: Json
+    body: JsonObject
     streamed: bool
     removed: tuple[str, ...]
     is_text: bool
@@ -152,7 +158,7 @@ class AgentRequest:
     @cached_property
     def tools(self) -> list[str]:
         """The names of the tools that it offers."""
-        declarations: list[Json] = []
+        declarations: list[JsonObject] = []
         for tool in objects(self.body, "tools"):
             declarations += objects(tool, "functionDeclarations") or [tool]
         return sorted(map(tool_name, declarations))
@@ -175,23 +181,23 @@ class Dialect(ABC):
     ping: ClassVar[bytes] = b": waiting\n\n"
 
     @abstractmethod
-    def is_client_tool(self, tool: Json) -> bool:
+    def is_client_tool(self, tool: JsonObject) -> bool:
         """Return whether the agent runs ``tool`` itself, so that it needs no network."""
 
     @abstractmethod
-    def turns(self, body: Json) -> Turns:
+    def turns(self, body: JsonObject) -> Turns:
         """Return the messages of a request."""
 
     @abstractmethod
-    def part(self, part: Json) -> PartContent:
+    def part(self, part: JsonObject) -> PartContent:
         """Return what a part is."""
 
     @abstractmethod
-    def merge_events(self, events: Sequence[Json]) -> Json:
+    def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
         """Return the events of a stream as the answer that is not streamed."""
 
     @abstractmethod
-    def outcome(self, answer: Json) -> AnswerOutcome:
+    def outcome(self, answer: JsonObject) -> AnswerOutcome:
         """Return what an answer has, and how it ended."""
 
     @abstractmethod
@@ -199,7 +205,7 @@ class Dialect(ABC):
         self,
         message: str,
         status: int = 400,
-    ) -> Json:
+    ) -> JsonObject:
         """Return the body of an error that the agent will try again from 500 upwards only."""
 
     def error_event(self, data: bytes) -> bytes:
@@ -209,14 +215,14 @@ class Dialect(ABC):
             body = self.refusal(data.decode("utf-8", "replace"), 502)
         return sse(self._event_of(body))
 
-    def _event_of(self, error: Json) -> Json:
+    def _event_of(self, error: JsonObject) -> JsonObject:
         return error
 
-    def is_error(self, event: Json) -> bool:
+    def is_error(self, event: JsonObject) -> bool:
         """Return whether ``event``, or an answer, says that the call failed."""
         return bool(event.get("error") or self.merge_events([event]).get("error"))
 
-    def conversation(self, body: Json) -> list[Message]:
+    def conversation(self, body: JsonObject) -> list[Message]:
         """Return the messages of a request; one answer may stand in several."""
         messages: list[Message] = []
         for role_name, parts in self.turns(body):
@@ -240,7 +246,7 @@ class Dialect(ABC):
         return messages
 
     def _read_parts(
-        self, parts: Iterable[Json]
+        self, parts: Iterable[JsonObject]
     ) -> tuple[list[str], list[ToolCall], list[Message], list[str]]:
         """Return the texts, calls of tools, messages with results, and thoughts in ``parts``."""
         texts = []
@@ -266,7 +272,7 @@ class Dialect(ABC):
             answer = self.merge_events(list(events_of(text)))
         return self.read_answer(answer)
 
-    def read_answer(self, answer: Json) -> Answer:
+    def read_answer(self, answer: JsonObject) -> Answer:
         """Return what an answer that is not streamed says."""
         parts, end, tokens = self.outcome(answer)
         texts, calls, _, thoughts = self._read_parts(parts)
@@ -298,7 +304,7 @@ class Dialect(ABC):
             usage = list(usage.values())
         return isinstance(usage, list) and any(map(self.counts_others, usage))
 
-    def arrived_text(self, events: Iterable[Json]) -> str:
+    def arrived_text(self, events: Iterable[JsonObject]) -> str:
         """Return what the model said in the events of a stream that broke off."""
         texts: list[str] = []
         for event in events:
@@ -307,7 +313,7 @@ class Dialect(ABC):
                 texts += texts_in(part.get("delta") or part.get("content"))
         return "".join(texts)
 
-    def is_actionable(self, event: Json) -> bool:
+    def is_actionable(self, event: JsonObject) -> bool:
         """Return whether an agent may act on ``event`` before the stream ends.
 
         An error counts: a call that failed at once can be repeated, where nothing was passed on.
@@ -317,20 +323,20 @@ class Dialect(ABC):
         _, calls, _, _ = self._read_parts(parts)
         return bool(calls or end) or self.is_error(event)
 
-    def model(self, path: str, body: Json) -> str:
+    def model(self, path: str, body: JsonObject) -> str:
         """Return the model that a request asks."""
         return text_at(body, "model")
 
-    def read_limit(self, body: Json) -> int:
+    def read_limit(self, body: JsonObject) -> int:
         """Return the most tokens of an answer, 0 where the request sets no limit."""
         return max(count_at(body, key) for key in self.limit_keys)
 
     def limit_body(
         self,
-        body: Json,
+        body: JsonObject,
         key: str,
         limit: int,
-    ) -> Json:
+    ) -> JsonObject:
         """Return the body with ``limit`` as the most tokens of an answer."""
         body = {k: value for k, value in body.items() if k not in self.limit_keys}
         body[key] = limit
@@ -339,7 +345,7 @@ class Dialect(ABC):
     def prepare_request(
         self,
         path: str,
-        body: Json,
+        body: JsonObject,
         model: str,
         *,
         web: bool = False,
@@ -378,19 +384,19 @@ class Dialect(ABC):
     def _address_request(
         self,
         path: str,
-        body: Json,
+        body: JsonObject,
         model: str,
         *,
         streamed: bool,
-    ) -> tuple[str, Json]:
+    ) -> tuple[str, JsonObject]:
         """Return path and body of the request to the provider."""
         return path, {**body, "model": model}
 
     def _without_provider_tools(
         self,
-        body: Json,
+        body: JsonObject,
         removed: list[str],
-    ) -> Json:
+    ) -> JsonObject:
         """Leave out the tools that the provider would run itself, and add their names."""
         allowed = dict(body)
         tools = allowed.pop("tools", [])
@@ -413,7 +419,7 @@ class Dialect(ABC):
         return allowed
 
 
-def sse(event: Json) -> bytes:
+def sse(event: JsonObject) -> bytes:
     """Return one server-sent event, whose name is its type."""
     lines = f"data: {json.dumps(event)}\n\n"
     if "type" in event:
@@ -421,7 +427,7 @@ def sse(event: Json) -> bytes:
     return lines.encode()
 
 
-def events_of(text: str) -> Iterator[Json]:
+def events_of(text: str) -> Iterator[JsonObject]:
     """Yield the JSON objects in a stream of server-sent events."""
     # Only these end a line, and JSON may hold others as they are.
     for block in re.split(r"\r\n\r\n|\n\n|\r\r", text):
@@ -432,49 +438,6 @@ def events_of(text: str) -> Iterator[Json]:
         event = parse_json("\n".join(data))
         if isinstance(event, dict):
             yield event
-
-
-def value_at(value: object, *path: str) -> Any:  # noqa: ANN401
-    """Return what stands in nested objects, None where a key is missing."""
-    for key in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(key)
-    return value
-
-
-def objects(value: object, *path: str) -> list[Json]:
-    items = value_at(value, *path)
-    if not isinstance(items, list):
-        return []
-    return [item for item in items if isinstance(item, dict)]
-
-
-def first_object(value: Json, key: str) -> Json:
-    for item in objects(value, key):
-        return item
-    return {}
-
-
-def object_at(value: object, *path: str) -> Json:
-    item = value_at(value, *path)
-    if isinstance(item, dict):
-        return item
-    return {}
-
-
-def text_at(value: object, *path: str) -> str:
-    item = value_at(value, *path)
-    if isinstance(item, str):
-        return item
-    return ""
-
-
-def count_at(value: object, *path: str) -> int:
-    item = value_at(value, *path)
-    if isinstance(item, bool) or not isinstance(item, int):
-        return 0
-    return max(item, 0)
 
 
 def texts_in(value: object) -> Iterator[str]:
@@ -488,7 +451,7 @@ def texts_in(value: object) -> Iterator[str]:
             yield from texts_in(item)
 
 
-def tool_name(tool: Json) -> str:
+def tool_name(tool: JsonObject) -> str:
     name = tool.get("name") or value_at(tool, "function", "name") or tool.get("type")
     if name and isinstance(name, str):
         return name

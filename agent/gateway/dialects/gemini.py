@@ -9,12 +9,14 @@ from urllib.parse import quote, unquote
 from agent.gateway.dialects.base import (
     AnswerOutcome,
     Dialect,
-    Json,
     PartContent,
     Thought,
     Tokens,
     Turns,
     as_json,
+)
+from core.jsontypes import (
+    JsonObject,
     count_at,
     first_object,
     object_at,
@@ -35,43 +37,43 @@ class Gemini(Dialect):
         r"/v1(?:beta)?/models/([^/:]+):(generateContent|streamGenerateContent)"
     )
 
-    def is_client_tool(self, tool: Json) -> bool:
+    def is_client_tool(self, tool: JsonObject) -> bool:
         return set(tool) <= {"functionDeclarations", "function_declarations"}
 
-    def read_limit(self, body: Json) -> int:
+    def read_limit(self, body: JsonObject) -> int:
         return super().read_limit(object_at(body, "generationConfig"))
 
     def limit_body(
         self,
-        body: Json,
+        body: JsonObject,
         key: str,
         limit: int,
-    ) -> Json:
+    ) -> JsonObject:
         config = object_at(body, "generationConfig")
         return {**body, "generationConfig": super().limit_body(config, key, limit)}
 
-    def model(self, path: str, body: Json) -> str:
+    def model(self, path: str, body: JsonObject) -> str:
         return unquote(self.path_pattern.fullmatch(path)[1])  # type: ignore[index]
 
     def _address_request(
         self,
         path: str,
-        body: Json,
+        body: JsonObject,
         model: str,
         *,
         streamed: bool,
-    ) -> tuple[str, Json]:
+    ) -> tuple[str, JsonObject]:
         method = path.rpartition(":")[2]
         if streamed:
             method += "?alt=sse"
         return f"/v1beta/models/{quote(model, safe='')}:{method}", body
 
-    def turns(self, body: Json) -> Turns:
+    def turns(self, body: JsonObject) -> Turns:
         yield "system", objects(body, "systemInstruction", "parts")
         for content in objects(body, "contents"):
             yield text_at(content, "role"), objects(content, "parts")
 
-    def part(self, part: Json) -> PartContent:
+    def part(self, part: JsonObject) -> PartContent:
         result = object_at(part, "functionResponse")
         if result:
             name = text_at(result, "name")
@@ -84,9 +86,9 @@ class Gemini(Dialect):
             return Thought(text_at(part, "text"))
         return text_at(part, "text")
 
-    def merge_events(self, events: Sequence[Json]) -> Json:
-        answer: Json = {}
-        parts: list[Json] = []
+    def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
+        answer: JsonObject = {}
+        parts: list[JsonObject] = []
         finish = None
         for event in events:
             answer |= event
@@ -96,7 +98,7 @@ class Gemini(Dialect):
         answer["candidates"] = [{"content": {"parts": parts}, "finishReason": finish}]
         return answer
 
-    def outcome(self, answer: Json) -> AnswerOutcome:
+    def outcome(self, answer: JsonObject) -> AnswerOutcome:
         candidate = first_object(answer, "candidates")
         usage = object_at(answer, "usageMetadata")
         tool_use = count_at(usage, "toolUsePromptTokenCount")
@@ -116,6 +118,6 @@ class Gemini(Dialect):
         self,
         message: str,
         status: int = 400,
-    ) -> Json:
+    ) -> JsonObject:
         kind = "INVALID_ARGUMENT" if status < 500 else "UNAVAILABLE"
         return {"error": {"code": status, "message": message, "status": kind}}

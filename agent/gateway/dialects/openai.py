@@ -9,18 +9,20 @@ from typing import Any
 from agent.gateway.dialects.base import (
     AnswerOutcome,
     Dialect,
-    Json,
     PartContent,
     Thought,
     Tokens,
     Turns,
     as_json,
+    join_texts,
+    result_text,
+)
+from core.jsontypes import (
+    JsonObject,
     count_at,
     first_object,
-    join_texts,
     object_at,
     objects,
-    result_text,
     text_at,
     value_at,
 )
@@ -34,14 +36,14 @@ class _OpenAI(Dialect):
         self,
         message: str,
         status: int = 400,
-    ) -> Json:
+    ) -> JsonObject:
         kind = "invalid_request_error" if status < 500 else "server_error"
         error = {"message": message, "type": kind, "param": None, "code": kind}
         return {"error": error}
 
     def _tokens(
         self,
-        answer: Json,
+        answer: JsonObject,
         prompt: str,
         completion: str,
     ) -> Tokens:
@@ -60,7 +62,7 @@ class _OpenAI(Dialect):
         )
 
 
-def _thought_in(message: Json) -> str:
+def _thought_in(message: JsonObject) -> str:
     """Return what servers add to the protocol, under one of two names."""
     return text_at(message, "reasoning_content") or text_at(message, "reasoning")
 
@@ -74,15 +76,15 @@ class Chat(_OpenAI):
     path_pattern = re.compile(r"(/v1)?/chat/completions")
     _THOUGHT = "thought"
 
-    def is_client_tool(self, tool: Json) -> bool:
+    def is_client_tool(self, tool: JsonObject) -> bool:
         return tool.get("type") in ("function", "custom")
 
-    def turns(self, body: Json) -> Turns:
+    def turns(self, body: JsonObject) -> Turns:
         for message in objects(body, "messages"):
             calls = objects(message, "tool_calls")
             yield text_at(message, "role"), [message, *calls]
 
-    def part(self, part: Json) -> PartContent:
+    def part(self, part: JsonObject) -> PartContent:
         if part.get("role") == "tool":
             text = result_text(part.get("content"))
             return Message("tool", text, tool_call_id=text_at(part, "tool_call_id"))
@@ -96,10 +98,10 @@ class Chat(_OpenAI):
             id=text_at(part, "id"),
         )
 
-    def merge_events(self, events: Sequence[Json]) -> Json:
-        message: Json = {"content": "", "reasoning": ""}
-        calls: dict[int, Json] = {}
-        answer: Json = {}
+    def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
+        message: JsonObject = {"content": "", "reasoning": ""}
+        calls: dict[int, JsonObject] = {}
+        answer: JsonObject = {}
         finish = None
         for event in events:
             for key in ("model", "usage", "error", "service_tier"):
@@ -120,7 +122,7 @@ class Chat(_OpenAI):
         answer["choices"] = [{"message": message, "finish_reason": finish}]
         return answer
 
-    def outcome(self, answer: Json) -> AnswerOutcome:
+    def outcome(self, answer: JsonObject) -> AnswerOutcome:
         choice = first_object(answer, "choices")
         message = object_at(choice, "message")
         thought = {self._THOUGHT: _thought_in(message)}
@@ -131,11 +133,11 @@ class Chat(_OpenAI):
     def _address_request(
         self,
         path: str,
-        body: Json,
+        body: JsonObject,
         model: str,
         *,
         streamed: bool,
-    ) -> tuple[str, Json]:
+    ) -> tuple[str, JsonObject]:
         sent_body = {**body, "model": model}
         if streamed:
             options = dict(object_at(body, "stream_options"))
@@ -154,12 +156,12 @@ class Responses(_OpenAI):
     _DONE = "response.output_item.done"
     _FAILED = "response.failed"
 
-    def is_client_tool(self, tool: Json) -> bool:
+    def is_client_tool(self, tool: JsonObject) -> bool:
         if tool.get("type") == "namespace":
             return all(map(self.is_client_tool, objects(tool, "tools")))
         return tool.get("type") in self._CLIENT
 
-    def turns(self, body: Json) -> Turns:
+    def turns(self, body: JsonObject) -> Turns:
         system = {"role": "system", "content": body.get("instructions")}
         yield "system", [system]
         content = body.get("input")
@@ -170,7 +172,7 @@ class Responses(_OpenAI):
             # One answer has several items: its text, and each call.
             yield text_at(item, "role") or "assistant", [item]
 
-    def part(self, part: Json) -> PartContent:
+    def part(self, part: JsonObject) -> PartContent:
         kind = text_at(part, "type")
         call_id = text_at(part, "call_id")
         if kind.endswith("_call_output"):
@@ -189,9 +191,9 @@ class Responses(_OpenAI):
             return join_texts(part.get("content"))
         return None
 
-    def merge_events(self, events: Sequence[Json]) -> Json:
+    def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
         items = []
-        answer: Json = {}
+        answer: JsonObject = {}
         for event in events:
             kind = event.get("type")
             if kind == self._DONE:
@@ -204,12 +206,12 @@ class Responses(_OpenAI):
         answer["output"] = objects(answer, "output") or items
         return answer
 
-    def outcome(self, answer: Json) -> AnswerOutcome:
+    def outcome(self, answer: JsonObject) -> AnswerOutcome:
         end = text_at(answer, "status")
         if end not in ("completed", "incomplete"):
             end = ""
         tokens = self._tokens(answer, "input", "output")
         return objects(answer, "output"), end, tokens
 
-    def _event_of(self, error: Json) -> Json:
+    def _event_of(self, error: JsonObject) -> JsonObject:
         return {"type": self._FAILED, "response": {"status": "failed", **error}}

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from agent.gateway.dialects import DIALECTS
-from agent.gateway.dialects.base import Json
 from agent.gateway.gateway import Access, Gateway
 from agent.gateway.upstream import cost_of_tokens
+from core.jsontypes import JsonObject
 from llm.client import LiteLLMModel
 from llm.gate import Answered, CallOutcome, OpenGate, PlannedCall
 from tests.agent.gateway.conftest import (
@@ -60,7 +60,9 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
         yield server
 
 
-def send(stub: Stub, dialect: str, body: Json, **access: Any) -> tuple[Json, Bounds]:
+def send(
+    stub: Stub, dialect: str, body: JsonObject, **access: Any
+) -> tuple[JsonObject, Bounds]:
     """Return what the provider got, and what passed the gate."""
     gate = Bounds()
     # The support's name of the dialect.
@@ -73,17 +75,17 @@ def send(stub: Stub, dialect: str, body: Json, **access: Any) -> tuple[Json, Bou
     return stub.requests[-1], gate
 
 
-def prepare(dialect: str, body: Json, **rules: Any) -> tuple[Json, bool]:
+def prepare(dialect: str, body: JsonObject, **rules: Any) -> tuple[JsonObject, bool]:
     request = BY_NAME[dialect].prepare_request(PATHS[dialect], body, "m", **rules)
     request = request.with_limit(min(request.own_limit or 16_000, 16_000))
     return json.loads(request.data), request.is_text
 
 
-def user(content: Any) -> Json:
+def user(content: Any) -> JsonObject:
     return {"messages": [{"role": "user", "content": content}]}
 
 
-def gemini(*parts: Json) -> Json:
+def gemini(*parts: JsonObject) -> JsonObject:
     return {"contents": [{"role": "user", "parts": list(parts)}]}
 
 
@@ -192,7 +194,7 @@ BY_ADDRESS = [
 
 
 @pytest.mark.parametrize(("dialect", "body"), BY_ADDRESS)
-def test_nothing_is_sent_by_its_address(dialect: str, body: Json) -> None:
+def test_nothing_is_sent_by_its_address(dialect: str, body: JsonObject) -> None:
     sent, is_text = prepare(dialect, body)
     assert PLACE not in json.dumps(sent)
     assert is_text or "image" in json.dumps(body) or "file" in json.dumps(body)
@@ -200,7 +202,7 @@ def test_nothing_is_sent_by_its_address(dialect: str, body: Json) -> None:
     assert PLACE in json.dumps(prepare(dialect, naming(dialect))[0])
 
 
-def naming(dialect: str) -> Json:
+def naming(dialect: str) -> JsonObject:
     if dialect == "generateContent":
         return gemini({"text": PLACE})
     if dialect == "responses":
@@ -261,7 +263,7 @@ WINDOWS = {
 
 @pytest.mark.parametrize(("dialect", "body"), INLINE)
 def test_the_window_bounds_what_has_a_file_and_the_text_what_has_none(
-    stub: Stub, dialect: str, body: Json
+    stub: Stub, dialect: str, body: JsonObject
 ) -> None:
     sent, gate = send(stub, dialect, {**body, "max_tokens": 1})
     assert "AAAA" in json.dumps(sent)
@@ -304,7 +306,9 @@ COUNTS = [
 
 
 @pytest.mark.parametrize(("dialect", "body"), COUNTS)
-def test_a_count_is_sent_as_it_was_read_or_not_at_all(dialect: str, body: Json) -> None:
+def test_a_count_is_sent_as_it_was_read_or_not_at_all(
+    dialect: str, body: JsonObject
+) -> None:
     sent, _ = prepare(dialect, {**body, "service_tier": "priority", "speed": "fast"})
     settings = sent.get("generationConfig", sent)
     (limit,) = (value for key, value in settings.items() if "max" in key.lower())
@@ -321,7 +325,7 @@ def test_a_summary_by_the_provider_is_not_asked_for() -> None:
     assert sent["context_management"] == {"edits": edits[1:]}
 
 
-def usage(**counts: Any) -> Json:
+def usage(**counts: Any) -> JsonObject:
     return {"usage": {"input_tokens": 1000, "output_tokens": 100, **counts}}
 
 
@@ -329,7 +333,7 @@ SAMPLE = {"input_tokens": 1000, "output_tokens": 100}
 CODEX = {"prompt_tokens": 1000, "completion_tokens": 100}
 GOOGLE = {"promptTokenCount": 1000, "candidatesTokenCount": 100}
 # By litellm's prices; None where something was counted whose price is unknown.
-PRICED: list[tuple[str, str, Json, str | None]] = [
+PRICED: list[tuple[str, str, JsonObject, str | None]] = [
     ("messages", "anthropic/claude-sonnet-4-5-20250929", usage(), "0.0045"),
     (
         "messages",
@@ -407,7 +411,7 @@ PRICED: list[tuple[str, str, Json, str | None]] = [
 
 @pytest.mark.parametrize(("dialect", "model", "answer", "cost"), PRICED)
 def test_all_that_has_a_price_is_added(
-    dialect: str, model: str, answer: Json, cost: str | None
+    dialect: str, model: str, answer: JsonObject, cost: str | None
 ) -> None:
     tokens = BY_NAME[dialect].read_answer(answer).tokens
     dollars = tokens and cost_of_tokens(model, None, tokens)[1]
@@ -427,7 +431,7 @@ def test_an_answer_that_is_cut_off_is_asked_for_once_more(
     stub: Stub,
     monkeypatch: pytest.MonkeyPatch,
     dialect: str,
-    body: Json,
+    body: JsonObject,
     key: str,
     limit: int,
 ) -> None:
@@ -474,7 +478,7 @@ def test_an_answer_that_was_cut_off_is_paid_for_and_replayed(runs: GatewayRuns) 
     with runs.serve() as stub:
         first = stub.turns_for
 
-        def turns(body: Json) -> Sequence[Turn]:
+        def turns(body: JsonObject) -> Sequence[Turn]:
             return (cut,) if len(stub.requests) == 1 else first(body)
 
         stub.turns_for = turns  # type: ignore[method-assign]
