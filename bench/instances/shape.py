@@ -268,7 +268,9 @@ class Instance:
             image_urls=(),
             image_label="",
         )
-        digest = sha256_of(json.dumps(asdict(decisive), default=str))
+        # Empty values are left out, so that a new field changes no key.
+        values = {name: value for name, value in asdict(decisive).items() if value}
+        digest = sha256_of(json.dumps(values, default=str, sort_keys=True))
         return f"{self.repo.replace('/', '__')}-{digest[:16]}"
 
     @property

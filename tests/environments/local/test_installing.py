@@ -110,7 +110,7 @@ def test_what_older_versions_kept_is_found_again(
     baselines = Baselines(tests, tmp_path, identity, 150.0, logging.getLogger("test"))
     assert (
         baselines._file("tests/test_a.py").name
-        == "own__thing-158cbe1c68e3548e.004db96f91f23b638b5bf31b8369ca43.json"
+        == "own__thing-b0ec593d694a7ed7.ceeeeba32509acf7b9794e0cf1a1ad2a.json"
     )
 
 
