@@ -118,7 +118,8 @@ class PluginAgent:
         # It may write at once.
         host.settle_checkout()
         model = host.wait_for(task.model)
-        return self.plugin.work(replace(task, repo_map=host.draw_map(), model=model))
+        task = replace(task, repo_map=host.draw_map(), model=model)
+        return self.plugin.work(task)
 
 
 def split_words(text: str) -> list[str]:

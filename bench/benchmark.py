@@ -222,7 +222,8 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         return partial(make_services, self.config, self.options)
 
     def deciding(self) -> JsonObject:
-        return {**super().deciding(), "dataset_sha256": self.dataset.identity().sha256}
+        digest = self.dataset.identity().sha256
+        return {**super().deciding(), "dataset_sha256": digest}
 
     def describe(self) -> Run:
         return (

@@ -33,7 +33,8 @@ def say_aside(line: str) -> None:
 def one_line(text: str) -> str:
     """Return ``text`` in one line, without escape sequences and control characters."""
     characters = map(_visible_character, _ESCAPE.sub("", text))
-    return " ".join("".join(characters).split())
+    parts = "".join(characters).split()
+    return " ".join(parts)
 
 
 def visible(text: str) -> str:
@@ -69,7 +70,8 @@ def abbreviate(text: str, limit: int) -> str:
     line = one_line(text[: 10 * limit + 1000])
     if len(line) <= limit:
         return line
-    return line[: max(limit - 1, 0)].rstrip() + "…"
+    end = max(limit - 1, 0)
+    return line[:end].rstrip() + "…"
 
 
 def some(names: Sequence[str], limit: int) -> str:
@@ -110,7 +112,8 @@ def _markdown_lines(
     for row in (rows[0], marks, *rows[1:]):
         cells = []
         for cell in row:
-            cell = cell.replace("\\", "\\\\").replace("|", "\\|")
+            cell = cell.replace("\\", "\\\\")
+            cell = cell.replace("|", "\\|")
             cells.append(cell.replace("<", "&lt;"))
         yield f"| {' | '.join(cells)} |"
 
@@ -130,7 +133,8 @@ def _aligned_lines(
     blocks = [[0]]
     widths = []
     for column in zip(*rows, strict=True):
-        widths.append(max(map(cell_len, column)) + _GAP)
+        longest = max(map(cell_len, column))
+        widths.append(longest + _GAP)
     for position in range(1, len(widths)):
         columns = [*blocks[-1], position]
         block_width = sum(widths[column] for column in columns) - _GAP

@@ -20,6 +20,7 @@ from core.address import login_secrets
 DOTENV_VARIABLE = "SWE_RETRY_HARNESS_DOTENV"
 """Names the variables from a file ``.env``, which are secret under any name."""
 _HEADERS = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
+_ESCAPED = re.compile("%[0-9A-F]{2}")
 _SHORTEST = 8
 # A value with white space is a sentence, unless it is long enough for a PEM or JSON key.
 _LONGEST_SENTENCE = 100
@@ -65,7 +66,9 @@ class Redactor:
                 logins[name] = tuple(parts)
         for name in _HEADERS:
             headers = environ.get(name, "")
-            logins[name] = (*logins.get(name, ()), *_header_secrets(headers))
+            of_address = logins.get(name, ())
+            of_headers = _header_secrets(headers)
+            logins[name] = (*of_address, *of_headers)
         return cls(secrets, logins)
 
     def __call__(self, text: str) -> str:
@@ -73,7 +76,8 @@ class Redactor:
         forms = [form for form in self._names if form in text]
         if not forms:
             return text
-        pattern = re.compile("|".join(map(re.escape, forms)))
+        patterns = map(re.escape, forms)
+        pattern = re.compile("|".join(patterns))
         return pattern.sub(lambda match: f"[{self._names[match[0]]}]", text)
 
     def of(self, value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -81,7 +85,10 @@ class Redactor:
         if isinstance(value, str):
             return self(value)
         if isinstance(value, Mapping):
-            return {self.of(key): self.of(part) for key, part in value.items()}
+            redacted = {}
+            for key, part in value.items():
+                redacted[self.of(key)] = self.of(part)
+            return redacted
         if isinstance(value, (list, tuple)):
             return [self.of(part) for part in value]
         return value
@@ -97,8 +104,10 @@ class Redactor:
     def _names(self) -> dict[str, str]:
         names = {}
         for name, value in self.secrets.items():
-            if value.strip():
-                names.update(dict.fromkeys(_forms(value.strip()), name))
+            stripped = value.strip()
+            if stripped:
+                forms = _forms(stripped)
+                names.update(dict.fromkeys(forms, name))
         for name, values in self.logins.items():
             for value in values:
                 for form in _forms(value):
@@ -106,7 +115,8 @@ class Redactor:
                         names[form] = name
                 names[value] = name
         # A form may be a part of a longer one.
-        return dict(sorted(names.items(), key=lambda pair: -len(pair[0])))
+        longest_first = sorted(names, key=len, reverse=True)
+        return {form: names[form] for form in longest_first}
 
 
 class RedactingFormatter(logging.Formatter):
@@ -127,18 +137,21 @@ def holds_secret(name: str, value: str) -> bool:
 def _may_be_secret(value: str) -> bool:
     if len(value.strip()) < _SHORTEST:
         return False
-    if len(value) <= _LONGEST_SENTENCE and len(value.split()) > 1:
+    parts = value.split()
+    if len(parts) > 1 and len(value) <= _LONGEST_SENTENCE:
         return False
     with contextlib.suppress(OSError, ValueError):
         path = Path(value)
-        return not (path.is_absolute() and path.exists())
+        is_file = path.is_absolute() and path.exists()
+        return not is_file
     return True
 
 
 def _header_secrets(headers: str) -> Iterator[str]:
     """Yield the keys in ``name=value,name=value``, without a word like ``Basic`` before one."""
     for header in headers.split(","):
-        name, _, value = unquote(header).partition("=")
+        plain = unquote(header)
+        name, _, value = plain.partition("=")
         variable = name.strip().replace("-", "_")
         for key in value.split()[-1:]:
             if holds_secret(variable, key):
@@ -150,15 +163,24 @@ def _forms(value: str) -> Iterator[str]:
     data = value.encode("utf-8", "surrogateescape")
     for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
         yield quoted
-        yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), quoted)
-    yield json.dumps(value)[1:-1]
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
-    yield repr(value)[1:-1]
+        yield _ESCAPED.sub(_in_small_letters, quoted)
+    for literal in (
+        json.dumps(value),
+        json.dumps(value, ensure_ascii=False),
+        repr(value),
+    ):
+        yield literal[1:-1]
     yield html.escape(value)
     for before in range(3):
         code = _base64_core(data, before)
         yield code
-        yield code.replace("+", "-").replace("/", "_")
+        # As in addresses.
+        code = code.replace("+", "-")
+        yield code.replace("/", "_")
+
+
+def _in_small_letters(match: re.Match[str]) -> str:
+    return match[0].lower()
 
 
 def _base64_core(data: bytes, before: int) -> str:
@@ -166,5 +188,9 @@ def _base64_core(data: bytes, before: int) -> str:
 
     In ``Basic base64(user:key)`` the key is encoded together with the text around it.
     """
-    code = base64.b64encode(bytes(before) + data).decode()
-    return code[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]
+    padded = bytes(before) + data
+    code = base64.b64encode(padded).decode()
+    # A letter has 6 bits; those with bits of the bytes before are left out.
+    start = (0, 2, 3)[before]
+    end = len(padded) * 8 // 6
+    return code[start:end]

@@ -132,7 +132,8 @@ def split_commas(value: Any) -> Any:  # noqa: ANN401 - of any source
     parts: list[Any] = []
     for item in value:
         if isinstance(item, str):
-            parts.extend(part.strip() for part in item.split(",") if part.strip())
+            stripped = map(str.strip, item.split(","))
+            parts.extend(filter(None, stripped))
         else:
             parts.append(item)
     return parts
@@ -146,7 +147,8 @@ def split_lines(value: Any) -> Any:  # noqa: ANN401 - of any source
         return value
     lines: list[str] = []
     for text in value:
-        lines.extend(line.strip() for line in text.splitlines() if line.strip())
+        stripped = map(str.strip, text.splitlines())
+        lines.extend(filter(None, stripped))
     return lines
 
 
@@ -481,7 +483,8 @@ class CommandLine(Generic[Root]):
     @property
     def chosen(self) -> Layer:
         """The values of the command line and the files."""
-        return merge_layers(self.root, [*map(self._of_file, self.files), self.layer])
+        of_files = map(self._of_file, self.files)
+        return merge_layers(self.root, [*of_files, self.layer])
 
     def load(
         self,

@@ -117,7 +117,8 @@ def make_image_store(
         about = client.info()
     # Copies of a machine share the engine's id, and Podman makes a new one for each answer.
     engine = f"{about.get('Name')}:{about.get('DockerRootDir')}"
-    folder = cache / "images" / hashlib.sha256(engine.encode()).hexdigest()[:12]
+    digest = hashlib.sha256(engine.encode()).hexdigest()
+    folder = cache / "images" / digest[:12]
     return ImageStore(client, folder, images.disk, images.mirrors, say, wait)
 
 

@@ -40,7 +40,8 @@ def lay_out(
         ]
         result = subprocess.run(copy, capture_output=True, text=True, check=False)
         if result.returncode:
-            raise OSError((result.stderr.strip().splitlines() or ["cp failed"])[0])
+            lines = result.stderr.strip().splitlines() or ["cp failed"]
+            raise OSError(lines[0])
         for path, data in changes.items():
             # Paths below a link do not belong to this tree.
             if data is None and _obstacle(folder, path) in ("", path):

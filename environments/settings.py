@@ -25,7 +25,11 @@ def absolute(path: Path) -> Path:
 def home_hashes(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of the files below ``folder`` by their paths in it."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return {str(p.relative_to(folder)): sha256_of(p.read_bytes()) for p in paths}
+    hashes = {}
+    for path in paths:
+        name = str(path.relative_to(folder))
+        hashes[name] = sha256_of(path.read_bytes())
+    return hashes
 
 
 def _check_api(name: str) -> str:

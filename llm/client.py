@@ -423,7 +423,8 @@ def messages_as_sent(
         sent.append(_message_as_sent(message, position in marked))
     if prefill(messages):
         # Anthropic refuses white space there, and no provider needs it.
-        sent[-1]["content"] = _encodable(messages[-1].content.rstrip())
+        last = messages[-1].content
+        sent[-1]["content"] = _encodable(last.rstrip())
         if provider in _PREFIX_PROVIDERS:
             sent[-1]["prefix"] = True
     return sent

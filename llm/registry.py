@@ -162,7 +162,8 @@ def map_entry(name: str) -> dict[str, Any]:
     ``litellm.get_model_info`` is not used, because it calls the network for some providers.
     """
     entries = load_litellm().model_cost
-    return entries.get(name) or entries.get(name.partition("/")[2]) or {}
+    without_provider = name.partition("/")[2]
+    return entries.get(name) or entries.get(without_provider) or {}
 
 
 def price_entry(name: str) -> dict[str, Any] | None:

@@ -89,7 +89,8 @@ class Evidence(BaseModel, frozen=True):
         for equal in self.classes:
             attempts = [numbers[n] for n in equal.attempts if n in numbers]
             if attempts:
-                classes.append(equal.model_copy(update={"attempts": tuple(attempts)}))
+                changes = {"attempts": tuple(attempts)}
+                classes.append(equal.model_copy(update=changes))
         scripts = []
         for script in self.scripts:
             if script.author is None:
@@ -97,7 +98,10 @@ class Evidence(BaseModel, frozen=True):
             elif script.author in numbers:
                 author = numbers[script.author]
                 scripts.append(script.model_copy(update={"author": author}))
-        failing = {numbers[n]: self.failing[n] for n in self.failing if n in numbers}
+        failing = {}
+        for attempt, count in self.failing.items():
+            if attempt in numbers:
+                failing[numbers[attempt]] = count
         return Evidence(
             classes=tuple(classes),
             scripts=tuple(scripts),
@@ -152,7 +156,10 @@ class BeliefFit(BaseModel, frozen=True):
 
     def strength(self, votes: Mapping[str, float]) -> float:
         """Return the strength of witnesses: a factor of the odds that they are right."""
-        factors = [self.strengths.get(m, 1.0) ** vote for m, vote in votes.items()]
+        factors = []
+        for model, vote in votes.items():
+            strength = self.strengths.get(model, 1.0)
+            factors.append(strength**vote)
         return float(prod(factors))
 
 

@@ -181,7 +181,9 @@ def work_on(
         context.log.error("%s", traceback.format_exc())
         end = End(InstanceStatus.ERROR, f"the harness failed: {error!r}")
     context.log.info("%s: %s", end.status, end.reason)
-    return Finished(job.key, end, tuple(work.attempts(end)), time.monotonic() - started)
+    attempts = tuple(work.attempts(end))
+    seconds = time.monotonic() - started
+    return Finished(job.key, end, attempts, seconds)
 
 
 def longest_first(
@@ -199,7 +201,9 @@ def longest_first(
     groups = {job.key: job.group for job in jobs}
     by_group: dict[str, list[float]] = {}
     for key, value in seconds.items():
-        by_group.setdefault(groups.get(key) or key.rpartition("-")[0], []).append(value)
+        prefix = key.rpartition("-")[0]
+        group = groups.get(key) or prefix
+        by_group.setdefault(group, []).append(value)
     usual = median(seconds.values())
     typical = {group: median(values) for group, values in by_group.items()}
 

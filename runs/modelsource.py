@@ -248,7 +248,8 @@ def recorded_calls(attempt: Attempt) -> Sequence[Reply]:
             replies.append(Reply(message.content))
     if attempt.cost is None or not replies:
         return replies
-    share = Decimal(int(attempt.cost.scaleb(10)) // len(replies)).scaleb(-10)
+    units = int(attempt.cost.scaleb(10))
+    share = Decimal(units // len(replies)).scaleb(-10)
     rest = attempt.cost - share * (len(replies) - 1)
     costs = [share] * (len(replies) - 1)
     pairs = zip(replies, (*costs, rest), strict=True)

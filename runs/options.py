@@ -166,7 +166,8 @@ def folder_sha256(folder: Path) -> str:
 
 def model_slug(models: Iterable[ModelChoice]) -> str:
     """Return a folder name made of the models' names: ``gpt-4o--claude-opus-4``."""
-    return "--".join(name_slug(model.name.rsplit("/", 1)[-1]) for model in models)
+    names = [model.name.rsplit("/", 1)[-1] for model in models]
+    return "--".join(map(name_slug, names))
 
 
 def name_slug(name: str) -> str:

@@ -143,7 +143,9 @@ def is_test_path(path: str) -> bool:
         return True
     # A package of Python may be called "test", as `django.test` is.
     others = (_JVM_TEST, _PHP_TEST, _OTHER_TEST)
-    return parts[-1][-3:] != ".py" and any(pattern.search(path) for pattern in others)
+    if parts[-1].endswith(".py"):
+        return False
+    return any(pattern.search(path) for pattern in others)
 
 
 def is_excluded(path: str, *, new: bool) -> bool:

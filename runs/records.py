@@ -743,7 +743,8 @@ def number_attempts(
     results: list[Values] = []
     for result in raw.get("all_results") or ():
         try_ = _whole(result.get("try"))
-        results.append(_filled(result, models, turns[try_], len(results) + 1))
+        number = len(results) + 1
+        results.append(_filled(result, models, turns[try_], number))
         turns[try_] += 1
     top = dict(raw)
     top.pop("all_results", None)

@@ -41,7 +41,8 @@ class Redo:
     ) -> Redo:
         """Read a comma list of ``ids`` and of statuses; ``statuses`` are the benchmark's own."""
         alternatives = (f"not_{statuses[0]}", *statuses, *COMMON_WORDS)
-        parts = {word.strip() for word in text.split(",") if word.strip()}
+        stripped = map(str.strip, text.split(","))
+        parts = set(filter(None, stripped))
         unknown = sorted(parts - {*alternatives, *ids})
         if unknown:
             raise UserError(
@@ -210,7 +211,8 @@ class _LastRedo(Redo):
     put_aside: bool  # the old files are out of the way, and work has started
 
     def repeats(self, redo: Redo) -> bool:
-        return (self.words, self.ids, self.good) == (redo.words, redo.ids, redo.good)
+        earlier = (self.words, self.ids, self.good)
+        return earlier == (redo.words, redo.ids, redo.good)
 
     def remaining(self, store: RunStore) -> set[str]:
         return {

@@ -156,7 +156,9 @@ def cut(text: str, room: int) -> str:
     head: list[str] = []
     tail: list[str] = []
     while lines and left > 0:
-        from_end = sum(map(len, tail)) <= 2 * sum(map(len, head))
+        length_of_tail = sum(map(len, tail))
+        length_of_head = sum(map(len, head))
+        from_end = length_of_tail <= 2 * length_of_head
         line = lines[-1 if from_end else 0][:_MAX_NAME]
         left -= len(line) + 1
         if left < 0:

@@ -318,7 +318,8 @@ class RepoMap:
         # The sort is stable: of equal worth, names come before files.
         offers = []
         for rank, unit in enumerate(units[detailed:], detailed):
-            worth = 1 / (rank + UNIT_RANK) / (len(definition_of(unit).name) + 2)
+            length = len(definition_of(unit).name) + 2
+            worth = 1 / (rank + UNIT_RANK) / length
             offers.append((worth, MapChoice(file_of[unit], unit)))
         for rank, file in enumerate(files):
             worth = FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2)

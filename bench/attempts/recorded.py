@@ -35,7 +35,10 @@ RecordedCandidates = Mapping[str, Sequence[RecordedCandidate]]
 def hash_candidates(candidates: RecordedCandidates) -> str:
     plain = {}
     for name, of_instance in candidates.items():
-        rows = [(str(c.origin), c.model, c.patch) for c in of_instance]
+        rows = []
+        for candidate in of_instance:
+            row = (str(candidate.origin), candidate.model, candidate.patch)
+            rows.append(row)
         plain[name] = rows
     return sha256_of(json.dumps(plain, sort_keys=True))
 

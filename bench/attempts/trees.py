@@ -136,7 +136,8 @@ def _tree(checkout: Checkout, patch: str) -> _Tree | None:
             if result.returncode:
                 return None
         options = ("--cached", "--no-renames", "-z", checkout.base_commit)
-        return _read(git("diff-index", *options, cwd=root, env=env), root, env)
+        output = git("diff-index", *options, cwd=root, env=env)
+        return _read(output, root, env)
 
 
 def _read(

@@ -311,7 +311,8 @@ def prepare(
     if environment is not EnvironmentKind.DOCKER:
         commands = commands.model_copy(update={"image": ""})
         sources.pop("image", None)
-    number = issue.number or sha256_of(issue.text.encode("utf-8", "replace"))[:8]
+    digest = sha256_of(issue.text.encode("utf-8", "replace"))
+    number = issue.number or digest[:8]
     name = f"{repository.name.replace('/', '__')}-{number}"
     row = {
         "instance_id": name,

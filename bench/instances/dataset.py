@@ -73,7 +73,9 @@ class Dataset:
 
     def identity(self) -> DatasetIdentity:
         """Return what a run records of the dataset; this hashes all rows."""
-        lines = [json.dumps(row, sort_keys=True, default=str) for row in self.rows]
+        lines = []
+        for row in self.rows:
+            lines.append(json.dumps(row, sort_keys=True, default=str))
         data = "\n".join(sorted(lines)).encode("utf-8", "surrogatepass")
         return DatasetIdentity(
             name=self.name,

@@ -192,7 +192,8 @@ def _venv(
 
 
 def _date_of(commit: str, repository: Path) -> str:
-    return git("log", "-1", "--format=%cs", commit, cwd=repository).decode().strip()
+    output = git("log", "-1", "--format=%cs", commit, cwd=repository)
+    return output.decode().strip()
 
 
 def _read_blob(

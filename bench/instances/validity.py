@@ -88,7 +88,8 @@ def read_validity(path: Path) -> ValidityStates:
 
 def states_in_words(states: Mapping[str, Validity]) -> str:
     """Return the states with their numbers: ``1 flaky, 2 invalid``."""
-    counts = Counter(state.value.replace("_", " ") for state in states.values())
+    names = [state.value.replace("_", " ") for state in states.values()]
+    counts = Counter(names)
     return ", ".join(f"{number:,} {state}" for state, number in sorted(counts.items()))
 
 

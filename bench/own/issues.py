@@ -158,7 +158,9 @@ def _issue_of_text(text: str, option: str, **values: Any) -> Issue:  # noqa: ANN
     """Return the issue of a text; ``values`` are further fields of it."""
     # Neither JSON files nor arguments of commands can hold the rest.
     text = text.encode("utf-8", "replace").decode()
-    text = text.removeprefix("\ufeff").replace("\0", "").replace("\r\n", "\n").strip()
+    text = text.removeprefix("\ufeff")
+    text = text.replace("\0", "")
+    text = text.replace("\r\n", "\n").strip()
     if not text:
         raise UserError(f"{option}: is empty")
     if len(text.encode()) > _MAX_BYTES:
@@ -321,5 +323,6 @@ def _get(
         )
     if status != 200:
         raise ValueError(f"the server answers HTTP {status}")
-    next_page = urlsplit(response.links.get("next", {}).get("url", ""))
+    link = response.links.get("next", {})
+    next_page = urlsplit(link.get("url", ""))
     return json_of(bytes(content)), next_page.query

@@ -35,7 +35,8 @@ def check_sample(tests: RegressionTests, least: float) -> None:
     """
     files = [path for path in tests.files if _TEST_FILE.search(path)]
     # They lie far apart, because files beside each other often fail for the same reason.
-    sample = files[len(files) // (2 * _SAMPLE) :: len(files) // _SAMPLE + 1]
+    count = len(files)
+    sample = files[count // (2 * _SAMPLE) :: count // _SAMPLE + 1]
     passing = 0
     failing = 0
     broken = ""

@@ -285,4 +285,5 @@ def yaml_of(
         ValueError,
         OverflowError,
     ) as error:
-        raise DamagedError(" ".join(str(error).split())[:300]) from error
+        text = " ".join(str(error).split())
+        raise DamagedError(text[:300]) from error

@@ -278,7 +278,8 @@ def _lend_folders(command: CommandRun) -> Iterator[None]:
     try:
         yield
     finally:
-        subprocess.run(["chown", "-Rh", str(os.geteuid()), *folders], check=False)
+        owner = str(os.geteuid())
+        subprocess.run(["chown", "-Rh", owner, *folders], check=False)
 
 
 @cache
@@ -297,7 +298,8 @@ def _interpreter() -> tuple[list[str], dict[Path, Path]]:
     libraries = _PYTHON / "libraries"
     argv = [str(program), "-S"]
     command = ["sh", "-c", _LIBRARIES, str(python)]
-    for path in map(Path, subprocess.check_output(command, text=True).split()):
+    output = subprocess.check_output(command, text=True)
+    for path in map(Path, output.split()):
         library = libraries / path.name
         mounts[path] = library
         if path.name.startswith("ld-"):

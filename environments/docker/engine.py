@@ -61,7 +61,8 @@ def engine_variables() -> dict[str, str]:
 
 def is_podman(client: Any) -> bool:  # noqa: ANN401
     components = client.version().get("Components") or ()
-    return any("podman" in str(part.get("Name", "")).lower() for part in components)
+    names = [str(part.get("Name", "")) for part in components]
+    return any("podman" in name.lower() for name in names)
 
 
 def _answering(make: Any, **given: str) -> Any | None:  # noqa: ANN401

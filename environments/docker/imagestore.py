@@ -95,7 +95,8 @@ def layer_sizes(
         steps.append([step.get("Created"), step.get("CreatedBy"), size])
         if size:
             below = [*diff_ids[: len(sizes) + 1], *steps]
-            sizes[hashlib.sha256(json.dumps(below).encode()).hexdigest()[:16]] = size
+            digest = hashlib.sha256(json.dumps(below).encode()).hexdigest()
+            sizes[digest[:16]] = size
     return sizes
 
 

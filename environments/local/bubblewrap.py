@@ -140,7 +140,8 @@ def sandbox_argv_with(
     for target, path in writable.items():
         argv += ["--bind", str(path), str(target)]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/"]
-    return [*argv, "--chdir", str([*writable, Path("/")][0]), *command]
+    folders = [*writable, Path("/")]
+    return [*argv, "--chdir", str(folders[0]), *command]
 
 
 def _base(

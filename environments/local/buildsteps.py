@@ -90,14 +90,16 @@ class BuildSteps:
         ended = cause
         if result.timed_out:
             ended = "it did not end in time"
-        command = shlex.join([Path(command_line[0]).name, *command_line[1:]])
+        program = Path(command_line[0]).name
+        command = shlex.join([program, *command_line[1:]])
         raise BrokenEnvironmentError(
             f"{failure} (`{command}`): {ended}; log: {self.log}"
         )
 
 
 def error_line(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    stripped = map(str.strip, output.splitlines())
+    lines = list(filter(None, stripped))
     specific = [line for line in lines if not _GENERIC.search(line)]
     for cause in _CAUSES:
         matches = [line for line in specific if cause.match(line)]

@@ -78,7 +78,10 @@ class Built:
         venv = self.python.parent.parent
         folders = [str(self.python.parent)]
         for folder in self.toolchains:
-            folders.append(str(folder / "bin" if (folder / "bin").is_dir() else folder))
+            programs = folder / "bin"
+            if programs.is_dir():
+                folder = programs
+            folders.append(str(folder))
         return {
             **command_variables(self.python, home),
             "PATH": ":".join([*folders, path]),

@@ -537,7 +537,10 @@ def library_python(
     """Return an interpreter with the libraries of our requirements, installed into the cache."""
     say_aside(f"libraries of {REQUIREMENTS.name}: installed once, into {cache}")
     text = REQUIREMENTS.read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    lines = []
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            lines.append(line)
     spec = VenvSpec(packages=tuple(lines))
     image = UnavailableError("no image")
     project = Project(_NAME, _NAME, "", REQUIREMENTS.parent, "", spec, image)

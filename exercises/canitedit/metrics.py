@@ -136,7 +136,8 @@ def diff_lines(
     if len(old) * len(new) > _MAX_PAIRS or len(program) > MOST_CHARACTERS:
         return None
     lines = list(Differ().compare(old, new))
-    return len(lines), sum(line.startswith(("+ ", "- ")) for line in lines)
+    changed = [line.startswith(("+ ", "- ")) for line in lines]
+    return len(lines), sum(changed)
 
 
 @lru_cache(maxsize=64)

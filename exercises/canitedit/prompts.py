@@ -115,7 +115,8 @@ def program_of(
     if prompt not in STOP:
         return fenced_program(reply)
     stops = map(re.escape, STOP[prompt])
-    return re.split("|".join(stops), _plain_lines(reply), maxsplit=1)[0]
+    parts = re.split("|".join(stops), _plain_lines(reply), maxsplit=1)
+    return parts[0]
 
 
 def fenced_program(reply: str) -> str:

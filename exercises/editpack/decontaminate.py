@@ -309,7 +309,8 @@ def _versions(text: str) -> Collection[str]:
 
 
 def _grams(tokens: Sequence[str], length: int) -> Iterator[str]:
-    return (" ".join(tokens[n : n + length]) for n in range(len(tokens) - length + 1))
+    starts = range(len(tokens) - length + 1)
+    return (" ".join(tokens[n : n + length]) for n in starts)
 
 
 def _telling_grams(tokens: Sequence[str], length: int) -> dict[str, None]:

@@ -91,7 +91,8 @@ def main(
     names = rows or [""]
     if line.prints(settings, " ".join(names)):
         return
-    if len({Path(name).expanduser().resolve() for name in names}) < len(names):
+    paths = {Path(name).expanduser().resolve() for name in names}
+    if len(paths) < len(names):
         raise UserError("the same rows are given twice; name each set once")
     choice = settings.dedup
     bands, width = banding(choice)
@@ -217,4 +218,6 @@ def banding(choice: DuplicateChoice) -> tuple[int, int]:
 def shingles(text: str) -> set[str]:
     """Return the 5-grams of a text."""
     tokens = _SEPARATOR.split(text.lower())
-    return set(map(" ".join, zip(*(tokens[n:] for n in range(GRAM)), strict=False)))
+    shifted = [tokens[n:] for n in range(GRAM)]
+    grams = zip(*shifted, strict=False)
+    return set(map(" ".join, grams))

@@ -209,7 +209,9 @@ def cleaned_message(text: str, names: Iterable[str] = ()) -> str:
     word is removed only behind an ``@``, because it may be a word of the message. Control
     characters go, so does white space at ends of lines.
     """
-    text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = text.replace("\r\n", "\n")
+    text = text.replace("\r", "\n")
+    text = _CONTROL.sub("", text)
     for pattern in (_BY, _TRAILER, _ANGLED_MAIL, _MAIL, _APPENDED, *_ISSUES):
         text = pattern.sub("", text)
     text = _WITHIN.sub(lambda link: link[1] or f"{link[2]}an issue", text)

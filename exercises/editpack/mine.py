@@ -203,7 +203,8 @@ def main(
             raise UserError(f"no repository is left ({'; '.join(reasons)})")
 
     def details() -> JsonObject:
-        version = git("--version", cwd=Path("/")).decode().split()[-1]
+        output = git("--version", cwd=Path("/")).decode()
+        version = output.split()[-1]
         records = [miner.record() for miner in miners]
         totals: Counter[str] = Counter()
         for miner in miners:
@@ -476,7 +477,9 @@ def _fault_of_blob(blob: GitObject, side: str) -> DropReason | None:
 
 def _rank(row: EditRow) -> tuple[int, bytes]:
     # The smallest number of lines that are deleted and inserted.
-    changed = Indel.distance(row[OLD].splitlines(), row[NEW].splitlines())
+    old_lines = row[OLD].splitlines()
+    new_lines = row[NEW].splitlines()
+    changed = Indel.distance(old_lines, new_lines)
     return -changed, row["new_file"].encode()
 
 

@@ -136,7 +136,9 @@ def main(
         if why:
             unreadable += 1
             continue
-        lengths = (len(row[OLD].splitlines()), len(row[NEW].splitlines()))
+        old_lines = row[OLD].splitlines()
+        new_lines = row[NEW].splitlines()
+        lengths = (len(old_lines), len(new_lines))
         values["lines_before"][lengths[0]] += 1
         values["lines_after"][lengths[1]] += 1
         values["lines"][sum(lengths)] += 1

@@ -221,7 +221,8 @@ def add_scores(folder: Path, path: Path) -> None:
     if not rows:
         raise UserError(f"--scores {path} holds no scores; {fix}")
     record = read_object(folder / _RECORD, "train again into another --out")
-    record["scores"] = {"file": path.name, "sha256": file_digest(path), "rows": rows}
+    digest = file_digest(path)
+    record["scores"] = {"file": path.name, "sha256": digest, "rows": rows}
     write_json_atomic(folder / _RECORD, record)
     write_text_atomic(folder / _CARD, card_of(record))
     print(f"wrote {folder / _CARD} with the scores of {path}")

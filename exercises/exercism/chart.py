@@ -124,7 +124,8 @@ def draw_chart(
         left += len(group) + _GAP
     last = left - _GAP - 1
     # A name is longer than its bars unless it is turned.
-    turned = any(len(model) > 8 * len(group) for model, group in groups.items())
+    is_long = [len(model) > 8 * len(group) for model, group in groups.items()]
+    turned = any(is_long)
     axes.set_xticks(
         centers,
         list(map(label, groups)),
@@ -151,7 +152,8 @@ def _draw_bar(
     last = bar["last"]
     height = fmean(last)
     look = _look(bar["edit_format"], theme)
-    axes.bar([x], [height], width=_WIDTH, **look)[0].set_gid(f"bar-{mark}")
+    bars = axes.bar([x], [height], width=_WIDTH, **look)
+    bars[0].set_gid(f"bar-{mark}")
     if bar["published"]:
         axes.patches[-1].set_linestyle("--")
     if bar["first"]:

@@ -359,7 +359,10 @@ class Column:
 
     @property
     def verdicts(self) -> dict[str, bool]:
-        return {key: bool(result.solved_at) for key, result in self.results.items()}
+        solved = {}
+        for key, result in self.results.items():
+            solved[key] = bool(result.solved_at)
+        return solved
 
     def ending(self, key: str) -> str:
         """Return how an exercise ended; empty where the run has no such exercise."""

@@ -91,7 +91,9 @@ def report_lines(
     for rows in further_tables(columns).values():
         if rows:
             yield ""
-            cells = [[_cell(*item) for item in row.items()] for row in rows]
+            cells = []
+            for row in rows:
+                cells.append([_cell(*item) for item in row.items()])
             yield from lines(list(rows[0]), cells)
 
 

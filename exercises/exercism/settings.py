@@ -97,7 +97,11 @@ class Exercises(Section):
             raise UserError(f"--languages {languages}: no exercise is in them")
         keys: dict[str, None] = {}
         for name in chain(*(read_ids(text, "exercises.ids") for text in self.ids)):
-            matches = [k for k in by_key if name in (k, k.partition("/")[2])]
+            matches = []
+            for key in by_key:
+                own_name = key.partition("/")[2]
+                if name in (key, own_name):
+                    matches.append(key)
             if not matches:
                 raise UserError(f"no exercise is called {name}; check exercises.ids")
             keys |= dict.fromkeys(matches)

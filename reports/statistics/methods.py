@@ -106,7 +106,8 @@ def _score_bound(share: float, of: int, z: float) -> float:
     """Return the share from which ``share`` is ``z`` standard deviations away."""
     scale = 1 + z * z / of
     middle = (share + z * z / (2 * of)) / scale
-    variance = share * (1 - share) / of + (z / (2 * of)) ** 2
+    variance = share * (1 - share) / of
+    variance += (z / (2 * of)) ** 2
     return middle + z / scale * math.sqrt(max(0.0, variance))
 
 
@@ -125,7 +126,8 @@ def pass_at_k(
     """
     if not 0 <= good <= attempts or not 1 <= k <= attempts:
         raise ValueError(f"no pass@{k} of {good} good ones among {attempts}")
-    return 1 - math.comb(attempts - good, k) / math.comb(attempts, k)
+    without_good = math.comb(attempts - good, k)
+    return 1 - without_good / math.comb(attempts, k)
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,8 @@ def mcnemar_exact(only_a: int, only_b: int) -> float:
     Analysis" (2002), section 10.1.4.
     """
     differing = only_a + only_b
-    tail = sum(math.comb(differing, n) for n in range(min(only_a, only_b) + 1))
+    fewer = min(only_a, only_b)
+    tail = sum(math.comb(differing, n) for n in range(fewer + 1))
     # Integers, because floats of this size would overflow.
     return min(1.0, 2 * tail / (1 << differing))
 
@@ -200,7 +203,9 @@ def paired_interval(
         covariance > 0
     ):  # a continuity correction, so that equal outcomes are not certain
         covariance = max(0.0, covariance - 1 / (2 * count))
-    scale = math.sqrt(mean_a * (1 - mean_a) * mean_b * (1 - mean_b))
+    variance_a = mean_a * (1 - mean_a)
+    variance_b = mean_b * (1 - mean_b)
+    scale = math.sqrt(variance_a * variance_b)
     correlation = ratio(covariance, scale) or 0.0
 
     def reach(of_a: float, of_b: float) -> float:
@@ -208,8 +213,10 @@ def paired_interval(
         return math.sqrt(max(0.0, square))
 
     difference = mean_b - mean_a
-    low = difference - reach(interval_a.high - mean_a, mean_b - interval_b.low)
-    high = difference + reach(mean_a - interval_a.low, interval_b.high - mean_b)
+    below = reach(interval_a.high - mean_a, mean_b - interval_b.low)
+    above = reach(mean_a - interval_a.low, interval_b.high - mean_b)
+    low = difference - below
+    high = difference + above
     if p_value >= 1 - CONFIDENCE:
         low = min(low, 0.0)
         high = max(high, 0.0)
@@ -296,9 +303,11 @@ def bootstrap_mean(shares: Iterable[float]) -> Interval | None:
     sums = []
     # A table of all resamples at once would be large.
     for _ in range(RESAMPLES // _PART):
-        sums.append(generator.multinomial(total, chances, size=_PART) @ values)
+        drawn = generator.multinomial(total, chances, size=_PART)
+        sums.append(drawn @ values)
     means = np.concatenate(sums) / total
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    bounds = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
+    low, high = np.quantile(means, bounds)
     return Interval(float(low), float(high))
 
 
@@ -321,14 +330,17 @@ def sign_flip_test(differences: Sequence[float]) -> float:
     reached = 0
     for _ in range(RESAMPLES // _PART):
         signs = generator.choice([-1.0, 1.0], size=(_PART, len(values)))
-        reached += int((abs(signs @ values) >= observed).sum())
+        sums = abs(signs @ values)
+        reached += int((sums >= observed).sum())
     return (1 + reached) / (1 + RESAMPLES)
 
 
 def paired_p_value(pairs: Sequence[tuple[float, float]]) -> float:
     """Return the two-sided p-value of pairs of shares: McNemar's if all are 0 or 1."""
-    if not {0, 1}.issuperset(chain.from_iterable(pairs)):
-        return sign_flip_test([after - before for before, after in pairs])
+    shares = chain.from_iterable(pairs)
+    if not {0, 1}.issuperset(shares):
+        differences = [after - before for before, after in pairs]
+        return sign_flip_test(differences)
     table = PairedTable.of((before == 1, after == 1) for before, after in pairs)
     return mcnemar_exact(table.only_a, table.only_b)
 
@@ -339,11 +351,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
     S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
     Statistics 6 (1979), 65-70.
     """
-    corrected = [1.0] * len(p_values)
-    positions = sorted(range(len(p_values)), key=lambda n: p_values[n])
+    count = len(p_values)
+    corrected = [1.0] * count
+    positions = sorted(range(count), key=lambda n: p_values[n])
     highest = 0.0
     for rank, position in enumerate(positions):
-        highest = max(highest, p_values[position] * (len(p_values) - rank))
+        p_value = p_values[position] * (count - rank)
+        highest = max(highest, p_value)
         corrected[position] = min(1.0, highest)
     return corrected
 
@@ -367,4 +381,5 @@ class ShareRange:
         count = len(low)
         lowest = wilson(math.fsum(low), count, correction=0.5)
         highest = wilson(math.fsum(high), count, correction=0.5)
-        return cls(fmean(low), fmean(high), Interval(lowest.low, highest.high))
+        interval = Interval(lowest.low, highest.high)
+        return cls(fmean(low), fmean(high), interval)

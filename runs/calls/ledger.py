@@ -147,7 +147,8 @@ class Ledger:
 
     def _count(self, line: LedgerLine) -> None:
         self._lines[line.call] = line
-        self._by_instance.setdefault(line.instance_id, []).append(line)
+        lines = self._by_instance.setdefault(line.instance_id, [])
+        lines.append(line)
 
     def sync(self) -> None:
         """Wait until the disk has all lines."""
@@ -191,9 +192,10 @@ def read_ledger(path: Path) -> JsonLines[LedgerLine]:
 
 def write_ledger(path: Path, lines: Iterable[LedgerLine]) -> None:
     """Write a whole ledger at ``path``, instead of one that is there."""
-    write_text_atomic(
-        path, "".join(json.dumps(line.as_json()) + "\n" for line in lines)
-    )
+    text = ""
+    for line in lines:
+        text += json.dumps(line.as_json()) + "\n"
+    write_text_atomic(path, text)
 
 
 def total(lines: Iterable[LedgerLine]) -> Decimal | None:
@@ -215,9 +217,9 @@ def by_instance(lines: Iterable[LedgerLine]) -> dict[str, Decimal | None]:
     """Return the dollars per instance, None when the cost of a call is unknown."""
     sums: dict[str, Decimal | None] = {}
     for line in lines:
-        sums[line.instance_id] = money.total(
-            (sums.get(line.instance_id, Decimal()), line.paid)
-        )
+        name = line.instance_id
+        earlier = sums.get(name, Decimal())
+        sums[name] = money.total((earlier, line.paid))
     return sums
 
 
@@ -249,15 +251,16 @@ def set_damage_aside(store: RunStore) -> Iterator[str]:
 
 def ledger_was_damaged(store: RunStore) -> bool:
     """Return whether the ledger ever lost a line; journals have the same calls."""
-    return store.ledger.with_name(store.ledger.name + DAMAGED).exists()
+    ledger = store.ledger
+    aside = ledger.with_name(ledger.name + DAMAGED)
+    return aside.exists()
 
 
 def owner_of(store: RunStore, journal: Path) -> str:
     """Return the id of a journal, ``<id>.jsonl`` or, retired, ``<id>.<number>.jsonl``."""
     name, _, number = journal.stem.rpartition(".")
-    is_retired = (
-        store.prediction(name).exists() or journal.with_name(f"{name}.jsonl").exists()
-    )
+    newer = journal.with_name(f"{name}.jsonl")
+    is_retired = newer.exists() or store.prediction(name).exists()
     if number.isdigit() and is_retired:
         return name
     return journal.stem

@@ -172,7 +172,8 @@ class TerminalDisplay(Display):
             self._bars.pop().close()
         for position, text in enumerate(texts):
             if position == len(self._bars):
-                self._bars.append(_bar(self._stream, position, seen.total, self._size))
+                bar = _bar(self._stream, position, seen.total, self._size)
+                self._bars.append(bar)
             bar = self._bars[position]
             bar.n = seen.done
             bar.set_description_str(_encodable(text, self._stream), refresh=False)

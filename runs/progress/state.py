@@ -255,7 +255,8 @@ def running_lines(
     left_out = len(snapshot.running) - len(visible)
     if left_out:
         lines.append(f"  … and {left_out} more")
-    return [disp_trim(line, max(columns - 1, 0)) for line in [*first, *lines[:room]]]
+    width = max(columns - 1, 0)
+    return [disp_trim(line, width) for line in [*first, *lines[:room]]]
 
 
 def _line(running: Running) -> str:
@@ -264,7 +265,8 @@ def _line(running: Running) -> str:
         parts.append(f"attempt {running.attempt}")
     if running.model:
         parts.append(one_line(running.model))
-    return "  " + "  ".join([*parts, running.step.value, duration(running.seconds)])
+    parts += [running.step.value, duration(running.seconds)]
+    return "  " + "  ".join(parts)
 
 
 def duration(seconds: float) -> str:

@@ -298,7 +298,8 @@ class Dialect(ABC):
         if isinstance(usage, dict):
             if "model" in usage or usage.get("modality") == "AUDIO":
                 return True
-            for key in usage.keys() - SHAPES[self.name]["usage"].split():
+            known_keys = SHAPES[self.name]["usage"].split()
+            for key in usage.keys() - known_keys:
                 if count_at(usage, key):
                     return True
             usage = list(usage.values())

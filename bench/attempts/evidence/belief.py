@@ -143,7 +143,8 @@ class Batch:
         strengths = np.array([fit.strengths.get(model, 1.0) for model in models])
         odds = _DIFFICULTIES * fit.right / (1 - fit.right)
         odds_by_model = strengths[:, None] * odds
-        evidence = self.votes @ np.log(odds_by_model) + self._tests(fit)[:, :, None]
+        witnesses = self.votes @ np.log(odds_by_model)
+        evidence = witnesses + self._tests(fit)[:, :, None]
         any_outcome = (self.votes @ np.log1p(odds_by_model)).sum(axis=1)
         logs = np.einsum("icd,hc->ihd", evidence, self.sets) - any_outcome[:, None, :]
         partitions = self._partitions(fit.wrong_concentration)
@@ -153,7 +154,8 @@ class Batch:
     def _tests(self, fit: BeliefFit) -> Array:
         """Return the logarithm of how much more likely a right class has its test outcome."""
         clean = np.log(KEEP / fit.slip)
-        broken = np.log((1 - KEEP) / (1 - fit.slip) / np.maximum(1, self.failing))
+        count = np.maximum(1, self.failing)
+        broken = np.log((1 - KEEP) / (1 - fit.slip) / count)
         ratios = np.where(self.failing == 0, clean, broken)
         return np.where(np.isnan(self.failing), 0.0, ratios)
 
@@ -210,7 +212,8 @@ class Batch:
         logs = np.log(likelihoods.total)
         none = _posterior(prior, logs * self.mask)[0][:, :1]
         weights = _posterior(prior, logs * self.dividing)[0]
-        some = weights[:, 1:] * (1 - none) / (1 - weights[:, :1])
+        factor = (1 - none) / (1 - weights[:, :1])
+        some = weights[:, 1:] * factor
         return np.concatenate([none, some], axis=1)
 
 
@@ -310,7 +313,9 @@ def expected_gain(
     likelihoods = outcomes.likelihoods(fit).total[0]
     chances = likelihoods / likelihoods.sum(axis=0)
     after = (weights * chances) @ sets
-    return float(after.max(axis=1).sum() - (weights @ sets).max())
+    greatest_after = after.max(axis=1).sum()
+    greatest = (weights @ sets).max()
+    return float(greatest_after - greatest)
 
 
 def best_class(

@@ -79,7 +79,10 @@ class InstanceFacts:
             if len(facts.witnesses) == most_models:
                 copy = COPY
             counts = facts.witnesses.items()
-            votes.append({model: 1 + copy * log2(count) for model, count in counts})
+            by_model = {}
+            for model, count in counts:
+                by_model[model] = 1 + copy * log2(count)
+            votes.append(by_model)
         return votes
 
     @property

@@ -118,7 +118,8 @@ def fit_strengths(run: RunArrays, fit: BeliefFit) -> BeliefFit:
         for batch in run.batches:
             prior, _ = batch.prior(fit, run.models)
             by_class = prior @ batch.sets
-            right += (batch.votes * by_class[:, :, None]).sum(axis=(0, 1))
+            of_right = batch.votes * by_class[:, :, None]
+            right += of_right.sum(axis=(0, 1))
             votes += batch.votes.sum(axis=(0, 1))
         mean = right.sum() / votes.sum()
         shares = (right + _FIRM * mean) / (votes + _FIRM)

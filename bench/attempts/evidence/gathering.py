@@ -335,7 +335,8 @@ class EvidenceGathering:
         valid = [script for script in scripts if script.valid]
         outcomes = {}
         for script in valid:
-            outcomes[script.id] = dict(self.evidence.outcomes.get(script.id, {}))
+            codes_before = self.evidence.outcomes.get(script.id, {})
+            outcomes[script.id] = dict(codes_before)
         for candidates in self.evidence.classes:
             # What ran once does not run again: a script that hangs takes minutes.
             missing = [s for s in valid if candidates.id not in outcomes[s.id]]

@@ -40,7 +40,8 @@ class ScriptLanguage:
 
     def wrap(self, name: str, word: str) -> bytes:
         """Return the wrapper of a script, which prints ``word``."""
-        return self.wrapper.format(file=self.file(name), word=word).encode()
+        text = self.wrapper.format(file=self.file(name), word=word)
+        return text.encode()
 
 
 # A candidate that ends the process with 0 would pass every script that imports it. So the exit must

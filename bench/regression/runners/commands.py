@@ -64,7 +64,8 @@ def takes_arguments(command: str, runner: Runner) -> bool:
     tokens = [token for token in command.split() if not _ASSIGNMENT.match(token)]
     if tokens and _PYTHON.fullmatch(tokens[0]):
         tokens = [token for token in tokens[1:] if token != "-m"]
-    return bool(tokens) and bool(SUPPORT[runner].command.search(tokens[0]))
+    pattern = SUPPORT[runner].command
+    return bool(tokens) and bool(pattern.search(tokens[0]))
 
 
 def file_command(
