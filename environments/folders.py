@@ -90,8 +90,8 @@ class FolderResult(CommandResult):
             file there, a link leads to it, or it is larger than the limit.
     """
 
-    errors: str
-    files: Mapping[str, bytes]
+    errors: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class Folders(Protocol):

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,9 +37,8 @@ def services(worker: WorkerAccess) -> Services:
     (folder / "template").mkdir(parents=True)
     built = Built(Path(sys.executable), (), folder / "template", folder / "testbed")
     confined = Confined(find_confinement(), run_key=worker.key, check=worker.stop.check)
-    return Services(
-        worker, LocalSession(built, "", "", bubblewrap_works(), ExitStack(), confined)
-    )
+    session = LocalSession(built, "", "", bubblewrap_works(), confined)
+    return Services(worker, session)
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ def test_examples_pass_and_stubs_fail_with_equal_output(
     assert texts[0] == texts[1]
 
 
-GOOD = FolderResult("5 passed", 0, 1.0, errors="", files={})
+GOOD = FolderResult("5 passed", 0, 1.0)
 
 
 def test_what_is_solved() -> None:
