@@ -24,15 +24,15 @@ def test_scripts_matrix_groups_and_reason_are_in_the_package(
     assert code == 0, lines
     transcript = (tmp_path / f"package/artifacts/trajs/{NAME}.md").read_text()
     assert (
-        "- choice: attempt 2 is chosen by evidence: it is right with the weight 0.87"
+        "- choice: attempt 2 is chosen by evidence: it is right with the weight 0.91"
         in transcript
     )
     assert (
-        "it passes 4 of 4 valid scripts, and without scripts the weight is 0.60"
+        "it passes 4 of 4 valid scripts, and without scripts the weight is 0.69"
         in transcript
     )
     assert (
-        "| 2, 3 | scripted-b, scripted-a | solved | solved | solved | solved | 0.87 |"
+        "| 2, 3 | scripted-b, scripted-a | solved | solved | solved | solved | 0.91 |"
         in transcript
     )
     assert (
