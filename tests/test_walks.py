@@ -23,8 +23,11 @@ WALKS = (
 )
 # They get a text to write it down, or to compute something of it, and do not pass it on.
 READERS = {
+    "agent/conversation/mentions.py",
     "agent/formats/reading/fences.py",
     "agent/prompts/__init__.py",
+    "agent/repomap/build.py",
+    "agent/repomap/ranking/rank.py",
     "agent/repomap/rendered.py",
     "bench/attempts/transcript.py",
     "bench/regression/testconfig.py",

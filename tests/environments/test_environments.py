@@ -243,7 +243,7 @@ def test_no_container_is_left(demo: tuple[Instance, Checkout]) -> None:
     build_images([demo[0].instance_id])
     # Other processes may test the same instance in this engine.
     key = f"run-{secrets.token_hex(4)}"
-    ours = {"label": [f"{LABEL}.instance={demo[0].instance_id}", f"{LABEL}.run={key}"]}
+    ours = {"label": [f"{LABEL}.instance={demo[0].tested_as}", f"{LABEL}.run={key}"]}
     made: Any = DockerEnvironment(client, key).start(project_of(*demo))
     with made.containers.start(made.image.name):
         assert len(client.containers.list(all=True, filters=ours)) == 1
