@@ -190,7 +190,7 @@ def make_configuration(
     config = RunConfig(settings, models, environment, settings.folders.run)
     options = Options.of(
         settings,
-        models,
+        config.called_models,
         book=book,
         dataset=settings.instances.dataset,
         repos=settings.folders.repos,

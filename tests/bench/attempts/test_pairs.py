@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from bench.config import RunConfig, validate_config
+from bench.cli.command_line import make_configuration
+from bench.config import RunConfig, RunSettings, validate_config
 from core.errors import UserError
+from core.settings import SourcedValue, check_settings, merge_layers
+from environments.base import EnvironmentKind
 from llm.settings import our_settings
 from runs.calls.budget import BudgetLimits
 from runs.options import parse_models
@@ -87,6 +90,16 @@ def test_a_budget_of_the_architects_model_stops_the_attempt_and_it_goes_on(
 def test_other_agents_take_no_pairs(provider: Provider, agent: str) -> None:
     with pytest.raises(UserError, match=r"o1.gpt-4o: only the builtin agent"):
         validate_config(pair(provider, agent=agent))
+
+
+def test_each_model_of_a_pair_has_a_price_of_its_own() -> None:
+    layer = {
+        "models.names": SourcedValue("--models", "o1+gpt-4o"),
+        "budget.prices": SourcedValue("--price", "o1=1,2"),
+    }
+    settings = check_settings(RunSettings, merge_layers(RunSettings, [layer]))
+    _, made = make_configuration(settings, EnvironmentKind.NONE)
+    assert list(made.money.prices) == ["o1"]
 
 
 def test_completions_take_no_pairs() -> None:
