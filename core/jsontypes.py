@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 JsonObject = dict[str, Any]
@@ -51,3 +51,16 @@ def count_at(value: object, *path: str) -> int:
     if isinstance(item, bool) or not isinstance(item, int):
         return 0
     return max(item, 0)
+
+
+def texts_in(data: object) -> Iterator[str]:
+    """Yield all texts in JSON except keys."""
+    if isinstance(data, str):
+        yield data
+    values: Iterable[object] = ()
+    if isinstance(data, dict):
+        values = data.values()
+    if isinstance(data, list | tuple):
+        values = data
+    for value in values:
+        yield from texts_in(value)

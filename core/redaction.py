@@ -142,8 +142,8 @@ def _may_be_secret(value: str) -> bool:
         return False
     with contextlib.suppress(OSError, ValueError):
         path = Path(value)
-        is_file = path.is_absolute() and path.exists()
-        return not is_file
+        is_path = path.is_absolute() and path.exists()
+        return not is_path
     return True
 
 

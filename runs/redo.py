@@ -211,8 +211,8 @@ class _LastRedo(Redo):
     put_aside: bool  # the old files are out of the way, and work has started
 
     def repeats(self, redo: Redo) -> bool:
-        earlier = (self.words, self.ids, self.good)
-        return earlier == (redo.words, redo.ids, redo.good)
+        own = (self.words, self.ids, self.good)
+        return own == (redo.words, redo.ids, redo.good)
 
     def remaining(self, store: RunStore) -> set[str]:
         return {

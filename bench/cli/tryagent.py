@@ -108,16 +108,8 @@ def try_agent(
     if config.has_gateway:
         # The conversation is that with the model; what the agent printed is in the log alone.
         notes = [*log, *notes]
-    for line in (
-        *_lines(
-            config,
-            result,
-            task,
-            seconds,
-            patch,
-        ),
-        *notes,
-    ):
+    lines = _lines(config, result, task, seconds, patch)
+    for line in (*lines, *notes):
         say(visible(line))
     succeeded = result.ending is None and patch.strip()
     return int(not succeeded)

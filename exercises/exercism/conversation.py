@@ -28,6 +28,7 @@ from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
 from agent.protocol import AgentResult, Task, Transcript
 from bench.attempts import SeenTexts, fenced_block, message_block
+from core.jsontypes import texts_in
 from core.money import total
 from core.parsing.untrusted import DamagedError, json_of
 from core.processes import remove_tree
@@ -59,7 +60,6 @@ from llm.chat import (
 )
 from llm.options import ModelChoice
 from llm.tokens import most_tokens, size
-from reports.submission.hidden import texts_in
 from reports.texts import render_text
 from runs.calls.journal import EntryKind
 from runs.jobs import End, JobContext

@@ -15,6 +15,7 @@ from pathlib import Path
 from bench.instances.instance import Evaluation, Instance
 from bench.repos.mirrors import Mirrors, has_commit
 from core.git import git_result
+from core.jsontypes import texts_in
 from runs.records import InstanceResult
 
 
@@ -93,19 +94,6 @@ def texts_of(result: InstanceResult) -> TrajectoryTexts:
         written_by_model="\n".join(written),
         rest="\n".join(texts_in(rest)),
     )
-
-
-def texts_in(data: object) -> Iterator[str]:
-    """Yield all texts in JSON except keys."""
-    if isinstance(data, str):
-        yield data
-    values: Iterable[object] = ()
-    if isinstance(data, dict):
-        values = data.values()
-    if isinstance(data, list | tuple):
-        values = data
-    for value in values:
-        yield from texts_in(value)
 
 
 # Shorter lines are common, as `return result`. 7 of 124 gold patches of SWE-bench Lite have no

@@ -192,10 +192,8 @@ def read_ledger(path: Path) -> JsonLines[LedgerLine]:
 
 def write_ledger(path: Path, lines: Iterable[LedgerLine]) -> None:
     """Write a whole ledger at ``path``, instead of one that is there."""
-    text = ""
-    for line in lines:
-        text += json.dumps(line.as_json()) + "\n"
-    write_text_atomic(path, text)
+    texts = [json.dumps(line.as_json()) + "\n" for line in lines]
+    write_text_atomic(path, "".join(texts))
 
 
 def total(lines: Iterable[LedgerLine]) -> Decimal | None:
