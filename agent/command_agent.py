@@ -95,6 +95,7 @@ class CommandRun:
             self.output,
             too_much=self.must_end,
             errors=self.errors,
+            yields=True,
         )
 
 

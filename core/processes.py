@@ -28,6 +28,7 @@ _KILL_PAUSE = 0.02
 _POLL_INTERVAL = 0.2
 _MEASURE_INTERVAL = 1.0
 _MAX_KILL_ROUNDS = 50
+_NICENESS = 10
 _MARK = "SWE_RETRY_HARNESS_PROCESS"
 RUN_VARIABLE = "SWE_RETRY_HARNESS_RUN"
 """The variable that names the run of a process, to find it after the harness was killed."""
@@ -74,6 +75,7 @@ def run_limited(
     too_much: Callable[[], bool] | None = None,
     errors: Tail | None = None,
     check: Check = lambda: None,
+    yields: bool = False,
 ) -> CommandResult:
     """Run ``argv`` in a process group of its own and leave nothing of it running at the end.
 
@@ -82,7 +84,8 @@ def run_limited(
     input is empty; ``tail`` collects the output, ``errors`` standard error again.
     ``too_much`` is asked every second whether the command has used more than it may; it is killed
     then, and its exit code says so. ``check`` is called before, meanwhile and after: where it
-    raises, the command is killed and has no result.
+    raises, the command is killed and has no result. A command that ``yields`` lets the harness
+    and what its user runs go first.
     """
     check()
     started = time.monotonic()
@@ -103,7 +106,7 @@ def run_limited(
         readers.append(_start_reader(process.stderr, tail, errors))
     code: int | None
     try:
-        code = _wait(process, timeout, too_much, check)
+        code = _wait(process, timeout, too_much, check, yields)
     except subprocess.TimeoutExpired:
         code = None
     finally:
@@ -139,11 +142,14 @@ def _wait(
     timeout: float,
     too_much: Callable[[], bool] | None,
     check: Check,
+    yields: bool,
 ) -> int:
     now = time.monotonic()
     end = now + timeout
     measured = now
     while now < end:
+        if yields:
+            _lower_priority(process.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(min(end - now, _POLL_INTERVAL))
         check()
@@ -153,6 +159,19 @@ def _wait(
             if too_much():
                 return -signal.SIGKILL
     return process.wait(0)
+
+
+def _lower_priority(session: int) -> None:
+    """Lower the priority of the session with this process id.
+
+    Linux shares the processors between sessions first (``autogroup``, sched(7)), and niceness
+    counts only within one; elsewhere niceness alone counts. The kernel lets a user lower ten
+    sessions a second: call it again.
+    """
+    niceness = min(os.nice(0) + _NICENESS, 19)
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PGRP, session, niceness)
+        (_PROCESSES / str(session) / "autogroup").write_text(str(niceness))
 
 
 def _start_reader(stream: IO[bytes] | None, *tails: Tail) -> Thread:

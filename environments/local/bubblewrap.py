@@ -156,7 +156,6 @@ def _base(
         "--unshare-uts",
         "--unshare-cgroup-try",
         "--die-with-parent",
-        "--new-session",
         "--cap-drop",
         "ALL",
         *([] if network else ["--unshare-net"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -57,6 +58,8 @@ found = {
     'connected': tried(socket.create_connection, ('127.0.0.1', int(port)), 2).__class__.__name__,
     'key': os.environ['MY_API_KEY'][::-1],
     'own': [write(os.environ[name] + '/x') for name in ('HOME', 'TMPDIR')],
+    'niceness': os.nice(0),
+    'session': tried(lambda: open('/proc/self/autogroup').read().split()[-1]),
 }
 open(result, 'w').write('{"cost": 0.25}')
 print(json.dumps(found))
@@ -126,6 +129,9 @@ def test_what_a_command_reaches_that_is_shut_in(
         "nothing but the way to what is shown"
     )
     assert not [path for folder in (tmp_path, cache) for path in folder.rglob("new")]
+    niceness = os.nice(0) + 10
+    assert seen.pop("niceness") == niceness
+    assert seen.pop("session") in (str(niceness), "FileNotFoundError")
     processes, sentinel = seen.pop("processes")
     assert processes <= 2 and not sentinel, "its own and bubblewrap's"
     assert seen == {
