@@ -370,30 +370,26 @@ def stop_when_sure(
 ) -> tuple[float, float]:
     """Return the share of attempts that are made, and that of right choices.
 
-    The weights follow from what is stated, as in a run, which fits nothing before its end.
+    Attempts end by weights that follow from what is stated; the last choice is fitted to all
+    instances, as a run does at its end.
     """
     fit = stated_fit()
     made = 0
-    right = 0
+    ended = []
     left = list(instances)
     for count in range(1, attempts + 1):
         parts = [first_attempts(labelled, count) for labelled in left]
-        facts = [part.instance.facts() for part in parts]
-        beliefs = weigh(facts, fit)
+        beliefs = weigh([part.instance.facts() for part in parts], fit)
+        made += len(parts)
         going_on = []
-        for labelled, part, of_instance, weights in zip(
-            left, parts, facts, beliefs, strict=True
-        ):
-            made += 1
+        for labelled, part, weights in zip(left, parts, beliefs, strict=True):
             if max(weights.classes) < sure and count < attempts:
                 going_on.append(labelled)
-                continue
-            classes = part.instance.classes
-            best = best_class(of_instance, weights, fit, range(len(classes)))
-            right += classes[best][0].id in labelled.right
+            else:
+                ended.append(part)
         left = going_on
-    total = len(instances) * attempts
-    return 100 * made / total, 100 * right / len(instances)
+    right, _ = believe(ended)
+    return 100 * made / (len(instances) * attempts), right
 
 
 def world_lines(count: int, names: Sequence[str], sure: float) -> Iterator[str]:
