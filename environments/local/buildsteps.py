@@ -41,7 +41,8 @@ _LONGEST = 300
 class BuildSteps:
     """Runs the steps of one build, whose output goes to ``log``.
 
-    ``version`` is for setuptools_scm, which finds no tags in the checkout.
+    ``version`` is for setuptools_scm, which finds no tags in the checkout. Dependencies that are
+    built have versions of their own.
     """
 
     project: str
@@ -67,12 +68,12 @@ class BuildSteps:
             launched = sandbox.command_line(command_line)
             folder = sandbox.tree
             env = dict(sandbox.variables)
+            number = _VERSION.search(self.version)
+            env["SETUPTOOLS_SCM_PRETEND_VERSION"] = number.group() if number else "0.0"
         else:
             env = without_secrets(os.environ)
             env.pop("VIRTUAL_ENV", None)
             env.pop("PYTHONPATH", None)
-        number = _VERSION.search(self.version)
-        env["SETUPTOOLS_SCM_PRETEND_VERSION"] = number.group() if number else "0.0"
         result = run_limited(launched, folder, env, _SECONDS, check=self.check)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("a", encoding="utf-8", errors="backslashreplace") as stream:

@@ -195,6 +195,8 @@ __legacy__ = sys.modules[__name__]
         ("from setuptools.build_meta import Feature; import CCompiler", ""),
         ("from setuptools.build_meta import Later; import Cython3", ""),
         ("from setuptools.build_meta import Later; import CCompiler", "CCompiler"),
+        # It has a version of its own, not the project's.
+        ("import os; assert 'SETUPTOOLS_SCM_PRETEND_VERSION' not in os.environ", ""),
     ],
 )
 def test_source_distributions_are_built_with_tools_of_the_era_or_older(
