@@ -1,4 +1,4 @@
-"""The languages of exercises, one record each: commands, preparation, and which files are whose."""
+"""The languages of exercises (``languages.yaml``): commands, preparation, whose files are whose."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+from pydantic import TypeAdapter
 
 REPORT = ".report.xml"
 """The file, in the folder of the command, in which pytest writes what became of each test."""
@@ -15,8 +19,8 @@ REPORT = ".report.xml"
 class Language:
     """What is specific to a language.
 
-    Commands are split as a shell does; ``{python}``, ``{name}`` of the exercise and ``{prepared}``,
-    the folder of its packages, are filled in.
+    Commands are split as a shell does; ``{name}`` of the exercise and ``{prepared}``, the folder of
+    its packages, are filled in.
 
     Attributes:
         suffixes: of its source files, with the dot.
@@ -89,122 +93,16 @@ def argv(
     """Return the arguments of a command of a ``Language``."""
     arguments = []
     for argument in shlex.split(command):
-        argument = argument.replace("{python}", "python").replace("{name}", name)
+        argument = argument.replace("{name}", name)
         arguments.append(argument.replace("{prepared}", prepared))
     return tuple(arguments)
 
 
-# The pages of polyglot-benchmark and of its harness give these commands.
-_PYTHON = Language(
-    name="python",
-    suffixes=(".py",),
-    test="{python} -m pytest -p no:cacheprovider --color=no -o addopts= --rootdir=. "
-    f"--noconftest --junitxml={REPORT}",
-    version="{python} -c \"import pytest; import sys; print('Python', sys.version.split()[0]); "
-    "print('pytest', pytest.__version__)\"",
-    unittest="{python} -m unittest discover -s . -t . -p *_test.py",
-    unittest_version="{python} -c \"import sys; print('Python', sys.version.split()[0])\"",
-    variables={
-        "PYTHONHASHSEED": "0",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "COLUMNS": "80",
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        # A module in the folder must not take the place of one of Python's.
-        "PYTHONSAFEPATH": "1",
-    },
-    never_solutions=("conftest.py", "sitecustomize.py", "usercustomize.py"),
-)
-_RUST = Language(
-    name="rust",
-    suffixes=(".rs",),
-    # The crates lie in a folder that stands for the registry.
-    test="cargo test --offline "
-    "--config 'source.crates-io.replace-with=\"prepared\"' "
-    "--config 'source.prepared.directory=\"{prepared}/vendor\"' -- --include-ignored",
-    version="cargo --version",
-    counted=(
-        r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; "
-        r"(?P<skipped>\d+) ignored",
-    ),
-    packages_file="Cargo.toml",
-    packages=r"^\[(?:dev-)?dependencies[^\[]*?=[^\[]*",
-    prepare="cargo vendor vendor",
-    manifests={"Cargo.toml": ".meta/Cargo-example.toml"},
-    variables={"CARGO_TERM_COLOR": "never", "CARGO_NET_RETRY": "1"},
-    never_solutions=("Cargo.toml",),
-    tools=("cargo", "cc"),
-    root="rustc --print sysroot",
-    changing=(
-        r"/rustc/\w+/(?=library/)",
-        r"[^\s\"'(]*/rustlib/src/rust/(?=library/)",
-    ),
-    home="src/",
-)
-_GO = Language(
-    name="go",
-    suffixes=(".go",),
-    test="go test ./...",
-    version="go version",
-    counted=(r"^ok\s", r"^(?P<failed>)FAIL\t"),
-    variables={"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GOPROXY": "off"},
-    tools=("go",),
-    root="go env GOROOT",
-    changing=(r"(?<=\s)\(?\d+\.\d+s\)?$", r"[^\s\"'(]*/go[-\d.]*/(?=src/)"),
-)
-_JAVASCRIPT = Language(
-    name="javascript",
-    suffixes=(".js",),
-    test="sh -c 'ln -s \"{prepared}/node_modules\" node_modules && npm run test'",
-    version="node --version",
-    counted=(
-        r"^Tests: +(?:(?P<failed>\d+) failed, )?(?:(?P<skipped>\d+) skipped, )?"
-        r"(?:\d+ todo, )?(?:(?P<passed>\d+) passed, )?\d+ total",
-    ),
-    packages_file="package.json",
-    packages=r'"(?:devD|d)ependencies": \{[^{}]*\}',
-    prepare="npm install --ignore-scripts --no-audit --no-fund",
-    variables={"CI": "1", "NO_COLOR": "1", "NO_UPDATE_NOTIFIER": "1"},
-    test_edits={
-        r"\bxtest\(": "test(",
-        r"\bxit\(": "it(",
-        r"\bxdescribe\(": "describe(",
-    },
-    tools=("node", "npm"),
-    changing=(r" \(\d+(?:\.\d+)? m?s\)$", r"^Time: .*\n"),
-)
-_CPP = Language(
-    name="cpp",
-    suffixes=(".cpp", ".h", ".hpp"),
-    test='sh -c \'cmake -DEXERCISM_RUN_ALL_TESTS=1 -S "{name}" -B build && '
-    "cmake --build build'",
-    version="cmake --version",
-    counted=(
-        r"^All tests passed \(\d+ assertions? in (?P<passed>\d+) test cases?\)",
-        r"^test cases: +\d+ \|(?: +(?P<passed>\d+) passed \|)? +(?P<failed>\d+) failed",
-    ),
-    never_solutions=("CMakeLists.txt",),
-    tools=("cmake", "make", "g++"),
-    own_folder=True,
-    changing=(r" \(\d+\.\d+s\)$",),
-)
-_JAVA = Language(
-    name="java",
-    suffixes=(".java",),
-    test='sh -c \'cp -r "{prepared}/gradle" /tmp/gradle && '
-    "GRADLE_USER_HOME=/tmp/gradle sh ./gradlew test --offline --no-daemon'",
-    version="java -version",
-    counted=(r" PASSED$", r" (?P<failed>)FAILED$", r" (?P<skipped>)SKIPPED$"),
-    packages_file="build.gradle",
-    packages=r"(?s).*",
-    prepare="sh ./gradlew testClasses --no-daemon -g gradle",
-    test_edits={r"^[ \t]*@Disabled\([^)\n]*\)[ \t]*\n": ""},
-    tools=("java",),
-    changing=(r"(?<=BUILD \w{6}) .*$",),
-    home="src/main/java/",
-)
+_FILE = Path(__file__).with_name("languages.yaml")
+_ROWS = yaml.safe_load(_FILE.read_text("utf-8"))
 LANGUAGES = {
     language.name: language
-    for language in (_PYTHON, _RUST, _GO, _JAVASCRIPT, _CPP, _JAVA)
+    for language in TypeAdapter(list[Language]).validate_python(_ROWS)
 }
 
 
