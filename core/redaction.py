@@ -7,6 +7,7 @@ import contextlib
 import html
 import json
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -47,7 +48,7 @@ class Redactor:
     logins: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of_environment(cls, environ: Mapping[str, str]) -> Redactor:
+    def of_environment(cls, environ: Mapping[str, str] = os.environ) -> Redactor:
         """Return the redactor of the variables whose names and values suggest secrets.
 
         A value counts if it has at least 8 characters, no white space (except above 100 characters)

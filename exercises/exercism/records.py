@@ -62,21 +62,23 @@ _HALF = 0.05 + 1e-9
 _RATIO = re.compile(r"pass_(rate|interval)_(\d+)")
 
 
-def record_of(
-    name: ColumnName,
-    facts: RunFacts,
-    results: Sequence[ExerciseResult],
-) -> JsonObject:
+def record_of(column: Column) -> JsonObject:
     """Return a column as a record: the leaderboard's keys in its order, then ours."""
+    facts = column.facts
+    results = column.results.values()
+    dirname = column.folder.name
+    if facts.version:
+        dirname += f"--{column.name.folder}"
     cases = len(results)
     tries = range(1, facts.tries + 1)
     first_tries = Counter(result.solved_at for result in results)
     sums = _sums(results)
     malformed = sum(result.num_malformed_responses > 0 for result in results)
     record: JsonObject = {
+        "dirname": dirname,
         "test_cases": cases,
-        "model": name.model,
-        "edit_format": name.edit_format,
+        "model": column.name.model,
+        "edit_format": column.name.edit_format,
         "commit_hash": ", ".join(
             sorted({result.commit_hash for result in results} - {""})
         ),
@@ -112,7 +114,7 @@ def record_of(
         "versions": facts.version,
         "seconds_per_case": None,
         "total_cost": None if cost is None else round(float(cost), 4),
-        "repeat": name.repeat,
+        "repeat": column.name.repeat,
         "solved_of_total": f"{solved} of {len(facts.exercises)}",
     }
     if results:
@@ -126,7 +128,7 @@ def record_of(
     cost_per_solved = None
     if solved and cost is not None:
         cost_per_solved = round(float(cost / solved), 4)
-    return record | {
+    record |= {
         "whole_file_blocks": sums["whole_file_blocks"],
         "hallucinated_functions": sums["hallucinated_functions"],
         "foreign_edits": sums["foreign_edits"],
@@ -135,6 +137,9 @@ def record_of(
         "cost_per_solved": cost_per_solved,
         **facts.model_dump(include=_FACTS),
     }
+    if column.open:
+        record["not_completed"] = column.open
+    return record
 
 
 def _sums(results: Iterable[ExerciseResult]) -> Counter[str]:
@@ -326,24 +331,8 @@ class Column:
         """What repeats have in common."""
         return self.folder.name, self.name.model, self.name.edit_format
 
-    @cached_property
-    def record(self) -> Record:
-        """The column as leaderboards publish it."""
-        dirname = self.folder.name
-        if self.facts.version:
-            dirname += f"--{self.name.folder}"
-        results = list(self.results.values())
-        record = {
-            "dirname": dirname,
-            **record_of(
-                self.name,
-                self.facts,
-                results,
-            ),
-        }
-        if self.open:
-            record["not_completed"] = self.open
-        return record
+    record = cached_property(record_of)
+    """The column as leaderboards publish it."""
 
     @property
     def open(self) -> list[str]:
@@ -428,6 +417,15 @@ def read_columns(
     for column in columns:
         column.label = _label(column, columns)
     return columns
+
+
+def series_of(columns: Iterable[Column]) -> Iterable[list[Column]]:
+    """Return the columns with results, repeats together."""
+    series = defaultdict(list)
+    for column in columns:
+        if column.results:
+            series[column.series].append(column)
+    return series.values()
 
 
 def write_run_records(columns: Sequence[Column]) -> None:

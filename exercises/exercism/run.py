@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections import Counter
@@ -11,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, partial
-from statistics import fmean, variance
 
 from agent.formats import format_names
 from bench.cli.cli import EnvFileOption, JsonFormat
@@ -66,12 +64,9 @@ from runs.session import start_run
 from runs.storage.manifest import note_images, timestamp
 from runs.storage.versions import HARNESS_VERSION
 
-# Of the normal distribution: 95 % lie below this many deviations above the mean, one-sided.
-_DEVIATIONS = 1.645
-
 
 class RunProgress:
-    """The results of a run so far: costs by column, and how many were solved in which try."""
+    """The results of a run so far: by column, what each cost and which try solved it."""
 
     def __init__(
         self,
@@ -79,58 +74,30 @@ class RunProgress:
         exercises: int,
     ) -> None:
         self._exercises = exercises
-        self._costs: dict[ColumnName, list[Decimal | None]] = {}
-        self._solved: dict[ColumnName, list[int]] = {}
+        self._ends: dict[ColumnName, list[tuple[Decimal | None, int | None]]] = {}
         for column in columns:
-            self._costs[column] = []
-            self._solved[column] = []
+            self._ends[column] = []
 
     def add(self, result: ExerciseResult) -> None:
-        if result.column in self._costs:
-            self._costs[result.column].append(result.cost)
-            if result.solved_at:
-                self._solved[result.column].append(result.solved_at)
+        if result.column in self._ends:
+            self._ends[result.column].append((result.cost, result.solved_at))
 
     def lines(self) -> list[str]:
         lines = []
-        every: list[Decimal | None] = []
-        for column, costs in self._costs.items():
-            solved = self._solved[column]
-            done = f"{len(costs)} of {self._exercises} done"
-            first = f"{len(solved)} solved ({solved.count(1)} in the first try)"
+        every = []
+        for column, ends in self._ends.items():
+            costs = [cost for cost, _ in ends]
+            tries = [solved_at for _, solved_at in ends if solved_at]
+            done = f"{len(ends)} of {self._exercises} done"
+            first = f"{len(tries)} solved ({tries.count(1)} in the first try)"
             lines.append(f"{column.label}: {done}, {first}, {in_words(total(costs))}")
             every += costs
         spent = f"cost: {in_words(known_sum(every))}"
         if None in every:
-            lines.append(f"{spent} and what is unknown")
-        elif every:
-            lines.append(spent + self._projection())
+            spent += " and what is unknown"
+        if every:
+            lines.append(spent)
         return lines
-
-    def _projection(self) -> str:
-        """Return the dollars of the whole run as they are expected, and a bound for them.
-
-        An exercise that is left is expected to cost the mean of its column, else of all. The bound
-        holds in 95 % of cases for independent costs: the variance of the sum of those that are
-        left, and that of the mean by which they are estimated. Empty if nothing is left.
-        """
-        columns = []
-        every: list[float] = []
-        for costs in self._costs.values():
-            columns.append([float(cost or 0) for cost in costs])
-            every += columns[-1]
-        if len(every) >= self._exercises * len(columns):
-            return ""
-        expected = sum(every)
-        squares = 0.0
-        for dollars in columns:
-            left = max(self._exercises - len(dollars), 0)
-            expected += left * fmean(dollars or every)
-            sample = dollars if len(dollars) > 1 else every
-            if len(sample) > 1:
-                squares += variance(sample) * left * (1 + left / len(sample))
-        bound = expected + _DEVIATIONS * squares**0.5
-        return f" of about {in_words(expected)}, at most {in_words(bound)} (95 %)"
 
 
 FLAGS = (
@@ -217,7 +184,7 @@ def _make_benchmark(
     exercises, tools = _usable_exercises(
         settings.select(catalog.exercises), config, resources, say
     )
-    redact = Redactor.of_environment(os.environ)
+    redact = Redactor.of_environment()
     store = ExerciseStore(
         resources.out,
         config.run_name,
@@ -431,9 +398,9 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
             self._answered = True
         if any(attempt.calls for attempt in finished.attempts):
             self._answered = True
-        for line in coordinator.ledger.lines():
-            if line.kind == EntryKind.ANSWERED.value:
-                self._answered = True
+        kinds = [line.kind for line in coordinator.ledger.lines()]
+        if EntryKind.ANSWERED.value in kinds:
+            self._answered = True
         super().take(finished, coordinator)
         if self._answered:
             while self._refused:
