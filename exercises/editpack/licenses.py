@@ -1,7 +1,7 @@
 """Pure: which licence a repository has, by the names and texts of its licence files.
 
 Ids are those of the SPDX licence list. The texts are recognised by sentences that only this licence
-has; the wording is that of the list, in lower case, with single blanks and without punctuation.
+has (``licenses.yaml``).
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+from core.data import read_yaml
+from reports.data.jsonvalues import values_of
+
 UNKNOWN = "NOASSERTION"
 """What SPDX calls a licence that is not known."""
-PERMISSIVE = (
-    "MIT", "MIT-0", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "ISC", "0BSD", "Unlicense",
-    "CC0-1.0", "PSF-2.0", "Zlib", "BSL-1.0",
-)  # fmt: skip
+_TABLES = read_yaml(__file__, "licenses.yaml")
+PERMISSIVE: tuple[str, ...] = tuple(_TABLES["permissive"])
 _FILE = re.compile(
     r"(un)?licen[sc]es?|copying|((un)?licen[sc]e|copying)[-_.].*", re.IGNORECASE
 )
@@ -23,50 +24,6 @@ _STATED = re.compile(
     r"SPDX-License-Identifier:[ \t]*([\w.+-]+)[ \t]*(\*/)?[ \t]*$", re.MULTILINE
 )
 _MAX_SHORT = 600
-_GRANT = "permission is hereby granted free of charge to any person obtaining a copy"
-_ISC = "permission to use copy modify and or distribute this software for any purpose with or"
-_ISC_OLD = (
-    "permission to use copy modify and distribute this software for any purpose with or"
-)
-_BSD = "redistribution and use in source and binary forms"
-# All of the first are in the text, none of the second. The first that fits is the licence: those
-# that are not permissive stand first, since a text with parts of both is not permissive.
-_TEXTS = (
-    ("MPL-2.0", ("mozilla public license version 2 0",), ()),
-    ("EPL-2.0", ("eclipse public license v 2 0",), ()),
-    ("EPL-1.0", ("eclipse public license v 1 0",), ()),
-    ("AGPL-3.0", ("gnu affero general public license version 3",), ()),
-    ("LGPL-3.0", ("gnu lesser general public license version 3",), ()),
-    ("LGPL-2.1", ("gnu lesser general public license version 2",), ()),
-    ("GPL-3.0", ("gnu general public license version 3",), ()),
-    ("GPL-2.0", ("gnu general public license version 2",), ()),
-    ("PSF-2.0", ("python software foundation license version 2",), ()),
-    (
-        "Apache-2.0",
-        ("apache license version 2 0 january 2004", "grant of patent license"),
-        (),
-    ),
-    ("MIT", (_GRANT, "permission notice shall be included in"), ()),
-    (
-        "MIT-0",
-        (_GRANT, "without restriction"),
-        ("subject to the following conditions",),
-    ),
-    ("BSD-4-Clause", (_BSD, "all advertising materials mentioning features"), ()),
-    ("BSD-3-Clause", (_BSD, "endorse or promote products derived"), ()),
-    ("BSD-2-Clause", (_BSD, "this list of conditions"), ("endorse or promote",)),
-    ("ISC", (_ISC, "provided that the above copyright notice"), ()),
-    ("ISC", (_ISC_OLD, "provided that the above copyright notice"), ()),
-    ("0BSD", (_ISC, "without fee is hereby granted"), ("provided that the above",)),
-    (
-        "Unlicense",
-        ("free and unencumbered software released into the public domain",),
-        (),
-    ),
-    ("CC0-1.0", ("cc0 1 0 universal", "waive"), ()),
-    ("Zlib", ("provided as is without any express or implied", "altered source"), ()),
-    ("BSL-1.0", ("boost software license version 1 0",), ()),
-)
 # Words that take a grant back, or add to it.
 _LIMITS = re.compile(
     r"commons clause|non ?commercial|not for commercial|business source license"
@@ -77,22 +34,10 @@ _COPYLEFT = re.compile(
     r"\b(?:a?l?gpl(?! compatible)|(?:gnu|affero) [a-z ]{0,20}public license|mozilla public"
     r"|eclipse public)\b"
 )
-# Of short files that only name a licence; those with a copyleft are not told apart.
-_NAMES = (
-    (UNKNOWN, r"a?l?gpl|gnu|affero|mozilla|mpl|eclipse"),
-    ("Apache-2.0", r"apache (software )?license (version )?2|apache 2"),
-    ("BSD-3-Clause", r"bsd 3|3 clause bsd|new bsd|modified bsd|revised bsd"),
-    ("BSD-2-Clause", r"bsd 2|2 clause bsd|simplified bsd"),
-    ("ISC", r"isc license"),
-    ("Unlicense", r"the unlicense"),
-    ("CC0-1.0", r"cc0"),
-    ("Zlib", r"zlib license"),
-    ("MIT", r"mit license|license mit"),
-)
 
 
 def known_ids() -> frozenset[str]:
-    return frozenset([*PERMISSIVE, *(name for name, _, _ in _TEXTS)])
+    return frozenset([*PERMISSIVE, *values_of(_TABLES["texts"], "id")])
 
 
 def is_license_file(name: str) -> bool:
@@ -126,9 +71,11 @@ def license_of(text: str) -> str:
         return UNKNOWN
     if name or len(plain) > _MAX_SHORT:
         return name or UNKNOWN
-    names = stated or [
-        name for name, pattern in _NAMES if re.search(rf"\b({pattern})\b", plain)
-    ]
+    names: list[str] = list(stated)
+    if not names:
+        for name, pattern in _TABLES["names"].items():
+            if re.search(rf"\b({pattern})\b", plain):
+                names.append(name)
     # Two names in a few words: a choice, or a condition; which is not known.
     if len(names) == 1:
         return names.pop()
@@ -136,8 +83,8 @@ def license_of(text: str) -> str:
 
 
 def _name_by_sentences(plain: str) -> str:
-    for name, required, excluded in _TEXTS:
-        is_excluded = any(part in plain for part in excluded)
-        if all(part in plain for part in required) and not is_excluded:
-            return name
+    for row in _TABLES["texts"]:
+        is_excluded = any(part in plain for part in row.get("lacks", ()))
+        if all(part in plain for part in row["holds"]) and not is_excluded:
+            return str(row["id"])
     return ""

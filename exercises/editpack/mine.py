@@ -24,6 +24,7 @@ from rapidfuzz.distance import Indel
 from bench.selection import check_date, in_period
 from core.errors import UserError
 from core.git import git
+from core.hashing import sha256_of
 from core.jsontypes import JsonObject
 from core.plaintext import one_line, say_aside
 from core.settings import CommandLine, Commas, Section, WrongValueError, command
@@ -68,16 +69,17 @@ _LINK = "120000"
 _SUBMODULE = "160000"
 _PLACE = ("commit", "old_file", "new_file", "repos")
 ANY_LICENSE = "any"
-GENERATED = (
-    "*_pb2.py", "*_pb2_grpc.py", "*_rc.py", "*_generated.py", "_version.py", "versioneer.py",
-    "parsetab.py", "lextab.py", "generated", "_generated", "__generated__", "*/migrations/0*.py",
-)  # fmt: skip
-VENDORED = (
-    "vendor", "vendored", "_vendor", "_vendored", "third_party", "third-party", "thirdparty",
-    "3rdparty", "extern", "externals", "bundled", "node_modules", "site-packages",
-    "dist-packages", ".venv", "venv", "ez_setup.py", "distribute_setup.py", "get-pip.py",
-    "*/packages/urllib3/*", "*/packages/chardet/*",
-)  # fmt: skip
+_GENERATED = """
+*_pb2.py *_pb2_grpc.py *_rc.py *_generated.py _version.py versioneer.py parsetab.py lextab.py
+generated _generated __generated__ */migrations/0*.py
+"""
+_VENDORED = """
+vendor vendored _vendor _vendored third_party third-party thirdparty 3rdparty extern externals
+bundled node_modules site-packages dist-packages .venv venv ez_setup.py distribute_setup.py
+get-pip.py */packages/urllib3/* */packages/chardet/*
+"""
+GENERATED = tuple(_GENERATED.split())
+VENDORED = tuple(_VENDORED.split())
 
 
 def _check_licenses(ids: tuple[str, ...]) -> tuple[str, ...]:
@@ -187,11 +189,10 @@ def main(
     rules = settings.mine
     check_date("mine.since", rules.since)
     check_date("mine.until", rules.until)
-    verbs = "\n".join(sorted(rules.known_verbs)).encode()
-    digest = sha256(verbs).hexdigest()
+    verbs = "\n".join(sorted(rules.known_verbs))
     options = {
         **rules.model_dump(mode="json"),
-        "verbs": {"number": len(rules.known_verbs), "sha256": digest},
+        "verbs": {"number": len(rules.known_verbs), "sha256": sha256_of(verbs)},
     }
     miners = _open_repositories(list(map(Path, names)), rules)
 
@@ -238,7 +239,7 @@ def _open_repositories(
     folders = [path.expanduser().resolve() for path in paths]
     names = list(map(_repository_name, folders))
     pairs: set[bytes] = set()
-    miners: dict[Path, RepositoryMiner] = {}
+    miners = {}
     for path, folder, name in zip(paths, folders, names, strict=True):
         history = open_history(path, rules.refs)
         objects = history.objects.resolve()
@@ -344,7 +345,7 @@ class RepositoryMiner:
                         yield {key: row[key] for key in _PLACE}, why
 
     def _read_license(self, reader: HistoryReader) -> None:
-        texts: dict[str, str] = {}
+        texts = {}
         for mode, blob, name in reader.top_files():
             if mode in _REGULAR and is_license_file(name):
                 (file,) = reader.objects((blob,), _MAX_LICENSE)

@@ -6,10 +6,10 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import yaml
 from pydantic import TypeAdapter
+
+from core.data import read_yaml
 
 REPORT = ".report.xml"
 """The file, in the folder of the command, in which pytest writes what became of each test."""
@@ -98,8 +98,7 @@ def argv(
     return tuple(arguments)
 
 
-_FILE = Path(__file__).with_name("languages.yaml")
-_ROWS = yaml.safe_load(_FILE.read_text("utf-8"))
+_ROWS = read_yaml(__file__, "languages.yaml")
 LANGUAGES = {
     language.name: language
     for language in TypeAdapter(list[Language]).validate_python(_ROWS)

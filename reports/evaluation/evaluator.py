@@ -83,6 +83,14 @@ class Evaluator:
     split: str
     say: Say
 
+    def no_result(
+        self,
+        task: EvaluationTask,
+        reason: str,
+        log: str = "",
+    ) -> Verdict:
+        return task.verdict(self.name, VerdictStatus.NOT_EVALUATED, reason, log=log)
+
     def accepts(self, verdict: Verdict | None) -> bool:
         """Return whether a verdict on the same patch need not be given again."""
         if verdict is None or not verdict.conclusive:

@@ -85,8 +85,7 @@ class LocalEvaluator(Evaluator):
             except PatchError as error:
                 verdict = task.verdict(self.name, VerdictStatus.UNRESOLVED, str(error))
             except (UnavailableError, InfrastructureError) as error:
-                status = VerdictStatus.NOT_EVALUATED
-                verdict = task.verdict(self.name, status, str(error))
+                verdict = self.no_result(task, str(error))
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             yield verdict
@@ -169,7 +168,7 @@ class HiddenTests:
             return verdict
         changes = apply_patches(restored, [test_patch])
         second = self._run(changes, compare_with_base=True)
-        files = some([ascii(edit) for edit in edits], 3)
+        files = some(list(map(ascii, edits)), 3)
         if second.status is not VerdictStatus.RESOLVED:
             reason = f"resolved only with its edits of test configuration in {files}"
             return second.but(reason=reason)
@@ -270,7 +269,7 @@ def apply_patches(
             raise PatchError(f"the patch does not apply: {reason}")
     git("add", "--all", "--force", ".", cwd=root)
     options = ("--cached", "--name-only", "--no-renames", "-z", "HEAD")
-    changes: dict[str, bytes | None] = {}
+    changes = {}
     for path in split_paths(git("diff", *options, cwd=root)):
         file = root / path
         changes[path] = file.read_bytes() if file.is_file() else None

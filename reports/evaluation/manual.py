@@ -10,8 +10,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from pydantic import TypeAdapter
+
 from core.atomic import write_text_atomic
-from reports.data.verdicts import Verdict, VerdictStatus
+from core.data import read_yaml
+from reports.data.verdicts import Verdict
 from reports.evaluation.evaluator import Evaluator, Tasks
 
 # Programs name folders by the model, so a run's own name is not used.
@@ -36,61 +39,8 @@ class ManualProgram:
     by_id: bool = False
 
 
-_SWEBENCH_KEYS = {
-    "instance_id": "id",
-    "model_name_or_path": "model",
-    "model_patch": "patch",
-}
-_SWEBENCH = (
-    "python -m swebench.harness.run_evaluation --dataset_name ROWS --split SPLIT "
-    "--predictions_path {file} --run_id {run_id}"
-)
-PROGRAMS: Mapping[str, ManualProgram] = {
-    "pro": ManualProgram(
-        "scaleapi/SWE-bench_Pro-os",
-        {"instance_id": "id", "patch": "patch", "prefix": "model"},
-        "python swe_bench_pro_eval.py --raw_sample_path ROWS --patch_path {file} "
-        "--output_dir results --scripts_dir run_scripts --dockerhub_username jefzda "
-        "--use_local_docker",
-    ),
-    "live": ManualProgram(
-        "microsoft/SWE-bench-Live",
-        {"model_patch": "patch"},
-        "python -m evaluation.evaluation --dataset ROWS --patch_dir {file} --platform linux "
-        "--workers 2 --overwrite 1 --output_dir results",
-        by_id=True,
-    ),
-    "live-python": ManualProgram(
-        "microsoft/SWE-bench-Live, branch python-only",
-        _SWEBENCH_KEYS,
-        f"{_SWEBENCH} --namespace starryzhang",
-    ),
-    "rebench": ManualProgram(
-        "SWE-rebench/SWE-bench-fork",
-        _SWEBENCH_KEYS,
-        f"{_SWEBENCH} --namespace swerebench",
-    ),
-    # It evaluates the gold patch of each row that has no prediction, unless the ids are given.
-    "rebench-v2": ManualProgram(
-        "SWE-rebench/SWE-rebench-V2",
-        {"instance_id": "id", "patch": "patch"},
-        "python scripts/eval.py --json ROWS --patches {file} --instance-ids {ids} "
-        "--report-json results.json",
-    ),
-    # It looks predictions up by ids in small letters.
-    "gym": ManualProgram(
-        "SWE-Gym/SWE-Bench-Fork",
-        {**_SWEBENCH_KEYS, "instance_id": "small_id"},
-        _SWEBENCH,
-    ),
-    "smith": ManualProgram(
-        "SWE-bench/SWE-smith",
-        _SWEBENCH_KEYS,
-        "python -m swesmith.harness.eval --dataset_path ROWS --predictions_path {file} "
-        "--run_id {run_id}",
-        by_id=True,
-    ),
-}
+_ROWS = read_yaml(__file__, "manual.yaml")
+PROGRAMS = TypeAdapter(dict[str, ManualProgram]).validate_python(_ROWS)
 """By the value of ``--evaluator``; ``MANUAL_TOOLS`` lists these values for the user."""
 
 
@@ -127,5 +77,5 @@ class ManualEvaluator(Evaluator):
         )
         reason = f"run the program of {program.repository} on {file}"
         for task in tasks:
-            verdict = task.verdict(self.name, VerdictStatus.NOT_EVALUATED, reason)
+            verdict = self.no_result(task, reason)
             yield verdict.but(tool=program.repository)

@@ -238,14 +238,6 @@ class OfficialEvaluator(EngineEvaluator):
             report=report,
         )
 
-    def no_result(
-        self,
-        task: EvaluationTask,
-        reason: str,
-        log: str = "",
-    ) -> Verdict:
-        return task.verdict(self.name, VerdictStatus.NOT_EVALUATED, reason, log=log)
-
 
 class ConsoleLog(Tail):
     """Writes output to ``stream`` and shows its lines; of a progress bar the end alone."""
@@ -429,7 +421,7 @@ def _write_lines(
 ) -> None:
     # Dates of a dataset become texts.
     lines = [json.dumps(value, default=str) + "\n" for value in values]
-    path.write_text("".join(lines), encoding="utf-8")
+    path.write_text("".join(lines), "utf-8")
 
 
 def _tests_status(

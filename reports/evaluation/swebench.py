@@ -178,7 +178,7 @@ class DockerEvaluator(EngineEvaluator):
             predictions.append(task.prediction.as_json(task.instance_id))
         # A temporary dataset with only the needed rows, because it holds the answers.
         dataset = scratch / "dataset.json"
-        dataset.write_text(json.dumps(rows, default=str), encoding="utf-8")
+        dataset.write_text(json.dumps(rows, default=str), "utf-8")
         predictions_file = scratch / "preds.json"
         predictions_file.write_text(json.dumps(predictions))
         options = {
@@ -205,13 +205,7 @@ class DockerEvaluator(EngineEvaluator):
             return verdict
         # Then swebench evaluates and grades it again.
         shutil.rmtree(folder, ignore_errors=True)
-        log = verdict.log
-        return task.verdict(
-            self.name,
-            VerdictStatus.NOT_EVALUATED,
-            reason,
-            log=log,
-        )
+        return self.no_result(task, reason, verdict.log)
 
     def _folder_of(
         self,

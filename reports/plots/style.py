@@ -1,13 +1,12 @@
 """The style of pictures: readable in print, with colour blindness, and on a dark page.
 
-The colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which differ under the
-common kinds of colour blindness. Adjacent areas also differ in hatching, for print without colour.
+Adjacent areas also differ in hatching, for print without colour.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO, StringIO
@@ -19,6 +18,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from core.data import read_yaml
 from core.plaintext import one_line
 
 _DOTS_PER_INCH = 200
@@ -27,39 +27,22 @@ _LONGEST_LABEL = 30
 
 @dataclass(frozen=True)
 class Theme:
+    """The colours of pictures; ``style.yaml`` says what each is for."""
+
     name: str
     ink: str
     faint: str
     paper: str
-    good: str  # resolved
-    bad: str  # not resolved
-    unknown: str  # not evaluated
-    series: tuple[str, ...]  # of models, in turn
-    shades: str  # the colormap of counts
+    good: str
+    bad: str
+    unknown: str
+    series: Sequence[str]
+    shades: str
 
 
-LIGHT = Theme(
-    name="light",
-    ink="#1b1f24",
-    faint="#d0d7de",
-    paper="#ffffff",
-    good="#0072b2",
-    bad="#f2c14e",
-    unknown="#c8c8c8",
-    series=("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9"),
-    shades="Blues",
-)
-DARK = Theme(
-    name="dark",
-    ink="#e6edf3",
-    faint="#3d444d",
-    paper="#161b22",
-    good="#56b4e9",
-    bad="#7d5700",
-    unknown="#6e7681",
-    series=("#56b4e9", "#e69f00", "#2fbf95", "#cc79a7", "#e8743b", "#f0e442"),
-    shades="Blues_r",
-)
+_STYLE = read_yaml(__file__, "style.yaml")
+LIGHT = Theme("light", **_STYLE["light"])
+DARK = Theme("dark", **_STYLE["dark"])
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "++++")
 
 
@@ -71,28 +54,16 @@ def drawing(theme: Theme) -> Iterator[None]:
         "axes.titlecolor",
         "xtick.color",
         "ytick.color",
+        "axes.edgecolor",
+        "hatch.color",
     )
     settings: Any = {  # matplotlib lists all keys in its type
+        **_STYLE["settings"],
         **dict.fromkeys(inked, theme.ink),
-        "axes.edgecolor": theme.ink,
-        "axes.axisbelow": True,
         "axes.facecolor": theme.paper,
-        "axes.spines.right": False,
-        "axes.spines.top": False,
         "figure.facecolor": theme.paper,
         "savefig.facecolor": theme.paper,
-        # SVG keeps text as text; a viewer without this font uses another.
-        "font.family": ["DejaVu Sans", "sans-serif"],
-        "font.size": 9,
         "grid.color": theme.faint,
-        "hatch.color": theme.ink,
-        "hatch.linewidth": 0.4,
-        "legend.frameon": False,
-        "svg.fonttype": "none",
-        # A fixed salt, so that the same picture always has the same ids.
-        "svg.hashsalt": "reports",
-        # The name of a model may hold dollar signs.
-        "text.parse_math": False,
     }
     with matplotlib.rc_context(), warnings.catch_warnings():
         # A file matplotlibrc in the current folder does not count.
@@ -165,7 +136,7 @@ def label(text: str) -> str:
     Control characters, which SVG does not allow, are removed. Long names lose their middle, because
     both ends distinguish them.
     """
-    plain = "".join(c for c in one_line(text) if c.isprintable())
+    plain = "".join(filter(str.isprintable, one_line(text)))
     if len(plain) <= _LONGEST_LABEL:
         return plain
     half = (_LONGEST_LABEL - 1) // 2

@@ -183,7 +183,6 @@ def _draw_score_by_attempt(rows: Sequence[PlottedRow], theme: Theme) -> Figure:
         percent(scores[-1]),
         attempts[-1],
         scores[-1],
-        theme,
     )
     figure.legend(loc="outside upper center", ncols=4)
     return figure
@@ -223,7 +222,6 @@ def _draw_cost_against_score(rows: Sequence[PlottedRow], theme: Theme) -> Figure
             str(row["limit"]),
             row["dollars"],
             row["score"],
-            theme,
         )
     axes.set(
         xlabel="dollars in all (numbers: limit of attempts per instance)",
@@ -247,7 +245,6 @@ def _note(
     text: str,
     x: float,
     y: float,
-    theme: Theme,
 ) -> None:
     axes.annotate(
         text,
@@ -255,7 +252,6 @@ def _note(
         xytext=(0, 6),
         textcoords="offset points",
         ha="center",
-        color=theme.ink,
     )
 
 
@@ -305,15 +301,15 @@ def _draw_models_by_repository(
                 label=label(redact(model)),
             )
         )
-        shares = [0.0] * len(repositories)
-        texts = [""] * len(repositories)
+        shift = group / 2 - thickness * (number + 0.5)
+        positions = []
+        shares = []
+        texts = []
         for row in rows:
             if row["model"] == model:
-                position = repositories.index(row["repository"])
-                shares[position] = row["resolved"] / row["evaluated"]
-                texts[position] = "{resolved}/{evaluated}".format_map(row)
-        shift = group / 2 - thickness * (number + 0.5)
-        positions = [position + shift for position in range(len(repositories))]
+                positions.append(repositories.index(row["repository"]) + shift)
+                shares.append(row["resolved"] / row["evaluated"])
+                texts.append("{resolved}/{evaluated}".format_map(row))
         bars = axes.barh(positions, shares, thickness, **look)
         axes.bar_label(
             bars,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
@@ -15,7 +14,7 @@ import yaml
 
 from bench.instances.adapters.base import Row
 from bench.instances.dataset import Dataset, load_dataset
-from bench.repos.mirrors import Mirrors, mirrors_of
+from bench.repos.mirrors import mirrors_of
 from core.errors import UserError
 from core.jsontypes import value_at
 from core.parsing.untrusted import damage_at, read_object
@@ -66,7 +65,7 @@ def package_command(
     split: str,
     meta_file: Path,
     folders: FolderSettings,
-    dataset_name: str = "",
+    dataset_name: str,
     allow_partial: bool = False,
 ) -> int:
     """Build the package of a run in ``folder``, validate it, and return the exit code.
@@ -83,7 +82,7 @@ def package_command(
     meta = read_meta(meta_file)
     if split in _RESEARCH_SPLITS:
         say(_RESEARCH_NOTICE.format(split=split))
-    redact = Redactor.of_environment(os.environ)
+    redact = Redactor.of_environment()
     store = RunStore.of_folder(path)
     dataset = _load_dataset(store, split, dataset_name)
     run = read_run(store, dataset.rows)
@@ -121,9 +120,7 @@ def package_command(
     say(f"entry          {folder / 'entry'}: {fork}")
     for note in _research_notes(package, meta, split):
         say(note)
-    mirrors = mirrors_of(dataset.name, folders.cache, None)
-    if folders.repos:
-        mirrors = Mirrors(folders.repos)
+    mirrors = mirrors_of(dataset.name, folders.cache, folders.repos)
     faults = validate(package, dataset.rows, meta, mirrors, redact)
     for fault in faults:
         say(fault)
@@ -154,7 +151,7 @@ def _research_notes(package: PackageFolder, meta: Meta, split: str) -> Iterator[
         return
     if not meta.os_system:
         yield f"note: {METADATA} says os_system: false, and {split} asks for open methods"
-    if not _AFFILIATION.search(package.readme.read_text(encoding="utf-8")):
+    if not _AFFILIATION.search(package.readme.read_text("utf-8")):
         yield f"note: {package.readme.name} names no affiliation, and {split} asks for one"
 
 
@@ -235,7 +232,7 @@ def _evidence_of(
     name = instance.instance_id
     files = _evaluation_files(instance, store, logs)
     path = files.get(REPORT_FILE)
-    resolved: object = False
+    resolved = False
     if path:
         resolved = value_at(read_object(path, _FIX), name, "resolved")
         if not isinstance(resolved, bool):

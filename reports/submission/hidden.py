@@ -71,7 +71,7 @@ def texts_of(result: InstanceResult) -> TrajectoryTexts:
     """Return all texts of a trajectory."""
     conversations = []
     others = []
-    written: list[str] = []
+    written = []
     for attempt in (*result.attempts, *result.writers):
         texts = []
         for message in attempt.messages or ():
@@ -147,10 +147,10 @@ def hidden_fields(instance: Instance, evaluation: Evaluation) -> Iterator[Hidden
 
 def _new_tests(evaluation: Evaluation, public: str) -> list[str]:
     """Return the names of tests that only the hidden tests define."""
-    defined: set[str] = set()
+    defined = set()
     for line in _lines(evaluation.test_patch, "+"):
         defined.update(_DEFINITION.findall(line))
-    listed: set[str] = set()
+    listed = set()
     for test in evaluation.fail_to_pass:
         listed.update(_NAME.findall(test))
     names = []

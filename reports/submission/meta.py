@@ -150,9 +150,9 @@ def read_meta(path: Path) -> Meta:
 
 def _read_yaml(path: Path) -> object:
     if not path.exists():
-        path.write_text(_TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
+        path.write_text(_TEMPLATE.read_text("utf-8"), "utf-8")
         raise ValueError("it is a new template: fill it in")
-    data = yaml_of(path.read_text(encoding="utf-8"))
+    data = yaml_of(path.read_text("utf-8"))
     if "TODO" in str(data):
         raise ValueError("a TODO is left in it: fill it in")
     return data

@@ -33,7 +33,7 @@ def results_of(
         reported: of those with a report, whether they are resolved.
     """
     ids = {str(row["instance_id"]) for row in rows}
-    resolved = sorted(name for name in reported if reported[name])
+    resolved = sorted(filter(reported.get, reported))
     return {
         RESULTS_FILE: {
             "no_generation": sorted(ids.difference(patched)),

@@ -13,6 +13,7 @@ from bench.instances.adapters.base import Row
 from bench.instances.instance import Instance, split_row
 from bench.repos.mirrors import Mirrors
 from bench.repos.patches import applies_to
+from core.data import read_yaml
 from core.git import GitError
 from core.parsing.untrusted import MIB
 from core.redaction import Redactor
@@ -27,27 +28,9 @@ MAX_FILE_BYTES = 100 * MIB  # GitHub refuses larger ones
 MAX_TOTAL_BYTES = 5 * 1024 * MIB  # GitHub asks for smaller repositories
 _OPEN_BOX = re.compile(r"^\s*[-*] \[ \]", re.MULTILINE)
 _FILE_HEADER = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
-# Each pattern is long enough that no word or hash matches it.
-_SECRETS = {
-    "a key of Anthropic": r"sk-ant-[\w-]{24,}",
-    "a key of OpenRouter": r"sk-or-v1-[0-9a-f]{32,}",
-    "a key of OpenAI": r"sk-(?:proj|svcacct|admin)-[\w-]{40,}|sk-[A-Za-z0-9]{32,}",
-    "a token of GitHub": r"gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{50,}",
-    "a token of GitLab": r"glpat-[\w-]{20,}",
-    "a key of AWS": r"(?:AKIA|ASIA)[A-Z0-9]{16}",
-    "a key of Google": r"AIza[\w-]{35}",
-    "a token of Hugging Face": r"hf_[A-Za-z0-9]{34,}",
-    "a key of Groq": r"gsk_[A-Za-z0-9]{40,}",
-    "a key of xAI": r"xai-[A-Za-z0-9]{40,}",
-    "a token of Slack": r"xox[abprs]-[A-Za-z0-9-]{20,}",
-    "a private key": r"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----\s+[A-Za-z0-9+/=]{40,}",
-}
-# A quick check before the regular expression, because most texts contain none of these.
-_BEGINNINGS = (
-    "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza",
-    "hf_", "gsk_", "xai-", "xox", "-----BEGIN",
-)  # fmt: skip
-_SECRET = re.compile(rf"(?<![\w-])(?:({')|('.join(_SECRETS.values())}))")
+_SECRETS = read_yaml(__file__, "secrets.yaml")
+_PATTERNS: dict[str, str] = _SECRETS["patterns"]
+_SECRET = re.compile(rf"(?<![\w-])(?:({')|('.join(_PATTERNS.values())}))")
 
 
 def validate(
@@ -66,7 +49,7 @@ def validate(
     faults += _entry_faults(package, meta)
     traced = []
     rows_by_id = {str(row["instance_id"]): row for row in rows}
-    text = package.predictions.read_text(encoding="utf-8")
+    text = package.predictions.read_text("utf-8")
     for number, line in enumerate(text.splitlines(), 1):
         prediction = json.loads(line)
         name = prediction["instance_id"]
@@ -118,10 +101,10 @@ def secret_in(text: str, redact: Redactor) -> str:
     variable = redact.named_in(text)
     if variable:
         return f"the value of {variable}"
-    if any(beginning in text for beginning in _BEGINNINGS):
+    if any(beginning in text for beginning in _SECRETS["beginnings"]):
         match = _SECRET.search(text)
         if match and match.lastindex:
-            return list(_SECRETS)[match.lastindex - 1]
+            return list(_PATTERNS)[match.lastindex - 1]
     return ""
 
 
@@ -130,7 +113,7 @@ def _entry_faults(package: PackageFolder, meta: Meta) -> Iterator[str]:
         problem = f"its date {meta.date} is in the future"
         fix = "use the day of the submission"
         yield package.fault("name", package.entry, problem, fix)
-    if _OPEN_BOX.search(package.readme.read_text(encoding="utf-8")):
+    if _OPEN_BOX.search(package.readme.read_text("utf-8")):
         problem = "a box of the checklist is open"
         yield package.fault("readme", package.readme, problem, "check it")
 
@@ -144,7 +127,7 @@ def _patch_faults(
     if not patch.strip():
         return
     try:
-        patch.encode("utf-8")
+        patch.encode()
     except UnicodeEncodeError:
         problem = f"the patch of {instance.instance_id} is not UTF-8"
         fix = "predict a patch without such lines, and evaluate again"
