@@ -1,8 +1,10 @@
-"""What the settings of several benchmarks share: their list, checks, and counting tokens."""
+"""What commands of several benchmarks share: the list of settings, checks, counting tokens, CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import csv
+from collections.abc import Callable, Collection, Iterable
+from io import StringIO
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +18,7 @@ from core.settings import CommandLine, Root
 SettingsWord = Annotated[str | None, typer.Argument(metavar="WORD", hidden=True)]
 """What follows ``--settings``."""
 WORDS = "words"
+CHART = "--chart"
 Distinct = AfterValidator(lambda values: tuple(dict.fromkeys(values)))
 """For a list that has each value once."""
 
@@ -82,3 +85,9 @@ def _count_by(path: Path) -> Callable[[str], int]:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def csv_text(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    stream = StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([headings, *rows])
+    return stream.getvalue()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -31,7 +30,7 @@ def compare_command(
     say: Say,
     show: Say,
     *,
-    as_json: bool = False,
+    as_json: bool,
 ) -> int:
     """Show the runs as they are and each pair of them, and write a page; evaluate nothing."""
     runs = []
@@ -43,7 +42,7 @@ def compare_command(
     if as_json:
         content = {
             "runs": [stats_json(compared.stats) for compared in runs],
-            "comparisons": [comparison_json(pair) for pair in pairs],
+            "comparisons": list(map(comparison_json, pairs)),
         }
         show(json.dumps(content, indent=1))
     else:
@@ -53,7 +52,7 @@ def compare_command(
     for compared in runs:
         stats = replace(compared.stats, run=compared.run.name)
         labelled.append(replace(compared, stats=stats))
-    redact = Redactor.of_environment(os.environ)
+    redact = Redactor.of_environment()
     page = write_comparison(stores[0].out, labelled, pairs, redact)
     say(f"page           {page}")
     return 0

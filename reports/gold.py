@@ -418,7 +418,7 @@ def judge_trials(
 ) -> InstanceTrials:
     """Return ``trials`` with the state that they show where ``repeat`` of each are needed."""
     state, reason = _state_of(trials, repeat)
-    flaky_tests: set[str] = set()
+    flaky_tests = set()
     if state is not Validity.NOT_EVALUATED:
         flaky_tests = changing_tests(trials.gold) | changing_tests(trials.empty)
     return trials.but(
@@ -453,7 +453,7 @@ def _state_of(
     if resolved:
         return Validity.VALID, ""
     failed = _failed_sets(gold)
-    always: set[str] = set()
+    always = set()
     if len(failed) == len(gold):
         always = failed[0].intersection(*failed)
         if changing and not always:

@@ -22,7 +22,7 @@ _RECORDED = {
 
 def stores_of(runs: Sequence[Path]) -> list[RunStore]:
     """Return the stores of runs in our layout; a UserError if one is given twice."""
-    stores: dict[Path, RunStore] = {}
+    stores = {}
     for run in runs:
         store = RunStore.of_folder(run)
         if store.folder in stores:
@@ -51,8 +51,8 @@ def import_foreign(runs: Sequence[Path], out: Path, say: Say) -> list[Path]:
 
 def runs_and_filters(arguments: Sequence[Path]) -> tuple[list[Path], str]:
     """Return the runs among the arguments beside ``--settings``, and the words to filter by."""
-    runs: list[Path] = []
-    filters: list[str] = []
+    runs = []
+    filters = []
     for path in arguments:
         # A word may be the name of some folder here.
         if len(path.parts) > 1 or (path / RUN_FILE).exists():
@@ -71,7 +71,7 @@ def recorded_layer(runs: Sequence[Path]) -> Layer:
         described = store.read_run()
     except DamagedFileError:  # reported where the file is needed
         return {}
-    layer: Layer = {}
+    layer = {}
     for name, option in _RECORDED.items():
         value = described.setting(name) or described.options.get(option)
         is_gone = name.startswith("folders.") and not Path(str(value)).is_dir()

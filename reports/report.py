@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +69,7 @@ def report_command(
             continue
         if len(stores) > 1:
             show(f"## {store.run}\n")
-        lines: Iterable[str] = text_lines(report)
+        lines = text_lines(report)
         if format == "markdown":
             lines = run_tables(report.stats)
         for line in lines:
@@ -151,11 +150,11 @@ def _write_page(
     # Imported here: matplotlib takes half a second, which only pages need.
     from reports.pages.write import write_pages
 
-    issues: Mapping[str, str] = {}
+    issues = {}
     dataset = requested.dataset_at_hand()
     if dataset:
         issues = dataset.statements(i.instance_id for i in run.instances)
-    redact = Redactor.of_environment(os.environ)
+    redact = Redactor.of_environment()
     return write_pages(requested.store, run, stats, issues=issues, redact=redact)
 
 

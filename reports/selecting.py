@@ -46,7 +46,7 @@ from reports.named_runs import runs_and_filters
 from runs.checks import check_folders, check_models
 from runs.evidence import Evidence
 from runs.jobs import WorkerAccess
-from runs.modelsource import ModelSource, ReplayedModels, replay_folder
+from runs.modelsource import ReplayedModels, replay_folder
 from runs.records import InstanceResult, Origin
 from runs.session import start_run
 from runs.storage.store import RunStore
@@ -217,7 +217,7 @@ def _make_services(
     worker: WorkerAccess,
 ) -> Services:
     services = make_services(config, options, worker)
-    writers: ModelSource = services.models
+    writers = services.models
     replay = config.settings.calls.replay
     if replay is not None:
         writers = ReplayedModels(replay_folder(replay), options.book.aliases)

@@ -21,6 +21,13 @@ def within(interval: Interval | None) -> str:
     return f"{percent(interval.low)} to {percent(interval.high)}"
 
 
+def number_text(value: float | None, form: str, unit: str = "") -> str:
+    """Return a number with its unit; a dash for None."""
+    if value is None:
+        return NONE
+    return format(value, form) + unit
+
+
 def points(interval: Interval) -> str:
     """Return the interval of a difference of shares in percentage points."""
     return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
@@ -75,5 +82,5 @@ def render_text(template: Path, **values: object) -> str:
     )
     environment.filters.update(_FILTERS)
     environment.globals["table"] = table
-    source = template.read_text(encoding="utf-8")
+    source = template.read_text("utf-8")
     return environment.from_string(source).render(values)

@@ -244,7 +244,7 @@ def _evaluate(
     stop: Shutdown,
 ) -> None:
     """Run the programs of files, each with the folder into which its outcomes go."""
-    modules: set[str] = set()
+    modules = set()
     for _, file in waiting:
         modules |= needed_modules(file)
     runnable = []
@@ -350,7 +350,7 @@ def run_programs(
         stop.check()
         outcome = outcome_of(environment.folders, program)
         outcome = outcome.model_copy(update={"timestamp": int(time.time())})
-        data = outcome.model_dump_json(exclude={"program_no_test"}).encode("utf-8")
+        data = outcome.model_dump_json(exclude={"program_no_test"}).encode()
         write_bytes_atomic(environment.path(program.sha256), data, durable=False)
         outcomes[program.sha256] = outcome
         bar.update()
@@ -536,7 +536,7 @@ def library_python(
 ) -> Path:
     """Return an interpreter with the libraries of our requirements, installed into the cache."""
     say_aside(f"libraries of {REQUIREMENTS.name}: installed once, into {cache}")
-    text = REQUIREMENTS.read_text(encoding="utf-8")
+    text = REQUIREMENTS.read_text("utf-8")
     lines = []
     for line in text.splitlines():
         if line and not line.startswith("#"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -107,7 +106,7 @@ def main(
     options = RunResources.of(
         settings, models, book=book, redo=redo, as_json=format == "json"
     )
-    redactor = Redactor.of_environment(os.environ)
+    redactor = Redactor.of_environment()
     store = RunStore(options.out, config.run_name, redactor, reader=READER)
     source = settings.problems.source
     problems = load_problems(source, v1=settings.problems.v1)
@@ -163,7 +162,7 @@ def model_folders(models: Sequence[ModelChoice]) -> dict[str, ModelChoice]:
     if len({model.name for model in models}) < len(models):
         raise UserError("--models names a model twice; leave one of them out")
     ends = Counter(model_slug([model]) for model in models)
-    folders: dict[str, ModelChoice] = {}
+    folders = {}
     for model in models:
         folder = model_slug([model])
         if ends[folder] > 1:
@@ -447,7 +446,7 @@ class CompletionBenchmark(Benchmark[Generated]):
     def review(self, summary: RunSummary) -> RunSummary:
         if summary.exit_code:
             return summary
-        refusals: list[str] = []
+        refusals = []
         for key in self.jobs:
             record = self.store.raw_prediction(self.store.prediction(key))
             if record["refused"] < record["completions"]:

@@ -73,7 +73,7 @@ class Problem(Checked):
         return self.instruction_descriptive
 
 
-def load_problems(source: str = HUB_ID, *, v1: bool = False) -> tuple[Problem, ...]:
+def load_problems(source: str, *, v1: bool = False) -> tuple[Problem, ...]:
     """Return the problems of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of the hub, by id.
 
     With ``v1`` only the 54 of the first paper.

@@ -81,11 +81,10 @@ def edit_request(
     before: str,
     instruction: str,
 ) -> EditRequest:
-    if prompt is Prompt.COMMIT:
-        text = f"<commit_before>{before}<commit_msg>{instruction}<commit_after>"
-        return EditRequest(text=text, stop=STOP[prompt])
-    if prompt is Prompt.EDITCODER:
+    if prompt in STOP:
         text = f"## Code Before:\n{before}\n## Instruction:\n{instruction}\n## Code After:\n"
+        if prompt is Prompt.COMMIT:
+            text = f"<commit_before>{before}<commit_msg>{instruction}<commit_after>"
         return EditRequest(text=text, stop=STOP[prompt])
     system = Message("system", _SYSTEM)
     code = f"## Code Before\n```py\n{before}\n```"

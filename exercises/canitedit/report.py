@@ -32,7 +32,7 @@ from exercises.canitedit.problems import (
 from exercises.canitedit.results import COMPLETED, EVALUATED, read_file
 from exercises.canitedit.settings import CompletionReportSettings, GroupBy
 from exercises.canitedit.tables import draw_scores, report_csv, report_json, report_text
-from exercises.reporting import CHART
+from exercises.settings import CHART
 from reports.data.jsonvalues import values_of
 from reports.statistics.methods import compare_means
 from runs.signals import INTERRUPTED
@@ -163,7 +163,7 @@ def read_folder(
             f"{path} is incomplete: {faults}; report.allow_partial=true reports it so"
         )
     scores.sort(key=lambda row: (row["instruction"], row["id"], row["name"]))
-    shared: ScoreRow = {}
+    shared = {}
     for name in SAMPLING:
         values = set(values_of(scores, name))
         shared[name] = values.pop() if len(values) == 1 else None
@@ -224,15 +224,15 @@ def report_on(
     and ``group`` are empty, then by group.
     """
     names = Counter(scores[0]["model"] for scores in folders)
-    columns: Columns = defaultdict(list)
+    columns = defaultdict(list)
     for row in chain.from_iterable(folders):
         name = row["model"] if names[row["model"]] == 1 else row["folder"]
         columns[name, row["instruction"]].append(row)
     rows = []
     for (name, kind), scores in columns.items():
-        groups: Columns = {("", ""): scores}
+        groups = {("", ""): scores}
         for name_of_groups in by:
-            members: Columns = defaultdict(list)
+            members = defaultdict(list)
             for row in scores:
                 for group in row["groups"][name_of_groups]:
                     members[name_of_groups, group].append(row)

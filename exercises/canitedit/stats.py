@@ -69,7 +69,7 @@ def dataset_stats(
         with_libraries += bool(taxonomy.libraries)
         for name in taxonomy.libraries:
             libraries.append(f"library {name}")
-    stats: JsonObject = {"tokenizer": tokenizer, "problems": len(problems)}
+    stats = {"tokenizer": tokenizer, "problems": len(problems)}
     for name in rows[0]:
         values = values_of(rows, name)
         deviation = stdev(values) if len(values) > 1 else 0.0

@@ -15,16 +15,16 @@ from exercises.canitedit.problems import (
     TABLE_3,
     describe_problems,
 )
-from exercises.reporting import csv_text
+from exercises.settings import csv_text
 from reports.data.jsonvalues import values_of
-from reports.statistics.methods import CONFIDENCE
+from reports.statistics.methods import CONFIDENCE, percent
+from reports.texts import NONE, number_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from reports.plots.style import Theme
 
-UNKNOWN = "–"
 _SCORES_NOTE = f"""\
 Intervals: {CONFIDENCE:.0%}, percentile bootstrap over problems. ExcessCode with its standard \
 error; m problems have a passing completion
@@ -120,21 +120,12 @@ def _section(
     yield ""
 
 
-def _number(
-    value: float | None,
-    form: str = ".2f",
-) -> str:
-    if value is None:
-        return UNKNOWN
-    return format(value, form)
-
-
 def _percent(
     share: float | None,
     form: str = ".2f",
 ) -> str:
     if share is None:
-        return UNKNOWN
+        return NONE
     return format(100 * share, form)
 
 
@@ -154,13 +145,13 @@ def _score_cells(row: ScoreRow) -> ScoreRow:
     cells = {**_name_cells(row), "completions": row["completions"]}
     for name, share in row.items():
         if name.startswith("pass@") and name[5:].isdigit():
-            cells[name] = UNKNOWN
+            cells[name] = NONE
             if share is not None:
                 cells[name] = f"{_percent(share)} ({_interval(row, f'{name}_')})"
     for name in EXCESS:
         heading = _HEADINGS.get(name, name)
         excess = row[f"excess_{name}"]
-        cells[heading] = UNKNOWN
+        cells[heading] = NONE
         if excess is not None:
             cells[heading] = f"{excess:.2f} ({row[f'excess_{name}_se']:.2f})"
     cells["m"] = row["m"]
@@ -169,15 +160,15 @@ def _score_cells(row: ScoreRow) -> ScoreRow:
 
 def _beyond_cells(row: ScoreRow) -> ScoreRow:
     cells = _name_cells(row)
-    cells["lines"] = _number(row["lines"])
-    cells["distance"] = _number(row["distance"], ".1f")
+    cells["lines"] = number_text(row["lines"], ".2f")
+    cells["distance"] = number_text(row["distance"], ".1f")
     for name in SHARES:
         cells[_HEADINGS.get(name, name)] = _percent(row[name])
     return cells
 
 
 def _difference_cells(row: ScoreRow) -> ScoreRow:
-    problems = str(row["problems"] or UNKNOWN)
+    problems = str(row["problems"] or NONE)
     if row["left_out"]:
         problems = f"{row['problems']}, {row['left_out']} left out"
     return {
@@ -197,7 +188,7 @@ def _interval(
 ) -> str:
     low = row[f"{prefix}low"]
     if low is None:
-        return UNKNOWN
+        return NONE
     return f"{_percent(low, form)} to {_percent(row[f'{prefix}high'], form)}"
 
 
@@ -212,11 +203,11 @@ def _table_3(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
         cells = {"source": source, "model": model, "size": "", "problems": problems}
         for name in ("pass@1", "ExcessCode v1"):
             for kind in KINDS:
-                cells[f"{name} {kind}"] = UNKNOWN
+                cells[f"{name} {kind}"] = NONE
         for row in totals:
             kind = row["instruction"]
             cells[f"pass@1 {kind}"] = _percent(row.get("pass@1"))
-            cells[f"ExcessCode v1 {kind}"] = _number(row["excess_v1"])
+            cells[f"ExcessCode v1 {kind}"] = number_text(row["excess_v1"], ".2f")
         lines.append(cells)
     problems = "54 (other problems)"
     if set(values_of(rows, "problem_set")) == {describe_problems(FIRST_PAPER)}:
@@ -261,8 +252,7 @@ def draw_scores(
             hatch=HATCHES[position],
             ecolor=theme.ink,
         )
-        labels = [f"{100 * share:.1f} %" for share in shares]
-        axes.bar_label(container, labels, padding=5, fontsize=8)
+        axes.bar_label(container, list(map(percent, shares)), padding=5, fontsize=8)
     axes.set_yticks(range(len(models)), list(map(label, models)))
     axes.invert_yaxis()
     highest = max(values_of(drawn, "pass@1_high"), default=1.0)

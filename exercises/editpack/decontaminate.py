@@ -244,7 +244,7 @@ class ProblemIndex:
         """Return the text most like some tokens, if half of the 8-grams are the same."""
         shared = Counter(number for gram in set(grams) for number in self.eights[gram])
         size = len(_telling_grams(tokens, GRAM))
-        similarity: dict[int, float] = {}
+        similarity = {}
         for number, count in shared.items():
             similarity[number] = count / (size + self.sizes[number] - count)
         best = min(similarity, key=lambda number: (-similarity[number], number))
@@ -328,7 +328,7 @@ def _telling_grams(tokens: Sequence[str], length: int) -> dict[str, None]:
 @cache
 def boilerplate() -> frozenset[str]:
     """Return the 8-grams of texts that any project may hold, such as licences."""
-    paragraphs = BOILERPLATE.read_text(encoding="utf-8").split("\n\n")
+    paragraphs = BOILERPLATE.read_text("utf-8").split("\n\n")
     grams: set[str] = set()
     for paragraph in paragraphs:
         grams.update(_grams(tokens_of(paragraph), GRAM))

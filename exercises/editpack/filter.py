@@ -13,6 +13,7 @@ besides none.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -153,7 +154,7 @@ def judge_rows(
     Only the edits that pass all other rules are parsed.
     """
     judged: list[JudgedRow] = []
-    originals: dict[int, EditRow] = {}
+    originals = {}
     for row, why in rows:
         if why is None:
             old = clean_text(row[OLD], rules.cleanup)
@@ -274,10 +275,10 @@ def _docstring_lines(text: str) -> int:
 
     The statement must be nothing but texts, of any quotes, and one comment.
     """
-    lines = map(_line_for_tokens, _LINE.finditer(text))
+    lines = io.StringIO(text, newline=None)  # each ends with \n
     first = 0
     last = 0
-    for token in tokenize.generate_tokens(lambda: next(lines, "")):
+    for token in tokenize.generate_tokens(lines.readline):
         if token.type == tokenize.STRING and _TEXT_PREFIX.match(token.string):
             first = first or token.start[0]
             last = token.end[0]
@@ -292,13 +293,6 @@ def _docstring_lines(text: str) -> int:
     if first < last:
         return last
     return 0
-
-
-def _line_for_tokens(line: re.Match[str]) -> str:
-    text = line[0].rstrip("\r\n")
-    if text == line[0]:
-        return text
-    return f"{text}\n"
 
 
 def syntax_problems(texts: Sequence[str]) -> list[str]:

@@ -69,7 +69,7 @@ class GitHistory:
     tips: tuple[str, ...]
 
 
-def open_history(path: Path, refs: Sequence[str] = ()) -> GitHistory:
+def open_history(path: Path, refs: Sequence[str]) -> GitHistory:
     """Return the history of the repository whose top folder, or bare folder, ``path`` is.
 
     ``refs`` are names of commits, or patterns of full names of references (``refs/tags/*``); by
@@ -103,7 +103,7 @@ def open_history(path: Path, refs: Sequence[str] = ()) -> GitHistory:
         raise UserError(
             f"{path} is not a git repository; give its top folder, or a bare one"
         )
-    tips: list[str] = []
+    tips = []
     for ref in refs or ["HEAD"]:
         commits = commits_of(ref)
         if refs and not commits and not set(ref) & set("*?["):

@@ -165,16 +165,12 @@ def _json_lines(path: Path) -> Iterator[object]:
                 if rest is not line:
                     yield DamagedError(f"it has more than {_MAX_LINE:,} bytes")
                 elif line.strip():
-                    yield _json_value(line)
+                    try:
+                        yield json_of(line.removeprefix(b"\xef\xbb\xbf").strip())
+                    except DamagedError as error:
+                        yield error
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read: {error}; write it again") from error
-
-
-def _json_value(line: bytes) -> object:
-    try:
-        return json_of(line.removeprefix(b"\xef\xbb\xbf").strip())
-    except DamagedError as error:
-        return error
 
 
 def _parquet_rows(path: Path) -> Iterator[object]:
@@ -229,7 +225,7 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 def writing_rows(path: Path) -> Iterator[Callable[[EditRow], object]]:
     """Yield a function that writes a row as a line; the file appears after the block."""
     with writing_atomic(path) as raw, ExitStack() as stack:
-        handle: BinaryIO = raw
+        handle = raw
         if path.suffix == ".gz":
             # Without name and time, so that equal rows give equal bytes.
             packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)

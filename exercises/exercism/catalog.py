@@ -6,7 +6,6 @@ Collections are hostile input: everything is read into memory within limits, not
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import re
 import tarfile
@@ -14,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bench.repos.mirrors import GITHUB, Mirrors
@@ -171,10 +170,7 @@ def tree_hash(files: Mapping[str, bytes]) -> str:
 
 
 def hash_of(lines: Iterable[str]) -> str:
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(line.encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
+    return sha256_of("".join(lines).encode("utf-8", "surrogateescape"))
 
 
 REPOSITORY = "exercism/python"
@@ -245,7 +241,7 @@ def catalog_of(
     An exercise is a folder with ``.meta/config.json``. In a checkout of exercism/python or
     polyglot-benchmark only those below ``exercises/practice`` count.
     """
-    exercises: dict[str, Exercise] = {}
+    exercises = {}
     for folder, members in sorted(_folders(_read_within_limits(files, origin)).items()):
         name = folder.rstrip("/").rpartition("/")[2]
         exercise = exercise_of(name, members)
@@ -287,15 +283,10 @@ def _read_within_limits(
 
 def _folders(tree: Mapping[str, bytes]) -> dict[str, dict[str, bytes]]:
     """Return the files of each exercise by its folder."""
-    folders: dict[str, dict[str, bytes]] = {}
-    practice: dict[str, dict[str, bytes]] = {}
-    for path in tree:
-        if path.endswith(f"/{CONFIG}"):
-            folder = path.removesuffix(CONFIG)
-            folders[folder] = {}
-            if _PRACTICE in f"/{folder}":
-                practice[folder] = {}
-    folders = practice or folders
+    ends = f"/{CONFIG}"
+    names = [path.removesuffix(CONFIG) for path in tree if path.endswith(ends)]
+    practice = [name for name in names if _PRACTICE in f"/{name}"]
+    folders: dict[str, dict[str, bytes]] = {name: {} for name in practice or names}
     for path, data in tree.items():
         for slash in re.finditer("/", path):
             folder = path[: slash.end()]
@@ -359,7 +350,7 @@ def _commit_files(
     commit: str,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield blobs from the object store: ``git archive`` would obey attributes of the tree."""
-    blobs: dict[str, str] = {}
+    blobs = {}
     total = 0
     listing = git(
         "ls-tree",
@@ -427,11 +418,11 @@ def _safe_path(
     name: str,
     origin: Path,
 ) -> str:
-    parts = [part for part in name.split("/") if part not in ("", ".")]
+    path = PurePosixPath(name)
     # Surrogates, of bytes that are not UTF-8, are not printable.
-    unsafe = name.startswith("/") or ".." in parts or "\\" in name
+    unsafe = path.is_absolute() or ".." in path.parts or "\\" in name
     if unsafe or not name or not name.isprintable():
         raise UserError(
             f"{origin} holds the path {name!r}, which is not safe; do not use it"
         )
-    return "/".join(parts)
+    return str(path)

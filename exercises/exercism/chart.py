@@ -19,7 +19,7 @@ from matplotlib.patches import Patch
 
 from core.jsontypes import JsonMapping, JsonObject
 from core.redaction import Redactor
-from exercises.exercism.records import Column, Record
+from exercises.exercism.records import Column, Record, series_of
 from reports.data.jsonvalues import number
 from reports.plots.style import Theme, label, new_figure
 from reports.plots.write import Picture, draw_picture
@@ -43,12 +43,9 @@ def chart_bars(
     published: Sequence[Record],
 ) -> list[Bar]:
     """Return a bar for each model and format with results, and for each published record."""
-    series: dict[tuple[str, ...], list[Record]] = defaultdict(list)
-    for column in columns:
-        if column.results:
-            series[column.series].append(column.record)
     bars = []
-    for repeats in series.values():
+    for series in series_of(columns):
+        repeats = [column.record for column in series]
         tries = repeats[0]["tries"]
         first = _shares(repeats, 1)
         bars.append(
@@ -104,7 +101,7 @@ def draw_chart(
     theme: Theme,
 ) -> Figure:
     """Draw the chart; models and their bars come in the order in which they first appear."""
-    groups: dict[str, list[Bar]] = defaultdict(list)
+    groups = defaultdict(list)
     for bar in bars:
         groups[bar["model"]].append(bar)
     width = 1.2 + _INCHES * (len(bars) + _GAP * len(groups))

@@ -77,7 +77,7 @@ def lazy_comments(reply: Reply) -> int:
     """Return the number of lines such as ``# ... rest of the code``, an ellipsis for code."""
     texts = [reply.content]
     for call in reply.tool_calls:
-        value: object = call.arguments
+        value = call.arguments
         with suppress(DamagedError):
             value = json_of(call.arguments)
         texts += texts_in(value)
@@ -142,7 +142,7 @@ def _try_cells(
         verdict = "solved"
     elif item.timed_out:
         verdict = "timed out"
-    cells: list[object] = [number, verdict]
+    cells = [number, verdict]
     for tests in (item.tests_passed, item.tests_failed, item.tests_skipped):
         cells.append("unknown" if tests is None else tests)
     return [*cells, f"{item.seconds:.1f}"]
@@ -251,7 +251,7 @@ class ExerciseWork:
     """The work on an exercise; all its tries are one attempt.
 
     Attributes:
-        model: writes the edits.
+        turn: its model writes the edits.
         transcript: all messages and calls so far, also after an exception.
         endings: how each try ended.
         tried: one for each try whose tests ran.
@@ -263,7 +263,6 @@ class ExerciseWork:
     services: ExerciseServices
     context: JobContext
     turn: Turn | None = None
-    model: ChatModel | None = None
     transcript: Transcript = field(default_factory=Transcript)
     endings: list[AgentResult] = field(default_factory=list)
     tried: list[TryResult] = field(default_factory=list)
@@ -321,9 +320,9 @@ class ExerciseWork:
             "reflections": max(len(calls) - 1, 0),
             "seconds": round(seconds, 3),
         }
-        if self.turn and self.model:
+        if self.turn:
             values["temperature"] = self.turn.temperature
-            values["traits"] = self.model.traits
+            values["traits"] = self.turn.model.traits
         for result in self._results()[-1:]:
             values["edit_outcome"] = result.edit
             values["edited_files"] = result.edited_files
@@ -436,9 +435,6 @@ class ExerciseWork:
             gate,
         )
         self.turn = turn
-        model = turn.model
-        architect = turn.architect
-        self.model = model
         for path, data in job.exercise.stubs().items():
             (folder / path).parent.mkdir(
                 parents=True,
@@ -447,12 +443,12 @@ class ExerciseWork:
             (folder / path).write_bytes(data)
         task = self._task(
             folder,
-            self._waiting(model),
+            self._waiting(turn.model),
             turn.edit_format,
         )
         conversation = tries(task)
-        if architect:
-            conversation = self._plans(task, self._waiting(architect))
+        if turn.architect:
+            conversation = self._plans(task, self._waiting(turn.architect))
         for ending in islice(conversation, settings.models.tries):
             self.endings.append(ending)
 
@@ -588,12 +584,12 @@ class ExerciseWork:
 
         A quarter of the window is enough in any case: older messages are left out for it.
         """
-        assert self.model
-        window = ContextWindow.of(self.model.traits).tokens
+        assert self.turn
+        model = self.turn.model
+        window = ContextWindow.of(model.traits).tokens
         if window is None or most_tokens(output) <= window // 4:
             return True
-        count = self.model.count
-        used = size(self.transcript.messages, count) + _MESSAGE_TOKENS
+        used = size(self.transcript.messages, model.count) + _MESSAGE_TOKENS
         for data in solution.values():
-            used += count(data.decode(errors="replace"))
-        return count(output) <= max(window // 4, window - used)
+            used += model.count(data.decode(errors="replace"))
+        return model.count(output) <= max(window // 4, window - used)

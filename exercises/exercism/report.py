@@ -6,13 +6,13 @@ import json
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import combinations
 from pathlib import Path
 from shutil import get_terminal_size
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote
 
 import typer
@@ -33,27 +33,25 @@ from exercises.exercism.records import (
     pass_interval,
     read_columns,
     read_records,
+    series_of,
     write_run_records,
     wrong_ratios,
 )
-from exercises.reporting import CHART, csv_text
+from exercises.settings import CHART, csv_text
 from reports.data.jsonvalues import dollars, integer, number
 from reports.pages.overview import Table
 from reports.statistics.comparing import compare_verdicts
 from reports.statistics.methods import Interval, Share, percent
-from reports.texts import NONE, of, points
+from reports.texts import NONE, number_text, of, points
 
 if TYPE_CHECKING:
     from reports.plots.write import Picture
-
-T = TypeVar("T")
-_Row = JsonObject
 
 
 def report_json(
     columns: Sequence[Column],
     published: Sequence[Record],
-) -> _Row:
+) -> JsonObject:
     """Return all that the tables say."""
     return {
         "columns": record_rows(columns),
@@ -116,7 +114,7 @@ def _cell(
     return value
 
 
-def record_rows(columns: Sequence[Column]) -> list[_Row]:
+def record_rows(columns: Sequence[Column]) -> list[JsonObject]:
     """Return the records of columns with their labels in this report."""
     return [{"label": column.label, **column.record} for column in columns]
 
@@ -143,7 +141,7 @@ def _record_cells(
     tries: Iterable[int],
 ) -> list[str]:
     label = record.get("label")
-    completed = _cell_of(integer(record.get("test_cases")), "d")
+    completed = number_text(integer(record.get("test_cases")), "d")
     if label:
         completed += f" of {record['total_tests']}"
     else:
@@ -151,26 +149,18 @@ def _record_cells(
     cells = [label, completed]
     for attempt in tries:
         rate = number(record.get(f"pass_rate_{attempt}"))
-        cells.append(_cell_of(rate, ".1f", " %"))
+        cells.append(number_text(rate, ".1f", " %"))
         interval = pass_interval(record, attempt) or ()
         bounds = [f"{bound:.1f} %" for bound in interval]
         cells.append(" to ".join(bounds) or NONE)
     well_formed = number(record.get("percent_cases_well_formed"))
-    cells.append(_cell_of(well_formed, ".1f", " %"))
-    cells.append(_cell_of(integer(record.get("prompt_tokens")), ",d"))
-    cells.append(_cell_of(integer(record.get("completion_tokens")), ",d"))
+    cells.append(number_text(well_formed, ".1f", " %"))
+    cells.append(number_text(integer(record.get("prompt_tokens")), ",d"))
+    cells.append(number_text(integer(record.get("completion_tokens")), ",d"))
     cells.append(_dollars(record.get("total_cost")))
-    cells.append(_cell_of(number(record.get("seconds_per_case")), ",.1f"))
+    cells.append(number_text(number(record.get("seconds_per_case")), ",.1f"))
     cells.append(_dollars(record.get("cost_per_solved")))
     return cells
-
-
-def _cell_of(
-    value: float | None,
-    form: str,
-    unit: str = "",
-) -> str:
-    return NONE if value is None else format(value, form) + unit
 
 
 def _dollars(value: object) -> str:
@@ -178,17 +168,7 @@ def _dollars(value: object) -> str:
     return NONE if amount is None else in_words(amount)
 
 
-def group_by(
-    items: Iterable[T],
-    key: Callable[[T], Hashable],
-) -> dict[Any, list[T]]:
-    groups = defaultdict(list)
-    for item in items:
-        groups[key(item)].append(item)
-    return groups
-
-
-def further_tables(columns: Sequence[Column]) -> dict[str, list[_Row]]:
+def further_tables(columns: Sequence[Column]) -> dict[str, list[JsonObject]]:
     """Return the tables beside the first, by their names in JSON."""
     return {
         "repeats": list(_repeats(columns)),
@@ -198,10 +178,9 @@ def further_tables(columns: Sequence[Column]) -> dict[str, list[_Row]]:
     }
 
 
-def _repeats(columns: Sequence[Column]) -> Iterator[_Row]:
+def _repeats(columns: Sequence[Column]) -> Iterator[JsonObject]:
     """Yield mean, least and greatest share of those that have several repeats."""
-    completed = [column for column in columns if column.results]
-    for repeats in group_by(completed, lambda column: column.series).values():
+    for repeats in series_of(columns):
         if len(repeats) == 1:
             continue
         for tries in range(1, repeats[0].facts.tries + 1):
@@ -219,28 +198,26 @@ def _repeats(columns: Sequence[Column]) -> Iterator[_Row]:
             }
 
 
-def _languages(columns: Sequence[Column]) -> list[_Row]:
+def _languages(columns: Sequence[Column]) -> list[JsonObject]:
     """Return the solved exercises by language, where there are several."""
     languages: dict[str, None] = {}
     rows = []
     for column in columns:
-        row: _Row = {}
-        keys = group_by(
-            sorted(column.results),
-            lambda key: key.partition("/")[0],
-        )
-        for language, members in keys.items():
-            solved = sum(column.verdicts[key] for key in members)
-            row[language] = Share.compute(solved, len(members))
+        row = {}
+        outcomes = defaultdict(list)
+        for key, is_solved in sorted(column.verdicts.items()):
+            outcomes[key.partition("/")[0]].append(is_solved)
+        for language, solved in outcomes.items():
+            row[language] = Share.compute(sum(solved), len(solved))
         languages |= dict.fromkeys(row)
         rows.append({"solved by language": column.label, **row})
     if len(languages) < 2:
         return []
-    blank: _Row = dict.fromkeys(["solved by language", *sorted(languages)])
+    blank = dict.fromkeys(["solved by language", *sorted(languages)])
     return [{**blank, **row} for row in rows]
 
 
-def _pairs(columns: Sequence[Column]) -> Iterator[_Row]:
+def _pairs(columns: Sequence[Column]) -> Iterator[JsonObject]:
     """Compare any two columns of the same repeat."""
     for a, b in combinations(columns, 2):
         if a.name.repeat != b.name.repeat:
@@ -261,7 +238,7 @@ def _pairs(columns: Sequence[Column]) -> Iterator[_Row]:
         }
 
 
-def _ranking(columns: Sequence[Column]) -> list[_Row]:
+def _ranking(columns: Sequence[Column]) -> list[JsonObject]:
     """Return the exercises, those that the fewest columns solve first."""
     if len(columns) == 1:
         return []
@@ -292,7 +269,7 @@ def matrix_csv(columns: Sequence[Column]) -> str:
 
 def exercise_keys(columns: Sequence[Column]) -> list[str]:
     """Return the exercises of all columns, in the order of the runs."""
-    keys: dict[str, None] = {}
+    keys = {}
     for column in columns:
         keys.update(dict.fromkeys(column.facts.exercises))
     return list(keys)
@@ -442,7 +419,7 @@ def _write_pictures(
     from exercises.exercism.chart import draw_columns
     from reports.plots.write import write_chart
 
-    redact = Redactor.of_environment(os.environ)
+    redact = Redactor.of_environment()
     picture = draw_columns(columns, published, redact)
     if chart:
         if picture is None:

@@ -186,7 +186,7 @@ def prepare(
         A reason in one line for each key of an exercise whose packages cannot be had: it is to be
         skipped.
     """
-    problems: dict[Path, str] = {}
+    problems = {}
     reasons = {}
     for exercise in exercises:
         folder = prepared_folder(cache, exercise)
@@ -338,7 +338,7 @@ class ExerciseTester:
         if proof.exists():
             return True
         texts = {}
-        names: set[str] = set()
+        names = set()
         for path in exercise.tests:
             if path.endswith(".py"):
                 texts[path] = exercise.text(path)

@@ -170,7 +170,7 @@ def labels(stores: Sequence[RunStore]) -> tuple[str, ...]:
 
 
 def _sources(stores: Sequence[RunStore]) -> list[SourceRun]:
-    sources: list[SourceRun] = []
+    sources = []
     numbers: list[tuple[set[str], int, Counter[str]]] = []
     for name, store in zip(labels(stores), stores, strict=True):
         run = read_run(store)
@@ -199,7 +199,7 @@ def _describe_run(
     sources: Sequence[SourceRun],
 ) -> Run:
     datasets = []
-    models: dict[str, None] = {}
+    models = {}
     combined = []
     selected: set[str] = set()
     for source in sources:
@@ -227,13 +227,10 @@ def _describe_run(
         base = model.rsplit("/", 1)[-1]
         slugs.append(name_slug(base))
     label = "--".join(["combined", *(slugs or [target.run])])
-    dataset = DatasetFacts()
-    if datasets:
-        dataset = datasets[0]
     return Run(
         run=target.run,
         model_name_or_path=label,
-        dataset=dataset,
+        dataset=datasets[0] if datasets else DatasetFacts(),
         config={"models": [{"name": model} for model in models]},
         combined=combined,
         selected=sorted(selected),
@@ -273,7 +270,7 @@ def _combine_instance(
     """Return the instance with the attempts of all runs; its evidence is of one run's alone."""
     chosen = pick(offers)
     instance = chosen.instance
-    attempts: list[Attempt] = []
+    attempts = []
     for offer in offers:
         attempts += offer.attempts()
     tries = instance.tries
@@ -317,7 +314,7 @@ def _transcript(offer: Offer) -> str:
     path = offer.source.store.transcript(offer.instance.instance_id)
     if not path.exists():
         return ""
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = path.read_text("utf-8", "replace")
     return f"# From the run {offer.source.name}\n\n{text}"
 
 

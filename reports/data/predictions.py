@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from core.hashing import sha256_of
 from runs.storage.store import RunStore
 
 ALL_PREDS = "all_preds.jsonl"
@@ -45,7 +45,7 @@ class Prediction:
 
     @property
     def patch_sha256(self) -> str:
-        return hashlib.sha256(self.patch.encode("utf-8", "surrogatepass")).hexdigest()
+        return sha256_of(self.patch)
 
     @property
     def file_stem(self) -> str:
@@ -88,4 +88,4 @@ def run_id(store: RunStore, predictions: Sequence[Prediction]) -> str:
     patches = [[p.instance_id, p.patch_sha256] for p in predictions]
     text = json.dumps([str(store.folder.resolve()), patches])
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", store.run)
-    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return f"{name}-{sha256_of(text)[:12]}"

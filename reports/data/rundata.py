@@ -218,7 +218,7 @@ class RunData:
         path = self.folder / SUMMARY
         if not self.described.is_own or not path.is_file():
             return ""
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text("utf-8", "replace")
         return text.partition(f"\n{PATCH_HEADING}\n")[0]
 
     @property
@@ -315,7 +315,7 @@ def read_instances(store: RunStore) -> tuple[tuple[str, ...], tuple[InstanceData
 def read_instance(
     store: RunStore,
     path: Path,
-    models: Sequence[str] = (),
+    models: Sequence[str],
 ) -> InstanceData:
     """Return the instance whose prediction is at ``path``, with its conversations."""
     trajectory = store.read_trajectory(path.stem)

@@ -79,7 +79,7 @@ def with_cost(totals: Totals) -> dict[str, float | None]:
 
 def steps_of(attempt: Attempt) -> list[ChatStep]:
     """Return a step for each message; replies have their calls."""
-    steps = [ChatStep(message) for message in attempt.messages or ()]
+    steps = list(map(ChatStep, attempt.messages or ()))
     replies = [step for step in steps if step.message.role == ASSISTANT]
     calls = attempt.calls or ()
     number = 0

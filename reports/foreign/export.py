@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from core.atomic import write_json_atomic
@@ -35,7 +34,7 @@ def export_command(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists; delete it or name another")
     run = read_any(path)
-    redact = Redactor.of_environment(os.environ)
+    redact = Redactor.of_environment()
     predictions = {}
     for instance in run.instances:
         name = instance.instance_id

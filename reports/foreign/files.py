@@ -37,7 +37,7 @@ def files_below(root: Path) -> list[Path]:
     """Return the regular files below a folder, sorted, without links; of a file itself alone."""
     if root.is_file():
         return [root]
-    paths: list[Path] = []
+    paths = []
     for folder, subfolders, names in os.walk(root):
         depth = len(Path(folder).relative_to(root).parts)
         if depth >= _MAX_FOLDERS:
@@ -158,7 +158,7 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return value
 
 
-def tool_call_of(name: object, arguments: object, id: object = "") -> ToolCall:
+def tool_call_of(name: object, arguments: object, id: object) -> ToolCall:
     written = json.dumps(arguments_of(arguments), ensure_ascii=False)
     return ToolCall(text_at(name), written, text_at(id))
 

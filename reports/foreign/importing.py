@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 from pathlib import Path
 
 from bench.attempts import transcript
@@ -17,12 +15,12 @@ from reports.data.rundata import InstanceData
 from reports.foreign.files import files_below
 from reports.foreign.recognise import AnyRun, read_any
 from runs.description import Run
+from runs.options import name_slug
 from runs.records import PLAUSIBLE
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 
 _UNKNOWN = "unknown"
-_UNSAFE = re.compile(r"[^\w.+-]+")
 _MAX_STATUS = 60
 
 
@@ -34,8 +32,8 @@ def import_run(
     """Write the run at ``path`` below ``out`` unless it is there already, and return its store."""
     path = path.expanduser().resolve()
     stem = path.name.partition(".")[0] or path.name
-    name = _UNSAFE.sub("-", stem).strip("-.+")
-    redact = Redactor.of_environment(os.environ)
+    name = name_slug(stem).strip("-.+")
+    redact = Redactor.of_environment()
     store = RunStore(out, name or "imported", redact)
     described = store.read_run()
     recorded = described.imported or {}
@@ -82,7 +80,7 @@ def _write(
     described = Run(run=store.run, imported=origin)
     store.save_run(described)
     # Predictions are written last: until then one label for all is not known.
-    results: dict[str, InstanceData] = {}
+    results = {}
     for instance in run.instances:
         result = _result(instance, f"predicted by the run of {run.layout.value}")
         _write_conversation(store, result)

@@ -60,14 +60,14 @@ def is_mini(value: object) -> bool:
 
 def read_mini(root: Path, paths: Sequence[Path]) -> Iterator[InstanceData]:
     """Yield the instances of trajectories; the file of predictions decides what is predicted."""
-    predictions: dict[str, InstanceData] = {}
+    predictions = {}
     trajectories = paths
     if root.is_dir():
         trajectories = files_ending(paths, ENDING)
         predicted = predictions_file(paths)
         if predicted:
             predictions = read_predictions_file(predicted)
-    names: set[str] = set()
+    names = set()
     for stem, of_stem in _by_instance(trajectories).items():
         instance = _instance(stem, of_stem)
         name = instance.instance_id

@@ -58,7 +58,7 @@ def predictions_file(paths: Sequence[Path]) -> Path | None:
 
 def read_predictions_file(path: Path) -> dict[str, InstanceData]:
     """Return predictions by id; the patch is empty for null, as harnesses write it on a crash."""
-    instances: dict[str, InstanceData] = {}
+    instances = {}
     for position, value in _values(path):
         if not is_prediction(value):
             raise broken(path, f"{position}: it lacks `{_PATCH}`")

@@ -124,7 +124,7 @@ def _layout_of(
 
 
 def _layout_of_file(path: Path) -> RunLayout | None:
-    value: object = None
+    value = None
     if path.suffix == ".json":
         value = json_of_file(path)
     elif path.suffix == ".jsonl":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -25,14 +24,14 @@ def lab_command(
     say: Say,
     show: Say,
     *,
-    as_json: bool = False,
+    as_json: bool,
 ) -> int:
     """Print the result in Markdown or as JSON, and write its picture beside the first run."""
     # Imported here: matplotlib takes half a second.
     from reports.lab.picture import write_pictures
 
-    data = lab_data([read_run(store) for store in stores], samples)
-    redact = Redactor.of_environment(os.environ)
+    data = lab_data(list(map(read_run, stores)), samples)
+    redact = Redactor.of_environment()
     report = redact.of(lab_report(data, policies))
     if as_json:
         show(json.dumps(report, indent=1))

@@ -54,22 +54,20 @@ def _draw_weights(weights: LabRow) -> Figure:
         linewidth=1,
     )
     for row in weights["bins"]:
-        x = row["weight"]
-        ends = [row["interval"]["low"], row["interval"]["high"]]
-        axes.plot(
-            [x, x],
-            ends,
+        point = (row["weight"], row["right"])
+        axes.vlines(
+            row["weight"],
+            row["interval"]["low"],
+            row["interval"]["high"],
             color=LIGHT.faint,
             linewidth=1,
         )
         axes.plot(
-            x,
-            row["right"],
+            *point,
             "o",
             color=LIGHT.good,
             markersize=6,
         )
-        point = (x, row["right"])
         axes.annotate(
             str(row["classes"]),
             point,
@@ -144,20 +142,19 @@ def _draw_policy(axes: Axes, row: LabRow) -> None:
     filling = colour
     if row["unknown"] or not row["dollars"]["complete"]:
         filling = LIGHT.paper
-    x = [dollars, dollars]
-    y = [interval["low"], interval["high"]]
-    axes.plot(
-        x,
-        y,
+    axes.vlines(
+        dollars,
+        interval["low"],
+        interval["high"],
         color=LIGHT.faint,
         linewidth=1,
         zorder=1,
     )
     if share["low"] < share["high"]:  # what the recording cannot tell
-        y = [share["low"], share["high"]]
-        axes.plot(
-            x,
-            y,
+        axes.vlines(
+            dollars,
+            share["low"],
+            share["high"],
             color=colour,
             linewidth=3,
             zorder=2,

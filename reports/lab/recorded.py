@@ -154,7 +154,7 @@ def _lab_instance(
     tried = {}
     numbers = {}
     classes = defaultdict(list)
-    outcomes: dict[ModelTurn, bool | None] = dict.fromkeys(turns)
+    outcomes = dict.fromkeys(turns)
     keys: dict[str, str] = {}
     for turn, (source, attempt) in sources.items():
         outcomes[turn] = source.resolved_by(attempt)

@@ -19,6 +19,7 @@ import numpy as np
 
 from core.jsontypes import JsonObject
 from llm.chat import Reply
+from reports.data.jsonvalues import values_of
 from reports.lab.policies import (
     Chosen,
     Policy,
@@ -125,8 +126,8 @@ def _cross_validate(replays: Sequence[Walks]) -> LabRow | None:
     "Cross-validatory choice and assessment of statistical predictions", Journal of the Royal
     Statistical Society B 36 (1974), 111-147.
     """
-    lows = np.array([walks["low"] for walks in replays])
-    highs = np.array([walks["high"] for walks in replays])
+    lows = np.array(values_of(replays, "low"))
+    highs = np.array(values_of(replays, "high"))
     instances = lows.shape[1]
     if instances < 2:
         return None
@@ -177,7 +178,7 @@ def _figures(
     outcome: bool | None,
     writers: Sequence[Reply] = (),
     *,
-    unmade: bool = False,
+    unmade: bool,
 ) -> list[float]:
     """Return the figures of an instance in the order of ``COLUMNS``."""
     spent = []

@@ -38,7 +38,7 @@ def agreement_rows(runs: Sequence[Compared]) -> list[JsonObject]:
     rows = []
     for name in sorted(names):
         instances = [by_id.get(name) for by_id in predicted]
-        present = [instance for instance in instances if instance]
+        present = list(filter(None, instances))
         verdicts = {instance.resolved for instance in present}
         agreement = _SAME
         if {True, False} <= verdicts:

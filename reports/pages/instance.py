@@ -62,7 +62,7 @@ def read_texts(
     output = ""
     if instance.verdict:
         for path in sorted(store.logs.glob(f"{name}.*.eval.log"))[:1]:
-            output = path.read_text(encoding="utf-8", errors="replace")
+            output = path.read_text("utf-8", "replace")
     return PageTexts(
         issues.get(name) or _issue_in(messages),
         messages,

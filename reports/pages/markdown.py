@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from core.money import column
-from core.plaintext import table
 from reports.statistics.breakdown import AttemptRow
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
@@ -22,8 +21,8 @@ def run_tables(stats: RunStats) -> list[str]:
     text = render_text(
         _TEMPLATES / "run.md",
         stats=stats,
-        attempts=attempt_table(stats),
-        models=model_table(stats),
+        attempts=[list(attempt_cells(row).values()) for row in stats.by_attempt],
+        models=list(_model_rows(stats)),
     )
     return text.split("\n")[:-1]
 
@@ -41,60 +40,16 @@ def attempt_cells(row: AttemptRow) -> dict[str, object]:
     }
 
 
-def attempt_table(stats: RunStats) -> Iterator[str]:
-    headings = (
-        "Attempt",
-        "Agent",
-        "Predictions",
-        "Share",
-        "Resolved",
-        "Share",
-        "Score",
-    )
-    rows: list[Cells] = [list(attempt_cells(row).values()) for row in stats.by_attempt]
-    counts = stats.counts
-    score = stats.scores.selected
-    total = (
-        "Total",
-        "",
-        counts.predicted,
-        percent(1.0),
-        NONE if score.share is None else counts.resolved,
-        percent(1.0 if counts.resolved else None),
-        percent(score.share),
-    )
-    return table(
-        headings,
-        [*rows, total],
-        numbers=range(2, 7),
-        markdown=True,
-    )
-
-
-def model_table(stats: RunStats) -> Iterator[str]:
-    headings = ("Agent", "Predictions", "Resolved", "Share resolved")
-    rows = []
+def _model_rows(stats: RunStats) -> Iterator[Cells]:
     for group in stats.by_model:
-        rows.append(
-            _model_cells(
-                group.name,
-                group.predictions,
-                group.resolved,
-            )
-        )
+        yield _model_cells(group.name, group.predictions, group.resolved)
     counts = stats.counts
     total = Share.compute(
         counts.resolved,
         counts.predicted,
         evaluated=stats.scores.selected.share is not None,
     )
-    rows.append(_model_cells("Total", counts.predicted, total))
-    return table(
-        headings,
-        rows,
-        numbers=range(1, 4),
-        markdown=True,
-    )
+    yield _model_cells("Total", counts.predicted, total)
 
 
 def _model_cells(

@@ -123,7 +123,7 @@ def _groups(
     groups: Iterable[Group],
 ) -> Iterator[CellsByHeading]:
     for group in groups:
-        cells: CellsByHeading = {}
+        cells = {}
         for name, value in headed_values(group):
             cells[name] = NONE if value is None else value
             if isinstance(value, Share):

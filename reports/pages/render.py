@@ -146,7 +146,7 @@ class Renderer:
 
 
 def _read(names: Sequence[str]) -> Markup:
-    texts = [(_TEMPLATES / name).read_text(encoding="utf-8") for name in names]
+    texts = [(_TEMPLATES / name).read_text("utf-8") for name in names]
     return Markup("".join(texts))
 
 

@@ -229,13 +229,11 @@ class MeanComparison:
 
     Attributes:
         left_out: the number of problems that only one run has.
-        difference: B minus A; like the means and its interval None without problems.
+        difference: B minus A; like its interval None without problems.
     """
 
     problems: int
     left_out: int
-    mean_a: float | None
-    mean_b: float | None
     difference: float | None
     interval: Interval | None
 
@@ -260,30 +258,18 @@ def compare_means(
     Raises:
         ValueError: a share is not a finite number.
     """
-    shares_a = []
-    shares_b = []
     changes = []
     for name in sorted(a.keys() & b.keys()):
         change = b[name] - a[name]
         if not math.isfinite(change):
             raise ValueError(f"not a share: {name} has {a[name]} and {b[name]}")
-        shares_a.append(a[name])
-        shares_b.append(b[name])
         changes.append(change)
     return MeanComparison(
         problems=len(changes),
         left_out=len(a.keys() ^ b.keys()),
-        mean_a=_mean(shares_a),
-        mean_b=_mean(shares_b),
-        difference=_mean(changes),
+        difference=fmean(changes) if changes else None,
         interval=bootstrap_mean(changes),
     )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    if not values:
-        return None
-    return fmean(values)
 
 
 def bootstrap_mean(shares: Iterable[float]) -> Interval | None:
