@@ -14,7 +14,7 @@ import yaml
 
 from bench.instances.adapters.base import Row
 from bench.instances.dataset import Dataset, load_dataset
-from bench.repos.mirrors import mirrors_of
+from bench.repos.mirrors import Mirrors, mirrors_of
 from core.errors import UserError
 from core.jsontypes import value_at
 from core.parsing.untrusted import damage_at, read_object
@@ -120,7 +120,9 @@ def package_command(
     say(f"entry          {folder / 'entry'}: {fork}")
     for note in _research_notes(package, meta, split):
         say(note)
-    mirrors = mirrors_of(dataset.name, folders.cache, folders.repos)
+    mirrors = mirrors_of(dataset.name, folders.cache, None)
+    if folders.repos:
+        mirrors = Mirrors(folders.repos)
     faults = validate(package, dataset.rows, meta, mirrors, redact)
     for fault in faults:
         say(fault)
