@@ -23,13 +23,11 @@ from agent.formats.matching.lines import (
     Lines,
     Numbers,
     PlacingWork,
-    full_lines,
     has_text,
     indent_of,
     lines_at,
     numbers_where,
     starts_of,
-    strip_lines,
 )
 from agent.grammars import language_of, parser
 
@@ -225,17 +223,10 @@ def find_matches(
             match = _fixed_match(0, len(lines), tuple(replace))
             return MatchStep.EXACT, [match]
         return None, []
-    steps: list[tuple[MatchStep, _Search]] = [
-        (MatchStep.EXACT, _exact_matches),
-        (MatchStep.TRAILING_SPACE, _trailing_space_matches),
-        (MatchStep.INDENTATION, _indentation_matches),
-        (MatchStep.BLANK_LINES, _blank_line_matches),
-        (MatchStep.ELISION, _elision_matches),
-    ]
+    searches = dict(_SEARCHES)
     if likeness:
-        find_similar = partial(_likeness_matches, path=path)
-        steps.append((MatchStep.LIKENESS, find_similar))
-    for step, find in steps:
+        searches[MatchStep.LIKENESS] = partial(_likeness_matches, path=path)
+    for step, find in searches.items():
         work.spend_pass(lines)
         matches = find(lines, search, replace, work)
         if matches:
@@ -266,53 +257,44 @@ def _exact_matches(
     return matches
 
 
-@lru_cache(maxsize=8)
-def _strip_lines(
+@lru_cache(maxsize=16)
+def _bare_lines(
     lines: FixedLines,
     strip: Callable[[str], str],
-) -> FixedLines:
+    blanks: bool,
+) -> tuple[Numbers, FixedLines]:
+    """Return the lines stripped, with or without blank ones, after their numbers."""
     # Cached for hundreds of edits of one file.
-    return tuple(map(strip, lines))
+    numbers: Numbers = range(len(lines))
+    if not blanks:
+        numbers = numbers_where(lines, str.strip)
+    return numbers, tuple(map(strip, lines_at(lines, numbers)))
 
 
-def _trailing_space_matches(
+def _bare_matches(
     lines: Lines,
     search: Lines,
     replace: Lines,
     work: PlacingWork,
+    strip: Callable[[str], str] = str.strip,
+    blanks: bool = True,
 ) -> list[Match]:
-    bare_lines = _strip_lines(tuple(lines), str.rstrip)
-    bare_search = [line.rstrip() for line in search]
-    size = len(search)
-    no_shift = IndentShift()
+    """Match lines as ``strip`` leaves them, with or without ``blanks``."""
+    numbers, bare_lines = _bare_lines(tuple(lines), strip, blanks)
+    search_numbers, bare_search = _bare_lines(tuple(search), strip, blanks)
+    size = len(bare_search)
     matches = []
     for start in starts_of(bare_lines, bare_search):
         work.spend(_LOOKS_PER_MATCH)
-        file_numbers = range(start, start + size)
-        match = _shifted_match(
-            lines, search, replace, file_numbers, range(size), no_shift
-        )
-        matches.append(match)
-    return matches
-
-
-def _indentation_matches(
-    lines: Lines,
-    search: Lines,
-    replace: Lines,
-    work: PlacingWork,
-) -> list[Match]:
-    bare_lines = _strip_lines(tuple(lines), str.strip)
-    bare_search = strip_lines(search)
-    size = len(search)
-    matches = []
-    for start in starts_of(bare_lines, bare_search):
-        work.spend(_LOOKS_PER_MATCH + _LOOKS_PER_SHIFT * size)
-        shift = uniform_shift(lines[start : start + size], search)
+        file_numbers = numbers[start : start + size]
+        shift: IndentShift | None = IndentShift()
+        if strip is str.strip:
+            work.spend(_LOOKS_PER_SHIFT * size)
+            window = lines_at(lines, file_numbers)
+            shift = uniform_shift(window, lines_at(search, search_numbers))
         if shift is not None:
-            file_numbers = range(start, start + size)
             match = _shifted_match(
-                lines, search, replace, file_numbers, range(size), shift
+                lines, search, replace, file_numbers, search_numbers, shift
             )
             matches.append(match)
     return matches
@@ -332,40 +314,6 @@ def uniform_shift(window: Lines, search: Lines) -> IndentShift | None:
     if len(shifts) == 1:
         return shifts.pop()
     return None
-
-
-@lru_cache(maxsize=2)
-def _full_numbers(lines: FixedLines) -> Numbers:
-    return numbers_where(lines, str.strip)
-
-
-@lru_cache(maxsize=2)
-def _bare_full_lines(lines: FixedLines) -> Lines:
-    return strip_lines(full_lines(lines))
-
-
-def _blank_line_matches(
-    lines: Lines,
-    search: Lines,
-    replace: Lines,
-    work: PlacingWork,
-) -> list[Match]:
-    numbers = _full_numbers(tuple(lines))
-    bare_lines = _bare_full_lines(tuple(lines))
-    search_numbers = numbers_where(search, str.strip)
-    full_search = lines_at(search, search_numbers)
-    matches = []
-    for start in starts_of(bare_lines, strip_lines(full_search)):
-        work.spend(_LOOKS_PER_MATCH + _LOOKS_PER_SHIFT * len(full_search))
-        file_numbers = numbers[start : start + len(full_search)]
-        window = lines_at(lines, file_numbers)
-        shift = uniform_shift(window, full_search)
-        if shift is not None:
-            match = _shifted_match(
-                lines, search, replace, file_numbers, search_numbers, shift
-            )
-            matches.append(match)
-    return matches
 
 
 def _shifted_match(
@@ -428,13 +376,24 @@ def _only_match_from(
     work: PlacingWork,
 ) -> Match | None:
     """Return the only match of a piece from ``first`` on, by the first step that has any."""
-    for find in (_exact_matches, _trailing_space_matches, _indentation_matches):
+    for step in SURE_STEPS:
         work.spend_pass(lines)
-        matches = find(lines, search, replace, work)
+        matches = _SEARCHES[step](lines, search, replace, work)
         if matches:
             later = [match for match in matches if match.start >= first]
             return later[0] if len(later) == 1 else None
     return None
+
+
+_SEARCHES: dict[MatchStep, _Search] = {
+    MatchStep.EXACT: _exact_matches,
+    MatchStep.TRAILING_SPACE: partial(_bare_matches, strip=str.rstrip),
+    MatchStep.INDENTATION: _bare_matches,
+    MatchStep.BLANK_LINES: partial(_bare_matches, blanks=False),
+    MatchStep.ELISION: _elision_matches,
+}
+SURE_STEPS = (MatchStep.EXACT, MatchStep.TRAILING_SPACE, MatchStep.INDENTATION)
+"""Those that find equal lines, apart from the white space around them."""
 
 
 def _pieces(lines: Lines) -> list[list[str]]:
@@ -487,7 +446,7 @@ def _likeness_matches(
     strings) may differ, and every line is alike by 0.8.
     """
     search_numbers = numbers_where(search, str.strip)
-    numbers = _full_numbers(tuple(lines))
+    numbers, _ = _bare_lines(tuple(lines), str.strip, False)
     size = len(search_numbers)
     if not 0 < size <= min(_MAX_LINES, len(numbers)):
         return []
@@ -497,7 +456,7 @@ def _likeness_matches(
     full_search = lines_at(search, search_numbers)
     plain_search = list(map(_plain, full_search))
     plain_lines = _plain_lines(tuple(lines))
-    all_plain_lines = _plain_line_set(tuple(lines))
+    all_plain_lines = set(plain_lines)
     # Where most lines are nowhere in the file, the places are not compared.
     equal_count = sum(line in all_plain_lines for line in plain_search)
     if 2 * equal_count < size - 2:
@@ -527,11 +486,6 @@ def _likeness_matches(
 @lru_cache(maxsize=2)
 def _plain_lines(lines: FixedLines) -> FixedLines:
     return tuple(map(_plain, lines))
-
-
-@lru_cache(maxsize=2)
-def _plain_line_set(lines: FixedLines) -> frozenset[str]:
-    return frozenset(_plain_lines(lines))
 
 
 def _plain(line: str) -> str:

@@ -12,7 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.formats.base import SearchReplace
-from agent.formats.matching.find_lines import Match, MatchStep, find_matches
+from agent.formats.matching.find_lines import (
+    SURE_STEPS,
+    Match,
+    MatchStep,
+    find_matches,
+)
 from agent.formats.matching.lines import (
     Lines,
     PlacingWork,
@@ -37,8 +42,6 @@ _LOOKS_PER_MATCH = 4
 _MAX_HEADERS = 20
 # No recorded reply has so many equal edits.
 _MAX_EQUAL = 2_000
-# Steps that find equal lines, apart from the white space around them.
-_SURE_STEPS = (MatchStep.EXACT, MatchStep.TRAILING_SPACE, MatchStep.INDENTATION)
 
 
 _Span = tuple[int, int]
@@ -166,7 +169,7 @@ class _Placer:
         step, matches = find_matches(
             self.lines, new, new, self.work, edit.path, likeness=False
         )
-        if step not in _SURE_STEPS:
+        if step not in SURE_STEPS:
             return None
         if not matches or (len(matches) > 1 and not edit.again):
             return None
@@ -192,7 +195,7 @@ class _Placer:
 
     def _among_equals(self, block: Placement) -> list[tuple[Placement, Match]]:
         """Return all blocks with these old lines and a match each, if there are as many matches."""
-        if block.step not in _SURE_STEPS:
+        if block.step not in SURE_STEPS:
             return []
         if len(block.matches) > _MAX_EQUAL:
             return []
