@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from agent.formats.base import (
     feedback,
 )
 from agent.workspace import Workspace
+from core.git import git_result, split_paths
 from llm.chat import Reply
 
 app = typer.Typer(
@@ -122,11 +122,9 @@ def _as_json(report: ApplyReport) -> dict[str, Any]:
 
 
 def _files_below(root: Path) -> frozenset[str]:
-    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others"]
-    result = subprocess.run(command, capture_output=True, check=False)
+    result = git_result("ls-files", "-z", "--cached", "--others", cwd=root)
     if result.returncode == 0:
-        output = result.stdout.decode("utf-8", "surrogateescape")
-        names = filter(None, output.split("\0"))
+        names = split_paths(result.stdout)
         return frozenset(name for name in names if (root / name).is_file())
     files = set()
     for path in root.rglob("*"):

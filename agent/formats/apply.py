@@ -13,7 +13,6 @@ from agent.formats.base import (
     ApplyReport,
     DeleteFile,
     Edit,
-    EditFormat,
     EditResult,
     Fault,
     MoveFile,
@@ -59,18 +58,6 @@ _LOOKS_TO_EXPLAIN = 3
 _LINES_PER_LOOK = 8
 # The search for an edit reads its whole file. No recorded reply has a tenth of this.
 MAX_EDITS = 500
-
-
-class EngineFormat(EditFormat):
-    """A format whose edits ``apply_edits`` applies."""
-
-    def apply(
-        self,
-        edits: Sequence[Edit],
-        read: Reader,
-        chat: Sequence[str],
-    ) -> ApplyReport:
-        return apply_edits(edits, read)
 
 
 def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
@@ -152,7 +139,7 @@ class _Session:
             results = []
             for edit in edits:
                 problem = explain_mismatch(path, edit.search, edit.replace, None)
-                results.append(_failure(path, problem))
+                results.append(EditResult(path, problem))
             return results
         if self.work.left < 0:
             left_over = [Placement(edit, [], given_up=True) for edit in edits]
@@ -176,7 +163,7 @@ class _Session:
         text: str | None,
     ) -> EditResult:
         self.texts[path] = text
-        return EditResult(path, applied=True, landed_in=path)
+        return EditResult(path, landed_in=path)
 
     def is_quotation(self, edit: Edit) -> bool:
         """Return whether ``edit`` is no edit: its lines are the file's, or far less than it has."""
@@ -195,7 +182,7 @@ class _Session:
     def apply_single(self, edit: Edit) -> EditResult:
         """Apply an edit that is not a block; one that was applied already is done."""
         if self._stands(edit):
-            return EditResult(edit.path, applied=True, landed_in=edit.path)
+            return EditResult(edit.path, landed_in=edit.path)
         result = self._apply_single(edit)
         if result.applied:
             self.done.add(edit)
@@ -211,21 +198,21 @@ class _Session:
         path = edit.path
         before = self._current(path)
         if isinstance(edit, Unreadable):
-            return _failure(path, edit.problem, edit.fault)
+            return EditResult(path, edit.problem, edit.fault)
         if isinstance(edit, WholeFile):
             problem = _doubt_about(edit, before)
             if problem:
-                return _failure(path, problem)
+                return EditResult(path, problem)
             content = edit.content
             if before:
                 content = final_newline(content, before)
             return self._finish(path, content)
         if before is None:
-            return _failure(path, f"there is no file {path}.")
+            return EditResult(path, f"there is no file {path}.")
         if isinstance(edit, DeleteFile):
             if not _may_delete(edit, before):
                 problem = f"{path} does not hold the lines that are to go."
-                return _failure(path, problem)
+                return EditResult(path, problem)
             return self._finish(path, None)
         assert isinstance(edit, MoveFile)
         return self._move(edit, before)
@@ -238,20 +225,20 @@ class _Session:
         old = edit.path
         new = edit.to
         if old in self.failing:
-            return _failure(old, f"{old} was not moved: an edit of it failed.")
+            return EditResult(old, f"{old} was not moved: an edit of it failed.")
         if self._current(new) is not None:
-            return _failure(old, f"{old} cannot be moved: {new} is there already.")
+            return EditResult(old, f"{old} cannot be moved: {new} is there already.")
         self.texts[old] = None
         self.texts[new] = text
         self.moved[new] = self.moved.get(old, old)
-        return EditResult(old, applied=True, landed_in=new)
+        return EditResult(old, landed_in=new)
 
     def _block_result(self, block: Placement, text: str) -> EditResult:
         edit = block.edit
         path = edit.path
         if block.span is not None:
             step = block.step.value if block.step else ""
-            return EditResult(path, applied=True, landed_in=path, step=step)
+            return EditResult(path, landed_in=path, step=step)
         is_ambiguous = bool(block.matches) or block.given_up
         fault = Fault.AMBIGUOUS if is_ambiguous else None
         self.explained += 1
@@ -272,13 +259,13 @@ class _Session:
             # Each line of the file is looked at some times more.
             self.work.left -= _LOOKS_TO_EXPLAIN * text.count("\n")
             problem = explain_mismatch(path, edit.search, edit.replace, text)
-        return _failure(path, problem, fault)
+        return EditResult(path, problem, fault)
 
     def _apply_empty_search(self, edit: SearchReplace) -> EditResult:
         before = self._current(edit.path)
         is_there = edit.appends and edit in self.done
         if before and (is_there or final_newline(edit.replace, before) == before):
-            return EditResult(edit.path, applied=True, landed_in=edit.path)
+            return EditResult(edit.path, landed_in=edit.path)
         self.done.add(edit)
         if before and not edit.appends:
             problem = (
@@ -289,7 +276,7 @@ class _Session:
                 problem += (
                     ", or write before the block that it is appended to the file."
                 )
-            return _failure(edit.path, problem)
+            return EditResult(edit.path, problem)
         text = before or ""
         if text and not text.endswith("\n"):
             text += "\n"
@@ -392,18 +379,10 @@ def _leaves_lines_out(old: Lines, new: Lines) -> bool:
 
 def too_many_edits(path: str) -> EditResult:
     """Return the result of an edit that was not tried because too many came before it."""
-    return _failure(
+    return EditResult(
         path,
         "it was not tried, because the reply holds too many edits. Send it in the next reply.",
     )
-
-
-def _failure(
-    path: str,
-    problem: str,
-    fault: Fault | None = None,
-) -> EditResult:
-    return EditResult(path, applied=False, problem=problem, fault=fault)
 
 
 def safe_edits(edits: Sequence[Edit], space: Workspace) -> list[Edit]:
@@ -449,6 +428,6 @@ def write_report(report: ApplyReport, space: Workspace) -> ApplyReport:
     for result in report.results:
         problem = problems.get(result.landed_in)
         if problem is not None:
-            result = _failure(result.path, problem)
+            result = EditResult(result.path, problem)
         results.append(result)
     return replace(report, contents=written, results=tuple(results))

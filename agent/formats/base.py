@@ -145,18 +145,21 @@ class EditResult:
     """The result of one edit.
 
     Attributes:
-        landed_in: the changed file; not ``path`` when the lines were found in another file.
         problem: the reason for the model why it was not applied; empty when it was.
-        step: the step of the matching that found the place; empty without a search.
         fault: None for an edit that was applied, or that failed for any other reason.
+        landed_in: the changed file; not ``path`` when the lines were found in another file.
+        step: the step of the matching that found the place; empty without a search.
     """
 
     path: str
-    applied: bool
-    landed_in: str = ""
     problem: str = ""
-    step: str = ""
     fault: Fault | None = None
+    landed_in: str = ""
+    step: str = ""
+
+    @property
+    def applied(self) -> bool:
+        return not self.problem
 
 
 @dataclass(frozen=True)
@@ -239,7 +242,6 @@ class EditFormat(ABC):
         An unreadable part is an ``Unreadable`` where the rest of the reply can be read.
         """
 
-    @abstractmethod
     def apply(
         self,
         edits: Sequence[Edit],
@@ -247,6 +249,9 @@ class EditFormat(ABC):
         chat: Sequence[str],
     ) -> ApplyReport:
         """Apply ``edits`` to the texts that ``read`` returns; ``chat`` as in ``ReplyScope``."""
+        from agent.formats.apply import apply_edits
+
+        return apply_edits(edits, read)
 
     def join(self, partial: str, reply: str) -> str:
         """Return the text to parse when ``reply`` follows ``partial``, which was cut off.

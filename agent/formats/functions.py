@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import reprlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from agent.formats.apply import EngineFormat
 from agent.formats.base import (
     Edit,
+    EditFormat,
     MalformedReplyError,
     ReplyScope,
     SearchReplace,
@@ -32,12 +31,11 @@ from agent.formats.reading.fences import STRAY_MARKER, writes_markers
 from agent.formats.reading.names import clean_name, resolve_existing, resolve_likely
 from agent.formats.text import edits_of
 from agent.grammars import has_errors
+from core.jsontypes import JsonObject
 from llm.chat import Reply, Tool, ToolCall
 
-Arguments = Mapping[str, Any]
 
-
-class FunctionFormat(EngineFormat):
+class FunctionFormat(EditFormat):
     """Edits as calls of one function, with one edit or a list of edits each."""
 
     function: str
@@ -84,13 +82,14 @@ class FunctionFormat(EngineFormat):
                 problem = f"an edit of {self.function} is not an object: {reprlib.repr(item):.200}"
                 yield Unreadable("", problem)
                 continue
-            path = _path_of(item, arguments)
+            # Its own path goes before that of the whole call.
+            path = first_of(arguments | item, PATH_NAMES)
             if isinstance(path, str) and path.strip():
                 yield self._edit(clean_name(path), item, scope)
             else:
                 yield Unreadable("", f"a call of {self.function} has no `path`.")
 
-    def _arguments(self, call: ToolCall, scope: ReplyScope) -> Arguments:
+    def _arguments(self, call: ToolCall, scope: ReplyScope) -> JsonObject:
         names = (*PATH_NAMES, *self.lists, *self.contents, "explanation")
         try:
             return arguments_of(call, names)
@@ -101,7 +100,7 @@ class FunctionFormat(EngineFormat):
         return self._from_code(call.arguments, scope)
 
     @abstractmethod
-    def _from_code(self, code: str, scope: ReplyScope) -> Arguments:
+    def _from_code(self, code: str, scope: ReplyScope) -> JsonObject:
         """Return the arguments that bare code stands for.
 
         Raises:
@@ -112,7 +111,7 @@ class FunctionFormat(EngineFormat):
     def _edit(
         self,
         path: str,
-        item: Arguments,
+        item: JsonObject,
         scope: ReplyScope,
     ) -> Edit: ...
 
@@ -131,15 +130,6 @@ class FunctionFormat2023(FunctionFormat):
             if call.name != self.function:
                 raise MalformedReplyError(no_function(call.name, self.function))
         return super().parse(reply, scope)
-
-
-def _path_of(item: Arguments, arguments: Arguments) -> Any:  # noqa: ANN401 - JSON
-    """Return the path of an edit: for each name, its own goes before that of the whole call."""
-    for name in PATH_NAMES:
-        for owner in (item, arguments):
-            if name in owner:
-                return owner[name]
-    return None
 
 
 def no_function(name: str, function: str) -> str:
@@ -172,7 +162,7 @@ class WholeFunctionFormat(FunctionFormat):
     def _edit(
         self,
         path: str,
-        item: Arguments,
+        item: JsonObject,
         scope: ReplyScope,
     ) -> Edit:
         content = text_of(first_of(item, _CONTENT_NAMES))
@@ -182,7 +172,7 @@ class WholeFunctionFormat(FunctionFormat):
             )
         return WholeFile(resolve_likely(path, scope), content)
 
-    def _from_code(self, code: str, scope: ReplyScope) -> Arguments:
+    def _from_code(self, code: str, scope: ReplyScope) -> JsonObject:
         candidates = list(scope.chat or scope.files)
         if len(candidates) != 1 or has_errors(candidates[0], code):
             raise MalformedReplyError(
@@ -230,7 +220,7 @@ class DiffFunctionFormat(FunctionFormat):
     def _edit(
         self,
         path: str,
-        item: Arguments,
+        item: JsonObject,
         scope: ReplyScope,
     ) -> Edit:
         old = text_of(first_of(item, _OLD_NAMES))
@@ -249,7 +239,7 @@ class DiffFunctionFormat(FunctionFormat):
         replace = with_ends(to_lines(new))
         return SearchReplace(path, search, replace)
 
-    def _from_code(self, code: str, scope: ReplyScope) -> Arguments:
+    def _from_code(self, code: str, scope: ReplyScope) -> JsonObject:
         raise MalformedReplyError(
             "There is no function python. Call replace_lines with `path`, `original_lines` and "
             "`updated_lines`."

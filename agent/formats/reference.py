@@ -25,6 +25,7 @@ from agent.formats.diff import DiffFormat
 from agent.formats.matching.explain import explain_mismatch
 from agent.formats.matching.lines import (
     Lines,
+    final_newline,
     full_lines,
     indent_of,
     starts_of,
@@ -81,10 +82,10 @@ class ReferenceDiffFormat(DiffFormat):
             if text is None:
                 before = current(edit.path)
                 problem = explain_mismatch(edit.path, edit.search, edit.replace, before)
-                result = EditResult(edit.path, applied=False, problem=problem)
+                result = EditResult(edit.path, problem)
             else:
                 contents[path] = text
-                result = EditResult(edit.path, applied=True, landed_in=path)
+                result = EditResult(edit.path, landed_in=path)
             results.append(result)
         for edit in blocks[MAX_EDITS:]:
             results.append(too_many_edits(edit.path))
@@ -101,7 +102,7 @@ def _land_edit(
         text = current(edit.path) or ""
         joint = "\n" if text and not text.endswith("\n") else ""
         result = text + joint + edit.replace
-        return edit.path, keep_final_newline(text, result)
+        return edit.path, final_newline(result, text)
     for path in dict.fromkeys((edit.path, *chat)):
         text_before = current(path)
         if text_before is None:
@@ -214,14 +215,7 @@ def replace_in_text(
         result = _replace_pieces(text_lines, "".join(old), "".join(new))
     if result is None:
         return None
-    return keep_final_newline(text, result)
-
-
-def keep_final_newline(text: str, result: str) -> str:
-    """Return ``result`` without its final newline where ``text`` has none."""
-    if text and not text.endswith("\n"):
-        return result.removesuffix("\n")
-    return result
+    return final_newline(result, text)
 
 
 def _replace_lines(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from agent.formats.apply import EngineFormat
 from agent.formats.base import (
     Edit,
     EditFormat,
@@ -45,9 +43,9 @@ _PATH_KEY = re.compile(
 _MARKS = "#*`: "
 # The code after each of them is parsed.
 _MAX_UNFENCED = 20
-_Reader = Callable[[list[str], ReplyScope], Iterator[Part]]
+PartReader = Callable[[list[str], ReplyScope], Iterator[Part]]
 # The other notations, with the signs that a reply in them has.
-_READERS: tuple[tuple[_Reader, tuple[str, ...]], ...] = (
+_READERS: tuple[tuple[PartReader, tuple[str, ...]], ...] = (
     (read_blocks, ("<<<", "-----")),
     (read_patches, ("***",)),
     (read_diffs, ("+++ ", "@@", "diff", "rename ")),
@@ -55,16 +53,11 @@ _READERS: tuple[tuple[_Reader, tuple[str, ...]], ...] = (
 )
 
 
-class TextFormat(EngineFormat):
+class TextFormat(EditFormat):
     """A format whose edits are in the text of the reply."""
 
-    @abstractmethod
-    def read(
-        self,
-        lines: list[str],
-        scope: ReplyScope,
-    ) -> Iterator[Part]:
-        """Yield the edits in ``lines``, and the lines before, between and after them as lists."""
+    read: PartReader
+    """Yields the edits in lines, and the lines before, between and after them as lists."""
 
     def parse(
         self,
@@ -141,7 +134,7 @@ def _split_parts(parts: Iterable[Part]) -> tuple[list[Edit], list[list[str]]]:
     return edits, lists
 
 
-def _readers_for(lines: Lines) -> list[_Reader]:
+def _readers_for(lines: Lines) -> list[PartReader]:
     text = "\n".join(lines)
     readers = []
     for reader, signs in _READERS:
@@ -261,7 +254,7 @@ def _unfenced_paths(parts: Sequence[Lines], scope: ReplyScope) -> Iterator[str]:
 def _read_others(
     lines: list[str],
     scope: ReplyScope,
-    readers: Sequence[_Reader],
+    readers: Sequence[PartReader],
 ) -> Iterator[Part]:
     if not readers:
         yield lines

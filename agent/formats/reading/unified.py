@@ -37,11 +37,10 @@ from agent.formats.reading.names import (
 
 _OLD_HEADER = re.compile(r"^--- (.+)$")
 _NEW_HEADER = re.compile(r"^\+\+\+ (.+)$")
-# `@@ -1,2 +3,4 @@ hint`: both numbers with their counts, and the hint; also without numbers.
 # Headers of context diffs, which some models write over the hunks of unified ones.
 _STAR_HEADER = re.compile(r"^\*\*\* (?!\w+ (?:File|Patch|to|of)\b)(.+?)(?: \*{4})?$")
-_DASH_HEADER = re.compile(r"^--- (.+)$")
 _CONTEXT_RULE = "*" * 15
+# `@@ -1,2 +3,4 @@ hint`: both numbers with their counts, and the hint; also without numbers.
 _HUNK = re.compile(
     r"^@@(?: -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?)?(?:[ .…]*@@)?(.*)$"
 )
@@ -149,7 +148,7 @@ def _header_at(lines: Lines, at: int) -> tuple[str, str | None]:
     """Return the paths of a header over hunks, whichever marks it has."""
     below = lines[at + 2 : at + 3]
     if below and below[0].startswith("@@"):
-        paths = _paths_at(lines, at, _STAR_HEADER, _DASH_HEADER)
+        paths = _paths_at(lines, at, _STAR_HEADER, _OLD_HEADER)
         if paths[1]:
             return paths
     return _paths_at(lines, at, _OLD_HEADER, _NEW_HEADER)
@@ -160,7 +159,7 @@ def context_diff_paths(lines: Lines) -> Iterator[str]:
     for number, line in enumerate(lines):
         if not line.startswith(_CONTEXT_RULE) or number < 2:
             continue
-        path = _paths_at(lines, number - 2, _STAR_HEADER, _DASH_HEADER)[1]
+        path = _paths_at(lines, number - 2, _STAR_HEADER, _OLD_HEADER)[1]
         if path:
             yield path
 
@@ -546,10 +545,10 @@ def _chunk_edits(path: str, lines: Lines) -> Iterator[Edit]:
             yield _chunk_edit(path, hunk, headers)
             headers = []
         head = _HUNK.match(line)
-        header_hunk = Hunk.of(head) if head else Hunk()
-        hunk = Hunk(header_hunk.line, header_hunk.inserts)
-        header = header_hunk.hint
-        if not header_hunk.line:
+        hunk = Hunk.of(head) if head else Hunk()
+        header = hunk.hint
+        hunk.hint = ""
+        if not hunk.line:
             header = line[2:].strip("@ \t.…")
         if header.strip():
             headers.append(header)
