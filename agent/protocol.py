@@ -39,62 +39,52 @@ class Transcript:
 
 
 class Host(Protocol):
-    """What a run does for the agent of one attempt."""
+    """What a run does for the agent of one attempt.
+
+    This one has no run: nobody waits, and nothing is limited or reviewed.
+    """
 
     def draw_map(self) -> str:
         """Return a map of the repository within the run's budget; it may be empty."""
+        return ""
 
     def wait_for(self, model: ChatModel) -> ChatModel:
         """Return ``model`` such that others can work during each of its calls."""
+        return model
 
     def let_others_work(self) -> AbstractContextManager[None]:
         """Let others work meanwhile, as long as a command works."""
+        return nullcontext()
 
     def open_gate(self) -> Gate:
         """Return a gate for calls of the attempt."""
+        return OpenGate()
 
     def settle_checkout(self) -> None:
         """Prepare the checkout for writers that do not ask a model before they write."""
+        return
 
     def allow_reuse(self) -> None:
         """Allow the next attempt to renew the checkout: only the harness writes to it."""
+        return
 
     def check_killed(self) -> None:
         """Raise a StoppedError if a forced shutdown killed the command that just ended."""
+        return
 
     def review_tree(self) -> str:
         """Return what lint and tests find wrong with the tree, as a message; empty if nothing."""
+        return ""
 
 
 @dataclass(frozen=True)
-class OpenHost:
-    """The host of an agent without a run: nobody waits, and nothing is limited or reviewed."""
+class OpenHost(Host):
+    """The host of an agent without a run."""
 
     map_source: Callable[[], str] = str
 
     def draw_map(self) -> str:
         return self.map_source()
-
-    def wait_for(self, model: ChatModel) -> ChatModel:
-        return model
-
-    def let_others_work(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def open_gate(self) -> Gate:
-        return OpenGate()
-
-    def settle_checkout(self) -> None:
-        pass
-
-    def allow_reuse(self) -> None:
-        pass
-
-    def check_killed(self) -> None:
-        pass
-
-    def review_tree(self) -> str:
-        return ""
 
 
 @dataclass(frozen=True)

@@ -99,22 +99,15 @@ class LiteLLMModel:
     def count(self, text: str) -> int:
         return count_tokens(self.name, text)
 
-    def complete(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
-    ) -> Reply:
-        return self._complete(messages, tools)
+    def complete(self, request: Request, tools: Sequence[Tool] = ()) -> Reply:
+        """Return the reply to a conversation, or the text with which a text is continued.
 
-    def complete_text(self, prompt: str) -> Reply:
-        """Return the text with which the model continues ``prompt``; see ``complete``.
-
-        It is asked at ``/v1/completions``, where servers stop after 16 tokens if no limit is sent.
+        A text is sent to ``/v1/completions``, where servers stop after 16 tokens if no limit is
+        sent.
 
         Raises:
             UserError: also if the provider has no plain-text completions.
         """
-        return self._complete(prompt, ())
-
-    def _complete(self, request: Request, tools: Sequence[Tool]) -> Reply:
         options = self._options(request)
         ask = self._plan(request, tools, options)
         recorded = self.gate.recorded_reply(ask.request_sha256, ask.exchange_sha256)

@@ -73,7 +73,7 @@ CallOutcome = Answered | Refused | Failed
 
 
 class Gate(Protocol):
-    """Gives permission for requests and records their outcomes."""
+    """Gives permission for requests and records their outcomes; this one limits nothing."""
 
     def recorded_reply(
         self, request_sha256: str, exchange_sha256: str | None = None
@@ -85,9 +85,11 @@ class Gate(Protocol):
         Raises:
             RequestRefusedError: the provider refused this request.
         """
+        return None
 
     def pause(self, seconds: float) -> None:
         """Wait before another try; raises StoppedError when the run is stopping."""
+        time.sleep(seconds)
 
     def begin(self, call: PlannedCall) -> str:
         """Wait until ``call`` may be sent and return a ticket for it.
@@ -96,6 +98,7 @@ class Gate(Protocol):
             BudgetUsedError: the budget does not allow it.
             StoppedError: the run is stopping.
         """
+        return ""
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:
         """Record the outcome of a request, before it is used.
@@ -104,21 +107,8 @@ class Gate(Protocol):
             Whether a failure uses up one of the caller's tries: not while the provider is down for
             all callers.
         """
-
-
-class OpenGate:
-    """A gate without records and limits."""
-
-    def recorded_reply(
-        self, request_sha256: str, exchange_sha256: str | None = None
-    ) -> Reply | None:
-        return None
-
-    def pause(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    def begin(self, call: PlannedCall) -> str:
-        return ""
-
-    def end(self, ticket: str, outcome: CallOutcome) -> bool:
         return True
+
+
+class OpenGate(Gate):
+    """A gate without records and limits."""

@@ -369,9 +369,7 @@ class CompletionWork:
         return self._ask(self._model(number))
 
     def _ask(self, model: LiteLLMModel) -> Reply:
-        if self.request.text:
-            return model.complete_text(self.request.text)
-        return model.complete(self.request.messages)
+        return model.complete(self.request.text or self.request.messages)
 
     def _model(self, number: int) -> LiteLLMModel:
         settings = self.job.settings

@@ -55,7 +55,7 @@ LONG = Answer(
 
 def ask(served: LiteLLMModel, text: bool) -> Reply:
     if text:
-        return served.complete_text(PROMPT)
+        return served.complete(PROMPT)
     return served.complete(ASK)
 
 
@@ -123,7 +123,7 @@ def test_an_option_that_a_model_does_not_take_is_left_out_and_said(
 
 def test_a_text_is_continued_with_usage_cost_and_truncation(provider: Provider) -> None:
     provider.will_answer(Answer("  y = 1\n", finish="length"))
-    reply = model(provider).complete_text(PROMPT)
+    reply = model(provider).complete(PROMPT)
     assert (reply.content, reply.truncated) == ("  y = 1\n", True)
     assert (reply.usage, reply.cost) == (Usage(100, 10, 0), Decimal("0.00035"))
     assert reply.tool_calls == ()
@@ -132,7 +132,7 @@ def test_a_text_is_continued_with_usage_cost_and_truncation(provider: Provider) 
 def test_a_text_goes_to_the_address_with_its_login(provider: Provider) -> None:
     provider.will_answer("hi")
     address = provider.url.replace("http://", "http://me:secret99@")
-    model(provider, api_base=address).complete_text("a\ud800")
+    model(provider, api_base=address).complete("a\ud800")
     login = base64.b64encode(b"me:secret99").decode()
     assert provider.headers[0]["authorization"] == f"Basic {login}"
     assert provider.requests[0]["prompt"] == "a?"
@@ -140,9 +140,7 @@ def test_a_text_goes_to_the_address_with_its_login(provider: Provider) -> None:
 
 def test_a_text_has_no_reasoning_effort(provider: Provider) -> None:
     provider.will_answer("hi")
-    model(provider, settings=ModelSettings(reasoning_effort="low")).complete_text(
-        PROMPT
-    )
+    model(provider, settings=ModelSettings(reasoning_effort="low")).complete(PROMPT)
     assert "reasoning_effort" not in provider.requests[0]
 
 
@@ -238,7 +236,7 @@ def test_a_provider_without_texts_is_named() -> None:
     with pytest.raises(
         UserError, match="anthropic has no plain-text completions; give --api-base"
     ):
-        opus.complete_text(PROMPT)
+        opus.complete(PROMPT)
 
 
 def test_texts_share_one_connection(
@@ -248,7 +246,7 @@ def test_texts_share_one_connection(
     monkeypatch.setattr(handler, "protocol_version", "HTTP/1.1")
     provider.will_answer("hi")
     served = model(provider)
-    assert [served.complete_text(PROMPT).content for _ in range(5)] == ["hi"] * 5
+    assert [served.complete(PROMPT).content for _ in range(5)] == ["hi"] * 5
     assert len(set(provider.ports)) == 1
 
 
@@ -291,7 +289,7 @@ def test_the_exchange_is_all_that_is_sent_in_the_documented_layout(
     chat = {**options, "reasoning_effort": "low", "messages": messages, "tools": [tool]}
     assert served.complete(conversation, [tool]).exchange_sha256 == canonical(chat)
     text = {**options, "prompt": PROMPT}
-    assert served.complete_text(PROMPT).exchange_sha256 == canonical(text)
+    assert served.complete(PROMPT).exchange_sha256 == canonical(text)
 
 
 def test_each_part_of_an_exchange_changes_its_hash() -> None:

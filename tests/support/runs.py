@@ -285,7 +285,7 @@ def complete(calls: Any, url: str, number: int) -> Any:
         retries=RetryPolicy(3, 0.01, 0.01),
         gate=AttemptGate(calls, "job", number, recorded, calls.stop.wait),
     )
-    return model.complete_text(PROMPT)
+    return model.complete(PROMPT)
 
 
 def main(folder: Path, url: str) -> None:

@@ -184,6 +184,6 @@ def test_a_conversation_and_a_text_of_the_same_words_are_two_requests(
         recorded = recorded_calls(calls.entries("job"), 1)
         gate = AttemptGate(calls, "job", 1, recorded, calls.stop.wait)
         client = model(provider, gate=gate)
-        assert client.complete_text(PROMPT).content == "text"
+        assert client.complete(PROMPT).content == "text"
         assert client.complete([Message("user", PROMPT)]).content == "chat"
     assert len(provider.requests) == 2
