@@ -178,7 +178,7 @@ def _has_definitions(
 def _visible(entry: FileEntry) -> set[int]:
     """Return the definitions whose names are in the text below the file's heading."""
     names = set(re.findall(r"[\w~]+", "\n".join(render_file(entry)[1:])))
-    return {n for n in entry.visible_numbers() if entry.definitions[n].name in names}
+    return {n for n in entry.definitions if entry.definitions[n].name in names}
 
 
 def blobs_of(mirror: Path, commit: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
@@ -51,22 +51,13 @@ class FileEntry:
     """One file of the map.
 
     Attributes:
-        definitions: by place in the file, at least those that are shown and those around them.
+        definitions: by place in the file, those that are shown and those around them.
         forms: place to form; definitions around a shown one are shown at least by name.
     """
 
     path: str
     definitions: Mapping[int, Definition]
     forms: Mapping[int, Form]
-
-    def visible_numbers(self) -> set[int]:
-        """Return the places of all definitions that the map names: shown ones and those around."""
-        numbers: set[int] = set()
-        for number in self.forms:
-            while number >= 0 and number not in numbers:
-                numbers.add(number)
-                number = self.definitions[number].parent
-        return numbers
 
 
 def render_file(entry: FileEntry) -> list[str]:
@@ -75,7 +66,7 @@ def render_file(entry: FileEntry) -> list[str]:
     Definitions that are shown by name share lines after those with signatures.
     """
     children: dict[int, list[int]] = {}
-    for number in sorted(entry.visible_numbers()):
+    for number in sorted(entry.definitions):
         parent = entry.definitions[number].parent
         children.setdefault(parent, []).append(number)
     # One line, with `?` for bytes that are not UTF-8.
@@ -178,15 +169,12 @@ class RepoMap:
         tokens: int,
         *,
         count: Count | None = None,
-        chat: Collection[str] = (),
     ) -> str:
         """Return the map for ``text``, at most ``tokens`` long.
 
-        Args:
-            count: the model's token counter; four characters a token by default.
-            chat: files that the model sees already; they are left out.
+        ``count`` is the model's token counter; four characters a token by default.
         """
-        return render(self.select(text, tokens, count=count, chat=chat))
+        return render(self.select(text, tokens, count=count))
 
     def select(
         self,
@@ -194,14 +182,13 @@ class RepoMap:
         tokens: int,
         *,
         count: Count | None = None,
-        chat: Collection[str] = (),
     ) -> tuple[FileEntry, ...]:
         """Return the entries of the map that ``render`` returns as text."""
         ranking = self._ranker.rank(text)
         ranks = {file: rank for rank, file in enumerate(ranking.order)}
         definition_of = cache(self.index.definition)
         characters = tokens * CHARACTERS_PER_TOKEN
-        choices = self._affordable_choices(ranking, characters, chat, definition_of)
+        choices = self._affordable_choices(ranking, characters, definition_of)
         count = count or estimate_tokens
         best: tuple[FileEntry, ...] = ()
         # Bisection: more choices make a longer map.
@@ -248,28 +235,16 @@ class RepoMap:
         self,
         ranking: Ranking,
         characters: int,
-        chat: Collection[str],
         definition_of: Definer,
     ) -> list[MapChoice]:
         paths = self.index.paths
-        file_of = ranking.file_of
-        hidden_paths = set(chat)
-        hidden_files = set()
-        hidden_units = 0
-        for file, path in enumerate(paths):
-            if path in hidden_paths:
-                hidden_files.add(file)
-                first_unit = self.index.first_unit[file]
-                hidden_units += int(self.index.first_unit[file + 1] - first_unit)
         # Each choice takes at least its name and a separator.
         limit = int(characters * _MARGIN) // _MIN_CHOICE
-        files = [file for file in ranking.order if file not in hidden_files]
-        units = ranking.units(limit + hidden_units)
-        units = [unit for unit in units if file_of[unit] not in hidden_files]
+        units = ranking.units(limit)
         choices: list[MapChoice] = []
         spent = 0
         for choice in self._choices(
-            files[:limit], units, file_of, characters, definition_of
+            ranking.order[:limit], units, ranking.file_of, characters, definition_of
         ):
             if choice.unit is None:
                 spent += len(paths[choice.file])

@@ -115,31 +115,22 @@ def _split(text: str, separator: str) -> tuple[str, ...]:
 def _definition(row: str) -> Definition:
     name, kind, first, last, parent, signature, decorators, doc = row.split(_FIELD)
     return Definition(
-        name=name,
-        kind=kind,
-        first=int(first),
-        last=int(last),
-        parent=int(parent),
-        signature=signature,
-        decorators=_split(decorators, _DECORATOR),
-        doc=doc,
+        name,
+        kind,
+        int(first),
+        int(last),
+        int(parent),
+        signature,
+        _split(decorators, _DECORATOR),
+        doc,
     )
 
 
 def _row(definition: Definition) -> str:
     """Return ``definition`` as the text that ``_definition`` parses."""
-    return _FIELD.join(
-        (
-            definition.name,
-            definition.kind,
-            str(definition.first),
-            str(definition.last),
-            str(definition.parent),
-            definition.signature,
-            _DECORATOR.join(definition.decorators),
-            definition.doc,
-        )
-    )
+    decorators = _DECORATOR.join(definition.decorators)
+    values = vars(definition) | {"decorators": decorators}
+    return _FIELD.join(map(str, values.values()))
 
 
 @dataclass(frozen=True)
@@ -400,11 +391,6 @@ class Lexicon:
         path = self.index.paths[self.file_of[unit]]
         base = path.rpartition("/")[2]
         return enclosing.name, base.partition(".")[0]
-
-    def kind_factors(self, type_factor: float) -> Floats:
-        """Return ``type_factor`` for each class or similar, 1 for functions, 0 for files."""
-        factors: Floats = np.array([0.0, type_factor, 1.0])
-        return factors[self.index.kinds]
 
 
 def _numbers(names: Iterable[str]) -> dict[str, int]:

@@ -247,9 +247,12 @@ class Ranker:
         inner = index.parents != index.first_unit[file_of]
         from_parent = _PARENT * totals[index.parents] * inner
         from_file = in_file * (_FILE + _PRODUCT * totals)
-        type_factors = self.lexicon.kind_factors(_TYPE)
+        # Of a file's own unit, of a class or similar, of a function.
+        kind_factors: Floats = np.array([0.0, _TYPE, 1.0])
         scores: Floats = totals + from_parent + from_file
-        return scores * unit_factors * type_factors
+        scores *= unit_factors
+        scores *= kind_factors[index.kinds]
+        return scores
 
 
 def _scale(values: Floats) -> Floats:

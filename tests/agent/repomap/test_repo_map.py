@@ -130,12 +130,6 @@ def test_signatures_decorators_and_docstrings_are_shown_under_their_class(
     ]
 
 
-def test_files_in_the_chat_are_left_out(shop: RepoMap) -> None:
-    text = "shop/cart.py: the total of the cart"
-    assert "shop/cart.py" in shop.render(text, 1000)
-    assert "shop/cart.py" not in shop.render(text, 1000, chat=["shop/cart.py"])
-
-
 def test_no_budget_is_exceeded_and_a_larger_one_shows_more(shop: RepoMap) -> None:
     text = "the total of the cart, mailed"
     lengths = [len(shop.render(text, tokens)) for tokens in range(150)]
