@@ -21,9 +21,10 @@ from agent.conversation.base import (
 )
 from agent.conversation.context import (
     ContextFullError,
-    ContextWindow,
     ShownFiles,
     fit_request,
+    fits,
+    window_of,
 )
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import Failure, TestReport, describe
@@ -167,7 +168,7 @@ class Coder:
     _rules: str = ""
     _opening: str = ""
     _unsent: _NextMessage | None = None
-    _reduced_window: ContextWindow | None = None
+    _reduced_window: int | None = None
 
     @property
     def setup(self) -> ConversationSetup:
@@ -244,7 +245,7 @@ class Coder:
         except WindowExceededError as error:
             # The provider knows its window better: once more, with less.
             tokens = size(request, self.model.count)
-            self._reduced_window = ContextWindow(tokens - 1)
+            self._reduced_window = tokens - 1
             try:
                 request = self._fit_request(step)
             except ContextFullError:
@@ -267,10 +268,10 @@ class Coder:
         return reply
 
     def _fit_request(self, step: _NextMessage) -> list[Message]:
-        window = self._reduced_window or ContextWindow.of(self.model.traits)
+        window = self._reduced_window or window_of(self.model.traits)
         count = self.model.count
         request = self._build_request(step)
-        if len(request) < 3 and not window.holds(request, count):
+        if len(request) < 3 and not fits(request, window, count):
             request = self._build_request(replace(step, text=self._opening))
         return fit_request(request, window, count, self._shown_files, self._opening)
 

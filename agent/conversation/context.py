@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.formats.reading.fences import shortest_fence
@@ -21,29 +21,26 @@ _SENTENCE_TOKENS = 80
 _MAX_CHARACTERS = 320_000
 
 
-@dataclass(frozen=True)
-class ContextWindow:
-    """The number of tokens that a request may have; None when the model's limit is unknown."""
+def window_of(traits: Traits) -> int | None:
+    """Return the tokens that a request may have: the model's window without those of a reply.
 
-    tokens: int | None
+    None when the model's limit is unknown.
+    """
+    if traits.context is None:
+        return None
+    reply = min(traits.context // 4, _MAX_REPLY)
+    return traits.context - reply
 
-    @classmethod
-    def of(cls, traits: Traits) -> ContextWindow:
-        """Return the window of a model without the tokens that its reply needs."""
-        if traits.context is None:
-            return cls(None)
-        reply = min(traits.context // 4, _MAX_REPLY)
-        return cls(traits.context - reply)
 
-    def holds(
-        self,
-        messages: Sequence[Message],
-        count: Count,
-    ) -> bool:
-        """Return whether ``messages`` fit; counts their tokens only if their bytes do not fit."""
-        if self.tokens is None or size(messages, most_tokens) <= self.tokens:
-            return True
-        return size(messages, count) <= self.tokens
+def fits(
+    messages: Sequence[Message],
+    window: int | None,
+    count: Count,
+) -> bool:
+    """Return whether ``messages`` fit; counts their tokens only if their bytes do not fit."""
+    if window is None or size(messages, most_tokens) <= window:
+        return True
+    return size(messages, count) <= window
 
 
 def without_oldest(
@@ -70,7 +67,7 @@ class ContextFullError(Exception):
 
 def fit_request(
     request: list[Message],
-    window: ContextWindow,
+    window: int | None,
     count: Count,
     files: ShownFiles,
     opening: str,
@@ -79,20 +76,20 @@ def fit_request(
 
     After a cut ``files`` come with the last message. ``opening`` is the first one without the map.
     """
-    if window.tokens is None or window.holds(request, count):
+    if window is None or fits(request, window, count):
         return request
     last = request[-1]
     if len(request) < 3:
         raise ContextFullError
     if last.role == "assistant":
         # A prefill stays as the model wrote it.
-        shortened = without_oldest(request[:-1], window.tokens // 2, count)
+        shortened = without_oldest(request[:-1], window // 2, count)
         choices = [[*shortened, last]]
         return _first_that_fits(choices, window, count)
     missing = files.missing_from(last.content)
-    tokens = window.tokens - _SENTENCE_TOKENS
+    tokens = window - _SENTENCE_TOKENS
     room = tokens - count(files.contents(missing)) - size([last], count)
-    room = min(int(window.tokens * AFTER_CUT), room)
+    room = min(int(window * AFTER_CUT), room)
     shortened = without_oldest(request[:-1], room, count)
     left = tokens - size([*shortened, last], count)
     contents = files.contents(missing, max(0, left))
@@ -111,56 +108,13 @@ def fit_request(
 
 def _first_that_fits(
     requests: Sequence[list[Message]],
-    window: ContextWindow,
+    window: int,
     count: Count,
 ) -> list[Message]:
     for request in requests:
-        if window.holds(request, count):
+        if fits(request, window, count):
             return request
     raise ContextFullError
-
-
-def show_files(
-    paths: Iterable[str],
-    read: Callable[[str], str | None],
-    room: int | None = None,
-    count: Count = len,
-    *,
-    path_inside: bool = False,
-) -> str:
-    """Return the files in fences; unreadable files, and those without room, are only named.
-
-    The most important of ``paths`` come first. ``room`` is in the unit of ``count``; None stands
-    for 320,000 characters. With ``path_inside`` the path is the first line in the fence.
-    """
-    fitting: dict[str, str] = {}
-    notes: list[str] = []
-    if room is None:
-        room = _MAX_CHARACTERS
-        count = len
-    texts = {path: read(path) for path in paths}
-    if sum(map(most_tokens, filter(None, texts.values()))) <= room:
-        count = most_tokens  # all fit: no exact count is needed
-    for path, text in texts.items():
-        if text is None or "\0" in text:
-            notes.append(f"{path} is not a text file.")
-            continue
-        needed = count(text)
-        if needed > room:
-            notes.append(f"{path} is too long to be shown ({len(text)} characters).")
-        else:
-            fitting[path] = text
-            room -= needed
-    fence = shortest_fence(fitting.values())
-    blocks = []
-    for path, text in fitting.items():
-        head = f"{path}\n{fence}"
-        if path_inside:
-            head = f"{fence}\n{path}"
-        if text and text[-1] != "\n":
-            text += "\n"
-        blocks.append(f"{head}\n{text}{fence}")
-    return "\n\n".join([*blocks, *notes])
 
 
 @dataclass
@@ -186,18 +140,47 @@ class ShownFiles:
         paths: Iterable[str],
         room: int | None = None,
     ) -> str:
-        """Return the files in fences; ``room`` in tokens is half of the window by default."""
+        """Return the files in fences; unreadable files, and those without room, are only named.
+
+        The most important of ``paths`` come first. ``room`` in tokens is half of the window by
+        default, 320,000 characters where the window is unknown.
+        """
+        count: Count = self.model.count
+        window = window_of(self.model.traits)
+        if room is None and window is not None:
+            room = window // 2
         if room is None:
-            tokens = ContextWindow.of(self.model.traits).tokens
-            if tokens is not None:
-                room = tokens // 2
-        return show_files(
-            paths,
-            self.workspace.read,
-            room,
-            self.model.count,
-            path_inside=self.path_inside,
-        )
+            room = _MAX_CHARACTERS
+            count = len
+        read = self.workspace.read
+        texts = {path: read(path) for path in paths}
+        if sum(map(most_tokens, filter(None, texts.values()))) <= room:
+            count = most_tokens  # all fit: no exact count is needed
+        fitting: dict[str, str] = {}
+        notes: list[str] = []
+        for path, text in texts.items():
+            if text is None or "\0" in text:
+                notes.append(f"{path} is not a text file.")
+                continue
+            needed = count(text)
+            if needed > room:
+                characters = len(text)
+                notes.append(
+                    f"{path} is too long to be shown ({characters} characters)."
+                )
+            else:
+                fitting[path] = text
+                room -= needed
+        fence = shortest_fence(fitting.values())
+        blocks = []
+        for path, text in fitting.items():
+            head = f"{path}\n{fence}"
+            if self.path_inside:
+                head = f"{fence}\n{path}"
+            if text and text[-1] != "\n":
+                text += "\n"
+            blocks.append(f"{head}\n{text}{fence}")
+        return "\n\n".join([*blocks, *notes])
 
     def changed_files(self) -> list[str]:
         """Return the files that are not as they were when ``mark_sent`` was last called."""

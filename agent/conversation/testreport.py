@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+# About 1,500 tokens.
+_MAX_CHARACTERS = 6_000
 _MAX_NAMES = 30
 _MAX_NAME = 160
 _MAX_ALIKE = 5
@@ -50,15 +52,13 @@ class TestReport:
 def describe(
     failures: Sequence[Failure],
     previous: Sequence[Failure] = (),
-    tokens: int = 1500,
-    characters_per_token: float = 4.0,
+    room: int = _MAX_CHARACTERS,
 ) -> str:
-    """Return ``failures`` as a message of at most ``tokens`` tokens, 50 or more.
+    """Return ``failures`` as a message of at most ``room`` characters, 200 or more.
 
     ``previous`` are the failures of the last report. The message then begins with their changes
     and does not repeat the details of failures that stayed the same.
     """
-    budget = int(tokens * characters_per_token)
     if previous:
         head, explained = _changes(previous, failures)
     else:
@@ -68,8 +68,8 @@ def describe(
             lines.append(f"… and {others} more")
         head = "\n".join(lines)
         explained = list(failures)
-    head = cut(head, budget // 2 if explained else budget)
-    details = _details(explained, budget - len(head) - 2)
+    head = cut(head, room // 2 if explained else room)
+    details = _details(explained, room - len(head) - 2)
     return "\n\n".join([head, *details])
 
 

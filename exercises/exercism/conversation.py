@@ -23,7 +23,7 @@ from agent.conversation.base import (
     Reflections,
     Result,
 )
-from agent.conversation.context import ContextFullError, ContextWindow
+from agent.conversation.context import ContextFullError, window_of
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
 from agent.protocol import AgentResult, Task, Transcript
@@ -586,7 +586,7 @@ class ExerciseWork:
         """
         assert self.turn
         model = self.turn.model
-        window = ContextWindow.of(model.traits).tokens
+        window = window_of(model.traits)
         if window is None or most_tokens(output) <= window // 4:
             return True
         used = size(self.transcript.messages, model.count) + _MESSAGE_TOKENS

@@ -28,7 +28,7 @@ import pytest
 import typer
 
 from agent.conversation.coder import ConversationChecks
-from agent.conversation.context import show_files
+from agent.conversation.context import ShownFiles
 from agent.conversation.mentions import FileIndex
 from agent.formats import format_names, get_format
 from agent.formats.apply import safe_edits, write_report
@@ -45,6 +45,7 @@ from agent.workspace import Workspace
 from core.plaintext import table
 from llm.chat import Message, Reply
 from llm.client import messages_as_sent
+from llm.replay import ReplayModel
 from tests.support import write_files
 from tests.support.hostile_replies import (
     HOSTILE_PATHS,
@@ -201,9 +202,9 @@ def carry_out(
         *index.mentioned_files(reply.content),
         *index.plainly_mentioned_files(reply.content[:2000]),
     }
-    text += show_files(sorted(mentioned), space.read) + str(
-        ConversationChecks(space).problem()
-    )
+    shown = ShownFiles(space, ReplayModel([]), path_inside=False)
+    text += shown.contents(sorted(mentioned))
+    text += str(ConversationChecks(space).problem())
     message = Message("assistant", reply.content, reply.tool_calls)
     messages_as_sent([Message("user", "x"), message, Message("user", text)])
     arena.check_and_reset(space, text)

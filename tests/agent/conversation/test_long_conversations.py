@@ -14,7 +14,7 @@ from agent.conversation.base import (
     Topic,
 )
 from agent.conversation.coder import Coder, ConversationChecks
-from agent.conversation.context import ContextWindow
+from agent.conversation.context import window_of
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import Failure, TestReport
 from agent.formats import get_format
@@ -48,11 +48,8 @@ def test_the_oldest_rounds_go_first_and_the_files_stay(tmp_path: Path) -> None:
     assert sum(long in message.content for message in last) < 3
     assert "left out because it grew too long" in last[-1].content
     assert "app/main.py\n```\ndef f():\n    return 1\n```" in last[-1].content
-    window = ContextWindow.of(traits)
-    assert all(
-        size(request, script.count) <= (window.tokens or 0)
-        for request in script.requests
-    )
+    window = window_of(traits) or 0
+    assert all(size(request, script.count) <= window for request in script.requests)
 
 
 def test_when_nothing_helps_the_attempt_ends_for_want_of_room(tmp_path: Path) -> None:

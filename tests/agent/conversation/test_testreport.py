@@ -87,17 +87,17 @@ def test_a_cut_says_so_and_keeps_whole_lines() -> None:
 
 def test_what_has_no_room_is_counted() -> None:
     failures = [Failure(f"test_{n}", f"{n}\n" + "why\n" * 300) for n in range(40)]
-    text = describe(failures, tokens=500)
+    text = describe(failures, room=2_000)
     assert len(text) <= 2_000
     assert "left out)" in text
     explained = text.count("## ")
     assert f"(Why {40 - explained} more fail is left out for lack of room.)" in text
 
 
-def test_a_token_may_be_of_another_length() -> None:
+def test_the_room_is_used() -> None:
     failures = [Failure("test", "why\n" * 5_000)]
-    assert len(describe(failures, tokens=100)) <= 400
-    assert 600 < len(describe(failures, tokens=400, characters_per_token=2)) <= 800
+    assert len(describe(failures, room=400)) <= 400
+    assert 600 < len(describe(failures, room=800)) <= 800
 
 
 FAILURES = st.lists(
@@ -119,14 +119,14 @@ def test_the_budget_is_kept(
     before: list[Failure],
     tokens: int,
 ) -> None:
-    assert len(describe(now, before, tokens)) <= tokens * 4
+    assert len(describe(now, before, 4 * tokens)) <= 4 * tokens
 
 
 @given(FAILURES.filter(bool), FAILURES)
 def test_every_failure_is_in_one_part_of_a_comparison(
     before: list[Failure], now: list[Failure]
 ) -> None:
-    text = describe(now, before, tokens=50_000)
+    text = describe(now, before, room=200_000)
     counts = dict(
         re.findall(
             r"^- (no longer|failing in the|failing in an|failing that).*?\((\d+)",
