@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
+from core.hashing import sha256_of
 from core.plaintext import Say
 from core.shutdown import Check
 from environments.base import (
@@ -117,8 +117,7 @@ def make_image_store(
         about = client.info()
     # Copies of a machine share the engine's id, and Podman makes a new one for each answer.
     engine = f"{about.get('Name')}:{about.get('DockerRootDir')}"
-    digest = hashlib.sha256(engine.encode()).hexdigest()
-    folder = cache / "images" / digest[:12]
+    folder = cache / "images" / sha256_of(engine)[:12]
     return ImageStore(client, folder, images.disk, images.mirrors, say, wait)
 
 

@@ -6,7 +6,6 @@ litellm is imported on first use: it takes seconds, and it reads settings from t
 from __future__ import annotations
 
 import gc
-import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Any
 
 from core.address import basic_auth
 from core.errors import UserError
+from core.hashing import sha256_of
 from llm.chat import Reminder, Traits
 from llm.provider_errors import watch_clients
 from llm.settings import ModelSettings
@@ -144,7 +144,7 @@ def price_map_version() -> str:
     # The package is located but not imported, which takes seconds: a replay needs none of it.
     spec = find_spec("litellm")
     folder = Path((spec.origin if spec else None) or "").parent
-    return hashlib.sha256((folder / _PRICE_MAP).read_bytes()).hexdigest()
+    return sha256_of((folder / _PRICE_MAP).read_bytes())
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 import secrets
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InfrastructureError
+from core.hashing import sha256_of
 from core.processes import CommandResult
 from core.shutdown import Check
 from core.worktree import Changes
@@ -135,7 +135,7 @@ class DockerSession:
             return identity
         spec = self.image
         made = json.dumps([spec.cleaning, spec.fresh_tree and self.revision])
-        return f"{identity}:{hashlib.sha256(made.encode()).hexdigest()[:16]}"
+        return f"{identity}:{sha256_of(made)[:16]}"
 
     @property
     def ways(self) -> tuple[SetupWay, ...]:
@@ -286,7 +286,7 @@ def installed_image(
     with engine_errors():
         base = client.images.get(spec.name).id
     made = json.dumps([base, project.revision, spec.folder, lines])
-    tag = hashlib.sha256(made.encode()).hexdigest()[:16]
+    tag = sha256_of(made)[:16]
     if not holds(client, f"{INSTALLED}:{tag}"):
         online = replace(
             containers, user="0:0", home="", options={"network_mode": "default"}

@@ -9,7 +9,6 @@ is that of the last use.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import time
@@ -25,6 +24,7 @@ from rich.filesize import decimal
 
 from core.atomic import sweep, write_json_atomic
 from core.errors import DamagedFileError, InfrastructureError
+from core.hashing import sha256_of
 from core.parsing.untrusted import read_bytes
 from core.plaintext import Say, one_line
 from core.shutdown import waited_for
@@ -95,7 +95,7 @@ def layer_sizes(
         steps.append([step.get("Created"), step.get("CreatedBy"), size])
         if size:
             below = [*diff_ids[: len(sizes) + 1], *steps]
-            digest = hashlib.sha256(json.dumps(below).encode()).hexdigest()
+            digest = sha256_of(json.dumps(below))
             sizes[digest[:16]] = size
     return sizes
 
@@ -204,7 +204,7 @@ class ImageStore:
         # It is never removed: another process may have opened it to lock it.
         folder = self.folder / "uses"
         folder.mkdir(parents=True, exist_ok=True)
-        return folder / hashlib.sha256(image.encode()).hexdigest()[:16]
+        return folder / sha256_of(image)[:16]
 
     def _last_use(self, image: str) -> int:
         path = self._use_file(image)

@@ -6,7 +6,6 @@ Control groups, version 1 or 2, limit all processes of a command together, also 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import secrets
 import shutil
@@ -21,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from core.errors import InfrastructureError
+from core.hashing import sha256_of
 from core.plaintext import Say
 from core.shutdown import Check
 from environments.base import ResourceLimits
@@ -114,7 +114,7 @@ def remove_groups(run_key: str) -> list[str]:
 
 
 def _prefix(run_key: str) -> str:
-    return f"{_NAME}.{hashlib.sha256(run_key.encode()).hexdigest()[:16]}."
+    return f"{_NAME}.{sha256_of(run_key)[:16]}."
 
 
 def _limit(group: ControlGroup, limits: ResourceLimits) -> None:
@@ -258,8 +258,7 @@ class Confined:
 
         None where the command runs as the harness's user.
         """
-        other = self.way is Confinement.OTHER_USER
-        if other:
+        if self.way is Confinement.OTHER_USER:
             return _FIRST_USER + secrets.randbelow(_USERS)
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from core.atomic import write_text_atomic
+from core.hashing import sha256_of
 from core.processes import run_limited, without_secrets
 from core.shutdown import waited_for
 from core.worktree import stamps
@@ -214,7 +214,7 @@ def spec_key(
     parts: Sequence[str] = (),
 ) -> str:
     text = json.dumps([spec.source, *parts], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return sha256_of(text)[:12]
 
 
 def no_python(version: str) -> str:
@@ -490,11 +490,9 @@ def is_unchanged(
 
 
 def _look(folders: Sequence[Path], marker: Path) -> str:
-    digest = hashlib.sha256()
+    states = ""
     for folder in folders:
         for path, stamp in sorted(stamps(folder).items()):
             if folder / path != marker:
-                digest.update(
-                    f"{path}\0{tuple(stamp)}\0".encode("utf-8", "surrogateescape")
-                )
-    return digest.hexdigest()
+                states += f"{path}\0{tuple(stamp)}\0"
+    return sha256_of(states.encode("utf-8", "surrogateescape"))
