@@ -108,7 +108,7 @@ class SettingsBook:
     @property
     def aliases(self) -> dict[str, str]:
         """Name or pattern by alias."""
-        aliases: dict[str, str] = {}
+        aliases = {}
         for file in reversed(self.files):
             aliases.update(file.aliases)
         return aliases

@@ -92,7 +92,7 @@ class Reflections:
         """
         if text.strip().isdigit():
             return cls(shared=int(text))
-        budgets: dict[str, int] = {}
+        budgets = {}
         topics = [topic.value for topic in Topic]
         for part in text.split(","):
             match = _PART.match(part)

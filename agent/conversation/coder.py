@@ -432,7 +432,7 @@ def apply_reply(
     """
     workspace = shown_files.workspace
     whole_file_blocks = 0
-    texts: dict[str, str] = {}
+    texts = {}
     for edit in edits[:MAX_EDITS]:
         if not isinstance(edit, SearchReplace):
             continue

@@ -156,8 +156,8 @@ class ShownFiles:
         texts = {path: read(path) for path in paths}
         if sum(map(most_tokens, filter(None, texts.values()))) <= room:
             count = most_tokens  # all fit: no exact count is needed
-        fitting: dict[str, str] = {}
-        notes: list[str] = []
+        fitting = {}
+        notes = []
         for path, text in texts.items():
             if text is None or "\0" in text:
                 notes.append(f"{path} is not a text file.")

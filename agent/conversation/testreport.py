@@ -80,9 +80,9 @@ def _changes(
     before = {failure.name: _VOLATILE.sub("", failure.detail) for failure in previous}
     now = {failure.name for failure in current}
     gone = [name for name in before if name not in now]
-    same: list[Failure] = []
-    changed: list[Failure] = []
-    new: list[Failure] = []
+    same = []
+    changed = []
+    new = []
     for failure in current:
         detail = before.get(failure.name)
         if detail is None:

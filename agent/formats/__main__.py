@@ -102,8 +102,8 @@ def _refuse(problem: str) -> None:
 
 
 def _as_json(report: ApplyReport) -> dict[str, Any]:
-    applied: list[dict[str, Any]] = []
-    failed: list[dict[str, Any]] = []
+    applied = []
+    failed = []
     for number, result in enumerate(report.results, 1):
         if result.applied:
             applied.append(

@@ -62,7 +62,7 @@ MAX_EDITS = 500
 
 def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
     """Apply ``edits`` in order to the texts that ``read`` returns, and report on each."""
-    seen: dict[str, str | None] = {}
+    seen = {}
 
     def read_once(path: str) -> str | None:
         if path not in seen:
@@ -70,7 +70,7 @@ def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
         return seen[path]
 
     session = _Session(read_once)
-    results: list[EditResult] = []
+    results = []
     for _, group in groupby(edits[:MAX_EDITS], key=type):
         run = list(group)
         blocks = [edit for edit in run if isinstance(edit, SearchReplace)]
@@ -82,7 +82,7 @@ def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
                 results.append(session.apply_single(edit))
     for edit in edits[MAX_EDITS:]:
         results.append(too_many_edits(edit.path))
-    contents: dict[str, str | None] = {}
+    contents = {}
     for path, text in session.texts.items():
         if text != read_once(path):
             contents[path] = text
@@ -111,9 +111,9 @@ class _Session:
 
     def apply_blocks(self, edits: Sequence[SearchReplace]) -> list[EditResult]:
         """Apply consecutive blocks; those of one file are placed together."""
-        results: dict[int, EditResult] = {}
+        results = {}
         for path in dict.fromkeys(edit.path for edit in edits):
-            searches: dict[int, SearchReplace] = {}
+            searches = {}
             for number, edit in enumerate(edits):
                 if edit.path != path:
                     continue
@@ -366,8 +366,8 @@ def _leaves_lines_out(old: Lines, new: Lines) -> bool:
         return len(new) < len(old)
     changes = Indel.opcodes(old, new)
     for is_equal, group in groupby(changes, key=lambda change: change.tag == "equal"):
-        removed: list[str] = []
-        inserted: list[str] = []
+        removed = []
+        inserted = []
         for change in group:
             removed += full_lines(old[change.src_start : change.src_end])
             inserted += full_lines(new[change.dest_start : change.dest_end])
@@ -406,8 +406,8 @@ def _safe_edit(edit: Edit, space: Workspace) -> Edit:
 
 def write_report(report: ApplyReport, space: Workspace) -> ApplyReport:
     """Write the new contents; edits of a file that cannot be written fail."""
-    written: dict[str, str | None] = {}
-    problems: dict[str, str] = {}
+    written = {}
+    problems = {}
     # A move writes the new file and removes the old one in one step.
     groups: list[tuple[str, ...]] = list(report.moved.items())
     in_moves = {*report.moved, *report.moved.values()}

@@ -272,8 +272,8 @@ def feedback(report: ApplyReport) -> str:
     """Return the message to the model about ``report``; empty when every edit was applied."""
     if not report.failures:
         return ""
-    applied: list[str] = []
-    failed: dict[int, EditResult] = {}
+    applied = []
+    failed = {}
     for number, result in enumerate(report.results, 1):
         if result.applied:
             applied.append(f"{number} ({result.landed_in})")

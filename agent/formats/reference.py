@@ -284,7 +284,7 @@ def _replace_pieces(
 
 def _split_at_dots(text: str) -> list[str]:
     pieces: list[list[str]] = [[]]
-    blanks: list[str] = []
+    blanks = []
     for line in split_lines(text):
         if not line.strip():
             blanks.append(line)

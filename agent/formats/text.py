@@ -124,8 +124,8 @@ def edits_of(
 
 def _split_parts(parts: Iterable[Part]) -> tuple[list[Edit], list[list[str]]]:
     """Return the edits among ``parts``, and the lists of lines."""
-    edits: list[Edit] = []
-    lists: list[list[str]] = []
+    edits = []
+    lists = []
     for part in parts:
         if isinstance(part, list):
             lists.append(part)
@@ -218,7 +218,7 @@ def _file_problems(
 
 
 def _context_diff_problems(form: EditFormat, parts: Sequence[Lines]) -> list[Edit]:
-    paths: dict[str, None] = {}
+    paths = {}
     for lines in parts:
         paths.update(dict.fromkeys(context_diff_paths(lines)))
     rules = _format_rules(form) if paths else ""

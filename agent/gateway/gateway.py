@@ -186,7 +186,7 @@ class Gateway:
     @property
     def calls(self) -> list[Reply]:
         """The answered calls, in the order of ``messages``."""
-        calls: list[Reply] = []
+        calls = []
         for lane in self._lanes.lanes:
             calls += lane.calls
         return calls

@@ -411,7 +411,7 @@ def _bracket_errors(root: Node, path: str) -> tuple[Finding, ...]:
 
 def _unbalanced_line(root: Node) -> int | None:
     """Return the first line, counted from 1, of a bracket without its partner."""
-    openings: list[Node] = []
+    openings = []
     pending = [root]
     while pending:
         node = pending.pop()

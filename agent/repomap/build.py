@@ -84,7 +84,7 @@ def _render_level(
     indent: str,
     lines: list[str],
 ) -> None:
-    names: list[str] = []
+    names = []
     for number in children.get(parent, ()):
         definition = entry.definitions[number]
         form = entry.forms.get(number, Form.NAME)
@@ -219,7 +219,7 @@ class RepoMap:
         for file in sorted(forms_by_file, key=ranks.__getitem__):
             forms = forms_by_file[file]
             first = self._first_definition(file)
-            definitions: dict[int, Definition] = {}
+            definitions = {}
             for number in forms:
                 while number >= 0 and number not in definitions:
                     definitions[number] = definition_of(first + number)
@@ -241,7 +241,7 @@ class RepoMap:
         # Each choice takes at least its name and a separator.
         limit = int(characters * _MARGIN) // _MIN_CHOICE
         units = ranking.units(limit)
-        choices: list[MapChoice] = []
+        choices = []
         spent = 0
         for choice in self._choices(
             ranking.order[:limit], units, ranking.file_of, characters, definition_of
@@ -272,7 +272,7 @@ class RepoMap:
         paths = self.index.paths
         used = 0.0
         detailed = 0
-        seen: set[int] = set()
+        seen = set()
         for unit in units:
             share = used / max(1, characters)
             if share >= SIGNATURE_SHARE:

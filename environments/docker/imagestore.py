@@ -165,7 +165,7 @@ class ImageStore:
 
         A registry that is not reached, or a full disk, gets no further requests.
         """
-        failed: dict[str, str] = {}
+        failed = {}
         closed: dict[str, str] = {}
         missing = missing_images(self.client, images)
         for number, image in enumerate(missing, 1):

@@ -212,7 +212,7 @@ def _make_by_name(
         return agent
     agent = replace(agent, feedback_rounds=settings.feedback, home=settings.home)
     program = Path(agent.argv[0])
-    folders: list[Path] = []
+    folders = []
     if recipe:
         installation = find_agent(recipe, cache, from_path=settings.from_path)
         program = installation.program

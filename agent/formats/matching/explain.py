@@ -138,7 +138,7 @@ def _likely_starts(
     """Return where windows of ``size`` begin that share the most lines with ``search``."""
     full = set(search) - {""}
     sums = [0, *accumulate(line in full for line in lines)]
-    counts: dict[int, int] = {}
+    counts = {}
     max_start = max(0, len(lines) - size)
     for start in range(max_start + 1):
         end = min(start + size, len(lines))

@@ -347,7 +347,7 @@ def _elision_matches(
         return []
     if not 1 < len(old_pieces) <= _MAX_PIECES:
         return []
-    matches: list[Match] = []
+    matches = []
     end = 0
     for old, new in zip(old_pieces, new_pieces, strict=True):
         if not old and not new:
@@ -499,7 +499,7 @@ def _best_start(
 ) -> int | None:
     """Return where ``search`` is likest, if it is like enough and no other place is near to it."""
     size = len(search)
-    likeness_of: dict[tuple[str, str], float] = {}
+    likeness_of = {}
 
     def likeness(start: int) -> float:
         total = 0.0
@@ -540,7 +540,7 @@ def _may_stand_for(
     path: str,
 ) -> bool:
     """Return whether the lines of the file and of the model, in pairs, mean the same."""
-    differing: dict[int, str] = {}
+    differing = {}
     for number, written in pairs:
         line = lines[number]
         if _plain(line) != _plain(written):

@@ -141,7 +141,7 @@ def scope_of(lines: Lines, at: int) -> tuple[int, int]:
     indentation that follow it, in any language with the usual layout. It is the whole file when
     line ``at`` has no indentation.
     """
-    headers: list[int] = []  # the outermost first
+    headers = []  # the outermost first
     width = width_at(lines, at)
     is_full = at < len(lines) and bool(lines[at].strip())
     if is_full and width_at(lines, at + 1) > width:

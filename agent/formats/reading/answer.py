@@ -86,7 +86,7 @@ def answer_lines(text: str) -> list[str]:
 
 def patches_in_json(text: str) -> list[str]:
     """Return the lines of the patches that JSON in ``text`` holds."""
-    lines: list[str] = []
+    lines = []
     start = text.find(_JSON_PATCH)
     while start >= 0:
         literal = _JSON_TEXT.match(text, start)

@@ -348,7 +348,7 @@ def _dividers(
     A line as long as the opening marker comes first, then lines that do not underline the line
     above them, as in headings; in ``markup`` an underline may be longer than its heading.
     """
-    lengths: dict[int, int] = {}
+    lengths = {}
     for number, line in enumerate(inside):
         match = DIVIDER.match(line)
         if match:

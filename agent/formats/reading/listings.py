@@ -329,7 +329,7 @@ def is_edit(
     end: int,
 ) -> bool:
     """Return whether the lines from ``start`` to ``end`` begin as an edit does in any notation."""
-    full: list[str] = []
+    full = []
     for number in range(start, end):
         if lines[number].strip():
             full.append(lines[number])

@@ -285,7 +285,7 @@ def _header_path(name: str) -> str:
 
 
 def _read_hunks(lines: Lines, start: int) -> tuple[list[Hunk], int]:
-    hunks: list[Hunk] = []
+    hunks = []
     at = start
     while at < len(lines) and not _ends(lines, at):
         head = _HUNK.match(lines[at])

@@ -70,8 +70,8 @@ class Messages(Dialect):
         return None
 
     def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
-        answer: JsonObject = {}
-        blocks: dict[int, JsonObject] = {}
+        answer = {}
+        blocks = {}
         for event in events:
             kind = event.get("type")
             index = count_at(event, "index")

@@ -158,7 +158,7 @@ class AgentRequest:
     @cached_property
     def tools(self) -> list[str]:
         """The names of the tools that it offers."""
-        declarations: list[JsonObject] = []
+        declarations = []
         for tool in objects(self.body, "tools"):
             declarations += objects(tool, "functionDeclarations") or [tool]
         return sorted(map(tool_name, declarations))
@@ -224,7 +224,7 @@ class Dialect(ABC):
 
     def conversation(self, body: JsonObject) -> list[Message]:
         """Return the messages of a request; one answer may stand in several."""
-        messages: list[Message] = []
+        messages = []
         for role_name, parts in self.turns(body):
             role = _ROLES.get(role_name, role_name)
             texts, calls, results, _ = self._read_parts(parts)

@@ -88,7 +88,7 @@ class Gemini(Dialect):
 
     def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
         answer: JsonObject = {}
-        parts: list[JsonObject] = []
+        parts = []
         finish = None
         for event in events:
             answer |= event

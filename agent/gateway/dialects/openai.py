@@ -101,7 +101,7 @@ class Chat(_OpenAI):
     def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
         message: JsonObject = {"content": "", "reasoning": ""}
         calls: dict[int, JsonObject] = {}
-        answer: JsonObject = {}
+        answer = {}
         finish = None
         for event in events:
             for key in ("model", "usage", "error", "service_tier"):
@@ -193,7 +193,7 @@ class Responses(_OpenAI):
 
     def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
         items = []
-        answer: JsonObject = {}
+        answer = {}
         for event in events:
             kind = event.get("type")
             if kind == self._DONE:

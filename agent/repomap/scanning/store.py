@@ -52,7 +52,7 @@ class TagStore:
 
         Only the tags of one file are in memory: those of a large repository take much.
         """
-        languages: dict[str, str] = {}
+        languages = {}
         paths_by_key: dict[str, list[str]] = {}
         for path, blob in sorted(blobs.items()):
             language = language_of(path)
@@ -60,7 +60,7 @@ class TagStore:
                 key = f"{SCANNER}:{grammars_version()}:{language}:{blob}"
                 languages[key] = language
                 paths_by_key.setdefault(key, []).append(path)
-        stored_keys: set[str] = set()
+        stored_keys = set()
         for batch in _batches(sorted(paths_by_key)):
             marks = ",".join("?" * len(batch))
             query = f"SELECT key, value FROM blobs WHERE key IN ({marks})"
