@@ -155,9 +155,7 @@ class Workspace:
         """
         old_paths = moved or {}
         files = {path: self.check(path) for path in contents}
-        models = {}
-        for path in contents:
-            models[path] = self._resolve(old_paths.get(path, path))
+        models = {path: self._resolve(old_paths.get(path, path)) for path in contents}
         # Moved files are read from their old paths, so deletions come last.
         for path, text in sorted(contents.items(), key=lambda item: item[1] is None):
             file = files[path]

@@ -12,6 +12,7 @@ from typing import Any
 
 from environments.docker.engine import engine_errors
 from environments.docker.environment import INSTALLED, label_of
+from environments.programs import is_below
 
 
 def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 - no types
@@ -77,12 +78,10 @@ def remove_mounted(client: Any, folders: Sequence[Path]) -> list[str]:  # noqa: 
     """Remove the containers that have anything below ``folders`` mounted; return their names."""
 
     def mounts(container: Any) -> bool:  # noqa: ANN401
-        sources = []
         for mount in container.attrs.get("Mounts") or ():
-            sources.append(Path(str(mount.get("Source"))))
-        return any(
-            source.is_relative_to(folder) for source in sources for folder in folders
-        )
+            if is_below(Path(str(mount.get("Source"))), folders):
+                return True
+        return False
 
     return _remove_where(client, mounts)
 

@@ -173,11 +173,8 @@ def _name_and_format(
 
 def names_of(models: Sequence[ModelChoice]) -> Callable[[str], str]:
     """Return the function from a model's name as the user wrote it to litellm's name."""
-    names = {}
-    for model in models:
-        names[model.text] = model.name
-    for model in models:
-        names[model.name] = model.name
+    names = {model.text: model.name for model in models}
+    names |= {model.name: model.name for model in models}
 
     def resolve(written: str) -> str:
         if written not in names:

@@ -141,9 +141,7 @@ def our_settings() -> SettingsBook:
 
 def settings_sha256(settings: Mapping[str, ModelSettings]) -> str:
     """Return the hash of the settings of a run's models, by name."""
-    content = {}
-    for name, model_settings in settings.items():
-        content[name] = model_settings.as_json()
+    content = {name: settings[name].as_json() for name in settings}
     return sha256_of(json.dumps(content, sort_keys=True))
 
 

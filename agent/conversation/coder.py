@@ -83,9 +83,8 @@ class ConversationChecks:
         """Return the next problem as a message with its topic; None without a problem."""
         findings = self._findings()
         if findings:
-            texts = {}
-            for finding in findings:
-                texts[finding.path] = self.workspace.read(finding.path) or ""
+            read = self.workspace.read
+            texts = {finding.path: read(finding.path) or "" for finding in findings}
             description = lint.describe(findings, texts)
             return Topic.LINT, render("lint_failed", findings=description)
         report = self._test(unedited=self.setup.test_unedited)

@@ -80,8 +80,7 @@ def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
         for edit in run:
             if not session.is_quotation(edit):
                 results.append(session.apply_single(edit))
-    for edit in edits[MAX_EDITS:]:
-        results.append(too_many_edits(edit.path))
+    results += [too_many_edits(edit.path) for edit in edits[MAX_EDITS:]]
     contents = {}
     for path, text in session.texts.items():
         if text != read_once(path):

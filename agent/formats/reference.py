@@ -87,8 +87,7 @@ class ReferenceDiffFormat(DiffFormat):
                 contents[path] = text
                 result = EditResult(edit.path, landed_in=path)
             results.append(result)
-        for edit in blocks[MAX_EDITS:]:
-            results.append(too_many_edits(edit.path))
+        results += [too_many_edits(edit.path) for edit in blocks[MAX_EDITS:]]
         return ApplyReport(contents, tuple(results))
 
 

@@ -134,9 +134,7 @@ class InterpreterCompiler:
     seconds: float = 10.0
 
     def check(self, files: Files) -> list[Finding | None]:
-        data = []
-        for _, text in files:
-            data.append(base64.b64encode(_as_saved(text)).decode())
+        data = [base64.b64encode(_as_saved(text)).decode() for _, text in files]
         try:
             result = subprocess.run(
                 [str(self.python), "-EsSB", "-c", _SCRIPT],

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -76,11 +77,8 @@ def _compile_changes(
     changes: Sequence[Change],
 ) -> list[_Compiled]:
     """Compile all files in one batch, because starting an interpreter takes time."""
-    files = []
-    for change in changes:
-        files.append((change.path, change.before or ""))
-    for change in changes:
-        files.append((change.path, change.after))
+    files = [(change.path, change.before or "") for change in changes]
+    files += [(change.path, change.after) for change in changes]
     findings = compiler.check(files)
     count = len(changes)
     return list(zip(findings[:count], findings[count:], strict=True))
@@ -277,36 +275,20 @@ def _without_pairs(
     before: SourceText,
     key_of: _KeyOf,
 ) -> tuple[list[Finding], list[Finding]]:
-    new_keys = _keys(new, after, key_of)
-    old_keys = _keys(old, before, key_of)
-    new_surplus = _surplus(new, new_keys, old_keys)
-    old_surplus = _surplus(old, old_keys, new_keys)
-    return new_surplus, old_surplus
-
-
-def _keys(
-    findings: Sequence[Finding],
-    source: SourceText,
-    key_of: _KeyOf,
-) -> Sequence[Hashable]:
-    keys = []
-    for finding in findings:
-        keys.append((finding.problem, key_of(source, finding.line)))
-    return keys
-
-
-def _surplus(
-    findings: list[Finding],
-    keys: Sequence[Hashable],
-    partners: Sequence[Hashable],
-) -> list[Finding]:
-    remaining = Counter(partners)
+    """Return the new and the old findings without pairs of the same problem and key."""
+    partners = defaultdict(list)
+    for finding in old:
+        key = key_of(before, finding.line)
+        partners[finding.problem, key].append(finding)
     unpaired = []
-    for finding, key in zip(findings, keys, strict=True):
-        remaining[key] -= 1
-        if remaining[key] < 0:
+    for finding in new:
+        key = key_of(after, finding.line)
+        same = partners[finding.problem, key]
+        if same:
+            same.pop(0)
+        else:
             unpaired.append(finding)
-    return unpaired
+    return unpaired, list(chain.from_iterable(partners.values()))
 
 
 _HAS_MACROS = frozenset({"c", "cpp"})

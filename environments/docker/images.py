@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, PlainSerializer
 
-from core.errors import InfrastructureError, UserError
+from core.errors import InfrastructureError
 from core.settings import Commas, Section
 from environments.docker.engine import engine_errors
 
@@ -103,11 +103,8 @@ def digest(client: Any, image: str) -> str:  # noqa: ANN401
         if not holds(client, image):
             return ""
         local_image = client.images.get(image)
-        digests = []
         for name in local_image.attrs.get("RepoDigests") or ():
-            digests.append(str(name).partition("@")[2])
-        if digests:
-            return digests[0]
+            return str(name).partition("@")[2]
         return str(local_image.id)
 
 
@@ -168,7 +165,7 @@ class ImagePrefix:
     def parse(cls, text: str) -> ImagePrefix:
         before, _, after = text.partition("=")
         if not (before and after) or re.search(r"\s", text):
-            raise UserError(
+            raise ValueError(
                 f"{text!r}: give FROM=TO, as docker.io/=mirror.example.org/hub/"
             )
         return cls(before, after)
@@ -178,12 +175,9 @@ class ImagePrefix:
 
 
 def _parse_prefix(value: Any) -> Any:  # noqa: ANN401 - of any source
-    if not isinstance(value, str):
-        return value
-    try:
+    if isinstance(value, str):
         return ImagePrefix.parse(value)
-    except UserError as error:
-        raise ValueError(error) from None
+    return value
 
 
 def _check_size(size: int) -> int:

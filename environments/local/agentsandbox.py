@@ -24,7 +24,7 @@ from environments.layout import copy_built_files
 from environments.local.bubblewrap import HARNESS, bubblewrap_works, sandbox_argv_with
 from environments.local.environment import LocalSession
 from environments.local.launcher import keyring_argv
-from environments.local.venvs import Built
+from environments.local.venvs import Built, site_packages
 from environments.programs import SYSTEM, HostProgram, is_below
 from environments.settings import AgentSettings
 
@@ -123,9 +123,8 @@ def _redirected_files(
     copies = {}
     folder = scratch / "redirected"
     folder.mkdir(exist_ok=True)
-    library = built.python.parent.parent / "lib"
-    (site,) = library.glob("python*/site-packages")
-    for path in site.iterdir():
+    venv = built.python.parent.parent
+    for path in site_packages(venv).iterdir():
         if not path.is_file():
             continue
         content = path.read_bytes()

@@ -136,10 +136,10 @@ def _limit(group: ControlGroup, limits: ResourceLimits) -> None:
 
 def _parents() -> Mapping[str, Path]:
     mounts = _mounts()
-    fields = []
+    own: dict[str, str] = {}
     for line in (_PROCESS / "cgroup").read_text().splitlines():
-        fields.append(line.split(":", 2))
-    own = {name: path for _, names, path in fields for name in names.split(",")}
+        _, names, path = line.split(":", 2)
+        own |= dict.fromkeys(names.split(","), path)
     if all(name in mounts and name in own for name in _CONTROLLERS):
         return {name: _existing(mounts[name], own[name]) for name in _CONTROLLERS}
     if _VERSION_2 not in mounts:
@@ -167,7 +167,7 @@ def _mounts() -> dict[str, Path]:
         left, _, right = line.partition(" - ")
         kind, _, options = right.split()[:3]
         names = {"cgroup2": [_VERSION_2], "cgroup": options.split(",")}.get(kind, [])
-        mounts |= {name: Path(left.split()[4]) for name in names}
+        mounts |= dict.fromkeys(names, Path(left.split()[4]))
     if not mounts:
         raise OSError("no cgroup is mounted")
     return mounts

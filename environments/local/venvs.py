@@ -321,8 +321,8 @@ def _make_project(
         venv,
     ]
     steps.run("make a virtual environment", make)
-    site = next((venv / "lib").glob("python*")) / "site-packages"
-    base_site = next((shared / "lib").glob("python*")) / "site-packages"
+    site = site_packages(venv)
+    base_site = site_packages(shared)
     shutil.copytree(
         root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git")
     )
@@ -348,6 +348,10 @@ def _make_project(
     installed = rb"/[^\s'\"]*/" + re.escape(shared.name.encode()) + rb"/bin/python"
     _copy_programs(shared / "bin", installed, built.python)
     shutil.copytree(built.testbed, built.template, symlinks=True)
+
+
+def site_packages(venv: Path) -> Path:
+    return next((venv / "lib").glob("python*/site-packages"))
 
 
 def _copy_programs(folder: Path, interpreter: bytes, python: Path) -> None:
@@ -400,7 +404,7 @@ def _install(
     command += ["-e", name]
     steps.run("install the project", command, sandbox)
     shutil.rmtree(tools, ignore_errors=True)
-    site = next((sandbox.venv / "lib").glob("python*")) / "site-packages"
+    site = site_packages(sandbox.venv)
     requirements = project_requirements(
         [site, *_paths_in(site)],
         extras.rstrip("]").split(","),

@@ -61,8 +61,7 @@ def explain_ambiguity(
         f"meant:\n{_quotation(search)}",
         "The places, with the definition that each is in:",
     ]
-    for start in starts[:_MAX_MATCHES]:
-        rows.append(_describe_place(lines, start))
+    rows += [_describe_place(lines, start) for start in starts[:_MAX_MATCHES]]
     others = len(starts) - _MAX_MATCHES
     if others > 0:
         rows.append(f"and {others} more")

@@ -140,8 +140,7 @@ def reindent(
             # The file already has the blank line that the model adds.
             while start < end and not replace[start].strip():
                 start += 1
-        for line in replace[start:end]:
-            new_lines.append(shift(line))
+        new_lines += map(shift, replace[start:end])
     return tuple(new_lines)
 
 

@@ -85,10 +85,9 @@ class Index:
 
     @classmethod
     def unpack(cls, packed: Mapping[str, bytes]) -> Index:
-        values: dict[str, Any] = {}
+        names = [part.name for part in fields(cls)]
         try:
-            for part in fields(cls):
-                values[part.name] = _unpack_part(part.name, packed[part.name])
+            values: Any = {name: _unpack_part(name, packed[name]) for name in names}
         except LookupError as error:
             raise ValueError(f"not a packed index: without {error}") from error
         index = cls(**values)
@@ -248,8 +247,7 @@ def _concatenate(
 ) -> NDArray[Any]:
     # One without values first, as there may be no arrays.
     blocks = [np.empty(0, dtype)]
-    for values in arrays:
-        blocks.append(np.frombuffer(values, dtype))
+    blocks += [np.frombuffer(values, dtype) for values in arrays]
     return np.concatenate(blocks)
 
 

@@ -210,10 +210,10 @@ class Ranker:
         )
         importance = self.graph.importance(_start_weights(factors * direct))
         kinds["references"] = _scale(np.sqrt(importance))
-        shares = {}
-        for kind, values in kinds.items():
-            shares[kind] = factors * _FILE_WEIGHTS[kind] * values
-        return shares
+        return {
+            kind: factors * _FILE_WEIGHTS[kind] * values
+            for kind, values in kinds.items()
+        }
 
     def _unit_scores(
         self,
@@ -370,10 +370,8 @@ def _telling_stems(word: str) -> list[str]:
 
 def _dampen(counts: Mapping[str, float]) -> dict[str, float]:
     """Return weights that grow more slowly than the counts, by sorted names."""
-    weights = {}
-    for name, count in sorted(counts.items()):
-        weights[name] = 3.0 * count / (2.0 + count)
-    return weights
+    sorted_counts = sorted(counts.items())
+    return {name: 3.0 * count / (2.0 + count) for name, count in sorted_counts}
 
 
 # A name with more definitions than this does not identify one of them.
