@@ -164,7 +164,7 @@ class CommandAgent:
         task.host.settle_checkout()
         result = self._run_session(task)
         for number in range(1, self.feedback_rounds + 1):
-            if result.ending is not None:
+            if result.ending:
                 break
             problem = task.host.review_tree()
             if not problem:

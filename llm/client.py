@@ -111,7 +111,7 @@ class LiteLLMModel:
         options = self._options(request)
         ask = self._plan(request, tools, options)
         recorded = self.gate.recorded_reply(ask.request_sha256, ask.exchange_sha256)
-        if recorded is not None:
+        if recorded:
             return recorded
 
         def send(wire: Wire) -> Reply:
@@ -332,7 +332,7 @@ class LiteLLMModel:
     def _cost(self, response: Any, usage: Usage | None) -> Decimal | None:  # noqa: ANN401
         cost = None
         problem = "reports no usage"
-        if usage is not None:
+        if usage:
             tier = getattr(response, "service_tier", None)
             tier = tier or getattr(response.usage, "service_tier", None)
             cost = cost_of(self.name, self.price, usage, response.usage, tier)

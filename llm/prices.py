@@ -78,7 +78,7 @@ def cost_of(
         raw: the same in litellm's type, which knows dearer and cheaper tokens.
         tier: the service tier that the answer names.
     """
-    if price is not None:
+    if price:
         return price.cost(usage)
     entry = price_entry(name)
     if entry is None:

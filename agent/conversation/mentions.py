@@ -61,7 +61,7 @@ class FileIndex:
             if len(token) > _MAX_TOKEN:
                 continue
             path = self._path_in_token(token)
-            if path is not None:
+            if path:
                 mentions[path] = None
         return tuple(mentions)
 
@@ -78,7 +78,7 @@ class FileIndex:
                 if form not in self.paths and "/" in form:
                     continue
                 path = self._by_path(form)
-                if path is not None:
+                if path:
                     mentions[path] = None
                     break
         return tuple(mentions)
@@ -86,7 +86,7 @@ class FileIndex:
     def _path_in_token(self, token: str) -> str | None:
         for form in _forms(token):
             path = self._by_path(form)
-            if path is not None:
+            if path:
                 return path
             if _DOTTED.fullmatch(form):
                 return self._by_module(form)
@@ -120,7 +120,7 @@ class FileIndex:
             stem = "/".join(names[:length])
             for ending in _MODULE_ENDINGS:
                 path = self._by_path(stem + ending)
-                if path is not None:
+                if path:
                     return path
         return None
 

@@ -235,7 +235,7 @@ class _Session:
     def _block_result(self, block: Placement, text: str) -> EditResult:
         edit = block.edit
         path = edit.path
-        if block.span is not None:
+        if block.span:
             step = block.step.value if block.step else ""
             return EditResult(path, landed_in=path, step=step)
         is_ambiguous = bool(block.matches) or block.given_up
@@ -426,7 +426,7 @@ def write_report(report: ApplyReport, space: Workspace) -> ApplyReport:
     results = []
     for result in report.results:
         problem = problems.get(result.landed_in)
-        if problem is not None:
+        if problem:
             result = EditResult(result.path, problem)
         results.append(result)
     return replace(report, contents=written, results=tuple(results))

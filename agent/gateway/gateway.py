@@ -165,7 +165,7 @@ class Gateway:
             self.model.gate.pause(0)
         except StoppedError as error:  # also of a run whose agent makes no calls
             self._refuse_calls(error)
-        if self.problem is None:
+        if not self.problem:
             return False
         return time.monotonic() - self._refused_since > GRACE
 
@@ -221,20 +221,20 @@ class Gateway:
     def _accept(self) -> asyncio.Protocol:
         """Return what serves the next connection."""
         server = self._runner.server
-        assert server is not None
+        assert server
         if len(server.connections) < _MAX_CONNECTIONS:
             return server()
         return _Full()
 
     def _refuse_calls(self, problem: Exception) -> None:
         with self._lock:
-            if self.problem is None and not self._closing:
+            if not self.problem and not self._closing:
                 # First the time, as ``overdue`` reads it once there is a problem.
                 self._refused_since = time.monotonic()
                 self.problem = problem
 
     def _check_open(self) -> None:
-        if self.problem is not None:
+        if self.problem:
             raise self.problem
         if self._closing:
             raise StoppedError("the agent has ended")
@@ -277,8 +277,8 @@ class Gateway:
         if path.endswith(("/count_tokens", ":countTokens")):
             count = len(data) // _BYTES_PER_TOKEN
             return web.json_response({"input_tokens": count, "totalTokens": count})
-        served = dialect is not None and dialect.api in self.access.apis
-        if dialect is None or not served or method != "POST":
+        is_served = dialect and dialect.api in self.access.apis
+        if not dialect or not is_served or method != "POST":
             return self._refuse(dialect, f"{method} {path} is not served here", 404)
         # The loop serves all attempts, and a large body takes seconds.
         loop = asyncio.get_running_loop()
@@ -405,7 +405,7 @@ class Gateway:
             if reply is None:
                 reply = gate.recorded_reply(turn)
                 self.drift += reply is not None
-        if reply is not None and reply.body:
+        if reply and reply.body:
             data = reply.body.encode("utf-8", "replace")
             kind = JSON_TYPE if data.lstrip()[:1] == b"{" else STREAM
             channel.rest = Piece(data, {"content-type": kind})

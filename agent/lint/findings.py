@@ -78,9 +78,9 @@ class SourceText:
         row = number - 1
         headers: list[range] = []
         node: Node | None = self._tree.root_node
-        while node is not None:
+        while node:
             header = _header_of(node, row)
-            if header is not None:
+            if header:
                 headers.append(header)
             node = _inner_node(node, row)
         if headers or not self._tree.root_node.has_error:
@@ -104,7 +104,7 @@ def _header_of(node: Node, row: int) -> range | None:
         return None
     end = start
     before = body.prev_sibling
-    if before is not None:
+    if before:
         end = max(start, before.end_point.row)
     return range(start + 1, min(end, row - 1) + 2)
 

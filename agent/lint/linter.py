@@ -91,9 +91,9 @@ def _python_findings(
 ) -> Sequence[Finding]:
     """Return the findings by the first compiler that could compile the file before."""
     for before, after in (result, own_result):
-        if before is not None:
+        if before:
             continue
-        if after is not None:
+        if after:
             return () if excuses_syntax(change) else (after,)
         if own_result == (None, None):
             return new_name_errors(change)

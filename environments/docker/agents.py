@@ -218,7 +218,7 @@ def _unpack(archive: Iterable[bytes], parent: Path) -> Path:
         str(folder),
     ]
     with subprocess.Popen(argv, stdin=subprocess.PIPE) as unpacking:
-        assert unpacking.stdin is not None
+        assert unpacking.stdin
         unpacking.stdin.writelines(archive)
     return folder
 

@@ -78,7 +78,7 @@ def _answering(make: Any, **given: str) -> Any | None:  # noqa: ANN401
 
 
 def _answers(client: Any | None) -> bool:  # noqa: ANN401
-    if client is not None:
+    if client:
         client.close()
     return client is not None
 

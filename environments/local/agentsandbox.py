@@ -172,7 +172,7 @@ def make_agent(
             show the agent's command.
     """
     bubble = None
-    if sandbox is not None:
+    if sandbox:
         if not (in_container or bubblewrap_works()):
             raise UserError(
                 "agent.sandbox: bubblewrap is not installed, or it may not make namespaces "

@@ -291,7 +291,7 @@ def _bare_matches(
             work.spend(_LOOKS_PER_SHIFT * size)
             window = lines_at(lines, file_numbers)
             shift = uniform_shift(window, lines_at(search, search_numbers))
-        if shift is not None:
+        if shift:
             match = _shifted_match(
                 lines, search, replace, file_numbers, search_numbers, shift
             )
@@ -659,7 +659,7 @@ def comment_columns(
 
 def _is_prose_string(node: Node) -> bool:
     """Return whether a string is a docstring or a sentence in one line."""
-    if node.parent is not None and node.parent.type == "expression_statement":
+    if node.parent and node.parent.type == "expression_statement":
         return True
     is_on_one_line = node.start_point.row == node.end_point.row
     return is_on_one_line and bool(_SENTENCE.search(node.text or b""))

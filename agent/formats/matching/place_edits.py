@@ -80,7 +80,7 @@ def place_edits(
         placer.place_all()
     except TooMuchWorkError:
         for block in blocks:
-            block.given_up = block.span is None
+            block.given_up = not block.span
     return blocks
 
 
@@ -100,11 +100,11 @@ class _Placer:
     def place_all(self) -> None:
         """Place the edits, in their order, and again while that places one that waited."""
         self.try_edits(deciding=False)
-        while any(block.span is None for block in self.blocks):
+        while any(not block.span for block in self.blocks):
             if not self.try_edits(deciding=True):
                 break
         for block in self.blocks:
-            if block.span is None and not block.matches:
+            if not block.span and not block.matches:
                 block.span = self._repeated_span(block) or self._standing_span(block)
 
     def try_edits(self, *, deciding: bool) -> bool:
@@ -115,15 +115,15 @@ class _Placer:
         """
         waited = False
         for block in self.blocks:
-            if block.span is not None:
+            if block.span:
                 continue
             if deciding and not block.matches and not waited:
                 continue
             if block.edit.again:
                 block.span = self._standing_span(block)
-            if block.span is None:
+            if not block.span:
                 self._search(block)
-            if block.span is not None or self._share_span(block):
+            if block.span or self._share_span(block):
                 continue
             if deciding:
                 pairs = self._among_equals(block)
@@ -132,7 +132,7 @@ class _Placer:
                 if pairs:
                     return True
             match = self._choose(block, deciding=deciding)
-            if match is not None:
+            if match:
                 self._apply(block, match)
                 if deciding:
                     return True
@@ -184,7 +184,7 @@ class _Placer:
         first_start = block.matches[0].start
         last_start = block.matches[-1].start
         for twin in self.blocks:
-            if twin.span is None or twin.edit != block.edit:
+            if not twin.span or twin.edit != block.edit:
                 continue
             first, end = twin.span
             if first <= first_start and last_start < end:

@@ -261,7 +261,7 @@ class Dialect(ABC):
                 texts.append(content)
             elif isinstance(content, ToolCall):
                 calls.append(content)
-            elif content is not None:
+            elif content:
                 results.append(content)
         return texts, calls, results, thoughts
 

@@ -330,7 +330,7 @@ def find_spans(data: bytes, language: str) -> list[Span]:
             continue
         for node in nodes:
             span = None if _is_local(node) else _span(node, kind)
-            if span is not None:
+            if span:
                 spans[span.start, -span.end] = span
     return [spans[position] for position in sorted(spans)]
 
@@ -393,7 +393,7 @@ def _span(node: Node, kind: str) -> Span | None:
 
 def _head_end(node: Node) -> int:
     body = node.child_by_field_name("body") or node.child_by_field_name("value")
-    if body is not None:
+    if body:
         return body.start_byte
     match = _OPENING.search(node.text or b"")
     if match:
@@ -402,7 +402,7 @@ def _head_end(node: Node) -> int:
 
 
 def _decorators(node: Node) -> Iterator[str]:
-    if node.parent is not None and node.parent.type == "decorated_definition":
+    if node.parent and node.parent.type == "decorated_definition":
         for sibling in node.parent.named_children:
             if sibling.type == "decorator" and sibling.text:
                 yield " ".join(_text(sibling.text).split())
@@ -425,7 +425,7 @@ def _is_local(node: Node) -> bool:
 def _name_node(node: Node) -> Node | None:
     """Return the node of the defined name; in C it lies deep in the declarator."""
     inner: Node | None = node.child_by_field_name("left") or node
-    while inner is not None:
+    while inner:
         name = (
             inner.child_by_field_name("name")
             or inner.child_by_field_name("property")
