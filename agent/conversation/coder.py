@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 
 from agent import lint
 from agent.conversation.base import (
@@ -431,18 +431,16 @@ def apply_reply(
     """
     workspace = shown_files.workspace
     whole_file_blocks = 0
-    texts = {}
+
+    @cache
+    def bare_text(path: str) -> str:
+        return (workspace.read(path) or "").strip()
+
     for edit in edits[:MAX_EDITS]:
-        if not isinstance(edit, SearchReplace):
-            continue
-        if edit.path not in texts:
-            content = workspace.read(edit.path) or ""
-            texts[edit.path] = content.strip()
-        text = texts[edit.path]
-        if text:
+        if isinstance(edit, SearchReplace) and bare_text(edit.path):
             searches = [edit.search.strip()]
             searches += [search.strip() for search, _ in edit.readings]
-            whole_file_blocks += text in searches
+            whole_file_blocks += bare_text(edit.path) in searches
     safe = safe_edits(edits, workspace)
     applied = edit_format.apply(safe, workspace.read, tuple(shown_files.paths))
     report = write_report(after_failures(applied, on_failure), workspace)

@@ -48,10 +48,7 @@ class FileIndex:
         by_end: dict[str, str | None] = {}
         for path in paths:
             for end in _ends(path):
-                if end in by_end:
-                    by_end[end] = None
-                else:
-                    by_end[end] = path
+                by_end[end] = None if end in by_end else path
         return cls(paths, by_end)
 
     def mentioned_files(self, text: str) -> tuple[str, ...]:

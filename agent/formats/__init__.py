@@ -15,26 +15,28 @@ from agent.formats.reference import ReferenceDiffFormat
 from agent.formats.udiff import UnifiedDiffFormat
 from agent.formats.whole import WholeFormat
 
-_FORMATS: tuple[type[EditFormat], ...] = (
-    DiffFormat,
-    DiffFencedFormat,
-    UnifiedDiffFormat,
-    PatchFormat,
-    WholeFormat,
-    WholeFunctionFormat,
-    DiffFunctionFormat,
-)
-_OF_2023: tuple[type[EditFormat], ...] = (
-    WholeFormat,
-    DiffFormat2023,
-    WholeFunctionFormat2023,
-    DiffFunctionFormat2023,
-)
+_FORMATS: dict[Notation, tuple[type[EditFormat], ...]] = {
+    Notation.CURRENT: (
+        DiffFormat,
+        DiffFencedFormat,
+        UnifiedDiffFormat,
+        PatchFormat,
+        WholeFormat,
+        WholeFunctionFormat,
+        DiffFunctionFormat,
+    ),
+    Notation.OF_2023: (
+        WholeFormat,
+        DiffFormat2023,
+        WholeFunctionFormat2023,
+        DiffFunctionFormat2023,
+    ),
+}
 
 
 def format_names(notation: Notation = Notation.CURRENT) -> tuple[str, ...]:
     """Return the names of all edit formats that ``notation`` has."""
-    return tuple(form.name for form in _formats(notation))
+    return tuple(form.name for form in _FORMATS[notation])
 
 
 def get_format(
@@ -49,9 +51,5 @@ def get_format(
     is_reference = notation is Notation.CURRENT and matching is Matching.REFERENCE
     if is_reference and name == DiffFormat.name:
         return ReferenceDiffFormat()
-    forms = {form.name: form for form in _formats(notation)}
+    forms = {form.name: form for form in _FORMATS[notation]}
     return forms[name]()
-
-
-def _formats(notation: Notation) -> tuple[type[EditFormat], ...]:
-    return _FORMATS if notation is Notation.CURRENT else _OF_2023

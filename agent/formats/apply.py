@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import groupby
 
 from rapidfuzz.distance import Indel
@@ -62,13 +63,7 @@ MAX_EDITS = 500
 
 def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
     """Apply ``edits`` in order to the texts that ``read`` returns, and report on each."""
-    seen = {}
-
-    def read_once(path: str) -> str | None:
-        if path not in seen:
-            seen[path] = read(path)
-        return seen[path]
-
+    read_once = cache(read)
     session = _Session(read_once)
     results = []
     for _, group in groupby(edits[:MAX_EDITS], key=type):

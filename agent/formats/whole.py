@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent.formats.base import Part, ReplyScope
-from agent.formats.matching.lines import numbers_where
-from agent.formats.reading.fences import fence_of, is_prose, path_above
+from agent.formats.reading.fences import fence_of, has_open_fence, is_prose, path_above
 from agent.formats.reading.listings import only_fence, read_listings
 from agent.formats.text import TextFormat
 
@@ -32,7 +31,7 @@ class WholeFormat(TextFormat):
         yield from parts
 
     def join(self, partial: str, reply: str) -> str:
-        if is_prose(reply) or not _ends_in_fence(partial):
+        if is_prose(reply) or not has_open_fence(partial.split("\n")):
             return reply
         lines = reply.split("\n")
         for number, line in enumerate(lines):
@@ -42,8 +41,3 @@ class WholeFormat(TextFormat):
                 closes = not fence[1] and not above
                 return partial + reply if closes else reply
         return reply
-
-
-def _ends_in_fence(text: str) -> bool:
-    fences = numbers_where(text.split("\n"), fence_of)
-    return len(fences) % 2 == 1

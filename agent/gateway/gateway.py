@@ -16,7 +16,6 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +37,7 @@ from agent.gateway.provider import (
     Channel,
     Piece,
     Provider,
+    only,
 )
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.jsontypes import JsonObject
@@ -287,8 +287,8 @@ class Gateway:
         )
         request = replace(
             request,
-            headers=_only(http_request.headers, _SENT_HEADERS),
-            query=_only(http_request.query, _SENT_QUERY),
+            headers=only(http_request.headers, _SENT_HEADERS),
+            query=only(http_request.query, _SENT_QUERY),
         )
         channel = Channel(request, loop)
         loop.run_in_executor(self._threads, self._serve, channel)
@@ -499,11 +499,6 @@ async def respond(http_request: web.Request, channel: Channel) -> web.StreamResp
     except OSError:  # the agent has hung up; the call goes on without it
         pass
     return response or web.Response(status=500)
-
-
-def _only(values: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    named = {name.lower(): value for name, value in values.items()}
-    return {name: named[name] for name in named.keys() & names}
 
 
 def _token_of(http_request: web.Request) -> str:

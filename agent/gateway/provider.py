@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -107,6 +107,12 @@ class Channel:
                 headers |= NO_RETRY
             body = dialect.refusal(message, status)
             self.put(Piece(json.dumps(body).encode(), headers, status))
+
+
+def only(values: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """Return the values of ``names``, which are in small letters."""
+    named = {name.lower(): value for name, value in values.items()}
+    return {name: named[name] for name in named.keys() & names}
 
 
 @dataclass
@@ -252,10 +258,7 @@ class Provider:
     async def _read(self, response: aiohttp.ClientResponse, channel: Channel) -> str:
         """Read the body, and pass events on until the first on which the agent can act."""
         dialect = channel.request.dialect
-        headers = {}
-        for name, value in response.headers.items():
-            if name.lower() in _RETURNED_HEADERS:
-                headers[name.lower()] = value
+        headers = only(response.headers, _RETURNED_HEADERS)
         data = channel.data
         data.clear()
         passed = 0  # bytes that the agent has got

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import nsmallest
+from heapq import nlargest
 from itertools import accumulate
 
 from rapidfuzz.distance import Indel
@@ -144,11 +144,8 @@ def _likely_starts(
         count = sums[end] - sums[start]
         if count:
             counts[start] = count
-
-    def rank(start: int) -> tuple[int, int]:
-        return -counts[start], start
-
-    return nsmallest(_MAX_STARTS, counts, key=rank)
+    # Of equal ones the first, as in a stable sort.
+    return nlargest(_MAX_STARTS, counts, key=counts.__getitem__)
 
 
 def _nearest_line(search: Lines, lines: Lines) -> tuple[int, float]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import Enum
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -498,17 +498,19 @@ def _best_start(
 ) -> int | None:
     """Return where ``search`` is likest, if it is like enough and no other place is near to it."""
     size = len(search)
-    likeness_of = {}
+
+    @cache
+    def line_likeness(line: str, other: str) -> float:
+        work.spend(1 + len(other) // _CHARACTERS_PER_LOOK)
+        if max(len(line), len(other)) > _MAX_LINE_LENGTH:
+            return float(line == other)
+        return Indel.normalized_similarity(line, other, score_cutoff=0.5)
 
     def likeness(start: int) -> float:
         total = 0.0
         for index, line in enumerate(search):
-            pair = (lines[start + index], line)
             work.spend(2)
-            if pair not in likeness_of:
-                work.spend(1 + len(line) // _CHARACTERS_PER_LOOK)
-                likeness_of[pair] = _line_likeness(*pair)
-            total += likeness_of[pair]
+            total += line_likeness(lines[start + index], line)
             # Even with equal lines from here on it is too low.
             if total + size - index - 1 < _MIN_LIKENESS * size:
                 return 0.0
@@ -525,12 +527,6 @@ def _best_start(
     if best_score >= _MIN_LIKENESS and best_score - second >= _MIN_LEAD:
         return best
     return None
-
-
-def _line_likeness(line: str, other: str) -> float:
-    if max(len(line), len(other)) > _MAX_LINE_LENGTH:
-        return float(line == other)
-    return Indel.normalized_similarity(line, other, score_cutoff=0.5)
 
 
 def _may_stand_for(
@@ -633,7 +629,9 @@ def comment_columns(
     stack = [tree.root_node]
     while stack:
         node = stack.pop()
-        is_string = _is_string(node)
+        is_string = node.type.startswith("string") or node.type.endswith(
+            "string_literal"
+        )
         is_prose = "comment" in node.type
         if is_string and not is_prose:
             is_prose = _is_prose_string(node)
@@ -663,10 +661,6 @@ def _is_prose_string(node: Node) -> bool:
         return True
     is_on_one_line = node.start_point.row == node.end_point.row
     return is_on_one_line and bool(_SENTENCE.search(node.text or b""))
-
-
-def _is_string(node: Node) -> bool:
-    return node.type.startswith("string") or node.type.endswith("string_literal")
 
 
 def _characters(text: bytes) -> int:

@@ -35,6 +35,7 @@ from agent.formats.reading.fences import (
     USUAL_SIZE,
     fence_of,
     file_for,
+    has_open_fence,
     marker_size,
     stray_markers,
 )
@@ -279,7 +280,7 @@ class _BlockReader:
             return replace
         if fence_of(replace[-1]) != (self.fence, ""):
             return replace
-        if _has_open_fence(replace) and not _has_open_fence(search):
+        if has_open_fence(replace) and not has_open_fence(search):
             return replace[:-1]
         return replace
 
@@ -303,11 +304,6 @@ class _BlockReader:
 
 def _is_prose(line: str) -> bool:
     return " " in line.strip() and not fence_of(line)
-
-
-def _has_open_fence(lines: Lines) -> bool:
-    fences = numbers_where(lines, fence_of)
-    return len(fences) % 2 == 1
 
 
 def _are_marked(lines: Lines, mark: str) -> bool:

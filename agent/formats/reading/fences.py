@@ -49,6 +49,11 @@ def _fence_of(line: str) -> tuple[str, str] | None:
     return marks, info.strip()
 
 
+def has_open_fence(lines: Lines) -> bool:
+    fences = numbers_where(lines, fence_of)
+    return len(fences) % 2 == 1
+
+
 def shortest_fence(texts: Iterable[str]) -> str:
     """Return the shortest fence, three backticks or more, that no line of ``texts`` begins with."""
     longest = 2

@@ -197,9 +197,8 @@ def _build_index(
 ) -> Index:
     identifiers = tuple(sorted(numbers))
     # Words are numbered as they come; identifiers are sorted.
-    positions = np.empty(len(identifiers), np.int32)
     sorted_numbers = [numbers[identifier] for identifier in identifiers]
-    positions[sorted_numbers] = np.arange(len(identifiers))
+    positions = np.argsort(sorted_numbers).astype(np.int32)
     first_unit = _starts([len(file.rows) for file in files])
     word_numbers = _concatenate((file.word_numbers for file in files), np.int32)
     word_positions = positions[word_numbers]
@@ -214,9 +213,8 @@ def _build_index(
     parents += np.repeat(first_unit[:-1], unit_counts)
     unit_names = chain.from_iterable(file.names for file in files)
     name_numbers = np.array([numbers.get(name, -1) for name in unit_names], np.int32)
-    names = np.full(len(name_numbers), -1, np.int32)
-    has_number = name_numbers >= 0
-    names[has_number] = positions[name_numbers[has_number]]
+    # The number -1 has the last position.
+    names = np.append(positions, [-1]).astype(np.int32)[name_numbers]
     stems, stem_starts, stem_identifiers = _stem_table(identifiers)
     return Index(
         paths=paths,

@@ -329,7 +329,7 @@ def find_spans(data: bytes, language: str) -> list[Span]:
         if kind.startswith("_"):
             continue
         for node in nodes:
-            span = None if _is_local(node) else _span(node, kind)
+            span = _span(node, kind)
             if span:
                 spans[span.start, -span.end] = span
     return [spans[position] for position in sorted(spans)]
@@ -375,6 +375,9 @@ def _text(data: bytes) -> str:
 
 
 def _span(node: Node, kind: str) -> Span | None:
+    """Return the span of a definition; None for a value inside a function."""
+    if node.parent and node.parent.type == _BODIES.get(node.type):
+        return None
     name = _name_node(node)
     if name is None or name.text is None:
         return None
@@ -414,12 +417,6 @@ _BODIES = {
     "const_item": "block",
     "static_item": "block",
 }
-
-
-def _is_local(node: Node) -> bool:
-    """Return whether ``node`` declares or defines a value inside a function."""
-    around = _BODIES.get(node.type)
-    return node.parent is not None and node.parent.type == around
 
 
 def _name_node(node: Node) -> Node | None:
