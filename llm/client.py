@@ -7,7 +7,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
@@ -86,12 +86,12 @@ class LiteLLMModel:
 
     @property
     def traits(self) -> Traits:
-        return traits(self._all_settings())
+        return traits(self.all_settings)
 
     @property
     def sent_temperature(self) -> float | None:
         """The temperature that goes with every request; None where the model takes none."""
-        settings = self._all_settings()
+        settings = self.all_settings
         if accepts_temperature(settings, self.name, self.temperature, self.api_base):
             return self.temperature
         return None
@@ -109,7 +109,15 @@ class LiteLLMModel:
             UserError: also if the provider has no plain-text completions.
         """
         options = self._options(request)
-        ask = self._plan(request, tools, options)
+        prompt = size(request, self.count) + _PRIMING
+        if tools:
+            prompt += self.count(json.dumps(tools_as_sent(tools)))
+        ask = self.plan_call(
+            request_sha256(request),
+            exchange_sha256(self.name, request, options, tools),
+            prompt,
+            self.max_output_tokens,
+        )
         recorded = self.gate.recorded_reply(ask.request_sha256, ask.exchange_sha256)
         if recorded:
             return recorded
@@ -136,7 +144,9 @@ class LiteLLMModel:
             ) from error
         return replace(reply, exchange_sha256=ask.exchange_sha256)
 
-    def _all_settings(self) -> ModelSettings:
+    @property
+    def all_settings(self) -> ModelSettings:
+        """The settings, completed by litellm's map."""
         return complete_settings(self.settings, self.name, self.api_base)
 
     def _call_once(self, ask: PlannedCall, send: Callable[[Wire], Reply]) -> Reply:
@@ -205,20 +215,6 @@ class LiteLLMModel:
         except Exception as error:
             raise translate_error(litellm, self.name, error, wire) from error
 
-    def _plan(
-        self,
-        request: Request,
-        tools: Sequence[Tool],
-        options: Mapping[str, Any],
-    ) -> PlannedCall:
-        prompt = size(request, self.count) + _PRIMING
-        if tools:
-            prompt += self.count(json.dumps(tools_as_sent(tools)))
-        exchange = exchange_sha256(self.name, request, options, tools)
-        return self.plan_call(
-            request_sha256(request), exchange, prompt, self.max_output_tokens
-        )
-
     def plan_call(
         self,
         request: str,
@@ -230,7 +226,7 @@ class LiteLLMModel:
 
         ``output`` limits the answer; None leaves it to the model.
         """
-        output = output or self._all_settings().max_output or 0
+        output = output or self.all_settings.max_output or 0
         return PlannedCall(
             model=self.name,
             provider=provider_of(self.name, self.api_base)[1],
@@ -240,13 +236,8 @@ class LiteLLMModel:
             exchange_sha256=exchange,
         )
 
-    @property
-    def longest_answer(self) -> int | None:
-        """The most tokens of an answer, None where unknown."""
-        return self._all_settings().max_output
-
     def _arguments(self, request: Request, tools: Sequence[Tool]) -> dict[str, Any]:
-        settings = self._all_settings()
+        settings = self.all_settings
         _, provider = provider_of(self.name, self.api_base)
         markers = bool(settings.cache_markers)
         arguments: dict[str, Any] = {
@@ -273,7 +264,7 @@ class LiteLLMModel:
         return arguments
 
     def _options(self, request: Request) -> dict[str, Any]:
-        settings = self._all_settings()
+        settings = self.all_settings
         temperature = self.sent_temperature
         options: dict[str, Any] = {}
         if temperature is not None:
@@ -376,9 +367,7 @@ def background() -> Background:
         return _make_background()
 
 
-@cache
-def _make_background() -> Background:
-    return Background()
+_make_background = cache(Background)
 
 
 _MAX_MARKERS_AT_END = 2

@@ -318,7 +318,7 @@ class Gateway:
             request = dialect.prepare_request(
                 path, body, name, web=self.access.allow_web, limit_key=limit_key
             )
-            own_limit = request.own_limit or model.longest_answer or 0
+            own_limit = request.own_limit or model.all_settings.max_output or 0
             limits = filter(None, (own_limit, self.access.max_output))
             return replace(request, own_limit=own_limit).with_limit(min(limits))
 

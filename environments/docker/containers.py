@@ -105,10 +105,10 @@ class Containers:
             "cap_add": _CAPABILITIES,
             "security_opt": ["no-new-privileges"],
             "environment": {"HOME": self.home} if self.home else {},
+            "user": self.user,
             "working_dir": self.folder,
             "labels": dict(self.labels),
         }
-        options |= {"user": self.user} if self.user else {}
         options |= self.options
         return self.client.containers.run(image, name=name, detach=True, **options)
 

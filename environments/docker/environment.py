@@ -76,8 +76,11 @@ class DockerEnvironment:
         except InfrastructureError as error:
             message = str(error).replace(image.name, image.public_name or image.name)
             raise InfrastructureError(message) from None
-        labels = {LABEL: "1", f"{LABEL}.instance": project.key}
-        labels |= label_of(self.run_key) if self.run_key else {}
+        labels = {
+            LABEL: "1",
+            f"{LABEL}.instance": project.key,
+            **label_of(self.run_key),
+        }
         containers = Containers(
             self.client,
             labels,
@@ -139,8 +142,7 @@ class DockerSession:
 
     @property
     def ways(self) -> tuple[SetupWay, ...]:
-        installs = any(map(installs_project, self.image.setup))
-        if installs:
+        if any(map(installs_project, self.image.setup)):
             return tuple(SetupWay)
         return (SetupWay.AS_GIVEN, SetupWay.ON_PATH)
 

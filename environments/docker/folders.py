@@ -98,7 +98,7 @@ def make_docker_folders(
     if not holds(client, image):
         pull(client, image)
     limits = limits or ResourceLimits()
-    labels = {LABEL: "1", **(label_of(run_key) if run_key else {})}
+    labels = {LABEL: "1", **label_of(run_key)}
     containers = Containers(client, labels, limits, check, _options(limits, folders))
     return DockerFolders(containers, image)
 

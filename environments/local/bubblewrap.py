@@ -202,9 +202,7 @@ def _open_parents(paths: Sequence[Path]) -> list[str]:
     above = {
         parent for path in [*paths, Path(HARNESS) / "any"] for parent in path.parents
     }
-    folders = sorted(
-        above - {Path("/"), Path("/tmp"), Path("/usr"), *Path("/usr/x").parents}
-    )
+    folders = sorted(above - {Path("/tmp"), *Path("/usr/x").parents})
     return [
         word for path in folders for word in ("--perms", "0755", "--dir", str(path))
     ]

@@ -12,9 +12,9 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -87,9 +87,7 @@ def cgroups_work() -> bool:
 def limited_group(limits: ResourceLimits, run_key: str) -> Iterator[ControlGroup]:
     """Make a group with ``limits`` below this process's own, and remove it at the end."""
     name = f"{_prefix(run_key)}{secrets.token_hex(8)}"
-    group = ControlGroup(
-        tuple(dict.fromkeys(parent / name for parent in _parents().values()))
-    )
+    group = ControlGroup(tuple(parent / name for parent in _parents()))
     try:
         for folder in group.folders:
             folder.mkdir()
@@ -102,7 +100,7 @@ def limited_group(limits: ResourceLimits, run_key: str) -> Iterator[ControlGroup
 def remove_groups(run_key: str) -> list[str]:
     """Remove the groups of a crashed run with their processes; return their folders."""
     try:
-        parents = set(_parents().values())
+        parents = _parents()
     except OSError:
         return []
     folders = [
@@ -118,8 +116,11 @@ def _prefix(run_key: str) -> str:
 
 
 def _limit(group: ControlGroup, limits: ResourceLimits) -> None:
-    values = {"pids.max": limits.processes, "memory.max": limits.memory}
-    values |= {"memory.limit_in_bytes": limits.memory}
+    values = {
+        "pids.max": limits.processes,
+        "memory.max": limits.memory,
+        "memory.limit_in_bytes": limits.memory,
+    }
     written = {
         name.partition(".")[0]
         for folder in group.folders
@@ -134,14 +135,16 @@ def _limit(group: ControlGroup, limits: ResourceLimits) -> None:
         _write(folder / "memory.memsw.limit_in_bytes", str(limits.memory))
 
 
-def _parents() -> Mapping[str, Path]:
+def _parents() -> set[Path]:
+    """Return the folders of this process's own groups."""
     mounts = _mounts()
     own: dict[str, str] = {}
     for line in (_PROCESS / "cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)
         own |= dict.fromkeys(names.split(","), path)
     if all(name in mounts and name in own for name in _CONTROLLERS):
-        return {name: _existing(mounts[name], own[name]) for name in _CONTROLLERS}
+        # Both controllers may have one folder.
+        return {_existing(mounts[name], own[name]) for name in _CONTROLLERS}
     if _VERSION_2 not in mounts:
         raise OSError("no group has the controllers memory and pids")
     top = mounts[_VERSION_2]
@@ -149,7 +152,7 @@ def _parents() -> Mapping[str, Path]:
         if set(_CONTROLLERS) <= set(
             (folder / "cgroup.subtree_control").read_text().split()
         ):
-            return dict.fromkeys(_CONTROLLERS, folder)
+            return {folder}
     raise OSError("no group has the controllers memory and pids")
 
 
@@ -228,9 +231,9 @@ class Confined:
     """How commands are limited; ``check`` raises when the run ``run_key`` stops."""
 
     way: Confinement
-    limits: ResourceLimits = field(default_factory=ResourceLimits)
-    run_key: str = ""
-    check: Check = lambda: None
+    limits: ResourceLimits
+    run_key: str
+    check: Check
 
     def rlimits(self) -> dict[str, int]:
         """Return the limits that the cgroup does not set: ``FSIZE`` stands for RLIMIT_FSIZE."""
@@ -266,12 +269,10 @@ class Confined:
     def launch_argv(self, argv: Sequence[str]) -> Iterator[list[str]]:
         """Yield a command line that runs ``argv`` without keyrings, if possible in a cgroup."""
         with self.group() as group:
-            argv_without_keyrings = keyring_argv([*argv])
-            yield (
-                group.argv_inside(argv_without_keyrings)
-                if group
-                else argv_without_keyrings
-            )
+            launched = keyring_argv(list(argv))
+            if group:
+                launched = group.argv_inside(launched)
+            yield launched
 
     @contextmanager
     def group(self) -> Iterator[ControlGroup | None]:

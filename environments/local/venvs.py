@@ -67,7 +67,7 @@ class Built:
     readable: tuple[Path, ...]
     template: Path
     testbed: Path
-    toolchains: tuple[Path, ...] = ()
+    toolchains: tuple[Path, ...]
 
     def command_variables(self, home: str, path: str = SYSTEM_PATH) -> dict[str, str]:
         """Return the variables of a command; ``path`` has the programs that come last.
@@ -211,7 +211,7 @@ def shared_name(
 
 def spec_key(
     spec: VenvSpec,
-    parts: Sequence[str] = (),
+    parts: Sequence[str],
 ) -> str:
     text = json.dumps([spec.source, *parts], sort_keys=True)
     return sha256_of(text)[:12]
@@ -243,8 +243,9 @@ def find_python(version: str) -> Path | None:
         key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)],
     )
     for folder in reversed(numbers):
-        if (folder / "bin/python").exists():
-            return folder / "bin" / "python"
+        python = folder / "bin" / "python"
+        if python.exists():
+            return python
     result = subprocess.run(
         [
             uv_path(),
@@ -454,14 +455,10 @@ def toolchains(commands: Iterable[str]) -> tuple[Path, ...]:
                 _SYSROOT[word], Path("/"), without_secrets(os.environ), 60.0
             )
             folders = [Path(sysroot.output.strip()) / "bin"]
-        own = [
-            folder.name == "bin" and folder.parent.parent != Path.home()
-            for folder in folders
-        ]
-        pairs = zip(folders, own, strict=True)
-        roots |= dict.fromkeys(
-            folder.parent if is_own else folder for folder, is_own in pairs
-        )
+        for folder in folders:
+            if folder.name == "bin" and folder.parent.parent != Path.home():
+                folder = folder.parent
+            roots[folder] = None
     private = {Path.home(), *Path.home().parents}
     return tuple(root for root in roots if root not in private and root.is_dir())
 

@@ -96,7 +96,7 @@ def environment(request: pytest.FixtureRequest) -> Iterator[Place]:
     confinement = Confinement.RLIMITS_PER_PROCESS
     if way != "open":
         confinement = Confinement(way)
-    confined = Confined(confinement, LIMITS, "hostile")
+    confined = Confined(confinement, LIMITS, "hostile", lambda: None)
     session = request.getfixturevalue("local")
     session = replace(session, confined=confined, shut_in=way != "open")
     with session.prepare({}) as prepared:

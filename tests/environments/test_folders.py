@@ -165,7 +165,7 @@ def test_a_cgroup_is_removed() -> None:
     def check() -> None:
         seen.extend(
             folder
-            for parent in _parents().values()
+            for parent in _parents()
             for folder in parent.glob(f"{_prefix(key)}*")
         )
 

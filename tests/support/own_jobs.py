@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from environments.base import Session, run_once
+from environments.base import ResourceLimits, Session, run_once
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.confinement import Confined, find_confinement
 from environments.local.environment import LocalSession
@@ -35,8 +35,10 @@ class Services:
 def services(worker: WorkerAccess) -> Services:
     folder = worker.work / f"project-{os.getpid()}"
     (folder / "template").mkdir(parents=True)
-    built = Built(Path(sys.executable), (), folder / "template", folder / "testbed")
-    confined = Confined(find_confinement(), run_key=worker.key, check=worker.stop.check)
+    built = Built(Path(sys.executable), (), folder / "template", folder / "testbed", ())
+    confined = Confined(
+        find_confinement(), ResourceLimits(), worker.key, worker.stop.check
+    )
     session = LocalSession(built, "", "", bubblewrap_works(), confined)
     return Services(worker, session)
 

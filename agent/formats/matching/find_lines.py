@@ -203,9 +203,9 @@ def find_matches(
     search: Lines,
     replace: Lines,
     work: PlacingWork,
-    path: str = "",
+    path: str,
     *,
-    likeness: bool = True,
+    likeness: bool,
 ) -> tuple[MatchStep | None, list[Match]]:
     """Return the first step that finds matches of ``search`` in ``lines``, and these matches.
 

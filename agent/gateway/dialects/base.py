@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from agent.gateway.dialects.shapes import SHAPES, Rewriter
 from core.jsontypes import (
@@ -173,12 +173,12 @@ class Dialect(ABC):
         limit_keys: where a request limits its answer.
     """
 
-    name: ClassVar[str]
-    api: ClassVar[str]
-    common: ClassVar[bool] = False
-    path_pattern: ClassVar[re.Pattern[str]]
-    limit_keys: ClassVar[tuple[str, ...]]
-    ping: ClassVar[bytes] = b": waiting\n\n"
+    name: str
+    api: str
+    common: bool = False
+    path_pattern: re.Pattern[str]
+    limit_keys: tuple[str, ...]
+    ping: bytes = b": waiting\n\n"
 
     @abstractmethod
     def is_client_tool(self, tool: JsonObject) -> bool:
@@ -370,7 +370,7 @@ class Dialect(ABC):
         limit = self.read_limit(body)
         if limit:
             body = self.limit_body(body, limit_key, limit)
-        path, body = self._address_request(path, body, model, streamed=streamed)
+        path, body = self._address_request(path, body, model)
         return AgentRequest(
             dialect=self,
             path=path,
@@ -387,8 +387,6 @@ class Dialect(ABC):
         path: str,
         body: JsonObject,
         model: str,
-        *,
-        streamed: bool,
     ) -> tuple[str, JsonObject]:
         """Return path and body of the request to the provider."""
         return path, {**body, "model": model}

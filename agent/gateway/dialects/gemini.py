@@ -60,11 +60,9 @@ class Gemini(Dialect):
         path: str,
         body: JsonObject,
         model: str,
-        *,
-        streamed: bool,
     ) -> tuple[str, JsonObject]:
         method = path.rpartition(":")[2]
-        if streamed:
+        if method == "streamGenerateContent":
             method += "?alt=sse"
         return f"/v1beta/models/{quote(model, safe='')}:{method}", body
 

@@ -135,15 +135,12 @@ class Chat(_OpenAI):
         path: str,
         body: JsonObject,
         model: str,
-        *,
-        streamed: bool,
     ) -> tuple[str, JsonObject]:
-        sent_body = {**body, "model": model}
-        if streamed:
-            options = dict(object_at(body, "stream_options"))
-            options["include_usage"] = True
-            sent_body["stream_options"] = options
-        return path, sent_body
+        body = {**body, "model": model}
+        if body.get("stream") is True:
+            options = object_at(body, "stream_options")
+            body["stream_options"] = {**options, "include_usage": True}
+        return path, body
 
 
 class Responses(_OpenAI):

@@ -50,7 +50,9 @@ def test_the_first_step_that_finds_a_place_decides(
 ) -> None:
     lines = search.split("\n")
     assert (
-        find_matches(text.split("\n"), lines, lines, PlacingWork(), "a.py")[0]
+        find_matches(
+            text.split("\n"), lines, lines, PlacingWork(), "a.py", likeness=True
+        )[0]
         is expected
     )
 
