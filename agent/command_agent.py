@@ -250,8 +250,8 @@ class CommandAgent:
         message = folder / "message.txt"
         message.write_text(
             task.message,
-            encoding="utf-8",
-            errors="surrogateescape",
+            "utf-8",
+            "surrogateescape",
         )
         scratch, _ = self.surroundings_of(task).visible_paths(folder)
         return {

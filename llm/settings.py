@@ -147,7 +147,7 @@ def settings_sha256(settings: Mapping[str, ModelSettings]) -> str:
 
 def _read(path: Path, formats: Collection[str] | None) -> SettingsFile:
     try:
-        data = yaml_of(path.read_text(encoding="utf-8"), StrictLoader, MIB)
+        data = yaml_of(path.read_text("utf-8"), StrictLoader, MIB)
         if data is None:
             data = {}
         file = TypeAdapter(SettingsFile).validate_python(data)

@@ -204,7 +204,8 @@ class _Session:
         if before is None:
             return EditResult(path, f"there is no file {path}.")
         if isinstance(edit, DeleteFile):
-            if not _may_delete(edit, before):
+            removed = to_lines(before if edit.content is None else edit.content)
+            if removed != to_lines(before):
                 problem = f"{path} does not hold the lines that are to go."
                 return EditResult(path, problem)
             return self._finish(path, None)
@@ -284,12 +285,6 @@ def _bare_lines(text: str) -> list[str]:
     """Return the lines that are not blank, without the white space around them."""
     lines = full_lines(to_lines(text))
     return strip_lines(lines)
-
-
-def _may_delete(edit: DeleteFile, text: str) -> bool:
-    if edit.content is None:
-        return True
-    return to_lines(edit.content) == to_lines(text)
 
 
 def _looks_for_lines(edit: SearchReplace, text: str | None) -> bool:

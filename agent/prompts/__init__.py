@@ -34,7 +34,7 @@ def render(name: str, **values: object) -> str:
 
 def source(name: str) -> str:
     """Return the prompt ``name`` as a template for ``fill``."""
-    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    return (_FOLDER / f"{name}.md").read_text("utf-8")
 
 
 def fill(template: str, **values: object) -> str:

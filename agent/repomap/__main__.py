@@ -78,7 +78,7 @@ def _read(name: str) -> str:
     if name == "-":
         return sys.stdin.read()
     try:
-        return Path(name).read_text(encoding="utf-8", errors="replace")
+        return Path(name).read_text("utf-8", "replace")
     except OSError as error:
         raise UserError(f"cannot read {name}: {error.strerror}") from error
 

@@ -77,7 +77,7 @@ def code_version() -> str:
     """Return a hash of the code that ranks and renders, as any change may change a map."""
     mentions = _PACKAGE.parent / "conversation" / "mentions.py"
     files = [*sorted(_PACKAGE.rglob("*.py")), mentions]
-    return _hash(path.read_text(encoding="utf-8") for path in files)
+    return _hash(path.read_text("utf-8") for path in files)
 
 
 def _hash(parts: Iterable[str]) -> str:

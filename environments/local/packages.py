@@ -79,7 +79,7 @@ class Installer:
     def write(self, name: str, text: str) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / name
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, "utf-8")
         return path
 
 
@@ -105,7 +105,7 @@ def find_era(
         return ""
     era_file = folder / "era.txt"
     if era_file.is_file():
-        era = era_file.read_text(encoding="utf-8").strip()
+        era = era_file.read_text("utf-8").strip()
     else:
         installer = Installer(steps, python, "", folder)
         era = _measure_era(spec, installer, version)
@@ -125,7 +125,7 @@ def _measure_era(spec: VenvSpec, installer: Installer, version: tuple[int, int])
     command += ["--python", installer.python, "--overrides", overrides]
     command += ["--format", "pylock.toml", "-o", lock, names]
     installer.steps.run("install packages", command)
-    uploads = re.findall(r"upload-time = ([^,\s]+)Z", lock.read_text(encoding="utf-8"))
+    uploads = re.findall(r"upload-time = ([^,\s]+)Z", lock.read_text("utf-8"))
     if not uploads:
         return ""
     # There is a Python each October since 3.8 in 2019, and packages for it by the year's end.
@@ -148,7 +148,7 @@ def end_of_quarter(date: str) -> str:
 def build_requirements(tree: Path) -> list[str]:
     """Return what the project in ``tree`` needs to be built, by its ``pyproject.toml``."""
     try:
-        text = (tree / "pyproject.toml").read_text(encoding="utf-8")
+        text = (tree / "pyproject.toml").read_text("utf-8")
         return list(from_index(tomllib.loads(text)["build-system"]["requires"]))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return []

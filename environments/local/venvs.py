@@ -426,7 +426,7 @@ def _paths_in(site: Path) -> list[Path]:
     for file in site.glob("*.pth"):
         if file.name == _BASE_LINK or not file.is_file():
             continue
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in file.read_text("utf-8", "replace").splitlines():
             path = Path(line.strip())
             if path.is_absolute() and path.is_dir():
                 paths.append(path)
@@ -483,9 +483,7 @@ def is_unchanged(
     time of a file's last change, so contents need not be read.
     """
     try:
-        return (
-            marker.read_text(encoding="utf-8") == f"{key}\n{_look(folders, marker)}\n"
-        )
+        return marker.read_text("utf-8") == f"{key}\n{_look(folders, marker)}\n"
     except (OSError, UnicodeDecodeError):
         return False
 

@@ -137,7 +137,7 @@ class Messages(Dialect):
     def refusal(
         self,
         message: str,
-        status: int = 400,
+        status: int,
     ) -> JsonObject:
         kind = "invalid_request_error" if status < 500 else "api_error"
         return {"type": "error", "error": {"type": kind, "message": message}}

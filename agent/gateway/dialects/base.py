@@ -204,7 +204,7 @@ class Dialect(ABC):
     def refusal(
         self,
         message: str,
-        status: int = 400,
+        status: int,
     ) -> JsonObject:
         """Return the body of an error that the agent will try again from 500 upwards only."""
 

@@ -115,7 +115,7 @@ class Gemini(Dialect):
     def refusal(
         self,
         message: str,
-        status: int = 400,
+        status: int,
     ) -> JsonObject:
         kind = "INVALID_ARGUMENT" if status < 500 else "UNAVAILABLE"
         return {"error": {"code": status, "message": message, "status": kind}}

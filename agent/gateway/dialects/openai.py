@@ -35,7 +35,7 @@ class _OpenAI(Dialect):
     def refusal(
         self,
         message: str,
-        status: int = 400,
+        status: int,
     ) -> JsonObject:
         kind = "invalid_request_error" if status < 500 else "server_error"
         error = {"message": message, "type": kind, "param": None, "code": kind}

@@ -419,10 +419,10 @@ class References:
             definitions=np.concatenate(definitions),
             weights=np.concatenate(weights),
         )
-        return edges._without(edges.users == edges.definitions)
+        return edges._without_loops()
 
-    def _without(self, dropped: Mask) -> References:
-        remaining = ~dropped
+    def _without_loops(self) -> References:
+        remaining = self.users != self.definitions
         return References(
             users=self.users[remaining],
             definitions=self.definitions[remaining],
@@ -443,7 +443,7 @@ class References:
         users = lexicon.file_of[self.users]
         definitions = lexicon.file_of[self.definitions]
         edges = References(users, definitions, self.weights)
-        return edges._without(users == definitions)
+        return edges._without_loops()
 
     def importance(self, start: Floats) -> Floats:
         """Return the rank of each node for surfers that start at the nodes of ``start``, by weight.

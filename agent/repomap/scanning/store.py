@@ -214,19 +214,15 @@ def _segments(
     """Yield the innermost span of each part of a file, -1 for none, with the part's ends."""
     owner = -1
     position = 0
-    for number, span in enumerate(spans):
-        while owner >= 0 and spans[owner].end <= span.start:
+    starts = [span.start for span in spans]
+    for number, start in enumerate([*starts, length]):
+        while owner >= 0 and spans[owner].end <= start:
             yield owner, position, spans[owner].end
             position = spans[owner].end
             owner = parents[owner]
-        yield owner, position, span.start
-        position = span.start
+        yield owner, position, start
+        position = start
         owner = number
-    while owner >= 0:
-        yield owner, position, spans[owner].end
-        position = spans[owner].end
-        owner = parents[owner]
-    yield -1, position, length
 
 
 def _docstring(data: bytes, span: Span) -> str:
