@@ -17,7 +17,6 @@ from agent.conversation.base import (
     ReplyCounts,
     Result,
     Topic,
-    harness_setup,
 )
 from agent.conversation.context import (
     ContextFullError,
@@ -68,9 +67,9 @@ class ConversationChecks:
     """
 
     workspace: Workspace
-    linter: lint.Linter = field(default_factory=lint.Linter)
-    run_tests: Callable[[], TestReport] | None = None
-    setup: ConversationSetup = field(default_factory=harness_setup)
+    linter: lint.Linter
+    run_tests: Callable[[], TestReport] | None
+    setup: ConversationSetup
     _lint_cache: tuple[list[lint.Change], tuple[lint.Finding, ...]] = ([], ())
     _test_report: TestReport | None = None
     _reported_failures: tuple[Failure, ...] = ()
@@ -155,11 +154,11 @@ class Coder:
     model: ChatModel
     edit_format: EditFormat
     checks: ConversationChecks
-    limits: ConversationLimits = field(default_factory=ConversationLimits)
-    on_failure: OnFailure = OnFailure.KEEP
-    messages: list[Message] = field(default_factory=list)
-    calls: list[Reply] = field(default_factory=list)
-    image_urls: tuple[str, ...] = ()
+    limits: ConversationLimits
+    on_failure: OnFailure
+    messages: list[Message]
+    calls: list[Reply]
+    image_urls: tuple[str, ...]
     _edit: CheckOutcome = None
     _counts: list[ReplyCounts] = field(default_factory=list)
     _partial_reply: str = ""

@@ -27,6 +27,7 @@ from typing import Annotated
 import pytest
 import typer
 
+from agent.conversation.base import harness_setup
 from agent.conversation.coder import ConversationChecks
 from agent.conversation.context import ShownFiles
 from agent.conversation.mentions import FileIndex
@@ -41,6 +42,7 @@ from agent.formats.base import (
     after_failures,
     feedback,
 )
+from agent.lint import Linter
 from agent.workspace import Workspace
 from core.plaintext import table
 from llm.chat import Message, Reply
@@ -204,7 +206,7 @@ def carry_out(
     }
     shown = ShownFiles(space, ReplayModel([]), path_inside=False)
     text += shown.contents(sorted(mentioned))
-    text += str(ConversationChecks(space).problem())
+    text += str(ConversationChecks(space, Linter(), None, harness_setup()).problem())
     message = Message("assistant", reply.content, reply.tool_calls)
     messages_as_sent([Message("user", "x"), message, Message("user", text)])
     arena.check_and_reset(space, text)

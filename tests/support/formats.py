@@ -13,6 +13,7 @@ from agent.conversation.base import (
     ConversationSetup,
     Reflections,
     Result,
+    harness_setup,
 )
 from agent.conversation.coder import Coder, ConversationChecks
 from agent.conversation.mentions import FileIndex
@@ -151,9 +152,12 @@ def make_coder(
         files=FileIndex.of(files),
         model=model,
         edit_format=get_format(form, matching),
-        checks=ConversationChecks(space, linter or Linter(), run),
+        checks=ConversationChecks(space, linter or Linter(), run, harness_setup()),
         limits=limits or ConversationLimits(),
         on_failure=on_failure,
+        messages=[],
+        calls=[],
+        image_urls=(),
     )
 
 

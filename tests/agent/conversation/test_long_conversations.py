@@ -13,13 +13,10 @@ from agent.conversation.base import (
     ReflectionsUsed,
     Topic,
 )
-from agent.conversation.coder import Coder, ConversationChecks
 from agent.conversation.context import window_of
-from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import Failure, TestReport
 from agent.formats import get_format
 from agent.formats.base import OnFailure
-from agent.workspace import Workspace
 from llm.chat import (
     Message,
     Reminder,
@@ -28,7 +25,15 @@ from llm.chat import (
     Traits,
 )
 from llm.tokens import size
-from tests.support.formats import APP, BAD, GOOD, Scripted, block, converse
+from tests.support.formats import (
+    APP,
+    BAD,
+    GOOD,
+    Scripted,
+    block,
+    converse,
+    make_coder,
+)
 
 
 def test_the_oldest_rounds_go_first_and_the_files_stay(tmp_path: Path) -> None:
@@ -69,15 +74,9 @@ def test_a_map_that_does_not_fit_is_left_out(tmp_path: Path) -> None:
 
 
 def test_files_too_long_for_the_window_are_only_named(tmp_path: Path) -> None:
-    (tmp_path / "app").mkdir()
     long = "x = 1\n" * 3_000
     script = Scripted(["app/main.py", "no"], Traits(context=4_000))
-    (tmp_path / "app/main.py").write_text(long)
-    space = Workspace(tmp_path)
-    form = get_format("diff")
-    Coder(space, FileIndex.of(APP), script, form, ConversationChecks(space)).run(
-        "f", ""
-    )
+    make_coder(tmp_path, script, files=APP | {"app/main.py": long}).run("f", "")
     assert (
         "app/main.py is too long to be shown (18000 characters)"
         in script.requests[1][-1].content
@@ -197,10 +196,8 @@ def test_a_file_that_the_model_made_is_known_by_the_end_of_its_path(
 
 
 def test_files_named_last_are_kept_before_those_named_first(tmp_path: Path) -> None:
-    (tmp_path / "app").mkdir()
     texts = {name: f"{name} = 1\n" * 400 for name in ("first", "last")}
-    for name, text in texts.items():
-        (tmp_path / f"app/{name}.py").write_text(text)
+    files = {f"app/{name}.py": text for name, text in texts.items()}
     replies = [
         "app/first.py",
         f"app/last.py {'word ' * 900}",
@@ -208,12 +205,8 @@ def test_files_named_last_are_kept_before_those_named_first(tmp_path: Path) -> N
         "no",
     ]
     script = Scripted(replies, Traits(context=4_000))
-    index = FileIndex.of([f"app/{name}.py" for name in texts])
     limits = ConversationLimits(Reflections(shared=9))
-    space = Workspace(tmp_path)
-    Coder(
-        space, index, script, get_format("diff"), ConversationChecks(space), limits
-    ).run("f", "")
+    make_coder(tmp_path, script, files=files, limits=limits).run("f", "")
     shortened = []
     for r in script.requests:
         if "left out because" in r[-1].content:
