@@ -160,7 +160,7 @@ def _unwrap(lines: list[str], path: str) -> str:
             lines = lines[1:-1]
     if lines and not lines[-1]:
         lines = lines[:-1]
-    return "".join(line + "\n" for line in lines)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _read_until(
@@ -190,7 +190,7 @@ def _read_until(
 
 def split_lines(text: str) -> list[str]:
     """Split into lines that all end in ``\\n``; a missing final newline is added."""
-    return [line + "\n" for line in to_lines(text)]
+    return [f"{line}\n" for line in to_lines(text)]
 
 
 def replace_in_text(

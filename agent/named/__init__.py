@@ -5,8 +5,17 @@ The facts are those of the versions in ``tested``, seen when they ran (docs/agen
 
 from __future__ import annotations
 
-from agent.named.agents import AGENTS as AGENTS
+from pathlib import Path
+
+import yaml
+from pydantic import TypeAdapter
+
 from agent.named.base import NamedAgent
+
+_FILE = Path(__file__).with_name("agents.yaml")
+AGENTS = TypeAdapter(tuple[NamedAgent, ...]).validate_python(
+    yaml.safe_load(_FILE.read_text("utf-8"))
+)
 
 
 def named_agent(text: str) -> NamedAgent | None:

@@ -61,7 +61,9 @@ def main(
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
-    repo_map = RepoMap.of(blobs, folder, TagStore(_store()))
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    store = TagStore(Path(cache) / "swe-retry-harness" / "tags.sqlite")
+    repo_map = RepoMap.of(blobs, folder, store)
     if format is MapFormat.JSON:
         visible_paths = {entry.path for entry in repo_map.select(issue, tokens)}
         rows = []
@@ -81,11 +83,6 @@ def _read(name: str) -> str:
         return Path(name).read_text("utf-8", "replace")
     except OSError as error:
         raise UserError(f"cannot read {name}: {error.strerror}") from error
-
-
-def _store() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "swe-retry-harness" / "tags.sqlite"
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def _render_level(
             if len(line) > _WIDTH:
                 line = line[: _WIDTH - 1] + "…"
             lines.append(line)
-        _render_level(entry, children, number, indent + " ", lines)
+        _render_level(entry, children, number, f"{indent} ", lines)
     first = len(lines)
     for name in dict.fromkeys(names):
         if len(lines) > first and len(lines[-1]) + len(name) < _NAMES_WIDTH:

@@ -282,6 +282,11 @@ def _bare_matches(
     numbers, bare_lines = _bare_lines(tuple(lines), strip, blanks)
     search_numbers, bare_search = _bare_lines(tuple(search), strip, blanks)
     size = len(bare_search)
+
+    def shifted_lines(file_numbers: Numbers, shift: IndentShift) -> FixedLines:
+        parts = counterparts(lines, search, file_numbers, search_numbers)
+        return reindent(parts, search, replace, [shift] * len(search))
+
     matches = []
     for start in starts_of(bare_lines, bare_search):
         work.spend(_LOOKS_PER_MATCH)
@@ -292,10 +297,8 @@ def _bare_matches(
             window = lines_at(lines, file_numbers)
             shift = uniform_shift(window, lines_at(search, search_numbers))
         if shift:
-            match = _shifted_match(
-                lines, search, replace, file_numbers, search_numbers, shift
-            )
-            matches.append(match)
+            make = partial(shifted_lines, file_numbers, shift)
+            matches.append(Match(file_numbers[0], file_numbers[-1] + 1, make))
     return matches
 
 
@@ -313,24 +316,6 @@ def uniform_shift(window: Lines, search: Lines) -> IndentShift | None:
     if len(shifts) == 1:
         return shifts.pop()
     return None
-
-
-def _shifted_match(
-    lines: Lines,
-    search: Lines,
-    replace: Lines,
-    file_numbers: Numbers,
-    search_numbers: Numbers,
-    shift: IndentShift,
-) -> Match:
-    """Return the match of the lines ``file_numbers`` with the lines ``search_numbers``."""
-
-    def make() -> FixedLines:
-        parts = counterparts(lines, search, file_numbers, search_numbers)
-        shifts = [shift] * len(search)
-        return reindent(parts, search, replace, shifts)
-
-    return Match(file_numbers[0], file_numbers[-1] + 1, make)
 
 
 def _elision_matches(

@@ -186,7 +186,8 @@ class _ListingReader:
         complete program, but those up to a later one are, the later one closes the file. For texts
         there is no such test: the last bare fence before the next named one closes them.
         """
-        ends = self._possible_ends(start, fence)
+        fences = self.fences.bare_fences(start, fence)
+        ends = (number for number, depth in fences if depth == 0)
         first = next(ends, None)
         if first is None or path is None:
             return first
@@ -205,15 +206,6 @@ class _ListingReader:
             if self.parsed <= MAX_PARSED and not has_errors(path, text):
                 return end
         return first
-
-    def _possible_ends(
-        self,
-        start: int,
-        fence: str,
-    ) -> Iterator[int]:
-        for number, depth in self.fences.bare_fences(start, fence):
-            if depth == 0:
-                yield number
 
 
 class _Fences:

@@ -147,7 +147,7 @@ def resolve_likely(name: str, scope: ReplyScope) -> str:
     """
     if name in scope.files:
         return name
-    matches = [path for path in scope.chat if path.endswith("/" + name)]
+    matches = [path for path in scope.chat if path.endswith(f"/{name}")]
     if len(matches) == 1:
         return matches[0]
     return without_bogus_folders(name, scope)

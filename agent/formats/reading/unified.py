@@ -255,8 +255,8 @@ def _file_edits(
         path = _existing_path(new, hunks, scope)
     yield from _hunk_edits(path, hunks, scope)
     # A name within the other is the same file.
-    is_within = new.startswith(old) or new.endswith("/" + old)
-    is_same = is_within or old.endswith("/" + new)
+    is_within = new.startswith(old) or new.endswith(f"/{old}")
+    is_same = is_within or old.endswith(f"/{new}")
     is_renamed = path == old and not is_same
     if moved or (is_renamed and new not in scope.files):
         yield MoveFile(path, new)
