@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,12 +114,9 @@ class PluginAgent:
     plugin: Agent
 
     def work(self, task: Task) -> AgentResult:
-        host = task.host
         # It may write at once.
-        host.settle_checkout()
-        model = host.wait_for(task.model)
-        task = replace(task, repo_map=host.draw_map(), model=model)
-        return self.plugin.work(task)
+        task.host.settle_checkout()
+        return self.plugin.work(task.with_services())
 
 
 def split_words(text: str) -> list[str]:

@@ -32,8 +32,7 @@ class BuiltinAgent:
         host = task.host
         host.allow_reuse()
         # The first reply is waited for before anything is written.
-        model = host.wait_for(task.model)
-        task = replace(task, repo_map=host.draw_map(), model=model)
+        task = task.with_services()
         if task.architect is None:
             return next(tries(task))
         return _edit_as_planned(task, host.wait_for(task.architect))

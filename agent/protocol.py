@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -131,6 +131,11 @@ class Task:
     architect: ChatModel | None = None
     host: Host = field(default_factory=OpenHost)
     surround: Callable[[Any], Any] = lambda surroundings: surroundings
+
+    def with_services(self) -> Task:
+        """Return the task with a map, and with a model during whose calls others work."""
+        model = self.host.wait_for(self.model)
+        return replace(self, repo_map=self.host.draw_map(), model=model)
 
 
 @dataclass(frozen=True)

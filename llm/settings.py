@@ -68,12 +68,7 @@ class ModelSettings:
     max_output: TokenCount | None = None
 
     def or_else(self, other: ModelSettings) -> ModelSettings:
-        mine = asdict(self)
-        theirs = asdict(other)
-        for name, value in mine.items():
-            if value is not None:
-                theirs[name] = value
-        return ModelSettings(**theirs)
+        return ModelSettings(**asdict(other) | self.as_json())
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings that are not None, for ``run.json``."""
