@@ -69,7 +69,7 @@ def load_agent(
 
     environment = _environment(env)
     surroundings = surroundings or Surroundings()
-    if access is None:
+    if not access:
         return CommandAgent(argv, environment, seconds, surroundings)
     return GatewayAgent(
         argv, environment, seconds, surroundings, access=access, recipe=recipe
@@ -156,7 +156,7 @@ def _argv(template: str, access: Access | None) -> tuple[str, ...]:
                 f"--agent command:{template}: unknown placeholder {match[0]}; there are {names}"
             )
     program = shutil.which(argv[0])
-    if program is None:
+    if not program:
         raise UserError(
             f"--agent: there is no command {argv[0]!r}; install it or give its path"
         )

@@ -33,7 +33,7 @@ class BuiltinAgent:
         host.allow_reuse()
         # The first reply is waited for before anything is written.
         task = task.with_services()
-        if task.architect is None:
+        if not task.architect:
             return next(tries(task))
         return _edit_as_planned(task, host.wait_for(task.architect))
 
@@ -72,7 +72,7 @@ def _edit_as_planned(task: Task, architect: ChatModel) -> AgentResult:
     try:
         planned = next(tries(planning, plan))
         result = planned.result
-        if result is None or not result.ending.by_itself:
+        if not result or not result.ending.by_itself:
             return planned
         setup = replace(
             task.setup,
@@ -104,7 +104,7 @@ def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentRe
     workspace = Workspace(task.root, submodules=task.submodules, writable=writable)
 
     def run_tests() -> TestReport:
-        if task.run_tests is None:
+        if not task.run_tests:
             return TestReport(None)
         changes: dict[str, bytes | None] = {}
         for path in workspace.originals:
@@ -114,7 +114,7 @@ def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentRe
                 changes[path] = file.read_bytes()
         return task.run_tests(changes)
 
-    if edit_format is None:
+    if not edit_format:
         edit_format = get_format(task.edit_format, task.matching, setup.notation)
     coder = Coder(
         workspace=workspace,

@@ -335,7 +335,7 @@ class EndedCommand:
     @property
     def problem(self) -> str:
         """The abnormal end in words."""
-        if self.ending is None:
+        if not self.ending:
             return ""
         problem = f"the agent ended with exit code {self.result.exit_code}"
         if self.result.timed_out:
@@ -388,7 +388,7 @@ class Spent(BaseModel):
 
     @property
     def usage(self) -> Usage | None:
-        if self.tokens is None:
+        if not self.tokens:
             return None
         return Usage(
             self.tokens.prompt,

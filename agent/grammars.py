@@ -69,7 +69,7 @@ def has_errors(path: str, text: str) -> bool:
     Returns False without a grammar, and for a text whose tree would fill the memory.
     """
     language = language_of(path)
-    if language is None or len(text) > _MAX_CHARACTERS:
+    if not language or len(text) > _MAX_CHARACTERS:
         return False
     tree = parser(language).parse(text.encode("utf-8", "surrogatepass"))
     return bool(tree.root_node.has_error)

@@ -123,7 +123,7 @@ def make_image_store(
 
 def _engine() -> Any:  # noqa: ANN401 - the SDK has no types
     client = connect()
-    if client is None:
+    if not client:
         raise UserError(
             "no Docker engine answers: start one, or choose --environment local"
         )

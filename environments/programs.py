@@ -150,7 +150,7 @@ def interpreter_argv(program: Path) -> list[str]:
     if not argv:
         return []
     interpreter = shutil.which(argv[0])
-    if interpreter is None:
+    if not interpreter:
         return []
     return [interpreter, *argv[1:]]
 

@@ -90,7 +90,7 @@ class ModelChoice:
     @property
     def parts(self) -> tuple[ModelChoice, ...]:
         """The models that are called."""
-        if self.architect is None:
+        if not self.architect:
             return (self,)
         text = self.text.removeprefix(f"{self.architect.text}+")
         return self.architect, replace(self, text=text, architect=None)

@@ -41,7 +41,7 @@ class Price:
 def dearest_price(name: str) -> Price | None:
     """Return the highest prices of ``name`` in litellm's map; None without any."""
     entry = price_entry(name)
-    if entry is None:
+    if not entry:
         return None
     tiers = price_tiers(entry)
     highest_input = max(_highest(tier, _INPUT) for tier in tiers)
@@ -57,7 +57,7 @@ def cost_bound(
 ) -> Decimal | None:
     """Return the most dollars that a call can cost; None without a price or an output limit."""
     price = price or dearest_price(name)
-    if price is None or output_tokens is None:
+    if not price or output_tokens is None:
         return None
     return price.bound(math.ceil(prompt_tokens * _MARGIN), output_tokens)
 
@@ -81,7 +81,7 @@ def cost_of(
     if price:
         return price.cost(usage)
     entry = price_entry(name)
-    if entry is None:
+    if not entry:
         # litellm would guess a price; some providers report what they charge.
         return _reported_cost(raw)
     litellm = load_litellm()
@@ -109,7 +109,7 @@ def cost_of(
 def cheapest_price(name: str) -> Price | None:
     """Return the plain prices of ``name`` in litellm's map; None without any."""
     entry = price_entry(name)
-    if entry is None:
+    if not entry:
         return None
     lowest = price_tiers(entry)
     if "input_cost_per_token" not in entry:

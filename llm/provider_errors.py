@@ -158,7 +158,7 @@ def _translate_unsent(
     cause: BaseException | None = wire.unreached or error
     while cause and not (wire.unreached or isinstance(cause, OSError)):
         cause = cause.__cause__ or cause.__context__
-    if cause is None:
+    if not cause:
         return ProviderRefusalError(
             f"{name}: litellm cannot make a request here ({message[:300]}); install or set what it "
             "names"

@@ -122,7 +122,7 @@ class ConversationChecks:
         return self._lint_cache[1]
 
     def _test(self, *, unedited: bool) -> TestReport:
-        if self._test_report is None:
+        if not self._test_report:
             report = TestReport(None)
             if self.run_tests and (unedited or self.workspace.edited_files()):
                 report = self.run_tests()
@@ -207,9 +207,9 @@ class Coder:
         The budgets are those of a first try.
         """
         step = self._unsent
-        if step is None or step.topic is not Topic.TEST:
+        if not step or step.topic is not Topic.TEST:
             step = self._check()
-        if step is None:
+        if not step:
             raise ValueError("no tests fail")
         return self._converse(step)
 
@@ -222,9 +222,9 @@ class Coder:
         try:
             while True:
                 following = self._react(self._ask(step))
-                if following is None and endless:
+                if not following and endless:
                     following = _NextMessage(Topic.LOCATE, render("go_on"))
-                if following is None:
+                if not following:
                     return self.result(Ending.DONE)
                 if not reflections.take(following.topic) and not endless:
                     self._unsent = following
@@ -347,7 +347,7 @@ class Coder:
         if not self.setup.more_files:
             return step
         added = self._shown_files.add(self._mentioned_files(text))
-        if step is None or not added:
+        if not step or not added:
             return step
         contents = self._shown_files.contents(added)
         files = render("files_added", files=contents, edited=True)
@@ -391,7 +391,7 @@ class Coder:
 
     def _check(self) -> _NextMessage | None:
         problem = self.checks.problem()
-        if problem is None:
+        if not problem:
             return None
         return _NextMessage(*problem)
 

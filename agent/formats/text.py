@@ -182,7 +182,7 @@ def _open_fence(lines: Lines) -> tuple[int, str] | None:
         fence = fence_of(line)
         if not fence:
             continue
-        if opening is None:
+        if not opening:
             opening = (number, fence[0])
         elif not fence[1] and fence[0].startswith(opening[1]):
             opening = None

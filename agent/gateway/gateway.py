@@ -201,7 +201,7 @@ class Gateway:
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         loop = asyncio.get_running_loop()
-        if self.socket is None:
+        if not self.socket:
             self._server = await loop.create_server(self._accept, "127.0.0.1", 0)
             self.port = self._server.sockets[0].getsockname()[1]
             return
@@ -402,7 +402,7 @@ class Gateway:
         exact = canonical_sha256([request.path, body, request.limit])
         with self._lock:
             reply = gate.recorded_reply(turn, exact)
-            if reply is None:
+            if not reply:
                 reply = gate.recorded_reply(turn)
                 self.drift += reply is not None
         if reply and reply.body:
@@ -481,7 +481,7 @@ async def respond(http_request: web.Request, channel: Channel) -> web.StreamResp
                 piece = await asyncio.wait_for(channel.queue.get(), wait)
             except (TimeoutError, asyncio.TimeoutError):
                 piece = ping
-            if piece is None:
+            if not piece:
                 break
             data = piece.data
             if response is None:

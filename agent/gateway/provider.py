@@ -141,7 +141,7 @@ class Provider:
         model = self.model
         usage = None
         cost = None
-        if answer.tokens is None:
+        if not answer.tokens:
             model.warn_once(
                 f"{model.name} reports no usage of which all prices are known: its cost counts "
                 "as unknown, not as 0"
@@ -247,7 +247,7 @@ class Provider:
             return None
         dialect = request.dialect
         tokens = dialect.read_answer(dialect.merge_events(events)).tokens
-        if tokens is None:
+        if not tokens:
             # Most report their counts at the end.
             prompt = model.count(request.data.decode()) if request.is_text else 0
             tokens = Tokens(prompt, 0)

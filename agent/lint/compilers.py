@@ -58,7 +58,7 @@ class OwnCompiler:
         if len(text) + _PER_FINALLY * text.count("finally") < _MAX_QUICK_LENGTH:
             data = _as_saved(text) if self.version else text
             finding = _compile(path, data)
-            if finding is None or not self.version:
+            if not finding or not self.version:
                 return finding
             problem = f"{finding.problem} (Python {self.version})"
             return replace(finding, problem=problem)

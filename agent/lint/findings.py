@@ -53,7 +53,7 @@ class SourceText:
     @cached_property
     def _tree(self) -> Tree | None:
         language = language_of(self.path)
-        if language is None:
+        if not language:
             return None
         return parser(language).parse(as_bytes(self.text))
 
@@ -73,7 +73,7 @@ class SourceText:
         Where the text is broken and the grammar finds no definition, the lines with less
         indentation take their place.
         """
-        if self._tree is None:
+        if not self._tree:
             return ()
         row = number - 1
         headers: list[range] = []
@@ -100,7 +100,7 @@ def _header_of(node: Node, row: int) -> range | None:
     """Return the lines of the signature of ``node``, counted from 1, if it begins above ``row``."""
     start = node.start_point.row
     body = node.child_by_field_name("body")
-    if body is None or start >= row or not _DEFINITION.search(node.type):
+    if not body or start >= row or not _DEFINITION.search(node.type):
         return None
     end = start
     before = body.prev_sibling

@@ -342,7 +342,7 @@ def _on_new_lines(
 
 def _languages(change: Change) -> list[str]:
     language = language_of(change.path)
-    if language is None:
+    if not language:
         return []
     if change.path.lower().endswith(".h"):
         return ["cpp", "c", "objc"]

@@ -80,7 +80,7 @@ def version_of(program: Path) -> str:
         except OSError:
             return "unknown"
     match = _VERSION.search(result.output)
-    if match is None or result.exit_code:
+    if not match or result.exit_code:
         return "unknown"
     return match[0]
 

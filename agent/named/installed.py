@@ -60,7 +60,7 @@ def _folder_of(agent: NamedAgent, cache: Path) -> Path:
 
 def agent_in_path(agent: NamedAgent) -> Installation | None:
     program = shutil.which(agent.program)
-    if program is None:
+    if not program:
         return None
     path = Path(program).absolute()
     return Installation(path, version_of(path))
@@ -74,7 +74,7 @@ def find_agent(
     if not from_path:
         installation = cached_agent(agent, cache)
     installation = installation or agent_in_path(agent)
-    if installation is None:
+    if not installation:
         raise UserError(
             f"--agent {agent.name}: there is no command {agent.program!r} in PATH; run "
             f"`harness.py install {agent.name}`"
@@ -130,7 +130,7 @@ def _install_by_npm(
     Otherwise npm would choose what suits the node of this machine.
     """
     npm = shutil.which("npm")
-    if npm is None:
+    if not npm:
         raise UserError(
             f"install {agent.name}: there is no npm; install Node.js, of any version"
         )

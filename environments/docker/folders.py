@@ -162,7 +162,7 @@ class DockerFolders:
                     self._free.pop() if self._free else (None, ExitStack())
                 )
             removal.callback(stack.close)
-            if container is None:
+            if not container:
                 container = stack.enter_context(self.containers.start(self.image))
             sinks = Sinks(output.add, errors.add, marker.encode())
             end = run_exec(

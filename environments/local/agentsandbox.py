@@ -91,7 +91,7 @@ class AgentBubble(Surroundings):
             readable,
             network=self.network,
         )
-        if self.session is None:
+        if not self.session:
             return command.start(keyring_argv(argv), variables)
         confined = self.session.confined
         with confined.launch_argv(argv) as launched:
@@ -143,7 +143,7 @@ class NamedAgents:
 
     def work(self, task: Task) -> AgentResult:
         agent = self.agents.get(task.edit_format)
-        if agent is None:
+        if not agent:
             raise UserError(
                 f"--agent: {task.edit_format!r} is recorded for this attempt; give that agent"
             )
@@ -217,7 +217,7 @@ def _make_by_name(
         program = installation.program
         if installation.folder:
             folders.append(installation.folder)
-    if bubble is None:
+    if not bubble:
         if folders:
             path = f"{program.parent}:{os.environ.get('PATH', os.defpath)}"
             agent = replace(agent, environment={"PATH": path, **agent.environment})

@@ -177,7 +177,7 @@ def from_index(requirements: Iterable[str]) -> Iterator[str]:
             requirement = Requirement(text)
         except InvalidRequirement:
             continue
-        if requirement.url is None:
+        if not requirement.url:
             yield str(requirement)
 
 
@@ -193,7 +193,7 @@ def project_requirements(
             requirement = Requirement(text)
             marker = requirement.marker
             for extra in ("", *extras):
-                if marker is None or marker.evaluate({**python, "extra": extra}):
+                if not marker or marker.evaluate({**python, "extra": extra}):
                     requirement.marker = None
                     needed[str(requirement)] = True
     return list(needed)

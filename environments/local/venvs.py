@@ -157,7 +157,7 @@ class Venvs:
 
     def _make_shared(self, project: Project, spec: VenvSpec) -> tuple[Path, Path, str]:
         interpreter = find_python(spec.python)
-        if interpreter is None:
+        if not interpreter:
             raise BrokenEnvironmentError(no_python(spec.python))
         era = self._era(project, spec, interpreter)
         name = shared_name(project, spec, interpreter, era)

@@ -339,7 +339,7 @@ def _elision_matches(
         if not old:
             return []
         match = _only_match_from(end, lines, old, new, work)
-        if match is None:
+        if not match:
             return []
         matches.append(match)
         end = match.end
@@ -606,7 +606,7 @@ def comment_columns(
     unknown language has none.
     """
     language = language_of(path)
-    if language is None:
+    if not language:
         return {}
     encoded = [line.encode("utf-8", "surrogatepass") for line in lines]
     tree = parser(language).parse(b"\n".join(encoded))

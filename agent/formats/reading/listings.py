@@ -196,7 +196,7 @@ class _ListingReader:
             candidates.append(end)
             if len(candidates) > _MAX_FENCES:
                 break
-        if language_of(path) is None:
+        if not language_of(path):
             return candidates[-1] if path.endswith(MARKUP_SUFFIXES) else first
         if len(candidates) == 1:
             return first

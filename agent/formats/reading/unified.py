@@ -320,7 +320,7 @@ def _counted_length(
     head: re.Match[str],
 ) -> int:
     """Return how many lines the counts of ``head`` cover; 0 where the counts are wrong."""
-    if head[1] is None:
+    if not head[1]:
         return 0
     old = int(head[2] or 1)
     new = int(head[4] or 1)

@@ -228,7 +228,7 @@ def _segments(
 def _docstring(data: bytes, span: Span) -> str:
     end = min(span.end, span.body + 1000)
     match = _DOCSTRING.match(data, span.body, end)
-    if match is None:
+    if not match:
         return ""
     return _one_line(match[1], _MAX_DOC)
 
@@ -250,7 +250,7 @@ def _comment_above(
             continue
         is_directive = line.startswith("#") and language not in _HASH_COMMENTS
         match = _COMMENT.match(line)
-        if match is None or is_directive:
+        if not match or is_directive:
             break
         doc = match[1] or doc
     return " ".join(doc[:_MAX_DOC].split())
@@ -375,7 +375,7 @@ def _span(node: Node, kind: str) -> Span | None:
     if node.parent and node.parent.type == _BODIES.get(node.type):
         return None
     name = _name_node(node)
-    if name is None or name.text is None:
+    if not name or not name.text:
         return None
     names = _QUALIFIER_END.split(_text(name.text))
     if not names[-1]:
@@ -425,7 +425,7 @@ def _name_node(node: Node) -> Node | None:
             or inner.child_by_field_name("type")
         )
         declarator = inner.child_by_field_name("declarator")
-        if declarator is None:
+        if not declarator:
             if inner.type in ("identifier", "field_identifier", "type_identifier"):
                 return inner
             return name or _only_child(inner)
