@@ -10,6 +10,7 @@ from agent.conversation.base import Ending, Result
 from agent.conversation.coder import Coder, ConversationChecks
 from agent.conversation.testreport import TestReport
 from agent.formats import get_format
+from agent.formats.apply import EngineFormat
 from agent.formats.base import Edit, EditFormat, ReplyScope
 from agent.prompts import render, source
 from agent.protocol import AgentResult, Task, Transcript
@@ -38,7 +39,7 @@ class BuiltinAgent:
         return _edit_as_planned(task, host.wait_for(task.architect))
 
 
-class PlanFormat(EditFormat):
+class PlanFormat(EngineFormat):
     """Keeps the last reply as ``plan``: nothing in it is an edit."""
 
     name = "plan"

@@ -253,7 +253,7 @@ class CommandAgent:
             "utf-8",
             "surrogateescape",
         )
-        scratch, _ = self.surroundings_of(task).visible_paths(folder)
+        scratch = self.surroundings_of(task).visible_paths(folder)[0]
         return {
             "message_file": str(scratch / message.name),
             "model": task.model_name,

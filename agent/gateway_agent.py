@@ -104,7 +104,7 @@ class GatewayAgent(CommandAgent):
         task: Task,
         folder: Path,
     ) -> EndedCommand:
-        _, home = self.surroundings.visible_paths(folder)
+        home = self.surroundings.visible_paths(folder)[1]
         values = {
             **self.placeholders(task, folder),
             "home": str(home),

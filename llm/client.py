@@ -238,7 +238,7 @@ class LiteLLMModel:
 
     def _arguments(self, request: Request, tools: Sequence[Tool]) -> dict[str, Any]:
         settings = self.all_settings
-        _, provider = provider_of(self.name, self.api_base)
+        provider = provider_of(self.name, self.api_base)[1]
         markers = bool(settings.cache_markers)
         arguments: dict[str, Any] = {
             "messages": messages_as_sent(request, markers=markers, provider=provider),

@@ -134,7 +134,7 @@ def missing_key(name: str, api_base: str | None) -> str | None:
 
 def key_variable(name: str, api_base: str | None) -> str:
     """Return the variable that usually has the key for ``name``."""
-    _, provider = provider_of(name, api_base)
+    provider = provider_of(name, api_base)[1]
     return f"{provider.upper()}_API_KEY"
 
 

@@ -14,6 +14,7 @@ from agent.formats.base import (
     ApplyReport,
     DeleteFile,
     Edit,
+    EditFormat,
     EditResult,
     Fault,
     MoveFile,
@@ -59,6 +60,18 @@ _LOOKS_TO_EXPLAIN = 3
 _LINES_PER_LOOK = 8
 # The search for an edit reads its whole file. No recorded reply has a tenth of this.
 MAX_EDITS = 500
+
+
+class EngineFormat(EditFormat):
+    """A format whose edits ``apply_edits`` applies."""
+
+    def apply(
+        self,
+        edits: Sequence[Edit],
+        read: Reader,
+        chat: Sequence[str],
+    ) -> ApplyReport:
+        return apply_edits(edits, read)
 
 
 def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:

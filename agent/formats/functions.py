@@ -9,9 +9,9 @@ from pathlib import Path
 
 import yaml
 
+from agent.formats.apply import EngineFormat
 from agent.formats.base import (
     Edit,
-    EditFormat,
     MalformedReplyError,
     ReplyScope,
     SearchReplace,
@@ -32,10 +32,10 @@ from agent.formats.reading.names import clean_name, resolve_existing, resolve_li
 from agent.formats.text import edits_of
 from agent.grammars import has_errors
 from core.jsontypes import JsonObject
-from llm.chat import Reply, Tool, ToolCall
+from llm.chat import Reply, ToolCall
 
 
-class FunctionFormat(EditFormat):
+class FunctionFormat(EngineFormat):
     """Edits as calls of one function, with one edit or a list of edits each."""
 
     function: str
@@ -138,16 +138,9 @@ def no_function(name: str, function: str) -> str:
 
 
 _FILE = Path(__file__).with_name("tools.yaml")
-_TOOLS: dict[str, Tool] = yaml.safe_load(_FILE.read_text("utf-8"))
-_CONTENT_NAMES = (
-    "content",
-    "contents",
-    "text",
-    "code",
-    "new_content",
-    "file_content",
-    "body",
-)
+_TOOLS: JsonObject = yaml.safe_load(_FILE.read_text("utf-8"))
+_NAMES = _TOOLS["names"]
+_CONTENT_NAMES = _NAMES["content"]
 
 
 class WholeFunctionFormat(FunctionFormat):
@@ -188,24 +181,8 @@ class WholeFunctionFormat2023(FunctionFormat2023, WholeFunctionFormat):
     tools = (_TOOLS["write_file_2023"],)
 
 
-_OLD_NAMES = (
-    "original_lines",
-    "original",
-    "search",
-    "old",
-    "old_lines",
-    "old_string",
-    "old_str",
-)
-_NEW_NAMES = (
-    "updated_lines",
-    "updated",
-    "replace",
-    "new",
-    "new_lines",
-    "new_string",
-    "new_str",
-)
+_OLD_NAMES = _NAMES["original_lines"]
+_NEW_NAMES = _NAMES["updated_lines"]
 
 
 class DiffFunctionFormat(FunctionFormat):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from agent.formats.apply import EngineFormat
 from agent.formats.base import (
     Edit,
     EditFormat,
@@ -53,7 +54,7 @@ _READERS: tuple[tuple[PartReader, tuple[str, ...]], ...] = (
 )
 
 
-class TextFormat(EditFormat):
+class TextFormat(EngineFormat):
     """A format whose edits are in the text of the reply."""
 
     read: PartReader

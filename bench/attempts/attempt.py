@@ -26,7 +26,7 @@ from bench.instances.instance import Instance
 from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError, StoppedError, UserError
-from environments.agents import join_tests
+from environments.docker.agents import join_tests
 from llm.gate import Gate
 from llm.options import ModelChoice
 from llm.tracing import OUTCOME, TracedGate, note_error

@@ -1,4 +1,7 @@
-"""Docker: an agent's command in a container of the instance's image, one for each session."""
+"""Docker: an agent's command in a container of the instance's image, one for each session.
+
+``join_tests`` chooses between this and the sandbox.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from typing import Any
 from agent.command_agent import CommandRun, Surroundings, last_lines
 from core.errors import UserError
 from core.processes import CommandResult
-from environments.base import Setup, SetupWay
+from environments.base import Session, Setup, SetupWay
 from environments.docker.containers import Container, Sinks, run_exec
 from environments.docker.engine import engine_errors
 from environments.docker.environment import AgentImage, DockerSession
@@ -30,6 +33,7 @@ from environments.local.agentsandbox import (
     AgentBubble,
     forwarded_argv,
 )
+from environments.local.environment import LocalSession
 from environments.programs import HostProgram, VisiblePaths
 
 # Where programs lie whose own places have other files in the image.
@@ -203,6 +207,19 @@ class AgentContainer(Surroundings):
                 "the agent so that it brings all that it needs (a static program, or npm's or "
                 "uv's own interpreter), or choose --environment local"
             )
+
+
+def join_tests(surroundings: Surroundings, session: Session) -> Surroundings:
+    """Return ``surroundings`` with the environment of ``session``.
+
+    Without a sandbox a command has the environment of the machine.
+    """
+    if isinstance(surroundings, AgentBubble):
+        if isinstance(session, LocalSession):
+            return replace(surroundings, session=session)
+        if isinstance(session, DockerSession):
+            return AgentContainer(surroundings, session)
+    return surroundings
 
 
 def _unpack(archive: Iterable[bytes], parent: Path) -> Path:

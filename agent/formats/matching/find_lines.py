@@ -430,7 +430,7 @@ def _likeness_matches(
     strings) may differ, and every line is alike by 0.8.
     """
     search_numbers = numbers_where(search, str.strip)
-    numbers, _ = _bare_lines(tuple(lines), str.strip, False)
+    numbers = _bare_lines(tuple(lines), str.strip, False)[0]
     size = len(search_numbers)
     if not 0 < size <= min(_MAX_LINES, len(numbers)):
         return []

@@ -293,7 +293,7 @@ def _fence_spans(lines: Lines) -> list[tuple[int, int]]:
     for start, marks, _ in fences.entries:
         if start < next_line:
             continue
-        end, _ = next(fences.bare_fences(start, marks), (None, 0))
+        end = next(fences.bare_fences(start, marks), (None, 0))[0]
         if end is None:
             break
         spans.append((start, end))

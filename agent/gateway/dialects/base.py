@@ -321,7 +321,7 @@ class Dialect(ABC):
         """
         answer = self.merge_events([event])
         parts, end, _ = self.outcome(answer)
-        _, calls, _, _ = self._read_parts(parts)
+        calls = self._read_parts(parts)[1]
         return bool(calls or end) or self.is_error(event)
 
     def model(self, path: str, body: JsonObject) -> str:
