@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from agent.grammars import grammars_version
 from agent.repomap.ranking.index import LAYOUT, Index, IndexBuilder
@@ -26,6 +27,8 @@ CHARACTERS_PER_TOKEN = 4
 """The estimate without a counter of the model."""
 _MARGIN = 2.0
 _MIN_CHOICE = 4
+_KEPT_DEFINITIONS = 20_000
+_SECANTS = 8
 # Shares of the budget that go to signatures with documentation, and to signatures alone; the rest
 # goes to bare names, which cost a quarter and still tell a model where to look.
 DOCUMENTED_SHARE = 0.15
@@ -120,8 +123,7 @@ def render(entries: Sequence[FileEntry]) -> str:
     return "\n".join(chain.from_iterable(map(render_file, entries)))
 
 
-@dataclass(frozen=True)
-class MapChoice:
+class MapChoice(NamedTuple):
     """A file's path (``unit`` is None) or one of its definitions to be shown in ``form``."""
 
     file: int
@@ -160,6 +162,10 @@ class RepoMap:
     def _ranker(self) -> Ranker:
         return Ranker(self.index)
 
+    @cached_property
+    def _definition_of(self) -> Definer:
+        return lru_cache(_KEPT_DEFINITIONS)(self.index.definition)
+
     def ranked_files(self, text: str) -> tuple[RankedFile, ...]:
         return self._ranker.rank(text).ranked_files()
 
@@ -186,29 +192,20 @@ class RepoMap:
         """Return the entries of the map that ``render`` returns as text."""
         ranking = self._ranker.rank(text)
         ranks = {file: rank for rank, file in enumerate(ranking.order)}
-        definition_of = cache(self.index.definition)
         characters = tokens * CHARACTERS_PER_TOKEN
-        choices = self._affordable_choices(ranking, characters, definition_of)
+        choices = self._affordable_choices(ranking, characters)
         count = count or estimate_tokens
-        best: tuple[FileEntry, ...] = ()
-        # Bisection: more choices make a longer map.
-        low = 1
-        high = len(choices)
-        while low <= high:
-            middle = (low + high) // 2
-            candidate = self._entries(choices[:middle], ranks, definition_of)
-            if count(render(candidate)) <= tokens:
-                best = candidate
-                low = middle + 1
-            else:
-                high = middle - 1
-        return best
+
+        def size_of(number: int) -> int:
+            return count(render(self._entries(choices[:number], ranks)))
+
+        number = largest_number(size_of, len(choices), tokens)
+        return self._entries(choices[:number], ranks)
 
     def _entries(
         self,
         choices: Sequence[MapChoice],
         ranks: Mapping[int, int],
-        definition_of: Definer,
     ) -> tuple[FileEntry, ...]:
         forms_by_file: dict[int, dict[int, Form]] = {}
         for choice in choices:
@@ -222,7 +219,7 @@ class RepoMap:
             definitions = {}
             for number in forms:
                 while number >= 0 and number not in definitions:
-                    definitions[number] = definition_of(first + number)
+                    definitions[number] = self._definition_of(first + number)
                     number = definitions[number].parent
             entries.append(FileEntry(self.index.paths[file], definitions, forms))
         return tuple(entries)
@@ -235,7 +232,6 @@ class RepoMap:
         self,
         ranking: Ranking,
         characters: int,
-        definition_of: Definer,
     ) -> list[MapChoice]:
         paths = self.index.paths
         # Each choice takes at least its name and a separator.
@@ -244,12 +240,12 @@ class RepoMap:
         choices = []
         spent = 0
         for choice in self._choices(
-            ranking.order[:limit], units, ranking.file_of, characters, definition_of
+            ranking.order[:limit], units, ranking.file_of, characters
         ):
             if choice.unit is None:
                 spent += len(paths[choice.file])
             else:
-                spent += len(definition_of(choice.unit).name)
+                spent += len(self._definition_of(choice.unit).name)
             if spent > characters * _MARGIN:
                 break
             choices.append(choice)
@@ -261,7 +257,6 @@ class RepoMap:
         units: Sequence[int],
         file_of: Sequence[int],
         characters: int,
-        definition_of: Definer,
     ) -> Iterator[MapChoice]:
         """Yield choices for about ``characters`` and beyond, the most valuable first.
 
@@ -279,7 +274,7 @@ class RepoMap:
                 break
             form = Form.SIGNATURE
             file = file_of[unit]
-            definition = definition_of(unit)
+            definition = self._definition_of(unit)
             used += len(definition.signature) + 4
             used += sum(map(len, definition.decorators))
             if share < DOCUMENTED_SHARE:
@@ -293,7 +288,7 @@ class RepoMap:
         # The sort is stable: of equal worth, names come before files.
         offers = []
         for rank, unit in enumerate(units[detailed:], detailed):
-            length = len(definition_of(unit).name) + 2
+            length = len(self._definition_of(unit).name) + 2
             worth = 1 / (rank + UNIT_RANK) / length
             offers.append((worth, MapChoice(file_of[unit], unit)))
         for rank, file in enumerate(files):
@@ -302,6 +297,36 @@ class RepoMap:
         offers.sort(key=lambda offer: -offer[0])
         for _, choice in offers:
             yield choice
+
+
+def largest_number(size_of: Callable[[int], int], most: int, limit: int) -> int:
+    """Return the largest number up to ``most`` whose size is at most ``limit``.
+
+    Sizes grow with their numbers, mostly evenly: secants need few of them, and bisection ends
+    the search where they are uneven.
+    """
+    low = 1
+    high = most
+    number = high // 2
+    number_before = 0
+    size_before = 0
+    secants = _SECANTS
+    while low <= high:
+        number = min(max(number, low), high)
+        size = size_of(number)
+        if size <= limit:
+            low = number + 1
+        else:
+            high = number - 1
+        growth = (size - size_before) / (number - number_before)
+        number_before = number
+        size_before = size
+        secants -= 1
+        if growth > 0 and secants > 0:
+            number += round((limit - size) / growth)
+        else:
+            number = (low + high) // 2
+    return high
 
 
 def tree_key(blobs: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.repomap import RenderedMaps, TagStore
-from agent.repomap.build import RepoMap
+from agent.repomap.build import RepoMap, largest_number
 from agent.repomap.ranking.index import IndexBuilder
 from agent.repomap.scanning.store import scan
 from agent.repomap.scanning.tree import blobs_below
@@ -262,3 +263,22 @@ def test_a_broken_text_is_made_again_and_old_ones_are_removed(
     for number in range(4):
         store.keep_text(str(number), f"map {number}")
     assert [store.text(str(n)) for n in range(4)] == [None, None, "map 2", "map 3"]
+
+
+@given(
+    steps=st.lists(st.integers(1, 9) | st.just(10_000), max_size=2_000),
+    limit=st.integers(0, 30_000),
+)
+def test_the_most_choices_that_fit_are_found_in_few_steps(
+    steps: list[int], limit: int
+) -> None:
+    sizes = [0, *accumulate(steps)]
+    looked_at: list[int] = []
+
+    def size_of(number: int) -> int:
+        looked_at.append(number)
+        return sizes[number]
+
+    number = largest_number(size_of, len(steps), limit)
+    assert number == sum(size <= limit for size in sizes) - 1
+    assert len(looked_at) <= 20
