@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -10,9 +10,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, TypeVar
 
+from pydantic import TypeAdapter
+
 from core.errors import UserError
 from core.jsontypes import JsonObject
-from core.money import as_text, column, total
+from core.money import Dollars, column, total
 from core.plaintext import abbreviate, one_line, quantity, table
 from runs.evidence import Belief
 from runs.progress.state import COMMON_WORDS
@@ -28,24 +30,20 @@ BROKEN = "broken"
 _LAST = (*COMMON_WORDS, IN_WORK, KILLED, BROKEN, NOT_STARTED)
 _HEADINGS = ("status", "instances", "attempts", "dollars")
 _LONGEST_REASON = 100
+# Of what JSON does not have whole.
+_SHOWN = {
+    "unfinished": {"__all__": {"instance_id", "status", "reason"}},
+    "beliefs": {"__all__": {"weight", "none"}},
+}
 
 
 @dataclass(frozen=True)
 class StatusTotals:
     """All instances of one status; ``dollars`` is None when the cost of one is unknown."""
 
-    status: str
     instances: int
     attempts: int
-    dollars: Decimal | None
-
-    def as_json(self) -> JsonObject:
-        """Return the row without its status; dollars are a string, exact."""
-        return {
-            "instances": self.instances,
-            "attempts": self.attempts,
-            "dollars": as_text(self.dollars),
-        }
+    dollars: Dollars | None
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,7 @@ class RunStatus:
     """The status of a run.
 
     Attributes:
+        statuses: by status, in the order of the table.
         unfinished: instances that were started and have no prediction, by id.
         broken: the problems of files of the run, in words.
         beliefs: how sure the choices are that follow from evidence, by id.
@@ -61,7 +60,7 @@ class RunStatus:
 
     run: str
     folder: Path
-    statuses: tuple[StatusTotals, ...]
+    statuses: Mapping[str, StatusTotals]
     total: StatusTotals
     unfinished: tuple[InstanceResult, ...]
     broken: tuple[str, ...]
@@ -69,37 +68,21 @@ class RunStatus:
     process: str = ""
 
     def as_json(self) -> JsonObject:
-        """Return the status as JSON (docs/run.md)."""
-        return {
-            "run": self.run,
-            "folder": str(self.folder),
-            "statuses": {row.status: row.as_json() for row in self.statuses},
-            "total": self.total.as_json(),
-            "unfinished": [
-                {
-                    "instance_id": entry.instance_id,
-                    "status": entry.status,
-                    "reason": entry.reason,
-                }
-                for entry in self.unfinished
-            ],
-            "broken": list(self.broken),
-            "beliefs": {
-                name: belief.model_dump(include={"weight", "none"})
-                for name, belief in self.beliefs.items()
-            },
-            "process": self.process,
-        }
+        """Return the status as JSON (docs/run.md); dollars are a string, exact."""
+        parts = dict.fromkeys(RunStatus.__dataclass_fields__, True)
+        content = TypeAdapter(RunStatus).dump_python(
+            self, mode="json", include={**parts, **_SHOWN}
+        )
+        return dict(content)
 
 
-def _row(
-    status: str,
-    results: Sequence[InstanceResult],
+def _sum_up(
+    results: Collection[InstanceResult],
     dollars: Mapping[str, Decimal | None],
 ) -> StatusTotals:
     attempts = sum(len(result.attempts) for result in results)
     costs = [dollars[result.instance_id] for result in results]
-    return StatusTotals(status, len(results), attempts, total(costs))
+    return StatusTotals(len(results), attempts, total(costs))
 
 
 def lines(run_status: RunStatus) -> Iterator[str]:
@@ -107,13 +90,11 @@ def lines(run_status: RunStatus) -> Iterator[str]:
     yield one_line(f"{run_status.run}: {run_status.folder}")
     if run_status.process:
         yield one_line(run_status.process)
-    rows = [*run_status.statuses, run_status.total]
-    cells = [
-        (row.status, str(row.instances), str(row.attempts), dollars)
-        for row, dollars in zip(
-            rows, column([row.dollars for row in rows]), strict=True
-        )
-    ]
+    rows = {**run_status.statuses, "total": run_status.total}
+    dollars = column([row.dollars for row in rows.values()])
+    cells = []
+    for (status, row), cost in zip(rows.items(), dollars, strict=True):
+        cells.append((status, row.instances, row.attempts, cost))
     yield from table(_HEADINGS, cells, numbers=(1, 2, 3))
     beliefs = run_status.beliefs.values()
     if beliefs:
@@ -179,15 +160,15 @@ def overview(
         if result.belief:
             beliefs[name] = result.belief
     costs.update(dollars)
-    rows = []
+    rows = {}
     for status, group in by_status.items():
         if group:
-            rows.append(_row(status, group, costs))
-    run_total = _row("total", list(results.values()), costs)
+            rows[status] = _sum_up(group, costs)
+    run_total = _sum_up(results.values(), costs)
     return RunStatus(
         run=store.run,
         folder=store.folder,
-        statuses=tuple(rows),
+        statuses=rows,
         total=replace(run_total, dollars=total(costs.values())),
         unfinished=tuple(unfinished),
         broken=(*reading.broken, *map(str, damaged)),
