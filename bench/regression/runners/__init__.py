@@ -22,16 +22,9 @@ __all__ = [
     "parse_output", "runner_of", "runner_of_parser",
 ]  # fmt: skip
 
-_BY_LINES = (
-    compiled.GO, compiled.CARGO, javascript.JEST, javascript.VITEST, javascript.MOCHA,
-    javascript.NODE, compiled.MAVEN, compiled.GRADLE, scripting.PHPUNIT, scripting.RSPEC,
-    scripting.MINITEST,
-)  # fmt: skip
 # Before all others, and in this order.
 _BY_STATEMENTS = (Runner.DJANGO, Runner.SYMPY, Runner.PYTEST, Runner.UNITTEST)
-_LINE_PARSERS = list(chain.from_iterable(support.parsers for support in _BY_LINES))
-SUPPORT: Mapping[Runner, RunnerSupport] = {
-    **{runner: support_of(runner) for runner in _BY_STATEMENTS},
+_BY_LINES = {
     Runner.GO: compiled.GO,
     Runner.CARGO: compiled.CARGO,
     Runner.VITEST: javascript.VITEST,
@@ -43,6 +36,13 @@ SUPPORT: Mapping[Runner, RunnerSupport] = {
     Runner.PHPUNIT: scripting.PHPUNIT,
     Runner.RSPEC: scripting.RSPEC,
     Runner.MINITEST: scripting.MINITEST,
+}
+_LINE_PARSERS = list(
+    chain.from_iterable(support.parsers for support in _BY_LINES.values())
+)
+SUPPORT: Mapping[Runner, RunnerSupport] = {
+    **{runner: support_of(runner) for runner in _BY_STATEMENTS},
+    **_BY_LINES,
     Runner.CTEST: native.CTEST,
     # A script may print in any format.
     Runner.SCRIPT: support_of(

@@ -53,19 +53,6 @@ _ORDER = (PASSED, XFAIL, SKIPPED, FAILED, ERROR)
 # Lines that name a test are shorter; patterns take time by the length of a line.
 MAX_LINE = 1_000
 _MAX_DETAIL = 4_000
-STATUS_WORDS = {
-    "pass": PASSED,
-    "passed": PASSED,
-    "ok": PASSED,
-    "skip": SKIPPED,
-    "skipped": SKIPPED,
-    "ignore": SKIPPED,
-    "pending": SKIPPED,
-    "todo": SKIPPED,
-    "disabled": SKIPPED,
-    "xfail": XFAIL,
-}
-"""Statuses by the words of runners that report a test on a line."""
 
 _COMMAND_START = r"(?:^|[\s/;&|(])"
 """What may stand before the name of a program."""
@@ -215,12 +202,13 @@ class ResultLines:
 
     Attributes:
         line: matches such a line; has the groups ``name`` and ``status``.
-        statuses: by the text of ``status`` in lower case; others mean that the test failed.
+        statuses: by the text of ``status`` in lower case, beside ``STATUSES``; others mean that
+            the test failed.
         count: its group 1 is a number of passed tests; the sum of all is the runner's count.
     """
 
     line: re.Pattern[str]
-    statuses: Mapping[str, str]
+    statuses: Mapping[str, str] = field(default_factory=dict)
     count: re.Pattern[str] | None = None
 
     def parse(self, output: str) -> ParsedOutput:
@@ -228,7 +216,7 @@ class ResultLines:
         pairs = []
         for match in matching_lines(self.line, output.split("\n")):
             word = match["status"].strip().lower()
-            status = self.statuses.get(word, FAILED)
+            status = self.statuses.get(word) or STATUSES.get(word, FAILED)
             pairs.append((match["name"].strip(), status))
         passed = None
         if self.count:
@@ -336,6 +324,11 @@ def _read(name: str) -> Any:  # noqa: ANN401 - YAML
     return yaml.safe_load(text)
 
 
+_RESULTS = _read("results.yaml")
+STATUSES: Mapping[str, str] = _RESULTS["statuses"]
+"""Statuses by the words and marks of runners that report a test on a line."""
+FORMATS = TypeAdapter(dict[str, ResultLines]).validate_python(_RESULTS["formats"])
+"""Formats with one line for each test."""
 _ROWS = _read("runners.yaml")
 _SUPPORT = TypeAdapter(RunnerSupport)
 
@@ -399,7 +392,7 @@ _REPLACED = (
     # Time stamps at the beginning of a line only: assertions may be about others.
     (
         re.compile(
-            r"^\[?(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?:? +", re.M
+            r"(?m)^\[?(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?:? +"
         ),
         "",
     ),

@@ -98,7 +98,10 @@ def file_command(
 
 
 def _file_command_by_script(
-    command: str, support: RunnerSupport, path: str, read: Read
+    command: str,
+    support: RunnerSupport,
+    path: str,
+    read: Read,
 ) -> str | None:
     calls = []
     for call in script_calls(command, read):

@@ -10,13 +10,12 @@ from pathlib import PurePosixPath
 
 from bench.regression.runners.base import (
     FAILED,
+    FORMATS,
     PASSED,
     SKIPPED,
-    STATUS_WORDS,
     BaseTree,
     NamedStatus,
     ParsedOutput,
-    ResultLines,
     Runner,
     blocks_below,
     explain,
@@ -196,28 +195,19 @@ GO = support_of(
 
 _CARGO_SUBCOMMAND = re.compile("test|run")
 # The name in the table [package], in front of any other table.
-_CARGO_NAME = re.compile(
-    r'^\[package\][^\[]*?^\s*name\s*=\s*["\']([\w-]+)["\']', re.M | re.S
-)
+_CARGO_NAME = re.compile(r'(?ms)^\[package\][^\[]*?^\s*name\s*=\s*["\']([\w-]+)["\']')
 _RUST_NAME = re.compile(r"[A-Za-z_][\w-]*")
 _CARGO_UNIT = re.compile(r"^ +Running (?:unittests )?(\S+)(?: \((\S+)\))?$")
 _CARGO_DOCS = re.compile(r"^ +Doc-tests (\S+)$")
 _CARGO_HASH = re.compile(r"-[0-9a-f]{16}(?:\.exe)?$")
 _CARGO_TEST = re.compile(r"^test (\S.*?)(?: - should panic)? \.\.\. (.*)$")
 _CARGO_STATUS = re.compile(r"(ok|FAILED|ignored)(?:, .*)?$")
-_CARGO_COUNT = re.compile(r"^test result: \w+\. (\d+) passed; ", re.MULTILINE)
+_CARGO_COUNT = re.compile(r"(?m)^test result: \w+\. (\d+) passed; ")
 # An edit above a documentation test moves it.
 _DOC_LINE = re.compile(r" \(line \d+\)")
 _CARGO_REASON = re.compile(r"^---- (\S.*) (?:stdout|stderr) ----$")
 _CARGO_END = re.compile(r"^failures:$|^test result: ")
 _CARGO_STATUSES = {"ok": PASSED, "FAILED": FAILED, "ignored": SKIPPED}
-NEXTEST = ResultLines(
-    re.compile(
-        r"^ +(?P<status>PASS|FAIL|LEAK|TIMEOUT|ABORT|SIG[A-Z]+)"
-        r" \[ *>?[\d.]+s\] (?:\( *\d+/\d+\) )?(?P<name>\S.*)$"
-    ),
-    STATUS_WORDS | {"leak": PASSED},
-)
 
 
 def cargo_file(
@@ -341,7 +331,7 @@ def _cargo_unit(source: str, program: str | None) -> str:
 
 CARGO = support_of(
     Runner.CARGO,
-    parsers=(parse_cargo, NEXTEST.parse),
+    parsers=(parse_cargo, FORMATS["nextest"].parse),
     with_option=_cargo_with_option,
     one_file=cargo_file,
 )
@@ -352,7 +342,7 @@ _MAVEN_GOALS = frozenset({"test", "verify", "install", "package", "integration-t
 _JVM_FILE = re.compile(
     r"(?:(.*)/)?src/(\w+)/(?:java|kotlin|groovy|scala)/(?:.*/)?(\w+)\.\w+"
 )
-_JVM_PACKAGE = re.compile(r"^\s*package\s+([\w.]+)", re.M)
+_JVM_PACKAGE = re.compile(r"(?m)^\s*package\s+([\w.]+)")
 _GRADLE_TASK = re.compile(r"(?::?[\w-]+)*:?(test\w*|check|build|\w+Test)")
 _GRADLE_BUILDS = ("build.gradle", "build.gradle.kts")
 # Groups: run, failures, errors, skipped, class.
@@ -365,11 +355,6 @@ _MAVEN_TEST = re.compile(
     r"^(?:\[ERROR\] )?(\S+?)(?:\(([\w.$]+)\))? +(?:-- )?Time elapsed: .* <<< (?:FAILURE|ERROR)!$"
 )
 _MAVEN_END = re.compile(r"^\[|^Tests run:|^$")
-GRADLE_LINES = ResultLines(
-    re.compile(r"^(?P<name>[^\s>].* > \S.*) (?P<status>PASSED|FAILED|SKIPPED)$"),
-    STATUS_WORDS,
-)
-"""Gradle with ``testLogging``; without it, only failures have a line."""
 
 
 def maven_file(
@@ -456,4 +441,8 @@ def _maven_status(counts: re.Match[str]) -> str:
 MAVEN = support_of(Runner.MAVEN, parsers=(parse_maven,), one_file=maven_file)
 
 
-GRADLE = support_of(Runner.GRADLE, parsers=(GRADLE_LINES.parse,), one_file=gradle_file)
+GRADLE = support_of(
+    Runner.GRADLE,
+    parsers=(FORMATS["gradle"].parse,),
+    one_file=gradle_file,
+)

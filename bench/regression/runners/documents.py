@@ -12,29 +12,19 @@ from bench.regression.runners.base import (
     FAILED,
     PASSED,
     SKIPPED,
+    STATUSES,
     ParsedOutput,
     limit_detail,
     worst_statuses,
 )
 from core.jsontypes import JsonMapping
 
-_STATUSES = {
-    "passed": PASSED,
-    "pass": PASSED,
-    "focused": PASSED,
-    "pending": SKIPPED,
-    "skipped": SKIPPED,
-    "todo": SKIPPED,
-    "disabled": SKIPPED,
-}
 _MOCHA_STATUSES = {"passes": PASSED, "failures": FAILED, "pending": SKIPPED}
-_RSPEC_UNLOADED = re.compile(
-    r"^An error occurred while loading (\S+?)\.?$", re.MULTILINE
-)
-_OBJECT = re.compile(r"^\{", re.MULTILINE)
+_RSPEC_UNLOADED = re.compile(r"(?m)^An error occurred while loading (\S+?)\.?$")
+_OBJECT = re.compile(r"(?m)^\{")
 # One report per run, and few other lines that begin with a brace.
 _MAX_OBJECTS = 200
-_XML_START = re.compile(r"^<\?xml |(?<=>)<\?xml ", re.MULTILINE)
+_XML_START = re.compile(r"(?m)^<\?xml |(?<=>)<\?xml ")
 XML_STATUSES = {"failure": FAILED, "error": ERROR, "skipped": SKIPPED}
 
 
@@ -78,10 +68,10 @@ def _jest_cases(report: JsonMapping) -> Iterator[tuple[str, str, str]]:
             suites = case["ancestorTitles"]
             name = " > ".join([path, *suites, case["title"]])
             reason = "\n".join(case.get("failureMessages") or ())
-            yield name, _STATUSES.get(case["status"], FAILED), reason
+            yield name, STATUSES.get(case["status"], FAILED), reason
         if not cases:
             reason = str(file.get("message", ""))
-            yield path, _STATUSES.get(file["status"], FAILED), reason
+            yield path, STATUSES.get(file["status"], FAILED), reason
 
 
 def _mocha_cases(report: JsonMapping) -> Iterator[tuple[str, str, str]]:
@@ -98,7 +88,7 @@ def _rspec_cases(report: JsonMapping) -> Iterator[tuple[str, str, str]]:
         name = f"{case['file_path']}: {case['full_description']}"
         exception = case.get("exception") or {}
         reason = str(exception.get("message", ""))
-        yield name, _STATUSES.get(case["status"], FAILED), reason
+        yield name, STATUSES.get(case["status"], FAILED), reason
     for message in report.get("messages", ()):
         unloaded = _RSPEC_UNLOADED.search(message)
         if unloaded:

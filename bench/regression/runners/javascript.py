@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 
 from bench.regression.runners.base import (
     FAILED,
+    FORMATS,
     MAX_LINE,
     PASSED,
     SKIPPED,
-    STATUS_WORDS,
+    STATUSES,
     NamedStatus,
     Nesting,
     ParsedOutput,
-    ResultLines,
     Runner,
     blocks_below,
     explain,
@@ -29,23 +29,9 @@ from bench.regression.runners.base import (
 from bench.regression.runners.documents import parse_json
 
 _DURATION = r"(?: \(?\d+(?:\.\d+)? ?m?s\)?)?"
-_MARKS = {
-    "✓": PASSED,
-    "✔": PASSED,
-    "√": PASSED,
-    "✕": FAILED,
-    "✖": FAILED,
-    "×": FAILED,
-    "✗": FAILED,
-    "○": SKIPPED,
-    "✎": SKIPPED,
-    "↓": SKIPPED,
-    "□": SKIPPED,
-    "﹣": SKIPPED,
-}
 _JEST_FILE = re.compile(r"^(PASS|FAIL) +(?:.* )?(\S+\.\S+)(?: \([\d.]+ m?s\))?$")
 _JEST_TEST = re.compile(rf"^ +([✓✔√✕×○✎]) (?:skipped |todo )?(.+?){_DURATION}$")
-_JEST_COUNT = re.compile(r"^Tests: +(?:.*?(\d+) passed)?.*\d+ total$", re.MULTILINE)
+_JEST_COUNT = re.compile(r"(?m)^Tests: +(?:.*?(\d+) passed)?.*\d+ total$")
 _JEST_REASON = re.compile(r"^  ● (\S.*)$")
 _JEST_UNLOADED = "Test suite failed to run"
 _JEST_END = re.compile(r"^(?:PASS|FAIL|Test Suites:) ")
@@ -56,7 +42,7 @@ _VITEST_FILE = re.compile(
     rf"^ *([✓×✗❯↓]) (?:\|.*?\| )?(\S+\.\S+) +\((\d+).*\){_DURATION}$"
 )
 _VITEST_SUITE = re.compile(r"^ FAIL  (?:\|.*?\| )?(\S+\.\S+) \[ .* \]$")
-_VITEST_COUNT = re.compile(r"^ +Tests +(?:.*?(\d+) passed)?.*\(\d+\)$", re.MULTILINE)
+_VITEST_COUNT = re.compile(r"(?m)^ +Tests +(?:.*?(\d+) passed)?.*\(\d+\)$")
 _VITEST_REASON = re.compile(r"^ FAIL  (?:\|.*?\| )?(\S.*?)(?: \[ .* \])?$")
 _VITEST_END = re.compile(r"^⎯+")
 # Groups: indentation, mark, number of a failure, dash of a pending test, title.
@@ -69,7 +55,7 @@ _SPEC_OPEN = re.compile(r"^( *)▶ (\S.*)$")
 # mocha's explanations of failures begin with a number, or are indented by more.
 _SPEC_AGAIN = re.compile(r"^  [^\s\d]")
 _SPEC_END = re.compile(r"^(?: +\d+ (?:passing\b|tests? passed)|ℹ tests )")
-_SPEC_NUMBER = re.compile(r"^  \d+\) ", re.MULTILINE)
+_SPEC_NUMBER = re.compile(r"(?m)^  \d+\) ")
 _SPEC_COUNT = re.compile(r"^(?: +(\d+) (?:passing\b.*|tests? passed)|ℹ pass (\d+))$")
 # Groups: indentation, not, number, title (in which `#` is escaped), directive.
 _TAP_TEST = re.compile(
@@ -79,13 +65,6 @@ _TAP_SUBTEST = re.compile(r"^( *)# Subtest: (.+)$")
 _TAP_NOISE = re.compile(
     r"^ *(?:---|\.\.\.|\d+\.\.\d+|duration_ms: .*|# (?:tests|pass|fail) +\d+)$"
 )
-BRACKETED = ResultLines(
-    re.compile(
-        r"^\[(?P<status>PASSED|FAILED|PENDING|SKIPPED|TODO|DISABLED)\] (?P<name>\S.*)$"
-    ),
-    STATUS_WORDS,
-)
-"""jest's report as some task sets rewrite it with jq."""
 _JEST_SPECIAL = re.compile(r"([\[\](){}^$*+?|\\])")
 
 
@@ -134,7 +113,7 @@ def _jest_results(lines: Iterable[str]) -> Iterator[NamedStatus]:
         elif inside and test:
             tests += 1
             name = suites.full_name(depth, test[2])
-            yield name, _MARKS[test[1]]
+            yield name, STATUSES[test[1]]
         elif inside and line.startswith("  ") and not line.startswith("  ●"):
             suites.enter(depth, line.strip())
         else:
@@ -155,7 +134,7 @@ def parse_vitest(output: str) -> ParsedOutput:
             files.append(file)
     pairs = []
     for match in [*tests, *files]:
-        status = _MARKS.get(match[1], FAILED)
+        status = STATUSES.get(match[1], FAILED)
         pairs.append((match[2], status))
     for suite in matching_lines(_VITEST_SUITE, lines):
         pairs.append((suite[1], FAILED))
@@ -200,7 +179,7 @@ def _spec_results(lines: Iterable[str]) -> Iterator[NamedStatus]:
             if test[4] or line.endswith("# SKIP"):
                 yield name, SKIPPED
             else:
-                yield name, _MARKS.get(test[2], FAILED)
+                yield name, STATUSES.get(test[2], FAILED)
         elif suite:
             inside = inside or bool(_SPEC_AGAIN.match(line))
             nesting.enter(len(suite[1]), suite[2])
@@ -253,19 +232,23 @@ def _tap_status(test: re.Match[str]) -> str:
 
 JEST = support_of(
     Runner.JEST,
-    parsers=(parse_jest, BRACKETED.parse),
+    parsers=(parse_jest, FORMATS["bracketed"].parse),
     report_parsers=(parse_json,),
     file_name=lambda path: _JEST_SPECIAL.sub(r"\\\1", path),
 )
 
 
 VITEST = support_of(
-    Runner.VITEST, parsers=(parse_vitest,), report_parsers=(parse_json,)
+    Runner.VITEST,
+    parsers=(parse_vitest,),
+    report_parsers=(parse_json,),
 )
 
 
 MOCHA = support_of(
-    Runner.MOCHA, parsers=(parse_spec, parse_tap), report_parsers=(parse_json,)
+    Runner.MOCHA,
+    parsers=(parse_spec, parse_tap),
+    report_parsers=(parse_json,),
 )
 
 

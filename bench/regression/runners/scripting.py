@@ -9,14 +9,14 @@ from itertools import zip_longest
 
 from bench.regression.runners.base import (
     FAILED,
+    FORMATS,
     PASSED,
     SKIPPED,
-    STATUS_WORDS,
+    STATUSES,
     BaseTree,
     NamedStatus,
     Nesting,
     ParsedOutput,
-    ResultLines,
     Runner,
     blocks_below,
     explain,
@@ -32,18 +32,9 @@ _TESTDOX_TEST = re.compile(r"^ ([✔✘↩∅☢⚠]) (.+?)(?: \[[\d.]+ m?s\])?$
 _TESTDOX_SUITE = re.compile(r"^[^\W\d][^:]*$")
 _TESTDOX_LINE = re.compile(r"^   [│┐├┴] ?(.*)$")
 _TESTDOX_END = re.compile(r"^(?:Summary of non-successful|There (?:was|were) \d)")
-# As in PHPUnit's exit code, a risky test or a warning is not a failure.
-_TESTDOX_MARKS = {
-    "✔": PASSED,
-    "✘": FAILED,
-    "↩": SKIPPED,
-    "∅": SKIPPED,
-    "☢": SKIPPED,
-    "⚠": SKIPPED,
-}
 # The closing line may count them as passed.
 _TESTDOX_ODD = re.compile(r"^ [☢⚠] ")
-_PHPUNIT_COUNT = re.compile(r"^(?:OK \((\d+) tests?,|Tests: (\d+), .*)", re.MULTILINE)
+_PHPUNIT_COUNT = re.compile(r"(?m)^(?:OK \((\d+) tests?,|Tests: (\d+), .*)")
 _PHPUNIT_BAD = re.compile(r"\b(?:Errors|Failures|Skipped|Incomplete): (\d+)")
 
 
@@ -64,7 +55,7 @@ def parse_testdox(output: str) -> ParsedOutput:
             odd += 1
         if test:
             name = f"{suite} > {test[2]}"
-            pairs.append((name, _TESTDOX_MARKS[test[1]]))
+            pairs.append((name, STATUSES[test[1]]))
         elif pairs and reason:
             reasons[name].append(reason[1])
         elif not before and _TESTDOX_SUITE.match(line):
@@ -95,8 +86,7 @@ _MINITEST_END = re.compile(r"^(?:.*?\D)?\d+\.\d+ s = ([.FES])$")
 _MINITEST_STATUSES = {".": PASSED, "S": SKIPPED}
 # Groups: tests, failures, errors, the rest of the line.
 _MINITEST_COUNT = re.compile(
-    r"^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors(.*)$",
-    re.MULTILINE,
+    r"(?m)^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors(.*)$",
 )
 _NOT_PASSED = re.compile(r"(\d+) (?:skips|pendings|omissions)")
 _MINITEST_REASON = re.compile(r"^([^\s:]\S*(?: \S+)*?#test_.+?)(?: \[.*\])?:$")
@@ -109,16 +99,9 @@ _TEST_UNIT_BREAK = re.compile(r"^={20,}$")
 # Groups: indentation, title, mark.
 _RSPEC_LINE = re.compile(r"^( *)(\S.*?)( \(FAILED - \d+\)| \(PENDING: .*\))?$")
 _RSPEC_END = re.compile(r"^(?:Pending|Failures):|^Finished in ")
-_RSPEC_COUNT = re.compile(
-    r"^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?", re.MULTILINE
-)
+_RSPEC_COUNT = re.compile(r"(?m)^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?")
 _RSPEC_REASON = re.compile(r"^  \d+\) (\S.*)$")
 _RSPEC_BREAK = re.compile(r"^(?:Finished in |Failed examples:)")
-SUFFIXED = ResultLines(
-    re.compile(r"^(?P<name>\S.*) - (?P<status>passed|failed|pending)$"),
-    STATUS_WORDS,
-)
-"""RSpec's report as some task sets rewrite it with jq."""
 _RAKE = re.compile("rake")
 _RUBY = re.compile("rails|ruby")
 _RAKE_TASK = re.compile(r"(?:test|spec)(?::\w+)*")
@@ -270,7 +253,9 @@ def _rspec_status(mark: str | None) -> str:
 
 
 RSPEC = support_of(
-    Runner.RSPEC, parsers=(parse_rspec, SUFFIXED.parse), report_parsers=(parse_json,)
+    Runner.RSPEC,
+    parsers=(parse_rspec, FORMATS["suffixed"].parse),
+    report_parsers=(parse_json,),
 )
 
 

@@ -22,8 +22,7 @@ _OPERATOR = re.compile(
 _HIDDEN = "\0"
 # Text in quotes, in backticks, behind a backslash, in `$(…)` with one level inside, in `${…}`.
 _QUOTED = re.compile(
-    r"""'[^']*'|"(?:[^"\\]|\\.)*"|`[^`]*`|\\.|\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}""",
-    re.DOTALL,
+    r"""(?s)'[^']*'|"(?:[^"\\]|\\.)*"|`[^`]*`|\\.|\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}""",
 )
 # Installing a runner does not start it.
 _INSTALLS = re.compile(
