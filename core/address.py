@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from core.errors import UserError
@@ -17,26 +16,8 @@ _LOGIN = re.compile(r"""(?<=://)([^\s/?\#'"<>]+)@([^\s/?\#@'"<>,;:]+)(:\d+)?""")
 _SHORTEST_TOKEN = 16
 
 
-@dataclass(frozen=True)
-class Address:
-    """An HTTP address.
-
-    Attributes:
-        text: as the user wrote it.
-        recorded: with ``***`` in place of user and password, and of the query.
-    """
-
-    text: str
-    recorded: str
-
-    @property
-    def secret(self) -> bool:
-        """Whether the address has a part that is not recorded."""
-        return self.text != self.recorded
-
-
-def parse_address(option: str, text: str) -> Address:
-    """Return the address in ``text``.
+def parse_address(option: str, text: str) -> SplitResult:
+    """Return the parts of the HTTP address ``text``.
 
     Raises:
         UserError: ``text`` is not an address; the message names ``option``.
@@ -51,7 +32,7 @@ def parse_address(option: str, text: str) -> Address:
     is_http = parts.scheme in ("http", "https")
     if not is_address or not is_http or has_odd_password:
         raise _not_an_address(option, text)
-    return Address(text, _without_user(parts))
+    return parts
 
 
 def _not_an_address(option: str, text: str) -> UserError:
@@ -74,16 +55,6 @@ def basic_auth(text: str) -> tuple[str, dict[str, str]]:
     host = parts.netloc.rpartition("@")[2]
     address = parts._replace(netloc=host).geturl()
     return address, {"Authorization": f"Basic {encoded}"}
-
-
-def _without_user(parts: SplitResult) -> str:
-    _, at, host = parts.netloc.rpartition("@")
-    if at:
-        host = f"{HIDDEN_USER}@{host}"
-    query = parts.query
-    if query:  # some servers take their key there
-        query = HIDDEN_USER
-    return parts._replace(netloc=host, query=query).geturl()
 
 
 def without_logins(text: str) -> str:
@@ -133,7 +104,14 @@ def login_secrets(
 
 
 def recorded_address(text: str | None) -> str | None:
-    """Return an address without its user and password, for files."""
+    """Return an address for files, with ``***`` in place of user and password, and of the query."""
     if text is None:
         return None
-    return _without_user(urlsplit(text))
+    parts = urlsplit(text)
+    host = parts.netloc.rpartition("@")[2]
+    if "@" in parts.netloc:
+        host = f"{HIDDEN_USER}@{host}"
+    query = parts.query
+    if query:  # some servers take their key there
+        query = HIDDEN_USER
+    return parts._replace(netloc=host, query=query).geturl()

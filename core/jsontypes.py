@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 JsonObject = dict[str, Any]
@@ -51,6 +51,20 @@ def count_at(value: object, *path: str) -> int:
     if isinstance(item, bool) or not isinstance(item, int):
         return 0
     return max(item, 0)
+
+
+def map_texts(data: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401
+    """Return JSON with all texts in it changed, keys included."""
+    if isinstance(data, str):
+        return change(data)
+    if isinstance(data, Mapping):
+        changed = {}
+        for key, value in data.items():
+            changed[map_texts(key, change)] = map_texts(value, change)
+        return changed
+    if isinstance(data, list | tuple):
+        return [map_texts(value, change) for value in data]
+    return data
 
 
 def texts_in(data: object) -> Iterator[str]:

@@ -6,8 +6,6 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from io import StringIO
-from typing import Literal
 
 Say = Callable[[str], None]
 """Shows a line to the user; ``functools.cache(say)`` shows each line once."""
@@ -125,38 +123,30 @@ def _aligned_lines(
 ) -> Iterator[str]:
     # Imported here: most commands print no table.
     from rich.cells import cell_len
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     # Each block has the first column, and those that fit beside it.
     blocks = [[0]]
     widths = []
     for column in zip(*rows, strict=True):
-        longest = max(map(cell_len, column))
-        widths.append(longest + _GAP)
+        widths.append(max(map(cell_len, column)))
     for position in range(1, len(widths)):
         columns = [*blocks[-1], position]
-        block_width = sum(widths[column] for column in columns) - _GAP
+        block_width = sum(widths[column] + _GAP for column in columns) - _GAP
         if len(columns) > 2 and block_width > width:
             blocks.append([0])
         blocks[-1].append(position)
-    console = Console(file=StringIO(), width=_UNBOUNDED, color_system=None)
     for block in blocks:
-        grid = Table.grid(padding=(0, _GAP))
-        for position in block:
-            side: Literal["left", "right"] = "left"
-            if position in numbers:
-                side = "right"
-            grid.add_column(justify=side, no_wrap=True)
-        for row in rows:
-            cells = [Text(row[position]) for position in block]
-            grid.add_row(*cells)
-        with console.capture() as capture:
-            console.print(grid)
         if block is not blocks[0]:
             yield ""
-        for line in capture.get().splitlines():
+        for row in rows:
+            line = ""
+            for position in block:
+                padding = " " * (widths[position] - cell_len(row[position]))
+                if position in numbers:
+                    line += padding + row[position]
+                else:
+                    line += row[position] + padding
+                line += " " * _GAP
             yield line.rstrip()
 
 

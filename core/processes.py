@@ -20,7 +20,7 @@ from core.redaction import DOTENV_VARIABLE
 from core.shutdown import Check
 
 _SECRET = re.compile(
-    r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|^AWS_|^AZURE_|^GOOGLE_", re.I
+    r"(?i)KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|^AWS_|^AZURE_|^GOOGLE_"
 )
 # Seconds.
 _DRAIN_TIMEOUT = 5.0

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
 from core.address import login_secrets
+from core.jsontypes import map_texts
 
 DOTENV_VARIABLE = "SWE_RETRY_HARNESS_DOTENV"
 """Names the variables from a file ``.env``, which are secret under any name."""
@@ -83,16 +84,7 @@ class Redactor:
 
     def of(self, value: Any) -> Any:  # noqa: ANN401 - any JSON value
         """Return a JSON value with all texts in it redacted, keys included."""
-        if isinstance(value, str):
-            return self(value)
-        if isinstance(value, Mapping):
-            redacted = {}
-            for key, part in value.items():
-                redacted[self.of(key)] = self.of(part)
-            return redacted
-        if isinstance(value, (list, tuple)):
-            return [self.of(part) for part in value]
-        return value
+        return map_texts(value, self)
 
     def named_in(self, text: str) -> str | None:
         """Return the name of a secret in ``text``, None without one."""
@@ -164,7 +156,7 @@ def _forms(value: str) -> Iterator[str]:
     data = value.encode("utf-8", "surrogateescape")
     for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
         yield quoted
-        yield _ESCAPED.sub(_in_small_letters, quoted)
+        yield _ESCAPED.sub(lambda match: match[0].lower(), quoted)
     for literal in (
         json.dumps(value),
         json.dumps(value, ensure_ascii=False),
@@ -178,10 +170,6 @@ def _forms(value: str) -> Iterator[str]:
         # As in addresses.
         code = code.replace("+", "-")
         yield code.replace("/", "_")
-
-
-def _in_small_letters(match: re.Match[str]) -> str:
-    return match[0].lower()
 
 
 def _base64_core(data: bytes, before: int) -> str:

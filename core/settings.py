@@ -31,6 +31,7 @@ from pydantic.fields import FieldInfo
 
 from core.address import without_logins
 from core.errors import UserError
+from core.jsontypes import map_texts
 from core.parsing.untrusted import MIB, DamagedError, TextLoader, yaml_of
 
 SETTINGS = "Everything else"
@@ -59,7 +60,11 @@ class Section(BaseModel):
     """A part of the settings, or the root of all."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        arbitrary_types_allowed=True,
+        use_attribute_docstrings=True,
     )
 
 
@@ -123,8 +128,7 @@ Layer = dict[str, SourcedValue]
 """Values by the dotted names of their settings."""
 
 
-def split_commas(value: Any) -> Any:  # noqa: ANN401 - of any source
-    """Return the parts of a text with commas, or of several; another value as it is."""
+def _split(value: Any, parts_of: Callable[[str], list[str]]) -> Any:  # noqa: ANN401
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, (list, tuple)):
@@ -132,24 +136,16 @@ def split_commas(value: Any) -> Any:  # noqa: ANN401 - of any source
     parts: list[Any] = []
     for item in value:
         if isinstance(item, str):
-            stripped = map(str.strip, item.split(","))
+            stripped = map(str.strip, parts_of(item))
             parts.extend(filter(None, stripped))
         else:
             parts.append(item)
     return parts
 
 
-def split_lines(value: Any) -> Any:  # noqa: ANN401 - of any source
-    """Return the lines of a text, or of several; another value as it is."""
-    if isinstance(value, str):
-        value = [value]
-    if not isinstance(value, (list, tuple)):
-        return value
-    lines: list[str] = []
-    for text in value:
-        stripped = map(str.strip, text.splitlines())
-        lines.extend(filter(None, stripped))
-    return lines
+def split_commas(value: Any) -> Any:  # noqa: ANN401 - of any source
+    """Return the parts of a text with commas, or of several; another value as it is."""
+    return _split(value, lambda text: text.split(","))
 
 
 def split_pairs(value: Any) -> Any:  # noqa: ANN401 - of any source
@@ -174,7 +170,7 @@ def split_pairs(value: Any) -> Any:  # noqa: ANN401 - of any source
 
 
 Commas = BeforeValidator(split_commas)
-SplitLines = BeforeValidator(split_lines)
+SplitLines = BeforeValidator(lambda value: _split(value, str.splitlines))
 Pairs = BeforeValidator(split_pairs)
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())]
 """A path that code receives absolute and without links."""
@@ -195,12 +191,13 @@ def settings_of(root: type[Section]) -> Mapping[str, FieldInfo]:
     return settings
 
 
+def _help_of(field: FieldInfo) -> str:
+    """Return the text below a field in one line."""
+    return " ".join(str(field.description).split())
+
+
 def _holds_several(field: FieldInfo) -> bool:
     return get_origin(field.annotation) in (tuple, dict)
-
-
-def _is_mapping(field: FieldInfo) -> bool:
-    return get_origin(field.annotation) is dict
 
 
 def no_such_setting(
@@ -351,7 +348,7 @@ def merge_layers(root: type[Section], layers: Iterable[Layer]) -> Layer:
             if value is None or value == "":
                 result.pop(name, None)
                 continue
-            if _is_mapping(settings[name]):
+            if get_origin(settings[name].annotation) is dict:
                 try:
                     value = split_pairs(value)
                 except ValueError as error:
@@ -407,18 +404,8 @@ def plain_wording(message: str) -> str:
 def chosen_settings(settings: Section) -> dict[str, Any]:
     """Return what any source gave, as JSON by section, without users in addresses."""
     chosen = settings.model_dump(mode="json", exclude_unset=True)
-    without_users: dict[str, Any] = _without_users(chosen)
+    without_users: dict[str, Any] = map_texts(chosen, without_logins)
     return without_users
-
-
-def _without_users(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if isinstance(value, str):
-        return without_logins(value)
-    if isinstance(value, list):
-        return [_without_users(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _without_users(item) for name, item in value.items()}
-    return value
 
 
 def values_of(settings: Section) -> dict[str, Any]:
@@ -442,7 +429,8 @@ def setting_lines(
         option = ""
         if name in options:
             option = f"  ({options[name]})"
-        line = f"{name}  {_text(values[name]) or '-'}  {field.description}{option}"
+        help = _help_of(field)
+        line = f"{name}  {_text(values[name]) or '-'}  {help}{option}"
         if word is None or word.lower() in line.lower():
             yield line
 
@@ -563,7 +551,7 @@ _SETTINGS = "settings"
 
 def _flag_parameter(root: type[Section], flag: SettingFlag) -> inspect.Parameter:
     field = settings_of(root)[flag.setting]
-    text = field.description or ""
+    text = _help_of(field)
     if not flag.metavar:
         return _parameter(flag.parameter, bool, False, flag.names, text, flag.panel)
     default = field.get_default(call_default_factory=True)

@@ -26,14 +26,7 @@ from bench.attempts import (
 )
 from bench.benchmark import InstanceBenchmark, make_services
 from bench.cli.cli import EnvFileOption
-from bench.cli.command_line import (
-    BUDGET_FLAG,
-    DATASET_FLAG,
-    MODEL_FLAGS,
-    RUN_FLAG,
-    WORKERS_FLAG,
-    make_configuration,
-)
+from bench.cli.command_line import flags_of, make_configuration
 from bench.config import RunConfig, RunSettings, validate_config
 from bench.instances.dataset import load_dataset
 from bench.options import Options
@@ -54,7 +47,14 @@ from runs.storage.store import RunStore
 _NAME = "selected"
 
 
-FLAGS = (*MODEL_FLAGS, BUDGET_FLAG, DATASET_FLAG, RUN_FLAG, WORKERS_FLAG)
+FLAGS = flags_of(
+    "models.names",
+    "calls.api_base",
+    "budget.usd",
+    "instances.dataset",
+    "folders.run",
+    "scale.workers",
+)
 # Attempts are not made, only chosen from: all of them.
 _FIXED = of_texts(RunSettings, ["choice.select=evidence", "choice.stop=all"])
 

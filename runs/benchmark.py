@@ -98,7 +98,9 @@ class Benchmark(ABC, Generic[V]):
         return {}
 
     def choose(
-        self, coordinator: CallCoordinator, say: Say
+        self,
+        coordinator: CallCoordinator,
+        say: Say,
     ) -> tuple[Sequence[Job], Plan]:
         """Open the run, and return the jobs to do and the plan that they belong to."""
         changed = changed_address(
@@ -150,7 +152,11 @@ class Benchmark(ABC, Generic[V]):
             say(f"left alone: {problem}")
         return pending
 
-    def prepare_jobs(self, jobs: Sequence[Any], say: Say) -> Sequence[Job]:
+    def prepare_jobs(
+        self,
+        jobs: Sequence[Any],
+        say: Say,
+    ) -> Sequence[Job]:
         """Do what comes before the first of ``jobs``, and return them as they are worked on."""
         return jobs
 
@@ -177,7 +183,11 @@ class Benchmark(ABC, Generic[V]):
         """Yield what the user reads at the end."""
         yield summary_words(summary)
 
-    def take(self, finished: Finished[V], coordinator: CallCoordinator) -> None:
+    def take(
+        self,
+        finished: Finished[V],
+        coordinator: CallCoordinator,
+    ) -> None:
         """Save a job in the process that holds the run's lock."""
         try:
             if finished.end.value is None:
@@ -198,12 +208,19 @@ class Benchmark(ABC, Generic[V]):
                 with suppress(OSError):  # a full disk must not take what others do
                     note_returned(self.store, new)
 
-    def complete(self, finished: Finished[V], coordinator: CallCoordinator) -> None:
+    def complete(
+        self,
+        finished: Finished[V],
+        coordinator: CallCoordinator,
+    ) -> None:
         """Save a job with a result, after its calls."""
         if self.config.settings.calls.replay is not None:
             for attempt in finished.attempts:
                 for line in replayed_lines(
-                    finished.key, attempt.attempt, attempt.model, attempt.calls or ()
+                    finished.key,
+                    attempt.attempt,
+                    attempt.model,
+                    attempt.calls or (),
                 ):
                     coordinator.ledger.add(line)
         coordinator.ledger.sync()

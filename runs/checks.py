@@ -42,11 +42,9 @@ def check_models(config: RunBasics, money: Spending) -> None:
     Raises:
         UserError: naming the first thing that is missing, and the fix.
     """
-    if not config.calls_models:
-        return
     address = config.settings.calls.api_base
     lacking = []
-    for model in config.called_models:
+    for model in config.live_models:
         key = missing_key(model.name, address)
         if key:
             lacking.append(f"{model.text} needs {key}")
@@ -55,16 +53,16 @@ def check_models(config: RunBasics, money: Spending) -> None:
             f"API keys are missing: {', '.join(lacking)}; {where_keys_go()}"
         )
     _check_addresses(config)
-    for model in config.called_models:
+    for model in config.live_models:
         _check_tools(model, config)
-    unpriced = [m.text for m in config.called_models if _is_unpriced(m, money)]
+    unpriced = [m.text for m in config.live_models if _is_unpriced(m, money)]
     if unpriced:
         options = " ".join(f"--price {name}=IN,OUT" for name in unpriced)
         raise UserError(
             f"no price is known for {', '.join(unpriced)}: give {options} (dollars per million "
             "tokens), or --set budget.allow_unpriced=true"
         )
-    for model in config.called_models:
+    for model in config.live_models:
         settings = complete_settings(model.settings, model.name, address)
         limit = config.settings.models.max_output_tokens
         if money.in_dollars and not (limit or settings.max_output):
@@ -90,10 +88,8 @@ def key_variables(config: RunBasics) -> list[str]:
 
     A server of the user may need none, so only a process that has one tells that it does.
     """
-    if not config.calls_models:
-        return []
     address = config.settings.calls.api_base
-    names = {key_variable(model.name, address) for model in config.called_models}
+    names = {key_variable(model.name, address) for model in config.live_models}
     return sorted(name for name in names if os.environ.get(name))
 
 
@@ -102,7 +98,7 @@ def assumptions(config: RunBasics, money: Spending) -> Iterator[str]:
     address = config.settings.calls.api_base
     if not address:
         return
-    for model in config.called_models:
+    for model in config.live_models:
         where = f"{model.text} at {recorded_address(address)}: assumed"
         price = cheapest_price(model.name)
         window = map_entry(model.name).get("max_input_tokens")
@@ -117,7 +113,7 @@ def _check_addresses(config: RunBasics) -> None:
     """Refuse an address with a password: every call would fail for the second login header."""
     if config.settings.calls.api_base:
         return
-    providers = {provider_of(model.name, None)[1] for model in config.called_models}
+    providers = {provider_of(model.name, None)[1] for model in config.live_models}
     if "openai" not in providers:
         return
     for name in _OPENAI_ADDRESSES:

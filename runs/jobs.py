@@ -93,7 +93,12 @@ class JobContext:
         """Return the gate of an attempt, which replays the calls that were paid for."""
         recorded = recorded_calls(self.entries, attempt)
         return AttemptGate(
-            self.calls, self.key, attempt, recorded, self.worker.stop.wait, seconds
+            self.calls,
+            self.key,
+            attempt,
+            recorded,
+            self.worker.stop.wait,
+            seconds,
         )
 
 

@@ -106,7 +106,7 @@ class LiveModels:
     config: RunBasics
     retries: RetryPolicy
     warn_once: Say
-    prices: Mapping[str, Price] = field(default_factory=dict)
+    prices: Mapping[str, Price]
 
     def turn(
         self,
@@ -284,7 +284,11 @@ def _turn_of_pair(editor: Turn, label: str, architect: LiteLLMModel) -> Turn:
 def _turn_of_agent(recorded: Attempt) -> Turn:
     gate = RecordedGate([*recorded_calls(recorded)])
     model = LiteLLMModel(
-        recorded.model, 0.0, _NOT_USED, gate=gate, warn_once=lambda _: None
+        recorded.model,
+        0.0,
+        _NOT_USED,
+        gate=gate,
+        warn_once=lambda _: None,
     )
     return Turn(
         model,

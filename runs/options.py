@@ -16,7 +16,7 @@ from typing_extensions import Self
 
 from agent.formats import format_names
 from agent.prompts import prompts_hash
-from core.address import Address, parse_address, recorded_address
+from core.address import recorded_address
 from core.errors import UserError
 from core.jsontypes import JsonObject
 from environments.base import EnvironmentKind
@@ -92,6 +92,11 @@ class RunBasics:
     def called_models(self) -> tuple[ModelChoice, ...]:
         """The models one by one, those of pairs too."""
         return tuple(part for model in self.models for part in model.parts)
+
+    @property
+    def live_models(self) -> tuple[ModelChoice, ...]:
+        """The same, and none where no call of them passes through the harness."""
+        return self.called_models if self.calls_models else ()
 
     @property
     def calls_models(self) -> bool:
@@ -175,15 +180,11 @@ def name_slug(name: str) -> str:
     return re.sub(r"[^\w.+-]+", "-", name)
 
 
-def check_address(text: str | None) -> Address | None:
-    """Return the address of ``--api-base``; its secret is redacted from here on."""
-    address = None
-    if text:
-        address = parse_address("--api-base", text)
-    if address is not None and address.secret:
+def redact_address(text: str | None) -> None:
+    """Redact the address of ``--api-base`` from here on where it has a secret."""
+    if recorded_address(text) != text:
         # As a secret of the environment it is redacted everywhere, also in worker processes.
-        os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = address.text
-    return address
+        os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = str(text)
 
 
 def parse_models(

@@ -150,7 +150,9 @@ class Recorded(BaseModel):
     """A part of a file of a run."""
 
     model_config = ConfigDict(
-        frozen=True, populate_by_name=True, serialize_by_alias=True
+        frozen=True,
+        populate_by_name=True,
+        serialize_by_alias=True,
     )
 
     def but(self, **changes: Any) -> Self:  # noqa: ANN401 - values of any field

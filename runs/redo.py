@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -85,7 +85,7 @@ class Plan:
     done: Mapping[str, str]
     over_budget: Mapping[str, str]
     errors: tuple[str, ...]
-    broken: Mapping[str, str] = field(default_factory=dict)
+    broken: Mapping[str, str]
 
     def without(self, keys: Collection[str]) -> Plan:
         """Return the plan without the jobs ``keys``, which another run has done."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -51,7 +51,6 @@ from runs.progress.state import ProgressState
 from runs.progress.summary_json import RunSummary
 from runs.records import InstanceStatus
 from runs.redo import Plan
-from runs.settings import Spending
 from runs.signals import heeding_signals
 from runs.slots import prepare_process
 from runs.storage.manifest import (
@@ -68,38 +67,6 @@ from runs.upkeep import held_run
 
 # A probe of a provider may take as long as a call may.
 _PATIENCE = 30.0
-
-
-@dataclass(frozen=True)
-class ModelUse:
-    """What limits and ``run.json`` need to know of the models that a run calls.
-
-    Attributes:
-        timeout: seconds that a call may take.
-        prices: see ``runs.storage.manifest.prices_used``.
-        address: of ``--api-base``, without a password.
-        assumed: lines for the user on what is taken from litellm's map.
-    """
-
-    providers: Sequence[str] = ()
-    timeout: float = 300.0
-    prices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    address: str | None = None
-    assumed: Sequence[str] = ()
-
-
-def model_use(config: RunBasics, money: Spending) -> ModelUse:
-    """Return what limits and ``run.json`` need to know of a run's models."""
-    calls = config.settings.calls
-    address = recorded_address(calls.api_base)
-    if not config.calls_models:
-        return ModelUse(timeout=calls.timeout, address=address)
-    providers = {
-        provider_of(model.name, calls.api_base)[1] for model in config.called_models
-    }
-    prices = prices_used((model.name for model in config.called_models), money.prices)
-    lines = tuple(assumptions(config, money))
-    return ModelUse(sorted(providers), calls.timeout, prices, address, lines)
 
 
 @dataclass
@@ -180,8 +147,7 @@ def start_run(benchmark: Benchmark[Any]) -> int:
     say = benchmark.say
     check_remains(store)
     with held_run(store, options.cache, say, containers=benchmark.containers):
-        session = RunSession(benchmark, model_use(benchmark.config, options.money))
-        summary = benchmark.review(session.run())
+        summary = benchmark.review(RunSession(benchmark).run())
     for line in [summary.text()] if options.as_json else benchmark.conclusion(summary):
         say(line)
     return summary.exit_code
@@ -192,7 +158,6 @@ class RunSession:
     """One process's work on a run whose lock it holds."""
 
     benchmark: Benchmark[Any]
-    models: ModelUse
 
     def run(self) -> RunSummary:
         prepare_process()
@@ -226,16 +191,17 @@ class RunSession:
         lines: LoggedLines,
     ) -> RunSummary:
         benchmark = self.benchmark
+        config = benchmark.config
         options = benchmark.options
         coordinator = make_coordinator(
             benchmark.store,
+            config,
             options,
-            self.models,
             stop,
             log.warning,
         )
         jobs, plan = benchmark.choose(coordinator, lines)
-        for line in self.models.assumed:
+        for line in assumptions(config, options.money):
             lines(line)
         check_keys(jobs)
         progress = ProgressState(len(jobs))
@@ -253,10 +219,11 @@ class RunSession:
         display = make_display(stream_of(benchmark.say), progress, sum_spent)
         warn_once = Once(display.note, log.warning)
         engine = make_engine(Driver(benchmark, coordinator, progress, warn_once, log))
+        models = [model.name for model in config.live_models]
         note_start(
             benchmark.store,
-            self.models.prices,
-            self.models.address,
+            prices_used(models, options.money.prices),
+            recorded_address(config.settings.calls.api_base),
             benchmark.versions(),
         )
         lines.display = display
@@ -355,22 +322,26 @@ class JobRun:
 
 def make_coordinator(
     store: RunStore,
+    config: RunBasics,
     options: RunResources,
-    models: ModelUse,
     stop: Shutdown,
     say: Say,
 ) -> CallCoordinator:
     """Return the coordinator, charged with the calls in the ledger; calls left open are ended."""
+    calls = config.settings.calls
+    providers = {
+        provider_of(model.name, calls.api_base)[1] for model in config.live_models
+    }
     coordinator = CallCoordinator(
         journals=store.journals,
         ledger=Ledger.load(store.ledger),
         budget=Budget(options.money.limits),
         rate_limiter=RateLimiter(
-            options.rates, RateLimiterPolicy(probe_patience=models.timeout + _PATIENCE)
+            options.rates, RateLimiterPolicy(probe_patience=calls.timeout + _PATIENCE)
         ),
         stop=stop,
-        providers=models.providers,
-        give_up_after=options.settings.calls.give_up_after,
+        providers=sorted(providers),
+        give_up_after=calls.give_up_after,
         say=say,
         redact=store.redact,
     )

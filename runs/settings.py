@@ -15,7 +15,7 @@ from core.errors import UserError
 from core.settings import EVERY, Folder, Section
 from llm.options import Models
 from llm.prices import Price
-from runs.calls.budget import BudgetLimits, BudgetSettings, PerModel
+from runs.calls.budget import BudgetLimits, BudgetSettings
 from runs.calls.rate_limiter import Calls, Rates
 from runs.storage.versions import CHECKOUT
 
@@ -47,25 +47,19 @@ def default_cache() -> Path:
 class ScaleSettings(Section):
     """How much at once; nothing here decides a result."""
 
-    workers: int = Field(
-        default=4, ge=1, description="Work on this many instances at once."
-    )
-    jobs: int | None = Field(
-        default=None,
-        ge=1,
-        description="Make this many checkouts, maps, lints and tests at once; default: the cores.",
-    )
-    ray: str = Field(
-        default="",
-        description="Use Ray's processes: own (one on this machine), auto, or the address of a "
-        "cluster (docs/scale.md); default: threads.",
-    )
-    cpus_per_instance: float = Field(
-        default=1.0,
-        gt=0,
-        description="On a cluster, reserve this many CPUs for a worker process; its instances "
-        "take turns at local work.",
-    )
+    workers: int = Field(default=4, ge=1)
+    """Work on this many instances at once."""
+
+    jobs: int | None = Field(default=None, ge=1)
+    """Make this many checkouts, maps, lints and tests at once; default: the cores."""
+
+    ray: str = ""
+    """Use Ray's processes: own (one on this machine), auto, or the address of a cluster
+    (docs/scale.md); default: threads."""
+
+    cpus_per_instance: float = Field(default=1.0, gt=0)
+    """On a cluster, reserve this many CPUs for a worker process; its instances take
+    turns at local work."""
 
     @property
     def processors(self) -> int:
@@ -83,22 +77,17 @@ class ScaleSettings(Section):
 class FolderSettings(Section):
     """Where a run lies, and what it shares with other runs."""
 
-    run: str = Field(
-        default="",
-        description="Write to predictions/NAME; by default the models' names.",
-    )
-    out: Folder = Field(
-        default=TOP,
-        description="Put predictions/ and logs/ below this folder; by default the harness's.",
-    )
-    cache: Folder = Field(
-        default_factory=default_cache,
-        description="Keep mirrors, environments and baselines in this folder.",
-    )
-    repos: Folder | None = Field(
-        default=None,
-        description="Find bare mirrors of repositories here; default: in the cache.",
-    )
+    run: str = ""
+    """Write to predictions/NAME; by default the models' names."""
+
+    out: Folder = TOP
+    """Put predictions/ and logs/ below this folder; by default the harness's."""
+
+    cache: Folder = Field(default_factory=default_cache)
+    """Keep mirrors, environments and baselines in this folder."""
+
+    repos: Folder | None = None
+    """Find bare mirrors of repositories here; default: in the cache."""
 
 
 class CommonSettings(Section):
@@ -128,7 +117,9 @@ class Spending:
             usd=budget.usd,
             usd_per_instance=budget.usd_per_instance,
             usd_per_model=_by_model(
-                budget.usd_per_model, resolve, "budget.usd_per_model"
+                budget.usd_per_model,
+                resolve,
+                "budget.usd_per_model",
             ),
             calls=budget.calls,
         )
@@ -143,8 +134,8 @@ class Spending:
 
 def make_rates(calls: Calls, resolve: Resolve) -> Rates:
     """Return the rates per minute by litellm's names of models."""
-    requests = _per_minute(calls.per_minute, resolve, "calls.per_minute")
-    tokens = _per_minute(calls.tokens_per_minute, resolve, "calls.tokens_per_minute")
+    requests = _by_model(calls.per_minute, resolve, "calls.per_minute")
+    tokens = _by_model(calls.tokens_per_minute, resolve, "calls.tokens_per_minute")
     return Rates(requests, tokens)
 
 
@@ -160,18 +151,8 @@ def _by_model(
     """
     resolved: dict[str, T] = {}
     for name, value in values.items():
-        model = resolve(name)
+        model = name if name == EVERY else resolve(name)
         if model in resolved:
             raise UserError(f"{setting}: {name} ({model}) stands twice; give it once")
         resolved[model] = value
     return resolved
-
-
-def _per_minute(
-    values: dict[str, int],
-    resolve: Resolve,
-    setting: str,
-) -> PerModel:
-    named = dict(values)
-    others = named.pop(EVERY, None)
-    return PerModel(others, _by_model(named, resolve, setting))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from bench.cli.cli import EnvFileOption
-from bench.cli.command_line import FLAGS, make_configuration
+from bench.cli.command_line import flags_of, make_configuration
 from bench.cli.own import prepare
 from bench.config import RunSettings
 from bench.own.issues import Issue
 from core.settings import CommandLine, SourcedValue, command
 
-_SETTINGS = ("project.repo", "project.setup", "project.test", "tests.environment")
-_FLAGS = tuple(flag for flag in FLAGS if flag.setting in _SETTINGS)
+_FLAGS = flags_of("project.repo", "project.setup", "project.test", "tests.environment")
 
 
 @command(RunSettings, _FLAGS)

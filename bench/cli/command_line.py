@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import yaml
 
 from agent.agents import is_command
 from agent.formats import format_names
@@ -16,45 +19,27 @@ from core.errors import UserError
 from core.settings import CommandLine, Layer, SettingFlag, chosen_settings, command
 from environments.base import EnvironmentKind
 from llm.settings import load_settings
-from runs.options import check_address, parse_models
+from runs.options import parse_models, redact_address
 
 MODELS = "Models and agent"
-MONEY = "Money"
 INSTANCES = "Instances and tests"
-PROJECT = "Your own repository"
+"""Headings of the help, which ``flags.yaml`` has too."""
 
-MODEL_FLAGS = (
-    SettingFlag("models.names", "--models", "NAME,NAME", MODELS, "-m"),
-    SettingFlag("calls.api_base", "--api-base", "URL", MODELS),
-)
-BUDGET_FLAG = SettingFlag("budget.usd", "--budget-usd", "USD", MONEY)
-DATASET_FLAG = SettingFlag("instances.dataset", "--dataset", "NAME", INSTANCES, "-d")
-RUN_FLAG = SettingFlag("folders.run", "--run", "NAME", RUN, "-r")
-WORKERS_FLAG = SettingFlag("scale.workers", "--workers", "N", RUN, "-w")
-FLAGS = (
-    MODEL_FLAGS[0],
-    SettingFlag("models.tries", "--tries", "N", MODELS),
-    SettingFlag("agent.name", "--agent", "NAME", MODELS),
-    MODEL_FLAGS[1],
-    SettingFlag("calls.replay", "--replay", "RUN", MODELS),
-    BUDGET_FLAG,
-    SettingFlag("budget.usd_per_instance", "--budget-usd-per-instance", "USD", MONEY),
-    SettingFlag("budget.prices", "--price", "MODEL=USD,USD", MONEY, repeatable=True),
-    DATASET_FLAG,
-    SettingFlag("instances.ids", "--instances", "ID,ID", INSTANCES),
-    SettingFlag("instances.filter", "--filter", "REGEX", INSTANCES),
-    SettingFlag("instances.slice", "--slice", "A:B", INSTANCES),
-    SettingFlag("tests.environment", "--environment", "PLACE", INSTANCES),
-    SettingFlag("project.repo", "--repo", "PATH", PROJECT),
-    SettingFlag("project.issue", "--issue", "FILE", PROJECT),
-    SettingFlag("project.setup", "--setup-cmd", "COMMAND", PROJECT, repeatable=True),
-    SettingFlag("project.test", "--test-cmd", "COMMAND", PROJECT),
-    SettingFlag("project.apply", "--apply", "", PROJECT),
-    SettingFlag("project.branch", "--branch", "NAME", PROJECT),
-    RUN_FLAG,
-    SettingFlag("folders.out", "--out", "FOLDER", RUN, "-o"),
-    WORKERS_FLAG,
-)
+
+def _read_flags() -> Iterator[SettingFlag]:
+    text = Path(__file__).with_name("flags.yaml").read_text("utf-8")
+    for panel, flags in yaml.safe_load(text).items():
+        for option, values in flags.items():
+            yield SettingFlag(option=option, panel=panel, **values)
+
+
+FLAGS = tuple(_read_flags())
+
+
+def flags_of(*settings: str) -> tuple[SettingFlag, ...]:
+    """Return the flags of some settings, in the order of the help."""
+    return tuple(flag for flag in FLAGS if flag.setting in settings)
+
 
 RedoOption = Annotated[
     str,
@@ -174,7 +159,7 @@ def make_configuration(
         actions: fields of ``Options`` that are no settings.
     """
     calls = settings.calls
-    check_address(calls.api_base)
+    redact_address(calls.api_base)
     book = load_settings(settings.models.file, format_names())
     # A command that calls its model itself may have any name for it.
     calls_itself = is_command(settings.agent.name) and not settings.agent.api

@@ -18,7 +18,7 @@ from agent.repomap import RenderedMaps, TagStore
 from bench.attempts import make_task
 from bench.benchmark import agent_of, make_mirrors
 from bench.cli.cli import EnvFileOption
-from bench.cli.command_line import MODEL_FLAGS, make_configuration
+from bench.cli.command_line import flags_of, make_configuration
 from bench.config import RunConfig, RunSettings, validate_config
 from bench.instances.dataset import load_dataset
 from bench.instances.project import snapshot_of
@@ -41,7 +41,7 @@ from runs.patches import submittable_patch
 _INSTANCE = "demo__textkit-1"
 
 
-@command(RunSettings, MODEL_FLAGS)
+@command(RunSettings, flags_of("models.names", "calls.api_base"))
 def main(
     line: CommandLine[RunSettings],
     agent: Annotated[

@@ -172,7 +172,7 @@ def _issue_of_text(text: str, option: str, **values: Any) -> Issue:  # noqa: ANN
 def _fetch(address: str, option: str) -> Issue:
     import httpx
 
-    parts = urlsplit(parse_address("--issue", address).text)
+    parts = parse_address("--issue", address)
     host = parts.netloc.lower()
     match = _PATH.fullmatch(parts.path.rstrip("/"))
     if "@" in host or not match:  # nothing of a login is shown

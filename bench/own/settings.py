@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
 from core.settings import Folder, Section, SplitLines
 
 # The files of a result, which reports read too, and where the patch begins in the summary.
@@ -17,45 +15,42 @@ PATCH_HEADING = "## Patch"
 class ProjectSettings(Section):
     """What to work on, how its tests run, and where the result goes."""
 
-    repo: str = Field(
-        default="",
-        description="Work on this git repository: a folder or an address.",
-    )
-    issue: str = Field(
-        default="",
-        description="Solve this: a file, an address of an issue, a text, or - for standard input.",
-    )
-    base: str = Field(default="", description="Start from this commit; default: HEAD.")
-    include_changes: bool = Field(
-        default=False, description="Take uncommitted changes as a part of the base."
-    )
-    setup: Annotated[tuple[str, ...], SplitLines] = Field(
-        default=(),
-        description="Install with this command what the tests need; repeatable; by default it is "
-        "found.",
-    )
-    test: str = Field(
-        default="",
-        description="Run all tests with this command; by default it is found.",
-    )
-    lint: str = Field(
-        default="",
-        description="Check the tree with this command; by default it is found.",
-    )
-    image: str = Field(default="", description="Run tests in containers of this image.")
-    trust_commands: bool = Field(
-        default=False,
-        description="Run the commands that .retry-harness.toml of a cloned repository names.",
-    )
-    apply: bool = Field(
-        default=False, description="Apply a plausible patch to the work tree."
-    )
-    branch: str = Field(
-        default="", description="Commit a plausible patch to this new branch."
-    )
-    patch: Folder | None = Field(
-        default=None, description="Write the patch to this file."
-    )
-    least_bad: bool = Field(
-        default=False, description="Apply and commit the least bad patch too."
-    )
+    repo: str = ""
+    """Work on this git repository: a folder or an address."""
+
+    issue: str = ""
+    """Solve this: a file, an address of an issue, a text, or - for standard input."""
+
+    base: str = ""
+    """Start from this commit; default: HEAD."""
+
+    include_changes: bool = False
+    """Take uncommitted changes as a part of the base."""
+
+    setup: Annotated[tuple[str, ...], SplitLines] = ()
+    """Install with this command what the tests need; repeatable; by default it is
+    found."""
+
+    test: str = ""
+    """Run all tests with this command; by default it is found."""
+
+    lint: str = ""
+    """Check the tree with this command; by default it is found."""
+
+    image: str = ""
+    """Run tests in containers of this image."""
+
+    trust_commands: bool = False
+    """Run the commands that .retry-harness.toml of a cloned repository names."""
+
+    apply: bool = False
+    """Apply a plausible patch to the work tree."""
+
+    branch: str = ""
+    """Commit a plausible patch to this new branch."""
+
+    patch: Folder | None = None
+    """Write the patch to this file."""
+
+    least_bad: bool = False
+    """Apply and commit the least bad patch too."""

@@ -25,39 +25,27 @@ class Tests(Section):
 
     __test__ = False
 
-    environment: EnvironmentKind | None = Field(
-        default=None,
-        description="Run tests in docker, local (virtual environments) or none; default: docker "
-        "if an engine answers, else local.",
-    )
-    which: TestChoice = Field(
-        default=TestChoice.RELATED,
-        description="Run these pre-existing tests of a project.",
-    )
-    full_suite: bool | None = Field(
-        default=None,
-        description="Run all tests on the candidate that would be chosen; default: with an own "
-        "repository alone.",
-    )
-    required: bool | None = Field(
-        default=None,
-        description="Go on after a candidate that no test could judge; default: with an own "
-        "repository alone.",
-    )
-    min_passing: float = Field(
-        default=0.2,
-        ge=0,
-        le=1,
-        description="With local environments, call no model where a smaller share of a sample of "
-        "tests passes at the base commit; tests.required=false calls it.",
-    )
-    timeout: float = Field(
-        default=300,
-        ge=1,
-        description="End a run of a candidate's tests after these seconds.",
-    )
-    baseline_timeout: float = Field(
-        default=600,
-        ge=1,
-        description="End the tests at the base commit after these seconds.",
-    )
+    environment: EnvironmentKind | None = None
+    """Run tests in docker, local (virtual environments) or none; default: docker if an
+    engine answers, else local."""
+
+    which: TestChoice = TestChoice.RELATED
+    """Run these pre-existing tests of a project."""
+
+    full_suite: bool | None = None
+    """Run all tests on the candidate that would be chosen; default: with an own
+    repository alone."""
+
+    required: bool | None = None
+    """Go on after a candidate that no test could judge; default: with an own repository
+    alone."""
+
+    min_passing: float = Field(default=0.2, ge=0, le=1)
+    """With local environments, call no model where a smaller share of a sample of tests
+    passes at the base commit; tests.required=false calls it."""
+
+    timeout: float = Field(default=300, ge=1)
+    """End a run of a candidate's tests after these seconds."""
+
+    baseline_timeout: float = Field(default=600, ge=1)
+    """End the tests at the base commit after these seconds."""

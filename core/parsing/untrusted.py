@@ -165,7 +165,7 @@ def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
 
 
 # Strings, so that their content is skipped, and brackets.
-_TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
+_TOKENS = re.compile(r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]')
 TOO_DEEP = f"it is nested more than {MAX_DEPTH} levels deep"
 
 

@@ -54,10 +54,10 @@ from runs.modelsource import LiveModels
 from runs.options import (
     RunBasics,
     RunResources,
-    check_address,
     model_slug,
     name_slug,
     parse_models,
+    redact_address,
 )
 from runs.progress.state import WorkStep
 from runs.progress.summary_json import RunSummary
@@ -97,7 +97,7 @@ def main(
     if settings is None:
         return 0
     calls = settings.calls
-    check_address(calls.api_base)
+    redact_address(calls.api_base)
     book = load_settings(settings.models.file, format_names())
     refuse(settings, _UNHEEDED)
     models = chosen_models(settings, book)

@@ -61,7 +61,6 @@ from llm.chat import (
 from llm.options import ModelChoice
 from llm.tokens import most_tokens, size
 from reports.texts import render_text
-from runs.calls.journal import EntryKind
 from runs.jobs import End, JobContext
 from runs.modelsource import ModelSource, NotRecordedError, ReplayedModels, Turn
 from runs.progress.state import WorkStep
@@ -375,7 +374,7 @@ class ExerciseWork:
                 counts.update(asdict(reply))
                 counts["num_malformed"] += reply.malformed or reply.failed > 0
         output = "\n".join(tested.output for tested in self.tried)
-        kinds = (EntryKind.REFUSED, EntryKind.FAILED)
+        kinds = ("refused", "failed")
         entries = self.context.calls.entries(job.key)
         errors = sum(entry.kind in kinds for entry in entries)
         hashes = []

@@ -52,12 +52,11 @@ from llm.provider_errors import ProviderRefusalError
 from llm.settings import load_settings
 from runs.benchmark import Benchmark
 from runs.calls.coordinator import CallCoordinator
-from runs.calls.journal import EntryKind
 from runs.checks import check_folders, check_models
 from runs.description import Run
 from runs.jobs import Finished, WorkerAccess
 from runs.modelsource import LiveModels, ReplayedModels, recorded_of, replay_folder
-from runs.options import RunResources, check_address, parse_models
+from runs.options import RunResources, parse_models, redact_address
 from runs.progress.summary_json import RunSummary
 from runs.records import InstanceResult, InstanceStatus
 from runs.session import start_run
@@ -136,7 +135,7 @@ def main(
         return 0
     refuse(settings, _UNHEEDED)
     calls = settings.calls
-    check_address(calls.api_base)
+    redact_address(calls.api_base)
     book = load_settings(settings.models.file, format_names())
     names = settings.models.names
     models = parse_models(
@@ -399,7 +398,7 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
         if any(attempt.calls for attempt in finished.attempts):
             self._answered = True
         kinds = [line.kind for line in coordinator.ledger.lines()]
-        if EntryKind.ANSWERED.value in kinds:
+        if "answered" in kinds:
             self._answered = True
         super().take(finished, coordinator)
         if self._answered:

@@ -23,17 +23,6 @@ _MOST = 1_000_000_000
 _LEAST = Decimal("1e-9")
 
 
-@dataclass(frozen=True)
-class PerModel:
-    """A number for each model: its own, else the number for all others; None means no limit."""
-
-    others: int | None = None
-    named: Mapping[str, int] = field(default_factory=dict)
-
-    def of(self, model: str) -> int | None:
-        return self.named.get(model, self.others)
-
-
 def _check_limits(amount: Decimal) -> Decimal:
     if amount and not _LEAST <= amount < _MOST:
         raise ValueError("give dollars above 0, as 12.50")
@@ -66,26 +55,23 @@ UsdLimit = Annotated[UsdAmount, AfterValidator(_check_above_0)]
 class BudgetSettings(Section):
     """Limits of what a run spends, and what it costs."""
 
-    usd: UsdLimit | None = Field(
-        default=None, description="Spend at most this many dollars on the run."
-    )
-    usd_per_instance: UsdLimit | None = Field(
-        default=None, description="Spend at most this many dollars on an instance."
-    )
+    usd: UsdLimit | None = None
+    """Spend at most this many dollars on the run."""
+
+    usd_per_instance: UsdLimit | None = None
+    """Spend at most this many dollars on an instance."""
+
     usd_per_model: Annotated[
         dict[str, UsdLimit], BeforeValidator(_check_named), Pairs
-    ] = Field(
-        default={},
-        description="Spend at most so many dollars on a model: MODEL=USD,MODEL=USD.",
-    )
-    calls: int | None = Field(
-        default=None, ge=1, description="Make at most this many calls in the run."
-    )
-    seconds_per_attempt: float | None = Field(
-        default=None,
-        ge=1,
-        description="Stop calling the model this many seconds after an attempt started.",
-    )
+    ] = Field(default={})
+    """Spend at most so many dollars on a model: MODEL=USD,MODEL=USD."""
+
+    calls: int | None = Field(default=None, ge=1)
+    """Make at most this many calls in the run."""
+
+    seconds_per_attempt: float | None = Field(default=None, ge=1)
+    """Stop calling the model this many seconds after an attempt started."""
+
     prices: Annotated[
         dict[
             str,
@@ -93,13 +79,11 @@ class BudgetSettings(Section):
         ],
         BeforeValidator(_check_named),
         Pairs,
-    ] = Field(
-        default={},
-        description="Count a model at IN,OUT dollars per million tokens; 0,0 is free; repeatable.",
-    )
-    allow_unpriced: bool = Field(
-        default=False, description="Run models without a known price."
-    )
+    ] = Field(default={})
+    """Count a model at IN,OUT dollars per million tokens; 0,0 is free; repeatable."""
+
+    allow_unpriced: bool = False
+    """Run models without a known price."""
 
 
 _ZERO = Decimal()
@@ -149,7 +133,11 @@ class BudgetLimits:
     usd_per_model: Mapping[str, Decimal] = field(default_factory=dict)
     calls: int | None = None
 
-    def of(self, scope: LimitScope, model: str) -> Decimal | None:
+    def of(
+        self,
+        scope: LimitScope,
+        model: str,
+    ) -> Decimal | None:
         """Return the limit of ``scope``, for ``model`` where it has one of its own."""
         if scope is LimitScope.CALLS:
             if self.calls is None:
@@ -205,10 +193,7 @@ class Budget:
     def __init__(self, limits: BudgetLimits) -> None:
         self._limits = limits
         self._lock = Lock()
-        self._run = _Account(limits.usd)
-        self._calls = _Account(None if limits.calls is None else Decimal(limits.calls))
-        self._instances: dict[str, _Account] = {}
-        self._models: dict[str, _Account] = {}
+        self._accounts: dict[tuple[LimitScope, str], _Account] = {}
         self._open: set[Reservation] = set()
 
     def charge(
@@ -216,12 +201,11 @@ class Budget:
         instance_id: str,
         model: str,
         cost: Decimal | None,
-        calls: int = 1,
     ) -> None:
-        """Count spending without a reservation; an unknown ``cost`` counts the calls alone."""
+        """Count a call without a reservation; an unknown ``cost`` counts the call alone."""
         amount = _checked(cost or _ZERO)
         with self._lock:
-            self._spend(instance_id, model, amount, calls)
+            self._spend(instance_id, model, amount)
 
     def reserve(
         self,
@@ -259,7 +243,7 @@ class Budget:
         amount = _checked((bound or _ZERO) if cost is None else cost)
         with self._lock:
             self._close(reservation)
-            self._spend(reservation.instance_id, reservation.model, amount, 1)
+            self._spend(reservation.instance_id, reservation.model, amount)
         if bound is None:
             return _ZERO
         return max(_ZERO, _EXACT.subtract(amount, bound))
@@ -270,22 +254,24 @@ class Budget:
             self._close(reservation)
 
     def _parts(
-        self, instance_id: str, model: str, amount: Decimal
+        self,
+        instance_id: str,
+        model: str,
+        amount: Decimal,
     ) -> Iterator[tuple[LimitScope, _Account, Decimal]]:
-        per_instance = self._limits.usd_per_instance
-        per_model = self._limits.usd_per_model.get(model)
-        yield LimitScope.CALLS, self._calls, Decimal(1)
-        yield LimitScope.RUN, self._run, amount
-        yield (
-            LimitScope.MODEL,
-            self._models.setdefault(model, _Account(per_model)),
-            amount,
-        )
-        yield (
-            LimitScope.INSTANCE,
-            self._instances.setdefault(instance_id, _Account(per_instance)),
-            amount,
-        )
+        names = {
+            LimitScope.CALLS: "",
+            LimitScope.RUN: "",
+            LimitScope.MODEL: model,
+            LimitScope.INSTANCE: instance_id,
+        }
+        for scope, name in names.items():
+            limit = self._limits.of(scope, model)
+            account = self._accounts.setdefault((scope, name), _Account(limit))
+            part = amount
+            if scope is LimitScope.CALLS:
+                part = Decimal(1)
+            yield scope, account, part
 
     def _close(self, reservation: Reservation) -> None:
         if reservation not in self._open:
@@ -300,12 +286,8 @@ class Budget:
         instance_id: str,
         model: str,
         amount: Decimal,
-        calls: int,
     ) -> None:
-        for scope, account, _ in self._parts(instance_id, model, amount):
-            part = amount
-            if scope is LimitScope.CALLS:
-                part = Decimal(calls)
+        for _, account, part in self._parts(instance_id, model, amount):
             account.spent = _EXACT.add(account.spent, part)
 
 
@@ -328,7 +310,9 @@ def _over(
     }
     of = names.get(scope, "")
     return OverBudgetError(
-        scope, f"{scope.value}: {problem}{of}; raise it to go on", limit
+        scope,
+        f"{scope.value}: {problem}{of}; raise it to go on",
+        limit,
     )
 
 

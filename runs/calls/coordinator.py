@@ -135,7 +135,10 @@ class CallCoordinator:
         sent: AskedEntry | None = None
         try:
             seconds = self.rate_limiter.admit(
-                ask.model, ask.provider, ask.tokens, instance_id
+                ask.model,
+                ask.provider,
+                ask.tokens,
+                instance_id,
             )
             if seconds:
                 # Checked only here, where a worker waits: without requests no provider is down.
@@ -254,14 +257,15 @@ class AttemptGate:
     recorded_calls: list[PaidCall]
     sleep: Callable[[float], None]
     seconds: float | None = None
-    clock: Callable[[], float] = time.monotonic
     _started: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._started = self.clock()
+        self._started = time.monotonic()
 
     def recorded_reply(
-        self, request_sha256: str, exchange_sha256: str | None = None
+        self,
+        request_sha256: str,
+        exchange_sha256: str | None = None,
     ) -> Reply | None:
         for number, (start, end) in enumerate(self.recorded_calls):
             same = start.request_sha256 == request_sha256
@@ -275,7 +279,8 @@ class AttemptGate:
 
     def begin(self, call: PlannedCall) -> str:
         while True:
-            if self.seconds is not None and self.clock() - self._started > self.seconds:
+            seconds = time.monotonic() - self._started
+            if self.seconds is not None and seconds > self.seconds:
                 raise AttemptLimitError(f"the attempt's {self.seconds:g} s are used up")
             answer = self.coordinator.begin(self.instance_id, self.attempt, call)
             if isinstance(answer, Ticket):

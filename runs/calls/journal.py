@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from decimal import Decimal
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -31,21 +30,6 @@ from runs.calls.budget import BudgetLimits, LimitScope, OverBudgetError
 from runs.records import Attempt, AttemptStatus
 from runs.storage.jsonlines import LineFormat, read_lines
 
-
-class EntryKind(str, Enum):
-    """A request (``asked``), one of its four ends, a request that the budget did not allow, or the
-    record of an attempt that ended.
-    """
-
-    ASKED = "asked"
-    ANSWERED = "answered"
-    REFUSED = "refused"
-    FAILED = "failed"
-    LOST = "lost"
-    DENIED = "denied"
-    ATTEMPT = "attempt"
-
-
 DollarsOrNone = Annotated[
     Decimal | None,
     BeforeValidator(lambda v: v if isinstance(v, Decimal) else dollars_or_none(v)),
@@ -55,13 +39,17 @@ DollarsText = Annotated[DollarsOrNone, PlainSerializer(as_text)]
 
 
 class _Entry(BaseModel):
+    """A request, one of its four ends, a request that the budget did not allow, or the record of an
+    attempt that ended.
+    """
+
     model_config = ConfigDict(frozen=True)
 
 
 class AskedEntry(_Entry):
     """A request that is about to be sent; it costs at most ``bound``, None if no price is known."""
 
-    kind: Literal[EntryKind.ASKED] = EntryKind.ASKED
+    kind: Literal["asked"] = "asked"
     call: AnyText
     attempt: Annotated[int, Field(strict=True)]
     model: AnyText
@@ -91,7 +79,7 @@ class AskedEntry(_Entry):
 class AnsweredEntry(_Entry):
     """The provider answered; the hashes of ``reply`` stand in the request's entry."""
 
-    kind: Literal[EntryKind.ANSWERED] = EntryKind.ANSWERED
+    kind: Literal["answered"] = "answered"
     call: AnyText
     reply: Reply
 
@@ -99,7 +87,7 @@ class AnsweredEntry(_Entry):
 class RefusedEntry(_Entry):
     """The provider will never answer the request."""
 
-    kind: Literal[EntryKind.REFUSED] = EntryKind.REFUSED
+    kind: Literal["refused"] = "refused"
     call: AnyText
     cost: Annotated[DollarsOrNone, PlainSerializer(as_number)]
     error: AnyText
@@ -108,7 +96,7 @@ class RefusedEntry(_Entry):
 class FailedEntry(_Entry):
     """No answer this time; see ``llm.gate.Failed``."""
 
-    kind: Literal[EntryKind.FAILED] = EntryKind.FAILED
+    kind: Literal["failed"] = "failed"
     call: AnyText
     transient: bool = True
     billed: bool = False
@@ -121,7 +109,7 @@ class FailedEntry(_Entry):
 class LostEntry(_Entry):
     """The call was pending when its process died: it may be billed, at most its bound."""
 
-    kind: Literal[EntryKind.LOST] = EntryKind.LOST
+    kind: Literal["lost"] = "lost"
     call: AnyText
     cost: DollarsText
 
@@ -129,7 +117,7 @@ class LostEntry(_Entry):
 class DeniedEntry(_Entry):
     """The limit that kept an instance from its next call: the option, and its value then."""
 
-    kind: Literal[EntryKind.DENIED] = EntryKind.DENIED
+    kind: Literal["denied"] = "denied"
     model: AnyText
     limit: LimitScope
     value: Annotated[Decimal, PlainSerializer(as_text)]
@@ -147,7 +135,7 @@ class DeniedEntry(_Entry):
 class AttemptEntry(_Entry):
     """An attempt that ended: its record, with what only later attempts need of it."""
 
-    kind: Literal[EntryKind.ATTEMPT] = EntryKind.ATTEMPT
+    kind: Literal["attempt"] = "attempt"
     attempt: Attempt
     failing: tuple[AnyText, ...] = ()
 

@@ -78,7 +78,10 @@ class LedgerLine:
 
     @classmethod
     def of_call(
-        cls, instance_id: str, start: AskedEntry, end: EndEntry
+        cls,
+        instance_id: str,
+        start: AskedEntry,
+        end: EndEntry,
     ) -> LedgerLine | None:
         """Return the line of a call in a journal, None where no provider bills it.
 
@@ -94,7 +97,7 @@ class LedgerLine:
             cost = end.cost
         return cls(
             call=start.call,
-            kind=end.kind.value,
+            kind=end.kind,
             instance_id=instance_id,
             attempt=start.attempt,
             model=start.model,

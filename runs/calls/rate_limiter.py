@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from random import random as random_share
 from typing import Annotated
@@ -15,18 +15,18 @@ from pydantic import AfterValidator, Field, PlainSerializer
 
 from core.address import parse_address, recorded_address
 from core.errors import UserError
-from core.settings import Pairs, RecordedPath, Section, WrongValueError
+from core.settings import EVERY, Pairs, RecordedPath, Section, WrongValueError
 from llm.gate import CallOutcome, Failed
-from runs.calls.budget import PerModel
 
 PerMinute = Annotated[dict[str, Annotated[int, Field(ge=1, lt=10**15)]], Pairs]
 
 
 def _address(text: str) -> str:
     try:
-        return parse_address("", text).text
+        parse_address("", text)
     except UserError as error:
         raise WrongValueError(str(error).strip()) from None
+    return text
 
 
 class Calls(Section):
@@ -35,49 +35,44 @@ class Calls(Section):
     api_base: (
         Annotated[str, AfterValidator(_address), PlainSerializer(recorded_address)]
         | None
-    ) = Field(
-        default=None,
-        description="Call the models at this server, which speaks the OpenAI protocol.",
-    )
-    replay: RecordedPath | None = Field(
-        default=None,
-        description="Call no model: repeat the replies of this recorded run.",
-    )
-    timeout: float = Field(
-        default=300, ge=1, description="Wait at most this long for a reply."
-    )
-    retries: int = Field(
-        default=5, ge=0, description="Repeat a call this often after transient errors."
-    )
-    per_minute: PerMinute = Field(
-        default={},
-        description="Start at most this many calls in a minute: N, or MODEL=N,MODEL=N.",
-    )
-    tokens_per_minute: PerMinute = Field(
-        default={},
-        description="Use at most this many tokens in a minute, in the same form.",
-    )
-    give_up_after: float = Field(
-        default=1800,
-        ge=1,
-        description="End the run when no model has answered for this long.",
-    )
-    trace: bool = Field(
-        default=False,
-        description="Send attempts and calls as spans of OpenTelemetry to "
-        "OTEL_EXPORTER_OTLP_ENDPOINT (docs/tracing.md).",
-    )
-    trace_content: bool = Field(
-        default=False, description="Send prompts and replies with the spans too."
-    )
+    ) = None
+    """Call the models at this server, which speaks the OpenAI protocol."""
+
+    replay: RecordedPath | None = None
+    """Call no model: repeat the replies of this recorded run."""
+
+    timeout: float = Field(default=300, ge=1)
+    """Wait at most this long for a reply."""
+
+    retries: int = Field(default=5, ge=0)
+    """Repeat a call this often after transient errors."""
+
+    per_minute: PerMinute = Field(default={})
+    """Start at most this many calls in a minute: N, or MODEL=N,MODEL=N."""
+
+    tokens_per_minute: PerMinute = Field(default={})
+    """Use at most this many tokens in a minute, in the same form."""
+
+    give_up_after: float = Field(default=1800, ge=1)
+    """End the run when no model has answered for this long."""
+
+    trace: bool = False
+    """Send attempts and calls as spans of OpenTelemetry to OTEL_EXPORTER_OTLP_ENDPOINT
+    (docs/tracing.md)."""
+
+    trace_content: bool = False
+    """Send prompts and replies with the spans too."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """The most requests and tokens in any 60 seconds, for each model by itself."""
+    """The most requests and tokens in any 60 seconds, for each model by itself.
 
-    requests_per_minute: PerModel = field(default_factory=PerModel)
-    tokens_per_minute: PerModel = field(default_factory=PerModel)
+    They are by the names of models, and for those that are not named by ``EVERY``.
+    """
+
+    requests_per_minute: Mapping[str, int] = field(default_factory=dict)
+    tokens_per_minute: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -219,7 +214,9 @@ class RateLimiter:
             now = self._clock()
             state = self._provider(provider)
             self._providers[provider] = _Provider(
-                asked_until=state.asked_until, down_since=now, answered=True
+                asked_until=state.asked_until,
+                down_since=now,
+                answered=True,
             )
 
     def note_failure(self, provider: str, retry_after: float | None = None) -> None:
@@ -268,10 +265,14 @@ class RateLimiter:
 
     def _window(self, model: str) -> RateWindow:
         if model not in self._windows:
-            requests = self._rates.requests_per_minute.of(model)
-            tokens = self._rates.tokens_per_minute.of(model)
+            requests = _limit_of(self._rates.requests_per_minute, model)
+            tokens = _limit_of(self._rates.tokens_per_minute, model)
             self._windows[model] = RateWindow(requests, tokens)
         return self._windows[model]
+
+
+def _limit_of(rates: Mapping[str, int], model: str) -> int | None:
+    return rates.get(model, rates.get(EVERY))
 
 
 MINUTE = 60.0
@@ -301,8 +302,8 @@ class RateWindow:
 
     """
 
-    requests: int | None = None
-    tokens: int | None = None
+    requests: int | None
+    tokens: int | None
     _calls: deque[tuple[float, int]] = field(default_factory=deque)
     _held: int = 0
     _head: _Head | None = None

@@ -22,7 +22,9 @@ class Engine(Protocol):
     """Works on jobs, several at once."""
 
     def run(
-        self, jobs: Sequence[Job], may_start: Callable[[], bool]
+        self,
+        jobs: Sequence[Job],
+        may_start: Callable[[], bool],
     ) -> Iterator[Finished[Any]]:
         """Start ``jobs`` in their order, and yield each as it ends.
 
@@ -57,7 +59,10 @@ class Driver:
         store = self.benchmark.store
         store.begin(key)
         with instance_log(
-            store.logs / f"{key}.log", key, self.log, store.redact
+            store.logs / f"{key}.log",
+            key,
+            self.log,
+            store.redact,
         ) as log:
             self.progress.note_start(key)
             yield log

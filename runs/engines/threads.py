@@ -44,7 +44,11 @@ class ThreadEngine:
             try:
                 with driver.start_job(job.key) as log:
                     context = JobContext(
-                        job.key, worker, driver.coordinator, driver.progress, log
+                        job.key,
+                        worker,
+                        driver.coordinator,
+                        driver.progress,
+                        log,
                     )
                     return work_on(job, services, context)
             except OSError as error:

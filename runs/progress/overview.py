@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -16,6 +16,7 @@ from core.errors import UserError
 from core.jsontypes import JsonObject
 from core.money import Dollars, column, total
 from core.plaintext import abbreviate, one_line, quantity, table
+from core.texts import render_text
 from runs.evidence import Belief
 from runs.progress.state import COMMON_WORDS
 from runs.records import InstanceResult
@@ -29,7 +30,7 @@ KILLED = "killed"
 BROKEN = "broken"
 _LAST = (*COMMON_WORDS, IN_WORK, KILLED, BROKEN, NOT_STARTED)
 _HEADINGS = ("status", "instances", "attempts", "dollars")
-_LONGEST_REASON = 100
+_TEMPLATE = Path(__file__).with_name("status.txt")
 # Of what JSON does not have whole.
 _SHOWN = {
     "unfinished": {"__all__": {"instance_id", "status", "reason"}},
@@ -65,13 +66,15 @@ class RunStatus:
     unfinished: tuple[InstanceResult, ...]
     broken: tuple[str, ...]
     beliefs: Mapping[str, Belief]
-    process: str = ""
+    process: str
 
     def as_json(self) -> JsonObject:
         """Return the status as JSON (docs/run.md); dollars are a string, exact."""
         parts = dict.fromkeys(RunStatus.__dataclass_fields__, True)
         content = TypeAdapter(RunStatus).dump_python(
-            self, mode="json", include={**parts, **_SHOWN}
+            self,
+            mode="json",
+            include={**parts, **_SHOWN},
         )
         return dict(content)
 
@@ -85,34 +88,25 @@ def _sum_up(
     return StatusTotals(len(results), attempts, total(costs))
 
 
-def lines(run_status: RunStatus) -> Iterator[str]:
-    """Yield the table, then unfinished instances and broken files, without control characters."""
-    yield one_line(f"{run_status.run}: {run_status.folder}")
-    if run_status.process:
-        yield one_line(run_status.process)
+def lines(run_status: RunStatus) -> list[str]:
+    """Return the table, then unfinished instances and broken files, without control characters."""
     rows = {**run_status.statuses, "total": run_status.total}
     dollars = column([row.dollars for row in rows.values()])
     cells = []
     for (status, row), cost in zip(rows.items(), dollars, strict=True):
         cells.append((status, row.instances, row.attempts, cost))
-    yield from table(_HEADINGS, cells, numbers=(1, 2, 3))
-    beliefs = run_status.beliefs.values()
-    if beliefs:
-        weight = mean(belief.weight for belief in beliefs)
-        none = mean(belief.none for belief in beliefs)
-        yield (
-            f"chosen by evidence: {quantity(len(beliefs), 'instance')}; on average the "
-            f"winner is right with the weight {weight:.2f}, and no candidate is with {none:.2f}"
-        )
-    if run_status.unfinished:
-        yield f"unfinished: {len(run_status.unfinished)}"
-        for entry in run_status.unfinished:
-            reason = abbreviate(entry.reason, _LONGEST_REASON)
-            text = "; ".join(part for part in (entry.status, reason) if part)
-            yield f"  {one_line(f'{entry.instance_id}: {text}')}"
-    if run_status.broken:
-        yield f"broken files: {len(run_status.broken)}"
-        yield from (f"  {one_line(problem)}" for problem in run_status.broken)
+    text = render_text(
+        _TEMPLATE,
+        abbreviate,
+        mean,
+        one_line,
+        quantity,
+        table,
+        cells=cells,
+        headings=_HEADINGS,
+        status=run_status,
+    )
+    return text.splitlines()
 
 
 _SUFFIX = ".unfinished.json"
@@ -195,7 +189,9 @@ class _Reading:
             if (store.logs / f"{name}.log").exists():
                 status = IN_WORK if working else KILLED
             results[name] = InstanceResult(
-                instance_id=name, status=status, cost=Decimal()
+                instance_id=name,
+                status=status,
+                cost=Decimal(),
             )
         return results
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
+from operator import attrgetter
 from threading import Lock
 from typing import Protocol
 
@@ -37,13 +38,13 @@ class WorkStep(str, Enum):
 
 @dataclass(frozen=True)
 class Running:
-    """A running instance; ``attempt`` is 0 before the first, ``seconds`` count from its start."""
+    """A running instance; ``attempt`` is 0 before the first, ``since`` a time of the clock."""
 
     instance_id: str
-    attempt: int
-    model: str
-    step: WorkStep
-    seconds: float
+    since: float
+    attempt: int = 0
+    model: str = ""
+    step: WorkStep = WorkStep.WAITING
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class ProgressSnapshot:
         stopping: the running instances end at their next step.
     """
 
+    now: float
     done: int
     total: int
     succeeded: int
@@ -69,8 +71,8 @@ class ProgressSnapshot:
     calls_per_minute: int
     seconds_left: float | None
     running: tuple[Running, ...]
-    word: str = DONE
-    stopping: bool = False
+    word: str
+    stopping: bool
 
 
 class Steps(Protocol):
@@ -110,7 +112,7 @@ class ProgressState:
         self.stopping: Callable[[], str] = str
         self._clock = clock
         self._lock = Lock()
-        self._running: dict[str, tuple[float, Running]] = {}
+        self._running: dict[str, Running] = {}
         self._finished: dict[str, str] = {}
         self._durations: list[float] = []
         self._calls: deque[float] = deque()
@@ -125,8 +127,7 @@ class ProgressState:
     def note_start(self, instance_id: str) -> None:
         with self._lock:
             description = self.descriptions.get(instance_id, instance_id)
-            new = Running(description, 0, "", WorkStep.WAITING, 0.0)
-            self._running[instance_id] = self._clock(), new
+            self._running[instance_id] = Running(description, self._clock())
             self._widest = max(self._widest, len(self._running))
 
     def step(
@@ -138,9 +139,13 @@ class ProgressState:
     ) -> None:
         with self._lock:
             if instance_id in self._running:
-                since, old = self._running[instance_id]
-                new = replace(old, attempt=attempt, model=model, step=step)
-                self._running[instance_id] = since, new
+                running = self._running[instance_id]
+                self._running[instance_id] = replace(
+                    running,
+                    attempt=attempt,
+                    model=model,
+                    step=step,
+                )
 
     def note_call(self) -> None:
         """Count an answered model call."""
@@ -153,8 +158,8 @@ class ProgressState:
         """Note the end of an instance; return how many are done, this one unless interrupted."""
         with self._lock:
             if instance_id in self._running:
-                since, _ = self._running.pop(instance_id)
-                self._durations.append(self._clock() - since)
+                running = self._running.pop(instance_id)
+                self._durations.append(self._clock() - running.since)
             if status != INTERRUPTED:
                 self._finished[instance_id] = status
             return len(self._finished)
@@ -162,25 +167,23 @@ class ProgressState:
     def describe_steps(self) -> str:
         """Return how many instances are at each step: ``2 asking, 1 testing``."""
         with self._lock:
-            steps = Counter(instance.step for _, instance in self._running.values())
+            steps = Counter(running.step for running in self._running.values())
         return ", ".join(f"{count} {step.value}" for step, count in steps.items())
 
     def snapshot(
-        self, spent: Decimal | None, at_most: Decimal | None = None
+        self,
+        spent: Decimal | None,
+        at_most: Decimal | None = None,
     ) -> ProgressSnapshot:
         """Return the present progress; ``spent`` are the dollars of the run."""
         with self._lock:
             now = self._clock()
             self._forget_calls(now)
-            running = tuple(
-                replace(instance, seconds=now - since)
-                for since, instance in sorted(
-                    self._running.values(), key=lambda pair: pair[0]
-                )
-            )
+            running = sorted(self._running.values(), key=attrgetter("since"))
             statuses = list(self._finished.values())
             done = len(statuses)
             return ProgressSnapshot(
+                now=now,
                 done=done,
                 total=self.total,
                 succeeded=statuses.count(self.word),
@@ -192,9 +195,9 @@ class ProgressState:
                 else None,
                 calls_per_minute=len(self._calls),
                 seconds_left=self._seconds_left(
-                    done, [instance.seconds for instance in running]
+                    done, [now - instance.since for instance in running]
                 ),
-                running=running,
+                running=tuple(running),
                 word=self.word,
                 stopping=bool(self.stopping()),
             )
@@ -251,7 +254,7 @@ def running_lines(
         if len(snapshot.running) <= room
         else snapshot.running[: max(room - 1, 0)]
     )
-    lines = [_line(running) for running in visible]
+    lines = [_line(running, snapshot.now) for running in visible]
     left_out = len(snapshot.running) - len(visible)
     if left_out:
         lines.append(f"  … and {left_out} more")
@@ -259,13 +262,13 @@ def running_lines(
     return [disp_trim(line, width) for line in [*first, *lines[:room]]]
 
 
-def _line(running: Running) -> str:
+def _line(running: Running, now: float) -> str:
     parts = [one_line(running.instance_id)]
     if running.attempt:
         parts.append(f"attempt {running.attempt}")
     if running.model:
         parts.append(one_line(running.model))
-    parts += [running.step.value, duration(running.seconds)]
+    parts += [running.step.value, duration(now - running.since)]
     return "  " + "  ".join(parts)
 
 

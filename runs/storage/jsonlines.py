@@ -40,7 +40,7 @@ class DamagedLine:
     path: Path
     number: int
     problem: str
-    torn: bool = False
+    torn: bool
 
     def __str__(self) -> str:
         return f"{self.path}, line {self.number}: {self.problem}"
@@ -51,7 +51,7 @@ class JsonLines(Generic[T]):
     """A file's whole lines, in order, and its damaged ones."""
 
     values: tuple[T, ...]
-    damaged: tuple[DamagedLine, ...] = ()
+    damaged: tuple[DamagedLine, ...]
 
     @property
     def broken(self) -> tuple[DamagedLine, ...]:

@@ -39,13 +39,10 @@ def prices_used(
 
 def _price(name: str, user_price: Price | None) -> JsonObject:
     if user_price is not None:
-        prices = {
-            "input_cost_per_token": user_price.input,
-            "output_cost_per_token": user_price.output,
-        }
         return {
             "source": "--price",
-            **{name: as_number(price) for name, price in prices.items()},
+            "input_cost_per_token": as_number(user_price.input),
+            "output_cost_per_token": as_number(user_price.output),
         }
     entry = price_entry(name)
     if entry is None:
@@ -159,7 +156,7 @@ def open_run(
     store: RunStore,
     description: Run,
     selected: Iterable[str],
-    settings: JsonMapping | None = None,
+    settings: JsonMapping,
 ) -> None:
     """Write ``run.json``, or compare with the one that is there; note what is selected.
 

@@ -26,7 +26,11 @@ def run_log(
     """
     logger = logging.Logger(_NO_INSTANCE, level)
     with _written_to(
-        logger, path, redact, "%(asctime)s %(levelname)s %(name)s %(message)s", level
+        logger,
+        path,
+        redact,
+        "%(asctime)s %(levelname)s %(name)s %(message)s",
+        level,
     ):
         yield logger
 
@@ -46,7 +50,11 @@ def instance_log(
     logger = logging.Logger(name, min(logging.INFO, parent.level))
     logger.parent = parent
     with _written_to(
-        logger, path, redact, "%(asctime)s %(levelname)s %(message)s", logging.INFO
+        logger,
+        path,
+        redact,
+        "%(asctime)s %(levelname)s %(message)s",
+        logging.INFO,
     ):
         yield logger
 

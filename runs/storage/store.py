@@ -159,7 +159,10 @@ class RunStore:
             raise invalid(path, error, "an unfinished instance", fix) from error
         if result.instance_id != instance_id:
             raise damage_at(
-                path, _ID, f"is about {quoted_name(result.instance_id)}", fix
+                path,
+                _ID,
+                f"is about {quoted_name(result.instance_id)}",
+                fix,
             )
         return result
 
@@ -231,7 +234,10 @@ class RunStore:
             raise damage_at(path, _ID, problem, "keep the one that is meant")
         problem = f"is the prediction of {name}"
         raise damage_at(
-            path, _ID, problem, f"call it {other.name}, or fix its `instance_id`"
+            path,
+            _ID,
+            problem,
+            f"call it {other.name}, or fix its `instance_id`",
         )
 
     def has_results(self) -> bool:

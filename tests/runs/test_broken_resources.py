@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from demo.images import build_images
-from runs.calls.journal import EntryKind
 from tests.runs.test_kill import Trial
 from tests.support import wait_until
 from tests.support.commands import Preloaded
@@ -79,9 +78,9 @@ def go_on(trial: Trial, undisturbed: Left, left: Left, argv: list[str]) -> None:
     again = trial.harness.run(argv)
     assert again.code == 0, again.said
     assert left.results() == undisturbed.results()
-    answered = left.count(EntryKind.ANSWERED)
-    assert answered == undisturbed.count(EntryKind.ANSWERED)
-    lost = left.count(EntryKind.LOST) + left.count(EntryKind.FAILED)
+    answered = left.count("answered")
+    assert answered == undisturbed.count("answered")
+    lost = left.count("lost") + left.count("failed")
     extra = hashes(trial.provider).total() - answered.total()
     assert 0 <= extra <= lost.total()
 

@@ -23,7 +23,7 @@ from runs.calls.ledger import total
 from runs.leftovers import run_key
 from runs.records import InstanceResult
 from runs.redo import Redo, prepare_redo
-from runs.session import make_coordinator, model_use
+from runs.session import make_coordinator
 from runs.settings import Spending
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
@@ -99,8 +99,9 @@ def test_statuses_and_ids(finished: Runner, redo: str, names: list[str]) -> None
 def prepare(runner: Runner, redo: str) -> list[str]:
     """Put aside what a redo names, as the command does before it works."""
     run = options(runner.out, runner.cache)
-    use = model_use(runner.live(), run.money)
-    coordinator = make_coordinator(runner.store, run, use, Shutdown(), lambda _: None)
+    coordinator = make_coordinator(
+        runner.store, runner.live(), run, Shutdown(), lambda _: None
+    )
     selected = list(runner.ids)
     parsed = Redo.parse(redo, selected, RESULTS)
     return list(prepare_redo(runner.store, coordinator, parsed, selected))

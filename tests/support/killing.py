@@ -29,7 +29,7 @@ from environments.docker.engine import connect
 from environments.leftovers import remove_containers
 from environments.local.confinement import remove_groups
 from llm.chat import Message, request_sha256
-from runs.calls.journal import AskedEntry, EndEntry, EntryKind, Journal, starts_and_ends
+from runs.calls.journal import AskedEntry, EndEntry, Journal, starts_and_ends
 from runs.calls.ledger import LedgerLine, at_most, by_instance, read_ledger, total
 from runs.leftovers import kill_processes, run_key
 from runs.modelsource import read_recording, recorded_calls
@@ -204,7 +204,7 @@ class Left:
                 calls.append((path.stem, question, end))
         return calls
 
-    def count(self, kind: EntryKind) -> Counter[tuple[str, int, str]]:
+    def count(self, kind: str) -> Counter[tuple[str, int, str]]:
         """Return how many calls ended so, by instance, attempt and request."""
         counts = Counter[tuple[str, int, str]]()
         for name, question, end in self.calls():
@@ -251,9 +251,9 @@ def check_ledger(measure: Left, left: Left) -> None:
     assert Fraction(dollars) == sum(Fraction(line.paid or 0) for line in lines)
     answered = []
     for line in lines:
-        if line.kind == EntryKind.ANSWERED.value:
+        if line.kind == "answered":
             answered.append(line)
-        elif line.kind == EntryKind.LOST.value:
+        elif line.kind == "lost":
             assert line.cost == bounds[line.call]
     assert total(answered) == total(measure.lines())
     assert by_instance(answered) == by_instance(measure.lines())

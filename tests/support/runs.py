@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -15,13 +16,13 @@ from typing import Any, TypeVar
 from bench.config import ModelChoice, RunConfig, RunSettings
 from bench.options import Options
 from bench.selection import Instances
-from core.settings import SourcedValue, check_settings, merge_layers
+from core.settings import EVERY, SourcedValue, check_settings, merge_layers
 from core.shutdown import Shutdown
 from demo.setup import DEMO_DATASET
 from llm.client import LiteLLMModel
 from llm.options import Sampling, names_of
 from llm.provider_errors import RetryPolicy
-from runs.calls.budget import Budget, BudgetLimits, PerModel
+from runs.calls.budget import Budget, BudgetLimits, LimitScope
 from runs.calls.coordinator import (
     AttemptGate,
     CallCoordinator,
@@ -201,14 +202,15 @@ class Spent:
 
 def spent_of(budget: Budget) -> Spent:
     with budget._lock:
-        return Spent(
-            usd=budget._run.spent,
-            by_model={name: account.spent for name, account in budget._models.items()},
-            by_instance={
-                name: account.spent for name, account in budget._instances.items()
-            },
-            calls=int(budget._calls.spent),
-        )
+        spent: dict[LimitScope, dict[str, Decimal]] = defaultdict(dict)
+        for (scope, name), account in budget._accounts.items():
+            spent[scope][name] = account.spent
+    return Spent(
+        usd=spent[LimitScope.RUN].get("", Decimal()),
+        by_model=spent[LimitScope.MODEL],
+        by_instance=spent[LimitScope.INSTANCE],
+        calls=int(spent[LimitScope.CALLS].get("", 0)),
+    )
 
 
 POLICY = RateLimiterPolicy(
@@ -231,7 +233,13 @@ def make_limiter(
 ) -> tuple[RateLimiter, Clock]:
     clock = Clock()
     share = Random(1).random if random is None else lambda: random
-    return RateLimiter(Rates(PerModel(rpm), PerModel(tpm)), POLICY, clock, share), clock
+    return RateLimiter(make_rates(rpm, tpm), POLICY, clock, share), clock
+
+
+def make_rates(rpm: int | None, tpm: int | None) -> Rates:
+    requests = {} if rpm is None else {EVERY: rpm}
+    tokens = {} if tpm is None else {EVERY: tpm}
+    return Rates(requests, tokens)
 
 
 def ask_limiter(

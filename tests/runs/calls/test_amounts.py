@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 
 import pytest
 
 from core.errors import UserError
-from core.settings import SourcedValue, check_settings, merge_layers
+from core.settings import EVERY, SourcedValue, check_settings, merge_layers
 from llm.prices import Price
-from runs.calls.budget import PerModel
 from runs.settings import CommonSettings, Spending, make_rates
 
 ALIASES = {"opus": "anthropic/claude-opus-4"}
@@ -35,7 +35,7 @@ def prices(*texts: str) -> dict[str, Price]:
     return dict(spending("budget.prices", *texts).prices)
 
 
-def rate(text: str) -> PerModel:
+def rate(text: str) -> Mapping[str, int]:
     calls = read("calls.per_minute", text).calls
     return make_rates(calls, resolve).requests_per_minute
 
@@ -61,11 +61,9 @@ def test_prices_are_given_per_million_and_kept_per_token() -> None:
 
 
 def test_rates_for_all_and_for_one() -> None:
-    assert rate("500") == PerModel(500)
-    both = rate("500,opus=50")
-    assert (both.of("anthropic/claude-opus-4"), both.of("gpt-4o")) == (50, 500)
-    for_one = rate("gpt-4o=7")
-    assert (for_one.of("gpt-4o"), for_one.of("other")) == (7, None)
+    assert rate("500") == {EVERY: 500}
+    assert rate("500,opus=50") == {EVERY: 500, "anthropic/claude-opus-4": 50}
+    assert rate("gpt-4o=7") == {"gpt-4o": 7}
 
 
 NINES = "9" * 99

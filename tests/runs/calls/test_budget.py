@@ -65,7 +65,9 @@ class Purse:
     def charge(
         self, cost: str | None, call: tuple[str, str] = FIRST, calls: int = 1
     ) -> None:
-        self.budget.charge(*call, dollars(cost), calls=calls)
+        self.budget.charge(*call, dollars(cost))
+        for _ in range(calls - 1):
+            self.budget.charge(*call, None)
 
     @property
     def spent(self) -> tuple[Decimal, int]:

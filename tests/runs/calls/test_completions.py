@@ -23,7 +23,6 @@ from runs.calls.coordinator import AttemptGate, recorded_calls
 from runs.calls.journal import (
     AnsweredEntry,
     AskedEntry,
-    EntryKind,
     Journal,
     reply_of,
     starts_and_ends,
@@ -79,7 +78,7 @@ def _check(folder: Path, sent: Counter[int]) -> None:
     lost = Counter[int]()
     for question, ended in pairs:
         assert ended is not None
-        ends = {EntryKind.ANSWERED: answered, EntryKind.LOST: lost}[ended.kind]
+        ends = {"answered": answered, "lost": lost}[ended.kind]
         ends[question.attempt] += 1
     assert answered == dict.fromkeys(sent, 1)
     assert len(sent) == COUNT
@@ -88,7 +87,7 @@ def _check(folder: Path, sent: Counter[int]) -> None:
     lines = read_ledger(folder / "ledger.jsonl").values
     calls = sorted(question.call for question, _ in pairs)
     assert sorted(line.call for line in lines) == calls
-    paid = [line for line in lines if line.kind == EntryKind.ANSWERED.value]
+    paid = [line for line in lines if line.kind == "answered"]
     assert total(paid) == COUNT * Decimal("0.00035")
 
 
@@ -129,7 +128,7 @@ def test_overload_is_retried_and_only_the_answer_is_paid(
     assert complete(calls, provider.url, 1).content == "hi"
     ends = []
     for _, ended in starts_and_ends(calls.entries("job")):
-        ends.append(ended and ended.kind.value)
+        ends.append(ended and ended.kind)
     assert ends == ["failed", "answered"]
     assert [line.kind for line in calls.ledger.lines()] == ["answered"]
 

@@ -125,7 +125,7 @@ def test_a_damaged_line_is_named_and_set_aside(
         stream.write(line + b"\n")
     journal.append(AnsweredEntry(call="a", reply=REPLY))
     before = journal.entries()
-    assert [entry.kind.value for entry in before] == ["asked", "answered"]
+    assert [entry.kind for entry in before] == ["asked", "answered"]
     (damage,) = set_aside(journal.path, JOURNAL)
     assert str(damage).startswith(f"{journal.path}, line 2: ") and message in str(
         damage

@@ -12,10 +12,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runs.calls.budget import PerModel
+from core.settings import EVERY
 from runs.calls.rate_limiter import RateLimiter, Rates
 from tests.runs.conftest import in_threads
-from tests.support.runs import POLICY, Clock, ask_limiter, make_limiter, opened
+from tests.support.runs import (
+    POLICY,
+    Clock,
+    ask_limiter,
+    make_limiter,
+    make_rates,
+    opened,
+)
 
 
 def test_without_limits_all_start() -> None:
@@ -61,7 +68,7 @@ def test_more_tokens_than_a_minute_has_start_alone() -> None:
 
 def test_each_model_has_its_own_rate() -> None:
     clock = Clock()
-    rates = Rates(PerModel(None, {"m": 1}), PerModel(5, {"m": 100}))
+    rates = Rates({"m": 1}, {EVERY: 5, "m": 100})
     throttle = RateLimiter(rates, POLICY, clock, lambda: 0.5)
     assert ask_limiter(throttle, 100) == 0
     assert ask_limiter(throttle, 0) > 0
@@ -174,9 +181,7 @@ def test_no_minute_exceeds_its_limits_and_no_worker_starves(
     seed: int,
 ) -> None:
     clock = Clock()
-    throttle = RateLimiter(
-        Rates(PerModel(rpm), PerModel(tpm)), POLICY, clock, Random(seed).random
-    )
+    throttle = RateLimiter(make_rates(rpm, tpm), POLICY, clock, Random(seed).random)
     calls = sum(map(len, demands))
     admitted = admissions(throttle, clock, demands, clock.now + (calls + 1) * (60 + 10))
     assert len(admitted) == calls
@@ -205,7 +210,7 @@ class SlowNumbers(dict[str, int]):
 
 def test_64_threads_get_what_the_rate_allows_and_one_probe() -> None:
     clock = Clock()
-    rates = Rates(PerModel(10, SlowNumbers()))
+    rates = Rates(SlowNumbers({EVERY: 10}))
     throttle = RateLimiter(rates, POLICY, clock, Random(1).random)
     begin = threading.Barrier(64)
     admitted: list[int] = []

@@ -31,7 +31,6 @@ from exercises.exercism.settings import (
 )
 from llm.chat import Reply, ToolCall, Traits
 from llm.options import ModelChoice
-from runs.calls.journal import EntryKind
 from runs.jobs import End
 from runs.modelsource import NotRecordedError, Turn
 from runs.records import InstanceStatus
@@ -92,7 +91,7 @@ def work_of(
     config = ExercismConfig(
         settings or ExercismSettings(), (choice,), EnvironmentKind.LOCAL
     )
-    entry = SimpleNamespace(kind=EntryKind.FAILED)
+    entry = SimpleNamespace(kind="failed")
     context: Any = SimpleNamespace(
         worker=SimpleNamespace(work=root),
         slot=Slot(Slots(1)),
