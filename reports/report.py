@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.instances.validity import read_validity
+from bench.instances.validity import not_valid
 from core.atomic import write_json_atomic, write_text_atomic
 from core.plaintext import Say
 from core.redaction import Redactor
@@ -123,12 +123,12 @@ def _read_validity(
     described: Run,
     predictions: Sequence[Prediction],
 ) -> UsedValidity | None:
-    if settings.report.validity is None:
+    path = settings.report.validity
+    if path is None:
         return None
     selected = {prediction.instance_id for prediction in predictions}
     selected.update(described.selected or ())
-    validity = read_validity(settings.report.validity)
-    return UsedValidity(validity.path.name, validity.not_valid(sorted(selected)))
+    return UsedValidity(path.name, not_valid(path, sorted(selected)))
 
 
 def read_statistics(

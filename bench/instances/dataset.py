@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -20,12 +19,11 @@ from bench.instances.adapters.base import Row
 from bench.instances.instance import Instance, instance_id_of, split_row
 from bench.instances.names import ALIASES, BUNDLED, DatasetName
 from core.errors import InfrastructureError, UserError
+from core.hashing import sha256_of
 
 _CACHED_REVISION = re.compile(r"^hf://datasets/[^@]+@([0-9a-f]{40})/")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _TIMEOUT = 10.0
-
-
 # Left out of ``run.json`` where they are empty: few datasets have them.
 _RARE_FIELDS = ("config", "neutral_ids")
 _SUFFIXES = (".json", ".jsonl", ".parquet")
@@ -76,11 +74,10 @@ class Dataset:
         lines = []
         for row in self.rows:
             lines.append(json.dumps(row, sort_keys=True, default=str))
-        data = "\n".join(sorted(lines)).encode("utf-8", "surrogatepass")
         return DatasetIdentity(
             name=self.name,
             split=self.split,
-            sha256=hashlib.sha256(data).hexdigest(),
+            sha256=sha256_of("\n".join(sorted(lines))),
             revision=self.revision,
             config=self.config,
             neutral_ids=bool(self.official_ids),
@@ -317,7 +314,10 @@ def rows_of_hub(
     try:
         with _offline_if_unreachable(name):
             rows = load_from_hub(
-                name, config or None, split=split, revision=revision or None
+                name,
+                config or None,
+                split=split,
+                revision=revision or None,
             )
             commit = revision_of(rows.info.download_checksums or ())
             # Offline, the library takes what its cache has.

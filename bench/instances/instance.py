@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.instances.adapters import ADAPTERS, adapter_of, nearest_adapter
-from bench.instances.adapters.base import TEST_SETUP, SetAdapter, own_id
+from bench.instances.adapters.base import REQUIRED, TEST_SETUP, SetAdapter, own_id
 from bench.instances.shape import (
     ImageLayout,
     Instance,
@@ -41,7 +41,6 @@ __all__ = [
 ]
 
 _EMPTY: tuple[object, ...] = (None, "", [], {})
-_PLAIN_TEXTS = ("instance_id", "repo", "base_commit", "problem_statement")
 _REPO = re.compile(r"[\w.-]+/[\w.-]+")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _MAX_COLUMNS = 12
@@ -77,7 +76,7 @@ def split_row(row: JsonMapping) -> tuple[Instance, Evaluation]:
 
 
 def _check_texts(row: JsonMapping) -> None:
-    for key in _PLAIN_TEXTS:
+    for key in REQUIRED:
         value = row.get(key)
         if value is not None and not isinstance(value, str):
             kind = type(value).__name__

@@ -7,8 +7,7 @@ only reports may know: ``read_validity`` keeps one state for each instance and d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Final, Literal
@@ -40,28 +39,6 @@ class Validity(str, Enum):
     NOT_EVALUATED = "not_evaluated"
 
 
-@dataclass(frozen=True)
-class ValidityStates:
-    """The states in a validity file, by instance id."""
-
-    path: Path
-    states: Mapping[str, Validity]
-
-    def not_valid(self, ids: Iterable[str]) -> dict[str, Validity]:
-        """Return those of ``ids`` that are not known to be valid, with their states."""
-        selected = list(ids)
-        if selected and self.states.keys().isdisjoint(selected):
-            raise UserError(
-                f"{self.path} is about other instances, not {selected[0]}; {VALIDITY_FIX}"
-            )
-        not_valid: dict[str, Validity] = {}
-        for name in selected:
-            state = self.states.get(name, Validity.NOT_EVALUATED)
-            if state is not Validity.VALID:
-                not_valid[name] = state
-        return not_valid
-
-
 class _InstanceState(BaseModel):
     state: Validity
 
@@ -71,8 +48,8 @@ class _ValidityFile(BaseModel):
     instances: dict[SafeKey, _InstanceState]
 
 
-def read_validity(path: Path) -> ValidityStates:
-    """Read the states in a validity file."""
+def read_validity(path: Path) -> dict[str, Validity]:
+    """Return the states in a validity file, by instance id."""
     path = path.expanduser().resolve()
     try:
         data = read_object(path, VALIDITY_FIX)
@@ -82,8 +59,22 @@ def read_validity(path: Path) -> ValidityStates:
         file = _ValidityFile.model_validate(data)
     except ValidationError as error:
         raise invalid(path, error, "a validity file", VALIDITY_FIX) from error
-    states = {name: entry.state for name, entry in file.instances.items()}
-    return ValidityStates(path, states)
+    return {name: entry.state for name, entry in file.instances.items()}
+
+
+def not_valid(path: Path, ids: Sequence[str]) -> dict[str, Validity]:
+    """Return those of ``ids`` that a validity file does not call valid, with their states."""
+    states = read_validity(path)
+    if ids and states.keys().isdisjoint(ids):
+        raise UserError(
+            f"{path} is about other instances, not {ids[0]}; {VALIDITY_FIX}"
+        )
+    others: dict[str, Validity] = {}
+    for name in ids:
+        state = states.get(name, Validity.NOT_EVALUATED)
+        if state is not Validity.VALID:
+            others[name] = state
+    return others
 
 
 def states_in_words(states: Mapping[str, Validity]) -> str:
@@ -101,8 +92,7 @@ def left_out_instances(
     """Return which of ``ids`` a run leaves out, with their states, and say so; none by default."""
     if path is None:
         return {}
-    validity = read_validity(path)
-    left_out = validity.not_valid(ids)
+    left_out = not_valid(path, ids)
     if left_out:
         count = quantity(len(left_out), "instance")
         say(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import secrets
@@ -32,6 +31,7 @@ from bench.regression.testlogs import (
 )
 from core.atomic import sweep, write_json_atomic
 from core.errors import InfrastructureError, UserError
+from core.hashing import sha256_of
 from core.processes import CommandResult
 from core.shutdown import Check, waited_for
 from environments.base import (
@@ -146,7 +146,10 @@ class TestFiles:
         return reporting_command(self.test_command, self.runner, self.read)
 
     def run(
-        self, prepared: Prepared, path: str, seconds: float
+        self,
+        prepared: Prepared,
+        path: str,
+        seconds: float,
     ) -> tuple[CommandResult, TestRun]:
         """Run the tests of ``path``; output of the code under test does not count as results."""
         token = secrets.token_hex(16)
@@ -290,8 +293,7 @@ class Baselines:
                 self.longest,
             ]
         )
-        digest = hashlib.sha256(key.encode()).hexdigest()
-        return self.cache / f"{instance.tested_as}.{digest[:32]}.json"
+        return self.cache / f"{instance.tested_as}.{sha256_of(key)[:32]}.json"
 
     def _log_baseline(
         self,

@@ -23,7 +23,7 @@ _SAMPLE = 3
 _TEST_FILE = re.compile(r"(^|/)tests?_[^/]*\.py$|_tests?\.py$|(^|/)tests\.py$")
 # pytest ends so where a file has no tests.
 _WITHOUT_FAILURE = (0, 5)
-_PYTEST_ERROR = re.compile(r"^E +(\w*(?:Error|Exception)\b.{0,300})", re.MULTILINE)
+_PYTEST_ERROR = re.compile(r"(?m)^E +(\w*(?:Error|Exception)\b.{0,300})")
 _MAX_NAMES = 3
 
 
@@ -72,7 +72,6 @@ def note_problem(
     """Keep why the environment of ``instance`` cannot judge; empty where it can."""
     file = _file(folder, instance)
     if cause:
-        file.parent.mkdir(parents=True, exist_ok=True)
         write_text_atomic(file, cause)
     else:
         file.unlink(missing_ok=True)

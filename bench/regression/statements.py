@@ -7,7 +7,6 @@ The first statement is made before anything of the tree is imported; see docs/en
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import zlib
 from collections import Counter
@@ -16,6 +15,7 @@ from importlib.machinery import all_suffixes
 from pathlib import Path, PurePosixPath
 
 from bench.regression.runners import Runner
+from core.hashing import sha256_of
 from core.jsontypes import JsonMapping
 from core.worktree import Changes
 
@@ -59,8 +59,7 @@ def with_statements(
 
 
 def mark_of(token: str) -> str:
-    digest = hashlib.sha256(token.encode()).hexdigest()
-    return digest[:32]
+    return sha256_of(token)[:32]
 
 
 def split_statements(output: str, token: str) -> tuple[str, Statements]:
@@ -98,8 +97,7 @@ def doubt(
     """
     if not base or base.keys() != run.keys():
         return "the run does not state where its modules come from"
-    data = report.encode("utf-8", "surrogateescape")
-    digest = hashlib.sha256(data).hexdigest()
+    digest = sha256_of(report.encode("utf-8", "surrogateescape"))
     for moment in base:
         reason = next(_differences(base[moment], run[moment], digest), "")
         if reason:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -26,6 +25,7 @@ from agent.workspace import TextFile
 from core.atomic import scratch_folder, write_bytes_atomic
 from core.errors import InfrastructureError
 from core.git import GitError, git, git_result, join_paths
+from core.hashing import sha256_of
 from core.worktree import Stamp, differences, let_clock_tick, newest, stamps
 
 INDEX = "index"
@@ -135,8 +135,7 @@ class Snapshots:
         """
         name = commit
         if bug:
-            data = bug.encode("utf-8", "surrogateescape")
-            name += f"-{hashlib.sha256(data).hexdigest()[:16]}"
+            name += f"-{sha256_of(bug)[:16]}"
         folder = self.root / repo.replace("/", "__")
         target = folder / name
         snapshot = _read_snapshot(target)

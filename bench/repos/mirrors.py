@@ -119,7 +119,12 @@ class Mirrors:
             with scratch_folder(target) as temporary:
                 clone = temporary / "mirror"
                 result = self._download(
-                    self.root, "clone", "--quiet", "--mirror", url, str(clone)
+                    self.root,
+                    "clone",
+                    "--quiet",
+                    "--mirror",
+                    url,
+                    str(clone),
                 )
                 if result.exit_code:
                     reason = result.output.strip()[-500:]

@@ -52,13 +52,18 @@ class Multi(SetAdapter):
         if text(row, "lang").lower() in ("python", "py"):
             image = eval_image("swebench", f"{org}__{repo}-{number}") + ":latest"
             layout = ImageLayout(
-                activation=CONDA, one_commit=True, removed=_HIDDEN_FILES
+                activation=CONDA,
+                one_commit=True,
+                removed=_HIDDEN_FILES,
             )
         else:
             image = f"mswebench/{org}_m_{repo}".lower() + f":pr-{number}"
             setup = TestSetup((), "bash /home/run.sh")
             layout = ImageLayout(
-                f"/home/{repo}", keeps_home=True, one_commit=True, removed=_HIDDEN_FILES
+                f"/home/{repo}",
+                keeps_home=True,
+                one_commit=True,
+                removed=_HIDDEN_FILES,
             )
         issues: Any = row["resolved_issues"]
         issue = None

@@ -7,7 +7,6 @@ command of the repository's language.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 from bench.instances.adapters.base import (
@@ -20,6 +19,7 @@ from bench.instances.adapters.base import (
     text,
 )
 from bench.instances.shape import ImageLayout, Instance, TestSetup
+from core.hashing import sha256_of
 
 _IMAGES = "jefzda/sweap-images"
 _MAX_TAG = 128
@@ -32,7 +32,9 @@ _EXCEPTION = (
 class Pro(SetAdapter):
     name = "SWE-bench Pro"
     marks = marks(
-        "dockerhub_tag", "before_repo_set_cmd", "requirements interface repo_language"
+        "dockerhub_tag",
+        "before_repo_set_cmd",
+        "requirements interface repo_language",
     )
     visible = VISIBLE | columns("requirements interface dockerhub_tag repo_language")
 
@@ -44,8 +46,7 @@ class Pro(SetAdapter):
             if not isinstance(part, str) or not part:
                 return ""
             parts.append(part)
-        data = "\0".join(parts).encode("utf-8", "surrogatepass")
-        digest = hashlib.sha256(data).hexdigest()
+        digest = sha256_of("\0".join(parts))
         return f"{parts[0].replace('/', '__')}-{digest[:10]}"
 
     def read(self, row: Row) -> Instance:
@@ -65,7 +66,10 @@ class Pro(SetAdapter):
             image=f"{_IMAGES}:{tag}",
             test_setup=setup,
             layout=ImageLayout(
-                "/app", keeps_home=True, one_commit=True, fresh_tree=True
+                "/app",
+                keeps_home=True,
+                one_commit=True,
+                fresh_tree=True,
             ),
             image_label=f"{_IMAGES}:{common.instance_id}",
         )

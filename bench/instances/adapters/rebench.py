@@ -58,7 +58,9 @@ class Rebench(SetAdapter):
 class RebenchV2(SetAdapter):
     name = "SWE-rebench V2"
     marks = marks(
-        "install_config language", "pr_description", "image_name language interface"
+        "install_config language",
+        "pr_description",
+        "image_name language interface",
     )
     required = (*REQUIRED, "install_config", "image_name")
     visible = VISIBLE | columns("install_config image_name")
