@@ -39,7 +39,7 @@ from environments.choice import make_environment, make_image_store
 from environments.docker.engine import connect
 from environments.docker.imagestore import ImageStore
 from environments.local.agentsandbox import make_agent
-from llm.tracing import make_tracing
+from llm.tracing import Tracing, make_tracing
 from runs.benchmark import Benchmark
 from runs.checks import check_models
 from runs.description import Run
@@ -89,7 +89,9 @@ def used_images(todo: Sequence[Instance]) -> list[str]:
 
 
 def find_untestable(
-    config: RunConfig, cache: Path, todo: Sequence[Instance]
+    config: RunConfig,
+    cache: Path,
+    todo: Sequence[Instance],
 ) -> dict[str, str]:
     """Return why local environments cannot judge, by instance, as far as it is known."""
     if config.environment is EnvironmentKind.LOCAL and config.runs_tests:
@@ -141,13 +143,24 @@ def make_mirrors(options: Options) -> Mirrors:
     )
 
 
+def tracing_of(config: RunConfig) -> Tracing | None:
+    """Return the tracing of a run, as ``make_tracing`` does."""
+    calls = config.settings.calls
+    return make_tracing(
+        config.run_name,
+        enabled=calls.trace,
+        content=calls.trace_content,
+    )
+
+
 def make_services(
-    config: RunConfig, options: Options, worker: WorkerAccess
+    config: RunConfig,
+    options: Options,
+    worker: WorkerAccess,
 ) -> Services:
     """Build what the attempts of one process share."""
     cache = worker.cache
     options = options.with_cache(cache)
-    calls = options.settings.calls
     check_models(config, options.money)
     if config.outside_agent and not config.runs_tests:
         worker.warn_once(
@@ -159,18 +172,21 @@ def make_services(
         snapshots=Snapshots(cache / "snapshots"),
         tags=TagStore(cache / "tags.sqlite"),
         environment=make_environment(
-            config.environment, cache, worker.warn_once, worker.key, worker.stop.check
+            config.environment,
+            cache,
+            worker.warn_once,
+            worker.key,
+            worker.stop.check,
         ),
         models=LiveModels(
-            config, options.retries, worker.warn_once, options.money.prices
+            config,
+            options.retries,
+            worker.warn_once,
+            options.money.prices,
         ),
         agent=agent_of(config, cache),
         agent_versions=agent_versions(config, cache),
-        tracing=make_tracing(
-            config.run_name,
-            enabled=calls.trace,
-            content=calls.trace_content,
-        ),
+        tracing=tracing_of(config),
         images=image_store(
             config,
             options,
@@ -285,7 +301,9 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         return uses_images(self.config) and limit is not None
 
     def prepare_jobs(
-        self, jobs: Sequence[InstanceJob], say: Say
+        self,
+        jobs: Sequence[InstanceJob],
+        say: Say,
     ) -> Sequence[InstanceJob]:
         """Say what cannot be tested; pull the used images unless their room is limited.
 
@@ -312,7 +330,9 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         return jobs
 
     def order(
-        self, jobs: Sequence[InstanceJob], seconds: Mapping[str, float]
+        self,
+        jobs: Sequence[InstanceJob],
+        seconds: Mapping[str, float],
     ) -> Sequence[InstanceJob]:
         ordered = longest_first(jobs, seconds)
         if self._has_image_limit:
@@ -334,10 +354,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
 
     def finish(self) -> None:
         self._fit_choices()
-        calls = self.options.settings.calls
-        tracing = make_tracing(
-            self.config.run_name, enabled=calls.trace, content=calls.trace_content
-        )
+        tracing = tracing_of(self.config)
         if tracing and not tracing.flush():
             self.say("note: calls.trace: not all spans were sent in time")
         if self.containers:

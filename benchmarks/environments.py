@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from bench.instances.instance import Evaluation, Instance, split_row
-from bench.regression.suite import TestLimits
+from bench.regression.settings import Tests
 from bench.regression.testlogs import Results, passing_tests
 from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
@@ -27,7 +27,7 @@ from environments.base import EnvironmentKind, UnavailableError
 from reports.evaluation.local import apply_patches
 from runs.patches import is_test_path, patch_paths
 
-_LIMITS = TestLimits(test=900, baseline=900)
+_LIMITS = Tests(timeout=900, baseline_timeout=900)
 
 
 def main(
@@ -94,7 +94,7 @@ def _run(
         for path in patch_paths(evaluation.test_patch):
             is_test = path.endswith(".py") and is_test_path(path)
             if is_test and (path in changes or path in tests.tests.files):
-                run = tests.tests.test_files.run(prepared, path, _LIMITS.test)[1]
+                run = tests.tests.test_files.run(prepared, path, _LIMITS.timeout)[1]
                 results.update(run.results)
     return results
 

@@ -30,7 +30,7 @@ from bench.cli.cli import run_cli
 from bench.instances.instance import Instance, split_row
 from bench.regression.related import RelatedTests, directive
 from bench.regression.runners import Runner, runner_of
-from bench.regression.suite import TestLimits
+from bench.regression.settings import Tests
 from bench.repos.mirrors import Mirrors
 from benchmarks.breakages import (
     Breakage,
@@ -86,7 +86,9 @@ def main(
             raise UserError(f"{rows} has no row {name}; give ids that it has")
     work = out.expanduser().resolve()
     work.mkdir(parents=True, exist_ok=True)
-    bench = TestBench(Mirrors(mirrors), work, TestLimits(test_timeout, 600))
+    bench = TestBench(
+        Mirrors(mirrors), work, Tests(timeout=test_timeout, baseline_timeout=600)
+    )
     counts: dict[Key, Counter[str]] = defaultdict(Counter)
     for name in ids:
         instance, _ = split_row(row_by_id[name])
@@ -112,7 +114,7 @@ def plant(
     """
     name = instance.instance_id
     with bench.tests_of(instance, EnvironmentKind.LOCAL) as checks:
-        executed = Executed(instance, checks, bench.limits.test * _SHARE)
+        executed = Executed(instance, checks, bench.limits.timeout * _SHARE)
         functions = draw_functions(executed, chance)
         if not functions:
             raise UserError(f"{name}: passing tests execute no function; drop it")
@@ -152,7 +154,7 @@ def verdicts(
             report = checks.tests.run(breakage.changes)
             verdict = word(report.outcome)
             if verdict == _PLAUSIBLE and not noticed(
-                breakage, checks, bench.limits.test
+                breakage, checks, bench.limits.timeout
             ):
                 verdict = _UNNOTICED
             seconds = time.monotonic() - start

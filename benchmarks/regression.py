@@ -16,7 +16,8 @@ from agent.workspace import Workspace
 from bench.config import TestChoice
 from bench.instances.instance import Instance
 from bench.instances.project import project_of
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.settings import Tests
+from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from core.worktree import Changes
@@ -35,7 +36,7 @@ class TestBench:
 
     mirrors: Mirrors
     work: Path
-    limits: TestLimits
+    limits: Tests
 
     @contextmanager
     def tests_of(

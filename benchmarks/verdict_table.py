@@ -22,7 +22,7 @@ import typer
 
 from bench.cli.cli import run_cli
 from bench.instances.instance import Instance, split_row
-from bench.regression.suite import TestLimits
+from bench.regression.settings import Tests
 from bench.repos.mirrors import Mirrors
 from benchmarks.evaluation_rows import Row
 from benchmarks.instance_images import read_rows
@@ -86,7 +86,9 @@ def main(
         evaluation = Gold(out, mirrors.resolve(), workers, timeout)
         table += print_each(evaluation.verdicts(chosen))
     if recorded is not None:
-        bench = TestBench(Mirrors(mirrors), out / "cache", TestLimits(300, 600))
+        bench = TestBench(
+            Mirrors(mirrors), out / "cache", Tests(timeout=300, baseline_timeout=600)
+        )
         for row in chosen:
             table += print_each(candidates(row, recorded, bench))
     differing = [verdicts.patch for verdicts in table if not verdicts.agree]

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+import yaml
+
+_FILE = Path(__file__).with_name("patches.yaml")
+_NAMES: dict[str, list[str]] = yaml.safe_load(_FILE.read_text("utf-8"))
 _HEADER = b"diff --git "
 _TEST_FOLDERS = frozenset({"tests", "__tests__", "e2e"})
 _ROOT_TEST_FOLDERS = frozenset({"test", "testing", "tests", "spec"})
@@ -26,16 +30,7 @@ _PHP_TEST = re.compile(r"(^|/)[tT]ests/(.*/)?\w+\.php$")
 _OTHER_TEST = re.compile(
     r"^(?!(.*/)?(src|lib|app|main)/).*/(test|spec)/.*\.([cm]?[jt]sx?|rb|c|cc|cpp|cxx|h|hpp)$"
 )
-TEST_CONFIGURATION = frozenset(
-    {
-        "pytest.ini",
-        ".pytest.ini",
-        "pytest.toml",
-        ".pytest.toml",
-        "conftest.py",
-        ".coveragerc",
-    }
-)
+TEST_CONFIGURATION = frozenset(_NAMES["test_configuration"])
 """Names of files that only configure tests."""
 
 RUNNER_CONFIGURATION = re.compile(
@@ -50,71 +45,18 @@ STARTUP_MODULES = frozenset({"sitecustomize", "usercustomize"})
 # New files with these names would change how tests run.
 _NEW_ONLY_NAMES = TEST_CONFIGURATION | {"setup.cfg", "pyproject.toml"}
 # New at the root, these would replace the test runner.
-_RUNNER_NAMES = frozenset(
-    {"pytest.py", "pytest", "_pytest", "pluggy", "pluggy.py", "unittest"}
-)
+_RUNNER_NAMES = frozenset(_NAMES["runner_names"])
 SOURCE_ROOTS = ("src", "lib")
 """Folders besides the root from which repositories import."""
 
 # Folders in which new modules would replace what the runner imports. A script's own folder is one
 # too, and sympy's runner is bin/test.
 _IMPORT_ROOTS = ("", *SOURCE_ROOTS, "bin")
-_IMPORTED_BY_RUNNERS = (
-    sys.stdlib_module_names
-    | STARTUP_MODULES
-    | {
-        "pytest",
-        "_pytest",
-        "pluggy",
-        "iniconfig",
-        "packaging",
-        "exceptiongroup",
-        "tomli",
-        "attr",
-        "attrs",
-        "py",
-        "pygments",
-        "colorama",
-        "typing_extensions",
-        "xdist",
-        "pytest_cov",
-        "tox",
-        "atomicwrites",
-        "coverage",
-        "execnet",
-        "hypothesis",
-        "importlib_metadata",
-        "more_itertools",
-        "pathlib2",
-        "six",
-        "toml",
-        "wcwidth",
-        "zipp",
-    }
+_IMPORTED_BY_RUNNERS = sys.stdlib_module_names.union(
+    STARTUP_MODULES, _NAMES["imported_by_runners"]
 )
-_BUILD_FOLDERS = frozenset(
-    {
-        "build",
-        "dist",
-        "__pycache__",
-        ".pytest_cache",
-        ".tox",
-        ".eggs",
-        "node_modules",
-        ".venv",
-    }
-)
-_BUILD_SUFFIXES = (
-    ".pyc",
-    ".pyo",
-    ".so",
-    ".o",
-    ".orig",
-    ".rej",
-    ".egg-info",
-    ".dist-info",
-    ".pth",
-)
+_BUILD_FOLDERS = frozenset(_NAMES["build_folders"])
+_BUILD_SUFFIXES = tuple(_NAMES["build_suffixes"])
 
 
 @dataclass(frozen=True)
@@ -182,12 +124,14 @@ def _shadows_an_import(path: str) -> bool:
     return root in _IMPORT_ROOTS and name in _IMPORTED_BY_RUNNERS
 
 
-def split_patch(data: bytes) -> Iterator[FilePatch]:
+def split_patch(data: bytes | str) -> Iterator[FilePatch]:
     """Yield the parts of a git patch, one per file, without any text before the first.
 
     Lines of content begin with a space, ``+``, ``-`` or ``\\``, so ``diff --git`` at the
     beginning of a line is always a header.
     """
+    if isinstance(data, str):
+        data = data.encode("utf-8", "surrogateescape")
     lines = data.removesuffix(b"\n").split(b"\n")
     starts = [number for number, line in enumerate(lines) if line.startswith(_HEADER)]
     for start, end in pairwise([*starts, len(lines)]):
@@ -227,10 +171,16 @@ def _unquote(name: bytes, *, strip: bool) -> str:
 
 def submittable_patch(patch: str) -> SubmittablePatch:
     """Exclude tests, tox.ini, new test configuration and build output from ``patch``."""
+    return without_files(patch, lambda part: is_excluded(part.path, new=part.new))
+
+
+def without_files(
+    patch: str, excludes: Callable[[FilePatch], bool]
+) -> SubmittablePatch:
     submitted = []
     dropped = []
-    for part in split_patch(patch.encode("utf-8", "surrogateescape")):
-        if is_excluded(part.path, new=part.new):
+    for part in split_patch(patch):
+        if excludes(part):
             dropped.append(part.path)
         else:
             submitted.append(part.data)
@@ -240,4 +190,4 @@ def submittable_patch(patch: str) -> SubmittablePatch:
 
 
 def patch_paths(patch: str) -> tuple[str, ...]:
-    return tuple(p.path for p in split_patch(patch.encode("utf-8", "surrogateescape")))
+    return tuple(part.path for part in split_patch(patch))

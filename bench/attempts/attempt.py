@@ -58,7 +58,7 @@ class AttemptSetup:
     tests: RegressionTests | None
     limits: ConversationLimits
     keep: Callable[[Attempt], None]
-    untestable: str = ""
+    untestable: str
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,10 @@ class AttemptWork:
             agent = self.choice.edit_format
         instance_id = self.setup.instance.instance_id
         with tracing.attempt(
-            instance_id, self.number, self.choice.label, agent
+            instance_id,
+            self.number,
+            self.choice.label,
+            agent,
         ) as span:
             trace = partial(TracedGate, tracing=tracing, attempt=span)
             attempt = replace(self, trace=trace)._take_turn()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from core.plaintext import quantity, some
 from runs.evidence import Belief
@@ -98,12 +99,14 @@ def _best_plausible(
     for candidate in candidates:
         if candidate.plausible and not candidate.suspect:
             plausible.append(candidate)
-
-    def order(candidate: Attempt) -> tuple[bool, bool]:
-        untested = require_tests and not candidate.test_outcome
-        return candidate.edits_test_configuration, untested
-
+    order = partial(comes_last, require_tests=require_tests)
     return min(plausible, key=order, default=None)
+
+
+def comes_last(candidate: Attempt, *, require_tests: bool) -> tuple[bool, bool]:
+    """Return the first sort key of candidates that are not to be chosen before others."""
+    untested = require_tests and not candidate.test_outcome
+    return candidate.edits_test_configuration, untested
 
 
 def _why_plausible(winner: Attempt) -> str:

@@ -18,7 +18,7 @@ from bench.attempts.attempt import AttemptSetup, AttemptWork
 from bench.attempts.checkouts import Checkouts
 from bench.attempts.evidence.choice import choose_by_evidence
 from bench.attempts.evidence.facts import stated_fit
-from bench.attempts.evidence.gathering import EvidenceGathering, EvidencePolicy
+from bench.attempts.evidence.gathering import EvidenceGathering
 from bench.attempts.evidence.writers import ScriptWriters
 from bench.attempts.fullsuite import Choose, FullSuitePolicy
 from bench.attempts.history import Briefing
@@ -29,7 +29,7 @@ from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.health import check_sample, note_problem
 from bench.regression.lintcommand import make_linter
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Checkout, make_checkout, make_spread
 from bench.repos.mirrors import Mirrors, add_submodules
 from core.processes import remove_tree
@@ -40,7 +40,7 @@ from environments.base import (
     UnavailableError,
 )
 from llm.options import ModelChoice
-from runs.evidence import BeliefFit, Evidence
+from runs.evidence import Evidence
 from runs.jobs import JobContext
 from runs.progress.state import WorkStep
 from runs.records import Attempt
@@ -64,7 +64,6 @@ class InstancePlan:
     evidence: EvidenceGathering
     full_suite: FullSuitePolicy
     require_tests: bool
-    fit: BeliefFit
 
     def attempt(
         self,
@@ -91,7 +90,7 @@ class InstancePlan:
         return partial(
             choose_by_evidence,
             evidence=evidence,
-            fit=self.fit,
+            fit=self.evidence.fit,
             require_tests=self.require_tests,
         )
 
@@ -136,20 +135,17 @@ def prepare(
         base = make_checkout(snapshot, folder / "base")
     with _open_tests(instance, services, context, base) as (tests, untestable):
         session = tests.session if tests else None
-        fit = stated_fit(choice.right)
-        policy = EvidencePolicy(
+        evidence = EvidenceGathering(
             instance=instance,
             base=base if config.compares_candidates else None,
             tests=tests if config.by_evidence else None,
             ask=writers.ask,
             models=len(config.models),
-            max_scripts=choice.scripts,
-            max_rounds=choice.rounds,
-            fit=fit,
+            choice=choice,
+            fit=stated_fit(choice.right),
             cache=context.worker.cache / "scripts",
             log=context.log,
         )
-        evidence = EvidenceGathering(policy)
         checkouts = Checkouts(snapshot, folder)
         yield InstancePlan(
             setup=AttemptSetup(
@@ -182,7 +178,6 @@ def prepare(
                 context=context,
             ),
             require_tests=config.requires_tests,
-            fit=fit,
         )
 
 
@@ -268,9 +263,7 @@ def start_tests(
         instance=instance,
         session=session,
         choice=config.settings.tests.which,
-        limits=TestLimits(
-            config.settings.tests.timeout, config.settings.tests.baseline_timeout
-        ),
+        limits=config.settings.tests,
         files=base.tracked_files(),
         read=Workspace(base.root).read,
         cache=cache / "baselines",

@@ -68,7 +68,11 @@ class CandidateModels:
     ) -> Turn:
         if attempt < 1:
             return self.other_models.turn(
-                instance_id, attempt, choice, temperature, gate
+                instance_id,
+                attempt,
+                choice,
+                temperature,
+                gate,
             )
         candidate = self.candidates[instance_id][attempt - 1]
         model = PatchModel(patch=candidate.patch)

@@ -34,7 +34,10 @@ def choose_again(
     fit = fit_run(facts, right)
     for result in chosen:
         choice = choose_by_evidence(
-            result.attempts, result.evidence, fit, require_tests=require_tests
+            result.attempts,
+            result.evidence,
+            fit,
+            require_tests=require_tests,
         )
         choice = finish_choice(choice, result.attempts)
         if choice.winner and choice.belief != result.belief:

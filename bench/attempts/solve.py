@@ -142,7 +142,11 @@ class InstanceJob:
         attempts = {self.key: self.recordings.attempts(self.key)}
         return replace(self, recordings=replace(self.recordings, read=attempts))
 
-    def start(self, services: Services, context: JobContext) -> Solver:
+    def start(
+        self,
+        services: Services,
+        context: JobContext,
+    ) -> Solver:
         if self.recordings is not None:
             services = replace(services, models=self.recordings)
         return Solver(self.instance, services, context)

@@ -6,50 +6,41 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 
 from agent.gateway.lanes import common_length
 from bench.attempts.choose import OUTCOME_WORDS
 from bench.attempts.evidence.choice import describe_script, matrix
 from core.money import column, in_words
 from core.plaintext import quantity, table, visible
+from core.texts import render_text
 from llm.chat import Message
-from runs.evidence import Evidence
 from runs.records import Attempt, InstanceResult
 
+_TEMPLATE = Path(__file__).with_name("transcript.md")
 # Repeating a shorter text is easier to read than a reference.
 _MIN_REFERENCED = 200
-_FENCED = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r"(?ms)^(`{3,}|~{3,})[^\n]*\n.*?^\1[ \t]*$")
 
 
 def transcript(result: InstanceResult) -> str:
     """Return the Markdown text of everything that was said about an instance."""
-    return visible("\n".join(_lines(result))) + "\n"
-
-
-def _lines(result: InstanceResult) -> Iterator[str]:
-    heading = f"# {result.instance_id}"
-    if result.title:
-        heading += f": {result.title}"
-    yield f"{heading}\n"
-    yield f"- status: {result.status}"
-    yield f"- choice: {result.reason}"
-    attempts = quantity(len(result.attempts), "attempt")
-    yield f"- {attempts}, cost: {in_words(result.cost)}\n"
-    yield from attempts_table(result.attempts, result.winner)
-    if result.evidence:
-        yield from _evidence(result.evidence, *matrix(result))
-    yield "\n## The prediction\n"
-    yield patch_block(result.model_patch)
-    seen = SeenTexts()
-    for attempt in result.attempts:
-        yield from _attempt(attempt, seen, chosen=attempt is result.winner)
-    for writer in result.writers:
-        yield f"## Scripts by {writer.model}\n"
-        yield f"- cost: {in_words(writer.cost)}\n"
-        for number, message in enumerate(writer.messages or (), 1):
-            yield f"### {number}. {message.role.upper()}\n"
-            reference = f"scripts by {writer.model}, {number}"
-            yield message_block(message.content, reference, seen)
+    text = render_text(
+        _TEMPLATE,
+        attempts_table,
+        conversation_origins,
+        describe_script,
+        fenced_block,
+        in_words,
+        matrix,
+        message_block,
+        patch_block,
+        quantity,
+        table,
+        result=result,
+        seen=SeenTexts(),
+    )
+    return visible(text)
 
 
 def patch_block(patch: str) -> str:
@@ -91,26 +82,6 @@ def attempts_table(
     )
 
 
-def _evidence(
-    evidence: Evidence, headings: Sequence[str], rows: Sequence[Sequence[str]]
-) -> Iterator[str]:
-    yield "\n## Evidence\n"
-    if evidence.note:
-        yield f"{evidence.note[:1].upper()}{evidence.note[1:]}.\n"
-    if rows:
-        yield from table(
-            headings,
-            rows,
-            numbers=(len(headings) - 1,),
-            markdown=True,
-        )
-        yield ""
-    for script in evidence.scripts:
-        yield f"### Script {script.id}: {describe_script(script)}\n"
-        if script.text:
-            yield fenced_block(script.text, "")
-
-
 @dataclass
 class SeenTexts:
     """Where long texts stand first."""
@@ -129,45 +100,6 @@ class SeenTexts:
         if first_reference == reference:
             return ""
         return first_reference
-
-
-def _attempt(
-    attempt: Attempt,
-    seen: SeenTexts,
-    *,
-    chosen: bool,
-) -> Iterator[str]:
-    status = attempt.status.replace("_", " ")
-    mark = ", chosen" if chosen else ""
-    number = attempt.attempt
-    yield f"## Attempt {number}: {attempt.model}, try {attempt.try_}: {status}{mark}\n"
-    reflections = quantity(attempt.reflections or 0, "reflection")
-    yield f"- {reflections}, cost: {in_words(attempt.cost)}"
-    if attempt.temperature is not None:
-        yield f"- temperature: {attempt.temperature:g}"
-    if attempt.dropped_files:
-        yield f"- not predicted: {', '.join(attempt.dropped_files)}"
-    if attempt.edits_test_configuration:
-        yield "- edits test configuration: its tests ran without these edits"
-    if attempt.test_note:
-        yield f"- tests: {attempt.test_note}"
-    yield ""
-    messages = attempt.messages or ()
-    origins = conversation_origins(messages)
-    for position, message in enumerate(messages, 1):
-        yield f"### {position}. {message.role.upper()}{origins[position - 1]}\n"
-        reference = f"attempt {number}, message {position}"
-        text = message.content
-        if attempt.imported or message.reasoning:
-            text = message.with_calls
-        yield message_block(text, reference, seen)
-    if attempt.error:
-        yield f"### ERROR\n\n{fenced_block(attempt.error, 'text')}"
-    yield "### PATCH\n"
-    if chosen:
-        yield "The prediction, above.\n"
-    else:
-        yield patch_block(attempt.model_patch)
 
 
 def conversation_origins(messages: Sequence[Message]) -> list[str]:

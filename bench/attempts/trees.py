@@ -81,7 +81,9 @@ def examine_patch(
         if predicted_blobs.get(path, "") != tested_blobs.get(path, ""):
             differing.add(path)
     return Examination(
-        applies=True, edits=configuration, differing=tuple(sorted(differing))
+        applies=True,
+        edits=configuration,
+        differing=tuple(sorted(differing)),
     )
 
 

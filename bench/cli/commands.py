@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from agent.formats import get_format
@@ -18,6 +19,7 @@ from bench.benchmark import (
     agent_of,
     find_untestable,
     make_mirrors,
+    tracing_of,
     used_images,
 )
 from bench.config import ModelChoice, RunConfig, validate_config
@@ -32,13 +34,13 @@ from core.errors import UserError
 from core.money import as_text, in_words
 from core.plaintext import Say, quantity
 from core.redaction import Redactor
+from core.texts import render_text
 from environments.base import EnvironmentKind
 from environments.docker.engine import connect
 from environments.docker.images import missing_images
 from llm.chat import estimate_tokens
 from llm.prices import Price, cheapest_price, dearest_price
 from llm.registry import complete_settings, missing_key
-from llm.tracing import make_tracing
 from runs.checks import check_folders, check_models
 from runs.envfile import unread_file
 from runs.modelsource import (
@@ -51,6 +53,8 @@ from runs.session import start_run
 from runs.settings import Spending
 from runs.storage.manifest import recorded_differences
 from runs.storage.store import RunStore
+
+_TEMPLATE = Path(__file__).with_name("forecast.txt")
 
 
 def run_command(
@@ -72,7 +76,6 @@ def check_run(
 ) -> InstanceBenchmark:
     """Return the run, after all checks that need neither set-up nor a model."""
     config = validate_config(config)
-    settings = options.settings
     replay = config.settings.calls.replay
     if replay:
         config = replace(config, label=recorded_label(replay_folder(replay)))
@@ -81,11 +84,7 @@ def check_run(
         agent_of(config, options.cache)
         if needs_hub(options.dataset):
             check_models(config, options.money)
-    make_tracing(
-        config.run_name,
-        enabled=settings.calls.trace,
-        content=settings.calls.trace_content,
-    )
+    tracing_of(config)
     benchmark = _select_instances(config, options, say)
     check_folders(options)
     if not options.dry_run:
@@ -94,7 +93,9 @@ def check_run(
 
 
 def _select_instances(
-    config: RunConfig, options: Options, say: Say
+    config: RunConfig,
+    options: Options,
+    say: Say,
 ) -> InstanceBenchmark:
     """Return the run of the instances that the settings select."""
     note = say
@@ -104,7 +105,10 @@ def _select_instances(
     dataset = load_dataset(options.dataset, settings.split, settings.config)
     instances = created_between(dataset.instances(), settings.since, settings.until)
     selected = _with_recording(
-        config, options, settings.selection.apply(instances), note
+        config,
+        options,
+        settings.selection.apply(instances),
+        note,
     )
     ids = [instance.instance_id for instance in selected]
     left_out = left_out_instances(settings.only_valid, ids, note)
@@ -155,7 +159,9 @@ def forecast_run(benchmark: InstanceBenchmark) -> int:
         }
         benchmark.say(json.dumps(forecast, default=as_text))
     else:
-        for line in (*notes, *_forecast_lines(forecast)):
+        functions = (in_words, problem_lines, quantity)
+        text = render_text(_TEMPLATE, *functions, assumption=_ASSUMPTION, **forecast)
+        for line in (*notes, *text.splitlines()):
             benchmark.say(line)
     if differences or any(_missing_keys(benchmark.config)):
         return 2
@@ -226,44 +232,6 @@ def _model_names(
             for attempt in recordings.attempts(instance.instance_id).values():
                 names[attempt.model, attempt.edit_format] = True
     return [{"name": name, "edit_format": form} for name, form in names]
-
-
-def _forecast_lines(forecast: Mapping[str, Any]) -> Iterator[str]:
-    models = []
-    for model in forecast["models"]:
-        models.append(f"{model['name']} ({model['edit_format']})")
-    attempts = quantity(forecast["attempts"], "attempt")
-    todo = quantity(len(forecast["todo"]), "instance")
-    yield f"models: {', '.join(models)}; up to {attempts} on each of {todo}"
-    if forecast["calls"] is None:
-        seconds = forecast["agent_timeout"]
-        yield f"calls: those of the outside agent, {seconds:.0f} s for an attempt"
-    else:
-        calls = forecast["calls"]
-        yield f"calls: at most {calls:,}, those after transient errors aside"
-    yield _cost_line(forecast)
-    yield f"environment: {forecast['environment']}; tests: {forecast['tests']}"
-    yield f"output: {forecast['folder']}"
-    yield from problem_lines(forecast["untestable"])
-    for missing in forecast["missing"]:
-        yield f"missing: {missing}"
-    yield f"disk: {forecast['free'] / 1e9:.0f} GB free at {forecast['cache']}"
-    for difference in forecast["differences"]:
-        run = forecast["run"]
-        yield f"refused: run {run} was started with different settings: {difference}"
-
-
-def _cost_line(forecast: Mapping[str, Any]) -> str:
-    lower = forecast["lower"]
-    upper = forecast["upper"]
-    if lower is None or upper is None:
-        return "cost: unknown"
-    line = f"cost: at least {in_words(lower)}, at most {in_words(upper)}"
-    if forecast["likely"] is not None:
-        line += f", likely {in_words(forecast['likely'])} (assumed: {_ASSUMPTION})"
-    if forecast["budget"] is not None:
-        line += "; --budget-usd is counted in"
-    return line
 
 
 Bounds = tuple[Decimal | None, Decimal | None]
@@ -371,7 +339,9 @@ def _upper_bound(
 
 
 def _cost_of_call(
-    model: ModelChoice, config: RunConfig, price: Price | None
+    model: ModelChoice,
+    config: RunConfig,
+    price: Price | None,
 ) -> Decimal | None:
     """Return the dollars of a full window and the longest reply; None if they are unknown."""
     info = complete_settings(model.settings, model.name, config.settings.calls.api_base)
@@ -398,12 +368,11 @@ def _missing(
 
 
 def _missing_keys(config: RunConfig) -> Iterator[str]:
-    if config.calls_models:
-        for model in config.called_models:
-            variable = missing_key(model.name, config.settings.calls.api_base)
-            if variable:
-                name = f"{variable}{unread_file()}"
-                yield f"a key for {model.text} in the environment variable {name}"
+    for model in config.live_models:
+        variable = missing_key(model.name, config.settings.calls.api_base)
+        if variable:
+            name = f"{variable}{unread_file()}"
+            yield f"a key for {model.text} in the environment variable {name}"
 
 
 def _missing_mirrors(todo: Sequence[Instance], mirrors: Mirrors) -> Iterator[str]:

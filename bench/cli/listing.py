@@ -137,7 +137,9 @@ def list_images(say: Say, *, as_json: bool = False) -> None:
 
 
 def _say_rows(
-    rows: Sequence[Mapping[str, str | None]], say: Say, as_json: bool
+    rows: Sequence[Mapping[str, str | None]],
+    say: Say,
+    as_json: bool,
 ) -> None:
     if as_json:
         say(json.dumps(rows))

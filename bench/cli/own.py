@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from bench.attempts import start_tests
-from bench.benchmark import make_mirrors
+from bench.benchmark import InstanceBenchmark, make_mirrors
 from bench.cli.commands import check_run, forecast_run
 from bench.config import RunConfig, RunSettings, validate_config
 from bench.instances.adapters.own import COMMANDS
@@ -74,7 +73,7 @@ _OF_DATA_SETS = (
 
 @dataclass(frozen=True)
 class OwnRun:
-    """A repository and an issue, and the row that they make.
+    """A repository and an issue, and the instance that they make.
 
     Attributes:
         sources: where each of the commands comes from.
@@ -87,7 +86,7 @@ class OwnRun:
     issue: Issue
     commands: Commands
     sources: Mapping[str, str]
-    row: Mapping[str, Any]
+    instance: Instance
     key: str
 
     def with_run_name(self, config: RunConfig) -> RunConfig:
@@ -144,13 +143,7 @@ class OwnRun:
             return forecast_run(benchmark)
         check_start(benchmark)
         config = benchmark.config
-        store = benchmark.store
-        before = measure_base(
-            config,
-            options,
-            split_row(self.row)[0],
-            note,
-        )
+        before = measure_base(config, options, self.instance, note)
         for line in before.lines(_MAX_FAILING):
             note(line)
         if before.untested and config.requires_tests:
@@ -162,11 +155,11 @@ class OwnRun:
                 content = {"outcome": "nothing to test", "exit_code": NOTHING_TO_TEST}
                 say(json.dumps(content))
             return NOTHING_TO_TEST
-        for folder in (store.folder, store.logs):
+        for folder in (benchmark.store.folder, benchmark.store.logs):
             hide(folder, self.repository.tree)
         if start_run(benchmark) == INTERRUPTED:
             return INTERRUPTED
-        return self._hand_over(config, options, store, before, say, note)
+        return self._hand_over(benchmark, before, note)
 
     def check(
         self,
@@ -179,8 +172,7 @@ class OwnRun:
         for line in self._description():
             say(line)
         self._check_trust()
-        instance = split_row(self.row)[0]
-        before = measure_base(config, options, instance, say, checks=True)
+        before = measure_base(config, options, self.instance, say, checks=True)
         for line in before.lines(_MAX_FAILING):
             say(line)
         if before.untested:
@@ -189,20 +181,16 @@ class OwnRun:
 
     def _hand_over(
         self,
-        config: RunConfig,
-        options: Options,
-        store: RunStore,
+        benchmark: InstanceBenchmark,
         before: Before,
-        say: Say,
         note: Say,
     ) -> int:
         """Write the result and put the patch where it was asked for; return the exit code."""
-        name = str(self.row["instance_id"])
         result = OwnResult.read(
             self.repository,
             self.issue,
-            store,
-            name,
+            benchmark.store,
+            self.instance.instance_id,
             before,
         )
         result.write()
@@ -211,13 +199,14 @@ class OwnRun:
         for line in deliver(self.project, result):
             note(line)
         code = int(not result.plausible)
-        if result.outcome is OwnOutcome.UNTESTED and config.requires_tests:
+        requires_tests = benchmark.config.requires_tests
+        if result.outcome is OwnOutcome.UNTESTED and requires_tests:
             code = NOTHING_TO_TEST
-        if options.as_json:
+        if benchmark.options.as_json:
             branch = ""
             if result.patch and (result.plausible or self.project.least_bad):
                 branch = self.project.branch
-            say(result.as_json(branch, code))
+            benchmark.say(result.as_json(branch, code))
         return code
 
     def _check(self) -> None:
@@ -330,7 +319,7 @@ def prepare(
         issue=issue,
         commands=commands,
         sources=sources,
-        row=row,
+        instance=split_row(row)[0],
         key=f"{name}-{digest}",
     )
     write_json_atomic(run.dataset, [row])

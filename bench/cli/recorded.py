@@ -14,7 +14,9 @@ from runs.storage.versions import HARNESS_VERSION
 
 
 def recorded_settings(
-    root: type[Section], run: str, chosen: Layer
+    root: type[Section],
+    run: str,
+    chosen: Layer,
 ) -> tuple[Layer, Layer]:
     """Return the settings that a run records, and those of its place, which precede all others.
 

@@ -48,7 +48,7 @@ _PYTHON_FILES: list[str] = _TABLES["python_files"]
 _PYTEST_FILES: list[str] = _TABLES["pytest_files"]
 _PYTEST = re.compile(r"\bpytest\b")
 _TEST_MODULE = re.compile(r"(.*/)?(test_[^/]*|[^/]*_test)\.py")
-_NOX_SESSION = re.compile(r"^def (tests?|unit\w*)\(", re.MULTILINE)
+_NOX_SESSION = re.compile(r"(?m)^def (tests?|unit\w*)\(")
 _COPY_PACKAGES = (
     "~/env/*/bin/python -m pip freeze --exclude-editable | grep -v ' @ file:' | "
     "pip install -r /dev/stdin"
@@ -66,9 +66,7 @@ MANIFESTS = (
 """The files that make a folder a project."""
 _SCRIPTED = re.compile("p?npm|yarn")
 # The file is JSON with comments.
-_IMAGE = re.compile(
-    r'^(?![ \t]*//).*?"image"\s*:\s*"([a-z0-9][\w./:@-]{0,254})"', re.MULTILINE
-)
+_IMAGE = re.compile(r'(?m)^(?![ \t]*//).*?"image"\s*:\s*"([a-z0-9][\w./:@-]{0,254})"')
 _PYTHON_VERSION = re.compile(r"\A(3\.\d{1,2})\b")
 
 
@@ -203,7 +201,9 @@ def _python_findings(tree: CommitFiles) -> Iterator[Discovery]:
     tester = _own_tool(tree, "testers")
     if tester and "pytest" not in requirements.packages:
         yield Discovery(
-            "setup", f"{tester.value} && {_COPY_PACKAGES} || true", tester.path
+            "setup",
+            f"{tester.value} && {_COPY_PACKAGES} || true",
+            tester.path,
         )
     for field, command, path in (
         ("test", "pytest", _pytest_file(tree)),
@@ -325,7 +325,7 @@ def _package_scripts(tree: CommitFiles) -> set[str]:
 def _other_findings(tree: CommitFiles) -> Iterator[Discovery]:
     """Yield what counts besides any language."""
     for field, target in _TABLES["make_targets"]:
-        rule = re.compile(rf"^{target}[ \t]*::?(?![:=])", re.MULTILINE)
+        rule = re.compile(rf"(?m)^{target}[ \t]*::?(?![:=])")
         for path in _TABLES["makefiles"]:
             if rule.search(tree.text(path)):
                 yield Discovery(field, f"make {target}", path)

@@ -20,7 +20,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 
@@ -407,12 +407,13 @@ def _open_local(
         *common.glob("worktrees/*/modules/**/objects"),
     )
     make_objects(mirror / "objects", [common / "objects", *sorted(modules)])
+    repository = OwnRepository(repo, name, head, head, mirror, folder=folder)
     if tree is None or head != _commit(repo, "HEAD"):
         if include_changes:
             raise UserError(
                 "project.include_changes: they belong to HEAD, which project.base does not name"
             )
-        return _repository_at(repo, name, head, mirror, folder=folder)
+        return _without_env_files(repository)
     with view_of(repo, head, mirror / "objects") as view:
         users, harness = _divide(_changed_files(view, folder), ours, folder)
         changes = users
@@ -425,43 +426,20 @@ def _open_local(
                 "--set project.include_changes=true"
             )
         if not users:
-            return _repository_at(repo, name, head, mirror, folder=folder)
+            return _without_env_files(repository)
         _add_changes(view, head, users, harness)
         commit = _base_commit(view, head, folder)
-    return OwnRepository(
-        repo,
-        name,
-        head,
-        commit,
-        mirror,
-        changed=True,
-        folder=folder,
-    )
+    return replace(repository, commit=commit, changed=True)
 
 
-def _repository_at(
-    repo: Repo,
-    name: str,
-    head: str,
-    mirror: Path,
-    url: str = "",
-    folder: str = "",
-) -> OwnRepository:
-    """Return a repository whose base commit is ``head`` without files named ``.env``."""
+def _without_env_files(repository: OwnRepository) -> OwnRepository:
+    """Return a repository whose base commit is its head without files named ``.env``."""
     with tempfile.TemporaryDirectory() as temporary:
         env = {"GIT_INDEX_FILE": f"{temporary}/index", **BASE_AUTHOR}
-        run = partial(git, cwd=mirror, env=env)
-        run("read-tree", head)
-        commit = _base_commit(run, head, folder)
-    return OwnRepository(
-        repo,
-        name,
-        head,
-        commit,
-        mirror,
-        url,
-        folder=folder,
-    )
+        run = partial(git, cwd=repository.mirror, env=env)
+        run("read-tree", repository.head)
+        commit = _base_commit(run, repository.head, repository.folder)
+    return replace(repository, commit=commit)
 
 
 def _divide(
@@ -525,18 +503,8 @@ def _base_commit(
     tree = run(*write).decode().strip()
     if tree == run("rev-parse", f"{head}^{{tree}}").decode().strip():
         return head
-    return (
-        run(
-            "commit-tree",
-            tree,
-            "-p",
-            head,
-            "-m",
-            "changes",
-        )
-        .decode()
-        .strip()
-    )
+    commit = run("commit-tree", tree, "-p", head, "-m", "changes")
+    return commit.decode().strip()
 
 
 def _clone(
@@ -551,7 +519,8 @@ def _clone(
         _fetch(address, mirror)
     branch = _find_commit(repo, f"origin/{base}")
     head = _commit(repo, branch or base or "refs/retry/HEAD")
-    return _repository_at(repo, name, head, mirror, address)
+    repository = OwnRepository(repo, name, head, head, mirror, address)
+    return _without_env_files(repository)
 
 
 def _fetch(address: str, mirror: Path) -> None:

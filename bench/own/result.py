@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from rich.console import Console
 from rich.syntax import Syntax
 
-from bench.attempts import attempts_table, fenced_block
+from bench.attempts import attempts_table, patch_block
 from bench.own.issues import Issue
 from bench.own.repository import OwnRepository
 from bench.own.settings import PATCH, PATCH_HEADING, SUMMARY, ProjectSettings
@@ -31,15 +32,17 @@ from core.address import without_logins
 from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import as_text, in_words, range_words
 from core.plaintext import abbreviate, one_line, some, visible
+from core.texts import render_text
 from environments.local.buildsteps import error_line
 from runs.calls.ledger import at_most, read_ledger, total
-from runs.patches import SubmittablePatch, split_patch, submittable_patch
+from runs.patches import SubmittablePatch, submittable_patch, without_files
 from runs.records import Attempt
 from runs.storage.store import RunStore
 
+_TEMPLATE = Path(__file__).with_name("summary.md")
 _MAX_NAMES = 200
 _MAX_SUBJECT = 72
-_PYTEST_ERROR = re.compile(r"^E +(\w.{0,300})", re.MULTILINE)
+_PYTEST_ERROR = re.compile(r"(?m)^E +(\w.{0,300})")
 _EXCEPTION = re.compile(r"[\w.]+(?:Error|Exception)\b")
 
 
@@ -85,7 +88,7 @@ class Before:
             yield f"Tests before, `{self.command}`: {describe_results(self.results)}"
         names = failed_test_names(self.results)
         if names:
-            yield f"Failing before, so never held against a candidate: {_code(names, limit)}"
+            yield f"Failing before, so never held against a candidate: {as_code(names, limit)}"
         if self.note:
             yield f"Note: {one_line(self.note)}"
         if self.untested:
@@ -147,7 +150,12 @@ class OwnResult:
         ledger = read_ledger(store.ledger).values
         cost = total(ledger)
         unfinished = cls(
-            repository, issue, store, before, cost, cost_at_most=at_most(ledger)
+            repository,
+            issue,
+            store,
+            before,
+            cost,
+            cost_at_most=at_most(ledger),
         )
         if not store.prediction(name).exists():
             return unfinished
@@ -196,8 +204,8 @@ class OwnResult:
 
     def write(self) -> None:
         """Write the summary and the patch into the folder of the run."""
-        patch = fenced_block(self.patch, "diff") if self.patch else "None.\n"
-        text = "\n".join([*self._summary_lines(), "", PATCH_HEADING, "", patch])
+        patch = patch_block(self.patch)
+        text = f"{self._summary}\n{PATCH_HEADING}\n\n{patch}"
         write_text_atomic(self.store.folder / SUMMARY, self.store.redact(text))
         if self.patch:
             _write_patch(self.store.folder / PATCH, self.patch)
@@ -205,7 +213,7 @@ class OwnResult:
     def lines(self) -> Iterator[str]:
         """Yield what the user reads in the terminal."""
         yield ""
-        yield from map(self.store.redact, self._summary_lines())
+        yield from self.store.redact(self._summary).splitlines()
         yield ""
         if self.patch:
             yield _coloured_patch(self.patch)
@@ -215,50 +223,26 @@ class OwnResult:
         page = folder / "report/report.html"
         yield f"page:    {page}, after: python report.py {shlex.quote(str(folder))}"
 
-    def _summary_lines(self) -> Iterator[str]:
-        outcome = self.outcome.value
-        yield f"# {one_line(self.issue.title)}\n"
-        yield f"- **{outcome[:1].upper()}{outcome[1:]}**: {self.reason}"
-        yield f"- Cost: {range_words(self.cost, self.cost_at_most)}"
-        configuration = self.store.read_run().configuration
-        models = ", ".join(model.label for model in configuration.models)
-        yield one_line(f"- Agent: {configuration.agent}; models: {models}")
-        for line in self.before.lines(_MAX_NAMES):
-            yield f"- {line}"
-        if self.winner and self.winner.test_note:
-            yield f"- Tests after: {one_line(self.winner.test_note)}"
-        if self.winner and self.winner.newly_passing:
-            yield f"- Newly passing: {_code(self.winner.newly_passing)}"
-        tests = []
-        env_files = []
-        for path in self.dropped:
-            if _is_env_file(path):
-                env_files.append(path)
-            else:
-                tests.append(path)
-        if tests:
-            yield f"- Left out, as edits of tests: {_code(tests)}"
-        if env_files:
-            yield f"- Left out, as settings of one machine: {_code(env_files)}"
-        yield f"- Base: `{self.repository.head}` of {self.repository.name}"
-        if self.issue.url:
-            yield f"- Issue: {self.issue.url}"
-        if self.attempts:
-            yield ""
-            yield from attempts_table(self.attempts, self.winner)
+    @cached_property
+    def _summary(self) -> str:
+        return render_text(
+            _TEMPLATE,
+            attempts_table,
+            as_code,
+            one_line,
+            range_words,
+            result=self,
+            configuration=self.store.read_run().configuration,
+            env_files=list(filter(_is_env_file, self.dropped)),
+            max_names=_MAX_NAMES,
+        )
 
 
 def deliverable_patch(patch: str) -> SubmittablePatch:
     """Leave out edits of tests, and files named ``.env``, which no base has."""
     submittable = submittable_patch(patch)
-    data = b""
-    dropped = list(submittable.dropped)
-    for part in split_patch(submittable.patch.encode("utf-8", "surrogateescape")):
-        if _is_env_file(part.path):
-            dropped.append(part.path)
-        else:
-            data += part.data
-    return SubmittablePatch(data.decode("utf-8", "surrogateescape"), tuple(dropped))
+    rest = without_files(submittable.patch, lambda part: _is_env_file(part.path))
+    return replace(rest, dropped=submittable.dropped + rest.dropped)
 
 
 def _is_env_file(path: str) -> bool:
@@ -321,7 +305,7 @@ def _write_patch(path: Path, patch: str) -> None:
     write_bytes_atomic(path, patch.encode("utf-8", "surrogateescape"))
 
 
-def _code(names: Sequence[str], limit: int = _MAX_NAMES) -> str:
+def as_code(names: Sequence[str], limit: int = _MAX_NAMES) -> str:
     """Return names as code in Markdown."""
     quoted = []
     for name in names:

@@ -123,7 +123,9 @@ class CommandLinter(Linter):
 
 
 def new_complaints(
-    before: str, after: str, changes: Sequence[Change]
+    before: str,
+    after: str,
+    changes: Sequence[Change],
 ) -> tuple[Finding, ...]:
     """Return the lines of a linter's output that it did not print before, as findings.
 

@@ -47,8 +47,7 @@ _SETTINGS = (
 )
 # The value: a list of TOML, or the rest of the line with indented lines below it.
 _PYTHON_FILES = re.compile(
-    r"^[ \t]*(?:\w+\.)*python_files[ \t]*[=:][ \t]*(\[[^\]]*\]|.*(?:\n[ \t]+.*)*)",
-    re.MULTILINE,
+    r"(?m)^[ \t]*(?:\w+\.)*python_files[ \t]*[=:][ \t]*(\[[^\]]*\]|.*(?:\n[ \t]+.*)*)",
 )
 _DEFAULT_PATTERNS = ("test_*.py", "*_test.py", "*_tests.py", "tests.py", "test.py")
 _COMMON_WORDS = frozenset({"test", "tests", "testing", *SOURCE_ROOTS})
@@ -57,7 +56,7 @@ _PATTERN = re.compile(r"[^\s,\"'\[\]]+")
 _LETTERS = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"[A-Za-z_]\w{2,}")
 _DEFINITION = re.compile(
-    r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(?!__)(\w{3,})", re.MULTILINE
+    r"(?m)^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(?!__)(\w{3,})"
 )
 
 
@@ -113,7 +112,7 @@ class RelatedTests:
         return tuple(ordered[:limit])
 
     def _python_scores(self, source: str) -> Mapping[str, float]:
-        module = _module_parts(source)
+        module = module_parts(source)
         package: list[str] = []
         if len(module) > 1:
             # The top package's name says nothing: every test is about it.
@@ -179,7 +178,7 @@ class RelatedTests:
         tests = {}
         for path in self.files:
             if path.endswith(".py") and _fits(path, patterns):
-                folder = _words(_module_parts(path)[:-1])
+                folder = _words(module_parts(path)[:-1])
                 stem = _words([PurePosixPath(path).stem])
                 tests[path] = (
                     [word for word in folder if word not in common],
@@ -237,12 +236,13 @@ def _words(parts: Iterable[str]) -> list[str]:
     return _LETTERS.findall(text.lower())
 
 
-def _module_parts(path: str) -> list[str]:
+def module_parts(path: str) -> list[str]:
+    """Return the names of packages and module by which a file of Python is imported."""
     parts = list(PurePosixPath(path).with_suffix("").parts)
-    if parts[0] in SOURCE_ROOTS and len(parts) > 1:
-        parts = parts[1:]
     if parts[-1] == "__init__" and len(parts) > 1:
         parts = parts[:-1]
+    if parts[0] in SOURCE_ROOTS and len(parts) > 1:
+        parts = parts[1:]
     return parts
 
 
@@ -273,9 +273,8 @@ _SOURCE_FOLDERS = frozenset(
 _OTHER_LEVELS = _TEST_FOLDERS | _SOURCE_FOLDERS | {"unit", "scala", "groovy"}
 # Files that tests use.
 _NOT_TESTS = re.compile(
-    r"(?:^|/)(?:_*fixtures?_*|__mocks__|__snapshots__|mocks|helpers?|support|testdata|node_modules"
+    r"(?i)(?:^|/)(?:_*fixtures?_*|__mocks__|__snapshots__|mocks|helpers?|support|testdata|node_modules"
     r"|vendor|third_party|target|dist)/|\.d\.ts$",
-    re.IGNORECASE,
 )
 # Their folder is what they are about.
 _ROOT_MODULES = frozenset({"mod", "index", "lib", "main"})

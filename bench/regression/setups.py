@@ -31,8 +31,7 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _BUILD_FILES = frozenset({"setup.py", "setup.cfg", "pyproject.toml", "MANIFEST.in"})
 # Other files that setup scripts read: versions, long descriptions, lists of requirements.
 _READ_BY_BUILDS = re.compile(
-    r"[^/]*\.(py|txt|in|cfg|toml|rst|md)|VERSION|(.*/)?(_?version|__about__|__init__)\.py",
-    re.IGNORECASE,
+    r"(?i)[^/]*\.(py|txt|in|cfg|toml|rst|md)|VERSION|(.*/)?(_?version|__about__|__init__)\.py",
 )
 # Computes the project's metadata as an installation would, and installs nothing.
 _BUILD_CHECK = """export SETUPTOOLS_SCM_PRETEND_VERSION={version} PIP_DISABLE_PIP_VERSION_CHECK=1

@@ -10,7 +10,6 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from agent.conversation.testreport import Failure, TestReport
-from bench.config import TestChoice
 from bench.instances.instance import Instance
 from bench.regression.baselines import (
     ALL_TESTS,
@@ -25,6 +24,7 @@ from bench.regression.related import History, RelatedTests, has_convention
 from bench.regression.runners import OF_PYTHON, SUPPORT, Runner, may_hold_tests
 from bench.regression.runners.commands import find_runner, takes_arguments
 from bench.regression.runners.shell import Read
+from bench.regression.settings import TestChoice, Tests
 from bench.regression.setups import (
     Package,
     ProvenSetup,
@@ -54,16 +54,6 @@ from environments.base import Prepared, Session, Setup
 # The rest is for candidates that are slower than the baseline.
 _SHARE_OF_TIMEOUT = 0.5
 _MAX_NAMES = 3
-
-
-@dataclass(frozen=True)
-class TestLimits:
-    """Seconds for one run of a candidate's tests, and for all baselines of a selection."""
-
-    __test__ = False
-
-    test: float
-    baseline: float
 
 
 @dataclass(frozen=True)
@@ -99,7 +89,7 @@ class RegressionTests:
     instance: Instance
     session: Session
     choice: TestChoice
-    limits: TestLimits
+    limits: Tests
     files: Sequence[str]
     read: Read
     cache: Path
@@ -129,7 +119,7 @@ class RegressionTests:
         """Return the results of all tests at the base commit."""
         tests = self.full_suite
         files = (ALL_TESTS,)
-        seconds = min(tests.limits.baseline, tests.usable_seconds)
+        seconds = min(tests.limits.baseline_timeout, tests.usable_seconds)
         proven = tests.prove_setup({}, files)
         with tests.open_baselines(proven, files) as measure:
             return measure(ALL_TESTS, seconds)
@@ -224,7 +214,9 @@ class RegressionTests:
 
     @contextmanager
     def open_baselines(
-        self, proven: ProvenSetup, files: Sequence[str]
+        self,
+        proven: ProvenSetup,
+        files: Sequence[str],
     ) -> Iterator[Callable[[str, float], Baseline]]:
         """Yield what gives the baseline of one of ``files`` within a number of seconds.
 
@@ -257,7 +249,7 @@ class RegressionTests:
                 tests=self.test_files,
                 cache=self.cache,
                 identity=f"{self.identity}:{proven.setup}",
-                longest=min(self.limits.baseline, self.usable_seconds),
+                longest=min(self.limits.baseline_timeout, self.usable_seconds),
                 log=self.log,
                 spare=self.spare,
                 check=self.check,
@@ -268,8 +260,8 @@ class RegressionTests:
     def usable_seconds(self) -> float:
         """What the baselines of a selection may take."""
         if self.choice is TestChoice.ALL:
-            return self.limits.test
-        return self.limits.test * _SHARE_OF_TIMEOUT
+            return self.limits.timeout
+        return self.limits.timeout * _SHARE_OF_TIMEOUT
 
 
 @dataclass
@@ -338,7 +330,9 @@ class _TreeRun:
         )
 
     def _measure_baselines(
-        self, proven: ProvenSetup, selected: Sequence[str]
+        self,
+        proven: ProvenSetup,
+        selected: Sequence[str],
     ) -> dict[str, Baseline]:
         """Return the baselines of the files that can be run within the limits."""
         suite = self.suite
@@ -350,7 +344,7 @@ class _TreeRun:
         with suite.open_baselines(proven, selected) as measure:
             for path in selected:
                 # A baseline that takes longer than a candidate may run is of no use.
-                seconds = min(suite.limits.baseline - spent, budget)
+                seconds = min(suite.limits.baseline_timeout - spent, budget)
                 if seconds <= 0:
                     left_out.append(path or "all tests")
                     continue
@@ -376,7 +370,9 @@ class _TreeRun:
         self.notes.append(note)
 
     def _run_tests(
-        self, proven: ProvenSetup, baselines: Mapping[str, Baseline]
+        self,
+        proven: ProvenSetup,
+        baselines: Mapping[str, Baseline],
     ) -> SuiteReport:
         session = self.suite.session
         changes = self.tree.changes
@@ -405,7 +401,10 @@ class _TreeRun:
         return self._report(True)
 
     def _install(
-        self, prepared: Prepared, proven: ProvenSetup, changes: Changes
+        self,
+        prepared: Prepared,
+        proven: ProvenSetup,
+        changes: Changes,
     ) -> tuple[tuple[Failure, ...], str]:
         """Return what keeps the set-up or the build from working, or why it is unknown."""
         session = self.suite.session
@@ -434,7 +433,7 @@ class _TreeRun:
         failed_before = set(failed_test_names(baseline.results))
         dead = True
         for _ in range(2):
-            result, run = suite.test_files.run(prepared, path, suite.limits.test)
+            result, run = suite.test_files.run(prepared, path, suite.limits.timeout)
             self.results[path] = run.results
             self.newly_passing |= passing_tests(run.results) & failed_before
             unconfirmed &= missing_passes(baseline.results, run.results)
@@ -443,7 +442,11 @@ class _TreeRun:
                 self._compare(baseline, result, run)
                 return ()
         unconfirmed, dead = self._confirm(
-            proven, path, baseline, unconfirmed, dead=dead
+            proven,
+            path,
+            baseline,
+            unconfirmed,
+            dead=dead,
         )
         new = set(failed_test_names(run.results)) - failed_before
         failed = unconfirmed & new
@@ -458,7 +461,7 @@ class _TreeRun:
         names = sorted(failed) or [path or "the test suite"]
         ended = ""
         if result.timed_out:
-            ended = f"The run did not end within {suite.limits.test:.0f} seconds."
+            ended = f"The run did not end within {suite.limits.timeout:.0f} seconds."
         elif was_killed(result):
             ended = f"The run was ended by a signal (exit code {result.exit_code})."
         failures = failures_of(
@@ -484,7 +487,7 @@ class _TreeRun:
         """Return which tests are not flaky: at the base commit they pass again."""
         suite = self.suite
         with suite.session.prepare({}, proven.setup) as prepared:
-            result, run = suite.test_files.run(prepared, path, suite.limits.test)
+            result, run = suite.test_files.run(prepared, path, suite.limits.timeout)
         flaky = unconfirmed & missing_passes(baseline.results, run.results)
         if flaky:
             suite.baselines_on(proven).note_flaky(path, baseline, flaky)

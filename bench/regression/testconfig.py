@@ -16,11 +16,13 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import PurePosixPath
 
 import iniconfig
 
 from agent.workspace import TextFile
+from bench.regression.related import module_parts
 from bench.regression.runners import OF_PYTHON, Runner, runner_of
 from bench.regression.runners.shell import Read, expand_scripts, simple_commands
 from core.jsontypes import JsonMapping
@@ -28,7 +30,6 @@ from core.parsing.untrusted import object_of
 from core.worktree import Changes
 from runs.patches import (
     RUNNER_CONFIGURATION,
-    SOURCE_ROOTS,
     STARTUP_MODULES,
     TEST_CONFIGURATION,
     is_excluded,
@@ -50,12 +51,13 @@ class FileEdit(Enum):
 
 
 def _compare(
-    base: JsonMapping,
-    new: JsonMapping,
+    base: str,
+    new: str,
+    read: Callable[[str], JsonMapping],
     is_setting: Callable[..., bool],
 ) -> FileEdit:
-    before = dict(_named_values((), base))
-    after = dict(_named_values((), new))
+    before = dict(_named_values((), read(base)))
+    after = dict(_named_values((), read(new)))
     settings = 0
     others = 0
     for name in before.keys() | after.keys():
@@ -93,10 +95,6 @@ _TABLES = (
     ("tool", "flit", "entrypoints", "pytest11"),
     ("tool", "setuptools", "dynamic", "entry-points"),
 )
-
-
-def _compare_toml(base: str, new: str) -> FileEdit:
-    return _compare(_toml_values(base), _toml_values(new), _is_in_table)
 
 
 def _toml_values(text: str) -> JsonMapping:
@@ -144,7 +142,7 @@ def _compare_ini(base: str, new: str) -> FileEdit:
             return option not in _DEPENDENCIES
         return (section, option) in _ENTRY_POINTS
 
-    return _compare(_ini_values(base), _ini_values(new), is_setting)
+    return _compare(base, new, _ini_values, is_setting)
 
 
 def _ini_values(text: str) -> JsonMapping:
@@ -168,10 +166,6 @@ _STARTS_NOTHING = re.compile(
 )
 
 
-def _compare_manifest(base: str, new: str) -> FileEdit:
-    return _compare(_manifest_values(base), _manifest_values(new), _starts)
-
-
 def _manifest_values(text: str) -> JsonMapping:
     if text.lstrip().startswith("{"):
         return object_of(text)
@@ -186,7 +180,7 @@ def _starts(*name: str) -> bool:
 
 
 _FORMATS: Mapping[str, Callable[[str, str], FileEdit]] = {
-    "pyproject.toml": _compare_toml,
+    "pyproject.toml": partial(_compare, read=_toml_values, is_setting=_is_in_table),
     "setup.cfg": _compare_ini,
     # Code under test, unless its change mentions plugins of pytest.
     "setup.py": lambda _base, _new: FileEdit.OTHERS,
@@ -213,7 +207,7 @@ _START = re.compile(
 )
 _OPTION_VALUE = re.compile(r" -[^ =]+[ =](\S+)")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_RECIPE = re.compile(r"^\t[@+-]*(.*)", re.MULTILINE)
+_RECIPE = re.compile(r"(?m)^\t[@+-]*(.*)")
 
 
 @dataclass(frozen=True)
@@ -256,7 +250,7 @@ class TestCommand:
         """Return what compares a file that may hold settings beside others."""
         name = PurePosixPath(path).name
         if self.builds and _MANIFEST.fullmatch(name):
-            return _compare_manifest
+            return partial(_compare, read=_manifest_values, is_setting=_starts)
         return _FORMATS.get(name)
 
 
@@ -335,7 +329,7 @@ def plugins_of(patch: str) -> frozenset[str]:
     """
     new_modules = []
     edits = []
-    for part in split_patch(patch.encode("utf-8", "surrogateescape")):
+    for part in split_patch(patch):
         if may_configure_tests(part.path):
             edits.append(part.data)
         if part.new and part.path.endswith(".py"):
@@ -344,18 +338,11 @@ def plugins_of(patch: str) -> frozenset[str]:
     plugins = set()
     for path in new_modules:
         # Not a part of a longer dotted name.
-        name = re.escape(os.fsencode(_module_name(path)))
+        module = ".".join(module_parts(path))
+        name = re.escape(os.fsencode(module))
         if re.search(rb"(?<![\w.])" + name + rb"(?!\w)", settings):
             plugins.add(path)
     return frozenset(plugins)
-
-
-def _module_name(path: str) -> str:
-    module = PurePosixPath(path.removesuffix("/__init__.py"))
-    parts = module.with_suffix("").parts
-    if parts[0] in SOURCE_ROOTS and len(parts) > 1:
-        parts = parts[1:]
-    return ".".join(parts)
 
 
 def tree_under_test(

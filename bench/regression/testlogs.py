@@ -128,14 +128,13 @@ def _node_id(
 
 # In a pipe, sympy wraps its closing line at 80 columns and ignores COLUMNS.
 _SYMPY_END = re.compile(
-    r"^[= ]*tests finished: (\d+) passed,(?:[ \n]+[\w ]{1,60},){0,8}[ \n]+in [\d.]+ seconds",
-    re.M,
+    r"(?m)^[= ]*tests finished: (\d+) passed,(?:[ \n]+[\w ]{1,60},){0,8}[ \n]+in [\d.]+ seconds",
 )
 # There are no underscores around a name as long as the line.
-_SYMPY_HEADING = re.compile(r"^_* (\S+\.py:(\w+)) _*$", re.M)
+_SYMPY_HEADING = re.compile(r"(?m)^_* (\S+\.py:(\w+)) _*$")
 # sympy puts the result of a long name on the next line, and a file's result after its last test.
-_SYMPY_WRAPPED = re.compile(r"^(test_\w+) \n(?=(?:ok|E|F)(?: +\[\w+\])?$)", re.M)
-_SYMPY_LAST = re.compile(r"^(test_\w+ (?:ok|E|F)) +\[(?:OK|FAIL)\]$", re.M)
+_SYMPY_WRAPPED = re.compile(r"(?m)^(test_\w+) \n(?=(?:ok|E|F)(?: +\[\w+\])?$)")
+_SYMPY_LAST = re.compile(r"(?m)^(test_\w+ (?:ok|E|F)) +\[(?:OK|FAIL)\]$")
 _MAX_LINE = 500
 _NOTE = "Testing against Django installed in"
 _MAX_NOTES = 100

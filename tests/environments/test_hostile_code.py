@@ -15,8 +15,8 @@ import pytest
 
 from agent.workspace import Workspace
 from bench.instances.instance import Instance
-from bench.regression.settings import TestChoice
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.settings import TestChoice, Tests
+from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError
 from environments.base import run_once
@@ -229,7 +229,7 @@ def test_no_outcome_of_it_is_a_pass(
         instance=demo[0],
         session=environment.session,
         choice=TestChoice.RELATED,
-        limits=TestLimits(60, 60),
+        limits=Tests(timeout=60, baseline_timeout=60),
         files=[str(p.relative_to(root)) for p in root.rglob("*.py")],
         read=Workspace(root).read,
         cache=baselines,
@@ -239,7 +239,9 @@ def test_no_outcome_of_it_is_a_pass(
     started = time.monotonic()
     assert tests.run({"textkit/slug.py": f"{source}\n".encode()}).outcome is True
     # Short, because code that hangs runs until the limit, but enough for this machine's speed.
-    tests.limits = TestLimits(max(4, 1.5 * (time.monotonic() - started)), 60)
+    tests.limits = Tests(
+        timeout=max(4, 1.5 * (time.monotonic() - started)), baseline_timeout=60
+    )
     report = tests.run({"textkit/slug.py": f"{code}\n{source}".encode()})
     assert report.outcome is outcome
     assert report.suspect is (outcome is None)

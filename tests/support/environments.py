@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.regression.settings import TestChoice
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.settings import TestChoice, Tests
+from bench.regression.suite import RegressionTests
 from core.processes import CommandResult, run_limited
 from core.worktree import Changes
 from environments.base import (
@@ -193,7 +193,7 @@ def regression_tests(
         "instance": an_instance(),
         "session": FolderSession(tmp_path / "folder"),
         "choice": TestChoice.RELATED,
-        "limits": TestLimits(120, 120),
+        "limits": Tests(timeout=120, baseline_timeout=120),
         "files": paths,
         "read": FILES.get,
         "cache": cache,

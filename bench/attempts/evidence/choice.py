@@ -7,7 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.attempts.choose import CandidateChoice, choose, configuration_note
+from bench.attempts.choose import (
+    CandidateChoice,
+    choose,
+    comes_last,
+    configuration_note,
+)
 from bench.attempts.evidence.facts import (
     ClassFacts,
     InstanceFacts,
@@ -109,12 +114,19 @@ def facts_of(evidence: Evidence, candidates: Sequence[Attempt]) -> InstanceFacts
         author = None
         if script.author is not None:
             author = class_of_attempt.get(script.author)
-        scripts.append(ScriptFacts(frozenset(passed), author, frozenset(unknown)))
+        script_facts = ScriptFacts(
+            passed=frozenset(passed),
+            author=author,
+            unknown=frozenset(unknown),
+        )
+        scripts.append(script_facts)
     return InstanceFacts(tuple(classes), tuple(scripts))
 
 
 def weigh_classes(
-    evidence: Evidence, candidates: Sequence[Attempt], fit: BeliefFit
+    evidence: Evidence,
+    candidates: Sequence[Attempt],
+    fit: BeliefFit,
 ) -> ClassWeights:
     """Return the weights of the classes of ``evidence``, of which there is one at least."""
     from bench.attempts.evidence.belief import weigh
@@ -160,7 +172,7 @@ def choose_by_evidence(
         if candidate.usable and candidate.status not in NEVER_PLAUSIBLE:
             usable[candidate.attempt] = candidate
     last = {
-        candidate.attempt: _comes_last(candidate, require_tests=require_tests)
+        candidate.attempt: comes_last(candidate, require_tests=require_tests)
         for candidate in usable.values()
     }
     first_rank = min(last.values(), default=())
@@ -190,11 +202,6 @@ def choose_by_evidence(
     belief = Belief(weight=weights.classes[best], none=weights.none, fit=fit)
     reason = "; ".join(_reasons(winner, evidence, weights, best))
     return CandidateChoice(winner, status, reason, belief)
-
-
-def _comes_last(candidate: Attempt, *, require_tests: bool) -> tuple[bool, ...]:
-    untested = require_tests and not candidate.test_outcome
-    return candidate.edits_test_configuration, untested
 
 
 def _order(candidate: Attempt, evidence: Evidence) -> tuple[Any, ...]:

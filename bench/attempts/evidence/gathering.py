@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from logging import Logger
 from pathlib import Path
@@ -22,6 +22,7 @@ from bench.attempts.evidence.scripts import (
 )
 from bench.attempts.trees import tree_of
 from bench.instances.instance import Instance
+from bench.policy import ChoiceSettings
 from bench.regression.suite import RegressionTests
 from bench.regression.testconfig import tree_under_test
 from bench.repos.checkout import Checkout
@@ -51,32 +52,6 @@ Ask = Callable[[int, str], tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class EvidencePolicy:
-    """Whether and how evidence about the candidates of an instance is gathered.
-
-    Attributes:
-        base: a checkout of the base commit; None where candidates are not compared.
-        tests: None where no script runs.
-        ask: passes the gate, as every request does.
-        models: how many there are to ask.
-        max_scripts: that models write before the distinguishing rounds.
-        max_rounds: distinguishing rounds.
-        fit: what the belief about the candidates takes as given.
-    """
-
-    instance: Instance
-    base: Checkout | None
-    tests: RegressionTests | None
-    ask: Ask
-    models: int
-    max_scripts: int
-    max_rounds: int
-    fit: BeliefFit
-    cache: Path
-    log: Logger
-
-
-@dataclass(frozen=True)
 class Candidate:
     """An attempt with the tree that its patch makes of the base commit."""
 
@@ -99,23 +74,40 @@ class Candidate:
         return tree_under_test(self.changes, files, self.base.read_base).changes
 
 
+@dataclass
 class EvidenceGathering:
-    """Gathers the evidence about the candidates of one instance, as attempts are made."""
+    """Gathers the evidence about the candidates of one instance, as attempts are made.
 
-    def __init__(self, policy: EvidencePolicy) -> None:
-        self.policy = policy
-        self.candidates: list[Candidate] = []
-        self.evidence = Evidence()
-        self._asked = False
-        self._searched: set[int] = set()
-        self._trees: dict[tuple[int, str], Candidate] = {}
+    Attributes:
+        base: a checkout of the base commit; None where candidates are not compared.
+        tests: None where no script runs.
+        ask: passes the gate, as every request does.
+        models: how many there are to ask.
+        choice: says how many scripts are asked for, and how often for one that distinguishes.
+        fit: what the belief about the candidates takes as given.
+    """
+
+    instance: Instance
+    base: Checkout | None
+    tests: RegressionTests | None
+    ask: Ask
+    models: int
+    choice: ChoiceSettings
+    fit: BeliefFit
+    cache: Path
+    log: Logger
+    candidates: list[Candidate] = field(default_factory=list)
+    evidence: Evidence = field(default_factory=Evidence)
+    _asked: bool = False
+    _searched: set[int] = field(default_factory=set)
+    _trees: dict[tuple[int, str], Candidate] = field(default_factory=dict)
 
     def greatest_weight(self, attempts: Sequence[Attempt]) -> float:
         """Return the weight of the class that is most likely right, with what is known so far."""
         evidence = self._gather(attempts)
         if not evidence.classes:
             return 0.0
-        return weigh_classes(evidence, attempts, self.policy.fit).greatest
+        return weigh_classes(evidence, attempts, self.fit).greatest
 
     def gather(self, attempts: Sequence[Attempt]) -> Evidence:
         """Return the evidence about the candidates in ``attempts``, with all scripts.
@@ -125,14 +117,17 @@ class EvidenceGathering:
         return self._gather(attempts, is_last=True)
 
     def _gather(
-        self, attempts: Sequence[Attempt], *, is_last: bool = False
+        self,
+        attempts: Sequence[Attempt],
+        *,
+        is_last: bool = False,
     ) -> Evidence:
         self._add_candidates(attempts)
         if len(self.evidence.classes) < 2:
             return self._note(_nothing_to_compare(self.candidates))
-        if self.policy.tests is None:
+        if self.tests is None:
             return self._note("no environment runs scripts for this instance")
-        runner = self._make_runner(self.policy.tests)
+        runner = self._make_runner(self.tests)
         if isinstance(runner, str):
             return self._note(runner)
         self._change(note="")
@@ -146,14 +141,14 @@ class EvidenceGathering:
                 self._distinguish(runner)
         except (BudgetUsedError, ReplayExhaustedError, NotRecordedError) as error:
             # The words differ in a replay, so only the log has them.
-            self.policy.log.info("evidence: %s", error)
+            self.log.info("evidence: %s", error)
             self._note("not all scripts could be asked for")
             self._run_scripts(runner)
         return self.evidence
 
     def _add_candidates(self, attempts: Sequence[Attempt]) -> None:
         """Add what is new in ``attempts``, and read the outcomes of all again."""
-        base = self.policy.base
+        base = self.base
         assert base is not None
         self.candidates = []
         failing = {}
@@ -173,13 +168,12 @@ class EvidenceGathering:
         self.evidence = self.evidence.model_copy(update=values)
 
     def _note(self, note: str) -> Evidence:
-        self.policy.log.info("evidence: %s", note)
+        self.log.info("evidence: %s", note)
         self._change(note=note)
         return self.evidence
 
     def _make_runner(self, tests: RegressionTests) -> ScriptRunner | str:
         """Return what runs scripts, or why nothing does."""
-        policy = self.policy
         language = language_of_runner(tests.runner)
         if language is None:
             return f"a script alone does not run with {tests.runner.value}"
@@ -189,15 +183,15 @@ class EvidenceGathering:
         proven = tests.setup_for(edited)
         if proven.reason:
             return f"scripts would not run the candidates' code: {proven.reason}"
-        instance = policy.instance
+        instance = self.instance
         return ScriptRunner(
             session=tests.session,
             proven=proven,
             language=language,
             revision=f"{instance.instance_id}:{instance.base_commit}",
-            cache=policy.cache,
+            cache=self.cache,
             seconds=_SECONDS,
-            log=policy.log,
+            log=self.log,
         )
 
     def _ask_for_scripts(self, language: ScriptLanguage) -> None:
@@ -205,8 +199,8 @@ class EvidenceGathering:
 
         The model changes from one request to the next, and so does the prompt.
         """
-        models = self.policy.models
-        for request in range(self.policy.max_scripts):
+        models = self.models
+        for request in range(self.choice.scripts):
             # A model is not always to have the same prompt.
             shift = 0
             if models % len(_SOURCES) == 0:
@@ -221,7 +215,7 @@ class EvidenceGathering:
                 round_number = request // len(_SOURCES)
                 example = classes[round_number % len(classes)]
                 patch = self._first_of(example).attempt.patch
-            problem = self.policy.instance.problem_statement
+            problem = self.instance.problem_statement
             prompt = script_prompt(language, problem, files, patch)
             self._ask(source, prompt, (request + shift) % models)
 
@@ -231,9 +225,9 @@ class EvidenceGathering:
         text = ""
         note = ""
         try:
-            name, reply = self.policy.ask(model, prompt)
+            name, reply = self.ask(model, prompt)
         except RequestRefusedError as error:
-            self.policy.log.info("evidence: %s", error)
+            self.log.info("evidence: %s", error)
             note = "the provider refuses the request"
         else:
             text = script_in(reply)
@@ -293,7 +287,7 @@ class EvidenceGathering:
         earlier: Sequence[str],
     ) -> str:
         """Return the first new script among the files that are not predicted."""
-        assert self.policy.tests is not None
+        assert self.tests is not None
         attempt = candidate.attempt
         if not attempt.dropped_files:
             return ""
@@ -301,7 +295,7 @@ class EvidenceGathering:
         for path in attempt.dropped_files:
             data = tree.get(path)
             if data:
-                text = script_of_file(language, self.policy.tests.runner, path, data)
+                text = script_of_file(language, self.tests.runner, path, data)
                 if text and text not in earlier:
                     return text
         return ""
@@ -348,7 +342,7 @@ class EvidenceGathering:
         for codes_by_class in outcomes.values():
             passes += list(codes_by_class.values()).count(SOLVED)
         self._change(scripts=tuple(scripts), outcomes=outcomes)
-        self.policy.log.info(
+        self.log.info(
             "evidence: %d of %d scripts are valid, %d classes, %d passes",
             len(valid),
             len(scripts),
@@ -360,8 +354,8 @@ class EvidenceGathering:
         """Ask for scripts that tell two classes apart, while that can move the choice."""
         compared: set[tuple[str, str]] = set()
         attempts = [candidate.attempt for candidate in self.candidates]
-        for number in range(1, self.policy.max_rounds + 1):
-            weights = weigh_classes(self.evidence, attempts, self.policy.fit)
+        for number in range(1, self.choice.rounds + 1):
+            weights = weigh_classes(self.evidence, attempts, self.fit)
             gain, best, other = weights.hardest_pair()
             if gain < _MIN_GAIN:
                 return
@@ -372,11 +366,11 @@ class EvidenceGathering:
             compared.add((first.id, second.id))
             prompt = distinguishing_prompt(
                 runner.language,
-                self.policy.instance.problem_statement,
+                self.instance.problem_statement,
                 self._first_of(first).attempt.patch,
                 self._first_of(second).attempt.patch,
             )
-            model = (self.policy.models - number) % self.policy.models
+            model = (self.models - number) % self.models
             if not self._ask(ScriptSource.DISTINGUISHING, prompt, model):
                 return
             self._run_scripts(runner)

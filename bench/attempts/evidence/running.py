@@ -108,7 +108,6 @@ class ScriptRunner:
                 # A busy machine ends a script that ends by itself at another time.
                 if None not in new_codes.get(script.id, (None,)):
                     stored[sha256_of(script.text)] = new_codes[script.id]
-            path.parent.mkdir(parents=True, exist_ok=True)
             write_json_atomic(path, stored)
         return {name: all_codes[:times] for name, all_codes in codes.items()}
 

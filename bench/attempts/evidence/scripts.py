@@ -181,7 +181,10 @@ def script_prompt(
 
 
 def distinguishing_prompt(
-    language: ScriptLanguage, problem: str, first: str, second: str
+    language: ScriptLanguage,
+    problem: str,
+    first: str,
+    second: str,
 ) -> str:
     return render(
         "script_distinguishing",
@@ -231,7 +234,10 @@ sys.exit({{0: 0, 1: 2}}.get(code, 1))
 
 
 def script_of_file(
-    language: ScriptLanguage, runner: Runner, path: str, data: bytes
+    language: ScriptLanguage,
+    runner: Runner,
+    path: str,
+    data: bytes,
 ) -> str:
     """Return the script that a file of an attempt is, also of a test for pytest; else nothing."""
     if not path.endswith(language.suffix) or len(data) > _MAX_SCRIPT:

@@ -15,7 +15,8 @@ from bench.instances.dataset import load_dataset
 from bench.instances.instance import Spec
 from bench.instances.project import project_of
 from bench.regression.health import check_sample
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.settings import Tests
+from bench.regression.suite import RegressionTests
 from demo.setup import build_mirrors
 from environments.base import BrokenEnvironmentError, EnvironmentKind
 from environments.local.environment import LocalEnvironment
@@ -101,7 +102,7 @@ def test_a_sample_of_the_tests_decides(
         instance=instance,
         session=session,
         choice=TestChoice.RELATED,
-        limits=TestLimits(100, 100),
+        limits=Tests(timeout=100, baseline_timeout=100),
         files=base.tracked_files(),
         read=Workspace(base.root).read,
         cache=base.root.parent / "baselines",

@@ -13,8 +13,8 @@ from agent.conversation.testreport import describe
 from agent.workspace import Workspace
 from bench.instances.instance import Instance, TestSetup, split_row
 from bench.instances.project import hide_image_names, project_of, snapshot_of
-from bench.regression.settings import TestChoice
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.settings import TestChoice, Tests
+from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from core.errors import InfrastructureError
@@ -100,7 +100,7 @@ def regression_of(
         instance=instance,
         session=session,
         choice=TestChoice.RELATED,
-        limits=TestLimits(60, 120),
+        limits=Tests(timeout=60, baseline_timeout=120),
         files=checkout.tracked_files(),
         read=Workspace(checkout.root).read,
         cache=cache / "baselines",

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from bench.regression.runners import Runner
-from bench.regression.settings import TestChoice
-from bench.regression.suite import RegressionTests, SuiteReport, TestLimits
+from bench.regression.settings import TestChoice, Tests
+from bench.regression.suite import RegressionTests, SuiteReport
 from bench.regression.testlogs import (
     read_run,
     report_results,
@@ -95,7 +95,7 @@ def run_tests(tmp_path_factory: pytest.TempPathFactory) -> RunTests:
             instance=an_instance(),
             session=FolderSession(root / "folder", command, files=files),
             choice=TestChoice.RELATED,
-            limits=TestLimits(120, 120),
+            limits=Tests(timeout=120, baseline_timeout=120),
             files=tuple(files),
             read=files.get,
             cache=root / "cache",

@@ -13,8 +13,8 @@ import pytest
 
 from bench.instances.instance import split_row
 from bench.instances.project import project_of
-from bench.regression.settings import TestChoice
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.settings import TestChoice, Tests
+from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from bench.repos.patches import take_patch
@@ -333,7 +333,7 @@ def suite(
         instance=an_instance(),
         session=session,
         choice=TestChoice.RELATED,
-        limits=TestLimits(60, 60),
+        limits=Tests(timeout=60, baseline_timeout=60),
         files=files,
         read=read,
         cache=at,

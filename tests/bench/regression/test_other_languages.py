@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from bench.regression.suite import RegressionTests, SuiteReport, TestLimits
+from bench.regression.settings import Tests
+from bench.regression.suite import RegressionTests, SuiteReport
 from core.worktree import Changes
 from environments.local.bubblewrap import bubblewrap_works
 from tests.conftest import an_instance
@@ -162,7 +163,7 @@ def run(
     root = folder / "folder"
     files = sample.files
     session = FolderSession(root, sample.command, files=files, variables=variables)
-    tests = related_tests(session, limits=TestLimits(120, 120))
+    tests = related_tests(session, limits=Tests(timeout=120, baseline_timeout=120))
     return tests.run(edits), session
 
 

@@ -18,9 +18,9 @@ import pytest
 
 from bench.regression.baselines import TestFiles
 from bench.regression.runners import Runner
-from bench.regression.settings import TestChoice
+from bench.regression.settings import TestChoice, Tests
 from bench.regression.setups import Package, edited_packages
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.suite import RegressionTests
 from environments.base import ImageSpec, Project, Setup, SetupWay, UnavailableError
 from environments.docker.engine import connect
 from environments.docker.environment import DockerEnvironment
@@ -99,7 +99,7 @@ def regression_tests(image: str, folder: Path, *install: str) -> RegressionTests
         instance=an_instance(),
         session=DockerEnvironment(connect()).start(project),
         choice=TestChoice.RELATED,
-        limits=TestLimits(60, 60),
+        limits=Tests(timeout=60, baseline_timeout=60),
         files=[
             path for path in FILES if path != "tests/test_wares.py"
         ],  # slow, and not needed
@@ -218,7 +218,7 @@ def test_the_same_is_proven_without_containers(tmp_path: Path) -> None:
         instance=an_instance(),
         session=FolderSession(tmp_path / "folder", files=files),
         choice=TestChoice.RELATED,
-        limits=TestLimits(120, 120),
+        limits=Tests(timeout=120, baseline_timeout=120),
         files=list(files),
         read=files.get,
         cache=tmp_path / "cache",

@@ -15,8 +15,8 @@ import pytest
 from agent.conversation.testreport import TestReport, describe
 from bench.regression.baselines import Baselines, TestFiles
 from bench.regression.runners import Runner
-from bench.regression.settings import TestChoice
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.settings import TestChoice, Tests
+from bench.regression.suite import RegressionTests
 from core.processes import CommandResult
 from core.worktree import Changes
 from environments.base import AS_GIVEN, FailedCommand, Setup
@@ -79,7 +79,7 @@ def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(
 ) -> None:
     report = regression_tests(tmp_path).run(edit("import os\nos._exit(3)\n"))
     assert report.outcome is False
-    hang = regression_tests(tmp_path, limits=TestLimits(5, 40)).run(
+    hang = regression_tests(tmp_path, limits=Tests(timeout=5, baseline_timeout=40)).run(
         edit("while True: pass\n")
     )
     assert hang.outcome is False
@@ -87,13 +87,15 @@ def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(
 
 
 def test_a_baseline_that_times_out_leaves_the_outcome_unknown(tmp_path: Path) -> None:
-    tests = regression_tests(tmp_path, (SLOW,), limits=TestLimits(20, 1))
+    tests = regression_tests(
+        tmp_path, (SLOW,), limits=Tests(timeout=20, baseline_timeout=1)
+    )
     assert tests.run(WRONG).outcome is None
 
 
 def test_a_baseline_runs_no_longer_than_a_candidate_could_use(tmp_path: Path) -> None:
     session = FolderSession(tmp_path / "folder")
-    limits = TestLimits(4, 60)
+    limits = Tests(timeout=4, baseline_timeout=60)
     tests = regression_tests(tmp_path, (SLOW,), session=session, limits=limits)
     assert tests.run(WRONG).outcome is None
     assert session.timeouts == [2.0]
@@ -130,7 +132,9 @@ def test_a_file_that_changes_settings_and_more_leaves_the_outcome_unknown(
 
 def test_a_report_has_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """What limits one outcome, or makes one tree suspect, says nothing of the next tree."""
-    tests = regression_tests(tmp_path, (CORE, SLOW), limits=TestLimits(20, 6))
+    tests = regression_tests(
+        tmp_path, (CORE, SLOW), limits=Tests(timeout=20, baseline_timeout=6)
+    )
     texts = {"other/setup.cfg": "[tool:pytest]\naddopts = -q\n", **FILES}
     tests.files = [*tests.files, "other/setup.cfg"]
     tests.read = texts.get
@@ -220,7 +224,10 @@ def test_a_baseline_of_a_busy_moment_is_measured_again(
     def outcome() -> tuple[bool | None, str]:
         session = FolderSession(tmp_path / "folder", files=files)
         tests = regression_tests(
-            tmp_path, session=session, read=files.get, limits=TestLimits(60, 12)
+            tmp_path,
+            session=session,
+            read=files.get,
+            limits=Tests(timeout=60, baseline_timeout=12),
         )
         report = tests.run(WRONG)
         return report.outcome, report.note
