@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from bench.instances.names import ALIASES, BUNDLED
 from core.errors import UserError
@@ -71,42 +71,41 @@ def _absolute_file(name: str) -> str:
 class Instances(Section):
     """Which instances of which data set."""
 
-    dataset: Annotated[str, AfterValidator(_absolute_dataset)] = Field(
-        default="lite",
-        description="Take instances of this data set: lite, verified, pro, live, demo, a hub id, "
-        "a file or a folder.",
-    )
-    config: str = Field(
-        default="",
-        description="Take this configuration of a data set that has several.",
-    )
-    split: str = Field(default="test", description="Take this split of the data set.")
+    dataset: Annotated[str, AfterValidator(_absolute_dataset)] = "lite"
+    """Take instances of this data set: lite, verified, pro, live, demo, a hub id, a
+    file or a folder."""
+
+    config: str = ""
+    """Take this configuration of a data set that has several."""
+
+    split: str = "test"
+    """Take this split of the data set."""
+
     ids: Annotated[
         tuple[Annotated[str, AfterValidator(_absolute_file)], ...], Commas
-    ] = Field(default=(), description="Take these instances: ids, or @FILE.")
-    filter: str = Field(
-        default="",
-        description="Take the instances whose ids match this regular expression.",
-    )
-    slice: str = Field(default="", description="Take this part of the list, as 0:10.")
-    shuffle: int | None = Field(
-        default=None, description="Shuffle the list; this seed decides the order."
-    )
-    since: str = Field(
-        default="",
-        description="Take instances created on this day or later: YYYY-MM[-DD].",
-    )
-    until: str = Field(
-        default="", description="Take instances created on this day or earlier."
-    )
-    prior: Annotated[tuple[Folder, ...], Commas] = Field(
-        default=(),
-        description="Skip what these earlier runs have a plausible patch for.",
-    )
-    only_valid: RecordedPath | None = Field(
-        default=None,
-        description="Leave out what this file of `report.py gold` does not call valid.",
-    )
+    ] = ()
+    """Take these instances: ids, or @FILE."""
+
+    filter: str = ""
+    """Take the instances whose ids match this regular expression."""
+
+    slice: str = ""
+    """Take this part of the list, as 0:10."""
+
+    shuffle: int | None = None
+    """Shuffle the list; this seed decides the order."""
+
+    since: str = ""
+    """Take instances created on this day or later: YYYY-MM[-DD]."""
+
+    until: str = ""
+    """Take instances created on this day or earlier."""
+
+    prior: Annotated[tuple[Folder, ...], Commas] = ()
+    """Skip what these earlier runs have a plausible patch for."""
+
+    only_valid: RecordedPath | None = None
+    """Leave out what this file of `report.py gold` does not call valid."""
 
     @property
     def selection(self) -> Selection:

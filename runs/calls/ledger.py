@@ -87,12 +87,16 @@ class LedgerLine:
 
         A call whose bill is unknown, because it failed or was lost, costs its bound.
         """
+        usage = None
+        arrived = None
         if isinstance(end, FailedEntry):
             if not end.billed:
                 return None
             cost = start.bound
+            arrived = end.cost
         elif isinstance(end, AnsweredEntry):
             cost = end.reply.cost
+            usage = end.reply.usage
         else:
             cost = end.cost
         return cls(
@@ -102,8 +106,8 @@ class LedgerLine:
             attempt=start.attempt,
             model=start.model,
             cost=dollars_or_none(cost),
-            usage=end.reply.usage if isinstance(end, AnsweredEntry) else None,
-            arrived=end.cost if isinstance(end, FailedEntry) else None,
+            usage=usage,
+            arrived=arrived,
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -24,7 +24,6 @@ _FIX_PREDICTION = "fix it, or delete it to redo the instance"
 _FIX_TRAJECTORY = "fix it or move it away"
 _ID = ("instance_id",)
 _FIX_RUN = "fix it, or choose another --run"
-_KINDS = ("prediction", "trajectory", "transcript", "unfinished", "log")
 
 
 @dataclass(frozen=True)
@@ -181,19 +180,19 @@ class RunStore:
 
     def put_aside(self, instance_id: str) -> None:
         """Move the files of an instance that is redone to ``replaced/``, the prediction first."""
-        files = (
-            self.prediction(instance_id),
-            self.trajectory(instance_id),
-            self.transcript(instance_id),
-            self.unfinished_path(instance_id),
-            self.logs / f"{instance_id}.log",
-        )
+        files = {
+            "prediction": self.prediction(instance_id),
+            "trajectory": self.trajectory(instance_id),
+            "transcript": self.transcript(instance_id),
+            "unfinished": self.unfinished_path(instance_id),
+            "log": self.logs / f"{instance_id}.log",
+        }
         replaced = self.folder / "replaced"
         folder = next(
             p for n in count(1) if not (p := replaced / f"{instance_id}.{n}").exists()
         )
         folder.mkdir(parents=True)
-        for kind, path in zip(_KINDS, files, strict=True):
+        for kind, path in files.items():
             if path.exists():
                 path.replace(folder / f"{kind}{path.suffix}")
 
