@@ -210,8 +210,8 @@ class AttemptWork:
             checkouts=setup.checkouts,
             checks=checks,
             show=show,
-            map_source=task.host.draw_map,
-            gate_source=self._open_gate,
+            draw_map=task.host.draw_map,
+            open_gate=self._open_gate,
         )
         if setup.tests:
             task = replace(

@@ -27,11 +27,8 @@ class AttemptHost:
     checkouts: Checkouts
     checks: TreeChecks
     show: Callable[[WorkStep], None]
-    map_source: Callable[[], str]
-    gate_source: Callable[[], Gate]
-
-    def draw_map(self) -> str:
-        return self.map_source()
+    draw_map: Callable[[], str]
+    open_gate: Callable[[], Gate]
 
     def wait_for(self, model: ChatModel) -> ChatModel:
         settle = self.checks.checkout.settle
@@ -40,9 +37,6 @@ class AttemptHost:
     def let_others_work(self) -> AbstractContextManager[None]:
         self.show(WorkStep.ASKING)
         return self.context.slot.given_back()
-
-    def open_gate(self) -> Gate:
-        return self.gate_source()
 
     def settle_checkout(self) -> None:
         self.checks.checkout.settle()

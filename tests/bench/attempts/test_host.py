@@ -70,8 +70,8 @@ class World:
             checkouts=self.checkouts,
             checks=checks,
             show=self.steps.append,
-            map_source=lambda: "the map",
-            gate_source=OpenGate,
+            draw_map=lambda: "the map",
+            open_gate=OpenGate,
         )
 
 
