@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -16,7 +16,6 @@ from core.errors import UserError
 from core.jsontypes import JsonObject
 from core.money import Dollars, column, total
 from core.plaintext import abbreviate, one_line, quantity, table
-from core.texts import render_text
 from runs.evidence import Belief
 from runs.progress.state import COMMON_WORDS
 from runs.records import InstanceResult
@@ -30,7 +29,7 @@ KILLED = "killed"
 BROKEN = "broken"
 _LAST = (*COMMON_WORDS, IN_WORK, KILLED, BROKEN, NOT_STARTED)
 _HEADINGS = ("status", "instances", "attempts", "dollars")
-_TEMPLATE = Path(__file__).with_name("status.txt")
+_LONGEST_REASON = 100
 # Of what JSON does not have whole.
 _SHOWN = {
     "unfinished": {"__all__": {"instance_id", "status", "reason"}},
@@ -88,25 +87,35 @@ def _sum_up(
     return StatusTotals(len(results), attempts, total(costs))
 
 
-def lines(run_status: RunStatus) -> list[str]:
-    """Return the table, then unfinished instances and broken files, without control characters."""
+def lines(run_status: RunStatus) -> Iterator[str]:
+    """Yield the table, then unfinished instances and broken files, without control characters."""
+    yield one_line(f"{run_status.run}: {run_status.folder}")
+    if run_status.process:
+        yield one_line(run_status.process)
     rows = {**run_status.statuses, "total": run_status.total}
     dollars = column([row.dollars for row in rows.values()])
     cells = []
     for (status, row), cost in zip(rows.items(), dollars, strict=True):
         cells.append((status, row.instances, row.attempts, cost))
-    text = render_text(
-        _TEMPLATE,
-        abbreviate,
-        mean,
-        one_line,
-        quantity,
-        table,
-        cells=cells,
-        headings=_HEADINGS,
-        status=run_status,
-    )
-    return text.splitlines()
+    yield from table(_HEADINGS, cells, numbers=(1, 2, 3))
+    beliefs = run_status.beliefs.values()
+    if beliefs:
+        weight = mean(belief.weight for belief in beliefs)
+        none = mean(belief.none for belief in beliefs)
+        yield (
+            f"chosen by evidence: {quantity(len(beliefs), 'instance')}; on average the "
+            f"winner is right with the weight {weight:.2f}, and no candidate is with {none:.2f}"
+        )
+    if run_status.unfinished:
+        yield f"unfinished: {len(run_status.unfinished)}"
+    for entry in run_status.unfinished:
+        reason = abbreviate(entry.reason, _LONGEST_REASON)
+        text = "; ".join(filter(None, (entry.status, reason)))
+        yield f"  {one_line(f'{entry.instance_id}: {text}')}"
+    if run_status.broken:
+        yield f"broken files: {len(run_status.broken)}"
+    for problem in run_status.broken:
+        yield f"  {one_line(problem)}"
 
 
 _SUFFIX = ".unfinished.json"
