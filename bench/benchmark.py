@@ -237,6 +237,11 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
     def services(self) -> Callable[[WorkerAccess], Services]:
         return partial(make_services, self.config, self.options)
 
+    @property
+    def needs_index(self) -> bool:
+        is_local = self.config.environment is EnvironmentKind.LOCAL
+        return is_local and self.config.runs_tests
+
     def deciding(self) -> JsonObject:
         digest = self.dataset.identity().sha256
         return {**super().deciding(), "dataset_sha256": digest}

@@ -72,6 +72,11 @@ class Benchmark(ABC, Generic[V]):
         """Whether a worker that was killed may leave containers."""
         return self.config.environment is EnvironmentKind.DOCKER
 
+    @property
+    def needs_index(self) -> bool:
+        """Whether a worker builds environments with packages from an index."""
+        return False
+
     def deciding(self) -> JsonObject:
         """Return what a continued run must repeat, because it decides results."""
         return self.config.deciding()

@@ -18,7 +18,8 @@ from environments.local.setup import SetupSandbox
 _SECONDS = 1800.0
 _NO_NETWORK = re.compile(
     r"dns error|failed to lookup|Temporary failure in name|Connection (?:refused|reset)|"
-    r"NewConnectionError|operation timed out|tcp connect error",
+    r"NewConnectionError|operation timed out|tcp connect error|"
+    r"peer certificate|certificate verify failed",
     re.IGNORECASE,
 )
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|os error 28\b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -13,7 +14,9 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from core.atomic import write_text_atomic
+from core.errors import InfrastructureError
 from core.plaintext import Say
+from core.processes import run_limited, without_secrets
 from environments.base import BrokenEnvironmentError, VenvSpec
 from environments.local.buildsteps import BuildSteps
 
@@ -30,6 +33,7 @@ NO_UPLOAD_TIMES = (
 _OLD_TOOLS = "setuptools<60\ncython<3\n"
 # No package of the project: later ones install old projects better.
 _INSTALLER = "pip"
+_INDEX_SECONDS = 120.0
 _FAR_DATE = "2999-01-01"
 # In the metadata of a package that lies in a shared environment.
 _COPY = ".shared"
@@ -39,6 +43,22 @@ def uv_path() -> str:
     from uv import find_uv_bin
 
     return str(find_uv_bin())
+
+
+def check_index() -> None:
+    """Check that the package index of this machine answers; nothing is installed.
+
+    Raises:
+        InfrastructureError: naming why it does not.
+    """
+    command = [uv_path(), "pip", "install", "-q", "--dry-run", "--upgrade", "--no-deps"]
+    command += ["--break-system-packages", "--python", sys.executable]
+    environment = without_secrets(os.environ)
+    root = Path("/")
+    result = run_limited([*command, _INSTALLER], root, environment, _INDEX_SECONDS)
+    if result.exit_code != 0:
+        causes = " ".join(result.output.split())
+        raise InfrastructureError(f"the package index is not reached: {causes}")
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,7 @@ class RayEngine:
         plan = WorkerPlan(
             services=benchmark.services(),
             containers=benchmark.containers,
+            needs_index=benchmark.needs_index,
             cache=options.cache,
             key=key,
             own_ray=not scale.cluster,

@@ -24,6 +24,7 @@ import ray
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.redaction import Redactor
 from core.shutdown import Shutdown
+from environments.local.packages import check_index
 from llm.gate import CallOutcome, PlannedCall
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import JournalEntry
@@ -51,6 +52,7 @@ class WorkerPlan:
 
     services: Callable[[WorkerAccess], Any]
     containers: bool
+    needs_index: bool
     cache: Path
     key: str
     # The worker shares the driver's machine, and so its folders and its key.
@@ -284,6 +286,7 @@ def check_node(plan: WorkerPlan) -> None:
 
     Raises:
         UserError: naming what is missing.
+        InfrastructureError: the package index is not reached.
     """
     for name in plan.keys:
         if not os.environ.get(name):
@@ -300,3 +303,5 @@ def check_node(plan: WorkerPlan) -> None:
             f"only {free / 1e6:.0f} MB are free in {plan.cache}, "
             f"at least {_MIN_DISK / 1e6:.0f} are needed"
         )
+    if plan.needs_index:
+        check_index()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
+import ssl
+import subprocess
 import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from core.errors import InfrastructureError
 from environments.base import (
     BrokenEnvironmentError,
     Project,
@@ -26,6 +31,7 @@ from environments.local.environment import LocalEnvironment
 from environments.local.packages import (
     NO_UPLOAD_TIMES,
     build_requirements,
+    check_index,
     project_requirements,
 )
 from environments.local.venvs import Venvs, find_python, shared_name
@@ -111,22 +117,34 @@ class Index:
             archive.writestr(f"{info}/RECORD", "")
 
 
+@contextmanager
+def serving(folder: Path, certificate: Path | None = None) -> Iterator[str]:
+    """Serve a folder on loopback, over TLS with a certificate, and return the address."""
+    handler = partial(_Quiet, directory=str(folder))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    scheme = "http"
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        scheme = "https"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"{scheme}://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     folder = tmp_path / "index"
     folder.mkdir()
-    handler = partial(_Quiet, directory=str(folder))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}"
-    monkeypatch.setenv("UV_DEFAULT_INDEX", f"{address}/simple")
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
-    made = Index(folder, address)
-    for tool in TOOLS:
-        made.add(tool, "1.0", "2016-01-01")
-    yield made
-    server.shutdown()
-    server.server_close()
+    with serving(folder) as address:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", f"{address}/simple")
+        monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+        made = Index(folder, address)
+        for tool in TOOLS:
+            made.add(tool, "1.0", "2016-01-01")
+        yield made
 
 
 def make_project(root: Path, spec: VenvSpec) -> Project:
@@ -247,6 +265,51 @@ def test_what_cannot_be_resolved_is_named_as_broken(
 ) -> None:
     spec = VenvSpec(packages=("absent==1.0",))
     with pytest.raises(BrokenEnvironmentError, match="absent was not found"):
+        Venvs(tmp_path / "venvs").dependencies(make_project(tmp_path, spec), spec)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate of this address that no program trusts, and its key."""
+    if not shutil.which("openssl"):
+        pytest.skip("no openssl is installed")
+    path = tmp_path_factory.mktemp("certificate") / "own.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes"]
+    command += ["-keyout", str(path), "-out", f"{path}.crt", "-subj", "/CN=own"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run(command, check=True, capture_output=True)
+    with path.open("a") as file:
+        file.write(Path(f"{path}.crt").read_text())
+    return path
+
+
+@pytest.fixture
+def secure_index(
+    index: Index, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Index]:
+    """The index, over TLS only."""
+    with serving(index.folder, certificate) as address:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", f"{address}/simple")
+        yield index
+
+
+def test_an_index_is_checked_over_tls(
+    secure_index: Index,
+    certificate: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(InfrastructureError, match=r"not reached: .* certificate"):
+        check_index()
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    check_index()
+
+
+def test_an_index_that_is_not_trusted_is_a_fault_of_the_machine(
+    secure_index: Index, tmp_path: Path
+) -> None:
+    spec = VenvSpec(packages=("library",))
+    with pytest.raises(InfrastructureError, match="the package index is not reached"):
         Venvs(tmp_path / "venvs").dependencies(make_project(tmp_path, spec), spec)
 
 

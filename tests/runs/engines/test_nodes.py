@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import pytest
+
+from core.errors import InfrastructureError
 from runs.engines.ray.nodes import NODE_VARIABLE, Nodes, Room, node_name
 from runs.settings import ScaleSettings
 
@@ -89,3 +95,27 @@ def test_a_problem_leaves_a_node_out_until_it_comes_back() -> None:
     nodes.update([entry("1", alive=False), entry("3")])
     assert nodes.problems(ROOM) == []
     assert nodes.capacity(ROOM) == 4
+
+
+@pytest.mark.ray
+def test_a_node_needs_an_index_where_environments_are_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from runs.engines.ray.worker import WorkerPlan, check_node
+
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "https://127.0.0.1:1/simple")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    plan = WorkerPlan(
+        services=Mock(),
+        containers=False,
+        needs_index=False,
+        cache=tmp_path,
+        key="k",
+        own_ray=False,
+        keys=(),
+        versions={},
+    )
+    check_node(plan)
+    with pytest.raises(InfrastructureError, match="the package index is not reached"):
+        check_node(replace(plan, needs_index=True))
