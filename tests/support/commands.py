@@ -240,7 +240,10 @@ class _Server:
                 timeout = _POLL
             sockets = [self.listener, *self.connections]
             for ready in select.select(sockets, [], [], timeout)[0]:
-                work = self._accept() if ready is self.listener else self._obey(ready)
+                if ready is self.listener:
+                    self._accept()
+                    continue
+                work = self._obey(ready)
                 if work is not None:
                     return work
         return None
@@ -288,7 +291,7 @@ class _Server:
         for other in (self.listener, *self.connections, *self.children.values()):
             other.close()
         _reopen_streams()
-        ignored = signal.default_int_handler
+        ignored: Any = signal.default_int_handler
         if order["ignores"]:
             ignored = signal.SIG_IGN
         signal.signal(signal.SIGINT, ignored)
@@ -382,7 +385,7 @@ class Bomb:
         for name in _CALLS:
             setattr(os, name, self._counted(getattr(os, name)))
         Path.replace = self._counted(Path.replace)  # type: ignore[method-assign]
-        builtins.open = io.open = self._opening(io.open)  # type: ignore[assignment]
+        builtins.open = io.open = self._opening(io.open)
         Path.open = self._opening(Path.open)  # type: ignore[method-assign]
 
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:

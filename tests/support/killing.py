@@ -76,11 +76,7 @@ def _recorded(name: str) -> dict[int, list[str]]:
 
 def hashes(provider: Provider) -> Counter[str]:
     """Return how often each request came, by the hash that journals use."""
-    counts = Counter[str]()
-    for request in provider.requests:
-        messages = [Message(m["role"], m["content"]) for m in request["messages"]]
-        counts[request_sha256(messages)] += 1
-    return counts
+    return Counter(arrival.sha256 for arrival in provider.arrivals)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from llm.chat import Message, request_sha256
 from tests.support.servers import Handler, LoopbackServer
 
 
@@ -41,18 +43,35 @@ class Answer:
     body: Any = None
 
 
+@dataclass(frozen=True)
+class Arrival:
+    """A request with its time (of ``time.monotonic``) and the address it came from."""
+
+    time: float
+    host: str
+    request: dict[str, Any]
+
+    @property
+    def sha256(self) -> str:
+        """The hash of its messages, as journals have it."""
+        messages = [Message(m["role"], m["content"]) for m in self.request["messages"]]
+        return request_sha256(messages)
+
+
 class _Handler(Handler):
     stub: Provider
 
     def respond(self) -> None:
         request = json.loads(self.read_body())
         provider = self.stub
-        port = self.client_address[1]
+        host, port = self.client_address
         provider.headers.append({k.lower(): v for k, v in self.headers.items()})
         provider.paths.append(self.path)
         provider.ports.append(port)
         provider.requests.append(request)
+        provider.arrivals.append(Arrival(time.monotonic(), host, request))
         answer = provider.answer(request)
+        provider.hosts[port] = host
         provider.waiting.add(port)
         provider.closing.wait(answer.hang)
         with provider.holding:
@@ -79,8 +98,10 @@ class Provider(LoopbackServer):
 
     Attributes:
         requests: the bodies as they came, with every option that was sent.
+        arrivals: when and from where they came.
         paths: those of ``requests``.
         ports: the clients' ports, one for each connection.
+        hosts: the clients' addresses by their ports.
         waiting: the ports of the clients that wait for a reply.
         holding: while a test holds it, no reply leaves.
     """
@@ -91,16 +112,23 @@ class Provider(LoopbackServer):
         super().__init__()
         self.answers: deque[Answer] = deque()
         self.requests: list[dict[str, Any]] = []
+        self.arrivals: list[Arrival] = []
         self.paths: list[str] = []
         self.ports: list[int] = []
         self.headers: list[dict[str, str]] = []
         self.waiting: set[int] = set()
+        self.hosts: dict[int, str] = {}
         self.holding = threading.Lock()
         self.closing = threading.Event()
 
     @property
     def url(self) -> str:
         return f"{super().url}/v1"
+
+    def calls_of(self, host: str) -> int:
+        """Return how many calls of a client's address wait for a reply."""
+        hosts = [self.hosts[port] for port in tuple(self.waiting)]
+        return hosts.count(host)
 
     def will_answer(self, *answers: Answer | str) -> None:
         for answer in answers:

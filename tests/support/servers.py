@@ -54,10 +54,11 @@ class LoopbackServer:
     """A context manager; ``handler`` is the class that answers."""
 
     handler: type[Handler]
+    host = "127.0.0.1"
 
     def __init__(self) -> None:
         handler = type("Handler", (self.handler,), {"stub": self})
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.server = ThreadingHTTPServer((self.host, 0), handler)
         self.server.daemon_threads = True
         self.thread = threading.Thread(
             target=self.server.serve_forever, args=(0.02,), daemon=True
@@ -65,7 +66,7 @@ class LoopbackServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
+        return f"http://{self.host}:{self.server.server_port}"
 
     def __enter__(self: Server) -> Server:
         self.thread.start()
