@@ -42,12 +42,12 @@ _NETWORK = "10.77.0."
 _BRIDGE = "bridge0"
 # By default it is that of a member, and changes when that is cut off.
 _BRIDGE_MAC = "02:00:00:00:00:01"
-_PROGRAMS = ("ip", "nsenter", "setpriv", "unshare")
+_PROGRAMS = ("ip", "nsenter", "unshare")
 _NAMESPACES = ("--net", "--mount", "--pid", "--uts", "--ipc")
 _TIMEOUT = 240.0
 _CLONE_NEWNET = 0x40000000
-# The first process of a node: the parent of those that lose theirs.
-_HOLD = "ip link set lo up; echo ready; while :; do sleep 1000 || :; done"
+# The first process of a node, which ends with the test.
+_HOLD = "ip link set lo up; echo ready; read"
 _MOUNT = f"""
 set -e
 hostname $1
@@ -102,6 +102,11 @@ class ClusterProvider(DemoProvider):
     def answer(self, request: dict[str, object]) -> Answer:
         answer = super().answer(request)
         return Answer(answer.text, hang=self.hang)
+
+    @property
+    def seconds(self) -> float:
+        """The time from the first request to the last."""
+        return self.arrivals[-1].time - self.arrivals[0].time
 
     def repeated(self, needed: Counter[str]) -> int:
         """Return how many requests came beyond those that a run needs."""
@@ -307,14 +312,14 @@ class Cluster:
         arguments: Sequence[str] = (),
     ) -> int:
         """Start the first process of new namespaces and return its id."""
-        unshare = ["setpriv", "--pdeathsig", "KILL", "unshare", *options]
         holder = subprocess.Popen(
-            [*unshare, "bash", "-c", script, "bash", *arguments],
-            stdin=subprocess.DEVNULL,
+            ["unshare", *options, "bash", "-c", script, "bash", *arguments],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._open.callback(end_holder, holder)
+        # Without its input it ends, and so does all that is in its namespaces.
+        self._open.callback(holder.communicate, timeout=_TIMEOUT)
         assert holder.stdout is not None
         assert holder.stdout.readline() == "ready\n", "the namespaces cannot be made"
         (child,) = psutil.Process(holder.pid).children()
@@ -329,16 +334,6 @@ def enter_argv(holder: int, namespaces: Sequence[str], script: str) -> list[str]
     """Return the command that runs a script of bash in namespaces of a process."""
     enter = ["nsenter", "--target", str(holder), *namespaces]
     return [*enter, "bash", "-c", script]
-
-
-def end_holder(holder: subprocess.Popen[str]) -> None:
-    """End a process that holds namespaces; all that is in them ends with it."""
-    children = psutil.Process(holder.pid).children()
-    holder.kill()
-    holder.wait()
-    psutil.wait_procs(children)
-    assert holder.stdout is not None
-    holder.stdout.close()
 
 
 @contextmanager

@@ -91,13 +91,17 @@ def test_nothing_is_left_on_any_node(trials: Trials) -> None:
     """The last of this module: it stops the nodes."""
     cluster = trials.cluster
     for node in cluster.nodes.values():
-        assert node.files_with(cluster.key) == []
+        planted = "/tmp/planted"
+        node.run(f"echo {cluster.key} >{planted}")
+        assert node.files_with(cluster.key) == [planted]
+        node.run(f"rm {planted}")
         cluster.stop(node.name)
         commands = [process.cmdline() for process in node.processes()]
         assert commands == []
         temporary = node.folder / "tmp"
         names = {path.name for path in temporary.iterdir()}
         assert names <= {"ray"}
-        command = f"find {HOME} {CACHE} -path '*/work/*' -not -name '*.lock'"
-        left = node.run(command)
+        # The next run on the node removes the last worker's lock and empty folder.
+        files = f"find {HOME} {CACHE} -path '*/work/*' -type f"
+        left = node.run(f"{files} -not -name '*.lock'")
         assert left == ""
