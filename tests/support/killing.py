@@ -35,7 +35,7 @@ from runs.leftovers import kill_processes, run_key
 from runs.modelsource import read_recording, recorded_calls
 from tests.support import read_json, without
 from tests.support.commands import Bomb, Preloaded, Started
-from tests.support.provider import Answer, Provider
+from tests.support.provider import Answer, Provider, hash_of
 from tests.support.runs import EDIT, live
 
 MODELS = ("gpt-4o", "gpt-4o-mini")
@@ -76,7 +76,7 @@ def _recorded(name: str) -> dict[int, list[str]]:
 
 def hashes(provider: Provider) -> Counter[str]:
     """Return how often each request came, by the hash that journals use."""
-    return Counter(arrival.sha256 for arrival in provider.arrivals)
+    return Counter(map(hash_of, provider.requests))
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,12 @@ class Answer:
     body: Any = None
 
 
+def hash_of(request: dict[str, Any]) -> str:
+    """Return the hash of a request's messages, as journals have it."""
+    messages = [Message(m["role"], m["content"]) for m in request["messages"]]
+    return request_sha256(messages)
+
+
 @dataclass(frozen=True)
 class Arrival:
     """A request with its time (of ``time.monotonic``) and the address it came from."""
@@ -54,8 +60,7 @@ class Arrival:
     @property
     def sha256(self) -> str:
         """The hash of its messages, as journals have it."""
-        messages = [Message(m["role"], m["content"]) for m in self.request["messages"]]
-        return request_sha256(messages)
+        return hash_of(self.request)
 
 
 class _Handler(Handler):
