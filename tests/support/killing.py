@@ -28,7 +28,6 @@ from demo.setup import DEMO_DATASET
 from environments.docker.engine import connect
 from environments.leftovers import remove_containers
 from environments.local.confinement import remove_groups
-from llm.chat import Message, request_sha256
 from runs.calls.journal import AskedEntry, EndEntry, Journal, starts_and_ends
 from runs.calls.ledger import LedgerLine, at_most, by_instance, read_ledger, total
 from runs.leftovers import kill_processes, run_key
