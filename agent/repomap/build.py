@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,6 @@ CHARACTERS_PER_TOKEN = 4
 """The estimate without a counter of the model."""
 _MARGIN = 2.0
 _MIN_CHOICE = 4
-_KEPT_DEFINITIONS = 20_000
 _SECANTS = 8
 # Shares of the budget that go to signatures with documentation, and to signatures alone; the rest
 # goes to bare names, which cost a quarter and still tell a model where to look.
@@ -162,10 +161,6 @@ class RepoMap:
     def _ranker(self) -> Ranker:
         return Ranker(self.index)
 
-    @cached_property
-    def _definition_of(self) -> Definer:
-        return lru_cache(_KEPT_DEFINITIONS)(self.index.definition)
-
     def ranked_files(self, text: str) -> tuple[RankedFile, ...]:
         return self._ranker.rank(text).ranked_files()
 
@@ -192,20 +187,25 @@ class RepoMap:
         """Return the entries of the map that ``render`` returns as text."""
         ranking = self._ranker.rank(text)
         ranks = {file: rank for rank, file in enumerate(ranking.order)}
+        # Kept no longer: there may be tens of thousands, for each instance at work.
+        definition_of = cache(self.index.definition)
         characters = tokens * CHARACTERS_PER_TOKEN
-        choices = self._affordable_choices(ranking, characters)
+        choices = self._affordable_choices(ranking, characters, definition_of)
         count = count or estimate_tokens
 
-        def size_of(number: int) -> int:
-            return count(render(self._entries(choices[:number], ranks)))
+        def entries_of(number: int) -> tuple[FileEntry, ...]:
+            return self._entries(choices[:number], ranks, definition_of)
 
-        number = largest_number(size_of, len(choices), tokens)
-        return self._entries(choices[:number], ranks)
+        def size_of(number: int) -> int:
+            return count(render(entries_of(number)))
+
+        return entries_of(largest_number(size_of, len(choices), tokens))
 
     def _entries(
         self,
         choices: Sequence[MapChoice],
         ranks: Mapping[int, int],
+        definition_of: Definer,
     ) -> tuple[FileEntry, ...]:
         forms_by_file: dict[int, dict[int, Form]] = {}
         for choice in choices:
@@ -219,7 +219,7 @@ class RepoMap:
             definitions = {}
             for number in forms:
                 while number >= 0 and number not in definitions:
-                    definitions[number] = self._definition_of(first + number)
+                    definitions[number] = definition_of(first + number)
                     number = definitions[number].parent
             entries.append(FileEntry(self.index.paths[file], definitions, forms))
         return tuple(entries)
@@ -232,6 +232,7 @@ class RepoMap:
         self,
         ranking: Ranking,
         characters: int,
+        definition_of: Definer,
     ) -> list[MapChoice]:
         paths = self.index.paths
         # Each choice takes at least its name and a separator.
@@ -240,12 +241,12 @@ class RepoMap:
         choices = []
         spent = 0
         for choice in self._choices(
-            ranking.order[:limit], units, ranking.file_of, characters
+            ranking.order[:limit], units, ranking.file_of, characters, definition_of
         ):
             if choice.unit is None:
                 spent += len(paths[choice.file])
             else:
-                spent += len(self._definition_of(choice.unit).name)
+                spent += len(self.index.name(choice.unit))
             if spent > characters * _MARGIN:
                 break
             choices.append(choice)
@@ -257,6 +258,7 @@ class RepoMap:
         units: Sequence[int],
         file_of: Sequence[int],
         characters: int,
+        definition_of: Definer,
     ) -> Iterator[MapChoice]:
         """Yield choices for about ``characters`` and beyond, the most valuable first.
 
@@ -274,7 +276,7 @@ class RepoMap:
                 break
             form = Form.SIGNATURE
             file = file_of[unit]
-            definition = self._definition_of(unit)
+            definition = definition_of(unit)
             used += len(definition.signature) + 4
             used += sum(map(len, definition.decorators))
             if share < DOCUMENTED_SHARE:
@@ -288,7 +290,7 @@ class RepoMap:
         # The sort is stable: of equal worth, names come before files.
         offers = []
         for rank, unit in enumerate(units[detailed:], detailed):
-            length = len(self._definition_of(unit).name) + 2
+            length = len(self.index.name(unit)) + 2
             worth = 1 / (rank + UNIT_RANK) / length
             offers.append((worth, MapChoice(file_of[unit], unit)))
         for rank, file in enumerate(files):

@@ -73,6 +73,9 @@ class Index:
         """Return the definition of ``unit``; for the file's own unit it has no name."""
         return _definition(self.rows[unit])
 
+    def name(self, unit: int) -> str:
+        return self.rows[unit].partition(_FIELD)[0]
+
     def pack(self) -> Iterator[tuple[str, bytes]]:
         """Yield the parts of the index by name, as the whole would be in memory twice."""
         for part in fields(self):
