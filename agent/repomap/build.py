@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, cached_property
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -288,17 +289,17 @@ class RepoMap:
             detailed += 1
             yield MapChoice(file, unit, form)
         # The sort is stable: of equal worth, names come before files.
-        offers = []
+        offers: list[tuple[float, int, int | None]] = []
         for rank, unit in enumerate(units[detailed:], detailed):
             length = len(self.index.name(unit)) + 2
             worth = 1 / (rank + UNIT_RANK) / length
-            offers.append((worth, MapChoice(file_of[unit], unit)))
+            offers.append((worth, file_of[unit], unit))
         for rank, file in enumerate(files):
             worth = FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2)
-            offers.append((worth, MapChoice(file)))
-        offers.sort(key=lambda offer: -offer[0])
-        for _, choice in offers:
-            yield choice
+            offers.append((worth, file, None))
+        offers.sort(key=itemgetter(0), reverse=True)
+        for _, file, number in offers:
+            yield MapChoice(file, number)
 
 
 def largest_number(size_of: Callable[[int], int], most: int, limit: int) -> int:
