@@ -341,7 +341,7 @@ def make_coordinator(
         ),
         stop=stop,
         providers=sorted(providers),
-        give_up_after=calls.give_up_after,
+        give_up_after=options.settings.calls.give_up_after,
         say=say,
         redact=store.redact,
     )
