@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
@@ -29,8 +30,8 @@ NO_UPLOAD_TIMES = (
     "the package index gives no upload times: environments get packages of today, with which old "
     "projects may not build or pass; use an index that has them, such as pypi.org"
 )
-# What old setup.py files use was removed from later ones.
-_OLD_TOOLS = "setuptools<60\ncython<3\n"
+# What old setup.py files use was removed from later ones; ``Feature`` is in those before 46.
+_OLD_TOOLS = ("setuptools<60\ncython<3\n", "setuptools<46\ncython<3\n")
 # No package of the project: later ones install old projects better.
 _INSTALLER = "pip"
 _INDEX_SECONDS = 120.0
@@ -78,7 +79,7 @@ class Installer:
     def install(
         self, what: str, requirements: Iterable[str], *options: str | Path
     ) -> None:
-        """Install ``requirements``; where that fails, with older tools to build packages."""
+        """Install ``requirements``; where that fails, with older and older tools for builds."""
         # Linked files would be shared with uv's cache and every other environment.
         command: list[str | Path] = [uv_path(), "pip", "install", "-q"]
         command += ["--link-mode", "copy", "--python", self.python]
@@ -89,12 +90,12 @@ class Installer:
         try:
             self.steps.run(what, command)
         except BrokenEnvironmentError as error:
-            constraints = self.write("old-build-tools.txt", _OLD_TOOLS)
-            command += ["--build-constraints", constraints]
-            try:
-                self.steps.run(what, command)
-            except BrokenEnvironmentError:
-                raise error from None
+            for tools in _OLD_TOOLS:
+                constraints = self.write("old-build-tools.txt", tools)
+                with suppress(BrokenEnvironmentError):
+                    self.steps.run(what, [*command, "--build-constraints", constraints])
+                    return
+            raise error from None
 
     def write(self, name: str, text: str) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)

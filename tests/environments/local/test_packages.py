@@ -211,6 +211,7 @@ __legacy__ = sys.modules[__name__]
     ("setup", "cause"),
     [
         ("from setuptools.build_meta import Feature; import CCompiler", ""),
+        ("from setuptools.build_meta import Between; import CCompiler", ""),
         ("from setuptools.build_meta import Later; import Cython3", ""),
         ("from setuptools.build_meta import Later; import CCompiler", "CCompiler"),
         # It has a version of its own, not the project's.
@@ -220,7 +221,8 @@ __legacy__ = sys.modules[__name__]
 def test_source_distributions_are_built_with_tools_of_the_era_or_older(
     index: Index, tmp_path: Path, setup: str, cause: str
 ) -> None:
-    for version, name in (("59.8", "Feature"), ("61.0", "Later")):
+    names = {"45.3": "Feature", "59.8": "Between", "61.0": "Later"}
+    for version, name in names.items():
         text = f"{BACKEND}{name} = 1\n"
         index.add_module("setuptools", version, "setuptools/build_meta.py", text)
     for version, name in (("0.29", "CCompiler"), ("3.0", "Cython3")):
