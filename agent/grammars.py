@@ -8,7 +8,7 @@ from pathlib import Path
 from posixpath import splitext
 from typing import TYPE_CHECKING
 
-import yaml
+from core.data import read_yaml
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Parser
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 # A tree takes about 150 bytes for each character.
 _MAX_CHARACTERS = 2_000_000
 _PACKAGE = "tree_sitter_language_pack"
-_FILE = Path(__file__).with_name("grammars.yaml")
-_BY_SUFFIX: dict[str, str] = yaml.safe_load(_FILE.read_text("utf-8"))
+_BY_SUFFIX: dict[str, str] = read_yaml(__file__, "grammars.yaml")
 
 
 def language_of(path: str) -> str | None:

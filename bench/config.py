@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-
-import yaml
 
 from agent.agents import BUILTIN, is_command
 from agent.conversation.base import Builtin
@@ -15,6 +12,7 @@ from bench.own.settings import ProjectSettings
 from bench.policy import ChoiceSettings, HistoryChoice, SelectionRule, StopRule
 from bench.regression.settings import TestChoice, Tests
 from bench.selection import Instances
+from core.data import read_yaml
 from core.errors import UserError
 from core.jsontypes import JsonMapping, JsonObject
 from core.settings import values_of
@@ -56,9 +54,7 @@ _DECIDING = ("models", "agent", "builtin", "tests", "choice")
 _UNDECIDING = ("models.names", "models.file", "tests.environment", "agent.home")
 _OF_SCRIPTS = ("choice.scripts", "choice.rounds")
 _OF_BELIEF = ("choice.sure", "choice.right")
-_RECORDED: dict[str, str] = yaml.safe_load(
-    Path(__file__).with_name("recorded.yaml").read_text("utf-8")
-)
+_RECORDED: dict[str, str] = read_yaml(__file__, "recorded.yaml")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
 
 def render_text(
@@ -27,13 +27,16 @@ def render_text(
 
 @cache
 def _read_template(path: Path) -> Template:
+    return make_environment().from_string(path.read_text("utf-8"))
+
+
+def make_environment() -> Environment:
     # Imported here: most commands render nothing.
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(
+    return Environment(
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.from_string(path.read_text("utf-8"))

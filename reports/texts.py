@@ -7,6 +7,7 @@ from pathlib import Path
 from bench.instances.validity import states_in_words
 from core.money import dollars, in_words, range_words
 from core.plaintext import one_line, quantity, some, table
+from core.texts import make_environment
 from reports.data.provenance import provenance
 from reports.statistics.denominators import short_split
 from reports.statistics.methods import Interval, Share, percent, wilson
@@ -71,16 +72,7 @@ _FILTERS = {
 
 def render_text(template: Path, **values: object) -> str:
     """Return the text of a template file; nothing in the values is read as a template."""
-    # Imported here: the help of commands renders nothing.
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = make_environment()
     environment.filters.update(_FILTERS)
-    environment.globals["table"] = table
     source = template.read_text("utf-8")
-    return environment.from_string(source).render(values)
+    return environment.from_string(source).render(values, table=table)

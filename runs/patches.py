@@ -11,12 +11,11 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-import yaml
+from core.data import read_yaml
 
-_FILE = Path(__file__).with_name("patches.yaml")
-_NAMES: dict[str, list[str]] = yaml.safe_load(_FILE.read_text("utf-8"))
+_NAMES: dict[str, list[str]] = read_yaml(__file__, "patches.yaml")
 _HEADER = b"diff --git "
 _TEST_FOLDERS = frozenset({"tests", "__tests__", "e2e"})
 _ROOT_TEST_FOLDERS = frozenset({"test", "testing", "tests", "spec"})

@@ -5,9 +5,6 @@ from __future__ import annotations
 import reprlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-
-import yaml
 
 from agent.formats.apply import EngineFormat
 from agent.formats.base import (
@@ -31,6 +28,7 @@ from agent.formats.reading.fences import STRAY_MARKER, writes_markers
 from agent.formats.reading.names import clean_name, resolve_existing, resolve_likely
 from agent.formats.text import edits_of
 from agent.grammars import has_errors
+from core.data import read_yaml
 from core.jsontypes import JsonObject
 from llm.chat import Reply, ToolCall
 
@@ -137,8 +135,7 @@ def no_function(name: str, function: str) -> str:
     return f"there is no function {name}: call {function}."
 
 
-_FILE = Path(__file__).with_name("tools.yaml")
-_TOOLS: JsonObject = yaml.safe_load(_FILE.read_text("utf-8"))
+_TOOLS: JsonObject = read_yaml(__file__, "tools.yaml")
 _NAMES = _TOOLS["names"]
 _CONTENT_NAMES = _NAMES["content"]
 

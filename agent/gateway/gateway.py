@@ -37,7 +37,7 @@ from agent.gateway.provider import (
     Channel,
     Piece,
     Provider,
-    only,
+    pick_values,
 )
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.jsontypes import JsonObject
@@ -287,8 +287,8 @@ class Gateway:
         )
         request = replace(
             request,
-            headers=only(http_request.headers, _SENT_HEADERS),
-            query=only(http_request.query, _SENT_QUERY),
+            headers=pick_values(http_request.headers, _SENT_HEADERS),
+            query=pick_values(http_request.query, _SENT_QUERY),
         )
         channel = Channel(request, loop)
         loop.run_in_executor(self._threads, self._serve, channel)

@@ -109,7 +109,7 @@ class Channel:
             self.put(Piece(json.dumps(body).encode(), headers, status))
 
 
-def only(values: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+def pick_values(values: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
     """Return the values of ``names``, which are in small letters."""
     named = {name.lower(): value for name, value in values.items()}
     return {name: named[name] for name in named.keys() & names}
@@ -258,7 +258,7 @@ class Provider:
     async def _read(self, response: aiohttp.ClientResponse, channel: Channel) -> str:
         """Read the body, and pass events on until the first on which the agent can act."""
         dialect = channel.request.dialect
-        headers = only(response.headers, _RETURNED_HEADERS)
+        headers = pick_values(response.headers, _RETURNED_HEADERS)
         data = channel.data
         data.clear()
         passed = 0  # bytes that the agent has got

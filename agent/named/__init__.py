@@ -5,16 +5,13 @@ The facts are those of the versions in ``tested``, seen when they ran (docs/agen
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import yaml
 from pydantic import TypeAdapter
 
 from agent.named.base import NamedAgent
+from core.data import read_yaml
 
-_FILE = Path(__file__).with_name("agents.yaml")
 AGENTS = TypeAdapter(tuple[NamedAgent, ...]).validate_python(
-    yaml.safe_load(_FILE.read_text("utf-8"))
+    read_yaml(__file__, "agents.yaml")
 )
 
 

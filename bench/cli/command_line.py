@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from agent.agents import is_command
 from agent.formats import format_names
@@ -15,6 +13,7 @@ from agent.named import AGENTS
 from bench.cli.cli import RUN, EnvFileOption, JsonFormat, Version
 from bench.config import RunConfig, RunSettings
 from bench.options import Options
+from core.data import read_yaml
 from core.errors import UserError
 from core.settings import CommandLine, Layer, SettingFlag, chosen_settings, command
 from environments.base import EnvironmentKind
@@ -27,8 +26,7 @@ INSTANCES = "Instances and tests"
 
 
 def _read_flags() -> Iterator[SettingFlag]:
-    text = Path(__file__).with_name("flags.yaml").read_text("utf-8")
-    for panel, flags in yaml.safe_load(text).items():
+    for panel, flags in read_yaml(__file__, "flags.yaml").items():
         for option, values in flags.items():
             yield SettingFlag(option=option, panel=panel, **values)
 

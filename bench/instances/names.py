@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
+from core.data import read_yaml
 from core.errors import UserError
 
 DEFAULT_SPLIT = "test"
@@ -16,8 +15,7 @@ _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _REVISION = re.compile(r"[\w./-]+")
 
 
-_FILE = Path(__file__).with_name("sets.yaml")
-_SETS: dict[str, tuple[str, str]] = yaml.safe_load(_FILE.read_text("utf-8"))
+_SETS: dict[str, tuple[str, str]] = read_yaml(__file__, "sets.yaml")
 ALIASES = {alias: name for alias, (name, _) in _SETS.items()}
 _SPLITS = dict(_SETS.values())
 

@@ -9,14 +9,13 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-import yaml
-
 from agent.workspace import Workspace
 from bench.instances.instance import ImageLayout, Instance, Spec
 from bench.instances.shape import Commands
 from bench.regression.runners.shell import Read
 from bench.repos.checkout import Checkout, Snapshot, Snapshots
 from bench.repos.mirrors import Mirrors
+from core.data import read_yaml
 from core.git import git, git_result
 from core.parsing.untrusted import DamagedError, yaml_of
 from environments.base import (
@@ -28,8 +27,7 @@ from environments.base import (
     VenvSpec,
 )
 
-_FILE = Path(__file__).with_name("requirements.yaml")
-_FILES: dict[str, dict[str, list[str]]] = yaml.safe_load(_FILE.read_text("utf-8"))
+_FILES: dict[str, dict[str, list[str]]] = read_yaml(__file__, "requirements.yaml")
 _CONDA_FILE = "environment.yml"
 # Later commits hold the fix. The last tag stays, because packages take their version from it.
 # Folders named .git below are submodules, whose history lay in the repository's.

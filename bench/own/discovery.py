@@ -11,15 +11,14 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import iniconfig
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from bench.instances.shape import Commands
 from bench.regression.runners.shell import Read
+from core.data import read_yaml
 from core.errors import UserError
 from core.jsontypes import JsonMapping, JsonObject
 from core.parsing.untrusted import DamagedError, fault_of, object_of
@@ -43,7 +42,7 @@ _MAX_DOTS = 1000
 
 _SETUP_PY = "setup.py"
 _REQUIREMENTS = "requirements.txt"
-_TABLES = yaml.safe_load(Path(__file__).with_name("discovery.yaml").read_text("utf-8"))
+_TABLES = read_yaml(__file__, "discovery.yaml")
 _PYTHON_FILES: list[str] = _TABLES["python_files"]
 _PYTEST_FILES: list[str] = _TABLES["pytest_files"]
 _PYTEST = re.compile(r"\bpytest\b")

@@ -8,13 +8,11 @@ any JSON does. An object is forwarded with these keys alone, and without an entr
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import yaml
+from core.data import read_yaml
 
-_FILE = Path(__file__).with_name("shapes.yaml")
-SHAPES: dict[str, dict[str, str]] = yaml.safe_load(_FILE.read_text("utf-8"))
+SHAPES: dict[str, dict[str, str]] = read_yaml(__file__, "shapes.yaml")
 _FILES = ("data", "address")  # base64, and an address that holds the file
 _TEXTS = ("part", "item")  # a text may stand in place of these
 _BEGINNINGS = {"address": "data:", **dict.fromkeys(("data", *_TEXTS), "")}

@@ -11,12 +11,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import ClassVar
 
-import yaml
-
 from bench.instances.shape import Instance
+from core.data import read_yaml
 from core.errors import UserError
 from core.jsontypes import JsonMapping
 
@@ -27,8 +25,7 @@ TEST_SETUP = "test_setup"
 CONDA = ("source /opt/miniconda3/bin/activate", "conda activate testbed")
 """Activates the environment of images that follow SWE-bench's for Python."""
 
-_FILE = Path(__file__).with_name("commands.yaml")
-TEST_COMMANDS: dict[str, dict[str, str]] = yaml.safe_load(_FILE.read_text("utf-8"))
+TEST_COMMANDS: dict[str, dict[str, str]] = read_yaml(__file__, "commands.yaml")
 
 REQUIRED = ("instance_id", "repo", "base_commit", "problem_statement")
 VISIBLE = frozenset({*REQUIRED, "created_at"})
