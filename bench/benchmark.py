@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -17,6 +17,7 @@ from agent.repomap import TagStore
 from bench.attempts import (
     RESULTS,
     InstanceJob,
+    RunFit,
     Services,
     choose_again,
     transcript,
@@ -28,6 +29,7 @@ from bench.instances.instance import Instance
 from bench.instances.project import hide_image_names
 from bench.instances.validity import Validity
 from bench.options import Options as Options
+from bench.policy import StopRule
 from bench.regression.health import find_problems, problem_lines
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors, mirrors_of
@@ -230,9 +232,27 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             aliases = self.options.book.aliases
             recordings = ReplayedModels(replay_folder(replay), aliases)
         return {
-            instance.instance_id: InstanceJob(instance, recordings)
+            instance.instance_id: InstanceJob(instance, recordings, self._run_fit)
             for instance in self.selected
         }
+
+    @cached_property
+    def _run_fit(self) -> RunFit:
+        """What the instances that have a prediction tell about the others."""
+        fit = RunFit(self.config.settings.choice.right)
+        if self._stops_by_evidence:
+            for result in self._results():
+                fit.add_result(result)
+        return fit
+
+    @property
+    def _stops_by_evidence(self) -> bool:
+        is_sure = self.config.settings.choice.stop is StopRule.SURE
+        return is_sure and self.config.by_evidence
+
+    def _results(self) -> Iterator[InstanceResult]:
+        for path in self.store.prediction_paths():
+            yield self.store.read_prediction(path)
 
     def services(self) -> Callable[[WorkerAccess], Services]:
         return partial(make_services, self.config, self.options)
@@ -349,9 +369,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         # A winner that other tests checked is final.
         if not self.config.by_evidence or self.config.full_suite:
             return
-        results = []
-        for path in self.store.prediction_paths():
-            results.append(self.store.read_prediction(path))
+        results = list(self._results())
         right = self.config.settings.choice.right
         required = self.config.requires_tests
         for name, choice in choose_again(results, right, require_tests=required):
@@ -369,6 +387,8 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
     def save(self, finished: Finished[InstanceResult]) -> None:
         assert finished.end.value is not None
         self._save(self.with_start(finished.end.value))
+        if self._stops_by_evidence:
+            self._run_fit.add_result(finished.end.value)
 
     def _save(self, result: InstanceResult) -> None:
         self.store.save_instance(

@@ -15,13 +15,24 @@ from dataclasses import dataclass, field
 from math import exp, log
 
 from bench.attempts import (
+    RunFit,
     best_class,
     fit_run,
     stated_fit,
     weigh,
 )
+from bench.attempts.evidence.facts import RIGHT
 from reports.matrix import MatrixCandidate, MatrixInstance, MatrixScript
+from runs.evidence import BeliefFit
 
+BROKEN_BY_RIGHT = 0.04
+"""How often a right candidate breaks a test."""
+RIGHT_FORMS = 4
+"""How many right solutions there are beside the usual one."""
+MISTAKES = {"mistake": 0.65, "mistake 2": 0.35}
+"""The popular mistakes, and how the attempts that make one divide."""
+_MOST_FOR_BEST = 6
+"""Attempts up to which the best rule is known: it weighs each set of classes."""
 _BINS = 10
 _FULL_BIN = 0.05
 
@@ -132,7 +143,7 @@ class _Generator:
 
     def instance(self, number: int) -> LabelledInstance:
         world = self.world
-        odds = self._odds()
+        odds = draw_odds(world, self.random)
         classes: dict[str, bool] = {}
         failing: dict[str, int | None] = {}
         candidates = []
@@ -163,24 +174,19 @@ class _Generator:
         right = [str(c.id) for c in candidates if classes[str(c.equals)]]
         return LabelledInstance(instance, frozenset(right))
 
-    def _odds(self) -> float:
-        chance = self.random.betavariate(self.world.easy, self.world.hard)
-        chance = min(max(chance, 1e-6), 1 - 1e-6)
-        return log(chance / (1 - chance))
-
     def _class_name(self, position: int, *, is_right: bool) -> str:
         if is_right:
             if self.random.random() < self.world.forms:
                 return "right"
-            return f"right {self.random.randint(1, 4)}"
+            return f"right {self.random.randint(1, RIGHT_FORMS)}"
         if self.random.random() < self.world.shared:
-            return self.random.choices(["mistake", "mistake 2"], [0.65, 0.35])[0]
+            return self.random.choices(list(MISTAKES), list(MISTAKES.values()))[0]
         return f"mistake of {position}"
 
     def _failing_tests(self, *, is_right: bool) -> int | None:
         if self.random.random() < 0.1:
             return None
-        rejected = 0.04 if is_right else self.world.reject
+        rejected = BROKEN_BY_RIGHT if is_right else self.world.reject
         if self.random.random() >= rejected:
             return 0
         failing = 1
@@ -207,19 +213,14 @@ class _Generator:
             echo = str(author.equals)
         passed = set()
         for class_name, is_right in classes.items():
-            chances = {
-                "faithful": 0.97 if is_right else 1 - self.world.detect,
-                "nobody": 0.0,
-                "everybody": 1.0,
-                "echo": float(class_name == echo),
-                "random": 0.5,
-                "inverted": 0.1 if is_right else 0.7,
-                "strict": float(class_name == strict),
-                "weak": 1.0 if is_right else 0.85,
-            }
-            chance = chances[kind]
-            if author and class_name == author.equals and kind != "nobody":
-                chance = max(chance, 0.8)
+            favourite = strict if kind == "strict" else echo
+            chance = passing_chance(
+                self.world,
+                kind,
+                is_right=is_right,
+                is_favourite=class_name == favourite,
+                is_author=author is not None and class_name == author.equals,
+            )
             if self.random.random() < chance:
                 passed.add(class_name)
         return MatrixScript(
@@ -227,6 +228,43 @@ class _Generator:
             author=author.id if author else None,
             passed_by=tuple(c.id for c in candidates if c.equals in passed),
         )
+
+
+def draw_odds(world: World, generator: random.Random) -> float:
+    """Return the logarithm of the odds that an attempt on an instance is right."""
+    chance = generator.betavariate(world.easy, world.hard)
+    chance = min(max(chance, 1e-6), 1 - 1e-6)
+    return log(chance / (1 - chance))
+
+
+def passing_chance(
+    world: World,
+    kind: str,
+    *,
+    is_right: bool,
+    is_favourite: bool,
+    is_author: bool,
+) -> float:
+    """Return how likely a class passes a script of a kind.
+
+    Args:
+        is_favourite: it is the one class that an over-strict or a misread script expects.
+        is_author: an attempt of the class wrote the script.
+    """
+    chances = {
+        "faithful": 0.97 if is_right else 1 - world.detect,
+        "nobody": 0.0,
+        "everybody": 1.0,
+        "echo": float(is_favourite),
+        "random": 0.5,
+        "inverted": 0.1 if is_right else 0.7,
+        "strict": float(is_favourite),
+        "weak": 1.0 if is_right else 0.85,
+    }
+    chance = chances[kind]
+    if is_author and kind != "nobody":
+        chance = max(chance, 0.8)
+    return chance
 
 
 def make_instances(world: World, count: int, seed: str) -> list[LabelledInstance]:
@@ -365,44 +403,90 @@ def first_attempts(labelled: LabelledInstance, count: int) -> LabelledInstance:
     return LabelledInstance(part, labelled.right)
 
 
+def without_scripts(labelled: LabelledInstance) -> LabelledInstance:
+    part = labelled.instance.model_copy(update={"scripts": ()})
+    return LabelledInstance(part, labelled.right)
+
+
 def stop_when_sure(
     instances: Sequence[LabelledInstance], attempts: int, sure: float
 ) -> tuple[float, float]:
     """Return the share of attempts that are made, and that of right choices.
 
-    Attempts end by weights that follow from what is stated; the last choice is fitted to all
-    instances, as a run does at its end.
+    As in a run, attempts end by what is fitted to the instances that ended before, and the last
+    choice is fitted to all.
     """
-    fit = stated_fit()
-    made = 0
-    ended = []
-    left = list(instances)
-    for count in range(1, attempts + 1):
-        parts = [first_attempts(labelled, count) for labelled in left]
-        beliefs = weigh([part.instance.facts() for part in parts], fit)
-        made += len(parts)
-        going_on = []
-        for labelled, part, weights in zip(left, parts, beliefs, strict=True):
-            if max(weights.classes) < sure and count < attempts:
-                going_on.append(labelled)
-            else:
-                ended.append(part)
-        left = going_on
+    run_fit = RunFit(RIGHT)
+    ended: list[LabelledInstance] = []
+    while len(ended) < len(instances):
+        start = len(ended)
+        block = instances[start : start + run_fit.missing]
+        parts = make_attempts(block, attempts, sure, run_fit.current or stated_fit())
+        for part in parts:
+            run_fit.add(part.instance.facts())
+        ended += parts
+    made = sum(len(part.candidates) for part in ended)
     right, _ = believe(ended)
     return 100 * made / (len(instances) * attempts), right
 
 
+def make_attempts(
+    instances: Sequence[LabelledInstance], attempts: int, sure: float, fit: BeliefFit
+) -> list[LabelledInstance]:
+    """Return the instances as they are when a class has the weight ``sure``, or at the end."""
+    ended = []
+    left = instances
+    for count in range(1, attempts + 1):
+        # Scripts are asked for where there is something to compare, or where agreement alone
+        # would end the attempts.
+        parts = [first_attempts(labelled, count) for labelled in left]
+        bare = [without_scripts(part) for part in parts]
+        going_on = []
+        rows = zip(
+            left, parts, bare, greatest(parts, fit), greatest(bare, fit), strict=True
+        )
+        for labelled, part, bare_part, weight, bare_weight in rows:
+            has_scripts = len(part.instance.classes) > 1 or bare_weight >= sure
+            is_sure = has_scripts and weight >= sure
+            if not is_sure and count < attempts:
+                going_on.append(labelled)
+            else:
+                ended.append(part if has_scripts else bare_part)
+        left = going_on
+    return ended
+
+
+def greatest(instances: Sequence[LabelledInstance], fit: BeliefFit) -> list[float]:
+    """Return the greatest weight of a class of each instance."""
+    beliefs = weigh([labelled.instance.facts() for labelled in instances], fit)
+    return [max(weights.classes) for weights in beliefs]
+
+
+def share_of_right(
+    rule: Callable[[LabelledInstance], MatrixCandidate],
+    instances: Sequence[LabelledInstance],
+) -> float:
+    """Return how many of the choices are right, in percent."""
+    right = sum(rule(labelled).id in labelled.right for labelled in instances)
+    return 100 * right / len(instances)
+
+
 def world_lines(count: int, names: Sequence[str], sure: float) -> Iterator[str]:
     """Yield a line for each world."""
-    headings = "".join(f"{name:>10}" for name in RULES)
+    from benchmarks.bestrule import BestRule
+
+    headings = "".join(f"{name:>10}" for name in (*RULES, "best rule"))
     yield f"{'world':<20}{headings}{'belief':>10}{'calibration':>13}{'attempts':>10}{'right':>7}"
     for name in names or WORLDS:
         world = WORLDS[name]
         instances = make_instances(world, count, name)
         cells = []
         for rule in RULES.values():
-            right = sum(rule(labelled).id in labelled.right for labelled in instances)
-            cells.append(f"{100 * right / count:10.1f}")
+            cells.append(f"{share_of_right(rule, instances):10.1f}")
+        best = f"{'–':>10}"
+        if world.attempts <= _MOST_FOR_BEST:
+            best = f"{share_of_right(BestRule(world).choose, instances):10.1f}"
+        cells.append(best)
         share, calibration = believe(instances)
         made, right_when_sure = stop_when_sure(instances, world.attempts, sure)
         yield (

@@ -24,6 +24,7 @@ from llm.registry import resolve_model
 from llm.replay import RecordedGate, ReplayModel
 from llm.settings import our_settings
 from llm.tokens import ESTIMATE, count_tokens, counter_name
+from runs.evidence import BeliefFit
 from runs.options import RunBasics
 from runs.records import Attempt, AttemptStatus, Origin
 from runs.storage.store import RunStore, read_trajectory_file
@@ -219,6 +220,13 @@ class ReplayedModels:
             path = self.folder / f"{instance_id}.json"
             self.read[instance_id] = read_recording(path) if path.exists() else {}
         return self.read[instance_id]
+
+    def stop_fit(self, instance_id: str) -> BeliefFit | None:
+        """Return the recorded fit that decided when attempts ended; None if none was recorded."""
+        path = self.folder / f"{instance_id}.json"
+        if not path.exists():
+            return None
+        return read_trajectory_file(path, instance_id).stop_fit
 
 
 def read_recording(path: Path) -> dict[int, Attempt]:

@@ -40,7 +40,7 @@ from llm.chat import (
     Usage,
     Whole,
 )
-from runs.evidence import Belief, Evidence
+from runs.evidence import Belief, BeliefFit, Evidence
 from runs.patches import SubmittablePatch, patch_paths, submittable_patch
 
 Values = JsonObject
@@ -470,6 +470,7 @@ _IN_TRAJECTORIES = (
     "winner",
     "attempts",
     "writers",
+    "stop_fit",
     "config",
     "versions",
     "evidence",
@@ -513,6 +514,7 @@ class InstanceResult(Recorded):
         cost: dollars of all attempts and writers.
         cost_at_most: with calls that were lost or broke off, and may have been billed.
         belief: how sure the choice is, where it follows from evidence.
+        stop_fit: what decided when attempts ended, where it was fitted to other instances.
         writers: what models said that wrote scripts, numbered from 0 downwards.
         config: of the start that did it; ``versions`` likewise.
     """
@@ -532,6 +534,7 @@ class InstanceResult(Recorded):
     attempts: tuple[Attempt, ...] = ()
     evidence: Known[Evidence] = None
     belief: Known[Belief] = None
+    stop_fit: Annotated[Known[BeliefFit], IfAny] = None
     writers: Annotated[tuple[Attempt, ...], IfAny] = ()
     config: Known[Values] = None
     versions: Known[Values] = None

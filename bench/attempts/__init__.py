@@ -28,7 +28,7 @@ from bench.attempts.evidence.facts import (
     ScriptFacts,
     stated_fit,
 )
-from bench.attempts.refit import choose_again, with_choice
+from bench.attempts.refit import RunFit, choose_again, with_choice
 from bench.attempts.stop import is_enough, stop_reason
 from bench.attempts.transcript import (
     SeenTexts,
@@ -80,6 +80,7 @@ __all__ = [
     "PatchAgent",
     "RecordedCandidate",
     "RecordedCandidates",
+    "RunFit",
     "ScriptFacts",
     "SeenTexts",
     "Services",

@@ -40,7 +40,7 @@ from environments.base import (
     UnavailableError,
 )
 from llm.options import ModelChoice
-from runs.evidence import Evidence
+from runs.evidence import BeliefFit, Evidence
 from runs.jobs import JobContext
 from runs.progress.state import WorkStep
 from runs.records import Attempt
@@ -115,6 +115,7 @@ def prepare(
     folder: Path,
     writers: ScriptWriters,
     keep: Callable[[Attempt], None],
+    stop_fit: BeliefFit | None,
 ) -> Iterator[InstancePlan]:
     """Yield the plan for an instance, whose checkouts lie in ``folder``; stop its tests at the end.
 
@@ -135,6 +136,7 @@ def prepare(
         base = make_checkout(snapshot, folder / "base")
     with _open_tests(instance, services, context, base) as (tests, untestable):
         session = tests.session if tests else None
+        stated = stated_fit(choice.right)
         evidence = EvidenceGathering(
             instance=instance,
             base=base if config.compares_candidates else None,
@@ -142,7 +144,8 @@ def prepare(
             ask=writers.ask,
             models=len(config.models),
             choice=choice,
-            fit=stated_fit(choice.right),
+            fit=stated,
+            stop_fit=stop_fit or stated,
             cache=context.worker.cache / "scripts",
             log=context.log,
         )

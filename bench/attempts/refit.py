@@ -1,4 +1,4 @@
-"""Choose again when a run ends, with what its instances tell about each other. Pure."""
+"""What the instances of a run tell about each other: when to stop, and which to choose. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,50 @@ from collections.abc import Iterator, Sequence
 
 from bench.attempts.choose import CandidateChoice, finish_choice
 from bench.attempts.evidence.choice import choose_by_evidence, facts_of
+from bench.attempts.evidence.facts import InstanceFacts
+from runs.evidence import BeliefFit
 from runs.records import InstanceResult
+
+FIRST_FIT = 25
+"""How many instances must have ended before anything is fitted to them."""
+
+
+class RunFit:
+    """What the instances that ended tell about those that start.
+
+    It is fitted when 25, 50, 100 and so on have ended, so all fits together take twice the time
+    of the last.
+
+    Attributes:
+        current: None before the first fit.
+    """
+
+    def __init__(self, right: float) -> None:
+        self.current: BeliefFit | None = None
+        self._right = right
+        self._facts: list[InstanceFacts] = []
+        self._due = FIRST_FIT
+
+    @property
+    def missing(self) -> int:
+        """How many instances are to end before the next fit."""
+        return self._due - len(self._facts)
+
+    def add_result(self, result: InstanceResult) -> None:
+        """Count a result; one that was not chosen by evidence says nothing."""
+        facts = facts_of_result(result)
+        if facts is not None:
+            self.add(facts)
+
+    def add(self, facts: InstanceFacts) -> None:
+        """Count an instance, and fit when it is time."""
+        from bench.attempts.evidence.fit import fit_run
+
+        self._facts.append(facts)
+        if self.missing > 0:
+            return
+        self.current = fit_run(self._facts, self._right)
+        self._due *= 2
 
 
 def choose_again(
@@ -26,9 +69,10 @@ def choose_again(
     chosen = []
     facts = []
     for result in results:
-        if result.evidence and result.belief:
+        of_instance = facts_of_result(result)
+        if of_instance is not None:
             chosen.append(result)
-            facts.append(facts_of(result.evidence, result.attempts))
+            facts.append(of_instance)
     if not chosen:
         return
     fit = fit_run(facts, right)
@@ -42,6 +86,13 @@ def choose_again(
         choice = finish_choice(choice, result.attempts)
         if choice.winner and choice.belief != result.belief:
             yield result.instance_id, choice
+
+
+def facts_of_result(result: InstanceResult) -> InstanceFacts | None:
+    """Return what a belief follows from; None of a result that was not chosen by evidence."""
+    if result.evidence and result.belief:
+        return facts_of(result.evidence, result.attempts)
+    return None
 
 
 def with_choice(result: InstanceResult, choice: CandidateChoice) -> InstanceResult:

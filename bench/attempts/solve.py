@@ -11,6 +11,7 @@ from bench.attempts.choose import finish_choice
 from bench.attempts.evidence.writers import ScriptWriters
 from bench.attempts.history import brief
 from bench.attempts.prepare import InstancePlan, instance_folder, prepare
+from bench.attempts.refit import RunFit
 from bench.attempts.services import Services
 from bench.attempts.stop import budget_ended
 from bench.instances.instance import Instance
@@ -18,6 +19,7 @@ from bench.repos.checkout import LeakError
 from core.errors import InfrastructureError
 from core.money import total
 from environments.base import BrokenEnvironmentError
+from runs.evidence import BeliefFit
 from runs.jobs import End, JobContext
 from runs.modelsource import ReplayedModels
 from runs.records import Attempt, InstanceResult, InstanceStatus
@@ -25,11 +27,16 @@ from runs.records import Attempt, InstanceResult, InstanceStatus
 
 @dataclass
 class Solver:
-    """The work on one instance."""
+    """The work on one instance.
+
+    Attributes:
+        stop_fit: decides by which belief attempts end; None for the stated values.
+    """
 
     instance: Instance
     services: Services
     context: JobContext
+    stop_fit: BeliefFit | None = None
     records: list[Attempt] = field(default_factory=list)
 
     @cached_property
@@ -54,6 +61,7 @@ class Solver:
                     folder,
                     self.writers,
                     self.records.append,
+                    self.stop_fit,
                 ) as plan,
             ):
                 result = self._solve(plan)
@@ -112,16 +120,24 @@ class Solver:
             attempts=tuple(self.records),
             evidence=evidence,
             belief=choice.belief,
+            stop_fit=self.stop_fit,
             writers=writers,
         )
 
 
 @dataclass(frozen=True)
 class InstanceJob:
-    """An instance to solve; see ``runs.jobs.Job``."""
+    """An instance to solve; see ``runs.jobs.Job``.
+
+    Attributes:
+        run_fit: what the run has learned until the job starts.
+        stop_fit: the same, where the run is on another machine.
+    """
 
     instance: Instance
     recordings: ReplayedModels | None = None
+    run_fit: RunFit | None = None
+    stop_fit: BeliefFit | None = None
 
     @property
     def key(self) -> str:
@@ -136,17 +152,29 @@ class InstanceJob:
         return self.instance.repo.replace("/", "__")
 
     def portable(self) -> InstanceJob:
-        """Return the job with the recordings of its instance."""
+        """Return the job with the recordings of its instance, and what the run has learned."""
+        job = replace(self, run_fit=None, stop_fit=self.current_fit())
         if self.recordings is None:
-            return self
+            return job
         attempts = {self.key: self.recordings.attempts(self.key)}
-        return replace(self, recordings=replace(self.recordings, read=attempts))
+        return replace(job, recordings=replace(self.recordings, read=attempts))
+
+    def current_fit(self) -> BeliefFit | None:
+        """Return by what attempts end that start now; in a replay, by what they ended."""
+        if self.stop_fit is not None:
+            return self.stop_fit
+        if self.recordings is not None:
+            return self.recordings.stop_fit(self.key)
+        if self.run_fit is not None:
+            return self.run_fit.current
+        return None
 
     def start(
         self,
         services: Services,
         context: JobContext,
     ) -> Solver:
+        fit = self.current_fit()
         if self.recordings is not None:
             services = replace(services, models=self.recordings)
-        return Solver(self.instance, services, context)
+        return Solver(self.instance, services, context, fit)

@@ -86,6 +86,7 @@ SETTINGS = {
     "select": "choice.select",
     "split": "instances.split",
     "stop": "choice.stop",
+    "sure": "choice.sure",
     "temperatures": "models.temperatures",
     "test_timeout": "tests.timeout",
     "tests": "tests.which",
@@ -100,7 +101,8 @@ C = TypeVar("C", RunConfig, Options)
 def but(value: C, **changes: Any) -> C:
     """Return a configuration or options with other fields and settings."""
     if "all_attempts" in changes:
-        changes["stop"] = "all" if changes.pop("all_attempts") else "plausible"
+        every = "all" if changes.pop("all_attempts") else "plausible"
+        changes.setdefault("stop", every)
     fields = {name: item for name, item in changes.items() if name not in SETTINGS}
     layer = {}
     for section, model in value.settings:

@@ -140,16 +140,18 @@ class Batch:
 
         The second value is the logarithm of the likelihood of these.
         """
+        return _normalize(self.by_difficulty(fit, models).sum(axis=2))
+
+    def by_difficulty(self, fit: BeliefFit, models: Sequence[str]) -> Array:
+        """Return weights by instance, hypothesis and difficulty, from witnesses and tests alone."""
         strengths = np.array([fit.strengths.get(model, 1.0) for model in models])
-        odds = _DIFFICULTIES * fit.right / (1 - fit.right)
-        odds_by_model = strengths[:, None] * odds
+        odds_by_model = strengths[:, None] * odds_by_difficulty(fit)
         witnesses = self.votes @ np.log(odds_by_model)
         evidence = witnesses + self._tests(fit)[:, :, None]
         any_outcome = (self.votes @ np.log1p(odds_by_model)).sum(axis=1)
         logs = np.einsum("icd,hc->ihd", evidence, self.sets) - any_outcome[:, None, :]
         partitions = self._partitions(fit.wrong_concentration)
-        weights = np.exp(logs + partitions[:, :, None]).sum(axis=2)
-        return _normalize(weights)
+        return np.asarray(np.exp(logs + partitions[:, :, None]))
 
     def _tests(self, fit: BeliefFit) -> Array:
         """Return the logarithm of how much more likely a right class has its test outcome."""
@@ -215,6 +217,11 @@ class Batch:
         factor = (1 - none) / (1 - weights[:, :1])
         some = weights[:, 1:] * factor
         return np.concatenate([none, some], axis=1)
+
+
+def odds_by_difficulty(fit: BeliefFit) -> Array:
+    """Return the odds that an attempt of usual strength is right, at each difficulty."""
+    return np.asarray(_DIFFICULTIES * fit.right / (1 - fit.right))
 
 
 def _posterior(prior: Array, logs: Array) -> tuple[Array, float]:

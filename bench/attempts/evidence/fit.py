@@ -13,6 +13,7 @@ from bench.attempts.evidence.belief import (
     Batch,
     Likelihoods,
     RunArrays,
+    odds_by_difficulty,
 )
 from bench.attempts.evidence.facts import (
     BELIEVED,
@@ -94,14 +95,20 @@ def fit_slip(run: RunArrays, right: float) -> float:
 
 
 def fit_concentration(run: RunArrays, fit: BeliefFit) -> BeliefFit:
-    """Return ``fit`` with the most likely concentration of wrong attempts."""
+    """Return ``fit`` with the most likely concentration of wrong attempts.
+
+    Scripts count too: attempts may have ended because of what scripts said, and without them the
+    attempts that were made would look more unlike than they are.
+    """
 
     def rate(fitted: BeliefFit) -> float:
         distance = np.log(fitted.wrong_concentration / WRONG_CONCENTRATION)
-        stated = -0.5 * (distance / _CONCENTRATION_DEVIATION) ** 2
-        return float(
-            stated + sum(batch.prior(fitted, run.models)[1] for batch in run.batches)
-        )
+        total = -0.5 * (distance / _CONCENTRATION_DEVIATION) ** 2
+        for batch in run.batches:
+            prior, of_classes = batch.prior(fitted, run.models)
+            _, of_scripts = batch.weigh(prior, batch.likelihoods(fitted))
+            total += of_classes + of_scripts
+        return float(total)
 
     choices = []
     for concentration in _CONCENTRATIONS:
@@ -111,22 +118,36 @@ def fit_concentration(run: RunArrays, fit: BeliefFit) -> BeliefFit:
 
 
 def fit_strengths(run: RunArrays, fit: BeliefFit) -> BeliefFit:
-    """Return ``fit`` with the models' strengths, from witnesses and tests alone."""
+    """Return ``fit`` with the models' strengths, from witnesses and tests alone.
+
+    A strength is right if the model made as many right attempts as expected, at the difficulties
+    that its instances seem to have. Strengths are relative to that of all models together.
+    """
+    strengths = np.ones(len(run.models))
+    odds = odds_by_difficulty(fit)
     for _ in range(_STRENGTH_ROUNDS):
-        right = np.zeros(len(run.models))
-        votes = np.zeros(len(run.models))
+        chances = strengths[:, None] * odds / (1 + strengths[:, None] * odds)
+        usual = (odds / (1 + odds)).mean()
+        right = np.full(len(strengths), _FIRM * usual)
+        expected = _FIRM * chances.mean(axis=1)
+        votes = np.full(len(strengths), _FIRM)
         for batch in run.batches:
-            prior, _ = batch.prior(fit, run.models)
-            by_class = prior @ batch.sets
-            of_right = batch.votes * by_class[:, :, None]
-            right += of_right.sum(axis=(0, 1))
-            votes += batch.votes.sum(axis=(0, 1))
-        mean = right.sum() / votes.sum()
-        shares = (right + _FIRM * mean) / (votes + _FIRM)
-        factors = shares / (1 - shares) * (1 - mean) / mean
-        strengths = dict(zip(run.models, map(float, factors), strict=True))
-        fit = fit.model_copy(update={"strengths": strengths})
+            weights = batch.by_difficulty(fit, run.models)
+            weights /= weights.sum(axis=(1, 2), keepdims=True)
+            of_model = batch.votes.sum(axis=1)
+            by_class = weights.sum(axis=2) @ batch.sets
+            right += (batch.votes * by_class[:, :, None]).sum(axis=(0, 1))
+            expected += (of_model * (weights.sum(axis=1) @ chances.T)).sum(axis=0)
+            votes += of_model.sum(axis=0)
+        of_all = _odds_ratio(right.sum(), expected.sum(), votes.sum())
+        strengths *= _odds_ratio(right, expected, votes) / of_all
+        by_model = dict(zip(run.models, map(float, strengths), strict=True))
+        fit = fit.model_copy(update={"strengths": by_model})
     return fit
+
+
+def _odds_ratio(right: Array, expected: Array, votes: Array) -> Array:
+    return right / (votes - right) * (votes - expected) / expected
 
 
 def fit_shares(
@@ -179,5 +200,5 @@ def fit_run(instances: Sequence[InstanceFacts], right: float = RIGHT) -> BeliefF
     noise, likelihood_of_noise = fit_shares(run, fit, NOISE)
     scripts = sum(len(instance.telling_scripts) for instance in instances)
     if likelihood - likelihood_of_noise > _GAIN * scripts - _START_GAIN:
-        return believed
-    return noise
+        return fit_concentration(run, believed)
+    return fit_concentration(run, noise)

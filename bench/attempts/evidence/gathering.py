@@ -85,6 +85,7 @@ class EvidenceGathering:
         models: how many there are to ask.
         choice: says how many scripts are asked for, and how often for one that distinguishes.
         fit: what the belief about the candidates takes as given.
+        stop_fit: the same, where it decides whether another attempt is made.
     """
 
     instance: Instance
@@ -94,25 +95,36 @@ class EvidenceGathering:
     models: int
     choice: ChoiceSettings
     fit: BeliefFit
+    stop_fit: BeliefFit
     cache: Path
     log: Logger
     candidates: list[Candidate] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
     _asked: bool = False
+    _needs_scripts: bool = False
     _searched: set[int] = field(default_factory=set)
     _trees: dict[tuple[int, str], Candidate] = field(default_factory=dict)
 
     def greatest_weight(self, attempts: Sequence[Attempt]) -> float:
         """Return the weight of the class that is most likely right, with what is known so far."""
+        weight = self._weigh(attempts)
+        if weight >= self.choice.sure and len(self.evidence.classes) == 1:
+            # Agreement alone would end the attempts, and scripts may know better.
+            self._needs_scripts = True
+            weight = self._weigh(attempts)
+        return weight
+
+    def _weigh(self, attempts: Sequence[Attempt]) -> float:
         evidence = self._gather(attempts)
         if not evidence.classes:
             return 0.0
-        return weigh_classes(evidence, attempts, self.fit).greatest
+        return weigh_classes(evidence, attempts, self.stop_fit).greatest
 
     def gather(self, attempts: Sequence[Attempt]) -> Evidence:
         """Return the evidence about the candidates in ``attempts``, with all scripts.
 
-        Scripts are only written where there are two classes to compare.
+        Scripts are only written where there are two classes to compare, or where one ends the
+        attempts.
         """
         return self._gather(attempts, is_last=True)
 
@@ -123,7 +135,8 @@ class EvidenceGathering:
         is_last: bool = False,
     ) -> Evidence:
         self._add_candidates(attempts)
-        if len(self.evidence.classes) < 2:
+        classes = len(self.evidence.classes)
+        if not classes or (classes == 1 and not self._needs_scripts):
             return self._note(_nothing_to_compare(self.candidates))
         if self.tests is None:
             return self._note("no environment runs scripts for this instance")
@@ -137,7 +150,7 @@ class EvidenceGathering:
                 self._asked = True
                 self._ask_for_scripts(runner.language)
             self._run_scripts(runner)
-            if is_last:
+            if is_last and classes > 1:
                 self._distinguish(runner)
         except (BudgetUsedError, ReplayExhaustedError, NotRecordedError) as error:
             # The words differ in a replay, so only the log has them.

@@ -223,6 +223,30 @@ def test_mistakes_that_attempts_share_count_less_in_the_run_that_has_them() -> N
     assert believed.classes[0] > doubted.classes[0]
 
 
+def test_a_strength_counts_at_the_difficulty_of_its_instances() -> None:
+    """Of 100 instances all solve 30 and none solves 30: the 40 others tell the models apart."""
+    solved = InstanceFacts([ClassFacts({"a": 2, "b": 2}, 0)])
+    unsolved = InstanceFacts([ClassFacts({model: 1}, 3) for model in "abab"])
+    telling = InstanceFacts(
+        [ClassFacts({"a": 2}, 0), ClassFacts({"b": 1}, 3), ClassFacts({"b": 1}, 2)]
+    )
+    fit = fit_run([solved] * 30 + [unsolved] * 30 + [telling] * 40)
+    # By their shares of right attempts, which all instances make alike, the factor is 3.
+    assert fit.strengths["a"] / fit.strengths["b"] > 5
+
+
+def test_scripts_say_whether_equal_attempts_are_a_shared_mistake() -> None:
+    classes = [ClassFacts({"a": 1, "b": 1}, None)]
+    classes += [ClassFacts({model: 1}, None) for model in "ab"]
+    concentrations = []
+    for passed in (0, 1):
+        script = ScriptFacts(frozenset({passed}))
+        fit = fit_run([InstanceFacts(classes, [script] * 6)] * 40)
+        concentrations.append(fit.wrong_concentration)
+    agreeing_passes, another_passes = concentrations
+    assert agreeing_passes >= FIT.wrong_concentration > another_passes
+
+
 @given(instances())
 def test_a_script_is_expected_to_do_no_harm(instance: InstanceFacts) -> None:
     assert expected_gain(instance, FIT, 0, 1) > -1e-9

@@ -1,0 +1,126 @@
+"""Attempts end when a class is sure, by what the instances before tell about those that start."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.attempts import (
+    ClassFacts,
+    InstanceFacts,
+    InstanceJob,
+    RunFit,
+    ScriptFacts,
+    fit_run,
+    refit,
+    stated_fit,
+)
+from bench.config import RunConfig
+from bench.instances.dataset import load_dataset
+from bench.policy import StopRule
+from runs.evidence import BeliefFit
+from runs.records import InstanceResult
+from tests.bench.conftest import Harness
+from tests.support.evidence import (
+    LOCAL,
+    NAME,
+    TEMPERATURES,
+    ScriptProvider,
+    by_evidence,
+    recording,
+)
+from tests.support.runs import live, read
+
+SECOND = "demo__textkit-2"
+FACTS = InstanceFacts(
+    [ClassFacts({"a": 2}, 0), ClassFacts({"b": 1}, 0)],
+    [ScriptFacts(frozenset({0}))] * 4,
+)
+
+
+@pytest.fixture
+def scripts() -> Iterator[ScriptProvider]:
+    with ScriptProvider() as provider:
+        yield provider
+
+
+def when_sure(provider: ScriptProvider, sure: float) -> RunConfig:
+    settings = {**LOCAL, "select": "evidence", "temperatures": TEMPERATURES}
+    return live(provider, **settings, stop=StopRule.SURE, sure=sure)
+
+
+def stop_fit_of(folder: Path, name: str) -> dict[str, Any] | None:
+    """Return the fit that a trajectory names."""
+    fit: dict[str, Any] | None = read(folder, name, "trajectories").get("stop_fit")
+    return fit
+
+
+def test_a_run_is_fitted_when_25_50_and_100_instances_ended() -> None:
+    run_fit = RunFit(0.3)
+    fits: list[BeliefFit | None] = []
+    for count in range(1, 101):
+        run_fit.add(FACTS)
+        if run_fit.current not in fits:
+            fits.append(run_fit.current)
+            expected = fit_run([FACTS] * count, 0.3)
+            assert run_fit.current == (None if count == 1 else expected)
+    assert len(fits) == 4
+    assert fits[1] == fit_run([FACTS] * 25, 0.3)
+
+
+def test_one_class_ends_no_attempts_before_scripts_ran_on_it(
+    harness: Harness, scripts: ScriptProvider
+) -> None:
+    """The first candidate would be enough by its tests, but fails scripts; the second passes."""
+    chosen = when_sure(scripts, 0.45)
+    prediction = harness.solve(chosen, NAME)
+    evidence = prediction["evidence"]
+    assert [classes["attempts"] for classes in evidence["classes"]] == [[1], [2]]
+    assert prediction["attempt"] == 2
+    harness.assert_replays(chosen, NAME)
+
+
+def test_a_replay_ends_attempts_by_the_recorded_fit(
+    harness: Harness, tmp_path: Path
+) -> None:
+    hopeful = stated_fit(0.999)
+
+    def record_fit(raw: dict[str, Any]) -> None:
+        raw["stop_fit"] = hopeful.model_dump(mode="json")
+
+    replies = recording(tmp_path / "replies", record_fit)
+    sure = {"stop": StopRule.SURE, "sure": 0.95}
+    prediction = harness.solve(by_evidence(replay=replies, **sure), NAME)
+    assert len(prediction["all_results"]) < 4
+    assert stop_fit_of(harness.folder, NAME) == hopeful.model_dump(mode="json")
+
+
+def test_a_job_takes_what_the_run_has_learned_to_another_machine() -> None:
+    instance = load_dataset("demo", "test").instances()[0]
+    run_fit = RunFit(0.4)
+    job = InstanceJob(instance, run_fit=run_fit)
+    assert pickle.loads(pickle.dumps(job.portable())).current_fit() is None
+    run_fit.current = stated_fit(0.3)
+    assert pickle.loads(pickle.dumps(job.portable())).current_fit() == stated_fit(0.3)
+
+
+def test_instances_that_start_later_use_what_the_run_has_learned(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refit, "FIRST_FIT", 1)
+    with ScriptProvider() as provider:
+        prediction = harness.solve(when_sure(provider, 0.999), NAME)
+        assert len(prediction["all_results"]) == 4
+        assert stop_fit_of(harness.folder, NAME) is None
+        earlier = read(harness.folder, NAME, "trajectories")
+        expected = RunFit(0.4)
+        expected.add_result(InstanceResult.of_trajectory(earlier))
+        harness.run(when_sure(provider, 0.999), NAME, SECOND)
+    assert expected.current is not None
+    assert stop_fit_of(harness.folder, SECOND) == expected.current.model_dump(
+        mode="json"
+    )
