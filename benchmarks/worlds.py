@@ -21,7 +21,6 @@ from bench.attempts import (
     stated_fit,
     weigh,
 )
-from bench.attempts.evidence.facts import RIGHT
 from reports.matrix import MatrixCandidate, MatrixInstance, MatrixScript
 from runs.evidence import BeliefFit
 
@@ -416,7 +415,7 @@ def stop_when_sure(
     As in a run, attempts end by what is fitted to the instances that ended before, and the last
     choice is fitted to all.
     """
-    run_fit = RunFit(RIGHT)
+    run_fit = RunFit(stated_fit().right)
     ended: list[LabelledInstance] = []
     while len(ended) < len(instances):
         start = len(ended)

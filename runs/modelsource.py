@@ -222,11 +222,9 @@ class ReplayedModels:
         return self.read[instance_id]
 
     def stop_fit(self, instance_id: str) -> BeliefFit | None:
-        """Return the recorded fit that decided when attempts ended; None if none was recorded."""
-        path = self.folder / f"{instance_id}.json"
-        if not path.exists():
-            return None
-        return read_trajectory_file(path, instance_id).stop_fit
+        """Return by what the recorded attempts ended; None for the stated values."""
+        first = self.attempts(instance_id).get(1)
+        return first.stop_fit if first else None
 
 
 def read_recording(path: Path) -> dict[int, Attempt]:

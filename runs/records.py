@@ -273,6 +273,7 @@ class Attempt(Recorded):
         untested: why the test outcome is unknown, where more is to be said than that.
         newly_passing: tests that fail at the base commit and pass now.
         applies: whether the patch to predict applies to the clean base commit.
+        stop_fit: what decides whether more attempts are made; None for the stated values.
         failing: tests that newly fail; no file holds them, but evidence their number.
     """
 
@@ -309,6 +310,7 @@ class Attempt(Recorded):
     untested: Word = ""
     newly_passing: Annotated[Texts, IfAny] = ()
     applies: StrictBool = True
+    stop_fit: Annotated[Known[BeliefFit], IfAny] = None
     # In no file.
     failing: Annotated[tuple[AnyText, ...], Field(exclude=True)] = ()
 
@@ -470,7 +472,6 @@ _IN_TRAJECTORIES = (
     "winner",
     "attempts",
     "writers",
-    "stop_fit",
     "config",
     "versions",
     "evidence",
@@ -514,7 +515,6 @@ class InstanceResult(Recorded):
         cost: dollars of all attempts and writers.
         cost_at_most: with calls that were lost or broke off, and may have been billed.
         belief: how sure the choice is, where it follows from evidence.
-        stop_fit: what decided when attempts ended, where it was fitted to other instances.
         writers: what models said that wrote scripts, numbered from 0 downwards.
         config: of the start that did it; ``versions`` likewise.
     """
@@ -534,7 +534,6 @@ class InstanceResult(Recorded):
     attempts: tuple[Attempt, ...] = ()
     evidence: Known[Evidence] = None
     belief: Known[Belief] = None
-    stop_fit: Annotated[Known[BeliefFit], IfAny] = None
     writers: Annotated[tuple[Attempt, ...], IfAny] = ()
     config: Known[Values] = None
     versions: Known[Values] = None

@@ -24,11 +24,15 @@ class RunFit:
         current: None before the first fit.
     """
 
-    def __init__(self, right: float) -> None:
-        self.current: BeliefFit | None = None
+    def __init__(self, right: float, current: BeliefFit | None = None) -> None:
+        self.current = current
         self._right = right
         self._facts: list[InstanceFacts] = []
         self._due = FIRST_FIT
+
+    def now(self) -> RunFit:
+        """Return what is known now, without the instances that it was fitted to."""
+        return RunFit(self._right, self.current)
 
     @property
     def missing(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -79,10 +80,11 @@ class Solver:
     def _make_attempts(self, plan: InstancePlan) -> None:
         """Make attempts until one is enough, or none is left, or the budget is used up.
 
-        Those that an earlier start finished are kept.
+        Those that an earlier start finished are kept, and what was decided after each is decided
+        again: the same scripts are asked for at the same time.
         """
         log = self.context.log
-        self.records.extend(self.context.finished_attempts())
+        finished = deque(self.context.finished_attempts())
         while len(self.records) < plan.attempts:
             reason = plan.stop_policy.reason(self.records)
             if reason:
@@ -90,11 +92,15 @@ class Solver:
                 break
             if budget_ended(self.records, len(plan.models)):
                 break
+            if finished:
+                self.records.append(finished.popleft())
+                continue
             self.context.worker.stop.check()
             number = len(self.records) + 1
             checkout = plan.checkouts.make_fresh(number)
             briefing = brief(plan.history, self.records)
             attempt = plan.attempt(number, checkout, briefing).run()
+            attempt = attempt.but(stop_fit=self.stop_fit)
             self.context.note_attempt(attempt)
             self.records.append(attempt)
             log.info("attempt %d (%s): %s", number, attempt.model, attempt.status)
@@ -120,7 +126,6 @@ class Solver:
             attempts=tuple(self.records),
             evidence=evidence,
             belief=choice.belief,
-            stop_fit=self.stop_fit,
             writers=writers,
         )
 
@@ -131,13 +136,11 @@ class InstanceJob:
 
     Attributes:
         run_fit: what the run has learned until the job starts.
-        stop_fit: the same, where the run is on another machine.
     """
 
     instance: Instance
     recordings: ReplayedModels | None = None
     run_fit: RunFit | None = None
-    stop_fit: BeliefFit | None = None
 
     @property
     def key(self) -> str:
@@ -153,7 +156,9 @@ class InstanceJob:
 
     def portable(self) -> InstanceJob:
         """Return the job with the recordings of its instance, and what the run has learned."""
-        job = replace(self, run_fit=None, stop_fit=self.current_fit())
+        job = self
+        if self.run_fit is not None:
+            job = replace(self, run_fit=self.run_fit.now())
         if self.recordings is None:
             return job
         attempts = {self.key: self.recordings.attempts(self.key)}
@@ -161,8 +166,6 @@ class InstanceJob:
 
     def current_fit(self) -> BeliefFit | None:
         """Return by what attempts end that start now; in a replay, by what they ended."""
-        if self.stop_fit is not None:
-            return self.stop_fit
         if self.recordings is not None:
             return self.recordings.stop_fit(self.key)
         if self.run_fit is not None:
@@ -175,6 +178,9 @@ class InstanceJob:
         context: JobContext,
     ) -> Solver:
         fit = self.current_fit()
+        finished = context.finished_attempts()
+        if finished:
+            fit = finished[0].stop_fit
         if self.recordings is not None:
             services = replace(services, models=self.recordings)
         return Solver(self.instance, services, context, fit)

@@ -126,18 +126,22 @@ def fit_strengths(run: RunArrays, fit: BeliefFit) -> BeliefFit:
     strengths = np.ones(len(run.models))
     odds = odds_by_difficulty(fit)
     for _ in range(_STRENGTH_ROUNDS):
-        chances = strengths[:, None] * odds / (1 + strengths[:, None] * odds)
-        usual = (odds / (1 + odds)).mean()
-        right = np.full(len(strengths), _FIRM * usual)
-        expected = _FIRM * chances.mean(axis=1)
+        odds_of_model = strengths[:, None] * odds
+        chances = odds_of_model / (1 + odds_of_model)
+        usual = odds / (1 + odds)
+        # As many attempts of usual strength as the stated start counts for.
         votes = np.full(len(strengths), _FIRM)
+        right = votes * usual.mean()
+        expected = votes * chances.mean(axis=1)
         for batch in run.batches:
             weights = batch.by_difficulty(fit, run.models)
             weights /= weights.sum(axis=(1, 2), keepdims=True)
-            of_model = batch.votes.sum(axis=1)
             by_class = weights.sum(axis=2) @ batch.sets
-            right += (batch.votes * by_class[:, :, None]).sum(axis=(0, 1))
-            expected += (of_model * (weights.sum(axis=1) @ chances.T)).sum(axis=0)
+            of_right = batch.votes * by_class[:, :, None]
+            right += of_right.sum(axis=(0, 1))
+            of_model = batch.votes.sum(axis=1)
+            expected_chances = weights.sum(axis=1) @ chances.T
+            expected += (of_model * expected_chances).sum(axis=0)
             votes += of_model.sum(axis=0)
         of_all = _odds_ratio(right.sum(), expected.sum(), votes.sum())
         strengths *= _odds_ratio(right, expected, votes) / of_all
@@ -147,7 +151,9 @@ def fit_strengths(run: RunArrays, fit: BeliefFit) -> BeliefFit:
 
 
 def _odds_ratio(right: Array, expected: Array, votes: Array) -> Array:
-    return right / (votes - right) * (votes - expected) / expected
+    odds = right / (votes - right)
+    expected_odds = expected / (votes - expected)
+    return odds / expected_odds
 
 
 def fit_shares(

@@ -48,14 +48,17 @@ def scripts() -> Iterator[ScriptProvider]:
         yield provider
 
 
-def when_sure(provider: ScriptProvider, sure: float) -> RunConfig:
+def when_sure(provider: ScriptProvider, sure: float, **more: Any) -> RunConfig:
     settings = {**LOCAL, "select": "evidence", "temperatures": TEMPERATURES}
-    return live(provider, **settings, stop=StopRule.SURE, sure=sure)
+    return live(provider, **settings, stop=StopRule.SURE, sure=sure, **more)
 
 
 def stop_fit_of(folder: Path, name: str) -> dict[str, Any] | None:
-    """Return the fit that a trajectory names."""
-    fit: dict[str, Any] | None = read(folder, name, "trajectories").get("stop_fit")
+    """Return the fit that the attempts of a trajectory name."""
+    attempts = read(folder, name, "trajectories")["attempts"]
+    fits = [attempt.get("stop_fit") for attempt in attempts]
+    assert fits == [fits[0]] * len(fits)
+    fit: dict[str, Any] | None = fits[0]
     return fit
 
 
@@ -90,7 +93,8 @@ def test_a_replay_ends_attempts_by_the_recorded_fit(
     hopeful = stated_fit(0.999)
 
     def record_fit(raw: dict[str, Any]) -> None:
-        raw["stop_fit"] = hopeful.model_dump(mode="json")
+        for attempt in raw["attempts"]:
+            attempt["stop_fit"] = hopeful.model_dump(mode="json")
 
     replies = recording(tmp_path / "replies", record_fit)
     sure = {"stop": StopRule.SURE, "sure": 0.95}
@@ -124,3 +128,16 @@ def test_instances_that_start_later_use_what_the_run_has_learned(
     assert stop_fit_of(harness.folder, SECOND) == expected.current.model_dump(
         mode="json"
     )
+
+
+def test_a_killed_run_asks_for_the_same_scripts_at_the_same_time(
+    harness: Harness, scripts: ScriptProvider
+) -> None:
+    # The last scripts are asked for with another candidate if there are more.
+    chosen = when_sure(scripts, 0.999, scripts=12)
+    prediction = harness.solve(chosen, NAME)
+    requests = len(scripts.requests)
+    # As if it was killed after its last attempt.
+    harness.file(f"{NAME}.json").unlink()
+    assert harness.solve(chosen, NAME) == prediction
+    assert len(scripts.requests) == requests
