@@ -182,25 +182,34 @@ class Batch:
             * (1 - fit.detection) ** self.wrong_passed
             * fit.detection**self.wrong_failed
         )
-        strict = (one & (self.wrong_passed == 0)) / np.maximum(1, right)
-        echo = (one & (self.right_passed == 0)) * self.passer_votes
-        misled = (self.passed > 0) & (self.right_passed == 0)
-        some_wrong = 1 - (1 - fit.misled) ** wrong
-        kinds = {
-            "faithful": faithful,
-            "strict": strict,
-            "nobody": self.passed == 0,
-            "everybody": self.passed == self.counted,
-            "echo": echo / np.maximum(_TINY, self.wrong_votes),
-            "misled": misled
+        only_right = one & (self.wrong_passed == 0)
+        only_wrong = one & (self.right_passed == 0)
+        share = self.passer_votes / np.maximum(_TINY, self.wrong_votes)
+        some_wrong = (self.passed > 0) & (self.right_passed == 0)
+        misled = (
+            some_wrong
             * fit.misled**self.wrong_passed
             * (1 - fit.misled) ** self.wrong_failed
-            / np.maximum(_TINY, some_wrong),
+        )
+        chance_of_some = 1 - (1 - fit.misled) ** wrong
+        kinds = {
+            "faithful": faithful,
+            "strict": self._or_nobody(right, only_right / np.maximum(1, right)),
+            "nobody": self.passed == 0,
+            "everybody": self.passed == self.counted,
+            "echo": self._or_nobody(wrong, only_wrong * share),
+            "misled": self._or_nobody(
+                wrong, misled / np.maximum(_TINY, chance_of_some)
+            ),
             "random": 0.5**self.counted,
         }
         return Likelihoods(
             {kind: fit.shares.get(kind, 0.0) * kinds[kind] for kind in kinds}
         )
+
+    def _or_nobody(self, classes: Array, likelihood: Array) -> Array:
+        """Return ``likelihood``; where there are no such ``classes``, that nobody passes."""
+        return np.where(classes > 0, likelihood, self.passed == 0)
 
     def weigh(self, prior: Array, likelihoods: Likelihoods) -> tuple[Array, float]:
         """Return the weights of the hypotheses, and the logarithm of the scripts' likelihood."""

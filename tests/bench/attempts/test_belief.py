@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from random import Random
 
 import pytest
@@ -11,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.attempts.evidence.belief import (
+    RunArrays,
     best_class,
     expected_gain,
     hypothesis_weights,
     weigh,
 )
 from bench.attempts.evidence.facts import (
+    BELIEVED,
     ClassFacts,
     InstanceFacts,
     ScriptFacts,
@@ -180,6 +183,24 @@ def test_a_fit_is_within_its_bounds(run: Sequence[InstanceFacts]) -> None:
         assert sum(fit.shares.values()) == pytest.approx(1)
         assert 0 < fit.detection < 1
         assert all(strength > 0 for strength in fit.strengths.values())
+
+
+@pytest.mark.parametrize("kind", list(BELIEVED))
+def test_each_kind_of_script_has_some_result_whatever_is_right(kind: str) -> None:
+    """The likelihoods of all results of a script sum to one under each hypothesis."""
+    classes = [
+        ClassFacts({"a": 2}, 0),
+        ClassFacts({"b": 1}, 1),
+        ClassFacts({"a": 1}, 0),
+    ]
+    scripts = []
+    for size in range(len(classes) + 1):
+        for passed in combinations(range(len(classes)), size):
+            scripts.append(ScriptFacts(frozenset(passed)))
+    fit = FIT.model_copy(update={"shares": {kind: 1.0}})
+    (batch,) = RunArrays.of([InstanceFacts(classes, scripts)]).batches
+    sums = batch.likelihoods(fit).by_kind[kind].sum(axis=1)
+    assert sums == pytest.approx(1.0)
 
 
 def test_a_script_does_not_speak_for_its_author() -> None:
