@@ -84,7 +84,7 @@ def test_the_page_of_a_run_says_what_the_run_left_out(
     tmp_path: Path, left_out: object
 ) -> None:
     described = {"only_valid": {"file": "v.json", "left_out": left_out}}
-    instance = an_instance(model_patch="", resolved=None)
+    instance = an_instance(resolved=None)
     page = make_pages(write_values(tmp_path / "r", instance, described=described))
     pattern = r"Left out of the run by \S+: 1 instance. The score is one of the others."
     is_stated = bool(re.search(pattern, page.read_text()))

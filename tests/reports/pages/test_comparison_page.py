@@ -30,7 +30,8 @@ from tests.support.pages import (
     texts,
     write_hostile_run,
 )
-from tests.support.rundata import old_prediction, write_run
+from tests.support.reporting import write_values
+from tests.support.rundata import an_instance, old_prediction, write_run
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
@@ -141,9 +142,9 @@ def test_links_lead_to_pages_that_are_there(page: Path, tmp_path: Path) -> None:
 def test_names_of_folders_stay_short(tmp_path: Path) -> None:
     runs = []
     for number in range(3):
-        files = [old_prediction("own__a-1", 1, resolved=True)]
         name = "x" * 140 + str(number)
-        runs.append(write_run(tmp_path / "predictions" / name, files))
+        instance = an_instance("own__a-1", resolved=None)
+        runs.append(write_values(tmp_path / "predictions" / name, instance))
     names = [make_comparison(*runs[:2]).parent.name, make_comparison(*runs).parent.name]
     assert len(set(names)) == 2
     assert all(len(name) < 200 for name in names)

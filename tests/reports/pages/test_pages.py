@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm.chat import Message, ToolCall
@@ -33,6 +34,18 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_pages(write_hostile_run(tmp_path_factory.mktemp("hostile")))
+
+
+def unevaluated_run(folder: Path, instances: int) -> Path:
+    """Write a run without verdicts, whose page has no pictures, and return its folder."""
+    run = write_generated_run(folder, instances=instances, attempts=1)
+    shutil.rmtree(run / "verdicts")
+    return run
+
+
 def instance_pages(report: Path) -> list[Path]:
     return sorted((report.parent / "instances").iterdir())
 
@@ -49,6 +62,7 @@ def test_texts_are_cut_to_the_budget_and_no_shorter(
     assert sum(min(length, limit + 1) for length in sizes) > budget
 
 
+@settings(max_examples=50)
 @given(st.text(), st.integers(0, 60))
 def test_a_cut_text_keeps_its_ends(text: str, limit: int) -> None:
     excerpt = cut(text, limit)
@@ -85,7 +99,7 @@ def test_every_selected_instance_has_a_row(small: Path) -> None:
 
 
 def test_an_instance_whose_prediction_is_gone_has_no_page(tmp_path: Path) -> None:
-    run = write_generated_run(tmp_path, instances=2, attempts=1)
+    run = unevaluated_run(tmp_path, instances=2)
     assert len(instance_pages(make_pages(run))) == 2
     gone, other = read_json(run / "run.json")["selected"]
     (run / f"{gone}.json").unlink()
@@ -95,35 +109,34 @@ def test_an_instance_whose_prediction_is_gone_has_no_page(tmp_path: Path) -> Non
     assert "– no prediction" in texts(page)
 
 
-def test_the_same_run_gives_the_same_pages(tmp_path: Path) -> None:
-    run = write_generated_run(tmp_path, instances=2, attempts=2)
-
-    def files() -> dict[str, bytes]:
-        folder = make_pages(run).parent
+def test_the_same_run_gives_the_same_pages(small: Path, tmp_path: Path) -> None:
+    def files(folder: Path) -> dict[str, bytes]:
         return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*.*")}
 
-    first = files()
-    assert len(first) == 1 + 2 + 2 * 4
-    assert files() == first
+    first = files(small.parent)
+    assert len(first) == 1 + 4 + 2 * 4
+    run = small.parent.parent
+    shutil.copytree(run.parent.parent, tmp_path / "copy")
+    copy = tmp_path / "copy" / "predictions" / run.name
+    shutil.rmtree(copy / "report")
+    assert files(make_pages(copy).parent) == first
 
 
-def test_hostile_texts_make_no_elements(tmp_path: Path) -> None:
-    report = make_pages(write_hostile_run(tmp_path))
-    pages = instance_pages(report)
+def test_hostile_texts_make_no_elements(hostile: Path) -> None:
+    pages = instance_pages(hostile)
     assert [page.name for page in pages].count("own__thing-3.html") == 1
     assert len(pages) == 3
-    for page in (report, *pages):
+    for page in (hostile, *pages):
         seen = Texts(page.read_text())
         # The page of the run has one of its own.
-        assert seen.elements.count("script") == int(page is report)
+        assert seen.elements.count("script") == int(page is hostile)
         assert "svg" not in seen.elements
         assert ATTACK in "".join(seen.words)
 
 
-def test_every_field_is_attacked(tmp_path: Path) -> None:
+def test_every_field_is_attacked(hostile: Path) -> None:
     """Only attacks that the page shows are a test."""
-    report = make_pages(write_hostile_run(tmp_path))
-    page_text = texts(report.parent / "instances" / "own__thing-3.html")
+    page_text = texts(hostile.parent / "instances" / "own__thing-3.html")
     heads = "Issue|Attempts|Patch|Conversation|Prediction|Verdict|Provenance"
     parts = re.split(f"\\n({heads})\\n", page_text)
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
@@ -149,7 +162,7 @@ def test_every_field_is_attacked(tmp_path: Path) -> None:
 def test_the_issue_of_the_dataset_goes_before_that_of_the_conversation(
     tmp_path: Path,
 ) -> None:
-    run = write_generated_run(tmp_path, instances=1, attempts=1)
+    run = unevaluated_run(tmp_path, instances=1)
     (name,) = read_json(run / "run.json")["selected"]
     rows = tmp_path / "rows.json"
     row = {"instance_id": name, "problem_statement": "As the dataset has it."}
@@ -195,8 +208,8 @@ def page_of(folder: Path, *conversations: list[Message]) -> str:
     attempts = []
     for number, messages in enumerate(conversations, 1):
         attempts.append(an_attempt(number, messages=tuple(messages)))
-    run = write_values(folder / "r", an_instance("a__a-1", attempts=tuple(attempts)))
-    [page] = instance_pages(make_pages(run))
+    instance = an_instance("a__a-1", attempts=tuple(attempts), resolved=None)
+    [page] = instance_pages(make_pages(write_values(folder / "r", instance)))
     return page.read_text()
 
 
@@ -220,7 +233,7 @@ def test_conversations_that_no_file_holds(tmp_path: Path) -> None:
 
 def old(folder: Path) -> str:
     """Return the page of an instance without a trajectory."""
-    content = {"instance_id": "a__a-1", "model_patch": "", "model_name_or_path": "old"}
+    content = {"instance_id": "a__a-1", "model_patch": "p", "model_name_or_path": "old"}
     [page] = instance_pages(make_pages(write_run(folder, [content])))
     return texts(page)
 
@@ -269,29 +282,37 @@ PREDICTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_what_a_page_says_of_the_prediction(tmp_path: Path) -> None:
+FAILED_LINT = an_attempt(
+    lint_outcome=False,
+    test_outcome=None,
+    status="lint_failed",
+    reflections=2,
+    seconds=4.25,
+    totals={"prompt_tokens": 1200, "cached_tokens": 7, "completion_tokens": 30},
+    added_files=("a.py", "b.py"),
+    error="it broke",
+)
+
+
+@pytest.fixture(scope="module")
+def prediction_texts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The pages of ``PREDICTIONS``, then that of ``FAILED_LINT``."""
+    changes = [*PREDICTIONS.values(), {"attempts": (FAILED_LINT,)}]
     instances = []
-    for number, changes in enumerate(PREDICTIONS.values(), 10):
-        instances.append(an_instance(f"a__a-{number}", **changes))
-    pages = instance_pages(make_pages(write_values(tmp_path / "r", *instances)))
-    for page, expected in zip(pages, PREDICTIONS, strict=True):
-        assert expected in texts(page)
+    for number, changed in enumerate(changes, 10):
+        instances.append(an_instance(f"a__a-{number}", **changed))
+    run = tmp_path_factory.mktemp("predictions") / "r"
+    pages = instance_pages(make_pages(write_values(run, *instances)))
+    return [texts(page) for page in pages]
 
 
-def test_tokens_cost_and_outcomes_of_an_attempt(tmp_path: Path) -> None:
-    attempt = an_attempt(
-        lint_outcome=False,
-        test_outcome=None,
-        status="lint_failed",
-        reflections=2,
-        seconds=4.25,
-        totals={"prompt_tokens": 1200, "cached_tokens": 7, "completion_tokens": 30},
-        added_files=("a.py", "b.py"),
-        error="it broke",
-    )
-    run = write_values(tmp_path / "r", an_instance("a__a-1", attempts=(attempt,)))
-    (page,) = instance_pages(make_pages(run))
-    text = texts(page)
+def test_what_a_page_says_of_the_prediction(prediction_texts: list[str]) -> None:
+    for text, expected in zip(prediction_texts[:-1], PREDICTIONS, strict=True):
+        assert expected in text
+
+
+def test_tokens_cost_and_outcomes_of_an_attempt(prediction_texts: list[str]) -> None:
+    text = prediction_texts[-1]
     for part in (
         "Attempt 1 · m, try 1 · ✗ lint failed · ✓ resolved · $1.00 · ★ chosen",
         "edit✓ clean",
@@ -309,17 +330,16 @@ def test_tokens_cost_and_outcomes_of_an_attempt(tmp_path: Path) -> None:
 
 
 def test_no_line_ends_before_a_percent_sign_and_all_are_written_alike(
-    tmp_path: Path,
+    small: Path,
 ) -> None:
     """Also in figures and their descriptions."""
-    report = make_pages(write_generated_run(tmp_path, instances=4, attempts=2))
-    source = report.read_text()
+    source = small.read_text()
     shares = re.findall(
         r"\d.?%", re.sub(r"<(style|script)>.*?</\1>", "", source, flags=re.S)
     )
-    shown = texts(report).partition("Provenance\n")[0]
+    shown = texts(small).partition("Provenance\n")[0]
     assert "95\xa0%" in shown and "95 %" not in shown
     assert len(shares) > 20
     assert not [share for share in shares if share[1] not in " \xa0"]
-    for figure in (report.parent / "figures").glob("*.svg"):
+    for figure in (small.parent / "figures").glob("*.svg"):
         assert not re.search(r"\d%", figure.read_text().partition("</style>")[2])

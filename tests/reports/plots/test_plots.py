@@ -8,29 +8,37 @@ import re
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from decimal import Decimal
 from html import unescape
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from core.redaction import Redactor
 from reports.data.rundata import InstanceData
 from reports.plots.style import DARK, LIGHT, Theme, label
+from reports.plots.write import Picture, run_pictures
+from reports.statistics.collect import collect
+from reports.statistics.denominators import split_of
 from tests.support import TOP
 from tests.support.pages import make_comparison, make_pages
 from tests.support.reporting import write_values
-from tests.support.rundata import an_attempt, an_instance
+from tests.support.rundata import a_run, an_attempt, an_instance
 
 WEIRD = "a$b$_^{x}\\frac<&\"'>\x00\x1b[31m日本\u202e"
 FAILED = {"status": "tests_failed", "test_outcome": False, "model_patch": "q"}
 
 
-def evaluated_instances(name: str = "gpt-4o") -> list[InstanceData]:
+def evaluated_instances(
+    name: str = "gpt-4o", other: str = "_opus"
+) -> list[InstanceData]:
     """Return instances of two models, of which ``name`` made the first attempts."""
     first = an_attempt(model=name)
-    second = an_attempt(2, model="_opus")
+    second = an_attempt(2, model=other)
     tried = first.but(**FAILED)
     kinds: list[dict[str, Any]] = [{}, {}, {"resolved": False}, {"status": "fallback"}]
     instances = []
@@ -60,6 +68,13 @@ def pictures(page: Path) -> dict[str, tuple[str, str]]:
         assert name and code and alt
         by_name[name[1]] = unescape(alt[1]), base64.b64decode(code[1]).decode()
     return by_name
+
+
+def drawn(*instances: InstanceData) -> Iterator[Picture]:
+    """Yield the pictures of a run; each is drawn when it is taken."""
+    run = a_run(*instances)
+    stats = collect(run, split_of("", "", 0))
+    return run_pictures(run, stats, Redactor())
 
 
 @pytest.fixture(scope="module")
@@ -103,54 +118,41 @@ def test_the_alternative_text_has_every_number(page: Path) -> None:
     )
 
 
-def test_names_of_any_kind_can_be_drawn(tmp_path: Path) -> None:
-    page = make_pages(write_values(tmp_path / "r", *evaluated_instances(WEIRD)))
-    assert len(pictures(page)) == 4
-    for name, (_, dark) in pictures(page).items():
-        light = (page.parent / f"figures/{name}.svg").read_text()
-        for svg in (light, dark):
-            assert svg_texts(svg)
-            assert "\x1b" not in svg
-
-
 def test_an_empty_part_gives_no_picture(tmp_path: Path) -> None:
     unknown = [instance.but(verdict=None) for instance in evaluated_instances()[:4]]
     page = make_pages(write_values(tmp_path / "unknown", *unknown))
     assert pictures(page) == {}
     assert "There is nothing to draw." in page.read_text()
     free = an_instance(attempts=(an_attempt(cost=Decimal(0)),), cost=Decimal(0))
-    page = make_pages(write_values(tmp_path / "free", free))
-    assert "cost-against-score" not in pictures(page)
     unpriced = an_instance(attempts=(an_attempt(cost=None),))
-    page = make_pages(write_values(tmp_path / "unpriced", unpriced))
-    assert "cost-against-score" not in pictures(page)
-    silent = an_instance(attempts=(an_attempt(outcomes_known=False),))
-    page = make_pages(write_values(tmp_path / "silent", silent))
-    assert pictures(page).keys() == {
-        "score-by-attempt",
-        "cost-against-score",
-        "models-by-repository",
-    }
-    alone = make_comparison(tmp_path / "unknown", tmp_path / "free")
+    silent = {"outcomes_known": False}
+    run = write_values(tmp_path / "free", free)
+    for instance in (free, unpriced):
+        attempt = instance.attempts[0].but(**silent)
+        names = [picture.name for picture in drawn(instance.but(attempts=(attempt,)))]
+        assert names == ["score-by-attempt", "models-by-repository"]
+    alone = make_comparison(tmp_path / "unknown", run)
     assert pictures(alone) == {}
 
 
-def test_a_huge_number_of_an_attempt_is_one_bar(tmp_path: Path) -> None:
+def test_a_huge_number_of_an_attempt_is_one_bar() -> None:
     number = 10**12
     attempt = an_attempt(number)
     late = an_instance("a__a-1", attempt=number, attempts=(attempt,))
-    page = make_pages(write_values(tmp_path / "r", late, an_instance("a__a-2")))
-    assert pictures(page)["score-by-attempt"][0] == (
+    picture = next(drawn(late, an_instance("a__a-2")))
+    assert f"{picture.title}: {picture.description}" == (
         "Score by attempt: attempt 1: 1 resolved, 0 not, 0 not evaluated, score so far "
         f"50.0 %; attempt {number}: 1 resolved, 0 not, 0 not evaluated, score so far 100.0 %"
     )
 
 
 @pytest.mark.parametrize("cost", ["0.0000000001", "1e28"])
-def test_costs_of_any_size_can_be_drawn(tmp_path: Path, cost: str) -> None:
+def test_costs_of_any_size_can_be_drawn(cost: str) -> None:
     attempt = an_attempt(cost=Decimal(cost))
-    run = write_values(tmp_path / "r", an_instance(attempts=(attempt,)))
-    assert "cost-against-score" in pictures(make_pages(run))
+    names = [
+        picture.name for picture in islice(drawn(an_instance(attempts=(attempt,))), 2)
+    ]
+    assert "cost-against-score" in names
 
 
 def test_files_are_written_for_print(page: Path) -> None:
@@ -166,18 +168,26 @@ def test_files_are_written_for_print(page: Path) -> None:
         assert width >= 800
 
 
-def test_secrets_in_names_are_removed(
+def test_names_of_any_kind_can_be_drawn_and_lose_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_KEY", "very-secret-and-longer-than-a-label-may-be")
     secret = os.environ["API_KEY"]
-    run = write_values(tmp_path / f"of {secret}", *evaluated_instances(secret))
-    other = write_values(tmp_path / f"more of {secret}", *evaluated_instances(secret))
-    for page in (make_pages(run), make_comparison(run, other)):
+    instances = evaluated_instances(secret, WEIRD)
+    run = write_values(tmp_path / f"of {secret}", *instances)
+    other = write_values(tmp_path / f"more of {secret}", *instances)
+    run_page = make_pages(run)
+    assert len(pictures(run_page)) == 4
+    for page in (run_page, make_comparison(run, other)):
         svgs = [path.read_text() for path in page.parent.rglob("*.svg")]
         assert any("[API_KEY]" in svg for svg in svgs)
-        drawn = [text for pair in pictures(page).values() for text in pair]
-        for text in (*svgs, *drawn):
+        for _, dark in pictures(page).values():
+            svgs.append(dark)
+        for svg in svgs:
+            assert svg_texts(svg)
+            assert "\x1b" not in svg
+        alternatives = [alternative for alternative, _ in pictures(page).values()]
+        for text in (*svgs, *alternatives):
             assert "very-secret" not in text
 
 
