@@ -42,18 +42,18 @@ def set_folders(run: Path, **folders: Path) -> None:
 
 @pytest.fixture(scope="session")
 def demo_run(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    """A replayed run of the demo."""
-    return replay_demo(tmp_path_factory.mktemp("played"), cache)
-
-
-@pytest.fixture
-def run(demo_run: Path, tmp_path: Path, cache: Path) -> Path:
-    """A copy of the run with verdicts."""
-    shutil.copytree(demo_run.parent.parent, tmp_path / "out")
-    folder = tmp_path / "out/predictions/r"
+    """A replayed run of the demo with verdicts."""
+    folder = replay_demo(tmp_path_factory.mktemp("played"), cache)
     write_verdicts(folder, RESOLVED)
     set_folders(folder, repos=build_mirrors(cache / "demo-mirrors"))
     return folder
+
+
+@pytest.fixture
+def run(demo_run: Path, tmp_path: Path) -> Path:
+    """A copy of the run."""
+    shutil.copytree(demo_run.parent.parent, tmp_path / "out")
+    return tmp_path / "out/predictions/r"
 
 
 @pytest.fixture

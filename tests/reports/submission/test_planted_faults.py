@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -132,16 +133,46 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_is_found(
-    name: str, run: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
+# What is planted in one package gives messages that differ. Patches come first: their verdicts
+# are written with all test outputs.
+PACKAGES = (
+    (
+        "an edited test",
+        "new test configuration",
+        "no test output",
+        "a huge file",
+        "a key in a trajectory",
+        "an open box",
+        "the gold patch",
+        "the hidden tests",
+        "the lists of tests",
+    ),
+    (
+        "an edited test in a plain diff",
+        "a key in a test output",
+        "much in all",
+        "the name of a hidden test",
+    ),
+    ("a patch that does not apply", "the hidden tests after the model's word"),
+    ("a patch of no file", "the hidden tests beside the messages"),
+    ("half a character",),
+)
+
+
+@pytest.mark.parametrize("names", PACKAGES, ids=lambda names: names[0])
+def test_planted_faults_are_found(
+    names: Sequence[str], run: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant, kind, problem = FAULTS[name]
     monkeypatch.setattr(validation, "MAX_FILE_BYTES", 300_000)
     monkeypatch.setattr(validation, "MAX_TOTAL_BYTES", 1_500_000)
-    plant(run)
-    lines = [line for line in faults() if line.startswith(f"{kind}: ")]
-    assert any(problem in line for line in lines), lines
+    for name in names:
+        plant, _, _ = FAULTS[name]
+        plant(run)
+    lines = faults()
+    for name in names:
+        _, kind, problem = FAULTS[name]
+        of_kind = [line for line in lines if line.startswith(f"{kind}: ")]
+        assert any(problem in line for line in of_kind), (name, lines)
     for line in lines:
         assert "\n" not in line and "; " in line and len(line) < 1500
 
@@ -163,3 +194,4 @@ def test_every_kind_of_fault_is_planted() -> None:
     table = DOCUMENT.read_text().partition("| kind | found |")[2].partition("\n\n")[0]
     documented = re.findall(r"^\| `([a-z ]+)` \|", table, re.MULTILINE)
     assert {kind for _, kind, _ in FAULTS.values()} == {*documented} - {"name"}
+    assert sorted(chain(*PACKAGES)) == sorted(FAULTS)

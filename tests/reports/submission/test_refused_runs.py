@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from report import main
 from tests.reports.submission.conftest import Refusal, readme_of
-from tests.support import read_json, run_script
+from tests.support import read_json
 from tests.support.evaluated import (
     IDS,
     RESOLVED,
@@ -94,8 +96,13 @@ def test_a_package_that_is_there_is_not_written_over(
 
 @pytest.mark.parametrize("arguments", [["package", "run", "d"], []])
 def test_the_command_line_names_what_is_missing(
-    arguments: list[str], tmp_path: Path
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    result = run_script(*arguments, script="report.py", cwd=tmp_path)
-    assert result.returncode == 2
-    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["report.py", *arguments])
+    assert main() == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1
