@@ -6,13 +6,12 @@ import gzip
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.exercises.commands import CANITEDIT, EDITPACK, EXERCISM
 from tests.support import TOP, read_json
 from tests.support.commands import Preloaded
 
@@ -134,10 +133,7 @@ def read_folder(top: Path) -> dict[str, bytes]:
     return files
 
 
-def run_exercises(benchmark: str, *argv: object) -> str:
-    """Return what a command of a benchmark printed."""
-    command = [sys.executable, "-m", f"exercises.{benchmark}", *map(str, argv)]
-    return subprocess.check_output(command, cwd=TOP, text=True)
+BENCHMARKS = {"exercism": EXERCISM, "canitedit": CANITEDIT}
 
 
 @pytest.mark.parametrize(
@@ -164,8 +160,8 @@ def run_exercises(benchmark: str, *argv: object) -> str:
 def test_the_report_of_exercises_is_the_same(
     runs: Path, report: str, run: str, printed: str
 ) -> None:
-    argv = [*report.split(), runs / "predictions" / run]
-    text = run_exercises(str(argv[0]), *argv[1:])
+    benchmark, _, options = report.partition(" ")
+    text = BENCHMARKS[benchmark].output(f"{options} {runs}/predictions/{run}")
     recorded = (RECORDED / "printed" / printed).read_text()
     assert without_intervals(text) == without_intervals(recorded)
 
@@ -181,8 +177,8 @@ def test_the_same_rows_of_edits_are_kept(tmp_path: Path) -> None:
     filtered = tmp_path / "kept.jsonl"
     data = tmp_path / "data.jsonl"
     dropped = tmp_path / "dropped.jsonl"
-    outputs = ("--out", filtered, "--dropped", dropped)
-    run_exercises("editpack", "filter", recorded / "rows.jsonl", *outputs)
-    run_exercises("editpack", "dedup", filtered, "--out", data)
+    outputs = f"--out {filtered} --dropped {dropped}"
+    EDITPACK.output(f"filter {recorded}/rows.jsonl {outputs}")
+    EDITPACK.output(f"dedup {filtered} --out {data}")
     for path in (filtered, data, dropped):
         assert path.read_bytes() == (recorded / path.name).read_bytes(), path.name

@@ -18,19 +18,13 @@ from runs.jobs import check_keys
 from runs.leftovers import kill_processes, run_key
 from runs.storage.store import RunStore
 from tests.support import TOP, wait_until
+from tests.support.commands import Preloaded
 from tests.support.killing import alive, workers_of
 from tests.support.own_jobs import RUN, Question
 from tests.support.provider import Answer, Provider
 
 COUNT = 6
 PROGRAM = "import sys; from tests.support.own_jobs import main; main(*sys.argv[1:])"
-
-
-def start(out: Path, provider: Provider, ray: str) -> subprocess.Popen[bytes]:
-    arguments = [str(out), provider.url, ray, str(COUNT)]
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *arguments], cwd=TOP, stdout=subprocess.PIPE
-    )
 
 
 @dataclass(frozen=True)
@@ -55,26 +49,29 @@ def test_keys_that_cannot_name_the_files_of_one_job_are_refused(
 def test_jobs_of_another_kind_are_killed_and_continued(
     tmp_path: Path,
     provider: Provider,
+    preloaded: Preloaded,
     monkeypatch: pytest.MonkeyPatch,
     ray: str,
 ) -> None:
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
     provider.will_answer(Answer("shout", hang=1.0))
     store = RunStore(tmp_path, RUN)
-    with start(tmp_path, provider, ray) as process:
-        while not list(store.prediction_paths()) and process.poll() is None:
-            time.sleep(0.02)
-        workers = workers_of(process.pid)
-        assert bool(workers) == bool(ray)
-        process.kill()
-    assert process.returncode == -9
+    arguments = [str(tmp_path), provider.url, ray, str(COUNT)]
+    process = preloaded.start(*arguments, script="own-jobs", cwd=TOP)
+    while not list(store.prediction_paths()) and process.poll() is None:
+        time.sleep(0.02)
+    workers = workers_of(process.pid)
+    assert bool(workers) == bool(ray)
+    process.kill()
+    assert process.wait() == -9
     wait_until(lambda: not any(map(alive, workers)))
     done = {path: path.read_bytes() for path in store.prediction_paths()}
     assert 0 < len(done) < COUNT
-    with start(tmp_path, provider, ray) as process:
-        printed, _ = process.communicate()
-    assert process.returncode == 0
-    assert b"question 5: done; answered" in printed
+    # A process that has imported nothing shows which modules a run of jobs loads.
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    continued = subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, check=False)
+    assert continued.returncode == 0
+    assert b"question 5: done; answered" in continued.stdout
     results = {path: path.read_bytes() for path in store.prediction_paths()}
     assert done.items() <= results.items()
     assert [json.loads(data)["output"].strip() for data in results.values()] == [

@@ -39,7 +39,9 @@ PROGRAMS = {"harness.py": "harness", "report.py": "report"}
 COMMANDS = {
     EXERCISM: "exercises.exercism.run",
     "canitedit-generate": "exercises.canitedit.generation",
+    "canitedit-report": "exercises.canitedit.report",
     "complete": "tests.support.runs",
+    "own-jobs": "tests.support.own_jobs",
 }
 # What the commands import when they run.
 _IMPORTED_LATER = (

@@ -204,10 +204,7 @@ def test_a_run_that_no_model_answers_is_no_result(tmp_path: Path) -> None:
         assert generate(provider, tmp_path, f"{LAZY} {redo}").code == 0
 
 
-@pytest.mark.parametrize("status", ["error", "not_generated"])
-def test_a_run_whose_requests_are_all_refused_says_why(
-    tmp_path: Path, status: str
-) -> None:
+def test_a_run_whose_requests_are_all_refused_says_why(tmp_path: Path) -> None:
     with Refusing() as provider:
         provider.seeds = (1, 2)
         ended = generate(provider, tmp_path, LAZY)
@@ -215,16 +212,18 @@ def test_a_run_whose_requests_are_all_refused_says_why(
         assert "every request was refused: gpt-4o:" in ended.out
         assert "max_tokens is too large" in ended.out
         assert files(tmp_path) == {}
+        assert generate(provider, tmp_path, f"{LAZY} --redo error").code == 1
+        assert len(provider.requests) == 24
         provider.seeds = ()
         assert generate(provider, tmp_path, LAZY).code == 1
-        assert len(provider.requests) == 12, "they are not asked again by themselves"
-        assert generate(provider, tmp_path, f"{LAZY} --redo {status}").code == 0
+        assert len(provider.requests) == 24, "they are not asked again by themselves"
+        assert generate(provider, tmp_path, f"{LAZY} --redo not_generated").code == 0
         assert len(files(tmp_path)) == 6
         name = "1001_clamp_instruction_lazy"
         folder = run_folder(tmp_path) / "gpt-4o"
         stale = folder / f"{name}.results.json.gz"
         stale.write_text("of the completions before")
         assert generate(provider, tmp_path, f"{LAZY} --redo gpt-4o-{name}").code == 0
-    assert len(provider.requests) == 26
+    assert len(provider.requests) == 38
     assert len(list(folder.iterdir())) == 6
     assert not stale.exists()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from exercises.canitedit.results import (
 from tests.exercises.commands import CANITEDIT, Ended
 from tests.support import TOP
 from tests.support.canitedit import ROWS, completion_file, passed, plain, problems
+from tests.support.commands import Preloaded
 
 pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 CLAMP, COUNT, *_ = problems()
@@ -265,16 +266,16 @@ def test_wrong_input_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_what_ended_is_kept(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path, preloaded: Preloaded, number: signal.Signals
 ) -> None:
     write_file(tmp_path, unevaluated_file(CLAMP, CLAMP.after, "while True: pass"))
-    line = report_line(f"{tmp_path} --workers 1", tmp_path)
-    argv = [sys.executable, "-m", "exercises.canitedit", *shlex.split(line)]
-    process = subprocess.Popen(argv, cwd=TOP, stderr=subprocess.PIPE, text=True)
+    _, *words = shlex.split(report_line(f"{tmp_path} --workers 1", tmp_path))
+    process = preloaded.start(*words, script="canitedit-report", cwd=TOP)
     while not list(tmp_path.glob("canitedit/*/*/*.json")):
         assert process.poll() is None
+        time.sleep(0.02)
     process.send_signal(number)
-    messages = process.communicate(timeout=300)[1]
+    messages, _ = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Traceback" not in messages
     assert not list(tmp_path.glob(EVALUATED))

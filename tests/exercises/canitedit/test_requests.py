@@ -107,15 +107,6 @@ def test_the_problems_of_the_first_paper_alone_are_asked(
     assert other.code == 2
 
 
-def test_chat_models_are_asked_in_the_papers_prompt(
-    tmp_path: Path, solver: Solver
-) -> None:
-    assert generate(solver, tmp_path).code == 0
-    for request in solver.requests:
-        roles = [message["role"] for message in request["messages"]]
-        assert roles == ["system", "user", "assistant", "user"]
-
-
 def test_options_choose_instruction_sampling_and_number(
     tmp_path: Path, solver: Solver
 ) -> None:
@@ -130,6 +121,9 @@ def test_options_choose_instruction_sampling_and_number(
         assert sampling == (0.8, 1.0, 100)
         instruction = problem_of(request).instruction("lazy")
         assert request["messages"][-1]["content"].endswith(instruction)
+        # Chat models are asked in the paper's prompt.
+        roles = [message["role"] for message in request["messages"]]
+        assert roles == ["system", "user", "assistant", "user"]
 
 
 def test_wrong_options_are_named(

@@ -72,10 +72,12 @@ class SmallWindow(Solver):
         return Answer(status=400, error=error)
 
 
-@pytest.mark.parametrize("name", list(MESSAGES))
-@pytest.mark.parametrize("prompt", ["chat", "editcoder"])
+@pytest.mark.parametrize(
+    ("prompt", "name"),
+    [("chat", "vllm"), ("chat", "vllm, at least"), ("editcoder", "tgi")],
+)
 def test_the_limit_becomes_the_window_less_the_prompt(
-    tmp_path: Path, name: str, prompt: str
+    tmp_path: Path, prompt: str, name: str
 ) -> None:
     with SmallWindow() as provider:
         provider.message = MESSAGES[name]
@@ -121,6 +123,9 @@ def test_a_run_that_ended_early_goes_on_with_the_lowered_limit(tmp_path: Path) -
         (VLLM.format(window=900, prompt=100, limit=900, total=1000), 128_000, 800),
         ("too many tokens", 500, 400),
         ("too many tokens", None, None),
+        (VLLM_CHECK.format(window=900, prompt=100, limit=900), None, 800),
+        (SGLANG.format(window=900, prompt=100, limit=900, total=1000), None, 800),
+        (TGI.format(window=900, prompt=100, limit=900), None, 800),
         # The prompt alone fills the window.
         (VLLM.format(window=90, prompt=100, limit=900, total=1000), None, None),
         ("This model's maximum context length is 9 tokens.", None, None),

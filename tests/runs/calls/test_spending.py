@@ -18,7 +18,7 @@ from runs.calls.ledger import LedgerLine, by_instance, total
 from tests.runs.conftest import Outcome, Runner
 from tests.support.provider import Answer
 
-COUNT = 40
+COUNT = 20
 # Fewer tokens than the prompts have, and as many as a reply may have: within the bound.
 WITHIN = Answer("I would look at bank/account.py.", tokens=(400, 100))
 BEYOND = Answer("I would look at bank/account.py.", tokens=(1_000_000, 100))
@@ -50,7 +50,7 @@ class Spender:
     dataset: Path
     config: RunConfig
 
-    def start(self, redo: str = "", workers: int = 32, **limits: Any) -> Outcome:
+    def start(self, redo: str = "", workers: int = 16, **limits: Any) -> Outcome:
         return self.runner.start(
             self.config,
             limits,
@@ -96,14 +96,14 @@ def test_many_workers_never_pass_the_budget_and_more_money_finishes_the_run(
     spender: MakeSpender,
 ) -> None:
     run = spender("gpt-4o")
-    started = run.start(usd="0.06")
+    started = run.start(usd="0.03")
     assert started.code == 1
     assert "ended early: --budget-usd: $0." in started.output
     assert "raise it to go on" in started.output
     spent = sum_of(run.lines())
-    assert spent <= Decimal("0.06")
+    assert spent <= Decimal("0.03")
     # It did not give up early either: what is left is less than a call's bound.
-    assert spent > Decimal("0.06") - 5 * CALL
+    assert spent > Decimal("0.03") - 5 * CALL
     assert len(run.lines()) == run.requests() == spent / CALL
     assert len(run.predictions()) < COUNT
     # More money, and the same command: what was cut short, and then what was not started.
@@ -127,11 +127,11 @@ def test_many_workers_never_pass_the_budget_and_more_money_finishes_the_run(
 
 def test_many_workers_never_make_more_calls_than_they_may(spender: MakeSpender) -> None:
     run = spender("gpt-4o", "gpt-4o-mini")
-    started = run.start(calls=21)
-    assert (started.code, run.requests(), len(run.lines())) == (1, 21, 21)
-    assert "ended early: budget.calls: 21 of 21 calls are made" in started.output
-    started = run.start(redo="budget", calls=30)
-    assert (started.code, run.requests(), len(run.lines())) == (1, 30, 30)
+    started = run.start(calls=11)
+    assert (started.code, run.requests(), len(run.lines())) == (1, 11, 11)
+    assert "ended early: budget.calls: 11 of 11 calls are made" in started.output
+    started = run.start(redo="budget", calls=16)
+    assert (started.code, run.requests(), len(run.lines())) == (1, 16, 16)
 
 
 def test_a_budget_per_instance_ends_each_by_itself(spender: MakeSpender) -> None:
@@ -154,7 +154,7 @@ def test_a_budget_per_model_leaves_the_other_model_its_money(
     spender: MakeSpender,
 ) -> None:
     run = spender("gpt-4o", "gpt-4o-mini")
-    started = run.start(usd_per_model="gpt-4o=0.05")
+    started = run.start(usd_per_model="gpt-4o=0.025")
     assert "ended early" not in started.output
     of_first = []
     asked_of_other = set()
@@ -163,7 +163,7 @@ def test_a_budget_per_model_leaves_the_other_model_its_money(
             of_first.append(line)
         else:
             asked_of_other.add(line.instance_id)
-    assert 0 < sum_of(of_first) <= Decimal("0.05")
+    assert 0 < sum_of(of_first) <= Decimal("0.025")
     predicted = {prediction["instance_id"] for prediction in run.predictions()}
     assert asked_of_other == predicted
     assert len(predicted) == COUNT
