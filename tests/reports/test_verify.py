@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def reported_run(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     }
     report = {TEXTKIT: {"resolved": True}}
     write_files(out, {VERDICT: json.dumps(verdict), REPORT: json.dumps(report)})
-    report_run(run, cache, page=True)
+    report_run(run, cache)
     return out
 
 
@@ -84,6 +85,10 @@ def only_line_on(printed: Printed, name: str) -> str:
     assert "\n" not in "".join(printed.lines)
     (line,) = printed.starting(f"{name}: ")
     return line
+
+
+def test_nothing_differs_in_a_run_without_checksums(run_alone: Path) -> None:
+    assert not differs(run_alone)
 
 
 def contents(out: Path) -> dict[Path, bytes]:
@@ -145,12 +150,13 @@ DERIVED: list[tuple[str, Edit, str]] = [
 
 
 @pytest.mark.parametrize(("name", "edit", "problem"), DERIVED)
-def test_what_can_be_derived_is_compared_without_checksums(
-    out: Path, run_alone: Path, name: str, edit: Edit, problem: str
+def test_what_can_be_derived_is_compared_also_without_checksums(
+    out: Path, run: Path, name: str, edit: Edit, problem: str
 ) -> None:
-    assert not differs(run_alone)
     change_json(out / name, edit)
-    printed = verify_run(run_alone)
+    only_line_on(verify_run(run), name)
+    (out / CHECKSUMS).unlink()
+    printed = verify_run(run)
     assert printed.lines[0].startswith("note: no report wrote checksums.txt")
     # What a verdict and its report differ in is said of the verdict.
     subject = VERDICT if name == REPORT else name
@@ -177,14 +183,31 @@ RECORDED: list[tuple[str, Edit]] = [
 """Changes that no other file shows."""
 
 
-@pytest.mark.parametrize(
-    ("name", "edit"), [*RECORDED, *((name, edit) for name, edit, _ in DERIVED)]
-)
+def rounds_of_changes() -> list[dict[str, Edit]]:
+    """Return the changes in rounds, each with one of a file."""
+    by_file: dict[str, list[Edit]] = defaultdict(list)
+    for name, edit in RECORDED:
+        by_file[name].append(edit)
+    rounds = []
+    for number in range(max(map(len, by_file.values()))):
+        changed = {}
+        for name, edits in by_file.items():
+            if number < len(edits):
+                changed[name] = edits[number]
+        rounds.append(changed)
+    return rounds
+
+
+@pytest.mark.parametrize("changed", rounds_of_changes())
 def test_each_changed_file_is_named(
-    out: Path, run: Path, name: str, edit: Edit
+    out: Path, run: Path, changed: dict[str, Edit]
 ) -> None:
-    change_json(out / name, edit)
-    only_line_on(verify_run(run), name)
+    for name, edit in changed.items():
+        change_json(out / name, edit)
+    printed = verify_run(run)
+    for name in changed:
+        line = only_line_on(printed, name)
+        assert line == f"{name}: was changed after the run was reported"
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_the_bands_of_the_paper() -> None:
     from datasketch.lsh import _optimal_param
 
     assert banding(FAST) == (71, 7)
-    for threshold, permutations in ((0.5, 500), (0.7, 256), (0.9, 40)):
+    for threshold, permutations in ((0.5, 90), (0.7, 60), (0.9, 40)):
         choice = DuplicateChoice(threshold=threshold, permutations=permutations)
         cut = banding(choice)
         assert cut == _optimal_param(threshold, permutations, 0.5, 0.5)

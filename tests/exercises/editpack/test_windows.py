@@ -24,7 +24,7 @@ from tests.support.editpack import END, edit, tokenizer_of
 CHARACTERS = "ab cd\n()=:é\t世🙂\x00'\"#"
 
 
-def random_texts(number: int = 200) -> list[str]:
+def random_texts(number: int = 80) -> list[str]:
     """Return texts of 0 to 400 characters."""
     rng = random.Random(7)
     return [

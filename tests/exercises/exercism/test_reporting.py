@@ -30,6 +30,7 @@ from tests.exercises.commands import EXERCISM
 from tests.support.exercism import result, write_result, write_run
 
 KEYS = [f"python/e{number}" for number in range(4)]
+NO_PAGE = "--set report.page=false"
 YES = (True,)
 LATER = (False, True)
 NO = (False, False)
@@ -157,11 +158,11 @@ def test_what_is_not_completed_is_said(run: Path) -> None:
     folder = run / "results/gpt-4o.diff.1"
     for key in KEYS[:2]:
         (folder / f"{key}.json").unlink()
-    ended = EXERCISM.run(f"report {run}")
+    ended = EXERCISM.run(f"report {run} {NO_PAGE}")
     assert ended.code == 1
     assert "2 of 4" in ended.out
     assert "not completed: 2 exercises" in ended.err
-    report(f"{run} --set report.allow_partial=true")
+    report(f"{run} --set report.allow_partial=true {NO_PAGE}")
     record = record_of(run)
     assert record["test_cases"] == 2
     assert record["total_tests"] == 4
@@ -169,14 +170,14 @@ def test_what_is_not_completed_is_said(run: Path) -> None:
     assert record["pass_rate_2"] == 50.0
     (folder / f"{KEYS[2]}.json").write_text("{")
     assert "report.allow_partial=true" in EXERCISM.refusal(f"report {run}")
-    report(f"{run} --set report.allow_partial=true")
+    report(f"{run} --set report.allow_partial=true {NO_PAGE}")
 
 
 def test_pairs_ranking_and_repeats(tmp_path: Path) -> None:
     a = column([YES, YES, LATER, NO], repeat=1) + column([YES, NO, NO, NO], repeat=2)
     b = column([NO, NO, NO, YES], edit_format="whole")
     run = write_run(tmp_path / "r", [*a, *b])
-    content = json.loads(report(f"{run} --format json"))
+    content = json.loads(report(f"{run} --format json {NO_PAGE}"))
     labels = [record["label"] for record in content["columns"]]
     assert labels == ["gpt-4o@diff #1", "gpt-4o@diff #2", "gpt-4o@whole"]
     [pair] = content["pairs"]
@@ -191,16 +192,16 @@ def test_pairs_ranking_and_repeats(tmp_path: Path) -> None:
     ]
     ranking = [row["exercise"] for row in content["ranking"]]
     assert ranking == [KEYS[1], KEYS[2], KEYS[3], KEYS[0]]
-    text = " ".join(report(f"{run}").split())
+    text = " ".join(report(f"{run} {NO_PAGE}").split())
     assert "gpt-4o@diff #1, gpt-4o@whole 3 1 -50.0 -90.9 to +39.9 0.625" in text
     assert "gpt-4o@diff 2 2 50.0 % 25.0 % 75.0 %" in text
 
 
 def test_the_report_as_csv_and_json(run: Path) -> None:
-    rows = list(csv.reader(StringIO(report(f"{run} --format csv"))))
+    rows = list(csv.reader(StringIO(report(f"{run} --format csv {NO_PAGE}"))))
     assert rows[0] == ["exercise", "gpt-4o@diff", "gpt-4o@whole"]
     assert rows[3] == [KEYS[2], "solved 2", "failed"]
-    first = json.loads(report(f"{run} --format json"))["columns"][0]
+    first = json.loads(report(f"{run} --format json {NO_PAGE}"))["columns"][0]
     assert first["pass_num_2"] == 3
     assert first["total_cost"] == 1.0
 
@@ -212,7 +213,7 @@ def test_published_rows_stand_beside_ours(run: Path, tmp_path: Path) -> None:
         " total_cost: 13.8395, seconds_per_case: 32.4, date: 2024-05-01}\n- {model: bare}\n"
     )
     chart = tmp_path / "c.svg"
-    out = report(f"{run} --published {rows} --chart {chart}")
+    out = report(f"{run} --published {rows} --chart {chart} {NO_PAGE}")
     assert re.search(r"opus@diff\*\s+133\s+53.4 %\s+–\s+68.4 %", out)
     assert "bare@–*" in out
     assert "68 %*" in chart.read_text()
@@ -220,7 +221,7 @@ def test_published_rows_stand_beside_ours(run: Path, tmp_path: Path) -> None:
     # Seconds of both are of an exercise.
     assert re.search(r"gpt-4o@diff .* 10.0 ", out)
     assert re.search(r"opus@diff\* .* 32.4 ", out)
-    report(f"{run} --published {rows} --format json")
+    report(f"{run} --published {rows} --format json {NO_PAGE}")
 
 
 def test_wrong_ratios_of_published_rows_are_named(run: Path, tmp_path: Path) -> None:
@@ -390,7 +391,7 @@ def test_folders_of_aiders_benchmark_are_read(tmp_path: Path, subfolder: str) ->
     page = (run / "report" / "report.html").read_text()
     assert page.count("chat.history.md") == 4
     assert (run / "record.yml").is_file()
-    ended = EXERCISM.run(f"report {run}")
+    ended = EXERCISM.run(f"report {run} {NO_PAGE}")
     assert ended.code == 1  # what was written is no exercise
     assert "3 of 5" in ended.out
     (run / subfolder / "e0" / ".aider.results.json").write_text('{"tests_outcomes": 1}')

@@ -261,7 +261,7 @@ def run(evaluated_run: Made, tmp_path: Path) -> Path:
     return tmp_path / "out/predictions/r"
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.long)])
 def test_each_damage_is_reported_or_changes_nothing(
     evaluated_run: Made, count: int
 ) -> None:

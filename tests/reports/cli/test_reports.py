@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
+from report import main
 from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict, VerdictStatus, leaderboard_lists
 from reports.evaluation.settings import EvaluatorKind
 from reports.report import report_command
 from tests.reports.conftest import report_run
-from tests.support import read_json, run_script, write_json
+from tests.support import read_json, write_json
 from tests.support.evaluated import (
     BANK,
     IDS,
@@ -260,14 +262,18 @@ def test_a_dataset_without_what_the_evaluator_needs(
         report_run(folder, cache, "docker", dataset=dataset)
 
 
-def test_no_engine_is_named_with_exit_code_1(tmp_path: Path) -> None:
+def test_no_engine_is_named_with_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = run_of(tmp_path, {BANK: WRONG})
-    arguments = (folder, "--evaluator", "docker")
-    nowhere = "tcp://127.0.0.1:9"
-    result = run_script(*arguments, script="report.py", DOCKER_HOST=nowhere)
-    assert result.returncode == 1
-    assert "not evaluated (docker) no Docker engine answers: start one" in result.stdout
-    assert not result.stderr
+    arguments = ["report.py", str(folder), "--evaluator", "docker"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main() == 1
+    printed = capsys.readouterr()
+    assert "not evaluated (docker) no Docker engine answers: start one" in printed.out
+    assert not printed.err
     lists = {"no_generation": [], "no_logs": [BANK], "resolved": []}
     assert read_json(folder / "results.json") == lists
 

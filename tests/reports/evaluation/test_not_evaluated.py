@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from reports.plots.style import new_figure, percent_axis
 from tests.reports.conftest import replay, report_run
 from tests.support import read_json
 from tests.support.evaluated import TEXTKIT, UNITS
-from tests.support.reporting import compare, comparisons
+from tests.support.reporting import compare, comparisons, write_values
+from tests.support.rundata import an_attempt, an_instance
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +67,14 @@ def test_a_comparison_without_common_verdicts_has_no_p_value(
     assert not list(tmp_path.rglob("*.svg"))
 
 
-def test_a_free_run_has_no_price_per_resolved_instance(run: Path, cache: Path) -> None:
-    printed = report_run(run, cache, "local", page=True)
+def test_a_free_run_has_no_price_per_resolved_instance(
+    tmp_path: Path, cache: Path
+) -> None:
+    attempt = an_attempt(cost=Decimal(0), outcomes_known=False)
+    free = an_instance("a__a-1", attempts=(attempt,), cost=Decimal(0))
+    failed = an_instance("a__a-2", resolved=False, attempts=(attempt,), cost=Decimal(0))
+    run = write_values(tmp_path / "r", free, failed)
+    printed = report_run(run, cache, page=True)
     assert "resolved           1  50.0 % of the selected" in printed.text
     (cost,) = printed.starting("cost")
     assert cost.split() == ["cost", "$0.00"]

@@ -197,6 +197,7 @@ def test_reports_show_the_mark(tmp_path: Path, cache: Path) -> None:
     files = []
     for name, change in changes.items():
         content = old_prediction(name, 1, resolved=False)
+        del content["resolved"]
         for part in (content, content["all_results"][0]):
             part.update(change)
         files.append(content)

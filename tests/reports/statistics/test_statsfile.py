@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
-import sys
+import runpy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,11 @@ from tests.support.rundata import an_attempt, an_instance, old_prediction, write
 SCHEMA = TOP / "docs" / "stats.schema.json"
 
 
-def test_the_schema_in_the_docs_is_the_codes_own() -> None:
-    command = [sys.executable, "-m", "reports.statsfile"]
-    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=True)
-    assert json.loads(SCHEMA.read_text()) == json.loads(done.stdout)
+def test_the_schema_in_the_docs_is_the_codes_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runpy.run_path(str(TOP / "reports/statsfile.py"), run_name="__main__")
+    assert json.loads(SCHEMA.read_text()) == json.loads(capsys.readouterr().out)
 
 
 def both_statistics(folder: Path) -> list[dict[str, Any]]:

@@ -62,9 +62,10 @@ def late_provider() -> ExerciseProvider:
 @pytest.mark.parametrize(
     ("profile", "ids"),
     [
-        ("2023", [*six()]),
-        # pytest starts slowly: one exercise with one file, and one with two.
+        # One exercise with one file, and one with two.
+        ("2023", ["cuckoo-clock", "garden-path"]),
         ("current", ["cuckoo-clock", "garden-path"]),
+        pytest.param("2023", [*six()], marks=pytest.mark.long),
         pytest.param("current", [*six()], marks=pytest.mark.long),
     ],
 )
