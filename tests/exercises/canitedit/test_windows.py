@@ -123,9 +123,9 @@ def test_a_run_that_ended_early_goes_on_with_the_lowered_limit(tmp_path: Path) -
         (VLLM.format(window=900, prompt=100, limit=900, total=1000), 128_000, 800),
         ("too many tokens", 500, 400),
         ("too many tokens", None, None),
-        (VLLM_CHECK.format(window=900, prompt=100, limit=900), None, 800),
-        (SGLANG.format(window=900, prompt=100, limit=900, total=1000), None, 800),
-        (TGI.format(window=900, prompt=100, limit=900), None, 800),
+        (VLLM_CHECK.format(window=900, prompt=200, limit=900), None, 700),
+        (SGLANG.format(window=900, prompt=200, limit=900, total=1100), None, 700),
+        (TGI.format(window=900, prompt=200, limit=900), None, 700),
         # The prompt alone fills the window.
         (VLLM.format(window=90, prompt=100, limit=900, total=1000), None, None),
         ("This model's maximum context length is 9 tokens.", None, None),
