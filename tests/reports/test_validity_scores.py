@@ -112,14 +112,13 @@ def test_the_files_of_a_report_have_it_and_are_verified(
     files = [old_prediction(name, 1, resolved=name in IDS[:3]) for name in IDS]
     run = write_run(tmp_path / "r", files)
     path = validity_file(tmp_path)
-    report_run(run, cache, validity=path, page=True)
+    report_run(run, cache, validity=path)
     stats = read_json(run / "stats.json")
     Draft202012Validator(read_json(SCHEMA)).validate(stats)
     assert stats["scores"]["selected"]["count"] == 3
     assert stats["scores"]["valid"]["of"] == 2
     states = {"a__a-3": "flaky", "a__a-4": "invalid", "a__a-5": "not_evaluated"}
     assert stats["validity"] == {"file": "v.json", "not_valid": states}
-    assert "2 of 2 valid; 95\u00a0%" in (run / "report/report.html").read_text()
     # stats.json holds what it needs of that file.
     path.unlink()
     assert not differs(run)

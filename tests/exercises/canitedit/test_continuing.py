@@ -34,7 +34,7 @@ def test_a_wrong_key_ends_the_run_without_results(
     tmp_path: Path, provider: Provider
 ) -> None:
     provider.will_answer(Answer(status=401, error={"message": "no such key"}))
-    ended = generate(provider, tmp_path)
+    ended = generate(provider, tmp_path, LAZY)
     assert ended.code == 1
     assert "error: gpt-4o: the provider refused the key or the account" in ended.err
     assert "no such key" in ended.err
@@ -43,8 +43,8 @@ def test_a_wrong_key_ends_the_run_without_results(
     assert names <= {"run.json", "ledger.jsonl", "harness.log"}
     provider.answers.clear()
     provider.will_answer("```py\nx = 1\n```")
-    assert generate(provider, tmp_path).code == 0, "with a right key it goes on"
-    assert len(files(tmp_path)) == 12
+    assert generate(provider, tmp_path, LAZY).code == 0, "with a right key it goes on"
+    assert len(files(tmp_path)) == 6
 
 
 def test_a_budget_ends_a_run_that_continues_without_paying_twice(

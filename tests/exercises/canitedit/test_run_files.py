@@ -136,6 +136,7 @@ def test_the_report_reads_it_once_it_is_evaluated(
 def test_each_model_has_a_folder(tmp_path: Path, solver: Solver) -> None:
     models = "openai/m,azure/m,gpt-4o-mini"
     settings = "--set budget.allow_unpriced=true --set completions.kinds=lazy"
+    settings += " --completions 1"
     assert generate(solver, tmp_path, f"--models {models} {settings}").code == 0
     folders = {path.name for path in run_folder(tmp_path).iterdir() if path.is_dir()}
     assert folders == {"openai-m", "azure-m", "gpt-4o-mini"}
@@ -154,7 +155,8 @@ def test_a_secret_that_a_model_repeats_is_not_written(
             return f"```py\nkey = {secret!r}\n```"
 
     with Telling() as provider:
-        assert generate(provider, tmp_path).code == 0
+        assert generate(provider, tmp_path, "--completions 1").code == 0
+    assert len(files(tmp_path)) == 12
     for file in files(tmp_path).values():
         assert secret not in repr(file)
 

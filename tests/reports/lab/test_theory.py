@@ -10,7 +10,7 @@ from tests.support.labworld import World, lab, limits, results
 
 pytestmark = pytest.mark.run
 
-MANY = 400
+MANY = 250
 FEW = 150
 
 

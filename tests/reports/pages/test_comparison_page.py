@@ -47,10 +47,13 @@ A = {
 B = {"own__a-1": True, "own__a-2": False, "own__b-1": True, "own__b-2": False}
 
 
-def write_runs(out: Path) -> list[Path]:
+def write_runs(out: Path, *, evaluated: bool = True) -> list[Path]:
     runs = []
     for name, verdicts in (("run a", A), ("run#b", B)):
         files = [old_prediction(i, 1, resolved=verdicts[i]) for i in verdicts]
+        if not evaluated:
+            for file in files:
+                del file["resolved"]
         runs.append(write_run(out / "predictions" / name, files))
     return runs
 
@@ -58,10 +61,11 @@ def write_runs(out: Path) -> list[Path]:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a comparison of two runs that have pages of their own."""
-    runs = write_runs(tmp_path_factory.mktemp("compared"))
-    for run in runs:
+    out = tmp_path_factory.mktemp("compared")
+    # Pages of a time before the verdicts have no pictures.
+    for run in write_runs(out, evaluated=False):
         make_pages(run)
-    return make_comparison(*runs)
+    return make_comparison(*write_runs(out))
 
 
 def test_what_is_compared_stands_in_the_page(page: Path) -> None:

@@ -9,7 +9,7 @@ from itertools import combinations, product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.statistics.comparing import compare_verdicts
@@ -30,6 +30,7 @@ shares = st.integers(1, 3000).flatmap(
 )
 
 
+@settings(max_examples=50)
 @given(shares, st.floats(0.5, 0.999))
 def test_wilson(share: tuple[int, int], confidence: float) -> None:
     from scipy.stats import binomtest
@@ -46,6 +47,7 @@ def test_wilson(share: tuple[int, int], confidence: float) -> None:
     assert 0 <= corrected.low <= ours.low and ours.high <= corrected.high <= 1
 
 
+@settings(max_examples=50)
 @given(st.integers(0, 400), st.integers(0, 400))
 def test_mcnemar(only_a: int, only_b: int) -> None:
     from scipy.stats import binomtest
@@ -66,6 +68,7 @@ def test_mcnemar_of_many_instances() -> None:
     assert mcnemar_exact(1400, 1600) == pytest.approx(expected, rel=1e-9)
 
 
+@settings(max_examples=50)
 @given(st.integers(1, 60), st.data())
 def test_pass_at_k_is_the_hypergeometric_chance(
     attempts: int, data: st.DataObject
@@ -78,6 +81,7 @@ def test_pass_at_k_is_the_hypergeometric_chance(
     assert pass_at_k(attempts, good, k) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
+@settings(max_examples=50)
 @given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
 def test_pass_at_k_is_the_mean_over_all_choices(
     outcomes: list[bool], data: st.DataObject
@@ -88,6 +92,7 @@ def test_pass_at_k_is_the_mean_over_all_choices(
     assert pass_at_k(len(outcomes), sum(outcomes), k) == pytest.approx(expected)
 
 
+@settings(max_examples=50)
 @given(pairs)
 def test_the_paired_table_is_sklearns(some: list[tuple[bool, bool]]) -> None:
     from sklearn.metrics import confusion_matrix
@@ -129,6 +134,7 @@ def test_newcombes_interval_of_uncorrelated_outcomes(share_b: float) -> None:
     assert (ours.low, ours.high) == pytest.approx(theirs, **CLOSE)
 
 
+@settings(max_examples=50)
 @given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 9), st.integers(0, 9))
 def test_the_paired_interval_agrees_with_its_test(
     only_a: int, only_b: int, both: int, neither: int
