@@ -157,8 +157,8 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_undisturbed(
     trial = Trial(harness, demo_provider, tmp_path, options, random.Random(SEED))
     measure = trial.run_undisturbed()
     assert measure.requests.total() > 8
-    while trial.figures.kills < 8:
-        trial.run_disturbed(measure, 8 - trial.figures.kills)
+    while trial.figures.kills < 6:
+        trial.run_disturbed(measure, 6 - trial.figures.kills)
 
 
 @pytest.mark.long

@@ -133,7 +133,12 @@ def main(
     ray: str,
     count: str,
 ) -> None:
-    """Work on questions; the exit code is 3 where a benchmark was loaded, else the run's."""
+    """Work on questions; the exit code is 3 where a benchmark was loaded, else the run's.
+
+    What this process loaded before does not count.
+    """
+    for name in loaded_benchmarks():
+        del sys.modules[name]
     settings = CommonSettings(
         scale=ScaleSettings(workers=4, jobs=1, ray=ray),
         folders=FolderSettings(out=Path(out), cache=Path(out, "cache")),
@@ -145,9 +150,13 @@ def main(
         questions[question.key] = question
     store = RunStore(Path(out), RUN)
     code = start_run(Questions(Config(), options, store, print, questions))
-    benchmarks = {name.partition(".")[0] for name in sys.modules} & {
-        "bench",
-        "reports",
-        "demo",
-    }
-    sys.exit(3 if benchmarks else code)
+    sys.exit(3 if loaded_benchmarks() else code)
+
+
+def loaded_benchmarks() -> list[str]:
+    """Return the modules of benchmarks that are loaded."""
+    names = []
+    for name in sys.modules:
+        if name.partition(".")[0] in ("bench", "reports", "demo"):
+            names.append(name)
+    return names

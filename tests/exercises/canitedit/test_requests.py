@@ -58,7 +58,7 @@ def expected_texts(prompt: str, before: str, instruction: str) -> dict[str, Any]
 def test_both_instructions_are_sent_in_each_prompt(
     tmp_path: Path, solver: Solver, prompt: str
 ) -> None:
-    assert generate(solver, tmp_path, f"--prompt {prompt}").code == 0
+    assert generate(solver, tmp_path, f"--prompt {prompt} --completions 1").code == 0
     sampling = {
         "model": "gpt-4o",
         "temperature": 0.2,
@@ -69,7 +69,7 @@ def test_both_instructions_are_sent_in_each_prompt(
     for problem in problems():
         for kind in KINDS:
             texts = expected_texts(prompt, problem.before, problem.instruction(kind))
-            expected += [sampling | texts | {"seed": seed} for seed in (1, 2)]
+            expected.append(sampling | texts | {"seed": 1})
     requests = list(solver.requests)
     assert len(requests) == len(expected)
     for request in expected:

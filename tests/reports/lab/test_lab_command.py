@@ -97,10 +97,10 @@ def test_the_demo_in_words_and_as_json(demo: Path, report: Report) -> None:
 
 
 def test_a_run_with_costs_has_a_picture(tmp_path: Path, report: Report) -> None:
-    folder = write_generated_run(tmp_path, 12)
+    folder = write_generated_run(tmp_path, 6)
     code, text, error = report(folder, "--samples", 20)
     assert code == 0
-    assert "72 attempts" in text and "60 attempts have no verdict" in text
+    assert "36 attempts" in text and "30 attempts have no verdict" in text
     assert "A range is what the recording cannot tell" in text
     assert error == f"picture        {folder / 'lab' / 'pareto.svg'}\n"
     svg = (folder / "lab/pareto.svg").read_text()

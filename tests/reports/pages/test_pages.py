@@ -30,7 +30,7 @@ from tests.support.rundata import (
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_pages(
-        write_generated_run(tmp_path_factory.mktemp("small"), instances=4, attempts=3)
+        write_generated_run(tmp_path_factory.mktemp("small"), instances=3, attempts=2)
     )
 
 
@@ -73,7 +73,7 @@ def test_a_cut_text_keeps_its_ends(text: str, limit: int) -> None:
 
 
 def test_a_page_says_everything(small: Path) -> None:
-    assert len(instance_pages(small)) == 4
+    assert len(instance_pages(small)) == 3
     for page in instance_pages(small):
         text = texts(page)
         run = small.parent.parent
@@ -93,7 +93,7 @@ def test_a_page_says_everything(small: Path) -> None:
 
 def test_every_selected_instance_has_a_row(small: Path) -> None:
     names = read_json(small.parent.parent / "run.json")["selected"]
-    assert len(names) == 4
+    assert len(names) == 3
     for name in names:
         assert name in texts(small)
 
@@ -114,7 +114,7 @@ def test_the_same_run_gives_the_same_pages(small: Path, tmp_path: Path) -> None:
         return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*.*")}
 
     first = files(small.parent)
-    assert len(first) == 1 + 4 + 2 * 4
+    assert len(first) == 1 + 3 + 2 * 4
     run = small.parent.parent
     shutil.copytree(run.parent.parent, tmp_path / "copy")
     copy = tmp_path / "copy" / "predictions" / run.name
