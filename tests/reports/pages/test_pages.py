@@ -233,7 +233,11 @@ def test_conversations_that_no_file_holds(tmp_path: Path) -> None:
 
 def old(folder: Path) -> str:
     """Return the page of an instance without a trajectory."""
-    content = {"instance_id": "a__a-1", "model_patch": "p", "model_name_or_path": "old"}
+    content = {
+        "instance_id": "a__a-1",
+        "model_patch": PATCH,
+        "model_name_or_path": "old",
+    }
     [page] = instance_pages(make_pages(write_run(folder, [content])))
     return texts(page)
 
