@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.regression.settings import TestChoice, Tests
+from bench.regression.setups import ProvenSetup
 from bench.regression.suite import RegressionTests
 from core.processes import CommandResult, run_limited
 from core.worktree import Changes
@@ -189,9 +190,11 @@ def regression_tests(
     """Return the tests of ``FILES``; without ``changes`` all share their baselines."""
     paths = [path for path in FILES if not path.startswith("tests/") or path in files]
     cache = tmp_path / "cache" if changes else tmp_path.parent / "baselines"
+    usual = FolderSession(tmp_path / "folder")
+    session = changes.get("session", usual)
     values: dict[str, object] = {
         "instance": an_instance(),
-        "session": FolderSession(tmp_path / "folder"),
+        "session": session,
         "choice": TestChoice.RELATED,
         "limits": Tests(timeout=120, baseline_timeout=120),
         "files": paths,
@@ -199,8 +202,20 @@ def regression_tests(
         "cache": cache,
         "identity": "folder",
         "log": logging.getLogger("test"),
+        "_setups": _setups_of(session),
     }
     return RegressionTests(**{**values, **changes})  # type: ignore[arg-type]
+
+
+# By what a folder session imports: how its trees are set up is proven once.
+_SETUPS: dict[str, dict[tuple[object, ...], ProvenSetup]] = {}
+
+
+def _setups_of(session: object) -> dict[tuple[object, ...], ProvenSetup]:
+    if not isinstance(session, FolderSession):
+        return {}
+    imports = (session.test_command, session.files, session.variables, session.plugins)
+    return _SETUPS.setdefault(repr(imports), {})
 
 
 def edit(text: str) -> dict[str, bytes | None]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 import logging
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 from agent.conversation.testreport import TestReport, describe
-from bench.regression.baselines import Baselines, TestFiles
+from bench.regression.baselines import ALL_TESTS, Baselines, TestFiles
 from bench.regression.runners import Runner
 from bench.regression.settings import TestChoice, Tests
 from bench.regression.suite import RegressionTests
@@ -33,6 +35,7 @@ from tests.support.environments import (
 pytestmark = pytest.mark.run
 CORE = "tests/test_core.py"
 SLOW = "tests/test_core_slow.py"
+NEVER = "tests/test_never.py"
 SAME = edit("def one():\n    return 1\n")
 RIGHT = edit("def one():\n    return 3 - 2\n")
 WRONG = edit("def one():\n    return 2\n")
@@ -45,14 +48,13 @@ def names(report: TestReport) -> list[str]:
 def test_only_what_newly_fails_is_held_against_a_candidate(tmp_path: Path) -> None:
     tests = regression_tests(tmp_path)
     assert tests.run(RIGHT).outcome is True
-    report = tests.run(WRONG)
+    # Its own tests do not count.
+    easy = b"def test_one(): pass\ndef test_two(): pass\ndef test_flaky(): pass\n"
+    report = tests.run({**WRONG, CORE: easy})
     assert report.outcome is False
     assert f"{CORE}::test_one" in describe(report.failures)
     assert "assert 2 == 1" in describe(report.failures)
     assert f"- {CORE}::test_known_to_fail" not in describe(report.failures)
-    # Its own tests do not count.
-    easy = b"def test_one(): pass\ndef test_two(): pass\ndef test_flaky(): pass\n"
-    assert tests.run({**WRONG, CORE: easy}).outcome is False
 
 
 def test_a_test_that_passes_when_run_once_more_is_not_broken(tmp_path: Path) -> None:
@@ -80,7 +82,7 @@ def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(
     report = regression_tests(tmp_path).run(edit("import os\nos._exit(3)\n"))
     assert report.outcome is False
     hang = regression_tests(tmp_path, limits=Tests(timeout=5, baseline_timeout=40)).run(
-        edit("while True: pass\n")
+        edit("import time\ntime.sleep(99)\n")
     )
     assert hang.outcome is False
     assert "did not end" in describe(hang.failures)
@@ -102,7 +104,7 @@ def test_a_baseline_runs_no_longer_than_a_candidate_could_use(tmp_path: Path) ->
 
 
 def test_tests_that_never_passed_cannot_speak(tmp_path: Path) -> None:
-    tests = regression_tests(tmp_path, ("tests/test_never.py",))
+    tests = regression_tests(tmp_path, (NEVER,))
     assert tests.run(WRONG).outcome is None
 
 
@@ -229,7 +231,7 @@ def test_a_baseline_of_a_busy_moment_is_measured_again(
             read=files.get,
             limits=Tests(timeout=60, baseline_timeout=12),
         )
-        report = tests.run(WRONG)
+        report = tests.run(RIGHT)
         return report.outcome, report.note
 
     (tmp_path / "flag").touch()
@@ -237,7 +239,7 @@ def test_a_baseline_of_a_busy_moment_is_measured_again(
     assert outcome() == (None, note)
     assert not [*(tmp_path / "cache").glob("*.json")]
     (tmp_path / "flag").unlink()
-    assert outcome() == (False, "")
+    assert outcome() == (True, "")
 
 
 # A test passes or fails as the letters say, one for each run.
@@ -264,9 +266,22 @@ def make_chance_tests(root: Path, letters: str) -> RegressionTests:
     return regression_tests(root, session=session, read=CHANCE.get)
 
 
-def test_a_test_that_newly_fails_at_the_base_too_is_flaky(tmp_path: Path) -> None:
-    """Letters: the baseline, the candidate twice, the base once more."""
-    tests = make_chance_tests(tmp_path, "pfff" + "ff")
+@pytest.fixture(scope="module")
+def passing_by_chance(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with the baseline in which ``test_chance`` passes."""
+    folder = tmp_path_factory.mktemp("chance")
+    tests = make_chance_tests(folder, "p")
+    with tests.open_baselines(tests.setup_for(RIGHT), [CORE]) as measure:
+        assert measure(CORE, 60).usable
+    return folder / "cache"
+
+
+def test_a_test_that_newly_fails_at_the_base_too_is_flaky(
+    tmp_path: Path, passing_by_chance: Path
+) -> None:
+    """Letters: the candidate twice, the base once more."""
+    shutil.copytree(passing_by_chance, tmp_path / "cache")
+    tests = make_chance_tests(tmp_path, "fff" + "ff")
     report = tests.run(RIGHT)
     note = f"flaky at the base commit: {CORE}::test_chance"
     assert (report.outcome, report.note) == (True, note), report.untested
@@ -277,11 +292,12 @@ def test_a_test_that_newly_fails_at_the_base_too_is_flaky(tmp_path: Path) -> Non
 
 
 def test_a_test_that_fails_for_a_candidate_only_is_held_against_it(
-    tmp_path: Path,
+    tmp_path: Path, passing_by_chance: Path
 ) -> None:
-    report = make_chance_tests(tmp_path, "pffp").run(RIGHT)
+    shutil.copytree(passing_by_chance, tmp_path / "cache")
+    report = make_chance_tests(tmp_path, "ffp").run(RIGHT)
     assert names(report) == [f"{CORE}::test_chance"]
-    both = make_chance_tests(tmp_path / "both", "pfff").run(WRONG)
+    both = make_chance_tests(tmp_path, "fff").run(WRONG)
     assert names(both) == [f"{CORE}::test_one"]
 
 
@@ -297,9 +313,13 @@ def test_a_fair_coin_is_blamed_once_in_sixteen(tmp_path: Path) -> None:
 
 
 def test_all_runs_the_whole_suite(tmp_path: Path) -> None:
-    tests = regression_tests(tmp_path, choice=TestChoice.ALL)
+    tests = regression_tests(tmp_path, (CORE, NEVER), choice=TestChoice.ALL)
     tests.session.test_command += " --deselect tests/test_core_slow.py"  # type: ignore[misc]
-    assert tests.run(WRONG).outcome is False
+    report = tests.run(RIGHT)
+    assert report.outcome is True
+    results = report.results[ALL_TESTS]
+    assert results[f"{CORE}::test_one"] == "PASSED"
+    assert results[f"{NEVER}::test_never"] == "FAILED"
 
 
 def test_an_unknown_runner_leaves_the_outcome_unknown(tmp_path: Path) -> None:
@@ -332,22 +352,39 @@ SETTINGS = [
 ]
 
 
+POINTS = "evil-1.dist-info/entry_points.txt"
+# Each makes the tests of a wrong candidate pass, so one that gets through is seen among others.
+LOADED = [
+    ("conftest.py", PLUGIN),
+    ("pytest.ini", b"[pytest]\naddopts = -p evil\n"),
+    ("sitecustomize.py", b"import os\nos.environ['PYTEST_ADDOPTS'] = '-p evil'\n"),
+    (POINTS, b"[pytest11]\nevil = evil\n"),
+]
+
+
 @pytest.mark.parametrize(
-    ("path", "content"),
+    "files",
     [
-        ("conftest.py", PLUGIN),
-        ("pytest.ini", b"[pytest]\naddopts = -p evil\n"),
-        ("sitecustomize.py", b"import os\nos.environ['PYTEST_ADDOPTS'] = '-p evil'\n"),
-        ("pytest.py", b"print('PASSED tests/test_core.py::test_one')\n"),
-        ("evil-1.dist-info/entry_points.txt", b"[pytest11]\nevil = evil\n"),
-        *(pytest.param(*row, marks=pytest.mark.long) for row in SETTINGS),
+        dict(LOADED),
+        {"pytest.py": b"print('PASSED tests/test_core.py::test_one')\n"},
+        *(pytest.param({path: data}, marks=pytest.mark.long) for path, data in LOADED),
+        *(
+            pytest.param({path: data}, marks=pytest.mark.long)
+            for path, data in SETTINGS
+        ),
     ],
+    ids=", ".join,
 )
 def test_a_model_cannot_change_how_it_is_judged(
-    tmp_path: Path, baselines: Path, path: str, content: bytes
+    tmp_path: Path, baselines: Path, files: dict[str, bytes]
 ) -> None:
-    changes = {**WRONG, "evil.py": PLUGIN, path: content}
-    session = FolderSession(tmp_path / "folder", plugins="dist-info" in path)
+    changes = {**WRONG, "evil.py": PLUGIN, **files}
+    session = FolderSession(tmp_path / "folder")
+    if POINTS in files:
+        # Those of this environment take most of a run's time to import.
+        session.plugins = True
+        for plugin in entry_points(group="pytest11"):
+            session.test_command += f" -p no:{plugin.name}"
     tests = regression_tests(tmp_path, session=session, cache=baselines)
     assert tests.run(changes).outcome is False
 
