@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,15 @@ def scripts() -> Iterator[ScriptProvider]:
         yield server
 
 
-def spoil_script(number: int, code: str) -> Callable[[dict[str, Any]], None]:
-    """Return a change of a recording: reply ``number`` to the first writer is ``code``."""
+def spoil_scripts(codes: Mapping[int, str]) -> Callable[[dict[str, Any]], None]:
+    """Return a change of a recording: scripts have the code that ``codes`` has of their number."""
 
     def spoil(raw: dict[str, Any]) -> None:
-        message = raw["writers"][0]["messages"][number]
-        message["content"] = f"```python\n{code}```\n"
+        for number, code in codes.items():
+            # The writers take turns.
+            writer = raw["writers"][number % 2 == 0]
+            message = writer["messages"][(number - 1) // 2]
+            message["content"] = f"```python\n{code}```\n"
 
     return spoil
 
@@ -131,33 +134,14 @@ def test_verify_notices_a_choice_that_does_not_follow_from_its_evidence(
 EVIDENCE = dict(LOCAL, temperatures=TEMPERATURES, select=SelectionRule.EVIDENCE)
 
 
-def test_a_live_run_replayed_is_byte_identical(
-    harness: Harness, scripts: ScriptProvider
-) -> None:
-    chosen = live(scripts, **EVIDENCE)
-    prediction = harness.solve(chosen, NAME)
-    requests = len(scripts.requests)
-    harness.assert_replays(chosen, NAME)
-    assert len(scripts.requests) == requests
-    assert prediction["attempt"] == 2
-    # Scripts are charged to the instance, and to the temperature of the last try.
-    cost = sum(result["cost"] for result in prediction["all_results"])
-    cost += 3 * (100 * 2.5e-6 + 10 * 1e-5) + 3 * (100 * 1.5e-7 + 10 * 6e-7)
-    assert prediction["cost"] == pytest.approx(cost)
-    temperatures = []
-    for request in scripts.requests:
-        if "tells whether" in request["messages"][-1]["content"]:
-            temperatures.append(request["temperature"])
-    assert temperatures == [0.25] * 6
-
-
 def test_the_budget_ends_the_scripts_and_the_rest_decides(
     harness: Harness, scripts: ScriptProvider
 ) -> None:
-    money = Spending(BudgetLimits(calls=10))
-    prediction = harness.solve(live(scripts, **EVIDENCE), NAME, code=1, money=money)
+    money = Spending(BudgetLimits(calls=6))
+    chosen = live(scripts, **{**EVIDENCE, "tries": 1, "temperatures": (0.0,)})
+    prediction = harness.solve(chosen, NAME, code=1, money=money)
     evidence = prediction["evidence"]
-    assert len(scripts.requests) == 10
+    assert len(scripts.requests) == 6
     assert evidence["note"] == "not all scripts could be asked for"
     assert len(evidence["scripts"]) == 2
 
@@ -183,7 +167,7 @@ def test_a_recording_without_scripts_has_no_evidence(
     harness: Harness, tmp_path: Path
 ) -> None:
     replies = recording(tmp_path / "replies", lambda raw: raw.pop("writers"))
-    prediction = harness.solve(by_evidence(replay=replies), NAME)
+    prediction = harness.solve(by_evidence(replay=replies, tries=1), NAME)
     assert "not all scripts could be asked for" in prediction["reason"]
 
 
@@ -204,30 +188,49 @@ HOSTILE = {
 }
 
 
-# The first two run until the limit of time or of the disk.
-@pytest.mark.parametrize(
-    "kind", [*(pytest.param(kind, marks=pytest.mark.long) for kind in SLOW), *HOSTILE]
-)
-def test_a_hostile_script_counts_as_no_answer_and_harms_nothing(
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Any:
+    """The prediction of a run in which all scripts but the last are hostile."""
+    root = tmp_path_factory.mktemp("hostile")
+    folder = root / "replies"
+    gold = DEMO_DATASET / "tasks" / NAME / "gold.patch"
+    hidden = [str(path) for path in (gold, folder, cache / "demo-mirrors")]
+    looks = (
+        f"import os, sys\nsys.exit(0 if any(map(os.path.exists, {hidden})) else 2)\n"
+    )
+    no_text = "import sys  # \ud800\nsys.exit(2)\n"
+    replies = recording(
+        folder, spoil_scripts(dict(enumerate([looks, no_text, *HOSTILE.values()], 1)))
+    )
+    return Harness(root, cache).solve(by_evidence(replay=replies), NAME)
+
+
+def test_a_hostile_script_counts_as_no_answer_and_harms_nothing(hostile: Any) -> None:
+    scripts = hostile["evidence"]["scripts"]
+    valid = [script["valid"] for script in scripts]
+    assert valid == [True, True, False, False, True, True]
+    # Each run has the tree as the set-up left it, so it never sees what it wrote.
+    assert scripts[4]["base"] == [2, 2]
+    assert set(hostile["evidence"]["outcomes"]["s5"].values()) == {2}
+    assert hostile["evidence"]["outcomes"]["s6"] == {"c1": 2, "c2": 0, "c4": 0}
+    assert hostile["attempt"] == 2
+
+
+@pytest.mark.long  # until the limit of time or of the disk
+@pytest.mark.parametrize("kind", SLOW)
+def test_a_script_that_ends_at_a_limit_counts_as_no_answer(
     harness: Harness, tmp_path: Path, kind: str
 ) -> None:
-    spoil = spoil_script(1, (HOSTILE | SLOW)[kind])
-    replies = recording(tmp_path / "replies", spoil)
+    replies = recording(tmp_path / "replies", spoil_scripts({3: SLOW[kind]}))
     prediction = harness.solve(by_evidence(replay=replies), NAME)
-    third = prediction["evidence"]["scripts"][2]
-    if kind == "changes":
-        # Each run has the tree as the set-up left it, so it never sees what it wrote.
-        assert third["base"] == [2, 2]
-        assert set(prediction["evidence"]["outcomes"]["s3"].values()) == {2}
-    else:
-        assert third["valid"] is False
+    assert prediction["evidence"]["scripts"][2]["valid"] is False
     assert prediction["attempt"] == 2
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
 def test_a_run_that_is_killed_buys_no_script_twice(
     tmp_path: Path,
-    cache: Path,
+    finished: Harness,
     preloaded: Preloaded,
     scripts: ScriptProvider,
     kills: int,
@@ -238,14 +241,14 @@ def test_a_run_that_is_killed_buys_no_script_twice(
     def words(out: Path) -> list[str]:
         models = ",".join(f"{model}@diff" for model in MODELS)
         settings = "--set models.temperatures=0,0.25 --set choice.stop=all"
-        settings += f" --set choice.select=evidence --set folders.cache={cache}"
+        # What is built once is there before anything is measured.
+        settings += (
+            f" --set choice.select=evidence --set folders.cache={finished.cache}"
+        )
         run = f"--api-base {scripts.url} --run r --workers 2 --tries 2 --out {out}"
         instance = f"--dataset demo --instances {NAME} --environment local"
         return f"{instance} --models {models} {run} {settings}".split()
 
-    # What is built once is in the cache before anything is measured.
-    assert commands.run(words(tmp_path / "first")).code == 0
-    scripts.requests.clear()
     measure = Left(tmp_path / "undisturbed")
     ended = commands.run(words(measure.out))
     assert ended.code == 0, ended.said
@@ -317,16 +320,8 @@ def test_a_close_result_asks_for_a_script_that_tells_the_groups_apart(
 
 
 @pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
-def test_a_script_sees_nothing_of_the_evaluation(
-    harness: Harness, tmp_path: Path
-) -> None:
-    folder = tmp_path / "replies"
-    gold = DEMO_DATASET / "tasks" / NAME / "gold.patch"
-    mirrors = harness.cache / "demo-mirrors"
-    hidden = [str(path) for path in (gold, folder / f"{NAME}.json", mirrors)]
-    code = f"import os, sys\nsys.exit(0 if any(map(os.path.exists, {hidden})) else 2)\n"
-    replies = recording(folder, spoil_script(0, code))
-    evidence = harness.solve(by_evidence(replay=replies), NAME)["evidence"]
+def test_a_script_sees_nothing_of_the_evaluation(hostile: Any) -> None:
+    evidence = hostile["evidence"]
     assert evidence["scripts"][0]["base"] == [2, 2]
     assert set(evidence["outcomes"]["s1"].values()) == {2}
 
@@ -361,13 +356,9 @@ def test_languages_without_scripts_that_run_alone_have_no_evidence() -> None:
     assert language_of_runner(Runner.MAVEN) is None
 
 
-def test_a_script_that_is_no_text_is_run_all_the_same(
-    harness: Harness, tmp_path: Path
-) -> None:
-    spoil = spoil_script(0, "import sys  # \ud800\nsys.exit(2)\n")
-    replies = recording(tmp_path / "replies", spoil)
-    prediction = harness.solve(by_evidence(replay=replies), NAME)
-    assert prediction["evidence"]["scripts"][0]["valid"] is True
+def test_a_script_that_is_no_text_is_run_all_the_same(hostile: Any) -> None:
+    assert hostile["evidence"]["scripts"][1]["base"] == [2, 2]
+    assert hostile["evidence"]["scripts"][1]["valid"] is True
 
 
 class RefusingProvider(ScriptProvider):
@@ -380,31 +371,46 @@ class RefusingProvider(ScriptProvider):
         return super().answer(request)
 
 
-def test_a_refused_script_is_refused_again_in_a_replay(harness: Harness) -> None:
+def test_a_live_run_replayed_is_byte_identical(harness: Harness) -> None:
+    """A refused script is refused again."""
     with RefusingProvider() as server:
         chosen = live(server, **EVIDENCE)
         prediction = harness.solve(chosen, NAME)
-        requests = len(server.requests)
+        requests = list(server.requests)
         harness.assert_replays(chosen, NAME)
-        assert len(server.requests) == requests
+        assert len(server.requests) == len(requests)
+    assert prediction["attempt"] == 2
     notes = [script["note"] for script in prediction["evidence"]["scripts"]]
     assert notes.count("the provider refuses the request") == 2
     assert verified_lines(harness)[-1].endswith("nothing differs")
+    # Scripts are charged to the instance, and to the temperature of the last try.
+    cost = sum(result["cost"] for result in prediction["all_results"])
+    cost += 2 * (100 * 2.5e-6 + 10 * 1e-5) + 2 * (100 * 1.5e-7 + 10 * 6e-7)
+    assert prediction["cost"] == pytest.approx(cost)
+    temperatures = []
+    for request in requests:
+        if "tells whether" in request["messages"][-1]["content"]:
+            temperatures.append(request["temperature"])
+    assert temperatures == [0.25] * 6
 
 
-def test_a_damaged_cache_is_measured_again(tmp_path: Path, cache: Path) -> None:
+def test_a_damaged_cache_is_measured_again(
+    tmp_path: Path, finished: Harness, cache: Path
+) -> None:
     own = tmp_path / "cache"
     own.mkdir()
-    for name in ("environments", "demo-mirrors", "snapshots"):
-        if (cache / name).exists():
-            (own / name).symlink_to(cache / name)
+    for name in ("environments", "demo-mirrors", "snapshots", "baselines"):
+        (own / name).symlink_to(cache / name)
+    shutil.copytree(cache / "scripts", own / "scripts")
+    damaged = '{"x": 3, "y": [], "z": ["a"]}'
+    paths = list((own / "scripts").glob("*.json"))
+    for path in paths:
+        path.write_text(damaged)
     harness = Harness(tmp_path, own)
-    harness.run(by_evidence(), NAME, out="one")
-    first = harness.file(f"{NAME}.json", "one").read_bytes()
-    for path in (own / "scripts").glob("*.json"):
-        path.write_text('{"x": 3, "y": [], "z": ["a"]}')
-    harness.run(by_evidence(), NAME, out="two")
-    assert harness.file(f"{NAME}.json", "two").read_bytes() == first
+    again = harness.solve(by_evidence(), NAME)
+    assert {path.read_text() for path in paths} > {damaged}
+    assert again["evidence"] == finished.prediction(NAME)["evidence"]
+    assert again["attempt"] == 2
 
 
 def test_patches_that_writers_saw_are_no_leak() -> None:
