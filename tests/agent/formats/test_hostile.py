@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import json
 import pstats
+import resource
 import sys
 from pathlib import Path
 
@@ -108,15 +109,15 @@ def test_dots_are_split_as_the_reference_splits_them() -> None:
 
 
 _NESTED = (
-    "".join(f"{' ' * n}try: pass\n{' ' * n}finally:\n" for n in range(19))
-    + " " * 19
+    "".join(f"{' ' * n}try: pass\n{' ' * n}finally:\n" for n in range(17))
+    + " " * 17
     + "x = 1\n"
 )
 _WAYS_OUT = (
     "def f(x):\n  try:\n"
     + "    if x: return 1\n" * 20_000
     + "  finally:\n"
-    + "    x += 1\n" * 20_000
+    + "    with x: pass\n" * 2_000
 )
 
 
@@ -124,8 +125,12 @@ _WAYS_OUT = (
     "text", [_NESTED + "y = 1\n" * 1_000, _WAYS_OUT], ids=["nested", "returns"]
 )
 def test_code_that_explodes_when_compiled_does_not_take_the_memory(text: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     findings = lint.Linter().new_findings([lint.Change("a.py", "x = 1\n", text)])
     assert all("cannot be compiled" in finding.problem for finding in findings)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after - before < 200_000, "kilobytes; it is compiled in a process of its own"
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2_200_000
 
 
 def test_a_cookie_of_a_codec_that_is_none() -> None:
