@@ -82,7 +82,7 @@ _LINES = st.sampled_from(
 @given(
     st.sampled_from(NAMES), st.lists(_LINES, max_size=9), st.lists(_LINES, max_size=9)
 )
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_a_change_is_written_and_read(
     name: str,
     old: list[str],

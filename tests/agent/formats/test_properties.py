@@ -79,7 +79,7 @@ def _joined(
     final=st.booleans(),
     encoding=st.sampled_from(["utf-8", "latin-1", "utf-8-sig"]),
 )
-@settings(max_examples=600)
+@settings(max_examples=200)
 def test_rendered_edits_give_the_text_that_was_meant(
     form: str,
     before: list[str],
@@ -124,7 +124,7 @@ def test_rendered_edits_give_the_text_that_was_meant(
 
 
 @given(form=_FORMATS, after=_TEXTS.filter(bool))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_rendered_new_files_are_written_as_they_are(
     form: str, after: list[str]
 ) -> None:
@@ -158,7 +158,7 @@ _PIECES = st.one_of(
     pieces=st.lists(_PIECES, max_size=30),
     matching=st.sampled_from(Matching),
 )
-@settings(max_examples=600)
+@settings(max_examples=200)
 def test_no_reply_changes_a_file_that_no_edit_names(
     form: str, pieces: list[str], matching: Matching
 ) -> None:
@@ -230,7 +230,7 @@ _PARTS = st.lists(
 
 
 @given(form=_FORMATS, parts=_PARTS, block=st.booleans())
-@settings(max_examples=500)
+@settings(max_examples=150)
 def test_no_marker_is_written(
     form: str,
     parts: list[str],
