@@ -32,51 +32,71 @@ def run_leaving(
 
 
 WRAP = "textkit/wrap.py"
-# What an agent does, the paths of the patch besides the fixed file, and what is dropped.
-ODD_TREES: list[tuple[str, set[str], set[str]]] = [
-    ("open('a\\nb.py', 'w').write('x = 1\\n')", {"a\nb.py"}, set()),
-    (
-        "open(b'caf\\xe9.txt', 'w').write('x\\n'); open(b'big\\xe9', 'w').truncate(1500 << 20)",
-        {"caf\udce9.txt"},
-        {"big\udce9"},
-    ),
-    ("open('core', 'wb').truncate(1500 << 20)", set(), {"core"}),
-    (f"open('{WRAP}', 'wb').truncate(1500 << 20)", set(), {WRAP}),
-    ("os.mkfifo('pipe')", set(), {"pipe"}),
-    (f"os.remove('{WRAP}'); os.mkfifo('{WRAP}')", set(), {WRAP}),
-    ("socket.socket(socket.AF_UNIX).bind('sock')", set(), {"sock"}),
-    ("open('git~1', 'w').write('x')", set(), {"git~1"}),
-    ("os.symlink('x', '.gitmodules')", set(), {".gitmodules"}),
-    ("os.symlink('.', 'loop'); os.symlink('there', 'here')", {"loop", "here"}, set()),
-    (
-        "os.mkdir('shut'); open('shut/f.py', 'w').write('x = 1\\n'); os.chmod('shut', 0)",
-        {"shut/f.py"},
-        set(),
-    ),
-    ("open('f.py', 'w').write('x = 1\\n'); os.chmod('f.py', 0)", {"f.py"}, set()),
-    ("os.chmod('.', 0)", set(), set()),
-    (
-        "os.makedirs('in/.git/x'); open('in/f.py', 'w').write('x = 1\\n')",
-        {"in/f.py"},
-        set(),
-    ),
-    ("shutil.rmtree('.git'); os.mkfifo('.git')", set(), set()),
-    (
-        f"os.remove('{WRAP}'); os.mkdir('{WRAP}'); open('{WRAP}/f.py', 'w').write('x = 1\\n')",
-        {WRAP, f"{WRAP}/f.py"},
-        set(),
-    ),
-]
+# What agents do, the paths of the patch besides the fixed file, and what is dropped. Those of a
+# name stand side by side in one tree.
+ODD_TREES: dict[str, list[tuple[str, set[str], set[str]]]] = {
+    "odd files": [
+        ("open('a\\nb.py', 'w').write('x = 1\\n')", {"a\nb.py"}, set()),
+        (
+            "open(b'caf\\xe9.txt', 'w').write('x\\n'); open(b'big\\xe9', 'w').truncate(1500 << 20)",
+            {"caf\udce9.txt"},
+            {"big\udce9"},
+        ),
+        ("open('core', 'wb').truncate(1500 << 20)", set(), {"core"}),
+        (f"open('{WRAP}', 'wb').truncate(1500 << 20)", set(), {WRAP}),
+        ("os.mkfifo('pipe')", set(), {"pipe"}),
+        ("socket.socket(socket.AF_UNIX).bind('sock')", set(), {"sock"}),
+        ("open('git~1', 'w').write('x')", set(), {"git~1"}),
+        ("os.symlink('x', '.gitmodules')", set(), {".gitmodules"}),
+        (
+            "os.symlink('.', 'loop'); os.symlink('there', 'here')",
+            {"loop", "here"},
+            set(),
+        ),
+        (
+            "os.mkdir('shut'); open('shut/f.py', 'w').write('x = 1\\n'); os.chmod('shut', 0)",
+            {"shut/f.py"},
+            set(),
+        ),
+        (
+            "open('f.py', 'w').write('x = 1\\n'); os.chmod('f.py', 0)",
+            {"f.py"},
+            set(),
+        ),
+        (
+            "os.makedirs('in/.git/x'); open('in/f.py', 'w').write('x = 1\\n')",
+            {"in/f.py"},
+            set(),
+        ),
+    ],
+    "a pipe in place of a file, and all shut": [
+        (f"os.remove('{WRAP}'); os.mkfifo('{WRAP}')", set(), {WRAP}),
+        ("os.chmod('.', 0)", set(), set()),
+    ],
+    "a folder in place of a file, and a pipe in place of .git": [
+        (
+            f"os.remove('{WRAP}'); os.mkdir('{WRAP}'); open('{WRAP}/f.py', 'w').write('x = 1\\n')",
+            {WRAP, f"{WRAP}/f.py"},
+            set(),
+        ),
+        ("shutil.rmtree('.git'); os.mkfifo('.git')", set(), set()),
+    ],
+}
 
 
-@pytest.mark.parametrize(("code", "paths", "dropped"), ODD_TREES)
-def test_odd_trees_give_a_patch(
-    harness: Harness, code: str, paths: set[str], dropped: set[str]
-) -> None:
-    prediction, (attempt, *_) = run_leaving(harness, code)
+@pytest.mark.parametrize("name", ODD_TREES)
+def test_odd_trees_give_a_patch(harness: Harness, name: str) -> None:
+    codes = []
+    predicted = {FIXED}
+    all_dropped: set[str] = set()
+    for code, paths, dropped in ODD_TREES[name]:
+        codes.append(f"{code}\n")
+        predicted |= paths
+        all_dropped |= dropped
+    prediction, (attempt, *_) = run_leaving(harness, "".join(codes))
     assert prediction["attempt"] == 1, prediction["all_results"]
-    assert set(patch_paths(prediction["model_patch"])) == {FIXED, *paths}
-    assert set(attempt["dropped_files"]) == dropped
+    assert set(patch_paths(prediction["model_patch"])) == predicted
+    assert set(attempt["dropped_files"]) == all_dropped
     assert "infra" not in attempt["status"]
 
 
@@ -116,18 +136,26 @@ NO_TREES = {
 }
 
 
-@pytest.mark.parametrize("code", NO_TREES)
+PAIRS = list(zip(list(NO_TREES)[::2], list(NO_TREES)[1::2], strict=True))
+
+
+@pytest.mark.parametrize("codes", PAIRS)
 def test_what_is_no_tree_any_more_is_an_error_of_the_attempt(
-    harness: Harness, code: str, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, codes: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each of two models leaves another one."""
     monkeypatch.setattr("bench.repos.lefttree._MAX_FILES", 100)
-    prediction, attempts = run_leaving(harness, code, exit_code=1)
+    code = f"import sys\nexec({codes!r}[sys.argv[1] == 'my-b'])\n"
+    chosen = outside(FIX + MAKE + code, "{model}")
+    prediction = harness.solve(chosen, ID, code=1)
+    attempts = harness.attempts(ID)
     assert (prediction["status"], prediction["model_patch"]) == ("error", "")
     statuses = [attempt["status"] for attempt in attempts]
     assert statuses == ["error", "error"], "each used its try"
-    assert NO_TREES[code] in attempts[0]["error"]
-    assert NO_TREES[code] in prediction["reason"]
-    lines = harness.run(outside(FIX + MAKE + code), ID, code=1)
+    for attempt, own in zip(attempts, codes, strict=True):
+        assert NO_TREES[own] in attempt["error"]
+    assert NO_TREES[codes[1]] in prediction["reason"], "of the last attempt"
+    lines = harness.run(chosen, ID, code=1)
     assert "1 done before" in lines[0], "nothing is paid again"
 
 
