@@ -213,7 +213,7 @@ def as_parsed(text: str) -> tuple[object, object]:
 def test_what_is_tested_has_the_settings_of_the_base_for_every_parser() -> None:
     draw = random.Random(5)
     told_apart = 0
-    for _ in range(10_000):
+    for _ in range(3_000):
         lines = SETUP_CFG.split("\n")
         for _ in range(draw.randint(1, 4)):
             index = draw.randrange(len(lines))
@@ -224,7 +224,7 @@ def test_what_is_tested_has_the_settings_of_the_base_for_every_parser() -> None:
         if not tree_with("setup.cfg", text).configuration:
             told_apart += 1
             assert without_blanks(as_parsed(text)) == as_parsed(SETUP_CFG), text
-    assert told_apart > 500
+    assert told_apart > 150
 
 
 def without_blanks(parsed: object) -> object:
