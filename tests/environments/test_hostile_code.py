@@ -134,7 +134,7 @@ def test_memory_of_all_processes_is_limited(environment: Place) -> None:
 
 def test_endless_output_is_cut(environment: Place) -> None:
     code = IGNORES_TERM + "while True:\n    os.write(1, b'spam' * 16384)\n"
-    result = environment.run(code, 3)
+    result = environment.run(code, 2)
     assert result.timed_out
     assert len(result.output) < 30 * MB
 

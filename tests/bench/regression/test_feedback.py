@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -232,10 +233,13 @@ def test_two_runs_that_fail_alike_give_the_same_text(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SUITE)
     names = [f"test_it.py::test_{name}" for name in ("box", "folder", "made", "slow")]
     command = [sys.executable, "-m", "pytest", "-rA", "-pno:cacheprovider"]
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     outputs = []
     reasons = []
     for _ in range(2):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, check=False, env=env
+        )
         output = done.stdout.decode()
         outputs.append(output)
         reasons.append(failures_of(output, Runner.PYTEST, names))
