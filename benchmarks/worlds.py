@@ -415,7 +415,7 @@ def stop_when_sure(
     As in a run, attempts end by what is fitted to the instances that ended before, and the last
     choice is fitted to all.
     """
-    run_fit = RunFit(stated_fit().right)
+    run_fit = RunFit()
     ended: list[LabelledInstance] = []
     while len(ended) < len(instances):
         start = len(ended)

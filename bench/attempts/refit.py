@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from bench.attempts.choose import CandidateChoice, finish_choice
 from bench.attempts.evidence.choice import choose_by_evidence, facts_of
-from bench.attempts.evidence.facts import InstanceFacts
+from bench.attempts.evidence.facts import RIGHT, InstanceFacts
 from runs.evidence import BeliefFit
 from runs.records import InstanceResult
 
@@ -24,7 +24,7 @@ class RunFit:
         current: None before the first fit.
     """
 
-    def __init__(self, right: float, current: BeliefFit | None = None) -> None:
+    def __init__(self, right: float = RIGHT, current: BeliefFit | None = None) -> None:
         self.current = current
         self._right = right
         self._facts: list[InstanceFacts] = []

@@ -140,7 +140,7 @@ class InstanceJob:
 
     instance: Instance
     recordings: ReplayedModels | None = None
-    run_fit: RunFit | None = None
+    run_fit: RunFit = field(default_factory=RunFit)
 
     @property
     def key(self) -> str:
@@ -156,9 +156,7 @@ class InstanceJob:
 
     def portable(self) -> InstanceJob:
         """Return the job with the recordings of its instance, and what the run has learned."""
-        job = self
-        if self.run_fit is not None:
-            job = replace(self, run_fit=self.run_fit.now())
+        job = replace(self, run_fit=self.run_fit.now())
         if self.recordings is None:
             return job
         attempts = {self.key: self.recordings.attempts(self.key)}
@@ -168,9 +166,7 @@ class InstanceJob:
         """Return by what attempts end that start now; in a replay, by what they ended."""
         if self.recordings is not None:
             return self.recordings.stop_fit(self.key)
-        if self.run_fit is not None:
-            return self.run_fit.current
-        return None
+        return self.run_fit.current
 
     def start(
         self,
