@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -251,8 +252,10 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         return is_sure and self.config.by_evidence
 
     def _results(self) -> Iterator[InstanceResult]:
+        """Yield what has a prediction; those that cannot be read are left alone."""
         for path in self.store.prediction_paths():
-            yield self.store.read_prediction(path)
+            with suppress(UserError):
+                yield self.store.read_prediction(path)
 
     def services(self) -> Callable[[WorkerAccess], Services]:
         return partial(make_services, self.config, self.options)
@@ -369,10 +372,11 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         # A winner that other tests checked is final.
         if not self.config.by_evidence or self.config.full_suite:
             return
-        results = list(self._results())
         right = self.config.settings.choice.right
         required = self.config.requires_tests
-        for name, choice in choose_again(results, right, require_tests=required):
+        for name, choice in choose_again(
+            self._results(), right, require_tests=required
+        ):
             self._save(with_choice(self.store.read_result(name), choice))
 
     def finish(self) -> None:

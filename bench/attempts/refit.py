@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from bench.attempts.choose import CandidateChoice, finish_choice
 from bench.attempts.evidence.choice import choose_by_evidence, facts_of
@@ -57,7 +57,7 @@ class RunFit:
 
 
 def choose_again(
-    results: Sequence[InstanceResult],
+    results: Iterable[InstanceResult],
     right: float,
     *,
     require_tests: bool,

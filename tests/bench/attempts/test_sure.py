@@ -123,6 +123,8 @@ def test_instances_that_start_later_use_what_the_run_has_learned(
         earlier = read(harness.folder, NAME, "trajectories")
         expected = RunFit(0.4)
         expected.add_result(InstanceResult.of_trajectory(earlier))
+        # A prediction that cannot be read tells nothing, and stays as it is.
+        harness.file("gone__gone-1.json").write_text("{")
         harness.run(when_sure(provider, 0.999), NAME, SECOND)
     assert expected.current is not None
     assert stop_fit_of(harness.folder, SECOND) == expected.current.model_dump(
