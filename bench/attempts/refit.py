@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from bench.attempts.choose import CandidateChoice, finish_choice
 from bench.attempts.evidence.choice import choose_by_evidence, facts_of
@@ -14,6 +15,7 @@ FIRST_FIT = 25
 """How many instances must have ended before anything is fitted to them."""
 
 
+@dataclass
 class RunFit:
     """What the instances that ended tell about those that start.
 
@@ -21,18 +23,18 @@ class RunFit:
     of the last.
 
     Attributes:
+        right: the share of right attempts that is expected.
         current: None before the first fit.
     """
 
-    def __init__(self, right: float = RIGHT, current: BeliefFit | None = None) -> None:
-        self.current = current
-        self._right = right
-        self._facts: list[InstanceFacts] = []
-        self._due = FIRST_FIT
+    right: float = RIGHT
+    current: BeliefFit | None = None
+    _facts: list[InstanceFacts] = field(default_factory=list)
+    _due: int = field(default_factory=lambda: FIRST_FIT)
 
     def now(self) -> RunFit:
         """Return what is known now, without the instances that it was fitted to."""
-        return RunFit(self._right, self.current)
+        return RunFit(self.right, self.current)
 
     @property
     def missing(self) -> int:
@@ -52,7 +54,7 @@ class RunFit:
         self._facts.append(facts)
         if self.missing > 0:
             return
-        self.current = fit_run(self._facts, self._right)
+        self.current = fit_run(self._facts, self.right)
         self._due *= 2
 
 
