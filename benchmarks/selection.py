@@ -30,8 +30,17 @@ import typer
 
 from bench.attempts import choose_by_evidence
 from bench.cli.cli import run_cli
-from benchmarks.worlds import world_lines
+from benchmarks.bestrule import BestRule
+from benchmarks.worlds import (
+    WORLD_RULES,
+    WORLDS,
+    LabelledInstance,
+    believe,
+    make_instances,
+    stop_when_sure,
+)
 from core.errors import UserError
+from reports.matrix import MatrixCandidate
 from reports.statistics.methods import Share
 from runs.evidence import (
     SOLVED,
@@ -49,6 +58,8 @@ SETS = {
     "Lite, GPT-4o": ("lite_gpt4o", "test_logs_gpt4o_lite"),
     "Lite, Claude": ("lite_claude", "test_logs_claude_lite"),
 }
+_MOST_FOR_BEST = 6
+"""Attempts up to which the best rule is known: it weighs each set of classes."""
 _VALID = "fail_on_original_repo"  # stands among the patches; true: the script fails at the base
 _HEAD = "right wrong  none    no     of labelled, 95 %            bounds      theirs"
 
@@ -276,6 +287,37 @@ def _cells(
         f"{right:>6}{labels[False]:>6}{labels[None]:>6}{len(instances) - picks:>6}"
         f"{share:>24}{f'{low:.1f} to {high:.1f} %':>18}{sum(theirs):>5} of {len(theirs)}"
     )
+
+
+def share_of_right(
+    rule: Callable[[LabelledInstance], MatrixCandidate],
+    instances: Sequence[LabelledInstance],
+) -> float:
+    """Return how many of the choices are right, in percent."""
+    right = sum(rule(labelled).id in labelled.right for labelled in instances)
+    return 100 * right / len(instances)
+
+
+def world_lines(count: int, names: Sequence[str], sure: float) -> Iterator[str]:
+    """Yield a line for each world."""
+    headings = "".join(f"{name:>10}" for name in (*WORLD_RULES, "best rule"))
+    yield f"{'world':<20}{headings}{'belief':>10}{'calibration':>13}{'attempts':>10}{'right':>7}"
+    for name in names or WORLDS:
+        world = WORLDS[name]
+        instances = make_instances(world, count, name)
+        cells = []
+        for rule in WORLD_RULES.values():
+            cells.append(f"{share_of_right(rule, instances):10.1f}")
+        best = f"{'–':>10}"
+        if world.attempts <= _MOST_FOR_BEST:
+            best = f"{share_of_right(BestRule(world).choose, instances):10.1f}"
+        cells.append(best)
+        share, calibration = believe(instances)
+        made, right_when_sure = stop_when_sure(instances, world.attempts, sure)
+        yield (
+            f"{name:<20}{''.join(cells)}{share:10.1f}  {calibration.in_words(count)}"
+            f"{made:8.0f} %{right_when_sure:7.1f}"
+        )
 
 
 def main(

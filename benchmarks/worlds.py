@@ -30,8 +30,6 @@ RIGHT_FORMS = 4
 """How many right solutions there are beside the usual one."""
 MISTAKES = {"mistake": 0.65, "mistake 2": 0.35}
 """The popular mistakes, and how the attempts that make one divide."""
-_MOST_FOR_BEST = 6
-"""Attempts up to which the best rule is known: it weighs each set of classes."""
 _BINS = 10
 _FULL_BIN = 0.05
 
@@ -336,7 +334,7 @@ def choose_right(labelled: LabelledInstance) -> MatrixCandidate:
     return labelled.candidates[0]
 
 
-RULES: Mapping[str, Callable[[LabelledInstance], MatrixCandidate]] = {
+WORLD_RULES: Mapping[str, Callable[[LabelledInstance], MatrixCandidate]] = {
     "first": choose_first,
     "largest": choose_largest,
     "0.12": lambda labelled: choose_by_groups(labelled, 2),
@@ -459,36 +457,3 @@ def greatest(instances: Sequence[LabelledInstance], fit: BeliefFit) -> list[floa
     """Return the greatest weight of a class of each instance."""
     beliefs = weigh([labelled.instance.facts() for labelled in instances], fit)
     return [max(weights.classes) for weights in beliefs]
-
-
-def share_of_right(
-    rule: Callable[[LabelledInstance], MatrixCandidate],
-    instances: Sequence[LabelledInstance],
-) -> float:
-    """Return how many of the choices are right, in percent."""
-    right = sum(rule(labelled).id in labelled.right for labelled in instances)
-    return 100 * right / len(instances)
-
-
-def world_lines(count: int, names: Sequence[str], sure: float) -> Iterator[str]:
-    """Yield a line for each world."""
-    from benchmarks.bestrule import BestRule
-
-    headings = "".join(f"{name:>10}" for name in (*RULES, "best rule"))
-    yield f"{'world':<20}{headings}{'belief':>10}{'calibration':>13}{'attempts':>10}{'right':>7}"
-    for name in names or WORLDS:
-        world = WORLDS[name]
-        instances = make_instances(world, count, name)
-        cells = []
-        for rule in RULES.values():
-            cells.append(f"{share_of_right(rule, instances):10.1f}")
-        best = f"{'–':>10}"
-        if world.attempts <= _MOST_FOR_BEST:
-            best = f"{share_of_right(BestRule(world).choose, instances):10.1f}"
-        cells.append(best)
-        share, calibration = believe(instances)
-        made, right_when_sure = stop_when_sure(instances, world.attempts, sure)
-        yield (
-            f"{name:<20}{''.join(cells)}{share:10.1f}  {calibration.in_words(count)}"
-            f"{made:8.0f} %{right_when_sure:7.1f}"
-        )
