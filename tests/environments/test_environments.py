@@ -31,7 +31,7 @@ from environments.docker.environment import DockerEnvironment
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.environment import LocalEnvironment, LocalSession
 from tests.conftest import ShareVenvs, an_instance
-from tests.support import command_lines
+from tests.support import still_running
 
 needs_bubblewrap = pytest.mark.skipif(
     not bubblewrap_works(), reason="bubblewrap is not installed"
@@ -133,8 +133,7 @@ def test_a_command_is_killed_with_all_its_children_when_its_time_is_up(
     assert result.timed_out
     assert "end" not in result.output
     assert time.monotonic() - started < 60
-    time.sleep(0.3)
-    assert not command_lines("71.5")
+    assert not still_running("71.5")
 
 
 def test_a_failing_command_says_so(unchanged: Prepared) -> None:

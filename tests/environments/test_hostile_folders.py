@@ -9,7 +9,7 @@ from pathlib import Path
 
 from environments.folders import FolderCommand, Folders
 from environments.local.folders import LocalFolders
-from tests.support import command_lines
+from tests.support import still_running
 from tests.support.environments import FOLDER_LIMITS, python
 
 
@@ -35,7 +35,7 @@ def test_a_fork_bomb_ends(folders: Folders) -> None:
     result = folders.run(command)
     assert result.timed_out
     assert 1 < result.output.count("here") <= FOLDER_LIMITS.processes
-    assert not command_lines(mark)
+    assert not still_running(mark)
     assert python(folders, "print('alive')").output == "alive\n"
 
 
@@ -125,7 +125,7 @@ def test_a_daemon_ends_with_the_command(folders: Folders) -> None:
     result = python(folders, code, 600)
     assert (result.output, result.exit_code) == ("started\n", 0)
     assert time.monotonic() - started < 300, "it ends before its time limit"
-    assert not command_lines(mark)
+    assert not still_running(mark)
 
 
 def test_only_plain_files_are_collected(folders: Folders) -> None:

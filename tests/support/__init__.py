@@ -109,6 +109,17 @@ def command_lines(mark: str = "") -> list[str]:
     return lines
 
 
+def still_running(mark: str, seconds: float = 5) -> list[str]:
+    """Return the command lines with ``mark`` that are there after so many seconds.
+
+    What was killed ends a moment later: the first process of a sandbox dies with its parent.
+    """
+    end = time.monotonic() + seconds
+    while (lines := command_lines(mark)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return lines
+
+
 def run_script(
     *argv: object, script: str = "harness.py", cwd: Path | str = "/", **env: str
 ) -> subprocess.CompletedProcess[str]:

@@ -4,7 +4,6 @@ import logging
 import secrets
 import shutil
 import sys
-import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from environments.base import (
 )
 from environments.folders import FolderCommand, FolderResult, Folders
 from tests.conftest import an_instance
-from tests.support import command_lines, write_files
+from tests.support import still_running, write_files
 
 MB = 1 << 20
 IMAGE = "python:3.11-slim"
@@ -85,14 +84,8 @@ class Place:
         command = f"echo {text} | base64 -d >hostile.py; python hostile.py {self.mark}"
         result = self.prepared.run(command, seconds)
         assert "alive" in self.prepared.run("echo alive", 30).output
-        assert not self.still_running(), "a process of it still runs"
+        assert not still_running(self.mark), "a process of it still runs"
         return result
-
-    def still_running(self) -> list[str]:
-        end = time.monotonic() + 5
-        while (running := command_lines(self.mark)) and time.monotonic() < end:
-            time.sleep(0.05)
-        return running
 
 
 def ended_badly(result: CommandResult) -> bool:

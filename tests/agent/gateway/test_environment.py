@@ -30,7 +30,7 @@ from tests.agent.gateway.conftest import (
 )
 from tests.agent.gateway.test_named import SED, SUBMIT, TOOLS, config_of, dialect_of
 from tests.agent.gateway.test_named import agent as agent  # a fixture
-from tests.support import command_lines
+from tests.support import still_running
 from tests.support.commands import Preloaded
 from tests.support.dialects import AGENT, Turn
 from tests.support.environments import IMAGE
@@ -104,7 +104,7 @@ def test_an_agent_runs_the_tests_of_its_own_checkout(
     assert "networks 1\n" in left
     if environment is EnvironmentKind.DOCKER:
         assert "user 65533\n" in left or os.geteuid()
-    assert not command_lines("4321.5")
+    assert not still_running("4321.5")
     assert NEW in prediction["model_patch"]
     assert "left" not in prediction["model_patch"]
     assert stub.billed == len(TURNS)

@@ -36,7 +36,7 @@ from tests.agent.gateway.conftest import (
     agent_config,
     needs_bubblewrap,
 )
-from tests.support import command_lines, read_json, wait_until
+from tests.support import command_lines, read_json, still_running, wait_until
 from tests.support.commands import Preloaded
 from tests.support.dialects import AGENT, DIALECTS, KEYS, Fault, Turn
 from tests.support.runs import but, config
@@ -282,7 +282,7 @@ def test_no_process_of_an_agent_outlives_its_attempt(runs: GatewayRuns) -> None:
     with runs.serve():
         prediction = runs.solve(agent_config("messages", f"daemon={name}"))
     assert prediction["status"] == "plausible"
-    assert not command_lines(name)
+    assert not still_running(name)
 
 
 def test_an_interrupt_ends_a_run_whose_agent_is_silent(
@@ -301,7 +301,7 @@ def test_an_interrupt_ends_a_run_whose_agent_is_silent(
         process.kill()
     assert process.returncode == 130 and f"{ID}: interrupted" in output, output
     assert time.monotonic() - interrupted < 300, "the agent sleeps ten minutes"
-    assert not command_lines(name)
+    assert not still_running(name)
 
 
 def test_a_changed_request_is_served_by_its_turn_and_reported(

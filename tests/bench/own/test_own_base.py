@@ -18,7 +18,7 @@ from tests.bench.own.test_own_run import (
     outcomes,
     start,
 )
-from tests.support import change_json, command_lines, wait_until
+from tests.support import change_json, command_lines, still_running, wait_until
 from tests.support.ownworld import (
     FILES,
     RIGHT,
@@ -66,7 +66,7 @@ def test_ctrl_c_while_the_base_is_measured_says_a_word(
     assert process.returncode == 130, output
     lines = output.splitlines()
     assert "stopping; no model was called, and the same command starts again" in lines
-    assert not command_lines(mark)
+    assert not still_running(mark)
 
 
 def test_a_long_step_says_how_long_it_takes() -> None:

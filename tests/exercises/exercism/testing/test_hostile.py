@@ -13,7 +13,7 @@ from exercises.exercism.messages import TIMED_OUT
 from exercises.exercism.results import TryResult
 from tests.exercises.exercism.testing.conftest import MakeTester
 from tests.exercises.exercism.testing.test_cheats import RIGHT
-from tests.support import command_lines
+from tests.support import still_running
 from tests.support.exercism import six
 
 
@@ -66,10 +66,10 @@ def test_a_daemon_and_a_fork_bomb_fail_and_end(make_tester: MakeTester) -> None:
     sleeper = f"os.execv(sys.executable, ['x', '-c', 'import time; time.sleep(600)', '{mark}'])"
     daemon = f"import os, sys\nif os.fork() == 0:\n    os.setsid()\n    {sleeper}\n"
     outcome_of(make_tester, daemon)
-    assert not command_lines(mark)
+    assert not still_running(mark)
     bomb = f"import os, sys\nwhile True:\n    if os.fork() == 0:\n        {sleeper}\n"
     assert not outcome_of(make_tester, bomb).solved
-    assert not command_lines(mark)
+    assert not still_running(mark)
 
 
 def test_what_a_right_solution_does_besides_touches_nothing_else(
