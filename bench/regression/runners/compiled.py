@@ -30,7 +30,7 @@ from bench.regression.runners.shell import SimpleCommand, index_of, is_plain, qu
 _GO_STATUSES = {"PASS": PASSED, "FAIL": FAILED, "SKIP": SKIPPED}
 # A test may print without a line end before its result.
 _GO_TEST = re.compile(r"^.*?--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\)$")
-_GO_PACKAGE = re.compile(r"^(ok  |FAIL)\t(\S+)(?:\s+(.*))?$")
+_GO_PACKAGE = re.compile(r"^(ok  |FAIL)\t(\S+)\s+(.*)$")
 _GO_RUN = re.compile(r"^=== (?:RUN|CONT|NAME) +(\S+)$")
 _GO_NOISE = re.compile(
     r"^=== |^ *--- (?:PASS|FAIL|SKIP): |^(?:PASS|FAIL)$|^ok  \t|^FAIL\t|^exit status "
@@ -122,7 +122,7 @@ def _go_results(lines: Iterable[str]) -> Iterator[NamedStatus]:
             # A package fails without a failed test where it cannot be built or its process dies.
             if status == FAILED:
                 tests = [pair for pair in tests if pair[1] == FAILED]
-            if not tests and not _NO_TESTS.search(package[3] or ""):
+            if not tests and not _NO_TESTS.search(package[3]):
                 yield package[2], status
             tests = []
     yield from tests

@@ -204,7 +204,7 @@ def parse_tap(output: str) -> ParsedOutput:
     reasons = defaultdict(list)
     nesting = Nesting()
     failed = ""
-    for line in output.split("\n"):
+    for line in output.split("\n")[:-1]:  # a line without its end may be cut off
         subtest = _TAP_SUBTEST.match(line)
         test = _TAP_TEST.match(line)
         if subtest:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bench.regression.failures import failures_of
@@ -235,6 +235,7 @@ def test_swebench_s_parser_of_the_row_reads_what_ours_cannot() -> None:
 
 @settings(max_examples=40)
 @given(st.sampled_from(sorted(EXPECTED)), st.floats(0, 1), st.text(max_size=40))
+@example("node-tap", 0.90234375, "")  # within a line
 def test_damaged_output_is_no_error_and_invents_no_pass(
     name: str, at: float, noise: str
 ) -> None:
