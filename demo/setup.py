@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ _HERE = Path(__file__).resolve().parent
 DEMO_DATASET = _HERE
 REPOSITORIES = _HERE / "repositories"
 _DATE = "2024-05-23T12:00:00+00:00"
+_IGNORED = ("__pycache__", ".pytest_cache")
 _WHO = {"NAME": "Demo", "EMAIL": "demo@example.org", "DATE": _DATE}
 
 
@@ -31,18 +33,31 @@ def build_mirrors(root: Path) -> Path:
 
 
 def _build(folder: Path, target: Path) -> None:
+    source = target / "demo-source"
+    digest = _digest(folder)
+    if source.exists() and source.read_text() == digest:
+        return
     with scratch_folder(target) as temporary:
         work, mirror = temporary / "work", temporary / "mirror"
-        ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache")
-        shutil.copytree(folder, work, ignore=ignore)
+        shutil.copytree(folder, work, ignore=shutil.ignore_patterns(*_IGNORED))
         for file in work.rglob("*"):
             file.chmod(0o755 if file.is_dir() else 0o644)
         commit_all(work, "Begin")
-        if target.exists() and _head(target) == _head(work):
-            return
         git("clone", "--quiet", "--bare", work, mirror, cwd=temporary)
+        (mirror / source.name).write_text(digest)
         shutil.rmtree(target, ignore_errors=True)
         mirror.replace(target)
+
+
+def _digest(folder: Path) -> str:
+    """Return a hash of all that the commit of ``folder`` is made of."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        path = file.relative_to(folder)
+        if file.is_file() and not set(_IGNORED) & set(path.parts):
+            digest.update(f"{path}\0{file.stat().st_size}\0".encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def commit_all(folder: Path, message: str) -> str:

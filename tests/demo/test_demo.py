@@ -133,6 +133,26 @@ def test_the_instances_name_the_commits_that_the_folders_give(tmp_path: Path) ->
     assert len(list(REPOSITORIES.iterdir())) == 3
 
 
+def test_a_mirror_is_made_again_where_its_folder_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = tmp_path / "repositories"
+    shutil.copytree(REPOSITORIES, folders)
+    monkeypatch.setattr("demo.setup.REPOSITORIES", folders)
+
+    def numbers() -> list[int]:
+        mirrors = build_mirrors(tmp_path / "mirrors")
+        return [path.stat().st_ino for path in sorted(mirrors.glob("*.git"))]
+
+    before = numbers()
+    assert numbers() == before
+    (folders / "demo__bank/new.py").write_text("NEW = 1\n")
+    bank, *others = numbers()
+    assert bank != before[0] and others == before[1:]
+    mirror = tmp_path / "mirrors/demo__bank.git"
+    assert git("show", "HEAD:new.py", cwd=mirror) == b"NEW = 1\n"
+
+
 def test_a_worker_that_registers_nothing_finds_the_mirrors(tmp_path: Path) -> None:
     options = pickle.dumps(make_options(tmp_path, tmp_path))
     code = (
