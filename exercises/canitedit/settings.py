@@ -25,13 +25,12 @@ GroupBy = Literal["change_kind", "topic", "libraries", "length"]
 class CompletionModels(Models):
     """Which models are asked."""
 
-    names: ModelNames = Field(
-        default=Models().names, description="Ask each of these models: NAME."
-    )
+    names: ModelNames = Models().names
+    """Ask each of these models: NAME."""
+
     # Always sent: servers of /v1/completions stop after 16 tokens without it.
-    max_output_tokens: int = Field(
-        default=8192, ge=1, description="Limit a reply to this many tokens."
-    )
+    max_output_tokens: int = Field(default=8192, ge=1)
+    """Limit a reply to this many tokens."""
 
 
 class Completions(Section):
@@ -42,81 +41,62 @@ class Completions(Section):
         description="Ask for whole programs in this prompt (docs/canitedit.md): "
         f"{', '.join(prompt.value for prompt in Prompt)}.",
     )
-    each: int = Field(
-        default=20,
-        ge=1,
-        description="Ask for this many completions of each problem and instruction.",
-    )
-    temperature: float = Field(
-        default=0.2, ge=0, le=2, description="Sample at this temperature."
-    )
-    top_p: float = Field(
-        default=0.95,
-        gt=0,
-        le=1,
-        description="Draw each token from this share of the probability.",
-    )
+    each: int = Field(default=20, ge=1)
+    """Ask for this many completions of each problem and instruction."""
+
+    temperature: float = Field(default=0.2, ge=0, le=2)
+    """Sample at this temperature."""
+
+    top_p: float = Field(default=0.95, gt=0, le=1)
+    """Draw each token from this share of the probability."""
+
     kinds: Annotated[tuple[InstructionKind, ...], Commas, Distinct] = Field(
-        default=KINDS,
-        min_length=1,
-        description="Give these instructions: descriptive, lazy.",
+        default=KINDS, min_length=1
     )
+    """Give these instructions: descriptive, lazy."""
 
 
 class ProblemSource(Section):
     """Which problems."""
 
-    source: str = Field(
-        default=HUB_ID,
-        description="Read the problems from this .jsonl or .parquet, or from this id on the hub.",
-    )
-    v1: bool = Field(
-        default=False, description="Take only the 54 problems of the first paper."
-    )
+    source: str = HUB_ID
+    """Read the problems from this .jsonl or .parquet, or from this id on the hub."""
+
+    v1: bool = False
+    """Take only the 54 problems of the first paper."""
 
 
 class DescribedProblems(ProblemSource):
     """Which problems ``stats`` describes."""
 
-    tokenizer: Path | None = Field(
-        default=None,
-        description="Count tokens by the tokenizer in this folder or tokenizer.json; default: "
-        "count words.",
-    )
+    tokenizer: Path | None = None
+    """Count tokens by the tokenizer in this folder or tokenizer.json; default: count
+    words."""
 
 
 class ScoredProblems(ProblemSource):
     """Which problems ``report`` scores."""
 
-    source: str = Field(
-        default="",
-        description="Evaluate with the problems of these rows, not with those in the files.",
-    )
+    source: str = ""
+    """Evaluate with the problems of these rows, not with those in the files."""
 
 
 class ProgramEvaluation(Section):
     """Where programs run with their tests."""
 
-    environment: EnvironmentKind = Field(
-        default=EnvironmentKind.LOCAL,
-        description="Run programs in local (a sandbox here) or docker; none runs nothing.",
-    )
+    environment: EnvironmentKind = EnvironmentKind.LOCAL
+    """Run programs in local (a sandbox here) or docker; none runs nothing."""
+
     # More programs would have too little of a processor each.
-    workers: int | None = Field(
-        default=None,
-        ge=1,
-        le=4 * (os.cpu_count() or 1),
-        description="Run this many programs at once; default: one for each core.",
-    )
-    interpreter: Annotated[FilePath, AfterValidator(absolute)] | None = Field(
-        default=None,
-        description="Use this Python, with the libraries, for local; default: one made for it.",
-    )
-    output: Folder | None = Field(
-        default=None,
-        description="Evaluate all programs of the folder again, into this one; default: beside "
-        "the completions, what is not evaluated.",
-    )
+    workers: int | None = Field(default=None, ge=1, le=4 * (os.cpu_count() or 1))
+    """Run this many programs at once; default: one for each core."""
+
+    interpreter: Annotated[FilePath, AfterValidator(absolute)] | None = None
+    """Use this Python, with the libraries, for local; default: one made for it."""
+
+    output: Folder | None = None
+    """Evaluate all programs of the folder again, into this one; default: beside the
+    completions, what is not evaluated."""
 
 
 class ReportedFigures(Section):
@@ -124,21 +104,19 @@ class ReportedFigures(Section):
 
     k: Annotated[
         tuple[Annotated[int, Field(ge=1, le=_MAX_K)], ...], Commas, Distinct
-    ] = Field(
-        default=(1, 5, 10), min_length=1, description="Compute pass@k for these k."
-    )
+    ] = Field(default=(1, 5, 10), min_length=1)
+    """Compute pass@k for these k."""
+
     by: Annotated[tuple[GroupBy, ...], Commas, Distinct] = Field(
         default=(),
         description="Print the figures by group as well: "
         f"{', '.join(get_args(GroupBy))}.",
     )
-    allow_partial: bool = Field(
-        default=False, description="Report incomplete and mixed folders, and say so."
-    )
-    allow_missing: bool = Field(
-        default=False,
-        description="Leave out problems whose libraries cannot be imported.",
-    )
+    allow_partial: bool = False
+    """Report incomplete and mixed folders, and say so."""
+
+    allow_missing: bool = False
+    """Leave out problems whose libraries cannot be imported."""
 
 
 class CompletionSettings(CommonSettings):

@@ -52,18 +52,11 @@ _AT_ONCE = 256
 class DuplicateChoice(Section):
     """What is a near-duplicate."""
 
-    threshold: float = Field(
-        default=0.5,
-        gt=0,
-        le=1,
-        description="Call rows near-duplicates from this Jaccard similarity on.",
-    )
-    permutations: int = Field(
-        default=500,
-        ge=2,
-        le=10_000,
-        description="Give a signature this many values.",
-    )
+    threshold: float = Field(default=0.5, gt=0, le=1)
+    """Call rows near-duplicates from this Jaccard similarity on."""
+
+    permutations: int = Field(default=500, ge=2, le=10_000)
+    """Give a signature this many values."""
 
 
 class DedupSettings(RowSettings):

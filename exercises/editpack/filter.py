@@ -28,7 +28,6 @@ from enum import Enum
 from itertools import islice
 from pathlib import Path
 
-from pydantic import Field
 from rapidfuzz.distance import Levenshtein
 
 from core.errors import InfrastructureError
@@ -93,16 +92,13 @@ class RuleSet(str, Enum):
 class FilterRules(Section):
     """How rows are cleaned and judged."""
 
-    rules: RuleSet = Field(
-        default=RuleSet.CODE,
-        description="Judge by the rules of the published code (code), or by those that the paper "
-        "states (paper).",
-    )
-    cleanup: Cleanup = Field(
-        default=Cleanup.REFERENCE,
-        description="Clean both sides as published (reference), by Python's tokens (exact), or "
-        "not (none), as of rows that were cleaned.",
-    )
+    rules: RuleSet = RuleSet.CODE
+    """Judge by the rules of the published code (code), or by those that the paper
+    states (paper)."""
+
+    cleanup: Cleanup = Cleanup.REFERENCE
+    """Clean both sides as published (reference), by Python's tokens (exact), or not
+    (none), as of rows that were cleaned."""
 
 
 class FilterSettings(RowSettings):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 from rapidfuzz.distance import Indel
 
 from bench.selection import check_date, in_period
@@ -98,43 +98,35 @@ TextList = Annotated[tuple[str, ...], Commas]
 class MiningRules(Section):
     """Which commits and files become rows."""
 
-    refs: TextList = Field(
-        default=(),
-        description="Follow these commits, or references by pattern (refs/tags/*); by default "
-        "HEAD.",
-    )
-    since: str = Field(
-        default="",
-        description="Take commits with an author date from this day or month on (UTC).",
-    )
-    until: str = Field(
-        default="",
-        description="Take commits with an author date up to this day or month (UTC).",
-    )
-    message: MessageStyle = Field(
-        default=MessageStyle.PAPER,
-        description="Judge messages by the rules of Commits2023FT (paper) or CommitPackFT (code).",
-    )
-    verbs: Path | None = Field(
-        default=None, description="Read the verbs from this file, one a line."
-    )
-    one_file: Literal["largest", "first", "all"] = Field(
-        default="largest",
-        description="Take this file of a commit: the largest edit, the first by name, or all.",
-    )
-    paths: TextList = Field(default=(), description="Take only these paths (globs).")
-    generated: TextList = Field(
-        default=GENERATED,
-        description="Leave out these files and folders as generated (globs).",
-    )
-    vendored: TextList = Field(
-        default=VENDORED,
-        description="Leave out these files and folders as those of others (globs).",
-    )
-    licenses: Annotated[TextList, AfterValidator(_check_licenses)] = Field(
-        default=PERMISSIVE,
-        description="Take repositories with these licenses (SPDX ids), or with any or none (any).",
-    )
+    refs: TextList = ()
+    """Follow these commits, or references by pattern (refs/tags/*); by default HEAD."""
+
+    since: str = ""
+    """Take commits with an author date from this day or month on (UTC)."""
+
+    until: str = ""
+    """Take commits with an author date up to this day or month (UTC)."""
+
+    message: MessageStyle = MessageStyle.PAPER
+    """Judge messages by the rules of Commits2023FT (paper) or CommitPackFT (code)."""
+
+    verbs: Path | None = None
+    """Read the verbs from this file, one a line."""
+
+    one_file: Literal["largest", "first", "all"] = "largest"
+    """Take this file of a commit: the largest edit, the first by name, or all."""
+
+    paths: TextList = ()
+    """Take only these paths (globs)."""
+
+    generated: TextList = GENERATED
+    """Leave out these files and folders as generated (globs)."""
+
+    vendored: TextList = VENDORED
+    """Leave out these files and folders as those of others (globs)."""
+
+    licenses: Annotated[TextList, AfterValidator(_check_licenses)] = PERMISSIVE
+    """Take repositories with these licenses (SPDX ids), or with any or none (any)."""
 
     @cached_property
     def known_verbs(self) -> frozenset[str]:

@@ -22,57 +22,41 @@ _SEEDS = 1 << 32
 class Recipe(Section):
     """What decides the weights, besides model, data and devices."""
 
-    window: int = Field(
-        default=8192, ge=2, description="Cut windows of so many tokens."
-    )
-    epochs: int = Field(
-        default=8,
-        ge=1,
-        description="Train on each window so many times, in an order of its own each time.",
-    )
-    lr: float = Field(
-        default=2e-5,
-        ge=0,
-        description="Use this as the highest learning rate; it falls linearly to 0.",
-    )
-    warmup: int = Field(
-        default=10,
-        ge=0,
-        description="Let the learning rate rise for so many steps.",
-    )
-    weight_decay: float = Field(
-        default=0.05, ge=0, description="Use this weight decay of AdamW."
-    )
-    step_windows: int = Field(
-        default=32,
-        ge=1,
-        description="Take so many windows a step, a multiple of train.batch x devices.",
-    )
-    batch: int = Field(
-        default=1, ge=1, description="Let a device hold so many windows at once."
-    )
-    max_steps: int = Field(
-        default=0, ge=0, description="End after so many steps; 0: after the epochs."
-    )
-    held_out: float = Field(
-        default=0.005,
-        ge=0,
-        lt=1,
-        description="Measure the loss on this share of the documents.",
-    )
-    lora: bool = Field(
-        default=False, description="Train an adapter with peft; the model stays."
-    )
-    seed: int = Field(
-        default=0,
-        ge=0,
-        lt=_SEEDS,
-        description="Order documents, and make an adapter's first weights, by this seed.",
-    )
-    contaminated_anyway: bool = Field(
-        default=False,
-        description="Train on data that did not go through decontaminate.",
-    )
+    window: int = Field(default=8192, ge=2)
+    """Cut windows of so many tokens."""
+
+    epochs: int = Field(default=8, ge=1)
+    """Train on each window so many times, in an order of its own each time."""
+
+    lr: float = Field(default=2e-5, ge=0)
+    """Use this as the highest learning rate; it falls linearly to 0."""
+
+    warmup: int = Field(default=10, ge=0)
+    """Let the learning rate rise for so many steps."""
+
+    weight_decay: float = Field(default=0.05, ge=0)
+    """Use this weight decay of AdamW."""
+
+    step_windows: int = Field(default=32, ge=1)
+    """Take so many windows a step, a multiple of train.batch x devices."""
+
+    batch: int = Field(default=1, ge=1)
+    """Let a device hold so many windows at once."""
+
+    max_steps: int = Field(default=0, ge=0)
+    """End after so many steps; 0: after the epochs."""
+
+    held_out: float = Field(default=0.005, ge=0, lt=1)
+    """Measure the loss on this share of the documents."""
+
+    lora: bool = False
+    """Train an adapter with peft; the model stays."""
+
+    seed: int = Field(default=0, ge=0, lt=_SEEDS)
+    """Order documents, and make an adapter's first weights, by this seed."""
+
+    contaminated_anyway: bool = False
+    """Train on data that did not go through decontaminate."""
 
     def steps_of_epoch(self, windows: int) -> int:
         """Return the steps of an epoch; its last step takes the windows that are left."""

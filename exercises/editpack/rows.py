@@ -18,8 +18,6 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
-from pydantic import Field
-
 from bench.instances.dataset import rows_of_hub
 from bench.instances.names import DatasetName
 from core.atomic import writing_atomic
@@ -79,17 +77,14 @@ def message_of(row: JsonMapping) -> str:
 class RowReading(Section):
     """How rows are read: from a file, a folder saved by ``datasets``, or a set on the hub."""
 
-    config: str = Field(
-        default="", description="Take this configuration of a hub id that has several."
-    )
-    part: str = Field(
-        default="train",
-        description="Take this part of a folder or a hub id that has several.",
-    )
-    skip_bad: bool = Field(
-        default=False,
-        description="Count invalid rows as unreadable, and go on behind them.",
-    )
+    config: str = ""
+    """Take this configuration of a hub id that has several."""
+
+    part: str = "train"
+    """Take this part of a folder or a hub id that has several."""
+
+    skip_bad: bool = False
+    """Count invalid rows as unreadable, and go on behind them."""
 
     def rows(self, name: str | None) -> Iterator[JudgedRow]:
         """Yield the rows; with ``skip_bad``, what is not a row is dropped as unreadable."""

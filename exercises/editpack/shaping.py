@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import typer
-from pydantic import Field
 from tqdm import tqdm
 
 from core.errors import UserError
@@ -28,9 +27,8 @@ _PAPER_SIZE = 25_000
 class SampleChoice(Section):
     """Which rows are taken."""
 
-    seed: int = Field(
-        default=0, description="Choose by this seed; another one takes other rows."
-    )
+    seed: int = 0
+    """Choose by this seed; another one takes other rows."""
 
 
 class SampleSettings(RowSettings):

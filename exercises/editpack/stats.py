@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from rapidfuzz.distance import Levenshtein
 from tqdm import tqdm
 
@@ -103,11 +103,9 @@ class EditStats(BaseModel):
 class Counting(Section):
     """How messages are counted."""
 
-    tokenizer: Path | None = Field(
-        default=None,
-        description="Count tokens by the tokenizer in this folder or tokenizer.json; by default "
-        "words.",
-    )
+    tokenizer: Path | None = None
+    """Count tokens by the tokenizer in this folder or tokenizer.json; by default
+    words."""
 
 
 class StatsSettings(RowSettings):

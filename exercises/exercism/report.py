@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote
 
 import typer
-from pydantic import Field
 from pydantic_core import to_jsonable_python
 
 from core.atomic import write_text_atomic
@@ -281,18 +280,14 @@ OutputFormat = Literal["text", "json", "csv"]
 class ReportedColumns(Section):
     """What of the runs is reported, and where."""
 
-    page: bool = Field(
-        default=True,
-        description="Write the page of the runs into the first one's folder.",
-    )
-    only: Annotated[tuple[str, ...], Commas] = Field(
-        default=(),
-        description="Show the columns and records whose MODEL@FORMAT fits, as gpt-4*.",
-    )
-    allow_partial: bool = Field(
-        default=False,
-        description="Leave broken results out; exit 0 if some are missing.",
-    )
+    page: bool = True
+    """Write the page of the runs into the first one's folder."""
+
+    only: Annotated[tuple[str, ...], Commas] = ()
+    """Show the columns and records whose MODEL@FORMAT fits, as gpt-4*."""
+
+    allow_partial: bool = False
+    """Leave broken results out; exit 0 if some are missing."""
 
     def shows(self, record: Record) -> bool:
         name = f"{record['model']}@{record.get('edit_format')}".lower()

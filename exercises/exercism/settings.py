@@ -28,39 +28,36 @@ from runs.settings import CommonSettings
 class ExercismModels(Models):
     """Which models are asked, and how often."""
 
-    names: ModelNames = Field(
-        default=Models().names,
-        description="Ask each of these models: NAME, NAME@FORMAT or ARCHITECT+EDITOR.",
-    )
-    tries: int = Field(
-        default=2, ge=1, description="Make this many tries at each exercise."
-    )
+    names: ModelNames = Models().names
+    """Ask each of these models: NAME, NAME@FORMAT or ARCHITECT+EDITOR."""
+
+    tries: int = Field(default=2, ge=1)
+    """Make this many tries at each exercise."""
 
 
 class Exercises(Section):
     """Which exercises, and how models get them."""
 
-    folder: RecordedPath | None = Field(
-        default=None,
-        description="Take exercises of this checkout of exercism/python or polyglot-benchmark, "
-        "folder, or .tar.gz of one; default: the 133 of the published runs, fetched once.",
-    )
+    folder: RecordedPath | None = None
+    """Take exercises of this checkout of exercism/python or polyglot-benchmark, folder,
+    or .tar.gz of one; default: the 133 of the published runs, fetched once."""
+
     languages: Annotated[tuple[Annotated[str, among(LANGUAGES)], ...], Commas] = Field(
         default=(),
         description=f"Take only exercises in these of {', '.join(LANGUAGES)}; default: in all.",
     )
-    ids: Annotated[tuple[str, ...], Commas] = Field(
-        default=(),
-        description="Take only these exercises: names, language/name, or @FILE.",
-    )
-    filter: str = Field(
-        default="",
-        description="Take the exercises whose language/name matches this regular expression.",
-    )
-    slice: str = Field(default="", description="Take this part of the list, as 0:10.")
-    shuffle: int | None = Field(
-        default=None, description="Shuffle the list; this seed decides the order."
-    )
+    ids: Annotated[tuple[str, ...], Commas] = ()
+    """Take only these exercises: names, language/name, or @FILE."""
+
+    filter: str = ""
+    """Take the exercises whose language/name matches this regular expression."""
+
+    slice: str = ""
+    """Take this part of the list, as 0:10."""
+
+    shuffle: int | None = None
+    """Shuffle the list; this seed decides the order."""
+
     formats: Annotated[tuple[Annotated[str, among(format_names())], ...], Commas] = (
         Field(
             default=(),
@@ -68,20 +65,16 @@ class Exercises(Section):
             "default: its own. NAME@FORMAT fixes one.",
         )
     )
-    profile: Annotated[str, among(PROFILES)] = Field(
-        default="current",
-        description="Do as the benchmark of 2023, or as the current one: test runner, seconds, "
-        "lines of output, markers and functions.",
-    )
-    repeats: int = Field(
-        default=1, ge=1, description="Give each exercise this many times."
-    )
-    test_lines: int | None = Field(
-        default=None,
-        ge=0,
-        description="Show the model so many lines of failing tests' output, 0 for all; default: "
-        "the profile's.",
-    )
+    profile: Annotated[str, among(PROFILES)] = "current"
+    """Do as the benchmark of 2023, or as the current one: test runner, seconds, lines
+    of output, markers and functions."""
+
+    repeats: int = Field(default=1, ge=1)
+    """Give each exercise this many times."""
+
+    test_lines: int | None = Field(default=None, ge=0)
+    """Show the model so many lines of failing tests' output, 0 for all; default: the
+    profile's."""
 
     def select(
         self,
@@ -117,16 +110,12 @@ class Exercises(Section):
 class ExerciseTests(Section):
     """The tests of exercises; seconds."""
 
-    environment: EnvironmentKind | None = Field(
-        default=None,
-        description="Run tests in docker or local (a sandbox here); default: docker if an engine "
-        "answers, else local.",
-    )
-    timeout: float | None = Field(
-        default=None,
-        ge=1,
-        description="End the tests of a try after these seconds; default: the profile's.",
-    )
+    environment: EnvironmentKind | None = None
+    """Run tests in docker or local (a sandbox here); default: docker if an engine
+    answers, else local."""
+
+    timeout: float | None = Field(default=None, ge=1)
+    """End the tests of a try after these seconds; default: the profile's."""
 
 
 class ExercismSettings(CommonSettings):
