@@ -63,7 +63,7 @@ def make_environment(
         return NoEnvironment()
     if kind is EnvironmentKind.LOCAL:
         return LocalEnvironment(cache / "environments", warn_once, run_key, check=check)
-    return DockerEnvironment(_engine(), run_key, check=check)
+    return DockerEnvironment(docker_engine(), run_key, check=check)
 
 
 def make_folders(
@@ -96,7 +96,9 @@ def make_folders(
     if kind is EnvironmentKind.LOCAL:
         return make_local_folders(python, readable, limits, run_key, check, warn_once)
     if kind is EnvironmentKind.DOCKER:
-        return make_docker_folders(_engine(), image, readable, limits, run_key, check)
+        return make_docker_folders(
+            docker_engine(), image, readable, limits, run_key, check
+        )
     raise UnavailableError(
         f"--environment {kind.value} runs no commands in folders; use local or docker"
     )
@@ -121,7 +123,8 @@ def make_image_store(
     return ImageStore(client, folder, images.disk, images.mirrors, say, wait)
 
 
-def _engine() -> Any:  # noqa: ANN401 - the SDK has no types
+def docker_engine() -> Any:  # noqa: ANN401 - the SDK has no types
+    """Return the client of the engine; a UserError where none answers."""
     client = connect()
     if not client:
         raise UserError(

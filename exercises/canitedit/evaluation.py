@@ -36,12 +36,10 @@ from environments.base import (
     UnavailableError,
     VenvSpec,
 )
-from environments.choice import make_folders
-from environments.docker.engine import connect, engine_errors
+from environments.choice import docker_engine, make_folders
+from environments.docker.engine import engine_errors
 from environments.docker.images import holds
 from environments.folders import FolderCommand, Folders
-from environments.leftovers import remove_containers
-from environments.local.confinement import remove_groups
 from environments.local.venvs import Venvs
 from exercises.canitedit.inside import COVERAGE, LATE, PROGRAM, REPORT
 from exercises.canitedit.problems import Problem, load_problems
@@ -55,6 +53,7 @@ from exercises.canitedit.results import (
     write_file,
 )
 from exercises.canitedit.settings import CompletionReportSettings
+from runs.leftovers import clean_key
 from runs.signals import heeding_signals
 
 SECONDS = 15.0
@@ -520,12 +519,7 @@ def _without_leftovers(
     with path.open("wb") as lock:
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_groups(run_key)
-            client = None
-            if kind is EnvironmentKind.DOCKER:
-                client = connect()
-            if client is not None:
-                remove_containers(client, run_key)
+            clean_key(run_key, containers=kind is EnvironmentKind.DOCKER)
         fcntl.flock(lock, fcntl.LOCK_SH)
         yield
 
@@ -555,11 +549,7 @@ def library_python(
 
 def _image_with_libraries() -> str:
     """Return the name of the image with the libraries, built where the engine lacks it."""
-    client = connect()
-    if client is None:
-        raise UserError(
-            "no Docker engine answers: start one, or choose --environment local"
-        )
+    client = docker_engine()
     files = {
         "Dockerfile": DOCKERFILE.read_bytes(),
         "requirements.txt": REQUIREMENTS.read_bytes(),

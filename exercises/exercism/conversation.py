@@ -33,6 +33,7 @@ from core.money import total
 from core.parsing.untrusted import DamagedError, json_of
 from core.processes import remove_tree
 from core.worktree import Changes
+from environments.layout import write_files
 from exercises.exercism.catalog import Exercise
 from exercises.exercism.messages import (
     TIMED_OUT,
@@ -434,12 +435,7 @@ class ExerciseWork:
             gate,
         )
         self.turn = turn
-        for path, data in job.exercise.stubs().items():
-            (folder / path).parent.mkdir(
-                parents=True,
-                exist_ok=True,
-            )
-            (folder / path).write_bytes(data)
+        write_files(folder, job.exercise.stubs())
         task = self._task(
             folder,
             self._waiting(turn.model),
