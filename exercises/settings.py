@@ -1,36 +1,58 @@
-"""What commands of several benchmarks share: the list of settings, checks, counting tokens, CSV."""
+"""What commands of several benchmarks share: their settings, checks, counting tokens, CSV."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import wraps
 from io import StringIO
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import AfterValidator
 
 from core.errors import UserError
 from core.plaintext import abbreviate
-from core.settings import CommandLine, Root
+from core.settings import CommandLine, Section, SettingFlag, command
 
 SettingsWord = Annotated[str | None, typer.Argument(metavar="WORD", hidden=True)]
-"""What follows ``--settings``."""
+"""What follows ``--settings``, in commands without arguments."""
 WORDS = "words"
 CHART = "--chart"
 Distinct = AfterValidator(lambda values: tuple(dict.fromkeys(values)))
 """For a list that has each value once."""
 
 
-def load(line: CommandLine[Root], word: str | None) -> Root | None:
-    """Return the settings; None where ``--settings`` asks for a list of them, which is printed."""
-    settings = line.load()
-    if line.prints(settings, word):
-        return None
-    if word is not None:
-        raise UserError(f"unexpected {word!r}; a word follows --settings alone")
-    return settings
+def settings_command(
+    root: type[Section], argument: str, flags: Sequence[SettingFlag] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function such that typer gives it the settings, and options of its own.
+
+    Where ``--settings`` asks for a list of the settings, it is printed and nothing else is done.
+
+    Args:
+        argument: the parameter that has the word behind ``--settings`` then; ``word`` in a command
+            without arguments.
+    """
+
+    def decorate(run: Callable[..., Any]) -> Callable[..., Any]:
+        @command(root, flags)
+        @wraps(run)
+        def main(line: CommandLine[Any], **values: Any) -> Any:  # noqa: ANN401
+            settings = line.load()
+            word = values[argument] or ""
+            if isinstance(word, list):
+                word = " ".join(map(str, word))
+            if line.prints(settings, word):
+                return None
+            if argument == "word" and word:
+                raise UserError(f"unexpected {word!r}; a word follows --settings alone")
+            return run(settings, **values)
+
+        return main
+
+    return decorate
 
 
 def among(choices: Collection[str]) -> AfterValidator:

@@ -19,7 +19,7 @@ from core.jsontypes import JsonObject
 from core.money import as_number, as_text, dollars_or_none, total
 from core.plaintext import Say, quantity
 from core.redaction import Redactor
-from core.settings import CommandLine, SettingFlag, command
+from core.settings import SettingFlag
 from exercises.canitedit.metrics import ScoreRow
 from exercises.canitedit.problems import (
     InstructionKind,
@@ -36,7 +36,7 @@ from exercises.canitedit.prompts import (
 from exercises.canitedit.results import COMPLETED, EVALUATED, CompletionFile, write_file
 from exercises.canitedit.settings import Completions, CompletionSettings
 from exercises.running import refuse, shared_flags
-from exercises.settings import SettingsWord, load
+from exercises.settings import SettingsWord, settings_command
 from llm.chat import BudgetUsedError, Reply, RequestRefusedError, WindowExceededError
 from llm.client import LiteLLMModel
 from llm.options import ModelChoice, Sampling
@@ -80,9 +80,9 @@ FLAGS = (
 )
 
 
-@command(CompletionSettings, FLAGS)
+@settings_command(CompletionSettings, "word", FLAGS)
 def main(
-    line: CommandLine[CompletionSettings],
+    settings: CompletionSettings,
     redo: RedoOption = "",
     format: JsonFormat = "text",
     word: SettingsWord = None,
@@ -93,9 +93,6 @@ def main(
     \b
       python -m exercises.canitedit run --models gpt-4o --completions 20
     """
-    settings = load(line, word)
-    if settings is None:
-        return 0
     calls = settings.calls
     redact_address(calls.api_base)
     book = load_settings(settings.models.file, format_names())
@@ -355,21 +352,19 @@ class CompletionWork:
 
     def _ask_within_window(self, number: int) -> Reply:
         """Return a reply; a limit that leaves no room for the prompt is lowered once."""
+        content = self.request.text or self.request.messages
         model = self._model(number)
         try:
-            return self._ask(model)
+            return model.complete(content)
         except WindowExceededError as error:
-            asked_size = size(self.request.text or self.request.messages, model.count)
+            asked_size = size(content, model.count)
             limit = model.max_output_tokens or 0
             room = room_for_reply(str(error), limit, model.traits.context, asked_size)
             if self.room or room is None:
                 raise
             self.room = room
         self.context.log.info("the window leaves %d tokens for a reply", room)
-        return self._ask(self._model(number))
-
-    def _ask(self, model: LiteLLMModel) -> Reply:
-        return model.complete(self.request.text or self.request.messages)
+        return self._model(number).complete(content)
 
     def _model(self, number: int) -> LiteLLMModel:
         settings = self.job.settings
@@ -388,19 +383,19 @@ class CompletionWork:
         top_p: float | None = self.job.settings.top_p
         if not accepts_options(name, settings.calls.api_base, {"top_p": top_p}):
             top_p = None
+        prompt = self.job.settings.prompt.value
         content = self.job.problem.model_dump()
         for key in rows[0]:
             content[key] = values_of(rows, key)
-        content["instr_kind"] = f"instruction_{self.job.kind}"
-        content["temperature"] = self._model(1).sent_temperature
-        content["top_p"] = top_p
-        content["max_tokens"] = settings.models.max_output_tokens
-        content["stop_tokens"] = self.request.stop
-        content["script_args"] = {
-            "model": name,
-            "prompt": self.job.settings.prompt.value,
-        }
-        return CompletionFile.model_validate(content)
+        return CompletionFile(
+            **content,
+            instr_kind=f"instruction_{self.job.kind}",
+            temperature=self._model(1).sent_temperature,
+            top_p=top_p,
+            max_tokens=settings.models.max_output_tokens,
+            stop_tokens=self.request.stop,
+            script_args={"model": name, "prompt": prompt},
+        )
 
 
 @dataclass

@@ -13,7 +13,7 @@ import typer
 
 from core.errors import DamagedFileError, StoppedError, UserError
 from core.plaintext import one_line, quantity, say_aside, some
-from core.settings import CommandLine, SettingFlag, command
+from core.settings import SettingFlag
 from exercises.canitedit.evaluation import evaluate
 from exercises.canitedit.metrics import (
     SAMPLING,
@@ -32,7 +32,7 @@ from exercises.canitedit.problems import (
 from exercises.canitedit.results import COMPLETED, EVALUATED, read_file
 from exercises.canitedit.settings import CompletionReportSettings, GroupBy
 from exercises.canitedit.tables import draw_scores, report_csv, report_json, report_text
-from exercises.settings import CHART
+from exercises.settings import CHART, settings_command
 from reports.data.jsonvalues import values_of
 from reports.statistics.methods import compare_means
 from runs.signals import INTERRUPTED
@@ -47,9 +47,9 @@ FLAGS = (
 )
 
 
-@command(CompletionReportSettings, FLAGS)
+@settings_command(CompletionReportSettings, "folders", FLAGS)
 def main(
-    line: CommandLine[CompletionReportSettings],
+    settings: CompletionReportSettings,
     folders: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -73,10 +73,6 @@ def main(
     ] = "text",
 ) -> int:
     """Run the programs that were not evaluated, and report pass@k, ExcessCode and more."""
-    settings = line.load()
-    word = str(folders[0]) if folders else ""
-    if line.prints(settings, word):
-        return 0
     if not folders:
         raise UserError(
             "no folder given; usage: python -m exercises.canitedit report DIR…"

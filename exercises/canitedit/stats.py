@@ -14,10 +14,9 @@ from rapidfuzz.distance import Levenshtein
 from bench.cli.cli import JsonFormat
 from core.jsontypes import JsonObject
 from core.plaintext import table
-from core.settings import CommandLine, command
 from exercises.canitedit.problems import Problem, load_problems
 from exercises.canitedit.settings import ProblemStatsSettings
-from exercises.settings import WORDS, SettingsWord, load, token_counter
+from exercises.settings import WORDS, SettingsWord, settings_command, token_counter
 from reports.data.jsonvalues import values_of
 
 # Mean and deviation as the first paper prints them; today's rows give 361.3 (386.6).
@@ -93,16 +92,13 @@ def _cell(value: Any) -> str:  # noqa: ANN401 - of any row
     return str(value)
 
 
-@command(ProblemStatsSettings, ())
+@settings_command(ProblemStatsSettings, "word")
 def main(
-    line: CommandLine[ProblemStatsSettings],
+    settings: ProblemStatsSettings,
     format: JsonFormat = "text",
     word: SettingsWord = None,
 ) -> int:
     """Print the table of the data set; means with sample deviations."""
-    settings = load(line, word)
-    if settings is None:
-        return 0
     chosen = settings.problems
     problems = load_problems(chosen.source, v1=chosen.v1)
     stats = dataset_stats(problems, chosen.tokenizer)

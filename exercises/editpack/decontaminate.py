@@ -22,7 +22,6 @@ from core.errors import UserError
 from core.jsontypes import JsonObject
 from core.parsing.untrusted import DamagedError
 from core.plaintext import abbreviate
-from core.settings import CommandLine, command
 from exercises.editpack.files import (
     DECONTAMINATE,
     DroppedFile,
@@ -43,6 +42,7 @@ from exercises.editpack.rows import (
     with_content,
 )
 from exercises.exercism.catalog import Catalog, read_catalog
+from exercises.settings import settings_command
 
 RUN = 13
 """Tokens of a run."""
@@ -62,9 +62,9 @@ _NAMES = ("full_name", "task_id", "instance_id", "id", "name")
 _SAVED = "dataset_*.json"
 
 
-@command(RowSettings, ())
+@settings_command(RowSettings, "rows")
 def main(
-    line: CommandLine[RowSettings],
+    settings: RowSettings,
     rows: RowsArgument = None,
     further: Annotated[
         list[str] | None,
@@ -83,9 +83,6 @@ def main(
     dropped: DroppedFile = None,
 ) -> None:
     """Take out rows that share a run of tokens, or most of a text, with evaluation problems."""
-    settings = line.load()
-    if line.prints(settings, rows):
-        return
     if not against:
         raise UserError(
             f"no --against given; name the rows or exercises to {DECONTAMINATE} from"
@@ -109,7 +106,6 @@ def main(
         names=[rows],
         also_read=names,
         options={
-            "skip_bad": reading.skip_bad,
             "run": RUN,
             "gram": GRAM,
             "jaccard": JACCARD,

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from core.errors import UserError
 from core.plaintext import quantity
-from core.settings import CommandLine, Section, command
+from core.settings import Section
 from exercises.editpack.files import (
     DroppedFile,
     OutFile,
@@ -35,6 +35,7 @@ from exercises.editpack.rows import (
     reason,
     with_content,
 )
+from exercises.settings import settings_command
 
 if TYPE_CHECKING:
     from scipy.cluster.hierarchy import DisjointSet
@@ -65,9 +66,9 @@ class DedupSettings(RowSettings):
     dedup: DuplicateChoice = DuplicateChoice()
 
 
-@command(DedupSettings, ())
+@settings_command(DedupSettings, "rows")
 def main(
-    line: CommandLine[DedupSettings],
+    settings: DedupSettings,
     rows: Annotated[
         list[str] | None,
         typer.Argument(
@@ -79,11 +80,8 @@ def main(
     dropped: DroppedFile = None,
 ) -> None:
     """Keep one row of each cluster of near-duplicates; of several sets, name each row's origin."""
-    settings = line.load()
     # No name is refused as an empty one is.
     names = rows or [""]
-    if line.prints(settings, " ".join(names)):
-        return
     paths = {Path(name).expanduser().resolve() for name in names}
     if len(paths) < len(names):
         raise UserError("the same rows are given twice; name each set once")
@@ -97,11 +95,7 @@ def main(
         dropped,
         reading=settings.rows,
         names=names,
-        options={
-            "skip_bad": settings.rows.skip_bad,
-            "seed": SEED,
-            **choice.model_dump(),
-        },
+        options={"seed": SEED, **choice.model_dump()},
         packages=("datasketch", "numpy"),
         details=lambda: facts,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -37,6 +37,7 @@ from runs.storage.versions import versions
 
 DECONTAMINATE = "decontaminate"
 _REPORT = ".report.json"
+_READING = RowReading()
 _MAX_NAME = 240
 """Bytes of a file's name; systems take 255, and a temporary name is longer."""
 
@@ -90,8 +91,8 @@ def write_rows(
     out: Path | None,
     dropped: Path | None,
     *,
-    reading: RowReading,
-    names: Iterable[str | None],
+    reading: RowReading = _READING,
+    names: Sequence[str | None] = (),
     also_read: Iterable[str] = (),
     options: JsonMapping,
     packages: Iterable[str] = (),
@@ -102,7 +103,7 @@ def write_rows(
     Args:
         names: of the rows that are read, as ``reading`` says.
         also_read: files besides, which must not be written.
-        options: that decide which rows are written; no paths.
+        options: that decide which rows are written, besides those of the reading; no paths.
         packages: whose versions the report states.
         details: called at the end, for what the report says beyond counts.
     """
@@ -127,6 +128,8 @@ def write_rows(
             counts[why["rule"]] += 1
             if write_dropped:
                 write_dropped({**row, **why})
+    if names:
+        options = {"skip_bad": reading.skip_bad, **options}
     report = {
         "command": command,
         "inputs": inputs,

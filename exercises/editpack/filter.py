@@ -32,7 +32,7 @@ from rapidfuzz.distance import Levenshtein
 
 from core.errors import InfrastructureError
 from core.processes import without_secrets
-from core.settings import CommandLine, Section, command
+from core.settings import Section
 from exercises.editpack.files import (
     DroppedFile,
     OutFile,
@@ -51,6 +51,7 @@ from exercises.editpack.rows import (
     reason,
     with_content,
 )
+from exercises.settings import settings_command
 
 Parse = Callable[[Sequence[str]], Sequence[str]]
 """Returns why each text is not Python, in one line; empty for one that is."""
@@ -107,17 +108,14 @@ class FilterSettings(RowSettings):
     filter: FilterRules = FilterRules()
 
 
-@command(FilterSettings, ())
+@settings_command(FilterSettings, "rows")
 def main(
-    line: CommandLine[FilterSettings],
+    settings: FilterSettings,
     rows: RowsArgument = None,
     out: OutFile = None,
     dropped: DroppedFile = None,
 ) -> None:
     """Drop rows that are blank, have certain words, are small or do not parse."""
-    settings = line.load()
-    if line.prints(settings, rows):
-        return
     rules = settings.filter
     reading = settings.rows
     # Rows of which the two cleanups give other texts.
@@ -136,7 +134,7 @@ def main(
         dropped,
         reading=reading,
         names=[rows],
-        options={**rules.model_dump(mode="json"), "skip_bad": reading.skip_bad},
+        options=rules.model_dump(mode="json"),
         packages=("rapidfuzz",),
         details=lambda: counts,
     )

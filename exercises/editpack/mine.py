@@ -27,7 +27,7 @@ from core.git import git
 from core.hashing import sha256_of
 from core.jsontypes import JsonObject
 from core.plaintext import one_line, say_aside
-from core.settings import CommandLine, Commas, Section, WrongValueError, command
+from core.settings import Commas, Section, WrongValueError
 from exercises.editpack.files import DroppedFile, OutFile, write_rows
 from exercises.editpack.history import (
     CommitFacts,
@@ -53,10 +53,10 @@ from exercises.editpack.rows import (
     DropReason,
     EditRow,
     JudgedRow,
-    RowReading,
     reason,
     with_content,
 )
+from exercises.settings import settings_command
 
 MAX_SIDE = 50_000
 """Characters; CommitPackFT's limit of the old side, here of both."""
@@ -161,9 +161,9 @@ class MineSettings(Section):
     mine: MiningRules = MiningRules()
 
 
-@command(MineSettings, ())
+@settings_command(MineSettings, "repositories")
 def main(
-    line: CommandLine[MineSettings],
+    settings: MineSettings,
     repositories: Annotated[
         list[str] | None,
         typer.Argument(
@@ -174,10 +174,6 @@ def main(
     dropped: DroppedFile = None,
 ) -> None:
     """Read edits of Python files from the commits of repositories, which are only read."""
-    settings = line.load()
-    names = repositories or []
-    if line.prints(settings, " ".join(names)):
-        return
     rules = settings.mine
     check_date("mine.since", rules.since)
     check_date("mine.until", rules.until)
@@ -186,7 +182,7 @@ def main(
         **rules.model_dump(mode="json"),
         "verbs": {"number": len(rules.known_verbs), "sha256": sha256_of(verbs)},
     }
-    miners = _open_repositories(list(map(Path, names)), rules)
+    miners = _open_repositories(list(map(Path, repositories or ())), rules)
 
     def mine_all() -> Iterator[JudgedRow]:
         for miner in miners:
@@ -212,8 +208,6 @@ def main(
         mine_all(),
         out,
         dropped,
-        reading=RowReading(),
-        names=(),
         options=options,
         packages=("rapidfuzz",),
         details=details,
@@ -297,7 +291,7 @@ class RepositoryMiner:
     left_out: str = ""
     counts: Counter[str] = field(
         default_factory=lambda: Counter(
-            {"commits": 0, "modify_python": 0, "with_instruction": 0, "kept": 0}
+            commits=0, modify_python=0, with_instruction=0, kept=0
         )
     )
     dropped: Counter[str] = field(default_factory=Counter)

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from core.errors import UserError
 from core.plaintext import quantity
-from core.settings import CommandLine, Section, command
+from core.settings import Section
 from exercises.editpack.files import (
     DroppedFile,
     OutFile,
@@ -20,6 +20,7 @@ from exercises.editpack.files import (
     write_rows,
 )
 from exercises.editpack.rows import JudgedRow, RowReading, reason, with_content
+from exercises.settings import settings_command
 
 _PAPER_SIZE = 25_000
 
@@ -37,17 +38,14 @@ class SampleSettings(RowSettings):
     sample: SampleChoice = SampleChoice()
 
 
-@command(RowSettings, ())
+@settings_command(RowSettings, "rows")
 def format_rows(
-    line: CommandLine[RowSettings],
+    settings: RowSettings,
     rows: RowsArgument = None,
     out: OutFile = None,
     dropped: DroppedFile = None,
 ) -> None:
     """Add instruction and content to rows; drop none."""
-    settings = line.load()
-    if line.prints(settings, rows):
-        return
     reading = settings.rows
     write_rows(
         "format",
@@ -56,7 +54,7 @@ def format_rows(
         dropped,
         reading=reading,
         names=[rows],
-        options={"skip_bad": reading.skip_bad},
+        options={},
     )
 
 
@@ -66,9 +64,9 @@ def _formatted_row(judged: JudgedRow) -> JudgedRow:
     return with_content(judged[0]), None
 
 
-@command(SampleSettings, ())
+@settings_command(SampleSettings, "rows")
 def sample_rows(
-    line: CommandLine[SampleSettings],
+    settings: SampleSettings,
     rows: RowsArgument = None,
     size: Annotated[
         int, typer.Option("--size", metavar="N", min=1, help="Take this many rows.")
@@ -77,9 +75,6 @@ def sample_rows(
     dropped: DroppedFile = None,
 ) -> None:
     """Take rows at random, each equally likely, in the order of the input."""
-    settings = line.load()
-    if line.prints(settings, rows):
-        return
     reading = settings.rows
     seed = settings.sample.seed
     write_rows(
@@ -89,7 +84,7 @@ def sample_rows(
         dropped,
         reading=reading,
         names=[rows],
-        options={"n": size, "seed": seed, "skip_bad": reading.skip_bad},
+        options={"n": size, "seed": seed},
     )
 
 

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.jsontypes import JsonObject
 from core.plaintext import quantity, table
-from core.settings import CommandLine, Section, command
+from core.settings import Section
 from exercises.editpack.files import (
     OUT_FOLDER,
     RowsArgument,
@@ -31,7 +31,7 @@ from exercises.editpack.files import (
     used_versions,
 )
 from exercises.editpack.rows import NEW, OLD, UNREADABLE, file_digest, message_of
-from exercises.settings import WORDS, token_counter
+from exercises.settings import WORDS, settings_command, token_counter
 
 # rapidfuzz needs time in proportion to the product of the lengths that differ.
 _MAX_PRODUCT = 200_000**2
@@ -114,16 +114,13 @@ class StatsSettings(RowSettings):
     stats: Counting = Counting()
 
 
-@command(StatsSettings, ())
+@settings_command(StatsSettings, "rows")
 def main(
-    line: CommandLine[StatsSettings],
+    settings: StatsSettings,
     rows: RowsArgument = None,
     out: Annotated[Path, OUT_FOLDER] = Path("stats"),
 ) -> None:
     """Describe rows: a table beside the published ones, and JSON."""
-    settings = line.load()
-    if line.prints(settings, rows):
-        return
     start = time.monotonic()
     check_folder("--out", out)
     record = input_record(rows, settings.rows)
@@ -134,12 +131,11 @@ def main(
         if why:
             unreadable += 1
             continue
-        old_lines = row[OLD].splitlines()
-        new_lines = row[NEW].splitlines()
-        lengths = (len(old_lines), len(new_lines))
-        values["lines_before"][lengths[0]] += 1
-        values["lines_after"][lengths[1]] += 1
-        values["lines"][sum(lengths)] += 1
+        before = len(row[OLD].splitlines())
+        after = len(row[NEW].splitlines())
+        values["lines_before"][before] += 1
+        values["lines_after"][after] += 1
+        values["lines"][before + after] += 1
         values["message_tokens"][count_tokens(message_of(row))] += 1
         distance = distance_of(row[OLD], row[NEW])
         if distance is not None:

@@ -17,7 +17,6 @@ from core.errors import StoppedError, UserError
 from core.jsontypes import JsonMapping, JsonObject, objects
 from core.parsing.untrusted import read_object
 from core.plaintext import quantity
-from core.settings import CommandLine, command
 from core.shutdown import Shutdown
 from exercises.editpack.files import (
     OUT_FOLDER,
@@ -29,6 +28,7 @@ from exercises.editpack.files import (
 )
 from exercises.editpack.recipe import Recipe
 from exercises.editpack.rows import EditRow, JudgedRow, file_digest
+from exercises.settings import settings_command
 from reports.data.jsonvalues import number
 from reports.texts import render_text
 from runs.signals import INTERRUPTED, heeding_signals
@@ -62,9 +62,9 @@ class TrainSettings(RowSettings):
     train: Recipe = Recipe()
 
 
-@command(TrainSettings, ())
+@settings_command(TrainSettings, "rows")
 def main(
-    line: CommandLine[TrainSettings],
+    settings: TrainSettings,
     rows: RowsArgument = None,
     model: Annotated[
         str | None,
@@ -90,9 +90,6 @@ def main(
     ] = None,
 ) -> None:
     """Tune a model on rows: all weights, or an adapter with train.lora."""
-    settings = line.load()
-    if line.prints(settings, rows):
-        return
     if out is None:
         raise UserError("no --out given; name the folder for the tuned model")
     check_folder("--out", out)

@@ -24,7 +24,7 @@ from core.jsontypes import JsonObject
 from core.money import in_words
 from core.plaintext import quantity, say_aside, some, table
 from core.redaction import Redactor
-from core.settings import CommandLine, Commas, Section, command
+from core.settings import Commas, Section
 from exercises.exercism.records import (
     NOT_COMPLETED,
     Column,
@@ -36,7 +36,7 @@ from exercises.exercism.records import (
     write_run_records,
     wrong_ratios,
 )
-from exercises.settings import CHART, csv_text
+from exercises.settings import CHART, csv_text, settings_command
 from reports.data.jsonvalues import dollars, integer, number
 from reports.pages.overview import Table
 from reports.statistics.comparing import compare_verdicts
@@ -301,9 +301,9 @@ class ExercismReportSettings(Section):
     report: ReportedColumns = ReportedColumns()
 
 
-@command(ExercismReportSettings, ())
+@settings_command(ExercismReportSettings, "runs")
 def main(
-    line: CommandLine[ExercismReportSettings],
+    settings: ExercismReportSettings,
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -335,9 +335,6 @@ def main(
     ] = "text",
 ) -> int:
     """Report on runs: tables, chart, matrix, published records beside them."""
-    settings = line.load()
-    if line.prints(settings, str(runs[0]) if runs else ""):
-        return 0
     if not runs:
         raise UserError("report needs a run: give folders under predictions/")
     if chart and chart.suffix != ".svg":

@@ -20,7 +20,7 @@ from core.jsontypes import JsonObject
 from core.money import in_words, known_sum, total
 from core.plaintext import Say, quantity, say_aside
 from core.redaction import Redactor
-from core.settings import CommandLine, SettingFlag, command
+from core.settings import SettingFlag
 from environments.choice import default_environment
 from exercises.exercism.catalog import Catalog, Exercise, fetched_catalog, read_catalog
 from exercises.exercism.conversation import (
@@ -47,7 +47,7 @@ from exercises.exercism.settings import (
 )
 from exercises.exercism.tester import IMAGE, ExerciseTester, prepare, usable_languages
 from exercises.running import refuse, shared_flags
-from exercises.settings import SettingsWord, load
+from exercises.settings import SettingsWord, settings_command
 from llm.provider_errors import ProviderRefusalError
 from llm.settings import load_settings
 from runs.benchmark import Benchmark
@@ -115,9 +115,9 @@ _COMMAND = ("python", "-m", "exercises.exercism", "run")
 _MAX_REFUSED = 5
 
 
-@command(ExercismSettings, FLAGS)
+@settings_command(ExercismSettings, "word", FLAGS)
 def main(
-    line: CommandLine[ExercismSettings],
+    settings: ExercismSettings,
     redo: RedoOption = "",
     format: JsonFormat = "text",
     word: SettingsWord = None,
@@ -130,9 +130,6 @@ def main(
     \b
       python -m exercises.exercism run --models gpt-4o --formats whole,diff
     """
-    settings = load(line, word)
-    if settings is None:
-        return 0
     refuse(settings, _UNHEEDED)
     calls = settings.calls
     redact_address(calls.api_base)
