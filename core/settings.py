@@ -172,6 +172,7 @@ def split_pairs(value: Any) -> Any:  # noqa: ANN401 - of any source
 Commas = BeforeValidator(split_commas)
 SplitLines = BeforeValidator(lambda value: _split(value, str.splitlines))
 Pairs = BeforeValidator(split_pairs)
+TextList = Annotated[tuple[str, ...], Commas]
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())]
 """A path that code receives absolute and without links."""
 RecordedPath = Annotated[

@@ -12,7 +12,7 @@ from agent.agents import BUILTIN
 from agent.gateway.dialects import APIS
 from agent.named import AGENTS
 from core.hashing import sha256_of
-from core.settings import Commas, Section
+from core.settings import Commas, Section, TextList
 
 _NAMES = ", ".join(agent.name for agent in AGENTS)
 
@@ -72,7 +72,7 @@ class AgentSettings(Section):
         description="Send lint findings and newly failing tests back to an outside agent this "
         "often.",
     )
-    env: Annotated[tuple[str, ...], Commas] = Field(
+    env: TextList = Field(
         default=(),
         description="Pass these environment variables to a command: NAME,NAME.",
     )

@@ -55,7 +55,6 @@ def main(
         typer.Argument(
             metavar="DIR",
             help="Score these runs, or folders of files *.json.gz, one for each model.",
-            show_default=False,
         ),
     ] = None,
     chart: Annotated[

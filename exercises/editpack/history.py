@@ -166,21 +166,28 @@ def reading(history: GitHistory) -> Iterator[HistoryReader]:
         (folder / "tips").write_text("".join(f"{tip}\n" for tip in history.tips))
         if history.shallow.is_file():
             (folder / "shallow").write_bytes(history.shallow.read_bytes())
-        yield HistoryReader(history, folder, stack)
+        errors = stack.enter_context((folder / "errors").open("w+b"))
+        yield HistoryReader(history, folder, errors, stack)
 
 
+@dataclass
 class HistoryReader:
-    """Reads commits and objects of one history by processes of git."""
+    """Reads commits and objects of one history by processes of git.
 
-    def __init__(self, history: GitHistory, folder: Path, stack: ExitStack) -> None:
-        self._history = history
-        self._folder = folder
-        self._stack = stack
-        self._errors = stack.enter_context((folder / "errors").open("w+b"))
+    Attributes:
+        folder: the empty repository in which git runs.
+        errors: what git says is written there.
+        stack: ends the processes.
+    """
+
+    history: GitHistory
+    folder: Path
+    errors: IO[bytes]
+    stack: ExitStack
 
     def top_files(self) -> Iterator[tuple[str, str, str]]:
         """Yield mode, id and name of what lies in the top folder of the first tip."""
-        argv = ("ls-tree", "-z", "--full-tree", self._history.tips[0])
+        argv = ("ls-tree", "-z", "--full-tree", self.history.tips[0])
         for entry in self._output(argv):
             facts, _, name = entry.decode("utf-8", "backslashreplace").partition("\t")
             mode, _, object_id = facts.split(" ")
@@ -195,7 +202,7 @@ class HistoryReader:
             yield commit, (change for _, change in events if change)
 
     def _events(self) -> Iterator[tuple[CommitFacts, FileChange | None]]:
-        with (self._folder / "tips").open("rb") as tips:
+        with (self.folder / "tips").open("rb") as tips:
             fields = self._output(_LOG.split(), tips)
             commit = CommitFacts("", b"", b"", b"", b"")
             # Neither a path nor a field of a commit holds NUL; the order tells what a field is.
@@ -245,27 +252,27 @@ class HistoryReader:
         self, argv: Sequence[str], stdin: int | IO[bytes]
     ) -> subprocess.Popen[bytes]:
         folders = {
-            "GIT_DIR": str(self._folder),
-            "GIT_OBJECT_DIRECTORY": str(self._history.objects),
+            "GIT_DIR": str(self.folder),
+            "GIT_OBJECT_DIRECTORY": str(self.history.objects),
         }
         process = subprocess.Popen(
             ["git", *argv],
-            cwd=self._folder,
+            cwd=self.folder,
             env=git_environment({**_GUARD, **folders}),
             stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stderr=self.errors,
             start_new_session=True,
         )
-        self._stack.callback(_end_process, process)
+        self.stack.callback(_end_process, process)
         return process
 
     def _failure(self) -> UserError:
-        self._errors.seek(0)
-        text = self._errors.read()[-300:].decode("utf-8", "replace")
+        self.errors.seek(0)
+        text = self.errors.read()[-300:].decode("utf-8", "replace")
         reason = " ".join(text.split())
         return UserError(
-            f"{self._history.path} cannot be read ({reason}); try git fsck there"
+            f"{self.history.path} cannot be read ({reason}); try git fsck there"
         )
 
 

@@ -27,7 +27,7 @@ from core.git import git
 from core.hashing import sha256_of
 from core.jsontypes import JsonObject
 from core.plaintext import one_line, say_aside
-from core.settings import Commas, Section, WrongValueError
+from core.settings import Section, TextList, WrongValueError
 from exercises.editpack.files import DroppedFile, OutFile, write_rows
 from exercises.editpack.history import (
     CommitFacts,
@@ -90,9 +90,6 @@ def _check_licenses(ids: tuple[str, ...]) -> tuple[str, ...]:
             f"{', '.join(unknown)} cannot be found; these can: {possible}"
         )
     return ids
-
-
-TextList = Annotated[tuple[str, ...], Commas]
 
 
 class MiningRules(Section):
@@ -291,7 +288,7 @@ class RepositoryMiner:
     left_out: str = ""
     counts: Counter[str] = field(
         default_factory=lambda: Counter(
-            commits=0, modify_python=0, with_instruction=0, kept=0
+            {"commits": 0, "modify_python": 0, "with_instruction": 0, "kept": 0}
         )
     )
     dropped: Counter[str] = field(default_factory=Counter)

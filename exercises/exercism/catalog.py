@@ -327,20 +327,17 @@ def _archive_files(path: Path) -> Iterator[tuple[str, bytes]]:
         ) from error
 
 
+@dataclass
 class _LimitedStream:
     """Ends with an error after a number of bytes: archives may expand to anything."""
 
-    def __init__(
-        self,
-        stream: gzip.GzipFile,
-    ) -> None:
-        self._stream = stream
-        self._left = 2 * _MAX_TOTAL
+    stream: gzip.GzipFile
+    left: int = 2 * _MAX_TOTAL
 
     def read(self, size: int) -> bytes:
-        data = self._stream.read(size)
-        self._left -= len(data)
-        if self._left < 0:
+        data = self.stream.read(size)
+        self.left -= len(data)
+        if self.left < 0:
             raise ValueError("it expands to too much")
         return data
 

@@ -20,7 +20,7 @@ from matplotlib.patches import Patch
 from core.jsontypes import JsonMapping, JsonObject
 from core.redaction import Redactor
 from exercises.exercism.records import Column, Record, series_of
-from reports.data.jsonvalues import number
+from reports.data.jsonvalues import number, values_of
 from reports.plots.style import Theme, label, new_figure
 from reports.plots.write import Picture, draw_picture
 
@@ -226,14 +226,14 @@ def _add_legend(
     theme: Theme,
 ) -> None:
     handles: list[Patch | Line2D] = []
-    for name in dict.fromkeys(bar["edit_format"] for bar in bars):
+    for name in dict.fromkeys(values_of(bars, "edit_format")):
         handles.append(
             Patch(
                 **_look(name, theme),
                 label=label(name),
             )
         )
-    if any(bar["first"] for bar in bars):
+    if any(values_of(bars, "first")):
         words = "after the first try"
         handles.append(
             Line2D(
@@ -244,7 +244,7 @@ def _add_legend(
                 label=words,
             )
         )
-    if any(bar["published"] for bar in bars):
+    if any(values_of(bars, "published")):
         handles.append(
             Line2D(
                 [],

@@ -50,21 +50,22 @@ class Profile:
     notation: Notation
 
 
-_PROFILE_OF_2023 = Profile(
-    name="2023",
-    unittest=True,
-    timeout=60.0,
-    test_lines=50,
-    notation=Notation.OF_2023,
-)
-_CURRENT_PROFILE = Profile(
-    name="current",
-    unittest=False,
-    timeout=180.0,
-    test_lines=None,
-    notation=Notation.CURRENT,
-)
-PROFILES = {"2023": _PROFILE_OF_2023, "current": _CURRENT_PROFILE}
+PROFILES = {
+    "2023": Profile(
+        name="2023",
+        unittest=True,
+        timeout=60.0,
+        test_lines=50,
+        notation=Notation.OF_2023,
+    ),
+    "current": Profile(
+        name="current",
+        unittest=False,
+        timeout=180.0,
+        test_lines=None,
+        notation=Notation.CURRENT,
+    ),
+}
 
 
 def first_message(exercise: Exercise) -> str:

@@ -24,7 +24,7 @@ from core.jsontypes import JsonObject
 from core.money import in_words
 from core.plaintext import quantity, say_aside, some, table
 from core.redaction import Redactor
-from core.settings import Commas, Section
+from core.settings import Section, TextList
 from exercises.exercism.records import (
     NOT_COMPLETED,
     Column,
@@ -37,7 +37,7 @@ from exercises.exercism.records import (
     wrong_ratios,
 )
 from exercises.settings import CHART, csv_text, settings_command
-from reports.data.jsonvalues import dollars, integer, number
+from reports.data.jsonvalues import dollars, integer, number, values_of
 from reports.pages.overview import Table
 from reports.statistics.comparing import compare_verdicts
 from reports.statistics.methods import Interval, Share, percent
@@ -125,7 +125,7 @@ def column_table(
     rows = record_rows(columns)
     tries = range(
         1,
-        max(row["tries"] for row in rows) + 1,
+        max(values_of(rows, "tries")) + 1,
     )
     head = ["column", "completed"]
     for attempt in tries:
@@ -283,7 +283,7 @@ class ReportedColumns(Section):
     page: bool = True
     """Write the page of the runs into the first one's folder."""
 
-    only: Annotated[tuple[str, ...], Commas] = ()
+    only: TextList = ()
     """Show the columns and records whose MODEL@FORMAT fits, as gpt-4*."""
 
     allow_partial: bool = False
@@ -309,7 +309,6 @@ def main(
         typer.Argument(
             metavar="RUN",
             help="Report on these runs: folders under predictions/.",
-            show_default=False,
         ),
     ] = None,
     chart: Annotated[
@@ -475,7 +474,7 @@ def _row(
         if key in column.results:
             style = "good" if column.verdicts[key] else "bad"
         cells.append({"words": column.ending(key), "style": style, "link": link})
-    styles = [cell["style"] for cell in cells]
+    styles = values_of(cells, "style")
     agreement = "no column"
     if "good" in styles:
         agreement = "some columns" if "bad" in styles else "every column"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -67,15 +67,11 @@ from runs.storage.versions import HARNESS_VERSION
 class RunProgress:
     """The results of a run so far: by column, what each cost and which try solved it."""
 
-    def __init__(
-        self,
-        columns: Sequence[ColumnName],
-        exercises: int,
-    ) -> None:
+    def __init__(self, columns: Iterable[ColumnName], exercises: int) -> None:
         self._exercises = exercises
-        self._ends: dict[ColumnName, list[tuple[Decimal | None, int | None]]] = {}
-        for column in columns:
-            self._ends[column] = []
+        self._ends: dict[ColumnName, list[tuple[Decimal | None, int | None]]] = {
+            column: [] for column in columns
+        }
 
     def add(self, result: ExerciseResult) -> None:
         if result.column in self._ends:
@@ -303,10 +299,7 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
 
     @cached_property
     def progress(self) -> RunProgress:
-        return RunProgress(
-            list(self.config.columns),
-            len(self.exercises),
-        )
+        return RunProgress(self.config.columns, len(self.exercises))
 
     def services(self) -> Callable[[WorkerAccess], ExerciseServices]:
         return partial(

@@ -13,7 +13,7 @@ from agent.formats import format_names
 from bench.selection import Selection, read_ids
 from core.errors import UserError
 from core.jsontypes import JsonObject
-from core.settings import Commas, RecordedPath, Section
+from core.settings import Commas, RecordedPath, Section, TextList
 from environments.base import EnvironmentKind
 from exercises.exercism.catalog import Exercise
 from exercises.exercism.languages import LANGUAGES
@@ -46,7 +46,7 @@ class Exercises(Section):
         default=(),
         description=f"Take only exercises in these of {', '.join(LANGUAGES)}; default: in all.",
     )
-    ids: Annotated[tuple[str, ...], Commas] = ()
+    ids: TextList = ()
     """Take only these exercises: names, language/name, or @FILE."""
 
     filter: str = ""

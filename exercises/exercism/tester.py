@@ -113,7 +113,7 @@ def tool_folders(language: str) -> tuple[Path, ...]:
         path = shutil.which(tool)
         if path is None:
             missing.append(tool)
-        elif not _is_system(Path(path)):
+        elif not os.path.realpath(path).startswith(_SYSTEM):
             folders[_root(language, Path(path))] = None
     if missing:
         raise UserError(f"{', '.join(missing)} not found; install it")
@@ -123,10 +123,6 @@ def tool_folders(language: str) -> tuple[Path, ...]:
                 f"the tools lie in {folder}, which cannot be shown; install them apart"
             )
     return tuple(folders)
-
-
-def _is_system(path: Path) -> bool:
-    return str(path.resolve()).startswith(_SYSTEM)
 
 
 def _root(
