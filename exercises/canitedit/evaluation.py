@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -315,7 +315,7 @@ class ProgramEnvironment:
 
     folders: Folders
     cache: Path
-    missing: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str]
 
     def path(self, sha256: str) -> Path:
         return self.cache / sha256[:2] / f"{sha256}.json"

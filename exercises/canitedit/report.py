@@ -86,11 +86,14 @@ def main(
         paths = evaluate(paths, settings)
     except StoppedError:
         return INTERRUPTED
-    v1 = settings.problems.v1
-    allow_partial = settings.report.allow_partial
-    folders_scores = [
-        read_folder(path, v1=v1, allow_partial=allow_partial) for path in paths
-    ]
+    folders_scores = []
+    for path in paths:
+        scores = read_folder(
+            path,
+            v1=settings.problems.v1,
+            allow_partial=settings.report.allow_partial,
+        )
+        folders_scores.append(scores)
     rows, differences = report_on(folders_scores, ks, settings.report.by)
     if chart is not None:
         # Imported here: matplotlib takes half a second, which only charts need.

@@ -152,7 +152,7 @@ def main(
     )
     config.check()
     check_models(config, resources.money)
-    benchmark = _make_benchmark(config, resources, print)
+    benchmark = _make_benchmark(config, resources)
     try:
         code = start_run(benchmark)
     except ProviderRefusalError as error:
@@ -166,7 +166,7 @@ def main(
 
 
 def _make_benchmark(
-    config: ExercismConfig, resources: RunResources, say: Say
+    config: ExercismConfig, resources: RunResources
 ) -> ExerciseBenchmark:
     settings = config.settings.exercises
     if settings.folder:
@@ -174,7 +174,7 @@ def _make_benchmark(
     else:
         catalog = fetched_catalog(resources.cache)
     exercises, tools = _usable_exercises(
-        settings.select(catalog.exercises), config, resources, say
+        settings.select(catalog.exercises), config, resources
     )
     redact = Redactor.of_environment()
     store = ExerciseStore(
@@ -188,7 +188,7 @@ def _make_benchmark(
         config,
         resources,
         store,
-        say,
+        print,
         catalog,
         exercises,
         tools,
@@ -199,7 +199,6 @@ def _usable_exercises(
     selected: Sequence[Exercise],
     config: ExercismConfig,
     resources: RunResources,
-    say: Say,
 ) -> tuple[list[Exercise], dict[str, str]]:
     """Return the exercises that can be tested here, and the versions of tools by language."""
     counts = Counter(exercise.language for exercise in selected)
@@ -214,11 +213,11 @@ def _usable_exercises(
         raise UserError(f"no exercise can be tested: {problems}")
     for language, reason in reasons.items():
         exercises = quantity(counts[language], "exercise")
-        say(f"skipped: {exercises} in {language}: {reason}")
+        print(f"skipped: {exercises} in {language}: {reason}")
     testable = [item for item in selected if item.language in versions]
     missing = prepare(testable, resources.cache)
     for key, reason in sorted(missing.items()):
-        say(f"skipped: {key}: {reason}")
+        print(f"skipped: {key}: {reason}")
     usable = []
     tools = {}
     for exercise in testable:

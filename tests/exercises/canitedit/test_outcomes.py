@@ -59,13 +59,13 @@ def run_all(
     stop: Shutdown | None = None,
 ) -> dict[str, EvaluatedProgram]:
     """Run programs with two workers."""
-    environment = ProgramEnvironment(folders, cache)
+    environment = ProgramEnvironment(folders, cache, {})
     by_sha256 = {program.sha256: program for program in programs}
     return run_programs(environment, 2, stop or Shutdown(), by_sha256)
 
 
 def is_cached(cache: Path, program: TestedProgram) -> bool:
-    return ProgramEnvironment(Watched(), cache).path(program.sha256).exists()
+    return ProgramEnvironment(Watched(), cache, {}).path(program.sha256).exists()
 
 
 def test_programs_run_together_and_those_that_compare_times_alone(
