@@ -5,16 +5,21 @@ Files of other harnesses lack keys or hold nulls, and statistics must work witho
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from core import money
 from core.jsontypes import JsonMapping
+from llm.chat import Whole
+from runs.records import Known, Number, Texts
 
-_MAX = 2**53
+_INTEGER = TypeAdapter(Known[Whole])
+_NUMBER = TypeAdapter(Known[Number])
+_TEXTS = TypeAdapter(Texts)
 
 
 def values_of(rows: Iterable[JsonMapping], name: str) -> list[Any]:
@@ -22,26 +27,17 @@ def values_of(rows: Iterable[JsonMapping], name: str) -> list[Any]:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        return ()
-    return tuple(part for part in value if isinstance(part, str))
+    return _TEXTS.validate_python(value)
 
 
 def integer(value: object) -> int | None:
     """Return ``value`` if it is an integer from 0 to 2**53, else None."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX:
-        return value
-    return None
+    return _INTEGER.validate_python(value)
 
 
 def number(value: object) -> float | None:
     """Return ``value`` if it is a finite number of 0 or more, else None."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    with suppress(OverflowError):
-        if math.isfinite(value) and value >= 0:
-            return float(value)
-    return None
+    return _NUMBER.validate_python(value)
 
 
 def dollars(value: object) -> Decimal | None:
