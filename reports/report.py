@@ -24,7 +24,7 @@ from reports.settings import ReportFormat, ReportSettings
 from reports.statistics.collect import RunStats, collect
 from reports.statistics.denominators import UsedValidity
 from reports.statsfile import stats_json
-from reports.texts import render_text
+from reports.texts import render_lines
 from runs.description import Run
 from runs.keys import RESULTS_FILE, STATS_FILE
 from runs.storage.manifest import note_evaluation
@@ -164,5 +164,4 @@ def text_lines(report: Report) -> list[str]:
     A run on one's own repository has its summary in place of counts.
     """
     template = Path(__file__).with_name("report.txt")
-    text = render_text(template, **vars(report))
-    return text.removesuffix("\n").split("\n")
+    return render_lines(template, **vars(report))

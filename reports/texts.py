@@ -52,9 +52,8 @@ def with_interval(share: Share) -> str:
     return f"{of(share)} (95 % Wilson interval {within(share.interval)})"
 
 
-_FILTERS = {
+FILTERS = {
     "counted": quantity,
-    "dollars": dollars,
     "in_words": in_words,
     "one_line": one_line,
     "percent": percent,
@@ -68,11 +67,17 @@ _FILTERS = {
     "with_interval": with_interval,
     "within": within,
 }
+"""What templates of texts and of pages may call."""
 
 
 def render_text(template: Path, **values: object) -> str:
     """Return the text of a template file; nothing in the values is read as a template."""
     environment = make_environment()
-    environment.filters.update(_FILTERS)
+    environment.filters.update(FILTERS, dollars=dollars)
     source = template.read_text("utf-8")
     return environment.from_string(source).render(values, table=table)
+
+
+def render_lines(template: Path, **values: object) -> list[str]:
+    """Return the lines of the text of a template file."""
+    return render_text(template, **values).split("\n")[:-1]

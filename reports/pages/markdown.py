@@ -10,7 +10,7 @@ from reports.statistics.breakdown import AttemptRow
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
 from reports.statistics.methods import Share, percent
-from reports.texts import NONE, render_text
+from reports.texts import NONE, render_lines
 
 Cells = Sequence[object]
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -18,13 +18,12 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 def run_tables(stats: RunStats) -> list[str]:
     """Return the two tables of the run of May 2024, and the scores by denominator."""
-    text = render_text(
+    return render_lines(
         _TEMPLATES / "run.md",
         stats=stats,
         attempts=[list(attempt_cells(row).values()) for row in stats.by_attempt],
         models=list(_model_rows(stats)),
     )
-    return text.split("\n")[:-1]
 
 
 def attempt_cells(row: AttemptRow) -> dict[str, object]:
@@ -86,7 +85,7 @@ def p_value(comparison: RunComparison) -> str:
 def comparison_table(comparison: RunComparison) -> list[str]:
     """Return the paired table of two runs, the test, and the differing instances."""
     head, rows = paired_table(comparison)
-    text = render_text(
+    return render_lines(
         _TEMPLATES / "comparison.md",
         comparison=comparison,
         head=head,
@@ -94,4 +93,3 @@ def comparison_table(comparison: RunComparison) -> list[str]:
         costs=column([comparison.cost_a, comparison.cost_b]),
         p_value=p_value(comparison),
     )
-    return text.split("\n")[:-1]

@@ -22,17 +22,12 @@ from markdown_it.token import Token
 from markupsafe import Markup, escape
 
 from bench.attempts import describe_script, matrix
-from bench.instances.validity import states_in_words
 from core.money import column, in_words
-from core.plaintext import quantity
 from core.redaction import Redactor
-from reports.data.provenance import provenance
 from reports.pages.comparison import agreement_rows, comparison_facts
 from reports.pages.markdown import paired_table
 from reports.pages.overview import instance_rows, tables, verdict_mark
-from reports.statistics.denominators import short_split
-from reports.statistics.methods import percent
-from reports.texts import to_words, within
+from reports.texts import FILTERS, to_words
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 _TABLES = (("base.css", "report.css"), ("table.js",), "img-src data:; ")
@@ -61,16 +56,11 @@ def _unbroken(value: object) -> str:
 
 
 _FILTERS = {
+    **FILTERS,
     "unbroken": _unbroken,
-    "counted": quantity,
     "dollars": in_words,
     "column": column,
-    "percent": percent,
-    "within": within,
     "words": to_words,
-    "split": short_split,
-    "states": states_in_words,
-    "provenance": provenance,
     "mark": verdict_mark,
     "instance_rows": instance_rows,
     "tables": tables,
