@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,8 @@ from reports.statistics.collect import Confusion, LimitedRun, RunStats
 from reports.statistics.comparing import RunComparison
 from reports.statistics.methods import percent
 
-Draw = Callable[[Theme], Figure]
+Draw = Callable[..., Figure]
+"""Draws values in the last argument's theme."""
 PlottedRow = Mapping[str, Any]
 # As a part of the width of an axis, for the text after an interval.
 _TEXT_SPACE = 0.4
@@ -63,13 +63,15 @@ def draw_picture(
     title: str,
     description: str,
     draw: Draw,
+    *values: object,
 ) -> Picture:
+    """Draw values; ``draw`` takes them, and a theme."""
     with drawing(LIGHT):
-        figure = draw(LIGHT)
+        figure = draw(*values, LIGHT)
         light = as_svg(figure)
         png = as_png(figure)
     with drawing(DARK):
-        dark = as_svg(draw(DARK))
+        dark = as_svg(draw(*values, DARK))
     return Picture(name, title, description, light, dark, png)
 
 
@@ -130,8 +132,13 @@ def _score_by_attempt(run: RunData, stats: RunStats) -> Picture:
         "{not evaluated} not evaluated, score so far {score:.1%}",
         rows,
     )
-    draw = partial(_draw_score_by_attempt, rows)
-    return draw_picture("score-by-attempt", "Score by attempt", description, draw)
+    return draw_picture(
+        "score-by-attempt",
+        "Score by attempt",
+        description,
+        _draw_score_by_attempt,
+        rows,
+    )
 
 
 def _sentence(text: str, rows: Sequence[PlottedRow]) -> str:
@@ -201,8 +208,13 @@ def _cost_against_score(steps: Sequence[LimitedRun]) -> Picture:
         }
         rows.append(row)
     description = _sentence("{attempts}: {cost}, {score:.1%}", rows)
-    draw = partial(_draw_cost_against_score, rows)
-    return draw_picture("cost-against-score", "Cost against score", description, draw)
+    return draw_picture(
+        "cost-against-score",
+        "Cost against score",
+        description,
+        _draw_cost_against_score,
+        rows,
+    )
 
 
 def _draw_cost_against_score(rows: Sequence[PlottedRow], theme: Theme) -> Figure:
@@ -273,9 +285,13 @@ def _models_by_repository(run: RunData, redact: Redactor) -> Picture:
         }
         rows.append(row)
     description = _sentence("{repository}, {model}: {resolved} of {evaluated}", rows)
-    draw = partial(_draw_models_by_repository, rows, redact)
     return draw_picture(
-        "models-by-repository", "Models by repository", description, draw
+        "models-by-repository",
+        "Models by repository",
+        description,
+        _draw_models_by_repository,
+        rows,
+        redact,
     )
 
 
@@ -339,9 +355,12 @@ def _confusion(confusion: Confusion) -> Picture:
         "plausible: {plausible_resolved} resolved, {plausible_unresolved} not; "
         "not plausible: {implausible_resolved} resolved, {implausible_unresolved} not"
     ).format_map(vars(confusion))
-    draw = partial(_draw_confusion, confusion)
     return draw_picture(
-        "plausible-resolved", "Plausible against resolved", description, draw
+        "plausible-resolved",
+        "Plausible against resolved",
+        description,
+        _draw_confusion,
+        confusion,
     )
 
 
@@ -433,8 +452,14 @@ def comparison_pictures(
             "{name}: {value:.1%} ({interval.low:.1%} to {interval.high:.1%})",
             [*scores, *differences],
         )
-        draw = partial(_draw_comparison, scores, differences)
-        yield draw_picture("comparison", "Comparison of runs", description, draw)
+        yield draw_picture(
+            "comparison",
+            "Comparison of runs",
+            description,
+            _draw_comparison,
+            scores,
+            differences,
+        )
 
 
 def _draw_comparison(
