@@ -48,12 +48,8 @@ def compare_command(
     else:
         for line in _tables(runs, pairs):
             show(line)
-    labelled = []
-    for compared in runs:
-        stats = replace(compared.stats, run=compared.run.name)
-        labelled.append(replace(compared, stats=stats))
     redact = Redactor.of_environment()
-    page = write_comparison(stores[0].out, labelled, pairs, redact)
+    page = write_comparison(stores[0].out, runs, pairs, redact)
     say(f"page           {page}")
     return 0
 

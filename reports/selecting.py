@@ -168,31 +168,26 @@ def candidates_of(runs: Sequence[Path]) -> RecordedCandidates:
     """Return the candidates with a patch, by instance, in the order of runs and attempts."""
     candidates = defaultdict(list)
     for path in runs:
-        for instance_id, candidate in _candidates(path):
-            candidates[instance_id].append(candidate)
+        run = read_any(path, labels=False)
+        for instance in run.instances:
+            label = instance.model_name_or_path or run.layout.value
+            for attempt in instance.attempts:
+                if not attempt.model_patch.strip():
+                    continue
+                candidate = RecordedCandidate(
+                    origin=Origin(
+                        run=run.name,
+                        attempt=attempt.attempt,
+                        harness=run.agent or run.layout.value,
+                    ),
+                    model=attempt.model or label,
+                    patch=attempt.model_patch,
+                )
+                candidates[instance.instance_id].append(candidate)
     if not candidates:
         paths = ", ".join(map(str, runs))
         raise UserError(f"{paths}: no patch there; give runs with predictions")
     return candidates
-
-
-def _candidates(path: Path) -> Iterator[tuple[str, RecordedCandidate]]:
-    run = read_any(path, labels=False)
-    for instance in run.instances:
-        label = instance.model_name_or_path or run.layout.value
-        for attempt in instance.attempts:
-            if not attempt.model_patch.strip():
-                continue
-            candidate = RecordedCandidate(
-                origin=Origin(
-                    run=run.name,
-                    attempt=attempt.attempt,
-                    harness=run.agent or run.layout.value,
-                ),
-                model=attempt.model or label,
-                patch=attempt.model_patch,
-            )
-            yield instance.instance_id, candidate
 
 
 @dataclass

@@ -92,14 +92,16 @@ def write_comparison(
     folder = out / "comparisons" / name
     shutil.rmtree(folder / "figures", ignore_errors=True)
     linked = []
+    all_stats = []
     for compared in runs:
         path = compared.run.folder / "report" / "report.html"
         if path.is_file():
             address = Path(os.path.relpath(path, folder)).as_posix()
             compared = replace(compared, page=quote(address))
-        linked.append(compared)
-    stats = [compared.stats for compared in runs]
-    pictures = list(comparison_pictures(stats, comparisons, redact))
+        stats = replace(compared.stats, run=compared.run.name)
+        all_stats.append(stats)
+        linked.append(replace(compared, stats=stats))
+    pictures = list(comparison_pictures(all_stats, comparisons, redact))
     page = Renderer(redact).page(
         "comparison", runs=linked, comparisons=comparisons, pictures=pictures
     )

@@ -548,14 +548,6 @@ def _evaluators(run: RunData) -> tuple[str, ...]:
     return tuple(sorted({verdict.evaluator for verdict in verdicts}))
 
 
-def _by_repository(run: RunData) -> tuple[Group, ...]:
-    return groups(run, lambda instance: instance.repo, missing=repository_of)
-
-
-def _by_year(run: RunData) -> tuple[Group, ...]:
-    return groups(run, lambda i: str(i.year or UNKNOWN), missing=lambda _: UNKNOWN)
-
-
 @dataclass(frozen=True)
 class RunStats:
     """The statistics of a run.
@@ -577,8 +569,16 @@ class RunStats:
     scores: Scores = statistic(partial(compute, Scores))
     by_attempt: tuple[AttemptRow, ...] = of_run(by_attempt)
     by_model: tuple[Group, ...] = of_run(by_model)
-    by_repository: tuple[Group, ...] = of_run(_by_repository)
-    by_year: tuple[Group, ...] = of_run(_by_year)
+    by_repository: tuple[Group, ...] = of_run(
+        partial(groups, key=lambda i: i.repo, missing=repository_of)
+    )
+    by_year: tuple[Group, ...] = of_run(
+        partial(
+            groups,
+            key=lambda i: str(i.year or UNKNOWN),
+            missing=lambda _: UNKNOWN,
+        )
+    )
     by_origin: tuple[Group, ...] = of_run(by_origin)
     plausible: Confusion = of_run(confusion)
     gold_files: GoldFiles = of_run(partial(compute, GoldFiles))
