@@ -24,8 +24,9 @@ from reports.data.rundata import (
     rounds,
 )
 from reports.data.verdicts import (
+    eval_log,
+    eval_report,
     known_verdict,
-    log_name,
     read_verdict,
     verdict_path,
 )
@@ -350,11 +351,9 @@ def _copy_verdicts(
         if _has_official_verdict(target, prediction):
             continue
         verdict.write(target.verdict(name))
-        report = f"{name}.report.json"
-        log = log_name(name, origin.instance.model_name_or_path)
-        new_log = log_name(name, prediction.model_name_or_path)
-        for old, new in {report: report, log: new_log}.items():
-            source = store.logs / old
-            if source.exists():
-                content = source.read_bytes()
-                write_bytes_atomic(target.logs / new, content)
+        of_origin = origin.instance.to_evaluate()
+        for path_of in (eval_report, eval_log):
+            path = path_of(store, of_origin)
+            if path.exists():
+                copy = path_of(target, prediction)
+                write_bytes_atomic(copy, path.read_bytes())

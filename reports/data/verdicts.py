@@ -178,15 +178,12 @@ def verdict_path(store: RunStore, prediction: Prediction) -> Path:
 def eval_log(store: RunStore, prediction: Prediction) -> Path:
     if not prediction.chosen:
         return store.logs / f"{prediction.file_stem}.eval.log"
-    return store.logs / log_name(prediction.instance_id, prediction.model_name_or_path)
+    model = prediction.model_name_or_path.replace("/", "__")
+    return store.logs / f"{prediction.instance_id}.{model}.eval.log"
 
 
 def eval_report(store: RunStore, prediction: Prediction) -> Path:
     return store.logs / f"{prediction.file_stem}.{REPORT_FILE}"
-
-
-def log_name(instance_id: str, model_name_or_path: str) -> str:
-    return f"{instance_id}.{model_name_or_path.replace('/', '__')}.eval.log"
 
 
 def forget_others(store: RunStore, keep: Iterable[Prediction]) -> None:
@@ -223,30 +220,20 @@ def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
     return Verdict(instance_id=name, status=status, evaluator=evaluator)
 
 
-def not_evaluated(
-    instance_id: str,
-    evaluator: str,
-    reason: str,
-) -> Verdict:
-    return Verdict(
-        instance_id=instance_id,
-        status=VerdictStatus.NOT_EVALUATED,
-        evaluator=evaluator,
-        reason=reason,
-    )
-
-
 def presumed_verdict(prediction: Prediction) -> Verdict:
     """Return the verdict without an evaluation: an empty patch resolves nothing."""
-    name = prediction.instance_id
+    status = VerdictStatus.NOT_EVALUATED
+    reason = ""
     if prediction.is_empty:
-        return Verdict(
-            instance_id=name,
-            status=VerdictStatus.EMPTY,
-            evaluator="none",
-        )
-    reason = "" if prediction.patch_known else "its files hold no patch"
-    return not_evaluated(name, "none", reason)
+        status = VerdictStatus.EMPTY
+    elif not prediction.patch_known:
+        reason = "its files hold no patch"
+    return Verdict(
+        instance_id=prediction.instance_id,
+        status=status,
+        evaluator="none",
+        reason=reason,
+    )
 
 
 def read_verdict(path: Path) -> Verdict | None:

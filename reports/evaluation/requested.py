@@ -21,9 +21,9 @@ from reports.data.verdicts import (
     MANUAL_TOOLS,
     OFFICIAL_TOOLS,
     Verdict,
+    VerdictStatus,
     forget_others,
     known_verdict,
-    not_evaluated,
     presumed_verdict,
     save_verdict,
 )
@@ -195,15 +195,19 @@ class RequestedEvaluation:
             elif name in tasks:
                 ready.append(tasks[name])
             else:
-                reason = f"not in the dataset {self.dataset.name}"
-                yield not_evaluated(name, evaluator.name, reason)
+                yield Verdict(
+                    instance_id=name,
+                    status=VerdictStatus.NOT_EVALUATED,
+                    evaluator=evaluator.name,
+                    reason=f"not in the dataset {self.dataset.name}",
+                )
         if not ready:
             return
         self.say(f"evaluating {len(ready)} predictions ({evaluator.name})")
         for batch in evaluator.batches(ready):
             reasons = evaluator.prepare(batch)
             for name, reason in reasons.items():
-                yield not_evaluated(name, evaluator.name, reason)
+                yield evaluator.no_result(tasks[name], reason)
             batch = [task for task in batch if task.instance_id not in reasons]
             if batch:
                 id = run_id(self.store, [task.prediction for task in batch])

@@ -28,7 +28,8 @@ from reports.data.verdicts import (
     REPORT_FILE,
     RUN_LOG,
     SwebenchLogs,
-    log_name,
+    eval_log,
+    eval_report,
 )
 from reports.submission.meta import METADATA, Meta, read_meta
 from reports.submission.package import SPLITS, PackageFolder, split_of
@@ -255,14 +256,13 @@ def _evaluation_files(
     logs: SwebenchLogs,
 ) -> dict[str, Path]:
     """Return the files by their names in a package; swebench's own come first."""
-    name = instance.instance_id
-    log = log_name(name, instance.model_name_or_path)
+    prediction = instance.to_evaluate()
     files = {
-        REPORT_FILE: store.logs / f"{name}.{REPORT_FILE}",
-        OUTPUT_FILE: store.logs / log,
+        REPORT_FILE: eval_report(store, prediction),
+        OUTPUT_FILE: eval_log(store, prediction),
     }
     # An evaluation that failed for infrastructure reasons has no report.
-    folders = logs.of(name, instance.patch)
+    folders = logs.of(instance.instance_id, instance.patch)
     folders.sort(key=lambda folder: not (folder / REPORT_FILE).is_file())
     if folders:
         files = {file: folders[0] / file for file in _COPIED}
