@@ -7,7 +7,7 @@ report from all of them. Nothing is written, and no model, engine or registry is
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -251,14 +251,11 @@ def compare_choice(
 ) -> Iterator[Difference]:
     winner = trajectory.get("winner")
     config = result.config or {}
-    fit = None
-    if result.belief:
-        fit = result.belief.fit
     choice = chosen_again(
         result.attempts,
         winner,
         result.evidence,
-        fit,
+        result.fit,
         require_tests=bool(config.get("require_tests")),
     )
     recorded = {
@@ -332,40 +329,21 @@ def _unpaid_calls(run: RunData) -> Iterator[str]:
 
     The ledger may contain further calls, of attempts that were redone.
     """
-    paid: Counter[tuple[object, ...]] = Counter()
-    models = {}
-    for instance in run.instances:
-        for attempt in instance.attempts:
-            models[instance.instance_id, attempt.attempt] = attempt.model
+    lines = defaultdict(list)
     for line in run.ledger:
         if line.kind in ("answered", REPLAYED):
-            model = models.get((line.instance_id, line.attempt), "")
-            # The attempt of a pair has the calls of both.
-            if line.model not in model.split(" + "):
-                model = line.model
-            key = (
-                line.instance_id,
-                line.attempt,
-                model,
-                line.usage,
-                line.cost,
-            )
-            paid[key] += 1
+            lines[line.instance_id, line.attempt].append(line)
     for instance in run.instances:
         name = instance.instance_id
         for attempt in instance.attempts:
             number = attempt.attempt
-            calls: Counter[tuple[object, ...]] = Counter()
-            for call in attempt.calls or ():
-                key = (
-                    name,
-                    number,
-                    attempt.model,
-                    call.usage,
-                    call.cost,
-                )
-                calls[key] += 1
-            lacking = calls - paid
+            lacking = Counter((call.usage, call.cost) for call in attempt.calls or ())
+            # The attempt of a pair has the calls of both.
+            models = {attempt.model, *attempt.model.split(" + ")}
+            for line in lines[name, number]:
+                if line.model in models:
+                    lacking[line.usage, line.cost] -= 1
+            lacking = +lacking
             if lacking:
                 count = quantity(lacking.total(), "call")
                 yield f"lacks {count} that attempt {number} of {name} has"

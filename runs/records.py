@@ -630,6 +630,20 @@ class InstanceResult(Recorded):
         return self.chosen
 
     @property
+    def fit(self) -> BeliefFit | None:
+        """What the run took as holding for all its instances; None for what is stated."""
+        if self.belief is None:
+            return None
+        return self.belief.fit
+
+    @property
+    def try_count(self) -> int:
+        """The number of tries that were made, by the attempts where nothing says it."""
+        if self.tries is not None:
+            return self.tries
+        return max(attempt.try_ for attempt in self.attempts)
+
+    @property
     def plausible(self) -> bool | None:
         """None in runs of other harnesses, which do not say."""
         if self.chosen and not self.chosen.outcomes_known:
@@ -677,13 +691,10 @@ class InstanceResult(Recorded):
             top |= {"edited_files": [], "edits_test_configuration": False}
         own = self.as_json()
         origin = top.pop("origin", None)
-        tries = self.tries
-        if tries is None:
-            tries = max(attempt.try_ for attempt in self.attempts)
         prediction = {
             **top,
             "model_patch": self.model_patch,
-            "tries": tries,
+            "tries": self.try_count,
             "status": own["status"],
             "reason": self.reason,
             "cost": own["cost"],

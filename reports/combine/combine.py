@@ -274,9 +274,6 @@ def _combine_instance(
     attempts = []
     for offer in offers:
         attempts += offer.attempts()
-    tries = instance.tries
-    if tries is None:
-        tries = max(attempt.try_ for attempt in instance.attempts)
     return InstanceData(
         instance_id=instance.instance_id,
         model_name_or_path=label,
@@ -284,7 +281,7 @@ def _combine_instance(
         status=instance.status,
         reason=_reason(chosen, offers),
         attempt=chosen.source.attempts + instance.attempt,
-        tries=tries,
+        tries=instance.try_count,
         cost=total(offer.instance.cost for offer in offers),
         attempts=tuple(attempts),
         resolved_said=instance.resolved_said,

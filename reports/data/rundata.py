@@ -20,7 +20,7 @@ from bench.instances.adapters.base import Row
 from bench.instances.instance import derived_image, instance_id_of, split_row
 from bench.own.settings import PATCH, PATCH_HEADING, SUMMARY
 from core.errors import UserError
-from core.money import known_sum, total
+from core.money import total
 from core.parsing.untrusted import damage_at
 from llm.chat import Reply
 from reports.data.predictions import Prediction
@@ -253,10 +253,6 @@ class RunData:
     def cost_at_most(self) -> Decimal | None:
         """Dollars with calls that may not have been billed; None if unknown."""
         return total(call.cost for call in self.ledger or self.instances)
-
-    @property
-    def known_cost(self) -> Decimal:
-        return known_sum(self.costs)
 
     def part(self, instances: Iterable[InstanceData]) -> RunData:
         """Return the run with these instances alone."""

@@ -202,8 +202,6 @@ def _replay(policy: Policy, data: LabData) -> Walks:
         if policy.any_order:
             orders = _draw_turns(len(data.turns), instance, data)
         figures = []
-        belief = instance.recorded.belief
-        fit = belief.fit if belief else None
         for turns in orders:
             seen = Seen(
                 turns=turns,
@@ -211,7 +209,7 @@ def _replay(policy: Policy, data: LabData) -> Walks:
                 made=(),
                 tried=(),
                 require_tests=data.require_tests,
-                fit=fit,
+                fit=instance.recorded.fit,
             )
             figures.append(_walk(policy, instance, seen, data))
         means.append(np.mean(figures, axis=0))

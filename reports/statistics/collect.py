@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.attempts import choose, choose_by_evidence
 from bench.policy import SelectionRule
-from core.money import Dollars, total
+from core.money import Dollars, known_sum, total
 from core.plaintext import abbreviate
 from reports.data.rundata import (
     InstanceData,
@@ -413,11 +413,8 @@ def _choose_by_evidence(
     if instance.evidence:
         numbers = [attempt.attempt for attempt in attempts]
         evidence = instance.evidence.among(dict(zip(numbers, numbers, strict=True)))
-    fit = None
-    if instance.belief:
-        fit = instance.belief.fit
     return choose_by_evidence(
-        attempts, evidence, fit, require_tests=require_tests
+        attempts, evidence, instance.fit, require_tests=require_tests
     ).winner
 
 
@@ -483,7 +480,7 @@ def _per(
 
 
 def _dollars(run: RunData) -> Money:
-    dollars = run.known_cost
+    dollars = known_sum(run.costs)
     complete = run.cost is not None
     ratios = _per(run, float(dollars), complete)
     return Money(dollars, run.cost_at_most, complete, *ratios)
