@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -103,11 +103,11 @@ def combine(
     target = RunStore(stores[0].out, name or "+".join(names))
     described = _describe_run(target, sources)
     _check(target, described)
-    offers: dict[str, list[Offer]] = {}
+    offers = defaultdict(list)
     for position, source in enumerate(sources, 1):
         for instance in source.run.instances:
             offer = Offer(source, position, instance)
-            offers.setdefault(instance.instance_id, []).append(offer)
+            offers[instance.instance_id].append(offer)
     for path in list(target.prediction_paths()):
         if path.stem not in offers:
             path.unlink()

@@ -309,7 +309,7 @@ def _trajectory_of(
 def _step_of(step: ChatStep, number: int) -> JsonObject:
     message = step.message
     source = _SOURCES.get(message.role, "user")
-    content: JsonObject = {
+    content = {
         "step_id": number,
         "source": source,
         "message": message.content,

@@ -87,15 +87,15 @@ def steps_of(attempt: Attempt) -> list[ChatStep]:
         if number == len(calls):
             break
         call = calls[number]
+        message = step.message
+        is_reply = (
+            message.content == call.content and message.tool_calls == call.tool_calls
+        )
         # A conversation that goes on with another repeats its replies.
-        if len(calls) == len(replies) or _is_reply(step.message, call):
+        if is_reply or len(calls) == len(replies):
             step.call = call
             number += 1
     return steps
-
-
-def _is_reply(message: Message, call: Reply) -> bool:
-    return message.content == call.content and message.tool_calls == call.tool_calls
 
 
 def steps_by_lane(attempt: Attempt) -> dict[int, list[ChatStep]]:

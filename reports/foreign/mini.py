@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -85,7 +86,7 @@ def read_mini(root: Path, paths: Sequence[Path]) -> Iterator[InstanceData]:
 def _by_instance(paths: Sequence[Path]) -> dict[str, list[Path]]:
     """Return the trajectories of each instance: one, or one for each attempt."""
     by_stem: dict[str, Path] = {}
-    by_instance: dict[str, list[Path]] = {}
+    by_instance = defaultdict(list)
     for path in paths:
         stem = path.name.removesuffix(ENDING)
         if stem == path.name:
@@ -95,7 +96,7 @@ def _by_instance(paths: Sequence[Path]) -> dict[str, list[Path]]:
             raise DamagedFileError(path, problem, "keep one")
         by_stem[stem] = path
         name = _FURTHER.sub("", stem)
-        by_instance.setdefault(name, []).append(path)
+        by_instance[name].append(path)
     return by_instance
 
 

@@ -227,21 +227,18 @@ def _walk(
 ) -> list[float]:
     """Follow a policy until it chooses an attempt, or asks for one that was never made."""
     outcomes: list[bool | None] = [False]
-    attempts: list[Attempt] = []
     numbers: dict[int, int] = {}
     step = policy.decide(seen)
     while isinstance(step, ModelTurn):
-        if data.is_told and step != data.turns[len(attempts)]:
+        if data.is_told and step != data.turns[len(seen.made)]:
             raise _ReorderedError
         if step not in instance.tried:
             break
+        number = len(outcomes)
         outcomes.append(instance.outcomes[step])
         tried = instance.tried[step]
-        number = len(outcomes) - 1
         numbers[tried.attempt.attempt] = number
-        attempt = tried.attempt.at(number)
-        attempts.append(attempt)
-        tried = replace(tried, attempt=attempt)
+        tried = replace(tried, attempt=tried.attempt.at(number))
         left = list(seen.left)
         left.remove(step)
         seen = replace(
@@ -252,6 +249,7 @@ def _walk(
             evidence=instance.evidence.among(numbers),
         )
         step = policy.decide(seen)
+    attempts = [tried.attempt for tried in seen.tried]
     writers: Sequence[Reply] = ()
     # A single candidate needs no scripts.
     if policy.scripts and len(attempts) > 1:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO, StringIO
-from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -57,7 +56,7 @@ def drawing(theme: Theme) -> Iterator[None]:
         "axes.edgecolor",
         "hatch.color",
     )
-    settings: Any = {  # matplotlib lists all keys in its type
+    settings = {
         **_STYLE["settings"],
         **dict.fromkeys(inked, theme.ink),
         "axes.facecolor": theme.paper,

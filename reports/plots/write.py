@@ -39,8 +39,6 @@ from reports.statistics.collect import Confusion, LimitedRun, RunStats
 from reports.statistics.comparing import RunComparison
 from reports.statistics.methods import percent
 
-Draw = Callable[..., Figure]
-"""Draws values in the last argument's theme."""
 PlottedRow = Mapping[str, Any]
 # As a part of the width of an axis, for the text after an interval.
 _TEXT_SPACE = 0.4
@@ -62,10 +60,10 @@ def draw_picture(
     name: str,
     title: str,
     description: str,
-    draw: Draw,
+    draw: Callable[..., Figure],
     *values: object,
 ) -> Picture:
-    """Draw values; ``draw`` takes them, and a theme."""
+    """Return the picture that ``draw`` makes of the values and of a theme, for each theme."""
     with drawing(LIGHT):
         figure = draw(*values, LIGHT)
         light = as_svg(figure)

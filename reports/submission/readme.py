@@ -117,6 +117,5 @@ def readme(submission: Submission) -> str:
     return render_text(
         Path(__file__).with_name("readme.md"),
         submission=submission,
-        meta=submission.meta,
-        run=submission.run,
+        **vars(submission),
     )
