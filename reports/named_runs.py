@@ -42,7 +42,7 @@ def import_foreign(runs: Sequence[Path], out: Path, say: Say) -> list[Path]:
     for run in runs:
         folder = run
         if run in foreign:
-            from reports.foreign.importing import import_run
+            from reports.foreign.convert import import_run
 
             folder = import_run(run, out, say).folder
         folders.append(folder)

@@ -203,6 +203,6 @@ def convert(
     folder: Annotated[Path, typer.Argument(help="Write to this new folder.")],
 ) -> int:
     """Write a run in the layout of another harness."""
-    from reports.foreign.export import export_command
+    from reports.foreign.convert import export_command
 
     return export_command(run, layout, folder, print)

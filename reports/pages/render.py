@@ -24,9 +24,14 @@ from markupsafe import Markup, escape
 from bench.attempts import describe_script, matrix
 from core.money import column, in_words
 from core.redaction import Redactor
-from reports.pages.comparison import agreement_rows, comparison_facts
 from reports.pages.markdown import paired_table
-from reports.pages.overview import instance_rows, tables, verdict_mark
+from reports.pages.overview import (
+    agreement_rows,
+    comparison_facts,
+    instance_rows,
+    tables,
+    verdict_mark,
+)
 from reports.texts import FILTERS, to_words
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"

@@ -13,8 +13,8 @@ from core.atomic import write_text_atomic
 from core.hashing import sha256_of
 from core.redaction import Redactor
 from reports.data.rundata import RunData
-from reports.pages.comparison import Compared
 from reports.pages.instance import INSTANCES, long_texts, page_name, read_texts
+from reports.pages.overview import Compared
 from reports.pages.render import Renderer, fitting_size, size
 from reports.plots.write import (
     Picture,

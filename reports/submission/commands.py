@@ -14,6 +14,7 @@ import yaml
 
 from bench.instances.adapters.base import Row
 from bench.instances.dataset import Dataset, load_dataset
+from bench.instances.names import ALIASES
 from bench.repos.mirrors import Mirrors, mirrors_of
 from core.errors import UserError
 from core.jsontypes import value_at
@@ -32,13 +33,20 @@ from reports.data.verdicts import (
     eval_report,
 )
 from reports.submission.meta import METADATA, Meta, read_meta
-from reports.submission.package import SPLITS, PackageFolder, split_of
 from reports.submission.readme import Submission, readme, results_of
-from reports.submission.validation import validate
+from reports.submission.validation import PackageFolder, validate
 from runs.keys import RESULTS_FILE
 from runs.settings import FolderSettings
 from runs.storage.store import RunStore
 
+_SPLITS = {
+    "lite": ALIASES["lite"],
+    "verified": ALIASES["verified"],
+    "test": ALIASES["full"],
+    "multilingual": ALIASES["multilingual"],
+    "multimodal": ALIASES["multimodal"],
+}
+"""The data sets of the folders below ``evaluation/`` of the leaderboard's repository."""
 _RESEARCH_SPLITS = ("verified", "multilingual")
 # The day of this rule in the leaderboard's README.
 _RESEARCH_RULE_DAY = date(2025, 11, 18)
@@ -79,7 +87,7 @@ def package_command(
         dataset_name: that of the run or of the split where it is empty.
         allow_partial: count instances without a prediction or a verdict as unresolved.
     """
-    split = split_of(split)
+    split = _split_of(split)
     meta = read_meta(meta_file)
     if split in _RESEARCH_SPLITS:
         say(_RESEARCH_NOTICE.format(split=split))
@@ -131,6 +139,16 @@ def package_command(
     return int(bool(faults))
 
 
+def _split_of(name: str) -> str:
+    """Return the name of a split; a UserError if the leaderboard has none of this name."""
+    if name == "full":
+        return "test"
+    if name not in _SPLITS:
+        names = ", ".join(_SPLITS)
+        raise UserError(f"--split {name!r} is not a split of the leaderboard: {names}")
+    return name
+
+
 def _load_dataset(store: RunStore, split: str, name: str) -> Dataset:
     """Return the dataset of this name, else that of the run, else that of the split."""
     if not store.run_file.exists():
@@ -139,8 +157,8 @@ def _load_dataset(store: RunStore, split: str, name: str) -> Dataset:
             "be answered: package runs of harness.py"
         )
     run = store.read_run()
-    name = name or run.dataset.name or SPLITS[split]
-    for other, dataset in SPLITS.items():
+    name = name or run.dataset.name or _SPLITS[split]
+    for other, dataset in _SPLITS.items():
         if other != split and name in (other, dataset):
             raise UserError(
                 f"the run was made on {name}: submit it with --split {other}, not {split}"

@@ -17,10 +17,10 @@ from core.data import read_yaml
 from core.git import GitError
 from core.parsing.untrusted import MIB
 from core.redaction import Redactor
+from reports.data.predictions import ALL_PREDS
 from reports.data.verdicts import OUTPUT_FILE, REPORT_FILE
 from reports.submission.hidden import mirror_of, texts_of, traces
 from reports.submission.meta import Meta
-from reports.submission.package import PackageFolder
 from runs.patches import is_excluded, split_patch
 from runs.storage.store import read_trajectory_file
 
@@ -31,6 +31,45 @@ _FILE_HEADER = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
 _SECRETS = read_yaml(__file__, "secrets.yaml")
 _PATTERNS: dict[str, str] = _SECRETS["patterns"]
 _SECRET = re.compile(rf"(?<![\w-])(?:({')|('.join(_PATTERNS.values())}))")
+
+# Names and ids may have any length.
+_MAX_LENGTH = 400
+
+
+class PackageFolder:
+    """The folder of a package, with the entry below ``evaluation/``."""
+
+    def __init__(self, root: Path, entry: str) -> None:
+        self.root = root
+        self.artifacts = root / "artifacts"
+        self.predictions = self.artifacts / ALL_PREDS
+        self.logs = self.artifacts / "logs"
+        self.trajectories = self.artifacts / "trajs"
+        self.entry = root / "entry" / "evaluation" / entry
+        self.readme = self.entry / "README.md"
+
+    def fault(
+        self,
+        kind: str,
+        path: Path,
+        problem: str,
+        fix: str,
+        line: int | None = None,
+    ) -> str:
+        """Return a fault as one printable line; other characters are escaped.
+
+        ``kind`` is one of docs/submission.md.
+        """
+        location = str(path.relative_to(self.root))
+        if line:
+            location += f":{line}"
+        text = f"{kind}: {location[:_MAX_LENGTH]}: {problem[:_MAX_LENGTH]}; {fix}"
+        printable = ""
+        for character in text:
+            if not character.isprintable():
+                character = character.encode("unicode_escape").decode()
+            printable += character
+        return printable
 
 
 def validate(

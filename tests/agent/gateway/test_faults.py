@@ -20,7 +20,7 @@ from bench.config import validate_config
 from core.errors import UserError
 from llm.gate import OpenGate
 from llm.provider_errors import RetryPolicy
-from reports.foreign.export import export_command
+from reports.foreign.convert import export_command
 from runs.calls.budget import BudgetLimits
 from runs.modelsource import ReplayedModels
 from runs.settings import Spending

@@ -19,7 +19,7 @@ from agent.named.installed import agent_in_path, cached_agent
 from bench.config import ModelChoice, RunConfig, validate_config
 from core.errors import UserError
 from environments.base import AgentSandbox
-from reports.foreign.export import export_command
+from reports.foreign.convert import export_command
 from runs.calls.budget import BudgetLimits
 from runs.settings import Spending, default_cache
 from tests.agent.gateway.conftest import (

@@ -13,7 +13,7 @@ from bench.config import ModelChoice
 from core.errors import UserError
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments.base import EnvironmentKind
-from reports.foreign.export import export_command
+from reports.foreign.convert import export_command
 from reports.verify import verify_command
 from tests.agent.gateway.conftest import (
     COSTS,
