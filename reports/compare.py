@@ -16,8 +16,7 @@ from reports.evaluation.settings import (
     EvaluationSettings,
     EvaluatorKind,
 )
-from reports.pages.markdown import comparison_table, run_tables
-from reports.pages.overview import Compared
+from reports.pages.tables import Compared, comparison_table, run_tables
 from reports.pages.write import write_comparison
 from reports.report import read_statistics
 from reports.statistics.comparing import RunComparison, compare

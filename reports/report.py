@@ -17,10 +17,9 @@ from reports.data.provenance import evaluation
 from reports.data.rundata import RunData, read_predictions, read_run
 from reports.data.verdicts import Verdict, leaderboard_lists
 from reports.evaluation.requested import RequestedEvaluation
-from reports.evaluation.settings import EvaluatorKind
+from reports.evaluation.settings import EvaluatorKind, ReportFormat, ReportSettings
 from reports.named_runs import stores_of
-from reports.pages.markdown import run_tables
-from reports.settings import ReportFormat, ReportSettings
+from reports.pages.tables import run_tables
 from reports.statistics.collect import RunStats, collect
 from reports.statistics.denominators import UsedValidity
 from reports.statsfile import stats_json

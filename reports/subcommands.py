@@ -20,6 +20,8 @@ from reports.evaluation.settings import (
     WORKERS_FLAG,
     EvaluationRoot,
     EvaluatorKind,
+    ReportFormat,
+    ReportSettings,
 )
 from reports.named_runs import (
     import_foreign,
@@ -27,7 +29,6 @@ from reports.named_runs import (
     runs_and_filters,
     stores_of,
 )
-from reports.settings import ReportFormat, ReportSettings
 from runs.settings import TOP
 
 ALLOW_PARTIAL = "--allow-partial"

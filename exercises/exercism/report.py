@@ -38,7 +38,7 @@ from exercises.exercism.records import (
 )
 from exercises.settings import CHART, csv_text, settings_command
 from reports.data.jsonvalues import dollars, integer, number, values_of
-from reports.pages.overview import Table
+from reports.pages.tables import Table
 from reports.statistics.comparing import compare_verdicts
 from reports.statistics.methods import Interval, Share, percent
 from reports.texts import NONE, number_text, of, points

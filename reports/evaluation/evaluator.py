@@ -1,7 +1,9 @@
-"""What evaluators get and give: tasks and verdicts."""
+"""What evaluators get and give: tasks, verdicts, and the proof that tests ran to their end."""
 
 from __future__ import annotations
 
+import re
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,17 @@ from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.settings import EvaluationRoot
 from runs.keys import is_safe_key
+
+INCOMPLETE = (
+    "its test output does not show that the tests ran from their beginning to their end, as when "
+    "the container or the engine stops or memory runs out; repeat the command"
+)
+EXIT_CODE = ">>>>> Test Exit Code: "
+"""The start of the line that swebench adds to scripts, for what the tests returned."""
+# Anywhere in a line: the script's trace of its commands may be all that follows the tests.
+_PRINTED = re.compile(rf"{EXIT_CODE}(\d+)")
+# Signals that come from outside; a program's own faults end it with others.
+_KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -126,3 +139,20 @@ class NoEvaluator(Evaluator):
 
     def accepts(self, verdict: Verdict | None) -> bool:
         return True
+
+
+# Container, engine and evaluator may end before the tests; what these printed until then is no
+# verdict.
+
+
+def tests_ended(exit_code: int | None) -> bool:
+    """Return whether tests that returned ``exit_code``, None if unknown, ran to their end."""
+    return exit_code is not None and exit_code not in _KILLED
+
+
+def printed_exit_code(output: str) -> int | None:
+    """Return the last exit code that an output states; None if it states none."""
+    codes = _PRINTED.findall(output)
+    if codes:
+        return int(codes[-1])
+    return None

@@ -42,8 +42,13 @@ from environments.base import Session, UnavailableError, run_once
 from environments.local.buildsteps import error_line
 from environments.local.environment import LocalEnvironment
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.ending import INCOMPLETE, tests_ended
-from reports.evaluation.evaluator import EvaluationTask, Evaluator, Tasks
+from reports.evaluation.evaluator import (
+    INCOMPLETE,
+    EvaluationTask,
+    Evaluator,
+    Tasks,
+    tests_ended,
+)
 from reports.evaluation.grading import grade_output, output_for_log
 from reports.evaluation.settings import EvaluatorKind
 from runs.patches import is_test_path, patch_paths

@@ -25,14 +25,15 @@ from core.processes import Tail, run_limited, without_secrets
 from environments.leftovers import remove_mounted, remove_named
 from reports.data.jsonvalues import texts
 from reports.data.verdicts import REPORT_FILE, Verdict, VerdictStatus
-from reports.evaluation.ending import (
+from reports.evaluation.engine import EngineEvaluator, command_line, program_variables
+from reports.evaluation.evaluator import (
     EXIT_CODE,
     INCOMPLETE,
+    EvaluationTask,
+    Tasks,
     printed_exit_code,
     tests_ended,
 )
-from reports.evaluation.engine import EngineEvaluator, command_line, program_variables
-from reports.evaluation.evaluator import EvaluationTask, Tasks
 from runs.envfile import unread_file
 
 _FAILURE = re.compile(r"error|fail|exception|not found|no such", re.IGNORECASE)

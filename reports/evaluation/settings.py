@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -76,6 +77,26 @@ class EvaluationRoot(Section):
     images: Images = Images()
 
 
+class OutputSettings(Section):
+    """What a report writes beside its numbers."""
+
+    page: bool = Field(
+        default=True, description="Write the page of the run with its pictures."
+    )
+    validity: Path | None = Field(
+        default=None,
+        description="Also state the score of the instances that this file of `report.py gold` "
+        "calls valid.",
+    )
+
+
+class ReportSettings(EvaluationRoot):
+    """All that ``report.py`` is told of a report."""
+
+    report: OutputSettings = OutputSettings()
+
+
+ReportFormat = Literal["text", "markdown", "json"]
 OPTIONS = "Options"
 EVALUATOR_FLAG = SettingFlag("evaluation.evaluator", "--evaluator", "NAME", OPTIONS)
 WORKERS_FLAG = SettingFlag("evaluation.workers", "--workers", "N", OPTIONS, "-w")

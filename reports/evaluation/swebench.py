@@ -35,14 +35,19 @@ from reports.data.verdicts import (
     Verdict,
     VerdictStatus,
 )
-from reports.evaluation.ending import INCOMPLETE, printed_exit_code, tests_ended
 from reports.evaluation.engine import (
     ENGINE_STOPPED,
     EngineEvaluator,
     command_line,
     program_variables,
 )
-from reports.evaluation.evaluator import EvaluationTask, Tasks
+from reports.evaluation.evaluator import (
+    INCOMPLETE,
+    EvaluationTask,
+    Tasks,
+    printed_exit_code,
+    tests_ended,
+)
 from reports.evaluation.settings import EvaluatorKind
 from runs.leftovers import kill_processes
 

@@ -24,11 +24,11 @@ from markupsafe import Markup, escape
 from bench.attempts import describe_script, matrix
 from core.money import column, in_words
 from core.redaction import Redactor
-from reports.pages.markdown import paired_table
-from reports.pages.overview import (
+from reports.pages.tables import (
     agreement_rows,
     comparison_facts,
     instance_rows,
+    paired_table,
     tables,
     verdict_mark,
 )

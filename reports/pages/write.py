@@ -14,8 +14,8 @@ from core.hashing import sha256_of
 from core.redaction import Redactor
 from reports.data.rundata import RunData
 from reports.pages.instance import INSTANCES, long_texts, page_name, read_texts
-from reports.pages.overview import Compared
 from reports.pages.render import Renderer, fitting_size, size
+from reports.pages.tables import Compared
 from reports.plots.write import (
     Picture,
     comparison_pictures,

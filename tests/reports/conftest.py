@@ -8,9 +8,8 @@ from typing import Any
 
 from bench.cli.commands import run_command
 from environments.base import EnvironmentKind
-from reports.evaluation.settings import EvaluatorKind
+from reports.evaluation.settings import EvaluatorKind, ReportFormat
 from reports.report import report_command
-from reports.settings import ReportFormat
 from reports.verify import verify_command
 from tests.support import runs
 from tests.support.evaluated import report_settings

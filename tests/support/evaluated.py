@@ -23,10 +23,9 @@ from reports.data.rundata import read_predictions, read_run, rounds
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from reports.evaluation.evaluator import EvaluationTask, Evaluator
 from reports.evaluation.requested import RequestedEvaluation
-from reports.evaluation.settings import EvaluatorKind
-from reports.pages.markdown import run_tables
+from reports.evaluation.settings import EvaluatorKind, ReportSettings
+from reports.pages.tables import run_tables
 from reports.report import report_command
-from reports.settings import ReportSettings
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from reports.statsfile import stats_json

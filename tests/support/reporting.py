@@ -12,9 +12,9 @@ from reports.compare import compare_command
 from reports.data.predictions import Prediction
 from reports.data.rundata import InstanceData
 from reports.data.verdicts import save_verdict
+from reports.evaluation.settings import ReportFormat
 from reports.named_runs import stores_of
 from reports.report import report_command
-from reports.settings import ReportFormat
 from runs.calls.ledger import LedgerLine, write_ledger
 from runs.storage.store import RunStore
 from tests.support import read_json, write_json
