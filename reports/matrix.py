@@ -83,10 +83,10 @@ class MatrixInstance(BaseModel):
         classes = []
         position_of = {}
         for position, members in enumerate(self.classes):
-            position_of.update({member.id: position for member in members})
             witnesses = Counter(member.model for member in members)
             failing = []
             for member in members:
+                position_of[member.id] = position
                 if member.failing_tests is not None:
                     failing.append(member.failing_tests)
             classes.append(ClassFacts(witnesses, min(failing, default=None)))

@@ -31,7 +31,6 @@ from reports.named_runs import (
 )
 from runs.settings import TOP
 
-ALLOW_PARTIAL = "--allow-partial"
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run: a folder under predictions/.")
 ]
@@ -174,7 +173,7 @@ def package(
     allow_partial: Annotated[
         bool,
         typer.Option(
-            ALLOW_PARTIAL,
+            "--allow-partial",
             help="Count instances without a prediction or a verdict as unresolved.",
         ),
     ] = False,

@@ -11,10 +11,6 @@ from core.hashing import sha256_of
 from runs.storage.store import RunStore
 
 ALL_PREDS = "all_preds.jsonl"
-IMPORTED = "imported"
-"""The key in ``run.json`` of runs that another harness made (``reports/foreign``)."""
-
-
 OTHERS = "attempts"
 """The folder for verdicts on patches that are not predicted, and for their logs."""
 

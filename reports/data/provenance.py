@@ -14,7 +14,6 @@ from typing import Any
 
 from core.jsontypes import JsonMapping, JsonObject, object_at
 from core.plaintext import quantity
-from reports.data.predictions import IMPORTED
 from reports.data.rundata import InstanceData, RunData, verdicts_on_patches
 from runs.description import Run
 
@@ -141,7 +140,7 @@ def _described_groups(
     for name, value in (run.deciding or {}).items():
         if name.endswith("_sha256") and name != "dataset_sha256":
             hashes[name] = value
-    yield IMPORTED, flat(run.imported or {})
+    yield "imported", flat(run.imported or {})
     yield "versions", flat({**needed, **run.versions})
     yield "dataset", flat(dataset)
     yield "prices", _prices(run)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -490,14 +489,12 @@ def repository_of(instance_id: str) -> str:
 
 def rounds(run: RunData) -> tuple[tuple[Prediction, ...], ...]:
     """Return other attempts' patches; evaluators take one per instance at a time."""
-    columns = []
+    predictions = defaultdict(list)
     for instance in run.instances:
         patches = dict.fromkeys(attempt.patch for attempt in instance.attempts)
         patches.pop(instance.patch, None)
-        column = []
         label = run.model_name_or_path
-        for patch in filter(str.strip, patches):
+        for number, patch in enumerate(filter(str.strip, patches)):
             other = Prediction(instance.instance_id, label, patch, chosen=False)
-            column.append(other)
-        columns.append(column)
-    return tuple(tuple(filter(None, row)) for row in zip_longest(*columns))
+            predictions[number].append(other)
+    return tuple(map(tuple, predictions.values()))

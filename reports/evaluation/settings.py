@@ -27,8 +27,7 @@ class EvaluatorKind(str, Enum):
 
 
 def _check_evaluator(name: str) -> str:
-    ours = [kind.value for kind in EvaluatorKind]
-    names = [*ours, *OFFICIAL_TOOLS, *MANUAL_TOOLS]
+    names = [*EvaluatorKind, *OFFICIAL_TOOLS, *MANUAL_TOOLS]
     if name not in names:
         raise ValueError(f"give one of {', '.join(names)}")
     return name

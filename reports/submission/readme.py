@@ -15,10 +15,6 @@ from reports.submission.meta import Meta
 from reports.texts import render_text
 from runs.keys import RESULTS_FILE
 
-BY_REPO_FILE = "resolved_by_repo.json"
-BY_TIME_FILE = "resolved_by_time.json"
-_BUILTIN = "builtin"
-
 
 def results_of(
     rows: Sequence[Row],
@@ -40,8 +36,8 @@ def results_of(
             "no_logs": sorted(set(patched).difference(reported)),
             "resolved": resolved,
         },
-        BY_REPO_FILE: _count_by(_repository, rows, set(resolved)),
-        BY_TIME_FILE: _count_by(_year, rows, set(resolved)),
+        "resolved_by_repo.json": _count_by(_repository, rows, set(resolved)),
+        "resolved_by_time.json": _count_by(_year, rows, set(resolved)),
     }
 
 
@@ -105,7 +101,7 @@ class Submission:
         for model in config.models:
             if named_agent(model.edit_format):
                 agents.add(model.edit_format)
-        return sorted(agents - {"", _BUILTIN})
+        return sorted(agents - {"", "builtin"})
 
     @property
     def has_choice(self) -> bool:
