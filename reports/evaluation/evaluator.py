@@ -141,12 +141,11 @@ class NoEvaluator(Evaluator):
         return True
 
 
-# Container, engine and evaluator may end before the tests; what these printed until then is no
-# verdict.
-
-
 def tests_ended(exit_code: int | None) -> bool:
-    """Return whether tests that returned ``exit_code``, None if unknown, ran to their end."""
+    """Return whether tests that returned ``exit_code``, None if unknown, ran to their end.
+
+    Container, engine and evaluator may end before; what the tests printed until then is no verdict.
+    """
     return exit_code is not None and exit_code not in _KILLED
 
 
