@@ -8,10 +8,11 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from agent.grammars import grammar, grammars_version, language_of, parser
@@ -44,6 +45,7 @@ class TagStore:
     """A cache that may be lost, damaged or read-only at any time, which only costs time."""
 
     path: Path
+    _lock: Lock = field(default_factory=Lock, compare=False)
 
     def tags(
         self, blobs: Mapping[str, str], root: Path
@@ -126,13 +128,20 @@ class TagStore:
             return []
 
     def _save(self, statements: Iterable[_Statement]) -> None:
-        with suppress(sqlite3.Error, OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=60)) as database, database:
-                database.execute("PRAGMA journal_mode=WAL")
-                database.executescript(_SCHEMA)
-                for statement, values in statements:
-                    database.execute(statement, values)
+        with suppress(sqlite3.Error, OSError), self._lock, self._writer:
+            for statement, values in statements:
+                self._writer.execute(statement, values)
+
+    @cached_property
+    def _writer(self) -> sqlite3.Connection:
+        # It stays open: the last one that closes waits until the disk has everything.
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        database = sqlite3.connect(self.path, timeout=60, check_same_thread=False)
+        database.execute("PRAGMA journal_mode=WAL")
+        # A loss of power may take the newest rows, and leaves the others whole.
+        database.execute("PRAGMA synchronous=NORMAL")
+        database.executescript(_SCHEMA)
+        return database
 
 
 def _tree_statements(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -132,6 +135,41 @@ def test_only_the_newest_trees_are_kept(store: TagStore) -> None:
 
 def test_a_store_that_cannot_be_written_only_costs_time(root: Path) -> None:
     assert "class Cart" in render(root, TagStore(root / "setup.cfg/tags.sqlite"))
+
+
+def test_what_a_killed_process_stored_stays_and_was_not_waited_for(
+    store: TagStore,
+) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from agent.repomap import TagStore\n"
+        "store = TagStore(Path(sys.argv[1]))\n"
+        "store.keep_text('1', 'a map')\n"
+        "store.keep_tree('2', [('a', b'3')])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-c", code, str(store.path)]
+    assert subprocess.run(command, cwd=TOP).returncode == -signal.SIGKILL
+    # SQLite waits for the disk when it copies this log to the file.
+    assert Path(f"{store.path}-wal").stat().st_size
+    assert store.text("1") == "a map"
+    assert store.tree("2") == {"a": b"3"}
+
+
+def test_threads_of_one_store_do_not_mix_what_they_write(store: TagStore) -> None:
+    other = Thread(target=store.keep_text, args=("1", "map"))
+
+    def unfinished_parts() -> Iterator[tuple[str, bytes]]:
+        yield "a", b"2"
+        other.start()
+        other.join(0.5)
+        raise sqlite3.Error
+
+    store.keep_tree("3", unfinished_parts())
+    other.join()
+    assert store.tree("3") == {}
+    assert store.text("1") == "map"
 
 
 def test_several_processes_fill_one_store(tmp_path: Path, root: Path) -> None:
