@@ -228,11 +228,23 @@ class Trials:
         self.cluster.start("second")
         return self.trial("keyless", 0.0, run)
 
+    def with_tests(self) -> str:
+        """Make a run whose tests run in virtual environments, without Ray and on all nodes.
+
+        Returns what the second printed.
+        """
+        head = self.cluster.head
+        self.cluster.proxy.refuses = False
+        self.cluster.provider.hang = 0.5
+        head.run(_tested(self._script("tested-local", "--workers 2")))
+        self.cluster.provider.forget()
+        output = head.run(_tested(self.script("tested")))
+        self.cluster.proxy.refuses = True
+        return output
+
     def without_index(self) -> str:
         """Start a run that builds environments, but no node reaches an index."""
-        script = self.script("indexless").replace(
-            "environment none", "environment local"
-        )
+        script = _tested(self.script("indexless"))
         return self.cluster.head.run(script, check=False)
 
     def _wait_for_call(self, node: Node, run: Future[str]) -> None:
@@ -258,6 +270,10 @@ class Trials:
                     return moment
             time.sleep(0.02)
         raise AssertionError(run.result())
+
+
+def _tested(script: str) -> str:
+    return script.replace("environment none", "environment local")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,6 +12,7 @@ import ctypes
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ import psutil
 from bench.instances.dataset import load_dataset
 from demo.setup import build_mirrors
 from tests.support import TOP
+from tests.support.connectproxy import ConnectProxy
 from tests.support.killing import DemoProvider, hashes
 from tests.support.provider import Answer, Arrival
 from tests.support.slowlink import TUN, SlowLink
@@ -37,6 +39,8 @@ CACHE = Path("/var/cache")
 PYTHON = sys.executable
 EXPORT = "export RAY_AUTH_MODE"
 KEY_VARIABLE = "OPENAI_API_KEY"
+# How this machine reaches a package index: what a node inherits besides the proxy.
+_INDEX_VARIABLE = re.compile(r"(PIP|UV|SSL|REQUESTS)_\w+")
 _DOCUMENT = TOP / "docs/scale.md"
 _NETWORK = "10.77.0."
 _BRIDGE = "bridge0"
@@ -54,8 +58,8 @@ hostname $1
 mount --bind $2/home {HOME}
 mount --bind $2/cache {CACHE}
 mount -t tmpfs shm /dev/shm
-mount -o remount,bind,ro /
 mount --bind $2/tmp /tmp
+mount -o remount,bind,ro /
 {_HOLD}
 """
 
@@ -132,6 +136,7 @@ class Node:
     address: str
     folder: Path
     key: str
+    proxy: str
     holder: int  # the process that holds its namespaces
     up: bool = False
 
@@ -145,7 +150,11 @@ class Node:
             "PATH": os.environ["PATH"],
             "HOME": str(HOME),
             "LANG": "C.UTF-8",
+            "HTTPS_PROXY": self.proxy,
         }
+        for name, value in os.environ.items():
+            if _INDEX_VARIABLE.fullmatch(name):
+                values[name] = value
         if self.key:
             values[KEY_VARIABLE] = self.key
         return values
@@ -204,6 +213,7 @@ class Cluster:
     key: str = field(default_factory=lambda: f"sk-{secrets.token_hex(24)}")
     nodes: dict[str, Node] = field(default_factory=dict)
     provider: ClusterProvider = field(init=False)
+    proxy: ConnectProxy = field(init=False)
     _open: ExitStack = field(default_factory=ExitStack)
     _hub: int = 0
 
@@ -215,7 +225,9 @@ class Cluster:
             self._in_hub(f"ip link set {_BRIDGE} up")
             with inside_network(self._hub):
                 self.provider = ClusterProvider()
+                self.proxy = ConnectProxy(self.provider.host)
             self._open.enter_context(self.provider)
+            self._open.enter_context(self.proxy)
             for name in ("head", "first", "second"):
                 self.start(name)
         except BaseException:
@@ -294,7 +306,8 @@ class Cluster:
         isolation = [*_NAMESPACES, "--fork", "--kill-child", "--mount-proc"]
         values = (name, str(folder))
         holder = self._hold(*isolation, script=_MOUNT, arguments=values)
-        node = Node(name, f"{_NETWORK}{number}", folder, self.key, holder)
+        address = f"{_NETWORK}{number}"
+        node = Node(name, address, folder, self.key, self.proxy.url, holder)
         peer = f"peer name eth0 netns {holder}"
         self._in_hub(f"ip link add {name} type veth {peer}")
         self._in_hub(f"ip link set {name} master {_BRIDGE} up")
@@ -357,14 +370,15 @@ def inside_network(process: int) -> Iterator[None]:
 def write_rows(path: Path, copies: int) -> None:
     """Write a dataset that has each instance of the demo several times."""
     lines = []
-    for instance in load_dataset("demo", "test").instances():
+    for demo in load_dataset("demo", "test").rows:
         for number in range(copies):
             row = {
-                "instance_id": f"{instance.instance_id}{number}",
-                "repo": instance.repo,
-                "base_commit": instance.base_commit,
-                "version": instance.version,
-                "problem_statement": f"{instance.problem_statement}\nCopy {number}.",
+                "instance_id": f"{demo['instance_id']}{number}",
+                "repo": demo["repo"],
+                "base_commit": demo["base_commit"],
+                "version": demo["version"],
+                "problem_statement": f"{demo['problem_statement']}\nCopy {number}.",
+                "spec": demo["spec"],
             }
             lines.append(json.dumps(row))
     path.write_text("\n".join(lines))

@@ -5,6 +5,7 @@ The nodes start by the commands of docs/scale.md; runs are those of ``benchmarks
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -78,6 +79,24 @@ def test_a_node_without_a_key_is_left_out_and_named(trials: Trials) -> None:
     assert f"left out: on the node {node.address}: {cause}" in trial.output
     assert trial.same
     assert trial.repeated == 0
+
+
+def test_tests_in_environments_of_the_nodes_give_the_same_predictions(
+    trials: Trials,
+) -> None:
+    output = trials.with_tests()
+    cluster = trials.cluster
+    hosts = {arrival.host for arrival in cluster.provider.arrivals}
+    addresses = {node.address for node in cluster.nodes.values()}
+    assert hosts == addresses, output
+    local = predictions(trials.out("tested-local"))
+    assert len(local) == 12
+    assert predictions(trials.out("tested")) == local
+    outcomes = {json.loads(text)["test_outcome"] for text in local.values()}
+    assert True in outcomes
+    for node in cluster.nodes.values():
+        environments = f"find {CACHE} -name site-packages -path '*{node.address}*'"
+        assert node.run(environments), output
 
 
 def test_nodes_without_an_index_are_named(trials: Trials) -> None:
