@@ -316,6 +316,8 @@ def _make_project(
         uv_path(),
         "venv",
         "-q",
+        "--link-mode",
+        "copy",
         *seed,
         "--python",
         interpreter,

@@ -92,6 +92,22 @@ def project(root: Path, *setup: str) -> Project:
     )
 
 
+def test_no_file_is_linked_to_another_environment_s(
+    tmp_path: Path, share_venvs: ShareVenvs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Set-up lines could write there, and each new link changes the time of a file."""
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    share_venvs(tmp_path / "environments")
+    environment = LocalEnvironment(tmp_path / "environments", print)
+    write_files(tmp_path / "tree", {"a.txt": "a"})
+    session: Any = environment.start(project(tmp_path / "tree", "pip --version"))
+    session.stop()
+    venv = session.built.python.parent.parent
+    modules = [file.stat().st_nlink for file in venv.rglob("*.py")]
+    assert len(modules) > 100
+    assert set(modules) == {1}
+
+
 @needs_bubblewrap
 def test_set_up_reaches_the_network_and_nothing_of_the_user(
     tmp_path: Path,
@@ -114,7 +130,7 @@ def test_set_up_reaches_the_network_and_nothing_of_the_user(
     assert seen["answer"] == "hello"
     assert SECRET not in json.dumps(seen)
     assert str(os.getpid()) not in seen["commands"]
-    assert "pytest" not in seen["commands"]
+    assert "pytest" not in seen["commands"].split("\0")
     assert seen["home"] == ["tmp"]
     assert seen["variables"]["NPM_CONFIG_REGISTRY"] == "http://npm.example.org"
     assert not seen["variables"].keys() & {"DATABASE", "PIP_INDEX_URL"}
