@@ -48,7 +48,7 @@ class LocalEnvironment:
     warn_once: Say
     run_key: str = ""
     limits: ResourceLimits = field(default_factory=ResourceLimits)
-    failed: dict[str, str] = field(default_factory=dict)
+    failed: dict[tuple[str, str], str] = field(default_factory=dict)
     check: Check = lambda: None
 
     def start(self, project: Project) -> Session:

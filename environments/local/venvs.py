@@ -95,11 +95,12 @@ class Built:
 class Venvs:
     """Builds environments below ``root`` and keeps them.
 
-    ``failed`` says why shared environments cannot be built; each is tried only once a run.
+    ``failed`` says why a shared environment cannot be built, by project and name; each is tried
+    only once a run.
     """
 
     root: Path
-    failed: dict[str, str] = field(default_factory=dict)
+    failed: dict[tuple[str, str], str] = field(default_factory=dict)
     check: Callable[[], None] = lambda: None
     warn: Callable[[str], None] = lambda _: None
 
@@ -160,19 +161,20 @@ class Venvs:
         if not interpreter:
             raise BrokenEnvironmentError(no_python(spec.python))
         era = self._era(project, spec, interpreter)
-        name = shared_name(project, spec, interpreter, era)
+        name = shared_name(spec, interpreter, era)
+        key = (project.group, name)
         folder = self.root / "venvs" / name
         folder.parent.mkdir(parents=True, exist_ok=True)
         with waited_for(FileLock(f"{folder}.lock"), self.check):
-            if name in self.failed:
-                raise BrokenEnvironmentError(self.failed[name])
+            if key in self.failed:
+                raise BrokenEnvironmentError(self.failed[key])
             if not is_unchanged(folder / _MARKER, name, [folder]):
                 shutil.rmtree(folder, ignore_errors=True)
                 try:
                     steps = self._steps(name, project)
                     _make_shared(steps, folder, spec, interpreter, era)
                 except BrokenEnvironmentError as error:
-                    self.failed[name] = str(error)
+                    self.failed[key] = str(error)
                     raise
                 seal(folder / _MARKER, name, [folder])
         return folder, interpreter, era
@@ -181,7 +183,7 @@ class Venvs:
         if not spec.date:
             return ""
         quarter = end_of_quarter(spec.date)
-        name = shared_name(project, spec, interpreter, quarter)
+        name = shared_name(spec, interpreter, quarter)
         folder = self.root / "eras" / name
         folder.parent.mkdir(parents=True, exist_ok=True)
         version = python_version(spec.python)
@@ -197,16 +199,15 @@ class Venvs:
 
 
 def shared_name(
-    project: Project,
     spec: VenvSpec,
     interpreter: Path,
     era: str = "",
 ) -> str:
+    """Return the name of an environment that all projects with equal specs have in common."""
     parts = [*spec.packages, str(interpreter)]
     if era:
         parts.append(era)
-    key = spec_key(spec, parts)
-    return f"{project.group.replace('/', '__')}-{project.version or 'any'}-{key}"
+    return spec_key(spec, parts)
 
 
 def spec_key(

@@ -12,7 +12,7 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -253,21 +253,37 @@ def test_an_index_without_upload_times_is_named_and_used(
     assert lines == [NO_UPLOAD_TIMES]
 
 
-def test_the_era_belongs_to_the_key(tmp_path: Path) -> None:
+def test_the_era_belongs_to_the_key() -> None:
     spec = VenvSpec(date="2030-02-03")
-    project = make_project(tmp_path, spec)
     python = Path("/usr/bin/python3")
-    first = shared_name(project, spec, python, "2030-04-01")
-    assert first != shared_name(project, spec, python, "2030-07-01")
-    assert first != shared_name(project, spec, python)
+    first = shared_name(spec, python, "2030-04-01")
+    assert first != shared_name(spec, python, "2030-07-01")
+    assert first != shared_name(spec, python)
 
 
 def test_what_cannot_be_resolved_is_named_as_broken(
     index: Index, tmp_path: Path
 ) -> None:
     spec = VenvSpec(packages=("absent==1.0",))
-    with pytest.raises(BrokenEnvironmentError, match="absent was not found"):
-        Venvs(tmp_path / "venvs").dependencies(make_project(tmp_path, spec), spec)
+    venvs = Venvs(tmp_path / "venvs")
+    project = make_project(tmp_path, spec)
+    for group in ("own/thing", "own/other"):
+        cause = f"{group} 1.0 .* absent was not found"
+        with pytest.raises(BrokenEnvironmentError, match=cause):
+            venvs.dependencies(replace(project, group=group), spec)
+
+
+def test_projects_with_equal_specs_have_their_packages_in_common(
+    index: Index, tmp_path: Path
+) -> None:
+    for tool in TOOLS:
+        index.add(tool, "1.0", "")
+    spec = VenvSpec()
+    venvs = Venvs(tmp_path / "venvs")
+    project = make_project(tmp_path, spec)
+    python = venvs.dependencies(project, spec)
+    other = replace(project, group="own/other", version="2.0")
+    assert venvs.dependencies(other, spec) == python
 
 
 @pytest.fixture(scope="module")
