@@ -197,7 +197,12 @@ class ReplayedModels:
             return replace(turn, architect=turn.model)
         return turn
 
-    def _turn(self, recorded: Attempt, *, exact: bool = False) -> Turn:
+    def _turn(
+        self,
+        recorded: Attempt,
+        *,
+        exact: bool = False,
+    ) -> Turn:
         model = ReplayModel(recorded_calls(recorded), recorded.error, exact=exact)
         if exact:
             model = replace(model, refused=refused_requests(recorded))

@@ -55,7 +55,12 @@ class Redo:
             statuses[0],
         )
 
-    def takes(self, result: InstanceResult, *, finished: bool) -> bool:
+    def takes(
+        self,
+        result: InstanceResult,
+        *,
+        finished: bool,
+    ) -> bool:
         """Return whether to redo an instance with this prediction or unfinished trajectory."""
         status = str(result.status)
         if result.instance_id in self.ids or status in self.words:

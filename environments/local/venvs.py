@@ -179,7 +179,12 @@ class Venvs:
                 seal(folder / _MARKER, name, [folder])
         return folder, interpreter, era
 
-    def _era(self, project: Project, spec: VenvSpec, interpreter: Path) -> str:
+    def _era(
+        self,
+        project: Project,
+        spec: VenvSpec,
+        interpreter: Path,
+    ) -> str:
         if not spec.date:
             return ""
         quarter = end_of_quarter(spec.date)

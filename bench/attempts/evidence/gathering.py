@@ -232,7 +232,12 @@ class EvidenceGathering:
             prompt = script_prompt(language, problem, files, patch)
             self._ask(source, prompt, (request + shift) % models)
 
-    def _ask(self, source: ScriptSource, prompt: str, model: int) -> str:
+    def _ask(
+        self,
+        source: ScriptSource,
+        prompt: str,
+        model: int,
+    ) -> str:
         """Ask for a script and return its text, empty for a reply without one."""
         name = ""
         text = ""

@@ -96,7 +96,12 @@ class RunServer:
         with self._state(start) as state:
             state.open.close()
 
-    def call(self, start: JobStart, method: str, *arguments: object) -> Any:  # noqa: ANN401
+    def call(
+        self,
+        start: JobStart,
+        method: str,
+        *arguments: object,
+    ) -> Any:  # noqa: ANN401
         """Have a method of the coordinator called."""
         with self._state(start):
             method_of_run = getattr(self.driver.coordinator, method)
