@@ -156,6 +156,8 @@ class Verification:
             if self.description.is_ours:
                 yield trajectory_path, "is missing"
             return
+        if not result.attempts:
+            raise DamagedFileError(trajectory_path, "has no attempts", FIX)
         label = prediction.get("model_name_or_path")
         paid = (*result.attempts, *result.writers)
         cost = total(attempt.cost for attempt in paid)

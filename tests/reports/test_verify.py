@@ -131,6 +131,7 @@ DERIVED: list[tuple[str, Edit, str]] = [
         set_value(*FIRST, "traits", "context", to=True),
         "is not a trajectory: 'attempts[0].traits.context': Input should be a valid int",
     ),
+    (TRAJECTORY, set_value("attempts", to=[]), "has no attempts"),
     (TRAJECTORY, drop("instance_id"), "instance_id is missing"),
     (FALLBACK, set_value("status", to="empty"), 'outcomes: status is "empty"'),
     (PREDICTION, set_value("model_patch", to=""), "model_patch is"),
