@@ -236,15 +236,15 @@ class Trials:
         head = self.cluster.head
         self.cluster.proxy.refuses = False
         self.cluster.provider.hang = 0.5
-        head.run(_tested(self._script("tested-local", "--workers 2")))
+        head.run(_in_environments(self._script("tested-local", "--workers 2")))
         self.cluster.provider.forget()
-        output = head.run(_tested(self.script("tested")))
+        output = head.run(_in_environments(self.script("tested")))
         self.cluster.proxy.refuses = True
         return output
 
     def without_index(self) -> str:
         """Start a run that builds environments, but no node reaches an index."""
-        script = _tested(self.script("indexless"))
+        script = _in_environments(self.script("indexless"))
         return self.cluster.head.run(script, check=False)
 
     def _wait_for_call(self, node: Node, run: Future[str]) -> None:
@@ -272,7 +272,7 @@ class Trials:
         raise AssertionError(run.result())
 
 
-def _tested(script: str) -> str:
+def _in_environments(script: str) -> str:
     return script.replace("environment none", "environment local")
 
 

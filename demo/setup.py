@@ -70,8 +70,4 @@ def commit_all(folder: Path, message: str) -> str:
         for key, value in _WHO.items()
     }
     git("commit", "--quiet", "--allow-empty", "-m", message, cwd=folder, env=who)
-    return _head(folder)
-
-
-def _head(repository: Path) -> str:
-    return git("rev-parse", "HEAD", cwd=repository).decode().strip()
+    return git("rev-parse", "HEAD", cwd=folder).decode().strip()

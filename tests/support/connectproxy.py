@@ -6,7 +6,6 @@ import select
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 
 _CHUNK = 1 << 16
 _SECONDS = 60.0
@@ -15,7 +14,8 @@ _SECONDS = 60.0
 class ConnectProxy:
     """Connects those who ask it with ``CONNECT``, from the network of the thread that serves.
 
-    The port is opened in the network of the thread that makes it. A context manager.
+    The port is opened in the network of the thread that makes it. A context manager; ``hosts``
+    are those with their ports that it connected to.
     """
 
     def __init__(self, host: str) -> None:
@@ -50,12 +50,7 @@ class ConnectProxy:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

@@ -94,6 +94,7 @@ def test_tests_in_environments_of_the_nodes_give_the_same_predictions(
     assert predictions(trials.out("tested")) == local
     outcomes = {json.loads(text)["test_outcome"] for text in local.values()}
     assert True in outcomes
+    assert cluster.proxy.hosts, "a node got its packages elsewhere"
     for node in cluster.nodes.values():
         environments = f"find {CACHE} -name site-packages -path '*{node.address}*'"
         assert node.run(environments), output
