@@ -43,8 +43,8 @@ test-quick: setup-dev
 test: setup-dev
 	$(PYTEST) -n 4 -m "$(USUAL)"
 
-# The wheel, the demo, pages in a browser, collectors of traces, Ray, and the Docker engine; what is
-# missing here is skipped.
+# The wheel, the demo, installers of packages, pages in a browser, collectors of traces, Ray, and the
+# Docker engine; what is missing here is skipped.
 test-system: setup-dev
 	$(PYTEST) -n 3 -m "system and not long and not agents"
 

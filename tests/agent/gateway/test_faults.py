@@ -183,7 +183,7 @@ def test_time_that_a_dead_provider_uses_up_is_not_the_agent_s(
     # After five failures the run waits for the provider, however often a call is tried.
     patient = RetryPolicy(attempts=9, first_wait=0.05)
     with runs.serve(Fault(), *[Fault(500)] * 99) as stub:
-        runs.start(agent_config("messages", agent_timeout=15), retries=patient)
+        runs.start(agent_config("messages", agent_timeout=8), retries=patient)
     assert stub.billed == 1
     note = runs.unfinished()
     assert note["status"] == "infra_error" and "did not answer" in note["reason"]

@@ -30,6 +30,7 @@ needs_npm = pytest.mark.skipif(
 )
 ARCHITECTURE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine())
 NODE_PACKAGE = f"node-{platform.system().lower()}-{ARCHITECTURE}"
+pytestmark = pytest.mark.system
 SCRIPT = "#!/usr/bin/env node\nconsole.log(process.env.NODE_NAME)\n"
 # A node that is the real one, and says its package's version in a variable.
 FAKE_NODE = f'#!/bin/sh\nNODE_NAME={{}} exec {REAL_NODE} "$@"\n'

@@ -8,6 +8,8 @@ import shlex
 import signal
 from pathlib import Path
 
+import pytest
+
 from bench.cli.own import timed_step
 from runs.storage.runlock import run_lock
 from tests.bench.own.test_own_run import (
@@ -77,6 +79,7 @@ def test_a_long_step_says_how_long_it_takes() -> None:
     assert lines[-1] == "building: done in 0:00"
 
 
+@pytest.mark.system  # pip installs
 def test_the_folder_is_the_project(world: World, tmp_path: Path) -> None:
     """Neither other folders nor what changed in them count."""
     service = {f"services/calc/{path}": text for path, text in FILES.items()}
@@ -131,6 +134,7 @@ def test_a_second_issue_builds_and_measures_nothing_again(
     assert after == markers
 
 
+@pytest.mark.system  # pip installs
 def test_check_shows_commands_and_all_output_and_calls_no_model(
     world: World, calc: Path
 ) -> None:

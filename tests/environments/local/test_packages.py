@@ -37,6 +37,8 @@ from environments.local.packages import (
 from environments.local.venvs import Venvs, find_python, shared_name
 from tests.support import write_files
 
+# Installers take seconds of CPU for each environment.
+pytestmark = pytest.mark.system
 TOOLS = ("pip", "wheel", "setuptools-scm", "flit-core", "setuptools")
 
 
