@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -15,6 +16,10 @@ import pytest
 
 from bench.cli.commands import run_command
 from core.processes import RUN_VARIABLE
+from demo.images import build_images
+from environments.docker.engine import connect
+from environments.leftovers import remove_containers
+from runs.leftovers import run_key
 from tests.runs.conftest import arguments
 from tests.support import wait_until
 from tests.support.killing import (
@@ -57,6 +62,32 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
     assert not (there / "cache/nodes").exists()
     assert rays
     assert not any(map(alive, rays))
+
+
+@pytest.mark.ray
+@pytest.mark.docker
+@pytest.mark.usefixtures("cache")
+def test_tests_in_containers_are_those_of_the_local_pool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+    ids = ("demo__bank-1", "demo__textkit-1")
+    build_images(ids)
+    models = "--models scripted-a,scripted-b --replay demo/replies"
+    places = {"here": "", "there": "--set scale.ray=own"}
+    for place, engine in places.items():
+        settings = f"--environment docker --workers 2 {engine} {models}"
+        command = ["harness.py", *arguments(tmp_path / place, ids, settings)]
+        with started([sys.executable, *command]) as process:
+            process.wait()
+        assert process.returncode == 0
+    there = predictions(tmp_path / "there")
+    assert there == predictions(tmp_path / "here")
+    winners = {name: json.loads(text)["attempt"] for name, text in there.items()}
+    assert winners == {"demo__bank-1.json": 2, "demo__textkit-1.json": 1}
+    for place in places:
+        key = run_key(tmp_path / place / "predictions/r")
+        assert not remove_containers(connect(), key)
 
 
 def logged(out: Path) -> list[str]:
