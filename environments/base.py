@@ -6,7 +6,7 @@ limits, and nothing of what the commands are for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -46,6 +46,21 @@ ANY_PYTHON = "3"
 
 
 @dataclass(frozen=True)
+class LocalServer:
+    """A program that commands without a network find on their own loopback device.
+
+    Attributes:
+        packages: requirements of its environment, which is not the project's.
+        start: shell lines before each command, where ``$SERVER_PYTHON`` is the interpreter of
+            this environment. They set the variables that the command needs, wait for the
+            program, and print nothing.
+    """
+
+    packages: Sequence[str]
+    start: str
+
+
+@dataclass(frozen=True)
 class VenvSpec:
     """How a virtual environment is made for a project and its tests are run.
 
@@ -61,6 +76,7 @@ class VenvSpec:
         source: what the other values were made from, as JSON; identifies kept environments.
         date: of the files, as ``2021-05-14``. Packages of a later era are not installed; empty
             for those of today.
+        server: what the tests ask; it is not started without a sandbox.
     """
 
     python: str = ANY_PYTHON
@@ -72,6 +88,7 @@ class VenvSpec:
     test_command: str = ""
     source: Mapping[str, object] = field(default_factory=dict)
     date: str = ""
+    server: LocalServer | None = None
 
 
 @dataclass(frozen=True)

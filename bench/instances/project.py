@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from agent.workspace import Workspace
 from bench.instances.instance import ImageLayout, Instance, Spec
@@ -22,12 +23,14 @@ from environments.base import (
     ANY_PYTHON,
     BrokenEnvironmentError,
     ImageSpec,
+    LocalServer,
     Project,
     UnavailableError,
     VenvSpec,
 )
 
 _FILES: dict[str, dict[str, list[str]]] = read_yaml(__file__, "requirements.yaml")
+_SERVERS: dict[str, dict[str, Any]] = read_yaml(__file__, "servers.yaml")
 _CONDA_FILE = "environment.yml"
 # Later commits hold the fix. The last tag stays, because packages take their version from it.
 # Folders named .git below are submodules, whose history lay in the repository's.
@@ -176,6 +179,9 @@ def _venv(
         return error
     # Only edits of the tree; the others install system packages.
     setup = [line for line in spec.pre_install if line.startswith("sed ")]
+    server = None
+    if instance.repo in _SERVERS:
+        server = LocalServer(**_SERVERS[instance.repo])
     return VenvSpec(
         python=spec.python,
         packages=tuple(packages),
@@ -186,6 +192,7 @@ def _venv(
         test_command=local_command(spec),
         source=asdict(spec),
         date=date[:10],
+        server=server,
     )
 
 

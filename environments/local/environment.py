@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from filelock import FileLock
@@ -24,6 +25,7 @@ from environments.base import (
     Setup,
     SetupWay,
     UnavailableError,
+    VenvSpec,
 )
 from environments.layout import lay_out
 from environments.local.bubblewrap import HOME, View, bubblewrap_works
@@ -71,21 +73,48 @@ class LocalEnvironment:
             built = venvs.build(project, spec)
             # Each command gets a copy of the template there, in a sandbox in memory.
             shutil.rmtree(built.testbed, ignore_errors=True)
-        identity = (
-            f"local:{spec_key(spec, spec.setup)}:{'bubblewrap' if shut_in else 'open'}"
+        prelude: tuple[str, ...] = ()
+        if spec.server and shut_in:
+            # An interpreter that imports nothing of the project's tree.
+            server_spec = VenvSpec(
+                python=spec.python,
+                packages=tuple(spec.server.packages),
+                date=spec.date,
+            )
+            python = venvs.dependencies(project, server_spec)
+            readable = (*built.readable, python.parent.parent)
+            built = replace(built, readable=readable)
+            prelude = (
+                f"SERVER_PYTHON={shlex.quote(str(python))}",
+                "{",
+                spec.server.start,
+                "} >/dev/null 2>&1",
+            )
+        key = spec_key(spec, (*spec.setup, *prelude))
+        identity = f"local:{key}:{'bubblewrap' if shut_in else 'open'}"
+        return LocalSession(
+            built=built,
+            test_command=spec.test_command,
+            identity=identity,
+            shut_in=shut_in,
+            confined=confined,
+            prelude=prelude,
         )
-        return LocalSession(built, spec.test_command, identity, shut_in, confined)
 
 
 @dataclass(frozen=True)
 class LocalSession:
-    """Runs commands in copies of the installed tree, which always have the same path."""
+    """Runs commands in copies of the installed tree, which always have the same path.
+
+    In a sandbox the shell lines of ``prelude`` come before each command.
+    """
 
     built: Built
     test_command: str
     identity: str
     shut_in: bool
     confined: Confined
+    prelude: tuple[str, ...] = ()
     ways: tuple[SetupWay, ...] = (SetupWay.AS_GIVEN, SetupWay.ON_PATH)
 
     def installs(self, setup: Setup) -> bool:
@@ -118,12 +147,13 @@ class LocalPrepared:
         built = self.session.built
         confined = self.session.confined
         if self.session.shut_in:
+            lines = "\n".join([*self.session.prelude, command])
             view = View(built.testbed, built.readable, self._variables(HOME))
             return run_shut_in(
                 confined,
                 view,
                 lambda folder: lay_out(folder, built.template, self.changes),
-                ["bash", "-c", command],
+                ["bash", "-c", lines],
                 timeout,
             )
         # All copies have one folder, so commands run one at a time.

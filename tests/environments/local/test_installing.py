@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from bench.instances.project import (
     required_packages,
     snapshot_of,
 )
+from bench.instances.shape import TestSetup
 from bench.regression.baselines import Baselines, TestFiles
 from bench.regression.runners import Runner
 from bench.repos.checkout import Snapshots, make_checkout
@@ -145,6 +147,22 @@ def test_a_file_of_packages_is_that_of_the_commit_that_the_row_names(
     cause = project_of(split_row(row)[0], base, mirrors).venv
     assert isinstance(cause, BrokenEnvironmentError)
     assert "environment_setup_commit" in str(cause)
+
+
+def test_httpbin_is_there_for_requests_in_local_environments_only(
+    make_tree: MakeCheckout,
+) -> None:
+    base = make_tree({"setup.py": ""})
+    spec = Spec(packages="pytest", test_cmd="pytest -rA")
+    instance = an_instance(spec=spec, test_setup=TestSetup((), "pytest -rA"))
+    other = project_of(instance, base)
+    project = project_of(replace(instance, repo="psf/requests"), base)
+    assert isinstance(project.venv, VenvSpec)
+    assert project.venv.server is not None
+    assert project.venv.server.packages == ["httpbin", "gunicorn", "trustme"]
+    assert '("httpbin.org", 443): 5001' in project.venv.server.start
+    assert replace(project.venv, server=None) == other.venv
+    assert project.image == other.image
 
 
 def test_our_own_python_is_found() -> None:

@@ -22,12 +22,14 @@ import pytest
 from core.errors import InfrastructureError
 from environments.base import (
     BrokenEnvironmentError,
+    LocalServer,
     Project,
     UnavailableError,
     VenvSpec,
     run_once,
 )
-from environments.local.environment import LocalEnvironment
+from environments.local.bubblewrap import bubblewrap_works
+from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.packages import (
     NO_UPLOAD_TIMES,
     build_requirements,
@@ -381,6 +383,53 @@ def test_a_project_is_built_with_the_tools_that_it_names(
     packages = cache / "built/instances/own__thing-1/packages"
     assert not (packages / "needs/packaging").exists()
     assert not (packages / "build").exists()
+
+
+ASKED = """
+import socket
+listening = socket.create_server(("127.0.0.1", 5000))
+while True:
+    listening.accept()[0].sendall(b"hello")
+"""
+START = """
+echo noise
+(exec "$SERVER_PYTHON" -I -m asked &)
+for _ in {1..500}; do
+    (: </dev/tcp/127.0.0.1/5000) && break
+    sleep 0.02
+done
+export ASKED=/dev/tcp/127.0.0.1/5000
+"""
+ASK = "timeout 5 head -c 5 <${ASKED-/dev/null}; exit 3"
+
+
+@pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
+def test_a_server_runs_beside_each_command_in_a_sandbox(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.add_module("asked", "1.0", "asked.py", ASKED)
+    # What the tree has is no part of the server.
+    tree = tmp_path / "tree"
+    write_files(tree, {"asked.py": "", "socket.py": ""})
+    plain = VenvSpec(test_command="true", date="2030-02-03")
+    spec = replace(plain, server=LocalServer(["asked"], START))
+    environment = LocalEnvironment(tmp_path / "environments", print)
+    without = environment.start(make_project(tree, plain))
+    session = environment.start(make_project(tree, spec))
+    for _ in range(2):
+        result = run_once(session, {}, ASK, 60)
+        assert (result.output, result.exit_code) == ("hello", 3)
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
+    assert not [command for command in commands if b"\0-m\0asked\0" in command]
+    # The project's environment is the same, but its results may be others.
+    assert isinstance(session, LocalSession)
+    assert "asked-1.0.dist-info" not in versions_in(session.built.python)
+    assert session.identity != without.identity
+    monkeypatch.setattr(
+        "environments.local.environment.bubblewrap_works", lambda: False
+    )
+    opened = environment.start(make_project(tree, spec))
+    assert run_once(opened, {}, ASK, 60).output == ""
 
 
 @pytest.mark.parametrize(
