@@ -36,18 +36,19 @@ settings.load_profile("suite")
 # The files that take longest. Workers take groups in this order, so long groups must start first.
 _SLOWEST = (
     "runs/engines/test_ray.py",
-    "runs/engines/test_own_ray.py",
-    "runs/test_stopping.py",
-    "demo/test_demo.py",
+    "agent/gateway/test_faults.py",
     "bench/own/test_own_run.py",
-    "bench/test_tracing.py",
     "bench/regression/test_suite.py",
-    "bench/cli/test_options.py",
-    "reports/pages/test_pages_browser.py",
-    "bench/cli/test_secrets.py",
-    "exercises/exercism/running/test_run.py",
-    "reports/statistics/test_published.py",
-    "test_wheel.py",
+    "bench/attempts/test_select_evidence.py",
+    "environments/test_hostile_code.py",
+    "demo/test_demo.py",
+    "bench/own/test_own_base.py",
+    "reports/test_gold.py",
+    "runs/test_jobs.py",
+    "bench/regression/test_forged_runs.py",
+    "runs/test_stopping.py",
+    "test_walks.py",
+    "runs/engines/test_own_ray.py",
 )
 
 
