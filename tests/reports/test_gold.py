@@ -178,7 +178,8 @@ def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
 
     # Everything is known: a third start evaluates nothing.
     again = preloaded.run(*arguments, script="report.py", cwd=tmp_path)
-    assert "0 evaluations to do" in again.stdout and "[1/" not in again.stdout
+    assert "0 evaluations to do" in again.stdout
+    assert "[1/" not in again.stdout
 
 
 @pytest.fixture
@@ -302,8 +303,10 @@ def test_another_or_a_damaged_file_is_refused(
     lines: list[str] = []
     with pytest.raises(UserError) as error:
         gold(BANK, lines=lines)
-    assert problem in str(error.value) and str(path) in str(error.value)
-    assert "\n" not in str(error.value) and not lines
+    assert problem in str(error.value)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not lines
 
 
 @pytest.mark.parametrize(
@@ -321,4 +324,6 @@ def test_mistakes_are_one_line(
     gold = ("gold", "demo", "validity.json")
     done = preloaded.run(*gold, *arguments, script="report.py", cwd=tmp_path)
     (line,) = done.stdout.strip().splitlines()
-    assert done.returncode == 2 and line.startswith("error: ") and problem in line
+    assert done.returncode == 2
+    assert line.startswith("error: ")
+    assert problem in line

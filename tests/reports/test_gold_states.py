@@ -76,7 +76,8 @@ def test_the_state_of_an_instance(
     gold: Trials, empty: Trials, state: str, reason: str, tests: str
 ) -> None:
     outcome = judge_trials(InstanceTrials(gold=gold, empty=empty), 2)
-    assert (outcome.state, outcome.reason) == (Validity(state), reason)
+    assert outcome.state == Validity(state)
+    assert outcome.reason == reason
     assert outcome.flaky_tests == tuple(tests)
 
 
@@ -130,4 +131,5 @@ def test_an_instance_that_other_versions_left_starts_over(
     )
     trials = usable_trials(stored, {"swebench": "2"}, 2)
     assert trials.versions == {"swebench": current}
-    assert (trials.missing(2), len(trials.gold)) == (missing, gold)
+    assert trials.missing(2) == missing
+    assert len(trials.gold) == gold

@@ -102,7 +102,8 @@ def test_candidates_of_several_harnesses_are_chosen_from(
     run = tmp_path / "predictions/s"
     prediction = read_json(run / f"{NAME}.json")
     assert prediction["attempt"] == 2
-    assert prediction["origin"]["run"] == "r" and prediction["origin"]["harness"]
+    assert prediction["origin"]["run"] == "r"
+    assert prediction["origin"]["harness"]
     results = prediction["all_results"]
     assert results[4]["model"] == "m1"
     assert results[4]["origin"]["run"] == "theirs1"
@@ -198,7 +199,8 @@ def test_every_patch_of_a_run_is_a_candidate(tmp_path: Path, ours: Path) -> None
         ("r", 4),
         ("theirs1", 1),
     ]
-    assert (candidates[4].model, candidates[4].patch) == ("m1", DIFF)
+    assert candidates[4].model == "m1"
+    assert candidates[4].patch == DIFF
     assert candidates[4].origin.harness
 
 

@@ -103,7 +103,8 @@ def test_without_a_file_there_is_one_score(run: Path) -> None:
     lines = [*report(run), *report(run, format="markdown")]
     assert "valid" not in "\n".join(lines)
     stats = statistics(run)
-    assert "validity" not in stats and "valid" not in stats["scores"]
+    assert "validity" not in stats
+    assert "valid" not in stats["scores"]
 
 
 def test_the_files_of_a_report_have_it_and_are_verified(
@@ -157,5 +158,6 @@ def test_a_damaged_or_foreign_file_is_refused_before_anything_is_written(
     path = validity_file(tmp_path, **changes)
     with pytest.raises(UserError) as error:
         report(run, validity=path)
-    assert problem in str(error.value) and str(path) in str(error.value)
+    assert problem in str(error.value)
+    assert str(path) in str(error.value)
     assert not (run / "stats.json").exists()

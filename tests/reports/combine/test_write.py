@@ -177,10 +177,12 @@ def test_money_and_attempts_are_of_all_runs(tmp_path: Path) -> None:
     run = combined_run(tmp_path, files, others)
     first, second = run.instances
     assert float(first.cost or 0) == pytest.approx(4 * 0.5 + 0.1)
-    assert (second.cost, run.cost) == (None, None)
+    assert second.cost is None
+    assert run.cost is None
     assert [a.attempt for a in first.attempts] == [1, 2, 3, 4, 5]
     assert [(a.attempt, a.try_) for a in second.attempts] == [(1, 1), (5, 3)]
-    assert (first.resolved, second.resolved) == (False, True)
+    assert first.resolved is False
+    assert second.resolved is True
     assert run.model_name_or_path == "combined--gpt-4o--claude-3-opus--m"
 
 
@@ -200,7 +202,8 @@ def test_trajectories_ledgers_and_verdicts_come_along(tmp_path: Path) -> None:
     run = read_run(target)
     (instance,) = run.instances
     assert run.cost == Decimal("0.4")
-    assert (instance.resolved, instance.origin) == (True, "r2")
+    assert instance.resolved is True
+    assert instance.origin == "r2"
     assert len(instance.attempts) == 2
     trajectory = read_json(target.trajectory("a__a-1"))
     origins = [(a["attempt"], a["origin"]["run"]) for a in trajectory["attempts"]]
@@ -325,7 +328,8 @@ def test_the_label_of_old_runs_is_not_needed(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "predictions" / LABEL, [content])
     stores.append(RunStore.of_folder(folder))
     (instance,) = read_run(combine_quietly(stores)).instances
-    assert (instance.attempt, [a.attempt for a in instance.attempts]) == (2, [2, 4])
+    assert instance.attempt == 2
+    assert [a.attempt for a in instance.attempts] == [2, 4]
 
 
 @pytest.mark.parametrize("cost", [True, False])

@@ -34,10 +34,16 @@ def test_the_older_layout(tmp_path: Path) -> None:
     statuses = [attempt.status for attempt in first.attempts]
     assert statuses == ["tests_failed", "tests_failed", "tests_failed", "plausible"]
     assert first.winner is first.attempts[3]
-    assert (first.attempt, first.model, first.resolved) == (4, OPUS, True)
+    assert first.attempt == 4
+    assert first.model == OPUS
+    assert first.resolved is True
     assert first.cost == Decimal(2)
-    assert (first.repo, first.year, first.gold_files) == ("a/b", None, ("a.py",))
-    assert (second.attempt, second.winner, second.resolved) == (2, None, False)
+    assert first.repo == "a/b"
+    assert first.year is None
+    assert first.gold_files == ("a.py",)
+    assert second.attempt == 2
+    assert second.winner is None
+    assert second.resolved is False
     assert second.chosen is not None
     assert second.chosen.status == "empty"
     assert run.selected == ("a__b-1", "a__b-2")
@@ -50,7 +56,8 @@ def test_attempts_without_a_model_are_whose_turn_it_was(tmp_path: Path) -> None:
     instance = read(write_run(tmp_path / LABEL, [content])).instances[0]
     models = [(a.attempt, a.model.rsplit("-")[0]) for a in instance.attempts]
     assert models == [(1, "gpt"), (2, "openrouter"), (3, "gpt")]
-    assert (instance.attempt, instance.model) == (3, GPT)
+    assert instance.attempt == 3
+    assert instance.model == GPT
 
 
 @pytest.mark.parametrize(
@@ -166,23 +173,30 @@ def test_a_run_of_ours_with_its_trajectory_and_ledger(tmp_path: Path) -> None:
     run = read(folder, rows=[{**row, "patch": PATCH}])
     (instance,) = run.instances
     (attempt,) = instance.attempts
-    assert (attempt.edit_format, attempt.reflections) == ("diff", 2)
+    assert attempt.edit_format == "diff"
+    assert attempt.reflections == 2
     assert attempt.seconds == 7.5
-    assert (attempt.status, attempt.plausible) == ("plausible_untested", True)
+    assert attempt.status == "plausible_untested"
+    assert attempt.plausible is True
     assert attempt.calls is not None
     call = attempt.calls[0]
     assert call.usage is not None
-    assert (call.usage.cached_tokens, call.model) == (4, "m-2024")
-    assert (instance.cost, run.cost) == (Decimal("0.30"), Decimal("0.30"))
-    assert (instance.repo, instance.year) == ("Own/Thing", 2019)
+    assert call.usage.cached_tokens == 4
+    assert call.model == "m-2024"
+    assert instance.cost == Decimal("0.30")
+    assert run.cost == Decimal("0.30")
+    assert instance.repo == "Own/Thing"
+    assert instance.year == 2019
     assert instance.gold_files == ("a.py",)
     assert instance.map_files is not None
     assert {"src/a.py", "src/b.py"} <= {*instance.map_files}
     assert "not/a/map.py" not in instance.map_files
     assert run.selected == ("own__thing-1", "own__thing-2")
     (ended,) = run.unfinished
-    assert (ended.instance_id, ended.status) == ("own__thing-2", "infra_error")
-    assert (instance.resolved, instance.verdict) == (None, None)
+    assert ended.instance_id == "own__thing-2"
+    assert ended.status == "infra_error"
+    assert instance.resolved is None
+    assert instance.verdict is None
 
 
 def test_values_of_another_kind_are_as_good_as_missing(tmp_path: Path) -> None:
@@ -211,10 +225,15 @@ def test_values_of_another_kind_are_as_good_as_missing(tmp_path: Path) -> None:
     (folder / "trajectories/a__b-1.json").unlink()
     (instance,) = read(folder).instances
     attempt, empty = sorted(instance.attempts, key=lambda one: one.attempt)
-    assert (empty.cost, empty.patch) == (None, "")
-    assert (instance.cost, instance.model, instance.map_files) == (None, "", None)
-    assert (attempt.edit_outcome, attempt.cost) == (None, None)
-    assert (attempt.added_files, attempt.calls) == ((), None)
+    assert empty.cost is None
+    assert empty.patch == ""
+    assert instance.cost is None
+    assert instance.model == ""
+    assert instance.map_files is None
+    assert attempt.edit_outcome is None
+    assert attempt.cost is None
+    assert attempt.added_files == ()
+    assert attempt.calls is None
 
 
 @pytest.mark.parametrize("content", ["{", "[]"])
@@ -228,7 +247,8 @@ def test_a_broken_trajectory_is_named(tmp_path: Path, content: str) -> None:
 def test_a_trajectory_is_read_by_itself_where_there_is_one(tmp_path: Path) -> None:
     store = RunStore.of_folder(new_run(tmp_path / "r"))
     trajectory = store.read_trajectory("own__thing-1")
-    assert trajectory and len(trajectory.attempts) == 1
+    assert trajectory
+    assert len(trajectory.attempts) == 1
     assert store.read_trajectory("own__thing-2") is None
 
 

@@ -142,8 +142,10 @@ def test_verdicts_on_patches_that_are_gone_are_found_and_deleted(
     assert printed.code == 1
     assert printed.containing(stale.name, "was not there")
     report_run(folder, cache, all_attempts=True)
-    assert path.exists() and log.exists()
-    assert not stale.exists() and not stale_log.exists()
+    assert path.exists()
+    assert log.exists()
+    assert not stale.exists()
+    assert not stale_log.exists()
     assert not differs(folder)
 
 

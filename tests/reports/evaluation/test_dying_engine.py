@@ -222,7 +222,8 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
     assert printed.code == 1
     assert on_disk(store, BANK)["status"] == "resolved"
     dead = on_disk(store, TEXTKIT)
-    assert (dead["status"], dead["reason"]) == ("not_evaluated", STOPPED)
+    assert dead["status"] == "not_evaluated"
+    assert dead["reason"] == STOPPED
     assert f"not evaluated (docker) {STOPPED}\n" in f"{printed.text}\n"
 
     engine.start()

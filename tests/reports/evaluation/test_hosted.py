@@ -102,7 +102,8 @@ def test_the_client_itself(service: Service, tmp_path: Path) -> None:
     assert service.keys == {"sk-planted"}
     assert service.sent[names[0]]["prediction"]["model_patch"] == official.GOLD
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert files and not any(b"sk-planted" in path.read_bytes() for path in files)
+    assert files
+    assert not any(b"sk-planted" in path.read_bytes() for path in files)
 
 
 def test_what_is_missing_is_said_before_anything_is_sent(

@@ -118,7 +118,8 @@ def test_a_stopped_command_ends_swebench_and_its_containers(
         wait_until(lambda: runs_tests(store, BANK))
         started.send_signal(number)
         assert started.wait(20) == 130
-    assert not processes("r-") and not containers("sweb.eval")
+    assert not processes("r-")
+    assert not containers("sweb.eval")
     assert not any((cache / "evaluations").iterdir())
 
 
@@ -134,7 +135,8 @@ def test_a_stopped_gold_command_does_so_too(
         wait_until(lambda: runs_tests(store, BANK))
         started.send_signal(number)
         assert started.wait(20) == 130
-    assert not processes("gold.1-") and not containers("sweb.eval")
+    assert not processes("gold.1-")
+    assert not containers("sweb.eval")
 
 
 @pytest.mark.long
@@ -146,10 +148,12 @@ def test_the_next_start_of_another_run_removes_what_a_killed_one_left(
     with report(killed, cache, slow) as started:
         wait_until(lambda: runs_tests(killed, BANK))
         started.kill()
-    assert containers("sweb.eval") and processes("r-")
+    assert containers("sweb.eval")
+    assert processes("r-")
     store = make_run(tmp_path / "next", gold(TEXTKIT))
     fast = slow_rows(tmp_path / "fast.json", 0)
     printed = report_run(store.folder, cache, "docker", dataset=fast)
     assert printed.code == 0
     assert printed.starting("removed what an earlier evaluation left: ")
-    assert not containers("sweb.eval") and not processes("r-")
+    assert not containers("sweb.eval")
+    assert not processes("r-")

@@ -75,10 +75,13 @@ def test_the_predictions_are_written_and_the_command_is_named(
     repository = PROGRAMS[name].repository
     start = f"{name}: run in a checkout of {repository} (docs/evaluators.md): "
     assert line.startswith(start)
-    assert f"'{file}'" in line and "{" not in line and "\n" not in line
+    assert f"'{file}'" in line
+    assert "{" not in line
+    assert "\n" not in line
     # A program that evaluates every row of the set gets the ids.
     assert (f"--instance-ids {NAME} " in line) is (name == "rebench-v2")
-    assert (verdict.instance_id, verdict.evaluator) == ("neutral-1", name)
+    assert verdict.instance_id == "neutral-1"
+    assert verdict.evaluator == name
     assert verdict.status is VerdictStatus.NOT_EVALUATED
     assert verdict.reason == f"run the program of {repository} on {file}"
 

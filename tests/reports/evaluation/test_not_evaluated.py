@@ -35,15 +35,19 @@ def files_of(out: Path) -> dict[Path, bytes]:
 def test_no_verdicts_are_not_zero_percent(run: Path, cache: Path) -> None:
     text = report_run(run, cache, page=True).text
     assert "resolved           –  not evaluated" in text
-    assert "0.0 %" not in text and "interval" not in text and "UNOFFICIAL" not in text
+    assert "0.0 %" not in text
+    assert "interval" not in text
+    assert "UNOFFICIAL" not in text
     stats = read_json(run / "stats.json")
     assert stats["scores"]["selected"]["share"] is None
     assert {row["score"]["share"] for row in stats["by_attempt"]} == {None}
     table = report_run(run, cache, format="markdown").text
-    assert " 0.0 % to" not in table and "selected instances: not evaluated" in table
+    assert " 0.0 % to" not in table
+    assert "selected instances: not evaluated" in table
     assert "| Total |  | 2 | 100.0 % | – | – | – |" in table
     page = (run / "report/report.html").read_text()
-    assert "0.0 % to" not in page and "<img" not in page
+    assert "0.0 % to" not in page
+    assert "<img" not in page
     assert not (run / "report/figures").exists()
 
 
@@ -53,7 +57,8 @@ def test_a_comparison_without_common_verdicts_has_no_p_value(
     other = replay(tmp_path / "s", cache, TEXTKIT, run="s")
     before = files_of(tmp_path)
     text = "\n".join(compare(run, other))
-    assert "p = 1" not in text and "0 of 0" not in text
+    assert "p = 1" not in text
+    assert "0 of 0" not in text
     reason = "not evaluated: no instance has a verdict in both runs"
     assert f"McNemar's exact test: {reason}" in text
     (comparison,) = comparisons(run, other)

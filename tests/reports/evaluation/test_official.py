@@ -206,7 +206,8 @@ def test_what_is_missing_is_one_clear_line(
     tool = official.evaluator("multi-swe-bench", tmp_path, python=python)
     with pytest.raises(UserError) as caught:
         tool.prepare([])
-    assert problem in str(caught.value) and "\n" not in str(caught.value)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_rows_that_lack_something(tmp_path: Path) -> None:
@@ -232,8 +233,10 @@ def test_a_tool_evaluates_a_run(tmp_path: Path, cache: Path) -> None:
     store = make_run(tmp_path, patches)
     assert report_run(store.folder, cache, "standin").code == 0
     verdict = on_disk(store, BANK)
-    assert (verdict["status"], verdict["evaluator"]) == ("resolved", "standin")
-    assert (verdict["official"], verdict["swebench"]) == (False, "")
+    assert verdict["status"] == "resolved"
+    assert verdict["evaluator"] == "standin"
+    assert verdict["official"] is False
+    assert verdict["swebench"] == ""
     assert re.fullmatch(r"pytest [\d.]+", verdict["tool"])
     evaluation = read_json(store.run_file)["evaluation"]
     assert evaluation["evaluators"] == {f"standin, {verdict['tool']}": 2}
@@ -253,5 +256,6 @@ def test_of_a_progress_bar_the_end_is_shown() -> None:
     output.add(b"y")
     output.end()
     assert lines[:2] == ["3%", "end"]
-    assert lines[2].startswith("xxx") and len(lines) == 3
+    assert lines[2].startswith("xxx")
+    assert len(lines) == 3
     assert len(log.getvalue()) == len(b"1%\r2%\r3%\r\nend\n") + 100_001

@@ -161,11 +161,13 @@ def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(
     argv = tool.argv()
     files = [path for path in tool.folder.inputs.iterdir() if path.is_file()]
     text = "".join(path.read_text() for path in files)
-    assert "return a + b" in text and "secret_gold" not in text
+    assert "return a + b" in text
+    assert "secret_gold" not in text
     assert all(isinstance(word, str) for word in argv)
     stem = str(tool.folder.inputs / "predictions")
     assert not {f"{stem}.json", f"{stem}.jsonl"}.isdisjoint(argv)
-    assert "neutral-1" not in text and "neutral-1" not in argv
+    assert "neutral-1" not in text
+    assert "neutral-1" not in argv
 
 
 @pytest.mark.parametrize("name", sorted({*OFFICIAL_TOOLS} - {"sb-cli"}))
@@ -214,7 +216,8 @@ def test_the_deciding_tests_are_listed_as_in_swebenchs_report(tmp_path: Path) ->
     files = multi("unresolved")
     files[f"{MULTI}/report.json"] = {"fix_patch_result": result}
     verdict = Tool("multi-swe-bench", tmp_path).read(files)
-    assert verdict is not None and verdict.status.value == "unresolved"
+    assert verdict is not None
+    assert verdict.status.value == "unresolved"
     assert verdict.report is not None
     assert verdict.report["neutral-1"]["tests_status"] == {
         "FAIL_TO_PASS": {"success": [], "failure": [F2P]},

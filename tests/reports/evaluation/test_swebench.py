@@ -96,7 +96,8 @@ def test_what_does_not_show_that_the_tests_ended_is_no_verdict(
     tmp_path: Path, output: str, resolved: bool
 ) -> None:
     verdict = verdict_by(make_folder(tmp_path, output=output, resolved=resolved))
-    assert (verdict.status, verdict.log) == (VerdictStatus.NOT_EVALUATED, output)
+    assert verdict.status == VerdictStatus.NOT_EVALUATED
+    assert verdict.log == output
     assert "does not show that the tests ran" in verdict.reason
 
 
@@ -166,7 +167,8 @@ def test_what_ended_an_evaluation_is_one_clear_line(
     trace = "Traceback (most recent call last):\n"
     verdict = log_verdict(tmp_path, f"{AT} - ERROR - {message}{message}{trace}{after}")
     assert verdict.status is VerdictStatus.NOT_EVALUATED
-    assert problem in verdict.reason and "ERROR" not in verdict.reason
+    assert problem in verdict.reason
+    assert "ERROR" not in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,8 @@ def test_a_log_alone_names_what_happened(
 ) -> None:
     verdict = log_verdict(tmp_path, text)
     log = tmp_path / "log/run_instance.log"
-    assert (verdict.status, verdict.reason) == (status, reason.format(log=log))
+    assert verdict.status == status
+    assert verdict.reason == reason.format(log=log)
 
 
 def test_an_evaluation_that_goes_on_is_left_alone(

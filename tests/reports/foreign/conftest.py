@@ -84,7 +84,8 @@ class Report:
     def refusal(self, path: Path) -> str:
         """Return the one line with which both commands refuse a run."""
         code, out, line = self.without_page(path)
-        assert (code, out) == (2, "")
+        assert code == 2
+        assert out == ""
         assert line.startswith("error: ")
         assert line.count("\n") == 1
         assert str(path) in line

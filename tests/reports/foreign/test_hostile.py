@@ -72,7 +72,8 @@ def test_a_run_without_instances_is_not_imported(
 ) -> None:
     folder = preds(tmp_path / "run", [])
     code, _, line = report(folder, "--evaluator", "none")
-    assert (code, line) == (2, f"error: {folder} holds no instance\n")
+    assert code == 2
+    assert line == f"error: {folder} holds no instance\n"
 
 
 @pytest.mark.parametrize(
@@ -141,9 +142,11 @@ def test_wrong_types_and_numbers_count_as_unknown(
     )
     prediction, trajectory = report.record(folder)
     (attempt,) = trajectory["attempts"]
-    assert (attempt["totals"], attempt["cost"]) == (totals(), None)
+    assert attempt["totals"] == totals()
+    assert attempt["cost"] is None
     assert prediction["patch_known"] is False
-    assert (attempt["status"], attempt["model"]) == ("unknown", "")
+    assert attempt["status"] == "unknown"
+    assert attempt["model"] == ""
 
 
 def refuse_constant(name: str) -> None:
@@ -199,10 +202,8 @@ def test_what_is_no_run(report: Report, tmp_path: Path) -> None:
     assert code == 2
     assert line.startswith(f"error: {folder} has no predictions")
     code, _, line = report(tmp_path / "missing", "--evaluator", "none")
-    assert (code, line.partition(";")[0]) == (
-        2,
-        f"error: there is no run {tmp_path}/missing",
-    )
+    assert code == 2
+    assert line.partition(";")[0] == f"error: there is no run {tmp_path}/missing"
     (folder / "x.json").write_text("{}")
     for path in (folder, folder / "x.json"):
         assert "trajectories of mini-swe-agent" in report.refusal(path)
@@ -227,9 +228,12 @@ def test_damaged_values_of_our_exports_count_as_unknown(
     path = tmp_path / "x.json"
     path.write_text(json.dumps(data))
     prediction, trajectory = report.record(path)
-    assert (prediction["attempt"], prediction["try"]) == (1, 1)
-    assert (prediction["model"], prediction["edit_outcome"]) == ("", None)
-    assert (prediction["model_patch"], trajectory) == ("", None)
+    assert prediction["attempt"] == 1
+    assert prediction["try"] == 1
+    assert prediction["model"] == ""
+    assert prediction["edit_outcome"] is None
+    assert prediction["model_patch"] == ""
+    assert trajectory is None
     converted = report.convert(path, "atif", tmp_path / "atif")
     of_instance, of_attempt = extensions(converted)
     assert of_instance["winner"] is None

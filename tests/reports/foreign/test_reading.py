@@ -70,20 +70,23 @@ def test_each_layout_is_recognised_and_read(
     assert prediction["instance_id"] == NAME
     assert "resolved" not in prediction
     assert prediction["model"] == attempt["model"] == "m"
-    assert (attempt["cost"], attempt["status"]) == (0.5, status)
+    assert attempt["cost"] == 0.5
+    assert attempt["status"] == status
     assert attempt["totals"] == totals(20, 4, calls)
     # ATIF has no place for a patch.
     assert attempt.get("patch_known", True) is (write is not atif)
     assert prediction["model_patch"] == ("" if write is atif else PATCH)
     opening, look, seen, edit, _ = attempt["messages"]
     assert opening == {"role": "user", "content": "Resolve the issue."}
-    assert (look["content"], edit["content"]) == ("I look.", "I edit.")
+    assert look["content"] == "I look."
+    assert edit["content"] == "I edit."
     commands = []
     for message in (look, edit):
         (call,) = message["tool_calls"]
         commands.append(json.loads(call["arguments"])["command"])
     assert commands == ["ls", "sed -i s/1/2/ a.py"]
-    assert (seen["role"], seen["content"]) == ("tool", "a.py")
+    assert seen["role"] == "tool"
+    assert seen["content"] == "a.py"
 
 
 @pytest.mark.parametrize("write", LAYOUTS)
@@ -148,7 +151,8 @@ def test_a_real_run_of_mini_swe_agent(report: Report) -> None:
     assert answer["content"].startswith("exit code 0\n")
     assert records[WRONG][0]["cost"] == 0.006
     prediction, trajectory = records[CRASHED]
-    assert (prediction["model_patch"], prediction["status"]) == ("", "BadRequestError")
+    assert prediction["model_patch"] == ""
+    assert prediction["status"] == "BadRequestError"
     assert trajectory["winner"] is None
 
 
@@ -183,9 +187,12 @@ def test_files_of_predictions_alone(
     prediction, trajectory = report.records(path)["a__b-1"]
     described = read_json(report.out / "predictions/run/run.json")
     assert described["imported"]["layout"] == "predictions"
-    assert (prediction["model_name_or_path"], prediction["model_patch"]) == ("m", PATCH)
-    assert (prediction["resolved"], prediction["cost"]) == (True, None)
-    assert (trajectory, prediction["model"]) == (None, "")
+    assert prediction["model_name_or_path"] == "m"
+    assert prediction["model_patch"] == PATCH
+    assert prediction["resolved"] is True
+    assert prediction["cost"] is None
+    assert trajectory is None
+    assert prediction["model"] == ""
     # The file alone is a run, too, without the verdicts beside it.
     ((prediction, _), *_) = report.records(path / name).values()
     assert "resolved" not in prediction
@@ -232,7 +239,8 @@ def test_the_file_of_predictions_decides_and_adds_instances(
     assert prediction["model_name_or_path"] == "m"
     assert trajectory["attempts"][0]["model_patch"] == "other"
     prediction, trajectory = records["a__b-1"]
-    assert (prediction["model_patch"], trajectory) == ("", None)
+    assert prediction["model_patch"] == ""
+    assert trajectory is None
 
 
 @pytest.mark.parametrize("predicted", ["", "of the file"])
@@ -346,7 +354,8 @@ def test_the_result_of_a_trial_of_harbor(
     )
     write_result(folder, f"x/{NAME}", reward)
     (name, (prediction, _)), *others = report.records(folder).items()
-    assert (name, others) == (NAME, [])
+    assert name == NAME
+    assert others == []
     assert prediction.get("resolved") is resolved
 
 

@@ -70,14 +70,16 @@ def policies_of(text: str) -> dict[str, Any]:
 def refusal(report: Report, *words: object) -> str:
     """Return the one line with which the command refuses to work."""
     code, text, error = report(*words)
-    assert (code, text) == (2, "")
+    assert code == 2
+    assert text == ""
     (line,) = error.strip().splitlines()
     return line
 
 
 def test_the_demo_in_words_and_as_json(demo: Path, report: Report) -> None:
     code, text, error = report(demo)
-    assert (code, error) == (0, "no picture: no dollars are known\n")
+    assert code == 0
+    assert error == "no picture: no dollars are known\n"
     head = "6 instances, 13 attempts of 2 models, at most 6 of an "
     assert text.startswith(f"# Lab: r\n\n{head}")
     assert "23 attempts were never made: a policy that asks for one ends." in text
@@ -89,7 +91,9 @@ def test_the_demo_in_words_and_as_json(demo: Path, report: Report) -> None:
     assert report(demo)[1] == text, "byte for byte"
     code, text, _ = report(demo, "--format", "json", "--samples", "50")
     content = json.loads(text)
-    assert (code, content["samples"], content["attempts"]) == (0, 50, 13)
+    assert code == 0
+    assert content["samples"] == 50
+    assert content["attempts"] == 13
     assert content["turns"][1] == {"model": "scripted-b", "try": 1}
     policies = policies_of(text)
     assert policies["recorded"]["resolved"]["low"] == 0.5
@@ -100,11 +104,13 @@ def test_a_run_with_costs_has_a_picture(tmp_path: Path, report: Report) -> None:
     folder = write_generated_run(tmp_path, 6)
     code, text, error = report(folder, "--samples", 20)
     assert code == 0
-    assert "36 attempts" in text and "30 attempts have no verdict" in text
+    assert "36 attempts" in text
+    assert "30 attempts have no verdict" in text
     assert "A range is what the recording cannot tell" in text
     assert error == f"picture        {folder / 'lab' / 'pareto.svg'}\n"
     svg = (folder / "lab/pareto.svg").read_text()
-    assert "recorded" in svg and "dollars in all" in svg
+    assert "recorded" in svg
+    assert "dollars in all" in svg
     assert (folder / "lab/pareto.png").read_bytes().startswith(b"\x89PNG")
     report(folder, "--samples", 20)
     assert (folder / "lab/pareto.svg").read_text() == svg
@@ -200,7 +206,8 @@ def test_a_policy_of_a_file_is_added(
     assert "\n| plausible-2 | " in text
     code, text, _ = report(demo, "--format", "json", "--policy", f"{path}:for_ever")
     endless = json.loads(text)["policies"][-1]
-    assert (endless["resolved"]["low"], endless["resolved"]["high"]) == (0, 1)
+    assert endless["resolved"]["low"] == 0
+    assert endless["resolved"]["high"] == 1
 
 
 def test_the_policy_of_the_document_works(
@@ -251,7 +258,8 @@ def test_a_wrong_policy_is_one_line(
     path = tmp_path / "own.py"
     path.write_text(OWN)
     line = refusal(report, demo, "--policy", f"{path}:{name}")
-    assert line.startswith(f"error: --policy {path}:{name}") and problem in line
+    assert line.startswith(f"error: --policy {path}:{name}")
+    assert problem in line
     assert "\x1b" not in line
 
 

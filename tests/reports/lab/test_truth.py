@@ -90,7 +90,8 @@ def test_bounds_and_no_test_while_an_outcome_is_unknown() -> None:
     assert bounds["low"] < truth["difference"]["low"] < bounds["high"]
     report = lab([a_run(*instances)], "reversed")
     text = lab_text(report, lab_data([a_run(*instances)], 10))
-    assert " points, unknown |" in text and "ignificant" not in text
+    assert " points, unknown |" in text
+    assert "ignificant" not in text
 
 
 def test_what_is_not_recorded_does_not_change_the_choice_of_all() -> None:
@@ -123,7 +124,8 @@ def test_attempts_that_were_told_of_earlier_ones_are_not_reordered() -> None:
     assert report["best"] == []
     text = lab_text(report, lab_data([a_run(*instances)], 10))
     line = "Attempts were told of earlier ones, so policies that reorder them are left out: "
-    assert f"\n{line}" in text and "best@k" not in text
+    assert f"\n{line}" in text
+    assert "best@k" not in text
 
 
 def test_lower_bounds_of_costs_do_not_stand_among_exact_ones() -> None:
@@ -135,7 +137,9 @@ def test_lower_bounds_of_costs_do_not_stand_among_exact_ones() -> None:
     lines = lab_text(lab([a_run(*stopped)]), data).splitlines()
     table = [line for line in lines if line.startswith("| ") and "$" in line]
     bounds = ["≥ $" in line for line in table]
-    assert bounds == sorted(bounds) and True in bounds and False in bounds
+    assert bounds == sorted(bounds)
+    assert True in bounds
+    assert False in bounds
 
 
 def test_the_best_of_equal_policies_is_not_better_by_cross_validation() -> None:

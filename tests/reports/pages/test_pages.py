@@ -342,7 +342,8 @@ def test_no_line_ends_before_a_percent_sign_and_all_are_written_alike(
         r"\d.?%", re.sub(r"<(style|script)>.*?</\1>", "", source, flags=re.S)
     )
     shown = texts(small).partition("Provenance\n")[0]
-    assert "95\xa0%" in shown and "95 %" not in shown
+    assert "95\xa0%" in shown
+    assert "95 %" not in shown
     assert len(shares) > 20
     assert not [share for share in shares if share[1] not in " \xa0"]
     for figure in (small.parent / "figures").glob("*.svg"):

@@ -65,7 +65,9 @@ def pictures(page: Path) -> dict[str, tuple[str, str]]:
         name = re.search(r'href="figures/(.*?)\.svg"', figure)
         code = re.search(r'srcset="data:image/svg\+xml;base64,(.*?)"', figure)
         alt = re.search(r'alt="(.*?)"', figure, re.S)
-        assert name and code and alt
+        assert name
+        assert code
+        assert alt
         by_name[name[1]] = unescape(alt[1]), base64.b64decode(code[1]).decode()
     return by_name
 

@@ -44,7 +44,8 @@ def test_wilson(share: tuple[int, int], confidence: float) -> None:
     assert (ours.low, ours.high) == pytest.approx((scipys.low, scipys.high), **CLOSE)
     assert 0 <= ours.low <= count / of <= ours.high <= 1
     corrected = wilson(count, of, confidence, correction=0.5)
-    assert 0 <= corrected.low <= ours.low and ours.high <= corrected.high <= 1
+    assert 0 <= corrected.low <= ours.low
+    assert ours.high <= corrected.high <= 1
 
 
 @settings(max_examples=50)
@@ -147,7 +148,8 @@ def test_the_paired_interval_agrees_with_its_test(
         assert comparison.interval is comparison.p_value is None
         return
     interval = comparison.interval
-    assert interval is not None and comparison.p_value is not None
+    assert interval is not None
+    assert comparison.p_value is not None
     assert (interval.low <= 0 <= interval.high) == (comparison.p_value >= 0.05)
     assert interval.low <= comparison.table.difference <= interval.high
 
@@ -184,19 +186,28 @@ def test_verdicts_are_compared_where_both_have_one() -> None:
     a = {"x": True, "y": True, "z": False, "only a": True}
     b = {"z": True, "y": True, "x": False, "w": True}
     comparison = compare_verdicts("first", a, "second", b)
-    assert (comparison.a, comparison.b, comparison.left_out) == ("first", "second", 2)
+    assert comparison.a == "first"
+    assert comparison.b == "second"
+    assert comparison.left_out == 2
     assert comparison.table == PairedTable(both=1, only_a=1, only_b=1, neither=0)
-    assert (comparison.only_a, comparison.only_b) == (("x",), ("z",))
-    assert (comparison.difference, comparison.p_value) == (0, 1)
-    assert (comparison.cost_a, comparison.cost_b) == (None, None)
+    assert comparison.only_a == ("x",)
+    assert comparison.only_b == ("z",)
+    assert comparison.difference == 0
+    assert comparison.p_value == 1
+    assert comparison.cost_a is None
+    assert comparison.cost_b is None
     nothing = compare_verdicts("first", {}, "second", a)
-    assert (nothing.p_value, nothing.difference, nothing.interval) == (None, None, None)
+    assert nothing.p_value is None
+    assert nothing.difference is None
+    assert nothing.interval is None
 
 
 def test_means_of_nothing_and_of_no_numbers() -> None:
     nothing = compare_means({"a": 0.5}, {"b": 0.5})
-    assert (nothing.problems, nothing.left_out) == (0, 2)
-    assert (nothing.difference, nothing.interval) == (None, None)
+    assert nothing.problems == 0
+    assert nothing.left_out == 2
+    assert nothing.difference is None
+    assert nothing.interval is None
     assert compare_means({"a": 0.25}, {"a": 0.75}).difference == 0.5
     with pytest.raises(ValueError, match="not a share: a has nan"):
         compare_means({"a": float("nan")}, {"a": 1.0})

@@ -39,7 +39,8 @@ def test_pairs_of_outcomes_are_tested_exactly_and_shares_by_signs() -> None:
 
 def test_a_range_of_shares_has_the_interval_of_both_ends() -> None:
     share_range = ShareRange.of([0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0])
-    assert (share_range.low, share_range.high) == (0.5, 0.75)
+    assert share_range.low == 0.5
+    assert share_range.high == 0.75
     low = wilson(2, 4, correction=0.5).low
     high = wilson(3, 4, correction=0.5).high
     assert share_range.interval == Interval(low, high)

@@ -174,7 +174,9 @@ def test_planted_faults_are_found(
         of_kind = [line for line in lines if line.startswith(f"{kind}: ")]
         assert any(problem in line for line in of_kind), (name, lines)
     for line in lines:
-        assert "\n" not in line and "; " in line and len(line) < 1500
+        assert "\n" not in line
+        assert "; " in line
+        assert len(line) < 1500
 
 
 def test_a_key_in_the_meta_is_found(faults: Faults) -> None:

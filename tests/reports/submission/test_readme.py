@@ -110,7 +110,8 @@ def test_the_restriction_is_said_before_anything_is_built(
     assert not any(line.startswith("note") for line in other)
     code, _, lines = build(split, target="third", report=None)
     assert code == 2
-    assert len(lines) == 1 and "report is missing" in lines[0]
+    assert len(lines) == 1
+    assert "report is missing" in lines[0]
 
 
 # The output of the leaderboard's analysis/get_results.py, as its pull requests show it.
@@ -149,7 +150,8 @@ def test_rates_are_rounded_as_the_leaderboards_script_does(
     folder = build(partial=True, dataset=rows_file(rows), target="other")[1]
     text = readme_of(folder)
     assert "\nResolved 3 instances (17.65%)\n" in text
-    assert "\n- x/y: 3/17 (17.65%)\n" in text and "\n- 2019: 3/17 (17.65%)\n" in text
+    assert "\n- x/y: 3/17 (17.65%)\n" in text
+    assert "\n- 2019: 3/17 (17.65%)\n" in text
 
 
 def test_the_authors_of_candidates_of_others_have_to_check_the_boxes(

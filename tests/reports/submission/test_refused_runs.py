@@ -105,4 +105,5 @@ def test_the_command_line_names_what_is_missing(
     monkeypatch.setattr(sys, "argv", ["report.py", *arguments])
     assert main() == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: ") and error.count("\n") == 1
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1

@@ -238,7 +238,8 @@ def test_a_mistake_in_the_meta_is_one_line(
     changes: dict[str, Any], problem: str, refusal: Refusal
 ) -> None:
     line = refusal(**changes)
-    assert line.startswith("--meta ") and problem in line
+    assert line.startswith("--meta ")
+    assert problem in line
 
 
 @pytest.mark.parametrize(
