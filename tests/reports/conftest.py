@@ -64,8 +64,18 @@ def differs(run: Path) -> bool:
     return bool(printed.code)
 
 
-def replay(out: Path, cache: Path, *ids: str, run: str = "r", **changes: Any) -> Path:
+def replay(
+    out: Path,
+    cache: Path,
+    *ids: str,
+    run: str = "r",
+    **changes: Any,
+) -> Path:
     """Replay demo instances without their tests, and return the folder of the run."""
-    config = runs.config(environment=EnvironmentKind.NONE, run=run, **changes)
+    config = runs.config(
+        environment=EnvironmentKind.NONE,
+        run=run,
+        **changes,
+    )
     assert run_command(config, runs.options(out, cache, *ids), lambda _: None) == 0
     return out / "predictions" / run

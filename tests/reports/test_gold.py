@@ -66,7 +66,11 @@ def write_planted(folder: Path) -> str:
 
 def _invalid(row: Mapping[str, Any]) -> dict[str, Any]:
     tests = [*_names(row, "FAIL_TO_PASS"), NOWHERE]
-    return {**row, "instance_id": INVALID, "FAIL_TO_PASS": json.dumps(tests)}
+    return {
+        **row,
+        "instance_id": INVALID,
+        "FAIL_TO_PASS": json.dumps(tests),
+    }
 
 
 def _flaky(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,10 +134,17 @@ def test_the_schema_in_the_docs_is_the_codes_own(
 
 
 @pytest.mark.parametrize(
-    "valid", [[BANK], pytest.param([*rows()], marks=pytest.mark.long)]
+    "valid",
+    [
+        [BANK],
+        pytest.param([*rows()], marks=pytest.mark.long),
+    ],
 )
 def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
-    tmp_path: Path, share_venvs: ShareVenvs, preloaded: Preloaded, valid: list[str]
+    tmp_path: Path,
+    share_venvs: ShareVenvs,
+    preloaded: Preloaded,
+    valid: list[str],
 ) -> None:
     # Its own: other tests expect that nothing was killed in the middle of an evaluation.
     cache = tmp_path / "cache"
@@ -253,7 +264,14 @@ def test_what_an_engine_could_not_evaluate_is_evaluated_later(
 def test_a_row_without_a_gold_patch_is_not_evaluated(
     gold: Gold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset = write_rows(tmp_path, {**rows()[BANK], "patch": ""}, rows()[TEXTKIT])
+    dataset = write_rows(
+        tmp_path,
+        {
+            **rows()[BANK],
+            "patch": "",
+        },
+        rows()[TEXTKIT],
+    )
     assert gold(BANK, dataset=dataset).code == 1
     assert states(tmp_path / "v.json") == {BANK: "not_evaluated"}
     # It keeps no other instance from its evaluation.
@@ -265,7 +283,12 @@ def test_a_row_without_a_gold_patch_is_not_evaluated(
     assert instances[TEXTKIT]["reason"].startswith("no Docker engine answers")
 
 
-OTHER = {"name": "x", "split": "test", "sha256": "", "revision": ""}
+OTHER = {
+    "name": "x",
+    "split": "test",
+    "sha256": "",
+    "revision": "",
+}
 
 
 @pytest.mark.parametrize(
@@ -273,7 +296,13 @@ OTHER = {"name": "x", "split": "test", "sha256": "", "revision": ""}
     [
         ({"dataset": OTHER}, "is about x"),
         (
-            {"dataset": {**OTHER, "name": "demo", "sha256": "5"}},
+            {
+                "dataset": {
+                    **OTHER,
+                    "name": "demo",
+                    "sha256": "5",
+                }
+            },
             "is about other rows of demo",
         ),
         ({"evaluator": "docker"}, "was made with --evaluator docker"),
@@ -285,16 +314,32 @@ OTHER = {"name": "x", "split": "test", "sha256": "", "revision": ""}
         ),
         ({"instances": {"../x": {"state": "valid"}}}, "'../x' cannot be an id"),
         (
-            {"instances": {BANK: {"state": "valid", "gold": [5]}}},
+            {
+                "instances": {
+                    BANK: {
+                        "state": "valid",
+                        "gold": [5],
+                    }
+                }
+            },
             f"instances.{BANK}.gold[0]",
         ),
     ],
 )
 def test_another_or_a_damaged_file_is_refused(
-    gold: Gold, tmp_path: Path, change: dict[str, Any], problem: str
+    gold: Gold,
+    tmp_path: Path,
+    change: dict[str, Any],
+    problem: str,
 ) -> None:
     path = tmp_path / "v.json"
-    dataset = write_rows(tmp_path, {**rows()[BANK], "patch": ""})
+    dataset = write_rows(
+        tmp_path,
+        {
+            **rows()[BANK],
+            "patch": "",
+        },
+    )
     assert gold(BANK, dataset=dataset).code == 1
     validity = read_json(path)
     sha256 = load_dataset("demo", "test").identity().sha256
@@ -319,10 +364,18 @@ def test_another_or_a_damaged_file_is_refused(
     ],
 )
 def test_mistakes_are_one_line(
-    tmp_path: Path, preloaded: Preloaded, arguments: list[str], problem: str
+    tmp_path: Path,
+    preloaded: Preloaded,
+    arguments: list[str],
+    problem: str,
 ) -> None:
     gold = ("gold", "demo", "validity.json")
-    done = preloaded.run(*gold, *arguments, script="report.py", cwd=tmp_path)
+    done = preloaded.run(
+        *gold,
+        *arguments,
+        script="report.py",
+        cwd=tmp_path,
+    )
     (line,) = done.stdout.strip().splitlines()
     assert done.returncode == 2
     assert line.startswith("error: ")

@@ -17,11 +17,21 @@ from reports.gold import (
     usable_trials,
 )
 
-GOOD = Trial(resolved=True, failed=(), reason="", evaluated="")
+GOOD = Trial(
+    resolved=True,
+    failed=(),
+    reason="",
+    evaluated="",
+)
 
 
 def bad(*failed: str, reason: str = "") -> Trial:
-    return Trial(resolved=False, failed=failed or None, reason=reason, evaluated="")
+    return Trial(
+        resolved=False,
+        failed=failed or None,
+        reason=reason,
+        evaluated="",
+    )
 
 
 Trials = tuple[Trial, ...]
@@ -73,7 +83,11 @@ SLOW = "the tests did not end within 5 s"
     ],
 )
 def test_the_state_of_an_instance(
-    gold: Trials, empty: Trials, state: str, reason: str, tests: str
+    gold: Trials,
+    empty: Trials,
+    state: str,
+    reason: str,
+    tests: str,
 ) -> None:
     outcome = judge_trials(InstanceTrials(gold=gold, empty=empty), 2)
     assert outcome.state == Validity(state)
@@ -120,11 +134,19 @@ def test_a_trial_without_tests_changes_none() -> None:
 
 @pytest.mark.parametrize(
     ("version", "empty", "current", "missing", "gold"),
-    [("1", 2, "1", 0, 2), ("2", 1, "2", 1, 2), ("1", 1, "2", 4, 0)],
+    [
+        ("1", 2, "1", 0, 2),
+        ("2", 1, "2", 1, 2),
+        ("1", 1, "2", 4, 0),
+    ],
     ids=["complete", "of this version", "of another version"],
 )
 def test_an_instance_that_other_versions_left_starts_over(
-    version: str, empty: int, current: str, missing: int, gold: int
+    version: str,
+    empty: int,
+    current: str,
+    missing: int,
+    gold: int,
 ) -> None:
     stored = InstanceTrials(
         versions={"swebench": version}, gold=BOTH, empty=EMPTY[:empty]

@@ -15,13 +15,35 @@ from reports.matrix import choices, matrix_command, read_matrix
 INSTANCE: dict[str, Any] = {
     "instance_id": "a__b-1",
     "candidates": [
-        {"id": 1, "model": "m", "equals": "x", "failing_tests": 0, "patch_size": 9},
-        {"id": 2, "model": "n", "equals": "y", "failing_tests": None, "patch_size": 2},
-        {"id": 3, "model": "m", "equals": "y", "failing_tests": 0, "patch_size": 5},
+        {
+            "id": 1,
+            "model": "m",
+            "equals": "x",
+            "failing_tests": 0,
+            "patch_size": 9,
+        },
+        {
+            "id": 2,
+            "model": "n",
+            "equals": "y",
+            "failing_tests": None,
+            "patch_size": 2,
+        },
+        {
+            "id": 3,
+            "model": "m",
+            "equals": "y",
+            "failing_tests": 0,
+            "patch_size": 5,
+        },
         {"id": 4, "model": "m"},
     ],
     "scripts": [
-        {"id": "s1", "author": None, "passed_by": [2, 3]},
+        {
+            "id": "s1",
+            "author": None,
+            "passed_by": [2, 3],
+        },
         {"id": "s2", "author": 1, "passed_by": [1]},
     ],
 }
@@ -55,9 +77,23 @@ def test_more_attempts_are_right_where_more_is_expected(tmp_path: Path) -> None:
 
 WRONG = [
     ({"candidates": []}, "'candidates'"),
-    ({"candidates": [{"id": 1}, {"id": 1}]}, "the same id"),
+    (
+        {
+            "candidates": [
+                {"id": 1},
+                {"id": 1},
+            ]
+        },
+        "the same id",
+    ),
     ({"scripts": [{"passed_by": [9]}]}, "'9', which is not a candidate"),
-    ({"candidates": [{"id": 1, "failing_tests": -1}], "scripts": []}, "failing_tests"),
+    (
+        {
+            "candidates": [{"id": 1, "failing_tests": -1}],
+            "scripts": [],
+        },
+        "failing_tests",
+    ),
 ]
 
 

@@ -46,7 +46,14 @@ DIFF = """diff --git a/textkit/slug.py b/textkit/slug.py
 def ours(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A run of ours with four attempts, and verdicts that nobody may read."""
     out = tmp_path_factory.mktemp("ours")
-    folder = replay(out, cache, NAME, replay=RECORDED, tries=2, all_attempts=True)
+    folder = replay(
+        out,
+        cache,
+        NAME,
+        replay=RECORDED,
+        tries=2,
+        all_attempts=True,
+    )
     return write_files(folder, {f"verdicts/{NAME}.json": "{ not even JSON"})
 
 
@@ -127,7 +134,11 @@ def test_candidates_of_several_harnesses_are_chosen_from(
     assert result.read_bytes() == (run / f"{NAME}.json").read_bytes()
 
 
-def test_no_file_of_verdicts_is_opened(tmp_path: Path, cache: Path, ours: Path) -> None:
+def test_no_file_of_verdicts_is_opened(
+    tmp_path: Path,
+    cache: Path,
+    ours: Path,
+) -> None:
     opened: list[str] = []
     watching = [False]
 

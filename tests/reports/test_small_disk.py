@@ -106,7 +106,11 @@ class Both:
         arguments = ("--evaluator", "docker", "--set", "report.page=false")
         return self._start("report.py", folder, *arguments)
 
-    def _start(self, script: str, *words: str) -> Started:
+    def _start(
+        self,
+        script: str,
+        *words: str,
+    ) -> Started:
         log = self.folder / f"{script}.{len([*self.folder.glob('*.log')])}.log"
         with log.open("wb") as output:
             return self.preloaded.start(
@@ -134,7 +138,11 @@ def push_base(
     client.api.remove_image(f"{registry.host}/{name}:1", noprune=True)
 
 
-def make_instances(folder: Path, client: Any, proxy: Proxy) -> dict[str, str]:
+def make_instances(
+    folder: Path,
+    client: Any,
+    proxy: Proxy,
+) -> dict[str, str]:
     """Write rows and replies of instances with large images; return the layer of each."""
     rows = []
     layers = {}
@@ -150,7 +158,13 @@ def make_instances(folder: Path, client: Any, proxy: Proxy) -> dict[str, str]:
         name = f"large/{new}"
         layer = layer_of({f"noise/{new}": noise(SIZE)})
         (layers[new],) = proxy.registry.put(name, [layer], (f"base/{old}", "1"))
-        rows.append({**row, "instance_id": new, "image": f"{proxy.host}/{name}:1"})
+        rows.append(
+            {
+                **row,
+                "instance_id": new,
+                "image": f"{proxy.host}/{name}:1",
+            }
+        )
         reply = json.loads((DEMO_DATASET / f"replies/{old}.json").read_text())
         (folder / f"replies/{new}.json").write_text(
             json.dumps({**reply, "instance_id": new})

@@ -79,7 +79,10 @@ def test_the_page_has_both_scores_and_names_the_others(
     assert " ".join(cells) == "a__a-3 flaky a__a-4 invalid a__a-5 not evaluated"
 
 
-@pytest.mark.parametrize("left_out", [{"b__b-1": "flaky"}, {}, None, 5])
+@pytest.mark.parametrize(
+    "left_out",
+    [{"b__b-1": "flaky"}, {}, None, 5],
+)
 def test_the_page_of_a_run_says_what_the_run_left_out(
     tmp_path: Path, left_out: object
 ) -> None:

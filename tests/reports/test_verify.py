@@ -57,7 +57,13 @@ def reported_run(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
         "repo": None,
     }
     report = {TEXTKIT: {"resolved": True}}
-    write_files(out, {VERDICT: json.dumps(verdict), REPORT: json.dumps(report)})
+    write_files(
+        out,
+        {
+            VERDICT: json.dumps(verdict),
+            REPORT: json.dumps(report),
+        },
+    )
     report_run(run, cache)
     return out
 
@@ -152,7 +158,11 @@ DERIVED: list[tuple[str, Edit, str]] = [
 
 @pytest.mark.parametrize(("name", "edit", "problem"), DERIVED)
 def test_what_can_be_derived_is_compared_also_without_checksums(
-    out: Path, run: Path, name: str, edit: Edit, problem: str
+    out: Path,
+    run: Path,
+    name: str,
+    edit: Edit,
+    problem: str,
 ) -> None:
     change_json(out / name, edit)
     only_line_on(verify_run(run), name)
@@ -224,7 +234,12 @@ def test_each_changed_file_is_named(
     ],
 )
 def test_a_change_in_a_text_is_named(
-    out: Path, run: Path, name: str, old: str, new: str, pattern: str
+    out: Path,
+    run: Path,
+    name: str,
+    old: str,
+    new: str,
+    pattern: str,
 ) -> None:
     text = (out / name).read_text()
     assert old in text
@@ -233,8 +248,15 @@ def test_a_change_in_a_text_is_named(
     assert re.search(pattern, only_line_on(verify_run(run), name))
 
 
-@pytest.mark.parametrize("name", [TRANSCRIPT, PREDICTION, TRAJECTORY, VERDICT, REPORT])
-def test_a_missing_file_is_named(out: Path, run: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [TRANSCRIPT, PREDICTION, TRAJECTORY, VERDICT, REPORT],
+)
+def test_a_missing_file_is_named(
+    out: Path,
+    run: Path,
+    name: str,
+) -> None:
     (out / name).unlink()
     printed = verify_run(run)
     assert printed.code == 1
@@ -258,7 +280,11 @@ def test_files_of_instances_that_came_later_are_named(out: Path, run: Path) -> N
         assert f"{name}: was not there when the run was reported" in printed.lines
 
 
-def test_notes_of_users_are_no_difference(out: Path, run: Path, cache: Path) -> None:
+def test_notes_of_users_are_no_difference(
+    out: Path,
+    run: Path,
+    cache: Path,
+) -> None:
     (run / "NOTES.md").touch()
     (out / "logs/r/slurm.log").touch()
     assert not differs(run)
@@ -272,7 +298,12 @@ def test_another_program_checks_the_checksums(out: Path) -> None:
     command = ["sha256sum", "--check", "--quiet", CHECKSUMS]
     subprocess.run(command, cwd=out, check=True)
     (out / TRANSCRIPT).write_text("x")
-    changed = subprocess.run(command, cwd=out, capture_output=True, check=False)
+    changed = subprocess.run(
+        command,
+        cwd=out,
+        capture_output=True,
+        check=False,
+    )
     assert TRANSCRIPT in changed.stdout.decode()
 
 
@@ -289,7 +320,9 @@ def test_another_program_checks_the_checksums(out: Path) -> None:
     ids=["empty", "no text", "cut", "twice", "a line less", "another hash"],
 )
 def test_damaged_checksums_are_named_and_nothing_else(
-    out: Path, run: Path, damage: Callable[[bytes], bytes]
+    out: Path,
+    run: Path,
+    damage: Callable[[bytes], bytes],
 ) -> None:
     path = out / CHECKSUMS
     path.write_bytes(damage(path.read_bytes()))
@@ -301,7 +334,10 @@ def test_damaged_checksums_are_named_and_nothing_else(
 
 
 def test_a_report_that_was_killed_leaves_no_checksums(
-    out: Path, run: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    out: Path,
+    run: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt

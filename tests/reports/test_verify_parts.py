@@ -15,12 +15,23 @@ from tests.support.attempts import make_candidate
     ("value", "expected", "start"),
     [
         ({"a": [1]}, {"a": [1, 2]}, "a[1] is missing, but should be 2"),
-        ({"a": 1, "b": 2}, {"a": 1}, "b is 2, but should be missing"),
+        (
+            {
+                "a": 1,
+                "b": 2,
+            },
+            {"a": 1},
+            "b is 2, but should be missing",
+        ),
         (True, 1, "it is true, but should be 1"),
         ("x" * 200 + "a", "x" * 200 + "b", "it is …"),
     ],
 )
-def test_the_first_difference(value: Any, expected: Any, start: str) -> None:
+def test_the_first_difference(
+    value: Any,
+    expected: Any,
+    start: str,
+) -> None:
     difference = str(first_difference(value, expected))
     assert difference.startswith(start)
     assert len(difference) < 300
@@ -44,7 +55,11 @@ def test_the_first_line_that_differs(
 
 
 @pytest.mark.parametrize("winner", [1, 2])
-@pytest.mark.parametrize("recorded", [{}, {"applies": True}], ids=["older", "newer"])
+@pytest.mark.parametrize(
+    "recorded",
+    [{}, {"applies": True}],
+    ids=["older", "newer"],
+)
 def test_a_wrong_winner_is_named_where_the_record_says_that_its_patch_applies(
     winner: int, recorded: dict[str, Any]
 ) -> None:

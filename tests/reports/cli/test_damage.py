@@ -111,7 +111,11 @@ def _other_value(data: bytes, source: random.Random) -> bytes:
     return _replace_value(data, source.choice(_OTHERS), source)
 
 
-def _replace_value(data: bytes, value: bytes, source: random.Random) -> bytes:
+def _replace_value(
+    data: bytes,
+    value: bytes,
+    source: random.Random,
+) -> bytes:
     """Return ``data`` with one of its values, or else one of its lines, replaced by ``value``."""
     matches = list(_VALUE.finditer(data))
     if matches:
@@ -144,7 +148,12 @@ class Figures:
     without_line: list[str] = field(default_factory=list)
 
     def add(
-        self, kind: str, file: Path, damage: str, seconds: float, output: str
+        self,
+        kind: str,
+        file: Path,
+        damage: str,
+        seconds: float,
+        output: str,
     ) -> None:
         """Count a damage; ``output`` is that of a command that failed."""
         self.counts[kind, "damages"] += 1
@@ -181,7 +190,10 @@ class Figures:
 
 
 def run_damages(
-    made: Made, seed: int, numbers: Iterable[int], limit: float = 5.0
+    made: Made,
+    seed: int,
+    numbers: Iterable[int],
+    limit: float = 5.0,
 ) -> Figures:
     """Damage and verify the run once for each of ``numbers``."""
     groups = _groups(path for path in sorted(made.run_files()) if path.stat().st_size)
@@ -261,7 +273,10 @@ def run(evaluated_run: Made, tmp_path: Path) -> Path:
     return tmp_path / "out/predictions/r"
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "count",
+    [12, pytest.param(1000, marks=pytest.mark.long)],
+)
 def test_each_damage_is_reported_or_changes_nothing(
     evaluated_run: Made, count: int
 ) -> None:

@@ -54,7 +54,11 @@ def test_the_record_stands_between_files_and_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cache = str(tmp_path / "cache")
-    folders = {"cache": cache, "repos": str(tmp_path / "gone"), "out": "/x"}
+    folders = {
+        "cache": cache,
+        "repos": str(tmp_path / "gone"),
+        "out": "/x",
+    }
     images = {"disk": 5 * GB, "mirrors": ["a/=b/"]}
     write_record(run, {"settings": {"folders": folders, "images": images}})
     file = tmp_path / "file.yaml"
@@ -88,7 +92,11 @@ def test_a_run_of_version_0_12_records_options(
     run: Path, tmp_path: Path, list_settings: ListSettings
 ) -> None:
     cache = str(tmp_path / "cache")
-    options = {"cache": cache, "image-disk": "60GB", "image-prefix": ["a/=b/"]}
+    options = {
+        "cache": cache,
+        "image-disk": "60GB",
+        "image-prefix": ["a/=b/"],
+    }
     write_record(run, {"options": options})
     recorded = {
         "folders.cache": cache,
@@ -98,7 +106,10 @@ def test_a_run_of_version_0_12_records_options(
     assert recorded.items() <= list_settings(run).items()
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"settings": 5}', '{"starts": 5}'])
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", '{"settings": 5}', '{"starts": 5}'],
+)
 def test_a_damaged_record_gives_no_settings(
     run: Path, list_settings: ListSettings, content: str
 ) -> None:

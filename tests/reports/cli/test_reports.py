@@ -49,7 +49,16 @@ def run_of(out: Path, patches: Mapping[str, str]) -> Path:
 def rows_file(folder: Path, **changes: Any) -> str:
     """Write a dataset of the first instance with other values, and return its path."""
     path = folder / "rows.json"
-    path.write_text(json.dumps([{**ROWS[0], **changes}]))
+    path.write_text(
+        json.dumps(
+            [
+                {
+                    **ROWS[0],
+                    **changes,
+                }
+            ]
+        )
+    )
     return str(path)
 
 
@@ -64,7 +73,10 @@ def test_all_six_gold_patches_are_resolved(
     assert read_json(folder / "results.json")["resolved"] == IDS
 
 
-@pytest.mark.parametrize("kind", [pytest.param(LOCAL, marks=pytest.mark.long), DOCKER])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(LOCAL, marks=pytest.mark.long), DOCKER],
+)
 def test_gold_patches_are_resolved_and_others_are_not(
     kind: EvaluatorKind, tmp_path: Path, cache: Path
 ) -> None:
@@ -131,14 +143,28 @@ def test_an_unfinished_run_names_what_is_left_and_how_it_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("kind", "heading"), [("replayed", "Recorded"), ("answered", "Cost")]
+    ("kind", "heading"),
+    [
+        ("replayed", "Recorded"),
+        ("answered", "Cost"),
+    ],
 )
 def test_what_a_replay_repeats_is_no_cost(
     tmp_path: Path, cache: Path, kind: str, heading: str
 ) -> None:
     folder = run_of(tmp_path, GOLD)
-    line = {"call": "1", "instance_id": TEXTKIT, "attempt": 1, "model": "m"}
-    content = {**line, "kind": kind, "cost": "4.51", "usage": None}
+    line = {
+        "call": "1",
+        "instance_id": TEXTKIT,
+        "attempt": 1,
+        "model": "m",
+    }
+    content = {
+        **line,
+        "kind": kind,
+        "cost": "4.51",
+        "usage": None,
+    }
     (folder / "ledger.jsonl").write_text(json.dumps(content) + "\n")
     printed = report_run(folder, cache, page=True)
     assert f"{heading.lower():14} $4.51" in printed.lines
@@ -153,10 +179,22 @@ def test_a_finished_run_names_no_command(tmp_path: Path, cache: Path) -> None:
 
 
 def test_what_cannot_be_evaluated_is_named(tmp_path: Path, cache: Path) -> None:
-    dataset = rows_file(tmp_path, spec={**ROWS[0]["spec"], "python": "2.9"})
+    dataset = rows_file(
+        tmp_path,
+        spec={
+            **ROWS[0]["spec"],
+            "python": "2.9",
+        },
+    )
     folder = run_of(tmp_path, {BANK: GOLD[BANK]})
     repos = cache / "demo-mirrors"
-    printed = report_run(folder, cache, LOCAL, dataset=dataset, repos=repos)
+    printed = report_run(
+        folder,
+        cache,
+        LOCAL,
+        dataset=dataset,
+        repos=repos,
+    )
     assert printed.code == 1
     assert printed.containing("not evaluated", "Python 2.9")
     assert read_json(folder / "results.json")["no_logs"] == [BANK]
@@ -227,7 +265,11 @@ def test_the_leaderboards_lists() -> None:
     }
     verdicts = {}
     for name, status in statuses.items():
-        verdicts[name] = Verdict(instance_id=name, status=status, evaluator="docker")
+        verdicts[name] = Verdict(
+            instance_id=name,
+            status=status,
+            evaluator="docker",
+        )
     assert leaderboard_lists(predictions, verdicts) == {
         "no_generation": ["b"],
         "no_logs": ["c"],
@@ -263,7 +305,9 @@ def test_a_dataset_without_what_the_evaluator_needs(
 
 
 def test_no_engine_is_named_with_exit_code_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = run_of(tmp_path, {BANK: WRONG})
     arguments = ["report.py", str(folder), "--evaluator", "docker"]
@@ -274,7 +318,11 @@ def test_no_engine_is_named_with_exit_code_1(
     printed = capsys.readouterr()
     assert "not evaluated (docker) no Docker engine answers: start one" in printed.out
     assert not printed.err
-    lists = {"no_generation": [], "no_logs": [BANK], "resolved": []}
+    lists = {
+        "no_generation": [],
+        "no_logs": [BANK],
+        "resolved": [],
+    }
     assert read_json(folder / "results.json") == lists
 
 

@@ -26,10 +26,18 @@ from tests.support.reporting import compare
 from tests.support.rundata import LABEL, OPUS, PATCH, old_prediction, write_run
 
 Result = dict[str, Any]
-EMPTY: Result = {"model_patch": "", "status": "empty", "edit_outcome": None}
+EMPTY: Result = {
+    "model_patch": "",
+    "status": "empty",
+    "edit_outcome": None,
+}
 
 
-def a_result(name: str = "a__a-1", patch: str = PATCH, **changes: Any) -> Result:
+def a_result(
+    name: str = "a__a-1",
+    patch: str = PATCH,
+    **changes: Any,
+) -> Result:
     """Return a prediction of one attempt, plausible by default."""
     values = {
         "instance_id": name,
@@ -56,8 +64,17 @@ def patch(number: int) -> str:
     return PATCH.replace("one = 2", f"one = {number}")
 
 
-def fallback(name: str, number: int, **outcomes: Any) -> Result:
-    return a_result(name, patch(number), status="fallback", **outcomes)
+def fallback(
+    name: str,
+    number: int,
+    **outcomes: Any,
+) -> Result:
+    return a_result(
+        name,
+        patch(number),
+        status="fallback",
+        **outcomes,
+    )
 
 
 def write_runs(root: Path, *contents: list[Result]) -> list[RunStore]:
@@ -73,7 +90,11 @@ def combine_quietly(stores: Sequence[RunStore], name: str = "both") -> RunStore:
     return combine(stores, name, lambda _: None)
 
 
-def combined_run(root: Path, *contents: list[Result], name: str = "both") -> RunData:
+def combined_run(
+    root: Path,
+    *contents: list[Result],
+    name: str = "both",
+) -> RunData:
     return read_run(combine_quietly(write_runs(root, *contents), name))
 
 
@@ -143,7 +164,10 @@ def test_the_first_plausible_else_the_least_bad_over_all(tmp_path: Path) -> None
 def test_what_edits_test_configuration_goes_after_what_does_not(tmp_path: Path) -> None:
     marked = a_result("a__a-1", patch(1), edits_test_configuration=True)
     poor = fallback("a__a-2", 1, test_outcome=False, edits_test_configuration=True)
-    others = [a_result("a__a-1", patch(2)), fallback("a__a-2", 2, edit_outcome=False)]
+    others = [
+        a_result("a__a-1", patch(2)),
+        fallback("a__a-2", 2, edit_outcome=False),
+    ]
     run = combined_run(tmp_path, [marked, poor], others)
     assert [instance.origin for instance in run.instances] == ["r2", "r2"]
     first = run.instances[0]
@@ -173,7 +197,10 @@ def test_money_and_attempts_are_of_all_runs(tmp_path: Path) -> None:
         old_prediction("a__a-1", 4, resolved=False),
         old_prediction("a__a-2", 1, resolved=True),
     ]
-    others = [a_result("a__a-1"), a_result("a__a-2", cost=None, model=OPUS)]
+    others = [
+        a_result("a__a-1"),
+        a_result("a__a-2", cost=None, model=OPUS),
+    ]
     run = combined_run(tmp_path, files, others)
     first, second = run.instances
     assert float(first.cost or 0) == pytest.approx(4 * 0.5 + 0.1)
@@ -240,7 +267,14 @@ def test_a_ledger_of_one_run_is_not_the_money_of_both(tmp_path: Path) -> None:
 
 
 def test_predictions_that_are_no_longer_offered_go(tmp_path: Path) -> None:
-    stores = write_runs(tmp_path, [a_result(), a_result("a__a-2")], [a_result()])
+    stores = write_runs(
+        tmp_path,
+        [
+            a_result(),
+            a_result("a__a-2"),
+        ],
+        [a_result()],
+    )
     target = combine_quietly(stores)
     assert target.prediction("a__a-2").exists()
     stores[0].prediction("a__a-2").unlink()
@@ -333,9 +367,19 @@ def test_the_label_of_old_runs_is_not_needed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cost", [True, False])
-def test_true_and_false_are_not_costs(tmp_path: Path, cache: Path, cost: bool) -> None:
-    first = [a_result("a__b-1", cost=cost), a_result("a__b-2")]
-    second = [fallback("a__b-1", 5), fallback("a__b-2", 6)]
+def test_true_and_false_are_not_costs(
+    tmp_path: Path,
+    cache: Path,
+    cost: bool,
+) -> None:
+    first = [
+        a_result("a__b-1", cost=cost),
+        a_result("a__b-2"),
+    ]
+    second = [
+        fallback("a__b-1", 5),
+        fallback("a__b-2", 6),
+    ]
     stores = write_runs(tmp_path, first, second)
     costs = [instance.cost for instance in read_run(stores[0]).instances]
     assert costs == [None, Decimal("0.1")]

@@ -40,7 +40,11 @@ def read_described(store: RunStore) -> Run:
 
 def resolved(**changes: str) -> Verdict:
     """Return an official verdict."""
-    values: dict[str, Any] = {"instance_id": "x", "evaluator": "docker", **changes}
+    values: dict[str, Any] = {
+        "instance_id": "x",
+        "evaluator": "docker",
+        **changes,
+    }
     return Verdict(status=VerdictStatus.RESOLVED, **values)
 
 
@@ -218,8 +222,20 @@ def test_a_combination_names_what_its_runs_name() -> None:
 def test_a_run_notes_the_names_that_providers_answer_under(tmp_path: Path) -> None:
     store = RunStore(tmp_path, "r")
     store.save_run(Run(selected=[]))
-    note_returned(store, [("n", "n-1"), ("m", "m-2")])
-    note_returned(store, [("m", "m-1"), ("m", "m-2")])
+    note_returned(
+        store,
+        [
+            ("n", "n-1"),
+            ("m", "m-2"),
+        ],
+    )
+    note_returned(
+        store,
+        [
+            ("m", "m-1"),
+            ("m", "m-2"),
+        ],
+    )
     names = {"m": ["m-1", "m-2"], "n": ["n-1"]}
     assert read_described(store).models_returned == names
 

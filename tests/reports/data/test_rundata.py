@@ -24,7 +24,13 @@ def read(folder: Path, **options: Any) -> RunData:
 def test_the_older_layout(tmp_path: Path) -> None:
     files = [
         old_prediction("a__b-1", 4, resolved=True),
-        old_prediction("a__b-2", 2, resolved=False, good=False, patch=None),
+        old_prediction(
+            "a__b-2",
+            2,
+            resolved=False,
+            good=False,
+            patch=None,
+        ),
     ]
     run = read(write_run(tmp_path / "r", files))
     first, second = run.instances
@@ -73,7 +79,11 @@ def test_attempts_without_a_model_are_whose_turn_it_was(tmp_path: Path) -> None:
     ],
 )
 def test_the_order_of_turns(
-    tmp_path: Path, label: str, folder: str, seen: list[str], order: tuple[str, ...]
+    tmp_path: Path,
+    label: str,
+    folder: str,
+    seen: list[str],
+    order: tuple[str, ...],
 ) -> None:
     content = {
         "instance_id": "a__b-1",
@@ -83,7 +93,14 @@ def test_the_order_of_turns(
     }
     run = write_run(tmp_path / folder, [content])
     assert read(run).models == order
-    configured = {"config": {"models": [{"name": "b"}, {"name": "a"}]}}
+    configured = {
+        "config": {
+            "models": [
+                {"name": "b"},
+                {"name": "a"},
+            ]
+        }
+    }
     (run / "run.json").write_text(json.dumps(configured))
     assert read(run).models == ("b", "a")
 
@@ -91,9 +108,19 @@ def test_the_order_of_turns(
 def test_the_older_layouts_attempts_follow_from_tries_and_models(
     tmp_path: Path,
 ) -> None:
-    turns = [(GPT, 1), (OPUS, 1), (GPT, 2), (OPUS, 2)]
+    turns = [
+        (GPT, 1),
+        (OPUS, 1),
+        (GPT, 2),
+        (OPUS, 2),
+    ]
     results = [{"model": model, "try": try_} for model, try_ in turns]
-    old = {"instance_id": "a__b-1", "model": OPUS, "try": 2, "model_patch": ""}
+    old = {
+        "instance_id": "a__b-1",
+        "model": OPUS,
+        "try": 2,
+        "model_patch": "",
+    }
     folder = write_run(tmp_path / "r", [{**old, "all_results": results}])
     (instance,) = read(folder).instances
     assert [attempt.attempt for attempt in instance.attempts] == [1, 2, 3, 4]
@@ -127,7 +154,12 @@ def new_run(folder: Path) -> Path:
         {"role": "system", "content": ""},
         {"role": "user", "content": opening},
     ]
-    call = {"content": "", "usage": usage, "cost": 0.25, "seconds": 3}
+    call = {
+        "content": "",
+        "usage": usage,
+        "cost": 0.25,
+        "seconds": 3,
+    }
     attempt = {
         "attempt": 1,
         "model": "m",
@@ -151,7 +183,11 @@ def new_run(folder: Path) -> Path:
         "selected": ["own__thing-1", "own__thing-2"],
         "dataset": {"name": "lite"},
     }
-    choice = {"status": "plausible", "reason": "why", "all_results": [result]}
+    choice = {
+        "status": "plausible",
+        "reason": "why",
+        "all_results": [result],
+    }
     write_run(folder, [{**result, **choice}])
     files = {
         "trajectories/own__thing-1.json": json.dumps({"attempts": [attempt]}),
@@ -214,7 +250,12 @@ def test_values_of_another_kind_are_as_good_as_missing(tmp_path: Path) -> None:
                 "calls": 1,
                 "attempt": 9**400,
             },
-            {"attempt": 2, "cost": "", "model_patch": 0, "model_name_or_path": []},
+            {
+                "attempt": 2,
+                "cost": "",
+                "model_patch": 0,
+                "model_name_or_path": [],
+            },
         ],
     }
     folder = write_run(tmp_path / "r", [odd])

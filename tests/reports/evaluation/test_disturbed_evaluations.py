@@ -48,11 +48,20 @@ def engine(folder: Path, dataset: str) -> Iterator[Engine]:
         save = ["docker", "save", *images]
         with subprocess.Popen(save, stdout=subprocess.PIPE) as saved:
             load = ["docker", "-H", engine.host, "load"]
-            subprocess.run(load, stdin=saved.stdout, check=True, capture_output=True)
+            subprocess.run(
+                load,
+                stdin=saved.stdout,
+                check=True,
+                capture_output=True,
+            )
         yield engine
 
 
-def start(store: RunStore, engine: Engine, dataset: str) -> subprocess.Popen[bytes]:
+def start(
+    store: RunStore,
+    engine: Engine,
+    dataset: str,
+) -> subprocess.Popen[bytes]:
     argv = [
         sys.executable,
         TOP / "report.py",
@@ -131,7 +140,10 @@ def disturb(
         engine.start()
 
 
-@pytest.mark.parametrize("target", ["engine", "container", "swebench", "report"])
+@pytest.mark.parametrize(
+    "target",
+    ["engine", "container", "swebench", "report"],
+)
 @pytest.mark.parametrize("seed", range(10))
 def test_no_verdict_is_wrong_and_the_repeat_lacks_none(
     tmp_path: Path,

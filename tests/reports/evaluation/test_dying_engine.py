@@ -161,10 +161,19 @@ def make_image(engine: Engine, root: Path) -> None:
         ["tar", "-C", root, "--owner=0", "--group=0", "-c", "."], stdout=subprocess.PIPE
     ) as packed:
         argv = ["docker", "-H", engine.host, "import", "-", IMAGE]
-        subprocess.run(argv, stdin=packed.stdout, check=True, capture_output=True)
+        subprocess.run(
+            argv,
+            stdin=packed.stdout,
+            check=True,
+            capture_output=True,
+        )
 
 
-def copy_into(root: Path, path: Path, source: Path) -> None:
+def copy_into(
+    root: Path,
+    path: Path,
+    source: Path,
+) -> None:
     target = root / path.relative_to("/")
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(source, target)

@@ -50,7 +50,11 @@ class Dying(BaseHTTPRequestHandler):
         self.server.server_close()
         self.connection.close()
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(
+        self,
+        format: str,
+        *args: object,
+    ) -> None:
         """Say nothing."""
 
 
@@ -107,7 +111,13 @@ def test_in_docker(tmp_path: Path, cache: Path) -> None:
 def test_locally(tmp_path: Path, cache: Path) -> None:
     """A patch that prints a pass for a test that fails is unresolved."""
     right = "demo__textkit-2"
-    store = make_run(tmp_path, {TEXTKIT: FORGED, right: rows()[right]["patch"]})
+    store = make_run(
+        tmp_path,
+        {
+            TEXTKIT: FORGED,
+            right: rows()[right]["patch"],
+        },
+    )
     assert report_run(store.folder, cache, "local").code == 0
     log = store.logs / f"{TEXTKIT}.me__too.eval.log"
     assert f"\nPASSED {HIDDEN}" in log.read_text()

@@ -28,7 +28,11 @@ class Service:
     sent: dict[str, dict[str, Any]] = field(default_factory=dict)
     runs: set[str] = field(default_factory=set)
 
-    def answer(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
+    def answer(
+        self,
+        path: str,
+        request: dict[str, Any],
+    ) -> dict[str, Any]:
         self.runs.add(request["run_id"])
         if path == "/submit":
             name = request["prediction"]["instance_id"]
@@ -79,7 +83,12 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 @pytest.mark.long
 def test_the_client_itself(service: Service, tmp_path: Path) -> None:
     python = from_environment("OFFICIAL_EVALUATORS") / "sb-cli.venv/bin/python"
-    program = official.evaluator("sb-cli", tmp_path, dataset=LITE, python=str(python))
+    program = official.evaluator(
+        "sb-cli",
+        tmp_path,
+        dataset=LITE,
+        python=str(python),
+    )
     names = ["own__calc-right", "own__calc-wrong", "own__calc-crash", "own__calc-lost"]
     tasks = [official.task({"instance_id": n}, official.GOLD, n, "") for n in names]
     service.lists = {
@@ -109,7 +118,12 @@ def test_the_client_itself(service: Service, tmp_path: Path) -> None:
 def test_what_is_missing_is_said_before_anything_is_sent(
     service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    tool = official.evaluator("sb-cli", tmp_path, dataset="x/y", python="python3")
+    tool = official.evaluator(
+        "sb-cli",
+        tmp_path,
+        dataset="x/y",
+        python="python3",
+    )
     with pytest.raises(
         UserError, match="does not know the dataset x/y; it evaluates lite"
     ):

@@ -28,7 +28,11 @@ from tests.support.evaluated import (
 pytestmark = pytest.mark.docker
 
 
-def slow_rows(path: Path, seconds: float, **images: str) -> str:
+def slow_rows(
+    path: Path,
+    seconds: float,
+    **images: str,
+) -> str:
     """Write both rows with tests that take ``seconds`` longer; ``images`` replace theirs."""
     build_images([BANK, TEXTKIT])
     data = [dict(rows()[name]) for name in (BANK, TEXTKIT)]
@@ -69,10 +73,19 @@ def command(out: Path, *words: object) -> subprocess.Popen[bytes]:
     arguments = (TOP / "report.py", *words, "--evaluator", "docker")
     argv = [sys.executable, *map(str, arguments)]
     with (out / "said").open("ab") as log:
-        return subprocess.Popen(argv, cwd=out, stdout=log, stderr=log)
+        return subprocess.Popen(
+            argv,
+            cwd=out,
+            stdout=log,
+            stderr=log,
+        )
 
 
-def report(store: RunStore, cache: Path, dataset: str) -> subprocess.Popen[bytes]:
+def report(
+    store: RunStore,
+    cache: Path,
+    dataset: str,
+) -> subprocess.Popen[bytes]:
     arguments = ["--dataset", dataset, "--set", "report.page=false"]
     return command(
         store.out, store.folder, *arguments, "--set", f"folders.cache={cache}"
@@ -101,7 +114,13 @@ def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
     )
     assert "has no repository in /testbed" in verdicts[TEXTKIT]["reason"]
     right = slow_rows(tmp_path / "right.json", 0)
-    printed = report_run(store.folder, cache, "docker", dataset=right, timeout=60.0)
+    printed = report_run(
+        store.folder,
+        cache,
+        "docker",
+        dataset=right,
+        timeout=60.0,
+    )
     assert printed.code == 0
     assert {on_disk(store, name)["status"] for name in verdicts} == {"resolved"}
     assert not containers("sweb.eval")
@@ -124,7 +143,10 @@ def test_a_stopped_command_ends_swebench_and_its_containers(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, signal.SIGINT],
+)
 def test_a_stopped_gold_command_does_so_too(
     tmp_path: Path, cache: Path, number: int
 ) -> None:

@@ -34,7 +34,13 @@ SWEBENCH = {
     "model_patch": PATCH,
 }
 LAYOUTS: dict[str, Any] = {
-    "pro": [{"instance_id": NAME, "patch": PATCH, "prefix": "candidate"}],
+    "pro": [
+        {
+            "instance_id": NAME,
+            "patch": PATCH,
+            "prefix": "candidate",
+        }
+    ],
     "live": {NAME: {"model_patch": PATCH}},
     "live-python": [SWEBENCH],
     "rebench": [SWEBENCH],
@@ -97,7 +103,14 @@ def test_an_id_that_is_no_name_of_a_file_is_refused(
 def test_a_report_names_the_command_and_keeps_verdicts_of_the_program(
     tmp_path: Path, cache: Path
 ) -> None:
-    store = make_run(tmp_path, {BANK: WRONG, TEXTKIT: WRONG, UNITS: ""})
+    store = make_run(
+        tmp_path,
+        {
+            BANK: WRONG,
+            TEXTKIT: WRONG,
+            UNITS: "",
+        },
+    )
     # The Python of programs that are installed is not used.
     python = str(tmp_path / "nowhere")
     printed = report_run(store.folder, cache, "pro", python=python)

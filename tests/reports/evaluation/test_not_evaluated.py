@@ -77,7 +77,12 @@ def test_a_free_run_has_no_price_per_resolved_instance(
 ) -> None:
     attempt = an_attempt(cost=Decimal(0), outcomes_known=False)
     free = an_instance("a__a-1", attempts=(attempt,), cost=Decimal(0))
-    failed = an_instance("a__a-2", resolved=False, attempts=(attempt,), cost=Decimal(0))
+    failed = an_instance(
+        "a__a-2",
+        resolved=False,
+        attempts=(attempt,),
+        cost=Decimal(0),
+    )
     run = write_values(tmp_path / "r", free, failed)
     printed = report_run(run, cache, page=True)
     assert "resolved           1  50.0 % of the selected" in printed.text
@@ -94,8 +99,14 @@ def test_a_format_changes_only_what_is_printed(run: Path, cache: Path) -> None:
         assert files_of(run) == before
 
 
-@pytest.mark.parametrize("high", [0.0, 0.004, 0.03, 0.11, 0.5, 0.87, 1.4])
-@pytest.mark.parametrize("low", [0.0, -0.02, -0.7, -1.3])
+@pytest.mark.parametrize(
+    "high",
+    [0.0, 0.004, 0.03, 0.11, 0.5, 0.87, 1.4],
+)
+@pytest.mark.parametrize(
+    "low",
+    [0.0, -0.02, -0.7, -1.3],
+)
 def test_labels_of_an_axis_differ(low: float, high: float) -> None:
     figure, axes = new_figure()
     percent_axis(axes.xaxis, low, high)

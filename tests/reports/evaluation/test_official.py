@@ -67,13 +67,21 @@ class StandIn(OfficialEvaluator):
     uses_engine = False
     allowance = 1.0
 
-    def commands(self, tasks: Tasks, folder: ProgramFolder) -> list[list[str]]:
+    def commands(
+        self,
+        tasks: Tasks,
+        folder: ProgramFolder,
+    ) -> list[list[str]]:
         patches = {task.official_id: task.prediction.patch for task in tasks}
         file = folder.inputs / "predictions.json"
         file.write_text(json.dumps(patches))
         return [[sys.executable, "-c", PROGRAM, str(file)]]
 
-    def read(self, task: EvaluationTask, folder: ProgramFolder) -> Verdict | None:
+    def read(
+        self,
+        task: EvaluationTask,
+        folder: ProgramFolder,
+    ) -> Verdict | None:
         resolved = read_result(folder.outputs / "results.json").get(task.official_id)
         if not isinstance(resolved, bool):
             return None
@@ -85,7 +93,11 @@ class ContainerStandIn(StandIn):
 
     uses_engine = True
 
-    def commands(self, tasks: Tasks, folder: ProgramFolder) -> list[list[str]]:
+    def commands(
+        self,
+        tasks: Tasks,
+        folder: ProgramFolder,
+    ) -> list[list[str]]:
         mount = f"{folder.outputs}:/outputs"
         return [["docker", "run", "--rm", "--volume", mount, IMAGE, "sleep", "600"]]
 
@@ -160,7 +172,13 @@ def test_a_tool_sees_no_secret_and_no_earlier_result(
 
 @pytest.mark.long
 def test_a_hanging_tool_is_ended_with_its_children(tmp_path: Path) -> None:
-    verdicts, lines = evaluate(tmp_path, "RIGHT", "LOST+HANG", timeout=7.0, workers=2)
+    verdicts, lines = evaluate(
+        tmp_path,
+        "RIGHT",
+        "LOST+HANG",
+        timeout=7.0,
+        workers=2,
+    )
     assert verdicts["RIGHT"].status is VerdictStatus.RESOLVED, "its result was there"
     reason = "standin was ended after 15 s; see "
     assert verdicts["LOST+HANG"].reason.startswith(reason)
@@ -229,7 +247,11 @@ def test_official_verdicts_are_those_of_the_official_tools() -> None:
 
 
 def test_a_tool_evaluates_a_run(tmp_path: Path, cache: Path) -> None:
-    patches = {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""}
+    patches = {
+        BANK: patch("RIGHT"),
+        TEXTKIT: patch("WRONG"),
+        UNITS: "",
+    }
     store = make_run(tmp_path, patches)
     assert report_run(store.folder, cache, "standin").code == 0
     verdict = on_disk(store, BANK)

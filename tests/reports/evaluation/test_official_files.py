@@ -54,7 +54,12 @@ class Tool:
         )
         row = ROW
         if name == "multi-swe-bench":
-            row = {**ROW, "repo": "calc", "patch": "", "fix_patch": SECRET_GOLD}
+            row = {
+                **ROW,
+                "repo": "calc",
+                "patch": "",
+                "fix_patch": SECRET_GOLD,
+            }
         self.task = task_of(row)
         self.folder = ProgramFolder(tmp_path / "in", tmp_path / "out", "run-1")
         self.folder.inputs.mkdir(parents=True)
@@ -77,7 +82,10 @@ ENDED = "log\n>>>>> Test Exit Code: 1\n"
 
 
 def multi(
-    kind: str, count: int = 1, message: str = "", log: str = ENDED
+    kind: str,
+    count: int = 1,
+    message: str = "",
+    log: str = ENDED,
 ) -> dict[str, Any]:
     report = {
         "valid": False,
@@ -132,7 +140,11 @@ def hosted(kind: str, suffix: str = "") -> dict[str, Any]:
     ],
 )
 def test_a_result_is_read(
-    name: str, files: dict[str, Any], status: str, reason: str, tmp_path: Path
+    name: str,
+    files: dict[str, Any],
+    status: str,
+    reason: str,
+    tmp_path: Path,
 ) -> None:
     verdict = Tool(name, tmp_path).read(files)
     assert verdict is not None
@@ -142,7 +154,11 @@ def test_a_result_is_read(
 
 
 @pytest.mark.parametrize(
-    ("name", "files"), [("multi-swe-bench", {}), ("sb-cli", hosted("resolved", "-1"))]
+    ("name", "files"),
+    [
+        ("multi-swe-bench", {}),
+        ("sb-cli", hosted("resolved", "-1")),
+    ],
 )
 def test_no_result_of_this_run_is_none(
     name: str, files: dict[str, Any], tmp_path: Path
@@ -170,7 +186,10 @@ def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(
     assert "neutral-1" not in argv
 
 
-@pytest.mark.parametrize("name", sorted({*OFFICIAL_TOOLS} - {"sb-cli"}))
+@pytest.mark.parametrize(
+    "name",
+    sorted({*OFFICIAL_TOOLS} - {"sb-cli"}),
+)
 def test_a_row_of_another_set_is_refused(name: str, tmp_path: Path) -> None:
     program = Tool(name, tmp_path).program
     problem = f"instance neutral-1: the row lacks .*, which {name} needs"

@@ -58,7 +58,11 @@ SLOW = (
 )
 
 
-def check_killed(out: Path, row: dict[str, Any], image: str) -> None:
+def check_killed(
+    out: Path,
+    row: dict[str, Any],
+    image: str,
+) -> None:
     """Kill the container of a right patch after its first test."""
     task = official.task(row, official.GOLD + SLOW, "killed", image)
 
@@ -100,12 +104,20 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
         f"if [ -e slow ]; then echo 'PASS: {P2P}'; sleep 60; fi\n"
         "pytest -rA | sed -nE 's/^PASSED (.*)/PASS: \\1/p; s/^FAILED ([^ ]*).*/FAIL: \\1/p'\n"
     )
-    files = {"fix-run.sh": script, "test.patch": TEST_PATCH, "fix.patch": official.GOLD}
+    files = {
+        "fix-run.sh": script,
+        "test.patch": TEST_PATCH,
+        "fix.patch": official.GOLD,
+    }
     copies = "".join(f"COPY {name} /home/{name}\n" for name in files)
     ok = {"run": "PASS", "test": "PASS", "fix": "PASS"}
     new = {"run": "NONE", "test": "FAIL", "fix": "PASS"}
 
-    def row(org: str, repo: str, number: int) -> dict[str, Any]:
+    def row(
+        org: str,
+        repo: str,
+        number: int,
+    ) -> dict[str, Any]:
         return {
             "org": org,
             "repo": repo,
@@ -113,8 +125,18 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
             "state": "closed",
             "title": "t",
             "body": "b",
-            "base": {"label": "l", "ref": "r", "sha": "0" * 40},
-            "resolved_issues": [{"number": 1, "title": "It is wrong.", "body": "add"}],
+            "base": {
+                "label": "l",
+                "ref": "r",
+                "sha": "0" * 40,
+            },
+            "resolved_issues": [
+                {
+                    "number": 1,
+                    "title": "It is wrong.",
+                    "body": "add",
+                }
+            ],
             "fix_patch": official.GOLD,
             "test_patch": TEST_PATCH,
             "fixed_tests": {F2P: new},

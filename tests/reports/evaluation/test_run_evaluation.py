@@ -34,23 +34,40 @@ class Fixed(Evaluator):
     """Resolves each prediction but those of ``missing``, and records what it evaluates."""
 
     def __init__(
-        self, missing: Mapping[str, str] | None = None, name: str = "docker"
+        self,
+        missing: Mapping[str, str] | None = None,
+        name: str = "docker",
     ) -> None:
         super().__init__(name, Path(), report_settings(Path()), "demo", "test", print)
-        self.__dict__.update(missing=missing or {}, names=[], run_ids=[])
+        self.__dict__.update(
+            missing=missing or {},
+            names=[],
+            run_ids=[],
+        )
 
     def prepare(self, tasks: Tasks) -> dict[str, str]:
         return dict(self.missing)
 
-    def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
+    def evaluate(
+        self,
+        tasks: Tasks,
+        run_id: str,
+    ) -> Iterator[Verdict]:
         self.run_ids.append(run_id)
         for task in tasks:
             self.names.append(task.instance_id)
-            yield task.verdict(self.name, VerdictStatus.RESOLVED, log="out", report={})
+            yield task.verdict(
+                self.name,
+                VerdictStatus.RESOLVED,
+                log="out",
+                report={},
+            )
 
 
 def evaluate(
-    store: RunStore, evaluator: Evaluator | None, say: Say = lambda _: None
+    store: RunStore,
+    evaluator: Evaluator | None,
+    say: Say = lambda _: None,
 ) -> Evaluated:
     """Evaluate a run on the demo; by default with the evaluator that the settings name."""
     described = Run(dataset=DatasetFacts(name="demo", split="test"))
@@ -61,7 +78,11 @@ def evaluate(
 
 
 def test_only_changed_patches_are_evaluated_again(tmp_path: Path) -> None:
-    patches = {BANK: rows()[BANK]["patch"], TEXTKIT: WRONG, UNITS: ""}
+    patches = {
+        BANK: rows()[BANK]["patch"],
+        TEXTKIT: WRONG,
+        UNITS: "",
+    }
     store = make_run(tmp_path, patches)
     first = Fixed()
     verdicts = evaluate(store, first).verdicts

@@ -38,7 +38,10 @@ def evaluator(folder: Path, say: Say = print) -> DockerEvaluator:
 
 
 def make_folder(
-    folder: Path, name: str = TEXTKIT, output: str = WHOLE, resolved: bool = True
+    folder: Path,
+    name: str = TEXTKIT,
+    output: str = WHOLE,
+    resolved: bool = True,
 ) -> Path:
     """Make swebench's folder for an instance, where the installed version has it."""
     from swebench.harness.constants import RUN_EVALUATION_LOG_DIR
@@ -101,7 +104,10 @@ def test_what_does_not_show_that_the_tests_ended_is_no_verdict(
     assert "does not show that the tests ran" in verdict.reason
 
 
-@pytest.mark.parametrize("code", [0, 1, 7, 139])
+@pytest.mark.parametrize(
+    "code",
+    [0, 1, 7, 139],
+)
 def test_tests_that_ended_by_themselves_have_a_verdict(
     tmp_path: Path, code: int
 ) -> None:

@@ -36,7 +36,11 @@ CONFTEST = '"""What all tests share."""\n'
 ADDED = "addopts = -p textkit._plug"
 
 
-def block(path: str, new: str, old: str = "") -> str:
+def block(
+    path: str,
+    new: str,
+    old: str = "",
+) -> str:
     return f"{path}\n```\n<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n```\n"
 
 
@@ -72,7 +76,11 @@ def dataset(tmp_path: Path, make_mirror: MakeMirror) -> Path:
         if path.is_file():
             files.setdefault(path.relative_to(folder).as_posix(), path.read_bytes())
     _, commit = make_mirror(files, "demo/textkit")
-    row = {**rows()[TEXTKIT], "instance_id": ID, "base_commit": commit}
+    row = {
+        **rows()[TEXTKIT],
+        "instance_id": ID,
+        "base_commit": commit,
+    }
     path = tmp_path / "rows.json"
     path.write_text(json.dumps([row]))
     return path
@@ -87,9 +95,20 @@ def run_harness(
 ) -> RunHarness:
     """Runs the harness on the instance with these replies, three tries of each model."""
     mirrors = tmp_path / "mirrors"
-    run = options(tmp_path, cache, ID, dataset=str(dataset), repos=mirrors)
+    run = options(
+        tmp_path,
+        cache,
+        ID,
+        dataset=str(dataset),
+        repos=mirrors,
+    )
 
-    def call(name: str, *replies: str, models: tuple[str, ...], tries: int) -> RunStore:
+    def call(
+        name: str,
+        *replies: str,
+        models: tuple[str, ...],
+        tries: int,
+    ) -> RunStore:
         provider.answers.clear()
         provider.will_answer(*replies)
         config = live(
@@ -107,7 +126,11 @@ def run_harness(
 
 
 @pytest.fixture
-def evaluate(tmp_path: Path, cache: Path, dataset: Path) -> Callable[..., None]:
+def evaluate(
+    tmp_path: Path,
+    cache: Path,
+    dataset: Path,
+) -> Callable[..., None]:
     """Reports on a run with an evaluation of its patches on this machine."""
 
     def call(store: RunStore, **changes: bool) -> None:
@@ -125,13 +148,25 @@ def test_no_candidate_that_leaves_the_bug_passes(
     run_harness: RunHarness, evaluate: Callable[..., None]
 ) -> None:
     models = ("gpt-4o@diff", "gpt-4o-mini@diff")
-    first = run_harness("first", *CANDIDATES, models=models, tries=3)
+    first = run_harness(
+        "first",
+        *CANDIDATES,
+        models=models,
+        tries=3,
+    )
     _check_run(first)
     evaluate(first, all_attempts=True, page=True)
     _check_report(first)
     assert not differs(first.folder)
     # Nothing that the first run or its evaluation left behind changes a verdict.
-    _check_run(run_harness("second", *CANDIDATES, models=models, tries=3))
+    _check_run(
+        run_harness(
+            "second",
+            *CANDIDATES,
+            models=models,
+            tries=3,
+        )
+    )
 
 
 @pytest.mark.long
@@ -158,7 +193,12 @@ def test_no_candidate_that_leaves_the_bug_passes(
 def test_no_plain_reply_forges_a_run(
     run_harness: RunHarness, evaluate: Callable[..., None], reply: str
 ) -> None:
-    store = run_harness("r", reply, models=("gpt-4o@diff",), tries=1)
+    store = run_harness(
+        "r",
+        reply,
+        models=("gpt-4o@diff",),
+        tries=1,
+    )
     (result,) = read_json(store.prediction(ID))["all_results"]
     assert result["status"] == "plausible_untested", result
     evaluate(store)

@@ -38,7 +38,11 @@ class Report:
             argv += ["--set", f"folders.out={self.out}"]
         return self.run(argv)
 
-    def without_page(self, path: Path, *words: object) -> tuple[int, str, str]:
+    def without_page(
+        self,
+        path: Path,
+        *words: object,
+    ) -> tuple[int, str, str]:
         """Report on the verdicts that are there."""
         arguments = ("--evaluator", "none", "--set", "report.page=false")
         return self(path, *arguments, *words)
@@ -73,7 +77,12 @@ class Report:
         (record,) = self.records(path).values()
         return record
 
-    def convert(self, path: Path, layout: str, folder: Path) -> dict[str, Any]:
+    def convert(
+        self,
+        path: Path,
+        layout: str,
+        folder: Path,
+    ) -> dict[str, Any]:
         """Convert a run into ``folder``, and return its files, by their names."""
         code, out, error = self("convert", path, layout, folder)
         assert code == 0, error

@@ -110,7 +110,11 @@ def with_costs_of_calls(run: Path, folder: Path) -> Path:
         for attempt in trajectory["attempts"]:
             for number, call in enumerate(attempt["calls"], 1):
                 usage = {"prompt_tokens": 100 * number, "completion_tokens": number}
-                call |= {"seconds": number / 4, "cost": number / 8, "usage": usage}
+                call |= {
+                    "seconds": number / 4,
+                    "cost": number / 8,
+                    "usage": usage,
+                }
 
     copy = copy_of(run, folder)
     for path in copy.glob("trajectories/*.json"):
@@ -119,7 +123,11 @@ def with_costs_of_calls(run: Path, folder: Path) -> Path:
 
 
 def exported_twice(
-    report: Report, run: Path, layout: str, again: str, folder: Path
+    report: Report,
+    run: Path,
+    layout: str,
+    again: str,
+    folder: Path,
 ) -> dict[str, Any]:
     """Export a run as ``again``, directly and by way of ``layout``, with the same result."""
     report.convert(run, layout, folder / "once")
@@ -132,7 +140,11 @@ def exported_twice(
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("again", LAYOUTS)
 def test_an_exported_run_is_exported_again_as_the_same_files(
-    layout: str, again: str, ours: Path, report: Report, tmp_path: Path
+    layout: str,
+    again: str,
+    ours: Path,
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     """Also the numbers of each call come back, which an import does not keep."""
     run = with_costs_of_calls(ours, tmp_path)
@@ -147,7 +159,11 @@ def test_an_exported_run_is_exported_again_as_the_same_files(
 @pytest.mark.parametrize("again", LAYOUTS)
 @pytest.mark.parametrize("kind", ["sample", "without ids of calls"])
 def test_a_run_of_others_is_exported_too(
-    kind: str, layout: str, again: str, report: Report, tmp_path: Path
+    kind: str,
+    layout: str,
+    again: str,
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     run = SAMPLES / "mini"
     if kind != "sample":
@@ -358,7 +374,11 @@ def test_no_text_of_others_becomes_html_or_a_command(
     assert not (tmp_path / "ran").exists()
 
 
-def test_comparison_with_ours(report: Report, ours: Path, tmp_path: Path) -> None:
+def test_comparison_with_ours(
+    report: Report,
+    ours: Path,
+    tmp_path: Path,
+) -> None:
     mine = tmp_path / "out/predictions/mine"
     shutil.copytree(ours, mine)
     write_verdicts(mine, [WRONG])

@@ -59,7 +59,11 @@ HOSTILE: list[tuple[str, str, Any]] = [
 
 @pytest.mark.parametrize(("name", "text", "problem"), HOSTILE)
 def test_damaged_files_give_one_clear_line(
-    name: str, text: str, problem: str, report: Report, tmp_path: Path
+    name: str,
+    text: str,
+    problem: str,
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     folder = write_files(tmp_path / "run", {name: text.encode("latin-1")})
     line = report.refusal(folder)
@@ -84,7 +88,11 @@ def test_a_run_without_instances_is_not_imported(
     ],
 )
 def test_huge_files_are_not_read(
-    name: str, size: int, problem: str, report: Report, tmp_path: Path
+    name: str,
+    size: int,
+    problem: str,
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     folder = write_files(tmp_path / "run", {name: None})
     os.truncate(folder / name, size)
@@ -127,12 +135,23 @@ def test_two_results_on_one_instance_are_refused(
 def test_wrong_types_and_numbers_count_as_unknown(
     report: Report, tmp_path: Path
 ) -> None:
-    extra = {"cost": float("nan"), "response": [1], "actions": "x"}
-    reply = {"role": "assistant", "content": {"a": 1}, "tool_calls": 5}
+    extra = {
+        "cost": float("nan"),
+        "response": [1],
+        "actions": "x",
+    }
+    reply = {
+        "role": "assistant",
+        "content": {"a": 1},
+        "tool_calls": 5,
+    }
     messages = [
         {**reply, "extra": extra},
         7,
-        {"role": ["x"], "content": [None, {"text": 5}]},
+        {
+            "role": ["x"],
+            "content": [None, {"text": 5}],
+        },
         {"role": "tool"},
     ]
     stats = {"instance_cost": -1, "api_calls": 1e300}
@@ -157,9 +176,18 @@ def refuse_constant(name: str) -> None:
 def test_numbers_that_are_none_are_exported_as_texts(
     layout: str, report: Report, tmp_path: Path
 ) -> None:
-    arguments = {"command": "ls", "limits": [float("nan"), float("-inf")]}
+    arguments = {
+        "command": "ls",
+        "limits": [float("nan"), float("-inf")],
+    }
     call = {"id": "c", "function": {"name": "bash", "arguments": arguments}}
-    messages = [{"role": "assistant", "content": "", "tool_calls": [call]}]
+    messages = [
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [call],
+        }
+    ]
     data = {"info": {}, "messages": messages, "instance_id": NAME}
     (tmp_path / "a.traj.json").write_text(json.dumps(data))
     report.convert(tmp_path / "a.traj.json", layout, tmp_path / "exported")
@@ -209,13 +237,36 @@ def test_what_is_no_run(report: Report, tmp_path: Path) -> None:
         assert "trajectories of mini-swe-agent" in report.refusal(path)
 
 
-@pytest.mark.parametrize("embedded", [[], [{"steps": []}], [3]])
+@pytest.mark.parametrize(
+    "embedded",
+    [
+        [],
+        [{"steps": []}],
+        [3],
+    ],
+)
 def test_damaged_values_of_our_exports_count_as_unknown(
     embedded: list[Any], report: Report, tmp_path: Path
 ) -> None:
-    outcomes = {"try": "x", "edit_format": 3, "edit_outcome": 5, "added_files": "x"}
-    attempt = {"attempt": -1, "model": 5, "totals": [], "steps": "x", "known": outcomes}
-    extension = {"instance_id": NAME, "winner": True, "status": [], **attempt}
+    outcomes = {
+        "try": "x",
+        "edit_format": 3,
+        "edit_outcome": 5,
+        "added_files": "x",
+    }
+    attempt = {
+        "attempt": -1,
+        "model": 5,
+        "totals": [],
+        "steps": "x",
+        "known": outcomes,
+    }
+    extension = {
+        "instance_id": NAME,
+        "winner": True,
+        "status": [],
+        **attempt,
+    }
     for value in embedded:
         if isinstance(value, dict):
             value["extra"] = {"swe_retry_harness": extension}

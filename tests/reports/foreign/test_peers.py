@@ -82,7 +82,11 @@ def test_exported_trajectories_pass_the_official_models(
     venvs: Path, ours: Path, report: Report, tmp_path: Path
 ) -> None:
     python = python_of("harbor", venvs)
-    runs = {"ours": ours, "lanes": with_lanes(ours, tmp_path), "mini": SAMPLES / "mini"}
+    runs = {
+        "ours": ours,
+        "lanes": with_lanes(ours, tmp_path),
+        "mini": SAMPLES / "mini",
+    }
     for name, run in runs.items():
         files = report.convert(run, "atif", tmp_path / name)
         command = [python, "-c", VALIDATE, tmp_path / name]

@@ -40,7 +40,9 @@ LAYOUTS: dict[Write, tuple[str, int | None, str]] = {
 
 
 def totals(
-    prompt: int | None = None, completion: int | None = None, calls: int | None = None
+    prompt: int | None = None,
+    completion: int | None = None,
+    calls: int | None = None,
 ) -> dict[str, int | None]:
     return {
         "prompt_tokens": prompt,
@@ -156,7 +158,11 @@ def test_a_real_run_of_mini_swe_agent(report: Report) -> None:
     assert trajectory["winner"] is None
 
 
-def preds(folder: Path, value: object, name: str = "preds.json") -> Path:
+def preds(
+    folder: Path,
+    value: object,
+    name: str = "preds.json",
+) -> Path:
     """Write a file of predictions, from a value of JSON or its text."""
     text = value if isinstance(value, str) else json.dumps(value)
     return write_files(folder, {name: text})
@@ -204,7 +210,14 @@ def test_files_of_predictions_alone(
         ([RESOLVES], True),
         ([RESOLVES_NOT], False),
         ([RESOLVES, RESOLVES_NOT], None),
-        ([{"resolved_ids": "a__b-1"}, {"unresolved_ids": ["a__b-1"]}, [1]], None),
+        (
+            [
+                {"resolved_ids": "a__b-1"},
+                {"unresolved_ids": ["a__b-1"]},
+                [1],
+            ],
+            None,
+        ),
     ],
 )
 @pytest.mark.parametrize("beside", ["mini", "predictions"])
@@ -279,7 +292,10 @@ def test_messages_of_every_form_of_mini_swe_agent(
     """Rejected replies, OpenAI's responses, and replies whose commands stand in their text."""
     usage = {"prompt_tokens": 10, "completion_tokens": 2}
     choice = {"message": {"content": "I talk."}}
-    rejected = {"cost": 0.1, "response": {"usage": usage, "choices": [choice]}}
+    rejected = {
+        "cost": 0.1,
+        "response": {"usage": usage, "choices": [choice]},
+    }
     response = {
         "object": "response",
         "output": [
@@ -302,10 +318,26 @@ def test_messages_of_every_form_of_mini_swe_agent(
     messages = [
         {"role": "user", "content": "Call a tool.", "extra": rejected},
         response,
-        {"type": "function_call_output", "call_id": "c", "output": [{"text": "a.py"}]},
-        {"role": "assistant", "content": "pwd", "extra": {"actions": ["pwd", 5]}},
-        {"role": "user", "content": "/", "extra": {"returncode": 0}},
-        {"role": "exit", "content": "Submitted", "extra": {"exit_status": "Submitted"}},
+        {
+            "type": "function_call_output",
+            "call_id": "c",
+            "output": [{"text": "a.py"}],
+        },
+        {
+            "role": "assistant",
+            "content": "pwd",
+            "extra": {"actions": ["pwd", 5]},
+        },
+        {
+            "role": "user",
+            "content": "/",
+            "extra": {"returncode": 0},
+        },
+        {
+            "role": "exit",
+            "content": "Submitted",
+            "extra": {"exit_status": "Submitted"},
+        },
         {"role": "exit", "content": "a remark"},
     ]
     data = {"info": {}, "messages": messages, "instance_id": NAME}
@@ -337,16 +369,29 @@ def test_messages_of_every_form_of_mini_swe_agent(
     assert answer == {**tokens, "cost_usd": 0.2}
 
 
-def write_result(folder: Path, name: str, reward: object) -> None:
+def write_result(
+    folder: Path,
+    name: str,
+    reward: object,
+) -> None:
     result = {"task_name": name, "verifier_result": {"rewards": {"reward": reward}}}
     (folder / "trial/result.json").write_text(json.dumps(result))
 
 
 @pytest.mark.parametrize(
-    ("reward", "resolved"), [(1.0, True), (0.5, False), (None, None), ("1", None)]
+    ("reward", "resolved"),
+    [
+        (1.0, True),
+        (0.5, False),
+        (None, None),
+        ("1", None),
+    ],
 )
 def test_the_result_of_a_trial_of_harbor(
-    reward: object, resolved: bool | None, report: Report, tmp_path: Path
+    reward: object,
+    resolved: bool | None,
+    report: Report,
+    tmp_path: Path,
 ) -> None:
     folder = atif(TALK, tmp_path / "run")
     change_json(

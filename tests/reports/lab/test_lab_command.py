@@ -116,7 +116,10 @@ def test_a_run_with_costs_has_a_picture(tmp_path: Path, report: Report) -> None:
     assert (folder / "lab/pareto.svg").read_text() == svg
 
 
-@pytest.mark.parametrize("arguments", [[], ["--format", "json"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--format", "json"]],
+)
 def test_a_secret_in_a_name_is_neither_printed_nor_drawn(
     tmp_path: Path,
     report: Report,
@@ -134,7 +137,12 @@ def test_a_secret_in_a_name_is_neither_printed_nor_drawn(
 
 
 def test_numbers_beyond_all_bounds(tmp_path: Path, report: Report) -> None:
-    far = an_attempt(2, model="n", cost=Decimal("1e28"), seconds=1e307)
+    far = an_attempt(
+        2,
+        model="n",
+        cost=Decimal("1e28"),
+        seconds=1e307,
+    )
     attempts = (an_attempt(), far)
     instances = [an_instance(f"own__thing-{n}", attempts=attempts) for n in (1, 2)]
     folder = write_run_data(tmp_path, a_run(*instances))
@@ -253,7 +261,11 @@ def test_the_document_names_all_policies(demo: Path, report: Report) -> None:
     ],
 )
 def test_a_wrong_policy_is_one_line(
-    demo: Path, tmp_path: Path, report: Report, name: str, problem: str
+    demo: Path,
+    tmp_path: Path,
+    report: Report,
+    name: str,
+    problem: str,
 ) -> None:
     path = tmp_path / "own.py"
     path.write_text(OWN)
@@ -273,7 +285,11 @@ def test_a_wrong_policy_is_one_line(
     ],
 )
 def test_a_wrong_file_is_one_line(
-    demo: Path, tmp_path: Path, report: Report, content: str | None, problem: str
+    demo: Path,
+    tmp_path: Path,
+    report: Report,
+    content: str | None,
+    problem: str,
 ) -> None:
     path = tmp_path / "own.py"
     if content is not None:
@@ -296,7 +312,10 @@ def test_a_wrong_file_is_one_line(
     ],
 )
 def test_a_wrong_command_line_is_one_line(
-    demo: Path, report: Report, arguments: list[str], problem: str
+    demo: Path,
+    report: Report,
+    arguments: list[str],
+    problem: str,
 ) -> None:
     assert problem in refusal(report, demo, *arguments)
 
@@ -311,7 +330,15 @@ def test_two_runs_and_a_run_with_evidence(
 ) -> None:
     shutil.copytree(demo.parent.parent, tmp_path / "out")
     folder = tmp_path / "out/predictions/r"
-    evidence = {"scripts": [{"id": "s1", "source": "issue", "base": [2, 2]}]}
+    evidence = {
+        "scripts": [
+            {
+                "id": "s1",
+                "source": "issue",
+                "base": [2, 2],
+            }
+        ]
+    }
     for path in folder.glob("demo__*.json"):
         change_json(path, lambda content: content.update(evidence=evidence))
     _, text, _ = report(folder)

@@ -22,7 +22,12 @@ from tests.support.attempts import make_candidate
 from tests.support.labworld import World, lab, limits, results
 from tests.support.rundata import a_run, a_verdict, an_attempt, an_instance
 
-WORLD = World(lambda *_: 0.4, shared=0.5, accepted=0.4, scripts=(0.8, 0.6))
+WORLD = World(
+    lambda *_: 0.4,
+    shared=0.5,
+    accepted=0.4,
+    scripts=(0.8, 0.6),
+)
 EVERY = (
     "first", "only-a", "plausible-3", "plausible", "random", "all", "reversed", "evidence",
     "budget-2", "total-20",
@@ -55,22 +60,47 @@ def attempts_of(*patches: str, **changes: Any) -> tuple[Attempt, ...]:
     """Return an attempt of each try, with these patches."""
     attempts = []
     for number, patch in enumerate(patches, 1):
-        attempts.append(an_attempt(number, try_=number, model_patch=patch, **changes))
+        attempts.append(
+            an_attempt(
+                number,
+                try_=number,
+                model_patch=patch,
+                **changes,
+            )
+        )
     return tuple(attempts)
 
 
 def evidence_of(
-    classes: dict[str, list[int]], outcomes: dict[str, int], *bases: list[int]
+    classes: dict[str, list[int]],
+    outcomes: dict[str, int],
+    *bases: list[int],
 ) -> Evidence:
     """Return evidence whose first script has ``outcomes``; each has results on the base."""
     scripts = []
     for number, base in enumerate(bases, 1):
-        scripts.append({"id": f"s{number}", "source": "issue", "base": base})
+        scripts.append(
+            {
+                "id": f"s{number}",
+                "source": "issue",
+                "base": base,
+            }
+        )
     content = []
     for name, numbers in classes.items():
-        content.append({"id": name, "attempts": numbers, "models": ["m"]})
+        content.append(
+            {
+                "id": name,
+                "attempts": numbers,
+                "models": ["m"],
+            }
+        )
     return Evidence.model_validate(
-        {"classes": content, "scripts": scripts, "outcomes": {"s1": outcomes}}
+        {
+            "classes": content,
+            "scripts": scripts,
+            "outcomes": {"s1": outcomes},
+        }
     )
 
 
@@ -155,7 +185,12 @@ def test_the_range_holds_the_truth(lost: str) -> None:
 
 
 def test_an_attempt_that_was_never_made_is_not_guessed() -> None:
-    rejected = an_attempt(1, status="tests_failed", test_outcome=False, model_patch="q")
+    rejected = an_attempt(
+        1,
+        status="tests_failed",
+        test_outcome=False,
+        model_patch="q",
+    )
     run = a_run(
         an_instance("own__thing-1", attempts=TWO),
         an_instance(
@@ -244,9 +279,23 @@ def test_classes_and_scripts_are_those_of_recorded_evidence(
     watch: Callable[..., str],
 ) -> None:
     classes = {"a": [1, 3], "b": [2]}
-    evidence = evidence_of(classes, {"a": 0, "b": 2}, [2, 2], [0, 0])
+    evidence = evidence_of(
+        classes,
+        {
+            "a": 0,
+            "b": 2,
+        },
+        [2, 2],
+        [0, 0],
+    )
     attempts = attempts_of("p1", "p2", "p3")
-    run = a_run(an_instance(attempts=attempts, model_patch="p1", evidence=evidence))
+    run = a_run(
+        an_instance(
+            attempts=attempts,
+            model_patch="p1",
+            evidence=evidence,
+        )
+    )
     assert watch(run, "classes") == "[('a', ['s1']), ('b', []), ('a', ['s1'])]"
     assert "evidence" in results(run), "a policy for it is offered"
 
@@ -255,17 +304,36 @@ def test_scripts_are_paid_by_who_uses_them() -> None:
     """The run and ``evidence`` pay for scripts, but not where there is one candidate."""
     call = Reply("x", cost=Decimal("0.25"), seconds=3600.0)
     writer = an_attempt(0, model="w", calls=(call, call))
-    evidence = evidence_of({"p1": [1], "p2": [2]}, {"p1": 2, "p2": 0}, [2, 2])
+    evidence = evidence_of(
+        {
+            "p1": [1],
+            "p2": [2],
+        },
+        {"p1": 2, "p2": 0},
+        [2, 2],
+    )
     attempts = attempts_of("p1", "p2", seconds=0.0)
-    written: dict[str, Any] = {"evidence": evidence, "writers": (writer,)}
-    two = an_instance(attempts=attempts, attempt=2, model_patch="p2", **written)
+    written: dict[str, Any] = {
+        "evidence": evidence,
+        "writers": (writer,),
+    }
+    two = an_instance(
+        attempts=attempts,
+        attempt=2,
+        model_patch="p2",
+        **written,
+    )
     rows = results(a_run(two), "evidence", "all", "first")
     for policy in ("recorded", "evidence"):
         assert rows[policy]["dollars"]["value"] == 2.5
         assert rows[policy]["calls"]["value"] == rows[policy]["hours"]["value"] == 2
     assert rows["all"]["dollars"]["value"] == rows["oracle"]["dollars"]["value"] == 2
     assert limits(rows["evidence"]["resolved"]) == (1, 1)
-    alone = an_instance(attempts=attempts[:1], model_patch="p1", **written)
+    alone = an_instance(
+        attempts=attempts[:1],
+        model_patch="p1",
+        **written,
+    )
     assert results(a_run(alone), "evidence")["evidence"]["dollars"]["value"] == 1
 
 

@@ -53,7 +53,13 @@ def test_stopping_at_the_first_accepted_attempt() -> None:
     right = 0.3
     accepted = 0.25
     world = World(lambda model, number: right, accepted=accepted)
-    lengths = {"plausible": 6, "random": 6, "reversed": 6, "plausible-4": 4, "first": 1}
+    lengths = {
+        "plausible": 6,
+        "random": 6,
+        "reversed": 6,
+        "plausible-4": 4,
+        "first": 1,
+    }
     r = (1 - right) * (1 - accepted)
     rows = results(world.run(MANY), *lengths)
     for policy, n in lengths.items():
@@ -68,7 +74,12 @@ def test_stopping_at_the_first_accepted_attempt() -> None:
 
 def test_each_model_alone_and_their_order() -> None:
     world = World(lambda model, number: {"a": 0.2, "b": 0.6}[model])
-    chances = {"only-a": 0.2, "only-b": 0.6, "first": 0.2, "reversed": 0.6}
+    chances = {
+        "only-a": 0.2,
+        "only-b": 0.6,
+        "first": 0.2,
+        "reversed": 0.6,
+    }
     rows = results(world.run(FEW), *chances)
     for policy, chance in chances.items():
         assert_near(rows[policy]["resolved"], chance)
@@ -79,7 +90,12 @@ def test_scripts_decide_by_their_majority(chance: float) -> None:
     """One of two patches is right, and each of three scripts takes its side with ``chance``."""
     solves = {"a": 0.0, "b": 1.0}
     scripts = (chance, chance, chance)
-    world = World(lambda model, _: solves[model], tries=1, shared=1.0, scripts=scripts)
+    world = World(
+        lambda model, _: solves[model],
+        tries=1,
+        shared=1.0,
+        scripts=scripts,
+    )
     rows = results(world.run(FEW), "evidence", "all")
     majority = chance**3 + 3 * chance**2 * (1 - chance)
     assert_near(rows["evidence"]["resolved"], majority)

@@ -19,7 +19,12 @@ from tests.support.rundata import a_run, a_verdict
 
 def test_equally_good_attempts_count_in_part_also_by_agreement() -> None:
     """Where all patches differ, agreement says nothing, whatever scripts say."""
-    world = World(lambda *_: 0.4, accepted=1.0, scripts=(0.5, 0.5), models=("a",))
+    world = World(
+        lambda *_: 0.4,
+        accepted=1.0,
+        scripts=(0.5, 0.5),
+        models=("a",),
+    )
     instances = []
     for instance in world.run(40).instances:
         patches = {1: "+1\n", 2: "+2\n", 3: "+3\n"}
@@ -46,7 +51,14 @@ def test_evidence_chooses_as_the_harness_with_the_fit_of_the_run() -> None:
     first = WORLD.run(1).instances[0]
     stated = choose_by_evidence(first.attempts, first.evidence).belief
     assert stated
-    fit = stated.fit.model_copy(update={"strengths": {"a": 0.02, "b": 50.0}})
+    fit = stated.fit.model_copy(
+        update={
+            "strengths": {
+                "a": 0.02,
+                "b": 50.0,
+            }
+        }
+    )
     chosen = set()
     instances = []
     for instance in WORLD.run(30).instances:

@@ -44,7 +44,12 @@ A = {
     "own__b-2": False,
     "own__c-1": True,
 }
-B = {"own__a-1": True, "own__a-2": False, "own__b-1": True, "own__b-2": False}
+B = {
+    "own__a-1": True,
+    "own__a-2": False,
+    "own__b-1": True,
+    "own__b-2": False,
+}
 
 
 def write_runs(out: Path, *, evaluated: bool = True) -> list[Path]:

@@ -166,7 +166,12 @@ def test_the_issue_of_the_dataset_goes_before_that_of_the_conversation(
     (name,) = read_json(run / "run.json")["selected"]
     rows = tmp_path / "rows.json"
     row = {"instance_id": name, "problem_statement": "As the dataset has it."}
-    row |= {"repo": "own/thing", "base_commit": "0" * 40, "patch": "", "test_patch": ""}
+    row |= {
+        "repo": "own/thing",
+        "base_commit": "0" * 40,
+        "patch": "",
+        "test_patch": "",
+    }
     rows.write_text(json.dumps([row]))
     [page] = instance_pages(make_pages(run, dataset=str(rows)))
     assert "As the dataset has it." in texts(page)
@@ -214,7 +219,10 @@ def page_of(folder: Path, *conversations: list[Message]) -> str:
 
 
 def test_conversations_show_a_text_once(tmp_path: Path) -> None:
-    messages = [Message("user", "again"), Message("user", "new")]
+    messages = [
+        Message("user", "again"),
+        Message("user", "new"),
+    ]
     page = page_of(tmp_path, messages[:1], messages)
     assert page.count(">again</pre>") == page.count(">new</pre>") == 1
     link = '1. user: the same as <a href="#message-1-1">message 1 of attempt 1</a>'
@@ -243,7 +251,13 @@ def old(folder: Path) -> str:
 
 
 def test_conversations_beside_each_other_are_numbered(tmp_path: Path) -> None:
-    page = page_of(tmp_path, [Message("user", "x"), Message("user", "y", lane=1)])
+    page = page_of(
+        tmp_path,
+        [
+            Message("user", "x"),
+            Message("user", "y", lane=1),
+        ],
+    )
     assert "<summary>1. user<span" in page
     assert "<summary>2. user, conversation 2<span" in page
 

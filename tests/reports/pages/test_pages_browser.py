@@ -50,7 +50,11 @@ def opened_page(browser: WebDriver, big: Path) -> Iterator[WebDriver]:
     assert browser.get_log("browser") == []
 
 
-def run_js(browser: WebDriver, script: str, *arguments: Any) -> Any:
+def run_js(
+    browser: WebDriver,
+    script: str,
+    *arguments: Any,
+) -> Any:
     return browser.execute_script(script, *arguments)
 
 

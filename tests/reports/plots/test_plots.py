@@ -40,15 +40,35 @@ def evaluated_instances(
     first = an_attempt(model=name)
     second = an_attempt(2, model=other)
     tried = first.but(**FAILED)
-    kinds: list[dict[str, Any]] = [{}, {}, {"resolved": False}, {"status": "fallback"}]
+    kinds: list[dict[str, Any]] = [
+        {},
+        {},
+        {"resolved": False},
+        {"status": "fallback"},
+    ]
     instances = []
     for number, kind in enumerate(kinds):
         instances.append(
-            an_instance(f"x__b-{number}", repo="x/b", attempts=(first,), **kind)
+            an_instance(
+                f"x__b-{number}",
+                repo="x/b",
+                attempts=(first,),
+                **kind,
+            )
         )
     instances.append(an_instance("b__b-7", resolved=None, attempts=(first,)))
-    late = an_instance("b__b-9", repo="b/b", attempt=2, attempts=(tried, second))
-    empty = late.but(instance_id="b__b-8", model_patch="", status="empty", verdict=None)
+    late = an_instance(
+        "b__b-9",
+        repo="b/b",
+        attempt=2,
+        attempts=(tried, second),
+    )
+    empty = late.but(
+        instance_id="b__b-8",
+        model_patch="",
+        status="empty",
+        verdict=None,
+    )
     return [*instances, late, empty]
 
 

@@ -38,7 +38,12 @@ def test_wilson(share: tuple[int, int], confidence: float) -> None:
 
     count, of = share
     ours = wilson(count, of, confidence)
-    theirs = proportion_confint(count, of, alpha=1 - confidence, method="wilson")
+    theirs = proportion_confint(
+        count,
+        of,
+        alpha=1 - confidence,
+        method="wilson",
+    )
     assert (ours.low, ours.high) == pytest.approx(theirs, **CLOSE)
     scipys = binomtest(count, of).proportion_ci(confidence, method="wilson")
     assert (ours.low, ours.high) == pytest.approx((scipys.low, scipys.high), **CLOSE)
@@ -104,7 +109,11 @@ def test_the_paired_table_is_sklearns(some: list[tuple[bool, bool]]) -> None:
     assert table == PairedTable(both, only_a, only_b, neither)
 
 
-def scipys_interval(a: Any, b: Any, seed: int) -> tuple[float, float]:
+def scipys_interval(
+    a: Any,
+    b: Any,
+    seed: int,
+) -> tuple[float, float]:
     """Return the ends of scipy's interval of the mean of ``b`` less that of ``a``."""
     from scipy.stats import bootstrap
 
@@ -177,14 +186,30 @@ def test_the_bootstrap_of_means_ignores_the_order() -> None:
 
     dice = np.random.default_rng(5)
     a, b = ({f"i{n}": bool(dice.random() < 0.4) for n in range(90)} for _ in range(2))
-    means = compare_means(a, {**dict(reversed(b.items())), "only here": True})
+    means = compare_means(
+        a,
+        {
+            **dict(reversed(b.items())),
+            "only here": True,
+        },
+    )
     assert means.left_out == 1
     assert means == compare_means(dict(reversed(a.items())), {"other": 0.5, **b})
 
 
 def test_verdicts_are_compared_where_both_have_one() -> None:
-    a = {"x": True, "y": True, "z": False, "only a": True}
-    b = {"z": True, "y": True, "x": False, "w": True}
+    a = {
+        "x": True,
+        "y": True,
+        "z": False,
+        "only a": True,
+    }
+    b = {
+        "z": True,
+        "y": True,
+        "x": False,
+        "w": True,
+    }
     comparison = compare_verdicts("first", a, "second", b)
     assert comparison.a == "first"
     assert comparison.b == "second"

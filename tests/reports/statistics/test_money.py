@@ -26,7 +26,11 @@ ODD = Price(Decimal("0.00000333333"), Decimal("0.0000151"))
 
 
 @pytest.fixture
-def priced_run(tmp_path: Path, cache: Path, provider: Provider) -> Path:
+def priced_run(
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+) -> Path:
     """A live run whose calls cost fractions of a cent that no float holds exactly."""
     edits = (EDIT.replace("else:\n            l", "nothing:\n"), EDIT)
     for text in ("textkit/slug.py", *edits):

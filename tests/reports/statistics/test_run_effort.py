@@ -36,11 +36,21 @@ def test_unknown_dollars_of_an_attempt_make_all_later_sums_unknown(
 
 def test_effort_per_instance_and_per_resolved_instance(stats: Stats) -> None:
     calls = (
-        Reply("", usage=Usage(100, 10, 40), cost=Decimal(1), seconds=1.0),
+        Reply(
+            "",
+            usage=Usage(100, 10, 40),
+            cost=Decimal(1),
+            seconds=1.0,
+        ),
         Reply("", usage=Usage(50, 5, 0), seconds=1.0),
     )
     attempts = (
-        an_attempt(1, calls=calls, reflections=3, edit_outcome=False),
+        an_attempt(
+            1,
+            calls=calls,
+            reflections=3,
+            edit_outcome=False,
+        ),
         an_attempt(2, seconds=4.0),
     )
     effort = stats(
@@ -82,9 +92,17 @@ def test_money_is_the_ledgers(stats: Stats) -> None:
 
 
 def test_gold_files_count_when_all_are_there(stats: Stats) -> None:
-    first = an_attempt(1, added_files=("a", "b", "c"), edited_files=("a",), **FAILED)
+    first = an_attempt(
+        1,
+        added_files=("a", "b", "c"),
+        edited_files=("a",),
+        **FAILED,
+    )
     second = an_attempt(2, added_files=("a",), edited_files=("a", "b"))
-    two: dict[str, Any] = {"attempt": 2, "attempts": (first, second)}
+    two: dict[str, Any] = {
+        "attempt": 2,
+        "attempts": (first, second),
+    }
     gold_files = stats(
         an_instance("a__a-1", gold_files=("a", "b"), **two),
         an_instance("a__a-2", gold_files=("z",), map_files=("y", "z")),
@@ -211,7 +229,12 @@ def test_a_comparison_is_of_the_instances_that_both_have_a_verdict_on(
 def test_counts_are_of_the_selected_instances(stats: Stats) -> None:
     content = stats(
         an_instance("a__a-1"),
-        an_instance("a__a-2", model_patch="", resolved=None, status="empty"),
+        an_instance(
+            "a__a-2",
+            model_patch="",
+            resolved=None,
+            status="empty",
+        ),
         an_instance("a__a-3", resolved=None),
         described=selecting("a__a-1", "a__a-2", "a__a-3", "a__a-4"),
     )

@@ -63,7 +63,10 @@ def test_each_denominator_has_its_name(stats: Stats) -> None:
     ],
 )
 def test_sizes_of_splits(
-    stats: Stats, name: str, split_name: str, size: int | None
+    stats: Stats,
+    name: str,
+    split_name: str,
+    size: int | None,
 ) -> None:
     scores = stats(an_instance("demo__bank-1"), described=dataset(name))["scores"]
     assert scores["split_name"] == split_name
@@ -87,7 +90,15 @@ def test_groups_by_repository_and_year_count_what_was_selected(stats: Stats) -> 
 
 def test_models_and_attempts_without_a_prediction_have_rows(stats: Stats) -> None:
     two = (an_attempt(1, model="x", **FAILED), an_attempt(2, model="y"))
-    models = {"config": {"models": [{"name": "x"}, {"name": "y"}, {"name": "z"}]}}
+    models = {
+        "config": {
+            "models": [
+                {"name": "x"},
+                {"name": "y"},
+                {"name": "z"},
+            ]
+        }
+    }
     content = stats(an_instance(attempt=2, attempts=two), described=models)
     rows = content["by_attempt"]
     assert column(rows, "attempt") == [1, 2]
@@ -154,7 +165,12 @@ def test_the_effect_of_attempts_is_exact_if_all_are_evaluated(stats: Stats) -> N
     poor = {"lint_outcome": False}
     attempts = (failed(1, **poor), failed(2), failed(3, **poor), an_attempt(4))
     verdicts = {n: a_verdict("a__a-1", resolved=n != 2) for n in (1, 2, 3)}
-    instance = an_instance("a__a-1", attempt=4, attempts=attempts, verdicts=verdicts)
+    instance = an_instance(
+        "a__a-1",
+        attempt=4,
+        attempts=attempts,
+        verdicts=verdicts,
+    )
     rows = stats(instance)["bought"]
     assert column(column(rows, "resolved"), "count") == [1, 0, 0, 1]
     assert column(rows, "further_resolved") == [1, -1, 0, 1]
@@ -191,11 +207,24 @@ def test_further_attempts_are_chosen_among_by_evidence_and_pay_for_scripts(
     patches = ("p", "q", "q")
     attempts = []
     for number, patch in enumerate(patches, 1):
-        made = an_attempt(number, try_=number, model_patch=patch, cost=Decimal("0.1"))
+        made = an_attempt(
+            number,
+            try_=number,
+            model_patch=patch,
+            cost=Decimal("0.1"),
+        )
         attempts.append(made.but(model=f"m{number}"))
     classes = [
-        {"id": "p", "attempts": [1], "models": ["m1"]},
-        {"id": "q", "attempts": [2, 3], "models": ["m2", "m3"]},
+        {
+            "id": "p",
+            "attempts": [1],
+            "models": ["m1"],
+        },
+        {
+            "id": "q",
+            "attempts": [2, 3],
+            "models": ["m2", "m3"],
+        },
     ]
     verdicts = {n: a_verdict("a__a-1", resolved=n > 1) for n in (1, 2, 3)}
     call = Reply("x", cost=Decimal("0.03"), seconds=1.0)
@@ -218,10 +247,29 @@ def test_further_attempts_are_chosen_among_by_evidence_and_pay_for_scripts(
 
 def test_an_unreadable_count_of_tokens_is_unknown(tmp_path: Path) -> None:
     usage = {"prompt_tokens": "many", "completion_tokens": 5, "cached_tokens": 0}
-    call = {"content": "", "usage": usage, "cost": 0.1, "seconds": 1, "model": "m"}
-    attempt = {"attempt": 1, "model": "m", "edit_format": "diff", "calls": [call]}
+    call = {
+        "content": "",
+        "usage": usage,
+        "cost": 0.1,
+        "seconds": 1,
+        "model": "m",
+    }
+    attempt = {
+        "attempt": 1,
+        "model": "m",
+        "edit_format": "diff",
+        "calls": [call],
+    }
     prediction = {"instance_id": "a__a-1", "model_patch": "", "model": "m"}
-    folder = write_run(tmp_path / "r", [{**prediction, "all_results": [prediction]}])
+    folder = write_run(
+        tmp_path / "r",
+        [
+            {
+                **prediction,
+                "all_results": [prediction],
+            }
+        ],
+    )
     trajectory = json.dumps({"attempts": [attempt]})
     write_files(folder, {"trajectories/a__a-1.json": trajectory})
     assert known(statistics(folder)["effort"]["prompt_tokens"]) == (0, False)

@@ -73,7 +73,11 @@ def package(
 
 
 @pytest.fixture
-def build(package: Package, run: Path, tmp_path: Path) -> Build:
+def build(
+    package: Package,
+    run: Path,
+    tmp_path: Path,
+) -> Build:
     """Return a function that packages the run with changed options and metadata."""
 
     def make(

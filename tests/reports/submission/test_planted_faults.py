@@ -159,9 +159,16 @@ PACKAGES = (
 )
 
 
-@pytest.mark.parametrize("names", PACKAGES, ids=lambda names: names[0])
+@pytest.mark.parametrize(
+    "names",
+    PACKAGES,
+    ids=lambda names: names[0],
+)
 def test_planted_faults_are_found(
-    names: Sequence[str], run: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
+    names: Sequence[str],
+    run: Path,
+    faults: Faults,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(validation, "MAX_FILE_BYTES", 300_000)
     monkeypatch.setattr(validation, "MAX_TOTAL_BYTES", 1_500_000)

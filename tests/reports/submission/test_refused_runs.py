@@ -77,7 +77,11 @@ def set_dataset(run: Path) -> None:
     ],
 )
 def test_a_run_that_gives_no_package_leaves_nothing(
-    spoil: Spoil, problem: str, refusal: Refusal, run: Path, tmp_path: Path
+    spoil: Spoil,
+    problem: str,
+    refusal: Refusal,
+    run: Path,
+    tmp_path: Path,
 ) -> None:
     spoil(run)
     assert re.search(problem, refusal(dataset=""))
@@ -94,7 +98,10 @@ def test_a_package_that_is_there_is_not_written_over(
     assert readme.stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("arguments", [["package", "run", "d"], []])
+@pytest.mark.parametrize(
+    "arguments",
+    [["package", "run", "d"], []],
+)
 def test_the_command_line_names_what_is_missing(
     arguments: list[str],
     tmp_path: Path,

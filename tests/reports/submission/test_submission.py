@@ -188,8 +188,22 @@ def test_the_lists_count_the_whole_split(
     rows = []
     for number, row in enumerate(sorted(ROWS, key=lambda row: row["instance_id"])):
         year = f"{2020 - number // 3}-01-31"
-        rows.append({**row, "repo": f"r/{'yx'[number % 2]}", "created_at": year})
-    dataset = rows_file([*rows, {**rows[5], "instance_id": "r__x-7"}])
+        rows.append(
+            {
+                **row,
+                "repo": f"r/{'yx'[number % 2]}",
+                "created_at": year,
+            }
+        )
+    dataset = rows_file(
+        [
+            *rows,
+            {
+                **rows[5],
+                "instance_id": "r__x-7",
+            },
+        ]
+    )
     folder = entry_of(build(partial=True, dataset=dataset)[1]) / "results"
     results = read_json(folder / "results.json")
     assert results["no_generation"] == [IDS[3], "r__x-7"]

@@ -32,7 +32,11 @@ def kinds(lines: list[str]) -> list[str]:
 
 
 @pytest.fixture(params=[True, False], ids=["mirrors", "no mirrors"])
-def mirrors(request: pytest.FixtureRequest, run: Path, tmp_path: Path) -> bool:
+def mirrors(
+    request: pytest.FixtureRequest,
+    run: Path,
+    tmp_path: Path,
+) -> bool:
     if not request.param:
         without_mirrors(run, tmp_path)
     return bool(request.param)
@@ -156,7 +160,11 @@ def test_an_agent_that_edits_by_commands_may_be_shown_its_own_patch(
         reply = {"role": "assistant", "content": "I run sed."}
         for attempt in data["attempts"]:
             messages = [*attempt["messages"][:2], reply, output]
-            attempt.update(edit_format="agent", messages=messages, calls=[])
+            attempt.update(
+                edit_format="agent",
+                messages=messages,
+                calls=[],
+            )
 
     change_json(run / f"trajectories/{ID}.json", commands)
     assert faults(dataset=rows_file(rows)) == []
