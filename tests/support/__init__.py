@@ -80,6 +80,20 @@ def sha256_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def text_between(text: str, start: str, end: str) -> str:
+    """Return what follows ``start``, up to the next ``end``."""
+    rest = text.partition(start)[2]
+    return rest.partition(end)[0]
+
+
+def files_below(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def contents_below(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in files_below(folder)}
+
+
 def from_environment(variable: str) -> Path:
     """Return the path in an environment variable, or skip the test."""
     import pytest  # commands are started by this package and do without it

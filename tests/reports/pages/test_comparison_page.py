@@ -20,6 +20,7 @@ from tests.reports.pages.test_pages_browser import (
     set_theme,
     wait,
 )
+from tests.support import text_between
 from tests.support.pages import (
     ATTACK,
     HOSTILE_NAME,
@@ -55,11 +56,14 @@ B = {
 def write_runs(out: Path, *, evaluated: bool = True) -> list[Path]:
     runs = []
     for name, verdicts in (("run a", A), ("run#b", B)):
-        files = [old_prediction(i, 1, resolved=verdicts[i]) for i in verdicts]
-        if not evaluated:
-            for file in files:
+        files = []
+        for instance, resolved in verdicts.items():
+            file = old_prediction(instance, 1, resolved=resolved)
+            if not evaluated:
                 del file["resolved"]
-        runs.append(write_run(out / "predictions" / name, files))
+            files.append(file)
+        run = write_run(out / "predictions" / name, files)
+        runs.append(run)
     return runs
 
 
@@ -99,7 +103,8 @@ def rows(page: Path) -> list[tuple[str, list[str], list[str]]]:
     for row in ROW.finditer(page.read_text()):
         html = row[0]
         keys = re.findall(r'data-unit="[^"]*" data-key="(.*?)"', html)
-        instances.append((row[1], "".join(Texts(html).words).split("\n")[2:], keys))
+        text = "".join(Texts(html).words)
+        instances.append((row[1], text.split("\n")[2:], keys))
     return instances
 
 
@@ -115,11 +120,11 @@ def test_instances_that_differ_come_first(page: Path) -> None:
     keys = {name: keys for name, _, keys in rows(page)}
     assert keys["own__a-2"] == ["resolved", "not_resolved"]
     assert keys["own__c-1"] == ["resolved", "no_prediction"]
-    table = re.search(r"<h3>run a and run#b</h3>(.*?)</table>", page.read_text(), re.S)
-    assert table
-    numbers = re.findall(r'<td [^>]*class="number">(.*?)</td>', table[1])
+    heading = "<h3>run a and run#b</h3>"
+    table = text_between(page.read_text(), heading, "</table>")
+    numbers = re.findall(r'<td [^>]*class="number">(.*?)</td>', table)
     assert numbers == ["1"] * 4
-    heads = re.findall(r'<td data-head="[^"]*">(.*?)</td>', table[1])
+    heads = re.findall(r'<td data-head="[^"]*">(.*?)</td>', table)
     assert heads == ["resolved by run a", "not by run a"]
 
 
@@ -132,20 +137,24 @@ def test_three_runs_are_compared_each_with_each(tmp_path: Path) -> None:
     assert titles == ["run a and run#b", "run a and c", "run#b and c"]
     assert "Comparison of run a, run#b and c" in texts(page)
     assert "not evaluated: no instance has a verdict in both runs" in texts(page)
-    assert [name for name, *_ in rows(page)][:2] == ["own__a-2", "own__b-1"]
     agreements = {name: lines[0] for name, lines, _ in rows(page)}
+    assert list(agreements)[:2] == ["own__a-2", "own__b-1"]
     assert agreements["zz__z-1"] == "a verdict is missing"
 
 
 def test_links_lead_to_pages_that_are_there(page: Path, tmp_path: Path) -> None:
     links = Texts(page.read_text()).links
-    assert len([link for link in links if "report.html" in link]) == 2 + len(A) + len(B)
+    of_reports = [link for link in links if "report.html" in link]
+    assert len(of_reports) == 2 + len(A) + len(B)
     for link in links:
         path, _, fragment = link.partition("#")
-        assert not path or (page.parent / unquote(path)).is_file()
-        assert path or f'id="{fragment}"' in page.read_text()
+        if path:
+            assert (page.parent / unquote(path)).is_file()
+        else:
+            assert f'id="{fragment}"' in page.read_text()
     alone = make_comparison(*write_runs(tmp_path))
-    assert "report.html" not in "".join(Texts(alone.read_text()).links)
+    links = Texts(alone.read_text()).links
+    assert "report.html" not in "".join(links)
 
 
 def test_names_of_folders_stay_short(tmp_path: Path) -> None:
@@ -154,9 +163,11 @@ def test_names_of_folders_stay_short(tmp_path: Path) -> None:
         name = "x" * 140 + str(number)
         instance = an_instance("own__a-1", resolved=None)
         runs.append(write_values(tmp_path / "predictions" / name, instance))
-    names = [make_comparison(*runs[:2]).parent.name, make_comparison(*runs).parent.name]
-    assert len(set(names)) == 2
-    assert all(len(name) < 200 for name in names)
+    of_two = make_comparison(*runs[:2]).parent.name
+    of_three = make_comparison(*runs).parent.name
+    assert of_two != of_three
+    assert len(of_two) < 200
+    assert len(of_three) < 200
 
 
 def test_a_run_is_not_compared_with_itself(tmp_path: Path) -> None:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 from tests.reports.conftest import report_run
 from tests.support.commands import Preloaded
-from tests.support.ownworld import FILES, RIGHT, WRONG, World, make_repository, run_git
+from tests.support.ownworld import (
+    FILES,
+    RIGHT,
+    WRONG,
+    World,
+    make_repository,
+    run_git,
+)
 from tests.support.pages import ATTACK, Texts, texts
 
 _OF_BENCHMARKS = ("not evaluated", "resolved", "Verdict", "verdict", "SWE-bench")
@@ -17,7 +24,8 @@ def test_an_own_run_tells_of_its_issue_and_not_of_a_benchmark(
 ) -> None:
     world = World(tmp_path, cache, preloaded)
     broken = "def test_broken():\n    assert False\n"
-    calc = make_repository(tmp_path / "calc", {**FILES, "tests/test_other.py": broken})
+    files = {**FILES, "tests/test_other.py": broken}
+    calc = make_repository(tmp_path / "calc", files)
     world.record("local/calc", WRONG, RIGHT)
     options = ["--environment", "local", "--setup-cmd", "true", "--test-cmd", "pytest"]
     output = world.start(calc, *options).stdout
@@ -34,12 +42,14 @@ def test_an_own_run_tells_of_its_issue_and_not_of_a_benchmark(
         "git apply",
     )
     for text in (printed.text, texts(page)):
+        plain = text.replace("*", "").casefold()
         for part in summary:
-            assert part.casefold() in text.replace("*", "").casefold()
+            assert part.casefold() in plain
         assert "add subtracts" in text
     assert "<h1>add subtracts</h1>" in page.read_text()
     assert "<h1>add subtracts</h1>" in instance.read_text()
-    for text in (printed.text, texts(page), texts(instance).partition("Provenance")[0]):
+    instance_text, _, _ = texts(instance).partition("Provenance")
+    for text in (printed.text, texts(page), instance_text):
         for word in _OF_BENCHMARKS:
             assert word not in text
     # The bar of a warning.

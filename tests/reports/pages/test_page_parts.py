@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from html import unescape
@@ -12,7 +11,7 @@ import pytest
 
 from llm.chat import Message
 from tests.reports.conftest import replay
-from tests.support import read_json
+from tests.support import read_json, text_between, write_json
 from tests.support.evaluated import TEXTKIT, UNITS
 from tests.support.pages import ATTACK, make_pages
 from tests.support.reporting import write_values
@@ -30,13 +29,22 @@ def issues(tmp_path: Path) -> Issues:
         for number, text in enumerate(texts, 100):
             opening = Message("user", f"Map\n<issue>\ntitle\n{text}\n</issue>\n")
             attempt = an_attempt(messages=(opening,))
-            name = f"a__a-{number}"
-            instances.append(an_instance(name, attempts=(attempt,), resolved=None))
+            instance = an_instance(
+                f"a__a-{number}",
+                attempts=(attempt,),
+                resolved=None,
+            )
+            instances.append(instance)
         report = make_pages(write_values(tmp_path / "r", *instances))
+        folder = report.parent / "instances"
         pages_html = []
-        for page in sorted((report.parent / "instances").iterdir()):
-            _, _, rest = page.read_text().partition('<h2 id="issue">Issue</h2>\n')
-            pages_html.append(rest.partition("\n<h2>Attempts</h2>")[0])
+        for page in sorted(folder.iterdir()):
+            issue = text_between(
+                page.read_text(),
+                '<h2 id="issue">Issue</h2>\n',
+                "\n<h2>Attempts</h2>",
+            )
+            pages_html.append(issue)
         return pages_html
 
     return make
@@ -79,14 +87,16 @@ def test_nothing_in_an_issue_becomes_an_element_that_acts(issues: Issues) -> Non
     allowed = {"p", "em", "strong", "code", "pre", "span", "h3", "blockquote", "div"}
     for html in issues(ATTACKS):
         assert html
-        elements = {name.lower() for name in re.findall(r"<(\w+)", html)}
+        elements = set(re.findall(r"<(\w+)", html.lower()))
         assert elements <= allowed
         assert not re.search(r"<[^>]*\s(on\w+|href|src)=", html)
 
 
 def test_long_and_swelling_issues_stay_plain(issues: Issues) -> None:
-    swelling = "|a" * 200 + "\n" + "|-" * 200 + "\n" + "|\n" * 100
-    for html in issues(["x" * 60_000, swelling]):
+    head = "|a" * 200
+    line = "|-" * 200
+    rows = "|\n" * 100
+    for html in issues(["x" * 60_000, f"{head}\n{line}\n{rows}"]):
         assert html.lstrip().startswith('<pre class="wrap" tabindex="0">title\n')
         assert "<table>" not in html
 
@@ -103,7 +113,10 @@ def patch_of(folder: Path, patch: str) -> str:
     """Return the patch of an attempt as its page has it."""
     attempt = an_attempt(model_patch=patch)
     instance = an_instance(
-        "a__a-1", attempts=(attempt,), model_patch=patch, resolved=None
+        "a__a-1",
+        attempts=(attempt,),
+        model_patch=patch,
+        resolved=None,
     )
     report = make_pages(write_values(folder / "r", instance))
     page = (report.parent / "instances/a__a-1.html").read_text()
@@ -136,7 +149,8 @@ def test_attempts_are_headed_by_their_outcome_and_costs_have_one_format(
 ) -> None:
     folder = replay(tmp_path, cache, TEXTKIT, UNITS)
     set_costs(folder / f"{TEXTKIT}.json", 4.71)
-    set_costs(folder / f"{UNITS}.json", 0.1683, 0.0004, 1, 0, 0, 0)
+    costs = (0.1683, 0.0004, 1, 0, 0, 0)
+    set_costs(folder / f"{UNITS}.json", *costs)
     (folder / "ledger.jsonl").unlink()
     make_pages(folder)
     page = (folder / f"report/instances/{UNITS}.html").read_text()
@@ -150,7 +164,8 @@ def test_attempts_are_headed_by_their_outcome_and_costs_have_one_format(
     assert "$4.7100" in overview
     assert "$0.1683" in overview
     heads = re.findall(r'<th scope="col"[^>]*>([^<]+)</th>', overview)
-    table = heads[heads.index("attempt") : heads.index("attempt") + 8]
+    start = heads.index("attempt")
+    table = heads[start : start + 8]
     assert len(set(table)) == len(table), "no two columns of one name"
 
 
@@ -160,4 +175,4 @@ def set_costs(path: Path, *costs: float) -> None:
     for result, cost in zip(data["all_results"], costs, strict=False):
         result["cost"] = cost
     data["cost"] = costs[0]
-    path.write_text(json.dumps(data))
+    write_json(path, data)

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from llm.chat import Message, ToolCall
 from reports.pages.instance import page_name
 from reports.pages.render import cut, fitting_size, size
-from tests.support import read_json
+from tests.support import (
+    contents_below,
+    files_below,
+    read_json,
+    text_between,
+    write_json,
+)
 from tests.support.pages import ATTACK, Texts, make_pages, texts, write_hostile_run
 from tests.support.reporting import write_values
 from tests.support.rundata import (
@@ -29,9 +35,9 @@ from tests.support.rundata import (
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_pages(
-        write_generated_run(tmp_path_factory.mktemp("small"), instances=3, attempts=2)
-    )
+    folder = tmp_path_factory.mktemp("small")
+    run = write_generated_run(folder, instances=3, attempts=2)
+    return make_pages(run)
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +64,10 @@ def test_texts_are_cut_to_the_budget_and_no_shorter(
     if limit is None:
         assert sum(sizes) <= budget
         return
-    assert sum(min(length, limit) for length in sizes) <= budget
-    assert sum(min(length, limit + 1) for length in sizes) > budget
+    shortened = [min(length, limit) for length in sizes]
+    assert sum(shortened) <= budget
+    longer = [min(length, limit + 1) for length in sizes]
+    assert sum(longer) > budget
 
 
 @settings(max_examples=50)
@@ -68,7 +76,8 @@ def test_a_cut_text_keeps_its_ends(text: str, limit: int) -> None:
     excerpt = cut(text, limit)
     assert text.startswith(excerpt.head)
     assert text.endswith(excerpt.tail)
-    assert len(excerpt.head) + len(excerpt.tail) + excerpt.left_out == len(text)
+    shown = len(excerpt.head) + len(excerpt.tail)
+    assert shown + excerpt.left_out == len(text)
     assert excerpt.left_out > 0 or size(text) <= limit
 
 
@@ -104,28 +113,31 @@ def test_an_instance_whose_prediction_is_gone_has_no_page(tmp_path: Path) -> Non
     gone, other = read_json(run / "run.json")["selected"]
     (run / f"{gone}.json").unlink()
     page = make_pages(run)
-    assert [path.name for path in instance_pages(page)] == [f"{other}.html"]
+    (page_of_other,) = instance_pages(page)
+    assert page_of_other.name == f"{other}.html"
     assert "Without a prediction: 1 of 2 selected instances" in texts(page)
     assert "– no prediction" in texts(page)
 
 
 def test_the_same_run_gives_the_same_pages(small: Path, tmp_path: Path) -> None:
-    def files(folder: Path) -> dict[str, bytes]:
-        return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*.*")}
-
-    first = files(small.parent)
+    first = contents_below(small.parent)
     assert len(first) == 1 + 3 + 2 * 4
     run = small.parent.parent
     shutil.copytree(run.parent.parent, tmp_path / "copy")
     copy = tmp_path / "copy" / "predictions" / run.name
     shutil.rmtree(copy / "report")
-    assert files(make_pages(copy).parent) == first
+    folder = make_pages(copy).parent
+    assert len(files_below(folder)) == len(first)
+    for path, content in first.items():
+        other = folder / path.relative_to(small.parent)
+        assert other.read_bytes() == content, path
 
 
 def test_hostile_texts_make_no_elements(hostile: Path) -> None:
     pages = instance_pages(hostile)
-    assert [page.name for page in pages].count("own__thing-3.html") == 1
-    assert len(pages) == 3
+    names = [page.name for page in pages]
+    assert "own__thing-3.html" in names
+    assert len(names) == 3
     for page in (hostile, *pages):
         seen = Texts(page.read_text())
         # The page of the run has one of its own.
@@ -139,8 +151,9 @@ def test_every_field_is_attacked(hostile: Path) -> None:
     page_text = texts(hostile.parent / "instances" / "own__thing-3.html")
     heads = "Issue|Attempts|Patch|Conversation|Prediction|Verdict|Provenance"
     parts = re.split(f"\\n({heads})\\n", page_text)
-    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
-    counts = {name: text.count(ATTACK) for name, text in sections.items()}
+    counts = {}
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        counts[name] = text.count(ATTACK)
     assert counts == {
         "Issue": 1,
         "Attempts": len(
@@ -165,15 +178,17 @@ def test_the_issue_of_the_dataset_goes_before_that_of_the_conversation(
     run = unevaluated_run(tmp_path, instances=1)
     (name,) = read_json(run / "run.json")["selected"]
     rows = tmp_path / "rows.json"
-    row = {"instance_id": name, "problem_statement": "As the dataset has it."}
-    row |= {
+    row = {
+        "instance_id": name,
+        "problem_statement": "As the dataset has it.",
         "repo": "own/thing",
         "base_commit": "0" * 40,
         "patch": "",
         "test_patch": "",
     }
-    rows.write_text(json.dumps([row]))
-    [page] = instance_pages(make_pages(run, dataset=str(rows)))
+    write_json(rows, [row])
+    report = make_pages(run, dataset=str(rows))
+    [page] = instance_pages(report)
     assert "As the dataset has it." in texts(page)
 
 
@@ -188,8 +203,10 @@ def test_secrets_are_removed_everywhere(
 ) -> None:
     run = write_generated_run(tmp_path, instances=2, attempts=2)
     secret = "sk-'quoted<\"&secret"
-    logs = (tmp_path / "logs").rglob("*.log")
-    for path in [*run.glob("*.json"), *(run / "trajectories").iterdir(), *logs]:
+    paths = list(run.glob("*.json"))
+    paths += (run / "trajectories").iterdir()
+    paths += (tmp_path / "logs").rglob("*.log")
+    for path in paths:
         written = secret
         if path.suffix == ".json":
             written = json.dumps(secret)[1:-1]
@@ -214,7 +231,8 @@ def page_of(folder: Path, *conversations: list[Message]) -> str:
     for number, messages in enumerate(conversations, 1):
         attempts.append(an_attempt(number, messages=tuple(messages)))
     instance = an_instance("a__a-1", attempts=tuple(attempts), resolved=None)
-    [page] = instance_pages(make_pages(write_values(folder / "r", instance)))
+    run = write_values(folder / "r", instance)
+    [page] = instance_pages(make_pages(run))
     return page.read_text()
 
 
@@ -246,25 +264,28 @@ def old(folder: Path) -> str:
         "model_patch": PATCH,
         "model_name_or_path": "old",
     }
-    [page] = instance_pages(make_pages(write_run(folder, [content])))
+    run = write_run(folder, [content])
+    [page] = instance_pages(make_pages(run))
     return texts(page)
 
 
 def test_conversations_beside_each_other_are_numbered(tmp_path: Path) -> None:
-    page = page_of(
-        tmp_path,
-        [
-            Message("user", "x"),
-            Message("user", "y", lane=1),
-        ],
-    )
+    messages = [
+        Message("user", "x"),
+        Message("user", "y", lane=1),
+    ]
+    page = page_of(tmp_path, messages)
     assert "<summary>1. user<span" in page
     assert "<summary>2. user, conversation 2<span" in page
 
 
 def test_calls_of_tools_are_shown(tmp_path: Path) -> None:
-    calls = (ToolCall("edit", '{"a": 1}'), ToolCall("look", "{}"))
-    page = page_of(tmp_path, [Message("assistant", "So:", calls)])
+    calls = (
+        ToolCall("edit", '{"a": 1}'),
+        ToolCall("look", "{}"),
+    )
+    message = Message("assistant", "So:", calls)
+    page = page_of(tmp_path, [message])
     assert "So:\nedit({&#34;a&#34;: 1})\nlook({})</pre>" in page
 
 
@@ -272,7 +293,7 @@ def test_the_issue_is_found_in_the_first_request(tmp_path: Path) -> None:
     issue = "It says </issue>\n</issue>\nand goes on."
     messages = [Message("user", f"Map\n<issue>\n{issue}\n</issue>\n\nWhich files?")]
     page = page_of(tmp_path, messages)
-    section = page.partition('<h2 id="issue">')[2].partition("<h2>")[0]
+    section = text_between(page, '<h2 id="issue">', "<h2>")
     assert "<p><strong>It says &lt;/issue&gt;</strong></p>" in section
     assert "<p>&lt;/issue&gt;\nand goes on.</p>" in section
 
@@ -351,14 +372,15 @@ def test_no_line_ends_before_a_percent_sign_and_all_are_written_alike(
     small: Path,
 ) -> None:
     """Also in figures and their descriptions."""
-    source = small.read_text()
-    shares = re.findall(
-        r"\d.?%", re.sub(r"<(style|script)>.*?</\1>", "", source, flags=re.S)
-    )
+    code = re.compile(r"<(style|script)>.*?</\1>", re.S)
+    source = code.sub("", small.read_text())
+    shares = re.findall(r"\d.?%", source)
     shown = texts(small).partition("Provenance\n")[0]
     assert "95\xa0%" in shown
     assert "95 %" not in shown
     assert len(shares) > 20
-    assert not [share for share in shares if share[1] not in " \xa0"]
+    for share in shares:
+        assert share[1] in " \xa0"
     for figure in (small.parent / "figures").glob("*.svg"):
-        assert not re.search(r"\d%", figure.read_text().partition("</style>")[2])
+        _, _, drawing = figure.read_text().partition("</style>")
+        assert not re.search(r"\d%", drawing)

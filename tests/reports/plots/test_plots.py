@@ -48,15 +48,14 @@ def evaluated_instances(
     ]
     instances = []
     for number, kind in enumerate(kinds):
-        instances.append(
-            an_instance(
-                f"x__b-{number}",
-                repo="x/b",
-                attempts=(first,),
-                **kind,
-            )
+        instance = an_instance(
+            f"x__b-{number}",
+            repo="x/b",
+            attempts=(first,),
+            **kind,
         )
-    instances.append(an_instance("b__b-7", resolved=None, attempts=(first,)))
+        instances.append(instance)
+    unevaluated = an_instance("b__b-7", resolved=None, attempts=(first,))
     late = an_instance(
         "b__b-9",
         repo="b/b",
@@ -69,13 +68,20 @@ def evaluated_instances(
         status="empty",
         verdict=None,
     )
-    return [*instances, late, empty]
+    return [*instances, unevaluated, late, empty]
 
 
 def svg_texts(svg: str) -> list[str]:
     """Return the texts of an SVG, which must be well formed."""
     elements = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
     return ["".join(element.itertext()) for element in elements]
+
+
+def svg_lines(svg: str) -> set[str]:
+    lines = set()
+    for text in svg_texts(svg):
+        lines.update(text.splitlines())
+    return lines
 
 
 def pictures(page: Path) -> dict[str, tuple[str, str]]:
@@ -88,7 +94,8 @@ def pictures(page: Path) -> dict[str, tuple[str, str]]:
         assert name
         assert code
         assert alt
-        by_name[name[1]] = unescape(alt[1]), base64.b64decode(code[1]).decode()
+        dark = base64.b64decode(code[1]).decode()
+        by_name[name[1]] = (unescape(alt[1]), dark)
     return by_name
 
 
@@ -101,8 +108,9 @@ def drawn(*instances: InstanceData) -> Iterator[Picture]:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("drawn") / "r"
-    return make_pages(write_values(run, *evaluated_instances(), described={}))
+    folder = tmp_path_factory.mktemp("drawn") / "r"
+    run = write_values(folder, *evaluated_instances(), described={})
+    return make_pages(run)
 
 
 def test_texts_are_texts(page: Path) -> None:
@@ -118,8 +126,7 @@ def test_texts_are_texts(page: Path) -> None:
         _, dark = pictures(page)[name]
         assert light != dark
         for svg in (light, dark):
-            lines = {line for text in svg_texts(svg) for line in text.splitlines()}
-            assert set(labels) <= lines
+            assert set(labels) <= svg_lines(svg)
 
 
 def test_the_alternative_text_has_every_number(page: Path) -> None:
@@ -141,17 +148,19 @@ def test_the_alternative_text_has_every_number(page: Path) -> None:
 
 
 def test_an_empty_part_gives_no_picture(tmp_path: Path) -> None:
-    unknown = [instance.but(verdict=None) for instance in evaluated_instances()[:4]]
+    instances = evaluated_instances()[:4]
+    unknown = [instance.but(verdict=None) for instance in instances]
     page = make_pages(write_values(tmp_path / "unknown", *unknown))
     assert pictures(page) == {}
     assert "There is nothing to draw." in page.read_text()
-    free = an_instance(attempts=(an_attempt(cost=Decimal(0)),), cost=Decimal(0))
+    free_attempt = an_attempt(cost=Decimal(0))
+    free = an_instance(attempts=(free_attempt,), cost=Decimal(0))
     unpriced = an_instance(attempts=(an_attempt(cost=None),))
-    silent = {"outcomes_known": False}
     run = write_values(tmp_path / "free", free)
     for instance in (free, unpriced):
-        attempt = instance.attempts[0].but(**silent)
-        names = [picture.name for picture in drawn(instance.but(attempts=(attempt,)))]
+        attempt = instance.attempts[0].but(outcomes_known=False)
+        silent = instance.but(attempts=(attempt,))
+        names = [picture.name for picture in drawn(silent)]
         assert names == ["score-by-attempt", "models-by-repository"]
     alone = make_comparison(tmp_path / "unknown", run)
     assert pictures(alone) == {}
@@ -171,23 +180,24 @@ def test_a_huge_number_of_an_attempt_is_one_bar() -> None:
 @pytest.mark.parametrize("cost", ["0.0000000001", "1e28"])
 def test_costs_of_any_size_can_be_drawn(cost: str) -> None:
     attempt = an_attempt(cost=Decimal(cost))
-    names = [
-        picture.name for picture in islice(drawn(an_instance(attempts=(attempt,))), 2)
-    ]
-    assert "cost-against-score" in names
+    instance = an_instance(attempts=(attempt,))
+    first_two = islice(drawn(instance), 2)
+    assert "cost-against-score" in [picture.name for picture in first_two]
 
 
 def test_files_are_written_for_print(page: Path) -> None:
     folder = page.parent / "figures"
-    names = {f"{name}.{kind}" for name in pictures(page) for kind in ("svg", "png")}
-    assert {path.name for path in folder.iterdir()} == names
+    expected = set()
     for name in pictures(page):
-        light = base64.b64encode((folder / f"{name}.svg").read_bytes()).decode()
+        expected |= {f"{name}.svg", f"{name}.png"}
+        svg = (folder / f"{name}.svg").read_bytes()
+        light = base64.b64encode(svg).decode()
         assert f'src="data:image/svg+xml;base64,{light}"' in page.read_text()
         png = (folder / f"{name}.png").read_bytes()
         assert png.startswith(b"\x89PNG")
-        width = struct.unpack(">I", png[16:20])[0]
+        (width,) = struct.unpack(">I", png[16:20])
         assert width >= 800
+    assert {path.name for path in folder.iterdir()} == expected
 
 
 def test_names_of_any_kind_can_be_drawn_and_lose_secrets(
@@ -203,26 +213,23 @@ def test_names_of_any_kind_can_be_drawn_and_lose_secrets(
     for page in (run_page, make_comparison(run, other)):
         svgs = [path.read_text() for path in page.parent.rglob("*.svg")]
         assert any("[API_KEY]" in svg for svg in svgs)
-        for _, dark in pictures(page).values():
+        for alternative, dark in pictures(page).values():
             svgs.append(dark)
+            assert "very-secret" not in alternative
         for svg in svgs:
             assert svg_texts(svg)
             assert "\x1b" not in svg
-        alternatives = [alternative for alternative, _ in pictures(page).values()]
-        for text in (*svgs, *alternatives):
-            assert "very-secret" not in text
+            assert "very-secret" not in svg
 
 
 @pytest.mark.filterwarnings("error")
 def test_runs_can_be_compared(tmp_path: Path) -> None:
-    runs = [
-        write_values(tmp_path / name, *evaluated_instances()) for name in ("a", "b")
-    ]
-    page = make_comparison(*runs)
+    first = write_values(tmp_path / "a", *evaluated_instances())
+    second = write_values(tmp_path / "b", *evaluated_instances())
+    page = make_comparison(first, second)
     svg = (page.parent / "figures/comparison.svg").read_text()
     expected = {"a", "b", "57.1 % (4/7)", "+0.0 points"}
-    lines = {line for text in svg_texts(svg) for line in text.splitlines()}
-    assert expected <= lines
+    assert expected <= svg_lines(svg)
     assert pictures(page)["comparison"][0] == (
         "Comparison of runs: a: 57.1 % (25.0 % to 84.2 %); b: 57.1 % (25.0 % to 84.2 %); "
         "b less a: 0.0 % (-28.6 % to 28.6 %)"
@@ -239,15 +246,19 @@ def test_long_names_keep_their_ends() -> None:
 
 def luminance(colour: str) -> float:
     """Return the relative luminance (WCAG 2.2) of ``#rrggbb``."""
-    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
-    linear = []
-    for p in parts:
-        linear.append(p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4)
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    weights = (0.2126, 0.7152, 0.0722)
+    total = 0.0
+    for byte, weight in zip(bytes.fromhex(colour[1:]), weights, strict=True):
+        part = byte / 255
+        linear = ((part + 0.055) / 1.055) ** 2.4
+        if part <= 0.04045:
+            linear = part / 12.92
+        total += weight * linear
+    return total
 
 
 def contrast(first: str, other: str) -> float:
-    high, low = sorted((luminance(first), luminance(other)), reverse=True)
+    low, high = sorted([luminance(first), luminance(other)])
     return (high + 0.05) / (low + 0.05)
 
 
