@@ -15,7 +15,7 @@ import pytest
 
 from report import main
 from runs.storage.store import RunStore
-from tests.support import TOP
+from tests.support import TOP, text_between
 from tests.support.evaluated import (
     change_json,
     replay_demo,
@@ -54,7 +54,8 @@ def report(
     """Run the command in this process; return its code, its output and its errors."""
 
     def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["report.py", "lab", *map(str, words)])
+        argv = ["report.py", "lab", *map(str, words)]
+        monkeypatch.setattr(sys, "argv", argv)
         code = main()
         printed = capsys.readouterr()
         return code, printed.out, printed.err
@@ -64,7 +65,8 @@ def report(
 
 def policies_of(text: str) -> dict[str, Any]:
     """Return the rows of a report as JSON, by their names."""
-    return {row["name"]: row for row in json.loads(text)["policies"]}
+    rows = json.loads(text)["policies"]
+    return {row["name"]: row for row in rows}
 
 
 def refusal(report: Report, *words: object) -> str:
@@ -144,12 +146,14 @@ def test_numbers_beyond_all_bounds(tmp_path: Path, report: Report) -> None:
         seconds=1e307,
     )
     attempts = (an_attempt(), far)
-    instances = [an_instance(f"own__thing-{n}", attempts=attempts) for n in (1, 2)]
-    folder = write_run_data(tmp_path, a_run(*instances))
+    first = an_instance("own__thing-1", attempts=attempts)
+    second = an_instance("own__thing-2", attempts=attempts)
+    folder = write_run_data(tmp_path, a_run(first, second))
     code, text, _ = report(folder, "--format", "json", "--samples", 5)
     policies = policies_of(text)
     assert code == 0
-    assert policies["recorded"]["dollars"] == {"value": 2e28 + 2, "complete": True}
+    dollars = {"value": 2e28 + 2, "complete": True}
+    assert policies["recorded"]["dollars"] == dollars
     assert policies["random"]["hours"]["value"] > 1e303
     assert report(folder, "--samples", 5)[0] == 0
     assert (folder / "lab/pareto.png").exists()
@@ -157,15 +161,20 @@ def test_numbers_beyond_all_bounds(tmp_path: Path, report: Report) -> None:
 
 def test_an_imported_run(tmp_path: Path, report: Report) -> None:
     """Files of May 2024 hold attempts up to the first plausible one, and one verdict."""
-    files = [old_prediction(f"own__thing-{n}", n, resolved=n < 3) for n in (1, 2, 3, 4)]
+    files = []
+    for number in range(1, 5):
+        name = f"own__thing-{number}"
+        prediction = old_prediction(name, number, resolved=number < 3)
+        files.append(prediction)
     folder = write_run(tmp_path / "old", files)
     code, text, _ = report(folder, "--policy", "plausible", "--format", "json")
     policies = policies_of(text)
     assert code == 0
     assert [*policies] == ["recorded", "oracle", "plausible"]
-    assert policies["plausible"]["resolved"] == policies["recorded"]["resolved"]
-    assert policies["plausible"]["unknown"] == 0
-    assert policies["plausible"]["dollars"] == {"value": 5.0, "complete": True}
+    plausible = policies["plausible"]
+    assert plausible["resolved"] == policies["recorded"]["resolved"]
+    assert plausible["unknown"] == 0
+    assert plausible["dollars"] == {"value": 5.0, "complete": True}
 
 
 DOCUMENT = (TOP / "docs/lab.md").read_text(encoding="utf-8")
@@ -221,18 +230,21 @@ def test_a_policy_of_a_file_is_added(
 def test_the_policy_of_the_document_works(
     demo: Path, tmp_path: Path, report: Report
 ) -> None:
-    part = DOCUMENT.partition("## A policy of your own\n\n")[2].partition("\n\n`")[0]
+    heading = "## A policy of your own\n\n"
+    part = text_between(DOCUMENT, heading, "\n\n`")
     path = tmp_path / "mine.py"
     path.write_text(dedent(part))
     code, text, _ = report(demo, "--format", "json", "--policy", f"{path}:cautious")
     assert code == 0
     # No attempt was tested.
-    assert json.loads(text)["policies"][-1]["attempts"]["value"] == 13
+    policy = json.loads(text)["policies"][-1]
+    assert policy["attempts"]["value"] == 13
 
 
 def test_the_document_names_all_policies(demo: Path, report: Report) -> None:
-    listing = report(demo, "--policy", "best")[2].partition(" give ")[2]
-    names = listing.partition(", or FILE.py:NAME")[0].split(", ")
+    _, _, error = report(demo, "--policy", "best")
+    listing = text_between(error, " give ", ", or FILE.py:NAME")
+    names = listing.split(", ")
     assert len(names) == 10
     for name in (*names, "recorded", "oracle"):
         assert f"`{name}`" in DOCUMENT, name
