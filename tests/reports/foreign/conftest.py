@@ -15,6 +15,12 @@ from report import SUBCOMMANDS, main
 from tests.support import read_json
 from tests.support.evaluated import replay_demo
 
+Result = tuple[int, str, str]
+"""The exit code, the output and the error output of a command."""
+
+Record = tuple[Any, Any]
+"""The prediction and the trajectory of an instance."""
+
 
 @pytest.fixture(scope="session")
 def ours(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
@@ -28,9 +34,9 @@ class Report:
 
     out: Path
     cache: Path
-    run: Callable[[list[str]], tuple[int, str, str]]
+    run: Callable[[list[str]], Result]
 
-    def __call__(self, *words: object) -> tuple[int, str, str]:
+    def __call__(self, *words: object) -> Result:
         """Return exit code, output and error output."""
         argv = ["report.py", *map(str, words)]
         if words[0] not in SUBCOMMANDS:
@@ -42,7 +48,7 @@ class Report:
         self,
         path: Path,
         *words: object,
-    ) -> tuple[int, str, str]:
+    ) -> Result:
         """Report on the verdicts that are there."""
         arguments = ("--evaluator", "none", "--set", "report.page=false")
         return self(path, *arguments, *words)
@@ -57,7 +63,7 @@ class Report:
         assert out.splitlines()[0].endswith(f": {folder}")
         return folder
 
-    def records(self, path: Path) -> dict[str, tuple[Any, Any]]:
+    def records(self, path: Path) -> dict[str, Record]:
         """Import a run, and return prediction and trajectory of each instance, by id.
 
         The trajectory is None where there is none.
@@ -72,7 +78,7 @@ class Report:
             records[name] = (read_json(folder / f"{name}.json"), trajectory)
         return records
 
-    def record(self, path: Path) -> tuple[Any, Any]:
+    def record(self, path: Path) -> Record:
         """Import a run of one instance, and return its prediction and trajectory."""
         (record,) = self.records(path).values()
         return record
@@ -87,8 +93,11 @@ class Report:
         code, out, error = self("convert", path, layout, folder)
         assert code == 0, error
         assert f" as {layout}: {folder}" in out
-        files = sorted(folder.rglob("*.json"))
-        return {str(file.relative_to(folder)): read_json(file) for file in files}
+        contents = {}
+        for file in sorted(folder.rglob("*.json")):
+            name = str(file.relative_to(folder))
+            contents[name] = read_json(file)
+        return contents
 
     def refusal(self, path: Path) -> str:
         """Return the one line with which both commands refuse a run."""
@@ -99,7 +108,8 @@ class Report:
         assert line.count("\n") == 1
         assert str(path) in line
         folder = self.out.parent / "refused"
-        assert self("convert", path, "atif", folder) == (2, "", line)
+        refused = self("convert", path, "atif", folder)
+        assert refused == (2, "", line)
         shutil.rmtree(folder, ignore_errors=True)  # what was written before
         return line
 
@@ -111,7 +121,7 @@ def report(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Report:
-    def run(argv: list[str]) -> tuple[int, str, str]:
+    def run(argv: list[str]) -> Result:
         monkeypatch.setattr(sys, "argv", argv)
         code = main()
         printed = capsys.readouterr()

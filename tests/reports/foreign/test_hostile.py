@@ -14,6 +14,7 @@ import pytest
 from tests.reports.foreign.conftest import Report
 from tests.reports.foreign.test_reading import (
     ONE,
+    PREDICTION,
     TALK,
     preds,
     totals,
@@ -65,7 +66,8 @@ def test_damaged_files_give_one_clear_line(
     report: Report,
     tmp_path: Path,
 ) -> None:
-    folder = write_files(tmp_path / "run", {name: text.encode("latin-1")})
+    files = {name: text.encode("latin-1")}
+    folder = write_files(tmp_path / "run", files)
     line = report.refusal(folder)
     assert problem in line
     assert name in line
@@ -111,8 +113,10 @@ def test_folders_of_more_files_than_a_run_has_are_not_read(
 
 def test_folders_far_below_are_left_out(report: Report, tmp_path: Path) -> None:
     folder = mini(TALK, tmp_path / "run")
-    mini(Talk(TALK.turns, name="a__b-1"), folder / "1/2/3/4/5/6/7")
-    mini(Talk(TALK.turns, name="a__b-2"), folder / "1/2/3/4/5/6/7/8")
+    first = Talk(TALK.turns, name="a__b-1")
+    deeper = Talk(TALK.turns, name="a__b-2")
+    mini(first, folder / "1/2/3/4/5/6/7")
+    mini(deeper, folder / "1/2/3/4/5/6/7/8")
     assert list(report.records(folder)) == ["a__b-1", NAME]
 
 
@@ -202,8 +206,9 @@ def test_links_and_pipes_are_left_out(report: Report, tmp_path: Path) -> None:
     folder = mini(TALK, tmp_path / "run")
     secrets = tmp_path / "secrets"
     mini(Talk(TALK.turns, name="a__b-1"), secrets)
-    preds(secrets, {NAME: {**ONE, "instance_id": NAME}})
-    preds(secrets, {"resolved_ids": [NAME], "unresolved_ids": []}, "results.json")
+    preds(secrets, {NAME: PREDICTION})
+    results = {"resolved_ids": [NAME], "unresolved_ids": []}
+    preds(secrets, results, "results.json")
     (folder / "a").symlink_to(secrets)
     for file in ("preds.json", "results.json"):
         (folder / file).symlink_to(secrets / file)

@@ -54,14 +54,15 @@ def figures(records: dict[str, tuple[Any, Any]]) -> list[Any]:
                     totals["calls"],
                     totals["completion_tokens"],
                     attempt["status"],
-                    [m["content"] for m in replies_of(attempt)],
+                    [reply["content"] for reply in replies_of(attempt)],
                 )
             )
     return rows
 
 
 def replies_of(attempt: dict[str, Any]) -> list[dict[str, Any]]:
-    return [m for m in attempt["messages"] if m["role"] == "assistant"]
+    messages = attempt["messages"]
+    return [message for message in messages if message["role"] == "assistant"]
 
 
 def with_lanes(run: Path, folder: Path) -> Path:
@@ -71,9 +72,11 @@ def with_lanes(run: Path, folder: Path) -> Path:
         raw = json.loads(path.read_text())
         for attempt in raw["attempts"]:
             messages = attempt["messages"]
-            attempt["messages"] = messages + [
-                {**m, "lane": n} for n in (1, 2) for m in messages
-            ]
+            beside = []
+            for lane in (1, 2):
+                for message in messages:
+                    beside.append({**message, "lane": lane})
+            attempt["messages"] = messages + beside
         path.write_text(json.dumps(raw))
     return made
 
@@ -90,14 +93,18 @@ def test_exported_trajectories_pass_the_official_models(
     for name, run in runs.items():
         files = report.convert(run, "atif", tmp_path / name)
         command = [python, "-c", VALIDATE, tmp_path / name]
-        output = subprocess.run(
-            command, capture_output=True, text=True, check=True
-        ).stdout
+        result = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         subagents = 6
         if name == "mini":
             subagents = 1
         names = sorted(file.removesuffix(".json") for file in files)
-        assert output.splitlines() == [f"{name} {subagents}" for name in names]
+        expected = [f"{name} {subagents}" for name in names]
+        assert result.stdout.splitlines() == expected
 
 
 def test_mini_swe_agent_for_real(
@@ -108,7 +115,8 @@ def test_mini_swe_agent_for_real(
     records = report.records(run)
     prediction, _ = records[RESOLVED]
     assert prediction["model_patch"] == ROWS[RESOLVED]["patch"]
-    stats = read_json(run / RESOLVED / f"{RESOLVED}.traj.json")["info"]["model_stats"]
+    recorded = read_json(run / RESOLVED / f"{RESOLVED}.traj.json")
+    stats = recorded["info"]["model_stats"]
     assert prediction["cost"] == round(stats["instance_cost"], 10)
     assert records[CRASHED][1]["winner"] is None
     # The samples are what it writes.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.reports.foreign.conftest import Report
-from tests.support import read_json, write_files
+from tests.support import read_json, write_files, write_json
 from tests.support.evaluated import change_json
 from tests.support.foreign import (
     CRASHED,
@@ -29,7 +29,12 @@ from tests.support.foreign import (
 SAMPLES = Path(__file__).parents[2] / "data/foreign"
 """Made by mini-swe-agent 2.4.6 against a loopback model (``test_peers.py``)."""
 
-TALK = Talk((Turn("I look.", "ls", "a.py"), Turn("I edit.", "sed -i s/1/2/ a.py", "")))
+TALK = Talk(
+    (
+        Turn("I look.", "ls", "a.py"),
+        Turn("I edit.", "sed -i s/1/2/ a.py", ""),
+    )
+)
 Write = Callable[[Talk, Path], Path]
 LAYOUTS: dict[Write, tuple[str, int | None, str]] = {
     mini: ("mini-swe-agent", 2, "Submitted"),
@@ -85,7 +90,8 @@ def test_each_layout_is_recognised_and_read(
     commands = []
     for message in (look, edit):
         (call,) = message["tool_calls"]
-        commands.append(json.loads(call["arguments"])["command"])
+        arguments = json.loads(call["arguments"])
+        commands.append(arguments["command"])
     assert commands == ["ls", "sed -i s/1/2/ a.py"]
     assert seen["role"] == "tool"
     assert seen["content"] == "a.py"
@@ -96,7 +102,8 @@ def test_calls_keep_their_costs_and_answers(
     write: Write, report: Report, tmp_path: Path
 ) -> None:
     path = write(TALK, tmp_path / "run")
-    _, look, edit = steps_of(report.convert(path, "atif", tmp_path / "atif"))
+    converted = report.convert(path, "atif", tmp_path / "atif")
+    _, look, edit = steps_of(converted)
     for step in (look, edit):
         assert step["metrics"]["cost_usd"] == 0.25
     (call,) = look["tool_calls"]
@@ -126,11 +133,13 @@ def test_true_and_false_are_not_costs(
 ) -> None:
     path = write(TALK, tmp_path / "run")
     (file,) = path.rglob("*.json")
-    file.write_text(json.dumps(with_costs(read_json(file), cost)))
+    changed = with_costs(read_json(file), cost)
+    write_json(file, changed)
     prediction, trajectory = report.record(path)
     assert prediction["cost"] is None
     assert trajectory["attempts"][0]["cost"] is None
-    for step in steps_of(report.convert(path, "atif", tmp_path / "atif")):
+    converted = report.convert(path, "atif", tmp_path / "atif")
+    for step in steps_of(converted):
         assert "cost_usd" not in step.get("metrics", {})
 
 
@@ -164,11 +173,13 @@ def preds(
     name: str = "preds.json",
 ) -> Path:
     """Write a file of predictions, from a value of JSON or its text."""
-    text = value if isinstance(value, str) else json.dumps(value)
-    return write_files(folder, {name: text})
+    if not isinstance(value, str):
+        value = json.dumps(value)
+    return write_files(folder, {name: value})
 
 
 ONE = {"instance_id": "a__b-1", "model_name_or_path": "m", "model_patch": PATCH}
+PREDICTION = {**ONE, "instance_id": NAME}
 LINE = json.dumps(ONE)
 RESOLVES = {"resolved_ids": ["a__b-1"]}
 RESOLVES_NOT = {"resolved_ids": [], "unresolved_ids": ["a__b-1"]}
@@ -200,7 +211,8 @@ def test_files_of_predictions_alone(
     assert trajectory is None
     assert prediction["model"] == ""
     # The file alone is a run, too, without the verdicts beside it.
-    ((prediction, _), *_) = report.records(path / name).values()
+    records = report.records(path / name)
+    prediction, _ = records["a__b-1"]
     assert "resolved" not in prediction
 
 
@@ -360,10 +372,15 @@ def test_messages_of_every_form_of_mini_swe_agent(
         ("tool", "/"),
         ("exit", "a remark"),
     ]
-    assert commands == [{"command": word} for word in ("ls", "pwd", 5)]
+    assert commands == [
+        {"command": "ls"},
+        {"command": "pwd"},
+        {"command": 5},
+    ]
     assert attempt["totals"] == totals()
-    steps = steps_of(report.convert(path, "atif", tmp_path / "atif"))
-    rejection, answer = (step["metrics"] for step in steps if step.get("metrics"))
+    converted = report.convert(path, "atif", tmp_path / "atif")
+    metrics = [step.get("metrics") for step in steps_of(converted)]
+    rejection, answer = filter(None, metrics)
     assert rejection == {**usage, "cost_usd": 0.1}
     tokens = {"prompt_tokens": 11, "completion_tokens": 4, "cached_tokens": 5}
     assert answer == {**tokens, "cost_usd": 0.2}
@@ -374,8 +391,11 @@ def write_result(
     name: str,
     reward: object,
 ) -> None:
-    result = {"task_name": name, "verifier_result": {"rewards": {"reward": reward}}}
-    (folder / "trial/result.json").write_text(json.dumps(result))
+    result = {
+        "task_name": name,
+        "verifier_result": {"rewards": {"reward": reward}},
+    }
+    write_json(folder / "trial/result.json", result)
 
 
 @pytest.mark.parametrize(
@@ -398,9 +418,9 @@ def test_the_result_of_a_trial_of_harbor(
         folder / "trial/agent/trajectory.json", lambda data: data.pop("session_id")
     )
     write_result(folder, f"x/{NAME}", reward)
-    (name, (prediction, _)), *others = report.records(folder).items()
-    assert name == NAME
-    assert others == []
+    records = report.records(folder)
+    assert list(records) == [NAME]
+    prediction, _ = records[NAME]
     assert prediction.get("resolved") is resolved
 
 
@@ -414,7 +434,8 @@ def test_steps_of_subagents_follow_those_of_their_trajectory(
     data["subagent_trajectories"] = [below]
     file.write_text(json.dumps(data))
     _, trajectory = report.record(folder)
-    texts = [message["content"] for message in trajectory["attempts"][0]["messages"]]
+    (attempt,) = trajectory["attempts"]
+    texts = [message["content"] for message in attempt["messages"]]
     assert texts[:2] == ["Resolve the issue.", "I look."]
     assert texts[2:] == ["a.py", "I edit.", "", "I am below."]
     for _ in range(25):
@@ -435,7 +456,8 @@ OTHERS = {
 def test_a_layout_that_is_not_read_gives_one_line(
     name: str, report: Report, tmp_path: Path
 ) -> None:
-    folder = write_files(tmp_path / "run", {name: OTHERS[name]})
+    files = {name: OTHERS[name]}
+    folder = write_files(tmp_path / "run", files)
     for path in (folder / name, folder):
         assert "of ATIF" in report.refusal(path)
 
