@@ -31,7 +31,11 @@ class Printed:
 
     def containing(self, *parts: str) -> list[str]:
         """Return the lines that contain all of ``parts``."""
-        return [line for line in self.lines if all(part in line for part in parts)]
+        lines = []
+        for line in self.lines:
+            if all(part in line for part in parts):
+                lines.append(line)
+        return lines
 
 
 def report_run(
@@ -58,7 +62,8 @@ def differs(run: Path) -> bool:
     """Verify a run, and return whether something differs from what was written."""
     printed = verify_run(run)
     assert printed.code in (0, 1)
-    others = [line for line in printed.lines if not line.startswith("note: ")]
+    notes = printed.starting("note: ")
+    others = [line for line in printed.lines if line not in notes]
     is_equal = others == [f"{run}: nothing differs"]
     assert is_equal is not bool(printed.code), printed.lines
     return bool(printed.code)
@@ -77,5 +82,7 @@ def replay(
         run=run,
         **changes,
     )
-    assert run_command(config, runs.options(out, cache, *ids), lambda _: None) == 0
+    options = runs.options(out, cache, *ids)
+    code = run_command(config, options, lambda _: None)
+    assert code == 0
     return out / "predictions" / run

@@ -65,9 +65,18 @@ _OTHERS = (
 )
 
 
+_FLIPS = (1, 1, 1, 2, 8)
+_DEPTHS = (90, 150, 950, 5_000, 100_000)
+_BRACKETS = (
+    (b"[", b"]"),
+    (b'{"a":', b"}"),
+    (b"- ", b""),
+)
+
+
 def _flip_bits(data: bytes, source: random.Random) -> bytes:
     changed = bytearray(data)
-    for _ in range(source.choice((1, 1, 1, 2, 8))):
+    for _ in range(source.choice(_FLIPS)):
         position = source.randrange(len(data))
         changed[position] ^= 1 << source.randrange(8)
     return bytes(changed)
@@ -75,7 +84,8 @@ def _flip_bits(data: bytes, source: random.Random) -> bytes:
 
 def _truncate(data: bytes, source: random.Random) -> bytes:
     # Half of the cuts are near the end.
-    start = source.choice((0, max(0, len(data) - 80)))
+    near_end = max(0, len(data) - 80)
+    start = source.choice((0, near_end))
     return data[: source.randrange(start, len(data))]
 
 
@@ -97,11 +107,11 @@ def _swap_lines(data: bytes, source: random.Random) -> bytes:
 
 
 def _nest(data: bytes, source: random.Random) -> bytes:
-    depth = source.choice((90, 150, 950, 5_000, 100_000))
-    brackets = source.choice(((b"[", b"]"), (b'{"a":', b"}"), (b"- ", b"")))
-    deep = brackets[0] * depth
+    depth = source.choice(_DEPTHS)
+    opening, closing = source.choice(_BRACKETS)
+    deep = opening * depth
     if source.random() < 0.7:
-        deep += b"1" + brackets[1] * depth
+        deep += b"1" + closing * depth
     if source.random() < 0.2:
         return deep
     return _replace_value(data, deep, source)
@@ -119,8 +129,8 @@ def _replace_value(
     """Return ``data`` with one of its values, or else one of its lines, replaced by ``value``."""
     matches = list(_VALUE.finditer(data))
     if matches:
-        match = source.choice(matches)
-        return data[: match.start(1)] + value + data[match.end(1) :]
+        start, end = source.choice(matches).span(1)
+        return data[:start] + value + data[end:]
     lines = data.splitlines(keepends=True)
     lines[source.randrange(len(lines))] = value + b"\n"
     return b"".join(lines)
@@ -180,7 +190,8 @@ class Figures:
         columns = ("damages", "reported", "with line", "file named", "unchanged")
         rows = []
         for kind in sorted(KINDS):
-            rows.append((kind, *(self.counts[kind, column] for column in columns)))
+            counts = [self.counts[kind, column] for column in columns]
+            rows.append((kind, *counts))
         yield from table(("run", *columns), rows, numbers=range(1, 6))
         yield f"slowest: {self.slowest[0]:.2f} s ({self.slowest[1]})"
         for problem in self.without_line:
@@ -196,14 +207,15 @@ def run_damages(
     limit: float = 5.0,
 ) -> Figures:
     """Damage and verify the run once for each of ``numbers``."""
-    groups = _groups(path for path in sorted(made.run_files()) if path.stat().st_size)
+    groups = _groups(sorted(made.run_files()))
     undamaged = derived_of_run(made)
     figures = Figures(limit)
     problem = _verify_failure(made.run)
     assert not problem, f"the undamaged files have a fault: {problem}"
     for number in numbers:
         source = random.Random(f"{seed}:{number}")
-        file = source.choice(groups[source.choice(sorted(groups))])
+        group = source.choice(sorted(groups))
+        file = source.choice(groups[group])
         kind = sorted(KINDS)[number % len(KINDS)]
         damage = f"number {number}, {kind} of {'/'.join(file.parts[-3:])}"
         before = file.read_bytes()
@@ -211,7 +223,8 @@ def run_damages(
             file.write_bytes(KINDS[kind](before, source))
             started = time.perf_counter()
             output = _verify_failure(made.run)
-            figures.add(kind, file, damage, time.perf_counter() - started, output)
+            seconds = time.perf_counter() - started
+            figures.add(kind, file, damage, seconds, output)
             if not output and derived_of_run(made) != undamaged:
                 text = "is not reported and changes a computed result"
                 figures.faults.append(f"{damage}: {text}")
@@ -221,9 +234,14 @@ def run_damages(
 
 
 def _groups(files: Iterable[Path]) -> Mapping[str, list[Path]]:
-    """Return files by folder and extension, so that each group is damaged equally often."""
+    """Return files by folder and extension, so that each group is damaged equally often.
+
+    Empty files are left out.
+    """
     groups: dict[str, list[Path]] = {}
     for file in files:
+        if not file.stat().st_size:
+            continue
         kind = file.suffix
         if file.name in ("run.json", "results.json", "stats.json"):
             kind = file.name
@@ -236,7 +254,8 @@ def _groups(files: Iterable[Path]) -> Mapping[str, list[Path]]:
 def _verify_failure(run: Path) -> str:
     """Call ``report.py verify`` in this process; return its output where it fails, else nothing."""
     stream = io.TextIOWrapper(io.BytesIO(), "utf-8")
-    arguments = patch.object(sys, "argv", ["report.py", "verify", str(run)])
+    argv = ["report.py", "verify", str(run)]
+    arguments = patch.object(sys, "argv", argv)
     with arguments, redirect_stdout(stream), redirect_stderr(stream):
         code = report()
     stream.flush()
@@ -254,9 +273,12 @@ def main(
 ) -> None:
     """Print the results; exit with 1 if a damage raised, took too long or went unnoticed."""
     register()
-    numbers = range(count) if only is None else range(only, only + 1)
+    numbers = range(count)
+    if only is not None:
+        numbers = range(only, only + 1)
     with TemporaryDirectory() as folder:
-        figures = run_damages(make_evaluated(Path(folder)), seed, numbers, seconds)
+        made = make_evaluated(Path(folder))
+        figures = run_damages(made, seed, numbers, seconds)
     for line in figures.lines():
         print(line)
     raise typer.Exit(int(bool(figures.faults)))
@@ -346,7 +368,8 @@ def test_runs_with_such_files_are_not_combined(run: Path, tmp_path: Path) -> Non
 def test_a_damaged_ledger_is_used_without_the_line(run: Path, cache: Path) -> None:
     ledger = run / "ledger.jsonl"
     first = ledger.read_text().splitlines(keepends=True)[0]
-    ledger.write_text("[" * 100_000 + "\n" + first + ledger.read_text())
+    deep = "[" * 100_000
+    ledger.write_text(f"{deep}\n{first}{ledger.read_text()}")
     printed = report_run(run, cache)
     for problem in ("line 1: it is nested", "line 3: it is the same"):
         assert len(printed.starting(f"note: {ledger}, {problem}")) == 1

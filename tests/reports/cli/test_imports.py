@@ -15,4 +15,5 @@ print(*(name for name in {SLOW} if name in sys.modules))
 
 def test_the_commands_import_no_slow_library() -> None:
     argv = [sys.executable, "-c", PROGRAM]
-    assert subprocess.run(argv, capture_output=True, check=True).stdout == b"\n"
+    result = subprocess.run(argv, capture_output=True, check=True)
+    assert result.stdout == b"\n"

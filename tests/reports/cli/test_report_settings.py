@@ -60,7 +60,8 @@ def test_the_record_stands_between_files_and_environment(
         "out": "/x",
     }
     images = {"disk": 5 * GB, "mirrors": ["a/=b/"]}
-    write_record(run, {"settings": {"folders": folders, "images": images}})
+    settings = {"folders": folders, "images": images}
+    write_record(run, {"settings": settings})
     file = tmp_path / "file.yaml"
     file.write_text("images: {disk: 6GB}\nevaluation: {timeout: 7, workers: 3}\n")
     monkeypatch.setenv("RETRY_IMAGES__DISK", "4GB")
@@ -140,7 +141,8 @@ def test_a_wrong_value_of_the_record_names_the_file(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    write_record(run, {"settings": {"images": {"disk": "much"}}})
+    settings = {"images": {"disk": "much"}}
+    write_record(run, {"settings": settings})
     monkeypatch.setattr(sys, "argv", ["report.py", str(run)])
     assert main() == 2
     problem = f"error: {run / 'run.json'}: images.disk much: "

@@ -37,29 +37,26 @@ WRONG = (
 )
 LOCAL = EvaluatorKind.LOCAL
 DOCKER = pytest.param(EvaluatorKind.DOCKER, marks=pytest.mark.docker)
+LONG_LOCAL = pytest.param(LOCAL, marks=pytest.mark.long)
+LONG_DOCKER = pytest.param(*DOCKER.values, marks=[*DOCKER.marks, pytest.mark.long])
 
 
 def run_of(out: Path, patches: Mapping[str, str]) -> Path:
     """Write a run that selected all instances, and return its folder."""
     folder = make_run(out, patches).folder
-    change_json(folder / "run.json", lambda run: run.update(selected=IDS))
+    update_run(folder, selected=IDS)
     return folder
+
+
+def update_run(folder: Path, **changes: Any) -> None:
+    """Change values in ``run.json``."""
+    change_json(folder / "run.json", lambda run: run.update(changes))
 
 
 def rows_file(folder: Path, **changes: Any) -> str:
     """Write a dataset of the first instance with other values, and return its path."""
-    path = folder / "rows.json"
-    path.write_text(
-        json.dumps(
-            [
-                {
-                    **ROWS[0],
-                    **changes,
-                }
-            ]
-        )
-    )
-    return str(path)
+    row = {**ROWS[0], **changes}
+    return str(write_json(folder / "rows.json", [row]))
 
 
 # Four of the six are evaluated by the test below, the others locally by later ones.
@@ -73,10 +70,7 @@ def test_all_six_gold_patches_are_resolved(
     assert read_json(folder / "results.json")["resolved"] == IDS
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(LOCAL, marks=pytest.mark.long), DOCKER],
-)
+@pytest.mark.parametrize("kind", [LONG_LOCAL, DOCKER])
 def test_gold_patches_are_resolved_and_others_are_not(
     kind: EvaluatorKind, tmp_path: Path, cache: Path
 ) -> None:
@@ -101,7 +95,8 @@ def test_gold_patches_are_resolved_and_others_are_not(
 
 def test_all_preds_has_three_keys_and_no_tests(tmp_path: Path, cache: Path) -> None:
     edited_test = WRONG.replace("textkit/slug.py", "tests/test_slug.py")
-    folder = run_of(tmp_path, {"demo__units-2": "", TEXTKIT: WRONG + edited_test})
+    patches = {"demo__units-2": "", TEXTKIT: WRONG + edited_test}
+    folder = run_of(tmp_path, patches)
     report_run(folder, cache)
     lines = (folder / "all_preds.jsonl").read_text().splitlines()
     label = {"model_name_or_path": "me/too"}
@@ -126,7 +121,7 @@ def test_an_unfinished_run_names_what_is_left_and_how_it_goes_on(
     tmp_path: Path, cache: Path
 ) -> None:
     folder = run_of(tmp_path, {TEXTKIT: GOLD[TEXTKIT]})
-    change_json(folder / "run.json", lambda run: run.update(versions={}))
+    update_run(folder, versions={})
     name, *others = sorted(set(IDS) - {TEXTKIT})
     unfinished = {"status": "interrupted", "attempts": []}
     write_json(tmp_path / f"logs/r/{name}.unfinished.json", unfinished)
@@ -158,14 +153,11 @@ def test_what_a_replay_repeats_is_no_cost(
         "instance_id": TEXTKIT,
         "attempt": 1,
         "model": "m",
-    }
-    content = {
-        **line,
         "kind": kind,
         "cost": "4.51",
         "usage": None,
     }
-    (folder / "ledger.jsonl").write_text(json.dumps(content) + "\n")
+    (folder / "ledger.jsonl").write_text(json.dumps(line) + "\n")
     printed = report_run(folder, cache, page=True)
     assert f"{heading.lower():14} $4.51" in printed.lines
     card = f"<li>{heading}<strong>$4.51</strong>"
@@ -174,18 +166,13 @@ def test_what_a_replay_repeats_is_no_cost(
 
 def test_a_finished_run_names_no_command(tmp_path: Path, cache: Path) -> None:
     folder = run_of(tmp_path, GOLD)
-    change_json(folder / "run.json", lambda run: run.update(versions={}))
+    update_run(folder, versions={})
     assert not report_run(folder, cache).containing("--continue")
 
 
 def test_what_cannot_be_evaluated_is_named(tmp_path: Path, cache: Path) -> None:
-    dataset = rows_file(
-        tmp_path,
-        spec={
-            **ROWS[0]["spec"],
-            "python": "2.9",
-        },
-    )
+    spec = {**ROWS[0]["spec"], "python": "2.9"}
+    dataset = rows_file(tmp_path, spec=spec)
     folder = run_of(tmp_path, {BANK: GOLD[BANK]})
     repos = cache / "demo-mirrors"
     printed = report_run(
@@ -206,14 +193,12 @@ def test_a_missing_image_is_not_evaluated_and_never_unresolved(
 ) -> None:
     dataset = rows_file(tmp_path, image="127.0.0.1:9/no/such:image")
     store = make_run(tmp_path, {BANK: GOLD[BANK]})
-    assert report_run(store.folder, cache, "docker", dataset=dataset).code == 1
+    printed = report_run(store.folder, cache, "docker", dataset=dataset)
+    assert printed.code == 1
     assert on_disk(store, BANK)["status"] == "not_evaluated"
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [LOCAL, pytest.param(*DOCKER.values, marks=[*DOCKER.marks, pytest.mark.long])],
-)
+@pytest.mark.parametrize("kind", [LOCAL, LONG_DOCKER])
 def test_a_patch_that_does_not_apply_or_hangs_is_unresolved(
     kind: EvaluatorKind, tmp_path: Path, cache: Path
 ) -> None:
@@ -222,7 +207,8 @@ def test_a_patch_that_does_not_apply_or_hangs_is_unresolved(
     stale = WRONG.replace("Names for addresses", "Something else")
     stale = stale.replace("textkit/slug", "bank/account")
     store = make_run(tmp_path, {TEXTKIT: hang, BANK: stale})
-    assert report_run(store.folder, cache, kind, timeout=5.0).code == 0
+    printed = report_run(store.folder, cache, kind, timeout=5.0)
+    assert printed.code == 0
     for name in (TEXTKIT, BANK):
         verdict = on_disk(store, name)
         assert verdict["status"] == "unresolved", name
@@ -234,8 +220,13 @@ def test_the_older_layout_is_read_with_its_verdicts(
 ) -> None:
     folder = tmp_path / "old"
     folder.mkdir()
-    outcomes = {"cost": 1.5, "edit_outcome": True, "lint_outcome": True}
-    base = {"model_name_or_path": "old", "model_patch": WRONG, **outcomes}
+    base = {
+        "model_name_or_path": "old",
+        "model_patch": WRONG,
+        "cost": 1.5,
+        "edit_outcome": True,
+        "lint_outcome": True,
+    }
     changes: dict[str, dict[str, Any]] = {
         "a__b-1": {"resolved": True, "test_outcome": True},
         "a__b-2": {"resolved": False, "test_outcome": False},
@@ -243,7 +234,7 @@ def test_the_older_layout_is_read_with_its_verdicts(
     }
     for name, values in changes.items():
         content = {**base, "instance_id": name, **values}
-        (folder / f"{name}.json").write_text(json.dumps(content))
+        write_json(folder / f"{name}.json", content)
     printed = report_run(folder, cache)
     for line in (
         "generated          2",
@@ -256,8 +247,11 @@ def test_the_older_layout_is_read_with_its_verdicts(
 
 
 def test_the_leaderboards_lists() -> None:
-    patches = {"a": "p", "b": "", "c": "p"}
-    predictions = [Prediction(name, "m", patch) for name, patch in patches.items()]
+    predictions = [
+        Prediction("a", "m", "p"),
+        Prediction("b", "m", ""),
+        Prediction("c", "m", "p"),
+    ]
     statuses = {
         "a": VerdictStatus.RESOLVED,
         "b": VerdictStatus.EMPTY,
@@ -331,7 +325,8 @@ def test_an_official_verdict_is_not_written_over(tmp_path: Path, cache: Path) ->
     report_run(store.folder, cache, LOCAL)
     assert on_disk(store, BANK)["status"] == "resolved"
     change_json(store.verdict(BANK), lambda data: data.update(evaluator="docker"))
-    assert not report_run(store.folder, cache, LOCAL).starting("evaluating")
+    printed = report_run(store.folder, cache, LOCAL)
+    assert not printed.starting("evaluating")
     assert on_disk(store, BANK)["evaluator"] == "docker"
 
 

@@ -15,7 +15,11 @@ from tests.support.killing import ALL
 
 # What names the run, and its wall-clock time.
 _OF_RUN = ("run", "model_name_or_path", "by_origin", "seconds")
-_SLICES = (ALL[:2], ALL[2:3], ALL[3:])
+_SLICES = {
+    "part0": ALL[:2],
+    "part1": ALL[2:3],
+    "part2": ALL[3:],
+}
 
 
 def test_runs_of_slices_are_combined_into_what_one_run_of_all_gives(
@@ -25,14 +29,14 @@ def test_runs_of_slices_are_combined_into_what_one_run_of_all_gives(
         replay(tmp_path, cache, *ids, run=name)
         return RunStore(tmp_path, name)
 
-    def figures(store: RunStore) -> dict[str, Any]:
-        assert report_run(store.folder, cache, EvaluatorKind.NONE).code == 0
-        values: dict[str, Any] = read_json(store.folder / "stats.json")
-        comparable: dict[str, Any] = without(values, *_OF_RUN)
-        return comparable
+    def figures(store: RunStore) -> Any:
+        printed = report_run(store.folder, cache, EvaluatorKind.NONE)
+        assert printed.code == 0
+        stats = read_json(store.folder / "stats.json")
+        return without(stats, *_OF_RUN)
 
     whole = run("whole", ALL)
-    slices = [run(f"part{number}", part) for number, part in enumerate(_SLICES)]
+    slices = [run(name, ids) for name, ids in _SLICES.items()]
     combined = combine(slices, "parts", lambda _: None)
     assert figures(combined) == figures(whole)
     for path in whole.prediction_paths():

@@ -19,7 +19,7 @@ from reports.report import report_command
 from runs.progress.overview import overview
 from runs.storage.store import RunStore
 from tests.reports.conftest import report_run
-from tests.support import read_json, write_files
+from tests.support import contents_below, read_json, write_files, write_json
 from tests.support.attempts import make_candidate
 from tests.support.evaluated import report_settings
 from tests.support.reporting import compare
@@ -57,7 +57,8 @@ def a_result(
     status = "tests_failed"
     if result["status"] == "plausible":
         status = "plausible"
-    return {**result, "all_results": [{**result, "status": status}]}
+    attempt = {**result, "status": status}
+    return {**result, "all_results": [attempt]}
 
 
 def patch(number: int) -> str:
@@ -152,9 +153,14 @@ def test_the_first_plausible_else_the_least_bad_over_all(tmp_path: Path) -> None
         "a__a-6": ("r1", "", 1, 2),
         "a__a-7": ("r2", patch(2), 2, 1),
     }
-    for each in run.instances:
-        choice = (each.origin, each.patch, each.attempt, len(each.attempts))
-        assert choice == expected.pop(each.instance_id)
+    for instance in run.instances:
+        choice = (
+            instance.origin,
+            instance.patch,
+            instance.attempt,
+            len(instance.attempts),
+        )
+        assert choice == expected.pop(instance.instance_id)
     assert not expected
     reason = run.instances[0].reason
     assert reason.startswith("r2 is the first run with a plausible prediction")
@@ -169,8 +175,9 @@ def test_what_edits_test_configuration_goes_after_what_does_not(tmp_path: Path) 
         fallback("a__a-2", 2, edit_outcome=False),
     ]
     run = combined_run(tmp_path, [marked, poor], others)
-    assert [instance.origin for instance in run.instances] == ["r2", "r2"]
-    first = run.instances[0]
+    first, second = run.instances
+    assert first.origin == "r2"
+    assert second.origin == "r2"
     assert first.edits_test_configuration is False
     assert "the first run with a plausible prediction that leaves test" in first.reason
 
@@ -206,8 +213,13 @@ def test_money_and_attempts_are_of_all_runs(tmp_path: Path) -> None:
     assert float(first.cost or 0) == pytest.approx(4 * 0.5 + 0.1)
     assert second.cost is None
     assert run.cost is None
-    assert [a.attempt for a in first.attempts] == [1, 2, 3, 4, 5]
-    assert [(a.attempt, a.try_) for a in second.attempts] == [(1, 1), (5, 3)]
+    numbers = [attempt.attempt for attempt in first.attempts]
+    assert numbers == [1, 2, 3, 4, 5]
+    of_first, of_second = second.attempts
+    assert of_first.attempt == 1
+    assert of_first.try_ == 1
+    assert of_second.attempt == 5
+    assert of_second.try_ == 3
     assert first.resolved is False
     assert second.resolved is True
     assert run.model_name_or_path == "combined--gpt-4o--claude-3-opus--m"
@@ -233,27 +245,26 @@ def test_trajectories_ledgers_and_verdicts_come_along(tmp_path: Path) -> None:
     assert instance.origin == "r2"
     assert len(instance.attempts) == 2
     trajectory = read_json(target.trajectory("a__a-1"))
-    origins = [(a["attempt"], a["origin"]["run"]) for a in trajectory["attempts"]]
-    assert origins == [(1, "r1"), (2, "r2")]
+    of_first, of_second = trajectory["attempts"]
+    assert of_first["attempt"] == 1
+    assert of_first["origin"]["run"] == "r1"
+    assert of_second["attempt"] == 2
+    assert of_second["origin"]["run"] == "r2"
     assert trajectory["winner"] == 2
     transcript = (target.folder / "a__a-1.md").read_text()
     assert transcript.index("said in r1") < transcript.index("said in r2")
     assert (target.logs / "a__a-1.combined--m.eval.log").read_text() == "passed"
     # Made again, it is the same to the byte.
-    before = contents_of(target)
+    before = contents_below(target.folder)
     combine_quietly(stores)
-    assert contents_of(target) == before
-
-
-def contents_of(store: RunStore) -> dict[Path, bytes]:
-    files = [path for path in store.folder.rglob("*") if path.is_file()]
-    return {path: path.read_bytes() for path in files}
+    assert contents_below(target.folder) == before
 
 
 def test_a_verdict_on_another_patch_stays_behind(tmp_path: Path) -> None:
     stores = write_runs(tmp_path, [a_result()], [a_result("a__a-2")])
     write_verdict(stores[0])
-    write_run(stores[0].folder, [a_result("a__a-1", patch(3))])
+    other = a_result("a__a-1", patch(3))
+    write_run(stores[0].folder, [other])
     target = combine_quietly(stores)
     assert read_run(target).instances[0].resolved is None
     assert not target.verdict("a__a-1").exists()
@@ -267,14 +278,8 @@ def test_a_ledger_of_one_run_is_not_the_money_of_both(tmp_path: Path) -> None:
 
 
 def test_predictions_that_are_no_longer_offered_go(tmp_path: Path) -> None:
-    stores = write_runs(
-        tmp_path,
-        [
-            a_result(),
-            a_result("a__a-2"),
-        ],
-        [a_result()],
-    )
+    two = [a_result(), a_result("a__a-2")]
+    stores = write_runs(tmp_path, two, [a_result()])
     target = combine_quietly(stores)
     assert target.prediction("a__a-2").exists()
     stores[0].prediction("a__a-2").unlink()
@@ -295,20 +300,23 @@ def test_a_report_on_a_combination(tmp_path: Path) -> None:
     printed = report_run(target, tmp_path, format="markdown")
     assert printed.code == 0
     assert "| Total |  | 2 | 100.0 % | 1 | 100.0 % | 50.0 % |" in printed.lines
-    rows = (target / "all_preds.jsonl").read_text().splitlines()
-    assert [json.loads(row)["instance_id"] for row in rows] == ["a__a-1", "a__a-2"]
+    lines = (target / "all_preds.jsonl").read_text().splitlines()
+    names = [json.loads(line)["instance_id"] for line in lines]
+    assert names == ["a__a-1", "a__a-2"]
     groups = read_json(target / "stats.json")["by_origin"]
-    assert [group["name"] for group in groups] == ["r1", "r2"]
+    runs = [group["name"] for group in groups]
+    assert runs == ["r1", "r2"]
     assert not (stores[0].folder / "all_preds.jsonl").exists()
 
 
 def test_a_comparison_in_words_and_as_json(tmp_path: Path) -> None:
-    names = [f"a__a-{number}" for number in range(10)]
-    stores = write_runs(
-        tmp_path,
-        [old_prediction(name, 1, resolved=name < "a__a-8") for name in names],
-        [old_prediction(name, 1, resolved=name == "a__a-9") for name in names],
-    )
+    first = []
+    second = []
+    for number in range(10):
+        name = f"a__a-{number}"
+        first.append(old_prediction(name, 1, resolved=number < 8))
+        second.append(old_prediction(name, 1, resolved=number == 9))
+    stores = write_runs(tmp_path, first, second)
     folders = [store.folder for store in stores]
     write_files(folders[0], {"report/report.html": ""})
     lines = compare(*folders)
@@ -322,8 +330,10 @@ def test_a_comparison_in_words_and_as_json(tmp_path: Path) -> None:
         "- Only r2: a__a-9",
     ):
         assert part in text
-    content = json.loads(compare(*folders, as_json=True)[0])
-    assert [run["run"] for run in content["runs"]] == ["r1", "r2"]
+    printed = compare(*folders, as_json=True)
+    content = json.loads(printed[0])
+    names = [run["run"] for run in content["runs"]]
+    assert names == ["r1", "r2"]
     assert content["comparisons"][0]["only_b"] == ["a__a-9"]
     assert "../../predictions/r1/report/report.html#a__a-0" in page.read_text()
 
@@ -339,8 +349,8 @@ def test_runs_of_the_same_name_get_different_names(tmp_path: Path) -> None:
 def test_bad_input(tmp_path: Path) -> None:
     stores = write_runs(tmp_path, [a_result()], [a_result()])
     for digest, store in zip("12", stores, strict=True):
-        described = {"dataset": {"name": f"d{digest}", "sha256": digest}}
-        (store.folder / "run.json").write_text(json.dumps(described))
+        dataset = {"name": f"d{digest}", "sha256": digest}
+        write_json(store.folder / "run.json", {"dataset": dataset})
     with pytest.raises(UserError, match=r"different datasets \(d1, d2\)"):
         combine_quietly(stores, "")
     for store in stores:
@@ -351,8 +361,9 @@ def test_bad_input(tmp_path: Path) -> None:
     assert prediction["model_name_or_path"] == "me"
     with pytest.raises(UserError, match="letters, digits"):
         combine_quietly(stores, "../x")
+    twice = [stores[0].folder, stores[0].folder]
     with pytest.raises(UserError, match="given twice"):
-        report_command([stores[0].folder] * 2, report_settings(tmp_path), print)
+        report_command(twice, report_settings(tmp_path), print)
 
 
 def test_the_label_of_old_runs_is_not_needed(tmp_path: Path) -> None:
@@ -363,7 +374,8 @@ def test_the_label_of_old_runs_is_not_needed(tmp_path: Path) -> None:
     stores.append(RunStore.of_folder(folder))
     (instance,) = read_run(combine_quietly(stores)).instances
     assert instance.attempt == 2
-    assert [a.attempt for a in instance.attempts] == [2, 4]
+    numbers = [attempt.attempt for attempt in instance.attempts]
+    assert numbers == [2, 4]
 
 
 @pytest.mark.parametrize("cost", [True, False])
@@ -381,12 +393,14 @@ def test_true_and_false_are_not_costs(
         fallback("a__b-2", 6),
     ]
     stores = write_runs(tmp_path, first, second)
-    costs = [instance.cost for instance in read_run(stores[0]).instances]
-    assert costs == [None, Decimal("0.1")]
+    unpriced, priced = read_run(stores[0]).instances
+    assert unpriced.cost is None
+    assert priced.cost == Decimal("0.1")
     assert overview(stores[0], {}).total.dollars is None
     target = combine_quietly(stores)
     assert read_json(target.prediction("a__b-1"))["cost"] is None
-    costs = [instance.cost for instance in read_run(target).instances]
-    assert costs == [None, Decimal("0.2")]
+    unpriced, priced = read_run(target).instances
+    assert unpriced.cost is None
+    assert priced.cost == Decimal("0.2")
     (line,) = report_run(target.folder, cache).starting("cost ")
     assert line.split()[1] == "unknown,", line

@@ -33,6 +33,8 @@ from tests.reports.conftest import replay
 from tests.support import read_json
 from tests.support.rundata import a_run, an_attempt, an_instance, write_run
 
+Facts = dict[str, dict[str, str]]
+
 
 def read_described(store: RunStore) -> Run:
     return store.read_run()
@@ -48,7 +50,7 @@ def resolved(**changes: str) -> Verdict:
     return Verdict(status=VerdictStatus.RESOLVED, **values)
 
 
-def facts_of(run: RunData, of: InstanceData | None = None) -> dict[str, dict[str, str]]:
+def facts_of(run: RunData, of: InstanceData | None = None) -> Facts:
     return {group: dict(facts) for group, facts in provenance(run, of).items()}
 
 
@@ -63,7 +65,8 @@ def test_a_run_notes_each_start_and_its_end(tmp_path: Path, cache: Path) -> None
     assert described["prices"] == {}
     assert described["dataset"]["revision"] == ""
     facts = facts_of(read_run(RunStore.of_folder(folder)))
-    assert facts["run"]["ended"] == described["starts"][-1]["ended"]
+    last = described["starts"][-1]
+    assert facts["run"]["ended"] == last["ended"]
     assert facts["run"]["starts"] == "2, of which 0 have no end"
     assert facts["versions"]["harness"].startswith("0.")
     assert facts["versions"]["litellm"] == described["versions"]["litellm"]
@@ -80,8 +83,9 @@ def test_a_run_notes_each_start_and_its_end(tmp_path: Path, cache: Path) -> None
 def test_a_killed_start_has_no_end_and_changes_are_noted(tmp_path: Path) -> None:
     store = RunStore(tmp_path, "r")
     store.save_run(Run(started="2026-01-01", selected=[]))
-    note_start(store, {"m": {"source": "--price", "input_cost_per_token": 1.0}})
-    note_start(store, {"m": {"source": "--price", "input_cost_per_token": 2.0}})
+    for price in (1.0, 2.0):
+        prices = {"source": "--price", "input_cost_per_token": price}
+        note_start(store, {"m": prices})
     note_end(store)
     described = read_described(store).as_json()
     first, second = described["starts"]
@@ -98,9 +102,12 @@ def test_a_killed_start_has_no_end_and_changes_are_noted(tmp_path: Path) -> None
 
 
 def test_prices_are_those_that_calls_are_charged_with() -> None:
-    names = ("openai/gpt-4o", "openai/unheard-of", "openai/mine")
-    models = [ModelChoice.parse(name, any_name=True).name for name in names]
-    prices = prices_used(models, {"openai/mine": Price(1e-6, 2e-6)})
+    models = []
+    for name in ("openai/gpt-4o", "openai/unheard-of", "openai/mine"):
+        model = ModelChoice.parse(name, any_name=True)
+        models.append(model.name)
+    stated = {"openai/mine": Price(1e-6, 2e-6)}
+    prices = prices_used(models, stated)
     price = load_litellm().model_cost["gpt-4o"]["input_cost_per_token"]
     assert prices["openai/gpt-4o"]["source"] == "litellm"
     assert prices["openai/gpt-4o"]["input_cost_per_token"] == price
@@ -135,28 +142,35 @@ def test_a_revision_does_not_change_what_a_run_is_continued_by() -> None:
 @pytest.mark.docker
 def test_images_are_noted_by_their_digests(tmp_path: Path) -> None:
     client: Any = connect()
-    name = next((tag for image in client.images.list() for tag in image.tags), None)
-    if name is None:
+    tags = []
+    for image in client.images.list():
+        tags += image.tags
+    if not tags:
         pytest.skip("the engine holds no image")
+    name = tags[0]
     store = RunStore(tmp_path, "r")
     store.save_run(Run())
     note_images(store, [name, "no/such:image"])
     images = read_described(store).images
     assert set(images) == {name}
     assert images[name].startswith("sha256:")
-    assert facts_of(a_run(described={"images": images}))["images"] == images
+    run = a_run(described={"images": images})
+    assert facts_of(run)["images"] == images
 
 
 def test_what_providers_and_evaluators_said() -> None:
     calls = []
     for model in ("b-2024", "a-2024", "a-2024", ""):
-        calls.append(Reply("", usage=Usage(), model=model))
+        reply = Reply("", usage=Usage(), model=model)
+        calls.append(reply)
     attempt = an_attempt(calls=tuple(calls))
     seen = resolved(image="i@sha256:1", evaluated="2026-02-02", swebench="5.0.2")
+    earlier = seen.but(evaluated="2026-01-01")
     unseen = resolved().but(status=VerdictStatus.NOT_EVALUATED)
     instances = []
-    for verdict in (seen, seen.but(evaluated="2026-01-01"), unseen):
-        instances.append(an_instance(attempts=(attempt,), verdict=verdict))
+    for verdict in (seen, earlier, unseen):
+        instance = an_instance(attempts=(attempt,), verdict=verdict)
+        instances.append(instance)
     facts = facts_of(a_run(*instances))
     returned = "a-2024 (6 replies), b-2024 (3 replies), no name (3 replies)"
     assert facts["models"]["as returned"] == returned
@@ -169,11 +183,16 @@ def test_what_providers_and_evaluators_said() -> None:
 
 
 def test_older_runs_say_what_they_can(tmp_path: Path) -> None:
-    content = {"model_name_or_path": "old", "model_patch": "p"}
-    folder = write_run(tmp_path / "old", [{"instance_id": "own__thing-1", **content}])
+    content = {
+        "instance_id": "own__thing-1",
+        "model_name_or_path": "old",
+        "model_patch": "p",
+    }
+    folder = write_run(tmp_path / "old", [content])
     facts = facts_of(read_run(RunStore.of_folder(folder)))
     assert facts["run"]["name"] == "old"
-    assert facts["run"]["started"] == facts["versions"]["harness_commit"] == UNKNOWN
+    assert facts["run"]["started"] == UNKNOWN
+    assert facts["versions"]["harness_commit"] == UNKNOWN
     assert facts["evaluation"] == {"evaluator": "none"}
 
 
@@ -183,19 +202,24 @@ def test_the_page_of_an_instance_names_what_concerns_it() -> None:
     for number in (1, 2):
         image = f"swebench/sweb.eval.x86_64.own_1776_thing-{number}:latest"
         images[image] = f"sha256:{number}"
+        reply = Reply("", model=f"m-{number}")
+        attempt = an_attempt(calls=(reply,))
         instance = an_instance(
             f"own__thing-{number}",
-            attempts=(an_attempt(calls=(Reply("", model=f"m-{number}"),)),),
+            attempts=(attempt,),
             verdict=resolved(image=f"{image}@{images[image]}"),
             image=image,
         )
         instances.append(instance)
     run = a_run(*instances, described={"images": images})
     facts = facts_of(run, instances[0])
-    own = {instances[0].image: "sha256:1"}
-    assert facts["images"] == facts["evaluation images"] == own
+    image_of_first = {instances[0].image: "sha256:1"}
+    assert facts["images"] == image_of_first
+    assert facts["evaluation images"] == image_of_first
     assert facts["models"]["as returned"] == "m-1 (1 reply)"
-    assert facts_of(run)["images"] == facts_of(run)["evaluation images"] == images
+    facts = facts_of(run)
+    assert facts["images"] == images
+    assert facts["evaluation images"] == images
 
 
 def test_a_combination_names_what_its_runs_name() -> None:
@@ -222,20 +246,8 @@ def test_a_combination_names_what_its_runs_name() -> None:
 def test_a_run_notes_the_names_that_providers_answer_under(tmp_path: Path) -> None:
     store = RunStore(tmp_path, "r")
     store.save_run(Run(selected=[]))
-    note_returned(
-        store,
-        [
-            ("n", "n-1"),
-            ("m", "m-2"),
-        ],
-    )
-    note_returned(
-        store,
-        [
-            ("m", "m-1"),
-            ("m", "m-2"),
-        ],
-    )
+    note_returned(store, [("n", "n-1"), ("m", "m-2")])
+    note_returned(store, [("m", "m-1"), ("m", "m-2")])
     names = {"m": ["m-1", "m-2"], "n": ["n-1"]}
     assert read_described(store).models_returned == names
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,14 @@ from reports.data.rundata import RunData, read_predictions, read_run
 from runs.records import number_attempts
 from runs.storage.store import RunStore
 from tests.support import write_files
-from tests.support.rundata import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
+from tests.support.rundata import (
+    GPT,
+    LABEL,
+    OPUS,
+    PATCH,
+    old_prediction,
+    write_run,
+)
 
 
 def read(folder: Path, **options: Any) -> RunData:
@@ -36,7 +44,12 @@ def test_the_older_layout(tmp_path: Path) -> None:
     first, second = run.instances
     assert run.models == (GPT, OPUS)
     turns = [(a.attempt, a.try_, a.model) for a in first.attempts]
-    assert turns == [(1, 1, GPT), (2, 1, OPUS), (3, 2, GPT), (4, 2, OPUS)]
+    assert turns == [
+        (1, 1, GPT),
+        (2, 1, OPUS),
+        (3, 2, GPT),
+        (4, 2, OPUS),
+    ]
     statuses = [attempt.status for attempt in first.attempts]
     assert statuses == ["tests_failed", "tests_failed", "tests_failed", "plausible"]
     assert first.winner is first.attempts[3]
@@ -59,9 +72,12 @@ def test_attempts_without_a_model_are_whose_turn_it_was(tmp_path: Path) -> None:
     content = old_prediction("a__b-1", 3, resolved=True)
     for result in (content, *content["all_results"]):
         del result["model"]
-    instance = read(write_run(tmp_path / LABEL, [content])).instances[0]
-    models = [(a.attempt, a.model.rsplit("-")[0]) for a in instance.attempts]
-    assert models == [(1, "gpt"), (2, "openrouter"), (3, "gpt")]
+    run = read(write_run(tmp_path / LABEL, [content]))
+    instance = run.instances[0]
+    numbers = [attempt.attempt for attempt in instance.attempts]
+    assert numbers == [1, 2, 3]
+    makers = [attempt.model.partition("-")[0] for attempt in instance.attempts]
+    assert makers == ["gpt", "openrouter", "gpt"]
     assert instance.attempt == 3
     assert instance.model == GPT
 
@@ -93,14 +109,8 @@ def test_the_order_of_turns(
     }
     run = write_run(tmp_path / folder, [content])
     assert read(run).models == order
-    configured = {
-        "config": {
-            "models": [
-                {"name": "b"},
-                {"name": "a"},
-            ]
-        }
-    }
+    models = [{"name": "b"}, {"name": "a"}]
+    configured = {"config": {"models": models}}
     (run / "run.json").write_text(json.dumps(configured))
     assert read(run).models == ("b", "a")
 
@@ -120,12 +130,15 @@ def test_the_older_layouts_attempts_follow_from_tries_and_models(
         "model": OPUS,
         "try": 2,
         "model_patch": "",
+        "all_results": results,
     }
-    folder = write_run(tmp_path / "r", [{**old, "all_results": results}])
+    folder = write_run(tmp_path / "r", [old])
     (instance,) = read(folder).instances
-    assert [attempt.attempt for attempt in instance.attempts] == [1, 2, 3, 4]
+    numbers = [attempt.attempt for attempt in instance.attempts]
+    assert numbers == [1, 2, 3, 4]
     assert instance.attempt == 4
-    assert number_attempts({"attempt": 7, "model": "x"}, ("x",))[0]["attempt"] == 7
+    attempts = number_attempts({"attempt": 7, "model": "x"}, ("x",))
+    assert attempts[0]["attempt"] == 7
 
 
 def new_run(folder: Path) -> Path:
@@ -206,7 +219,8 @@ def test_a_run_of_ours_with_its_trajectory_and_ledger(tmp_path: Path) -> None:
         "repo": "Own/Thing",
         "created_at": "2019-03-01T00:00:00Z",
     }
-    run = read(folder, rows=[{**row, "patch": PATCH}])
+    row_with_gold = {**row, "patch": PATCH}
+    run = read(folder, rows=[row_with_gold])
     (instance,) = run.instances
     (attempt,) = instance.attempts
     assert attempt.edit_format == "diff"
@@ -265,7 +279,7 @@ def test_values_of_another_kind_are_as_good_as_missing(tmp_path: Path) -> None:
         read(folder)
     (folder / "trajectories/a__b-1.json").unlink()
     (instance,) = read(folder).instances
-    attempt, empty = sorted(instance.attempts, key=lambda one: one.attempt)
+    attempt, empty = sorted(instance.attempts, key=attrgetter("attempt"))
     assert empty.cost is None
     assert empty.patch == ""
     assert instance.cost is None
@@ -296,7 +310,8 @@ def test_a_trajectory_is_read_by_itself_where_there_is_one(tmp_path: Path) -> No
 def test_predictions_of_several_models_are_refused_with_a_file_of_each(
     tmp_path: Path,
 ) -> None:
-    files = [old_prediction(f"a__b-{number}", 1, resolved=True) for number in (1, 2, 3)]
+    names = ("a__b-1", "a__b-2", "a__b-3")
+    files = [old_prediction(name, 1, resolved=True) for name in names]
     files[1]["model_name_or_path"] = "other"
     store = RunStore.of_folder(write_run(tmp_path / "r", files))
     with pytest.raises(UserError, match=r" other \(a__b-2\.json\)"):
