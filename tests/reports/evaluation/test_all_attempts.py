@@ -65,7 +65,8 @@ def test_each_patch_is_evaluated_once(store: RunStore) -> None:
     expected = set()
     for instance in run.instances:
         for attempt in instance.attempts:
-            if attempt.patch.strip() and attempt.patch != instance.patch:
+            is_predicted = attempt.patch == instance.patch
+            if attempt.patch.strip() and not is_predicted:
                 expected.add((instance.instance_id, attempt.patch))
     assert evaluated == dict.fromkeys(expected, 1)
 
@@ -74,7 +75,9 @@ def test_pass_at_k_by_verdict_needs_them_all(alone: RunStore, cache: Path) -> No
     write_verdicts(alone.folder, ())
     report_run(alone.folder, cache)
     stats = read_json(alone.folder / "stats.json")
-    assert {row["resolved"] for row in stats["pass_at_k"]} == {None}
+    assert stats["pass_at_k"]
+    for row in stats["pass_at_k"]:
+        assert row["resolved"] is None
     assert any(row["lower_bound"] for row in stats["bought"])
     write_other_verdicts(alone)
     report_run(alone.folder, cache)

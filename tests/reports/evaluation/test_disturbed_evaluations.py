@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -18,7 +17,7 @@ import pytest
 from runs.storage.store import RunStore
 from tests.reports.evaluation.test_dying_engine import Engine, running_engine
 from tests.reports.evaluation.test_killed_evaluation import gold, slow_rows
-from tests.support import TOP, wait_until
+from tests.support import TOP, read_json, wait_until
 from tests.support.evaluated import BANK, TEXTKIT, WRONG, make_run, on_disk
 
 pytestmark = [
@@ -44,7 +43,7 @@ def dataset(folder: Path) -> str:
 def engine(folder: Path, dataset: str) -> Iterator[Engine]:
     """A separate engine with the images of both rows: others use the usual one."""
     with running_engine(folder) as engine:
-        images = [row["image"] for row in json.loads(Path(dataset).read_text())]
+        images = [row["image"] for row in read_json(Path(dataset))]
         save = ["docker", "save", *images]
         with subprocess.Popen(save, stdout=subprocess.PIPE) as saved:
             load = ["docker", "-H", engine.host, "load"]
@@ -88,7 +87,10 @@ def start(
 
 def pids(pattern: str) -> list[int]:
     result = subprocess.run(
-        ["pgrep", "-f", pattern], capture_output=True, text=True, check=False
+        ["pgrep", "-f", pattern],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return [int(pid) for pid in result.stdout.split()]
 
@@ -154,26 +156,29 @@ def test_no_verdict_is_wrong_and_the_repeat_lacks_none(
 ) -> None:
     chance = random.Random(f"{seed} {target}")
     point = chance.uniform(0, 6.0)
-    paused = chance.choice([0.0, chance.uniform(0.5, 4.0)])
+    pause = chance.uniform(0.5, 4.0)
+    paused = chance.choice([0.0, pause])
     store = make_run(tmp_path, {**gold(BANK), TEXTKIT: WRONG})
     with start(store, engine, dataset) as command:
         # How long it takes to come to the containers depends on the machine's load.
-        wait_until(lambda: any((store.logs / "evaluation").glob("**/run_instance.log")))
+        logs = store.logs / "evaluation"
+        wait_until(lambda: any(logs.glob("**/run_instance.log")))
         with suppress(subprocess.TimeoutExpired):
             command.wait(point)
         disturb(store, engine, command, target, paused)
-    statuses = {
-        n: on_disk(store, n)["status"] for n in EXPECTED if store.verdict(n).exists()
-    }
-    print(
-        f"{target} {'paused' if paused else 'killed'} after {point:.1f} s: {statuses}"
-    )
-    assert all(
-        status in (EXPECTED[n], "not_evaluated") for n, status in statuses.items()
-    ), statuses
+    statuses = {}
+    for name in EXPECTED:
+        if store.verdict(name).exists():
+            statuses[name] = on_disk(store, name)["status"]
+    fault = "paused" if paused else "killed"
+    print(f"{target} {fault} after {point:.1f} s: {statuses}")
+    for name, status in statuses.items():
+        assert status in (EXPECTED[name], "not_evaluated"), statuses
     if statuses != EXPECTED:
         assert command.returncode != 0
     with start(store, engine, dataset) as command:
-        assert command.wait(120) == 0, (tmp_path / "said").read_text()[-2000:]
-    assert {name: on_disk(store, name)["status"] for name in EXPECTED} == EXPECTED
+        code = command.wait(120)
+    assert code == 0, (tmp_path / "said").read_text()[-2000:]
+    for name, status in EXPECTED.items():
+        assert on_disk(store, name)["status"] == status
     assert engine.containers() == []

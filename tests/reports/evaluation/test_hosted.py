@@ -13,9 +13,17 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from tests.support import from_environment, official
+from tests.support import contents_below, from_environment, official
 
 LITE = "SWE-bench/SWE-bench_Lite"
+_COUNTS = (
+    "resolved",
+    "submitted",
+    "error",
+    "pending",
+    "completed",
+    "failed",
+)
 
 
 @dataclass
@@ -41,14 +49,10 @@ class Service:
             return {"launched": new, "instance_id": name}
         if path == "/poll-jobs":
             return {"running": [], "completed": [*self.sent]}
-        counts = ("resolved", "submitted", "error", "pending", "completed", "failed")
-        return {
-            "report": {
-                "total_instances": 300,
-                **{f"{name}_instances": len(self.sent) for name in counts},
-                **self.lists,
-            }
-        }
+        report: dict[str, Any] = {"total_instances": 300}
+        for name in _COUNTS:
+            report[f"{name}_instances"] = len(self.sent)
+        return {"report": {**report, **self.lists}}
 
 
 @pytest.fixture
@@ -57,9 +61,11 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            length = int(self.headers["Content-Length"])
+            request = json.loads(self.rfile.read(length))
             service.keys.add(self.headers["x-api-key"])
-            data = json.dumps(service.answer(self.path, request)).encode()
+            answer = service.answer(self.path, request)
+            data = json.dumps(answer).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
@@ -71,7 +77,12 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    thread = Thread(
+        target=server.serve_forever,
+        args=(0.02,),
+        daemon=True,
+    )
+    thread.start()
     service.address = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setenv("SWEBENCH_API_URL", service.address)
     monkeypatch.setenv("SWEBENCH_API_KEY", "sk-planted")
@@ -90,7 +101,10 @@ def test_the_client_itself(service: Service, tmp_path: Path) -> None:
         python=str(python),
     )
     names = ["own__calc-right", "own__calc-wrong", "own__calc-crash", "own__calc-lost"]
-    tasks = [official.task({"instance_id": n}, official.GOLD, n, "") for n in names]
+    tasks = []
+    for name in names:
+        task = official.task({"instance_id": name}, official.GOLD, name, "")
+        tasks.append(task)
     service.lists = {
         "resolved_ids": [names[0]],
         "unresolved_ids": [names[1]],
@@ -109,10 +123,11 @@ def test_the_client_itself(service: Service, tmp_path: Path) -> None:
     assert verdicts[names[0]].tool.startswith("sb-cli 0.")
     assert service.runs == {"run-1"}, "the second call continued the first"
     assert service.keys == {"sk-planted"}
-    assert service.sent[names[0]]["prediction"]["model_patch"] == official.GOLD
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert files
-    assert not any(b"sk-planted" in path.read_bytes() for path in files)
+    prediction = service.sent[names[0]]["prediction"]
+    assert prediction["model_patch"] == official.GOLD
+    contents = contents_below(tmp_path).values()
+    assert contents
+    assert not any(b"sk-planted" in content for content in contents)
 
 
 def test_what_is_missing_is_said_before_anything_is_sent(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from demo.images import build_images
 from environments.docker.engine import connect
 from runs.storage.store import RunStore
 from tests.reports.conftest import report_run
-from tests.support import TOP, wait_until
+from tests.support import TOP, wait_until, write_json
 from tests.support.evaluated import (
     BANK,
     TEXTKIT,
@@ -40,9 +39,9 @@ def slow_rows(
         row["eval_script"] = row["eval_script"].replace(
             "python -m pytest", f"sleep {seconds}; python -m pytest"
         )
-        row["image"] = images.get(row["instance_id"], row["image"])
-    path.write_text(json.dumps(data))
-    return str(path)
+        name = row["instance_id"]
+        row["image"] = images.get(name, row["image"])
+    return str(write_json(path, data))
 
 
 def gold(*names: str) -> dict[str, str]:
@@ -52,8 +51,8 @@ def gold(*names: str) -> dict[str, str]:
 def containers(name: str = "") -> list[str]:
     client = connect()
     assert client is not None
-    names = [container.name for container in client.containers.list(all=True)]
-    return [each for each in names if name in each]
+    every = client.containers.list(all=True)
+    return [each.name for each in every if name in each.name]
 
 
 def runs_tests(store: RunStore, name: str) -> bool:
@@ -63,7 +62,10 @@ def runs_tests(store: RunStore, name: str) -> bool:
 
 def processes(run: str) -> list[str]:
     result = subprocess.run(
-        ["ps", "-ewwo", "args"], capture_output=True, text=True, check=True
+        ["ps", "-ewwo", "args"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     lines = result.stdout.splitlines()
     return [line for line in lines if "run_evaluation" in line and run in line]
@@ -102,17 +104,18 @@ def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
         wait_until(lambda: runs_tests(store, BANK))
         time.sleep(0.7)
         for name in containers(f"sweb.eval.{BANK}"):
-            subprocess.run(["docker", "kill", name], check=True, capture_output=True)
+            argv = ["docker", "kill", name]
+            subprocess.run(argv, check=True, capture_output=True)
 
     killer = Thread(target=kill)
     killer.start()
-    assert report_run(store.folder, cache, "docker", dataset=wrong).code == 1
+    printed = report_run(store.folder, cache, "docker", dataset=wrong)
+    assert printed.code == 1
     killer.join()
-    verdicts = {name: on_disk(store, name) for name in (BANK, TEXTKIT)}
-    assert {verdict["status"] for verdict in verdicts.values()} == {"not_evaluated"}, (
-        verdicts
-    )
-    assert "has no repository in /testbed" in verdicts[TEXTKIT]["reason"]
+    for name in (BANK, TEXTKIT):
+        verdict = on_disk(store, name)
+        assert verdict["status"] == "not_evaluated", verdict
+    assert "has no repository in /testbed" in on_disk(store, TEXTKIT)["reason"]
     right = slow_rows(tmp_path / "right.json", 0)
     printed = report_run(
         store.folder,
@@ -122,18 +125,21 @@ def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
         timeout=60.0,
     )
     assert printed.code == 0
-    assert {on_disk(store, name)["status"] for name in verdicts} == {"resolved"}
+    for name in (BANK, TEXTKIT):
+        assert on_disk(store, name)["status"] == "resolved"
     assert not containers("sweb.eval")
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+    "number",
+    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)],
 )
 def test_a_stopped_command_ends_swebench_and_its_containers(
     tmp_path: Path, cache: Path, number: int
 ) -> None:
     store = make_run(tmp_path, gold(BANK))
-    with report(store, cache, slow_rows(tmp_path / "rows.json", 60)) as started:
+    slow = slow_rows(tmp_path / "rows.json", 60)
+    with report(store, cache, slow) as started:
         wait_until(lambda: runs_tests(store, BANK))
         started.send_signal(number)
         assert started.wait(20) == 130

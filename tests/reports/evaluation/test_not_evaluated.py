@@ -10,7 +10,7 @@ import pytest
 
 from reports.plots.style import new_figure, percent_axis
 from tests.reports.conftest import replay, report_run
-from tests.support import read_json
+from tests.support import contents_below, read_json
 from tests.support.evaluated import TEXTKIT, UNITS
 from tests.support.reporting import compare, comparisons, write_values
 from tests.support.rundata import an_attempt, an_instance
@@ -28,10 +28,6 @@ def run(demo_out: Path, tmp_path: Path) -> Path:
     return shutil.copytree(demo_out, tmp_path / "r") / "predictions/r"
 
 
-def files_of(out: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-
-
 def test_no_verdicts_are_not_zero_percent(run: Path, cache: Path) -> None:
     text = report_run(run, cache, page=True).text
     assert "resolved           –  not evaluated" in text
@@ -40,7 +36,9 @@ def test_no_verdicts_are_not_zero_percent(run: Path, cache: Path) -> None:
     assert "UNOFFICIAL" not in text
     stats = read_json(run / "stats.json")
     assert stats["scores"]["selected"]["share"] is None
-    assert {row["score"]["share"] for row in stats["by_attempt"]} == {None}
+    assert stats["by_attempt"]
+    for row in stats["by_attempt"]:
+        assert row["score"]["share"] is None
     table = report_run(run, cache, format="markdown").text
     assert " 0.0 % to" not in table
     assert "selected instances: not evaluated" in table
@@ -55,7 +53,7 @@ def test_a_comparison_without_common_verdicts_has_no_p_value(
     run: Path, cache: Path, tmp_path: Path
 ) -> None:
     other = replay(tmp_path / "s", cache, TEXTKIT, run="s")
-    before = files_of(tmp_path)
+    before = contents_below(tmp_path)
     text = "\n".join(compare(run, other))
     assert "p = 1" not in text
     assert "0 of 0" not in text
@@ -65,10 +63,12 @@ def test_a_comparison_without_common_verdicts_has_no_p_value(
     for name in ("p_value", "difference", "interval"):
         assert comparison[name] is None
     # It evaluates nothing: it writes its page alone, without a picture.
-    after = files_of(tmp_path)
+    after = contents_below(tmp_path)
     assert before.items() <= after.items()
-    new = {path.relative_to(tmp_path).parts[:2] for path in after.keys() - before}
-    assert new == {("r", "comparisons")}
+    new = after.keys() - before
+    assert new
+    for path in new:
+        assert path.is_relative_to(tmp_path / "r/comparisons")
     assert not list(tmp_path.rglob("*.svg"))
 
 
@@ -93,10 +93,10 @@ def test_a_free_run_has_no_price_per_resolved_instance(
 
 def test_a_format_changes_only_what_is_printed(run: Path, cache: Path) -> None:
     report_run(run, cache)
-    before = files_of(run)
+    before = contents_below(run)
     for format in ("text", "markdown", "json"):
         report_run(run, cache, format=format)
-        assert files_of(run) == before
+        assert contents_below(run) == before
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,15 @@ from unittest.mock import patch
 import pytest
 
 from report import main
-from tests.support import TOP
-from tests.support.rundata import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
+from tests.support import TOP, read_json, write_json
+from tests.support.rundata import (
+    GPT,
+    LABEL,
+    OPUS,
+    PATCH,
+    old_prediction,
+    write_run,
+)
 
 PREDICTIONS = (208, 49, 20, 9, 11, 3)
 RESOLVED = (61, 10, 3, 2, 2, 1)
@@ -43,13 +50,16 @@ BY_MODEL = f"""\
 def published_files() -> list[dict[str, Any]]:
     """Return 300 predictions; ten have no patch, some lack their model or their attempts."""
     files = []
-    for attempt, (predictions, resolved) in enumerate(
-        zip(PREDICTIONS, RESOLVED, strict=True), 1
-    ):
+    unresolved = []
+    counts = zip(PREDICTIONS, RESOLVED, strict=True)
+    for attempt, (predictions, resolved) in enumerate(counts, 1):
         for number in range(predictions):
             name = f"own__thing-{attempt}{number:03d}"
-            files.append(old_prediction(name, attempt, resolved=number < resolved))
-    for content in [f for f in files if not f["resolved"]][::22][:10]:
+            content = old_prediction(name, attempt, resolved=number < resolved)
+            files.append(content)
+            if number >= resolved:
+                unresolved.append(content)
+    for content in unresolved[::22][:10]:
         content["model_patch"] = None
     dice = random.Random(0)
     for content in files:
@@ -65,8 +75,10 @@ def report(folder: Path, *options: str) -> str:
     """Return what the command prints, called in this process, which imported everything."""
     argv = ["report.py", str(folder), "--evaluator", "none"]
     argv += ["--set", "report.page=false", *options]
-    with patch.object(sys, "argv", argv), redirect_stdout(io.StringIO()) as printed:
-        assert main() == 0
+    printed = io.StringIO()
+    with patch.object(sys, "argv", argv), redirect_stdout(printed):
+        code = main()
+    assert code == 0
     return printed.getvalue()
 
 
@@ -100,14 +112,17 @@ def test_no_file_has_its_attempts_and_the_folder_alone_names_the_models(
 
 def test_a_part_of_the_run_names_its_denominators(tmp_path: Path) -> None:
     files = published_files()[::10]
-    selected = sorted([*(f["instance_id"] for f in files), "own__thing-not-done"])
+    names = [content["instance_id"] for content in files]
     for content in files[:3]:
         del content["resolved"]
         content["model_patch"] = PATCH
     folder = write_run(tmp_path / "r", files)
-    described = {"selected": selected, "dataset": {"name": "SWE-bench/SWE-bench_Lite"}}
-    (folder / "run.json").write_text(json.dumps(described))
-    resolved = sum(f.get("resolved", False) for f in files)
+    described = {
+        "selected": sorted([*names, "own__thing-not-done"]),
+        "dataset": {"name": "SWE-bench/SWE-bench_Lite"},
+    }
+    write_json(folder / "run.json", described)
+    resolved = sum(content.get("resolved", False) for content in files)
     text = report(folder, "--format", "markdown")
     assert f"Score, resolved of the selected instances: {resolved} of 31," in text
     assert f"Resolved of the evaluated instances: {resolved} of 27," in text
@@ -122,10 +137,14 @@ def test_json_stands_alone_on_standard_output_and_is_what_the_file_holds(
     arguments = [str(TOP / "report.py"), str(folder), "--evaluator", "none"]
     arguments += ["--set", "report.page=false", "--format", "json"]
     done = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, check=True
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     stats = json.loads(done.stdout)
-    assert stats == json.loads((folder / "stats.json").read_text())
+    assert stats == read_json(folder / "stats.json")
     assert stats["counts"]["resolved"] == 79
     assert stats["bought"][5]["resolved"]["count"] == 79
-    assert len(json.loads((folder / "results.json").read_text())["no_generation"]) == 10
+    results = read_json(folder / "results.json")
+    assert len(results["no_generation"]) == 10

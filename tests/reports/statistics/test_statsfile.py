@@ -17,7 +17,7 @@ from reports.data.rundata import read_run
 from reports.statistics.collect import Amount, Effort, sum_over
 from reports.statistics.fields import compute, headed_values
 from runs.storage.store import RunStore
-from tests.support import TOP
+from tests.support import TOP, read_json
 from tests.support.reporting import statistics, write_values
 from tests.support.rundata import an_attempt, an_instance, old_prediction, write_run
 
@@ -28,20 +28,26 @@ def test_the_schema_in_the_docs_is_the_codes_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     runpy.run_path(str(TOP / "reports/statsfile.py"), run_name="__main__")
-    assert json.loads(SCHEMA.read_text()) == json.loads(capsys.readouterr().out)
+    schema = json.loads(capsys.readouterr().out)
+    assert read_json(SCHEMA) == schema
 
 
 def both_statistics(folder: Path) -> list[dict[str, Any]]:
     """Return the statistics of a run of May 2024, and of one with unknown costs."""
-    old = write_run(folder / "old", [old_prediction("a__a-1", 3, resolved=True)])
-    sampled = an_instance(attempts=(an_attempt(1, cost=None), an_attempt(2)), cost=None)
-    described = {"dataset": {"name": "lite"}, "selected": ["own__thing-1", "x__x-2"]}
+    prediction = old_prediction("a__a-1", 3, resolved=True)
+    old = write_run(folder / "old", [prediction])
+    attempts = (an_attempt(1, cost=None), an_attempt(2))
+    sampled = an_instance(attempts=attempts, cost=None)
+    described = {
+        "dataset": {"name": "lite"},
+        "selected": ["own__thing-1", "x__x-2"],
+    }
     new = write_values(folder / "new", sampled, described=described)
     return [statistics(old), statistics(new)]
 
 
 def test_statistics_fit_the_schema(tmp_path: Path) -> None:
-    schema = json.loads(SCHEMA.read_text())
+    schema = read_json(SCHEMA)
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)
     for stats in both_statistics(tmp_path):
@@ -57,11 +63,12 @@ def test_statistics_fit_the_schema(tmp_path: Path) -> None:
 
 
 def test_every_value_is_in_the_schema(tmp_path: Path) -> None:
-    schema = json.loads(SCHEMA.read_text())
+    schema = read_json(SCHEMA)
     for stats in both_statistics(tmp_path):
-        assert stats.keys() == schema["properties"].keys() - {"validity"}
+        properties = schema["properties"]
+        assert stats.keys() == properties.keys() - {"validity"}
         for name, value in stats.items():
-            reference = schema["properties"][name].get("$ref", "")
+            reference = properties[name].get("$ref", "")
             kind = schema["$defs"].get(reference.rpartition("/")[2])
             if kind:
                 assert value.keys() == kind["properties"].keys() - {"valid"}
@@ -92,4 +99,5 @@ def test_a_statistic_is_one_field(tmp_path: Path) -> None:
 def test_dollars_are_exact_texts(tmp_path: Path) -> None:
     stats, _ = both_statistics(tmp_path)
     assert stats["effort"]["dollars"]["known"] == "1.5"
-    assert [row["dollars"] for row in stats["bought"]] == ["0.5", "1", "1.5"]
+    dollars = [row["dollars"] for row in stats["bought"]]
+    assert dollars == ["0.5", "1", "1.5"]
