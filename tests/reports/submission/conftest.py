@@ -62,12 +62,14 @@ def package(
 ) -> Package:
     """Run the command in this process; return its code and the lines that it prints."""
 
-    def call(*words: object) -> tuple[int, list[str]]:
-        monkeypatch.setattr(sys, "argv", ["report.py", "package", *map(str, words)])
+    def call(*arguments: object) -> tuple[int, list[str]]:
+        argv = ["report.py", "package", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", argv)
         capsys.readouterr()
         code = main()
         printed = capsys.readouterr()
-        return code, [*printed.out.splitlines(), *printed.err.splitlines()]
+        lines = printed.out.splitlines() + printed.err.splitlines()
+        return code, lines
 
     return call
 
@@ -89,7 +91,8 @@ def build(
     ) -> tuple[int, Path, list[str]]:
         path = write_meta(tmp_path / "meta", meta)
         arguments = ["--split", split, "--meta", path, "--dataset", dataset]
-        arguments += ["--allow-partial"] * partial
+        if partial:
+            arguments.append("--allow-partial")
         code, lines = package(run, tmp_path / target, *arguments)
         return code, tmp_path / target, lines
 
@@ -131,7 +134,8 @@ def rows_file(tmp_path: Path) -> Callable[..., Path]:
 
     def write(rows: list[dict[str, Any]]) -> Path:
         path = tmp_path / "out/rows.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        lines = [json.dumps(row) for row in rows]
+        path.write_text("\n".join(lines) + "\n")
         return path
 
     return write

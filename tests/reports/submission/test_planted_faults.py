@@ -11,6 +11,7 @@ import pytest
 
 from reports.submission import validation
 from tests.reports.submission.conftest import Faults
+from tests.support import text_between
 from tests.support.evaluated import (
     ID,
     KEY,
@@ -44,6 +45,24 @@ def patches(text: str) -> Plant:
     return lambda run: change_patch(run, lambda _: text)
 
 
+def fill_transcripts(run: Path) -> None:
+    for path in run.glob("demo__*.md"):
+        path.write_bytes(bytes(290_000))
+
+
+def end_output_with_key(run: Path) -> None:
+    """Write a key across the end of the first 64 KiB."""
+    padding = b"x" * 65_499
+    output_of(run).write_bytes(padding + b" " + KEY.encode())
+
+
+def allow_web(run: Path) -> None:
+    change_json(
+        run / "run.json",
+        lambda data: data["config"].update(agent_allow_web=True),
+    )
+
+
 FAULTS: dict[str, Fault] = {
     "no test output": (
         lambda run: output_of(run).unlink(),
@@ -61,15 +80,13 @@ FAULTS: dict[str, Fault] = {
         f"{ID}.md",
     ),
     "much in all": (
-        lambda run: [
-            path.write_bytes(bytes(290_000)) for path in run.glob("demo__*.md")
-        ],
+        fill_transcripts,
         "size",
         "GitHub asks",
     ),
     "a key in a trajectory": (says(KEY), "secret", "a key of Anthropic"),
     "a key in a test output": (
-        lambda run: output_of(run).write_bytes(b"x" * 65_499 + b" " + KEY.encode()),
+        end_output_with_key,
         "secret",
         "test_output.txt.gz",
     ),
@@ -99,9 +116,7 @@ FAULTS: dict[str, Fault] = {
         "names no file",
     ),
     "an open box": (
-        lambda run: change_json(
-            run / "run.json", lambda data: data["config"].update(agent_allow_web=True)
-        ),
+        allow_web,
         "readme",
         "open",
     ),
@@ -189,7 +204,8 @@ def test_planted_faults_are_found(
 def test_a_key_in_the_meta_is_found(faults: Faults) -> None:
     lines = faults(name="ghp_" + "a1" * 18)
     assert len(lines) == 2, "in the README and in metadata.yaml"
-    assert all("contains a token of GitHub; redact it" in line for line in lines)
+    for line in lines:
+        assert "contains a token of GitHub; redact it" in line
 
 
 def test_a_day_to_come_is_a_fault(faults: Faults) -> None:
@@ -200,7 +216,8 @@ def test_a_day_to_come_is_a_fault(faults: Faults) -> None:
 
 
 def test_every_kind_of_fault_is_planted() -> None:
-    table = DOCUMENT.read_text().partition("| kind | found |")[2].partition("\n\n")[0]
+    table = text_between(DOCUMENT.read_text(), "| kind | found |", "\n\n")
     documented = re.findall(r"^\| `([a-z ]+)` \|", table, re.MULTILINE)
-    assert {kind for _, kind, _ in FAULTS.values()} == {*documented} - {"name"}
+    planted = {kind for _, kind, _ in FAULTS.values()}
+    assert planted == set(documented) - {"name"}
     assert sorted(chain(*PACKAGES)) == sorted(FAULTS)

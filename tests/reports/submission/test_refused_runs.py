@@ -52,12 +52,14 @@ def report_of(run: Path) -> Path:
 
 
 def contradict(run: Path) -> None:
-    change_json(report_of(run), lambda data: data[IDS[0]].update(resolved=False))
+    path = report_of(run)
+    change_json(path, lambda data: data[IDS[0]].update(resolved=False))
 
 
 def set_dataset(run: Path) -> None:
     name = "SWE-bench/SWE-bench_Verified"
-    change_json(run / "run.json", lambda data: data["dataset"].update(name=name))
+    path = run / "run.json"
+    change_json(path, lambda data: data["dataset"].update(name=name))
 
 
 @pytest.mark.parametrize(
@@ -85,16 +87,19 @@ def test_a_run_that_gives_no_package_leaves_nothing(
 ) -> None:
     spoil(run)
     assert re.search(problem, refusal(dataset=""))
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["meta", "out"]
+    names = [path.name for path in tmp_path.iterdir()]
+    assert sorted(names) == ["meta", "out"]
 
 
 def test_a_package_that_is_there_is_not_written_over(
     build: Build, refusal: Refusal
 ) -> None:
-    readme = entry_of(build()[1]) / "README.md"
+    _, folder, _ = build()
+    readme = entry_of(folder) / "README.md"
     before = readme.stat().st_mtime_ns
     assert "exists already" in refusal(name="Other")
-    assert entry_of(build(target="other")[1]).is_dir()
+    _, other, _ = build(target="other")
+    assert entry_of(other).is_dir()
     assert readme.stat().st_mtime_ns == before
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.reports.submission.conftest import Package, Refusal
-from tests.support import read_json, write_files
+from tests.support import contents_below, files_below, read_json, write_files
 from tests.support.evaluated import (
     IDS,
     RESOLVED,
@@ -30,33 +30,42 @@ def test_a_package_holds_everything_and_validates_clean(
     code, folder, printed = build()
     assert code == 0, printed
     assert printed[-1].startswith("validated      0 faults")
-    files = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
-    inner = "entry/evaluation/lite/20260131_retry_scripted"
-    per_log = ("patch.diff", "report.json", "test_output.txt.gz")
-    assert files == {
-        "artifacts/all_preds.jsonl",
-        *(f"artifacts/trajs/{name}.{end}" for name in IDS for end in ("md", "json")),
-        *(f"artifacts/logs/{name}/{end}" for name in IDS for end in per_log),
-        *(f"{inner}/{name}" for name in ("metadata.yaml", "README.md", "logo.svg")),
-        f"{inner}/results/results.json",
-        f"{inner}/results/resolved_by_repo.json",
-        f"{inner}/results/resolved_by_time.json",
+    entry = folder / "entry/evaluation/lite/20260131_retry_scripted"
+    artifacts = folder / "artifacts"
+    expected = {
+        artifacts / "all_preds.jsonl",
+        entry / "metadata.yaml",
+        entry / "README.md",
+        entry / "logo.svg",
+        entry / "results/results.json",
+        entry / "results/resolved_by_repo.json",
+        entry / "results/resolved_by_time.json",
     }
-    lines = (folder / "artifacts/all_preds.jsonl").read_text().splitlines()
+    for name in IDS:
+        expected |= {
+            artifacts / f"trajs/{name}.md",
+            artifacts / f"trajs/{name}.json",
+            artifacts / f"logs/{name}/patch.diff",
+            artifacts / f"logs/{name}/report.json",
+            artifacts / f"logs/{name}/test_output.txt.gz",
+        }
+    assert set(files_below(folder)) == expected
+    lines = (artifacts / "all_preds.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     assert [row["instance_id"] for row in rows] == IDS
     for row in rows:
         assert set(row) == {"instance_id", "model_name_or_path", "model_patch"}
-    log = folder / "artifacts/logs" / IDS[0]
+    log = artifacts / "logs" / IDS[0]
     assert (log / "patch.diff").read_text() == rows[0]["model_patch"]
-    output = gzip.decompress((log / "test_output.txt.gz").read_bytes()).decode()
-    assert output == whole_output(f"PASSED {IDS[0]}\n")
-    transcript = (folder / f"artifacts/trajs/{IDS[0]}.md").read_bytes()
+    output = gzip.decompress((log / "test_output.txt.gz").read_bytes())
+    assert output.decode() == whole_output(f"PASSED {IDS[0]}\n")
+    transcript = (artifacts / f"trajs/{IDS[0]}.md").read_bytes()
     assert transcript == (run / f"{IDS[0]}.md").read_bytes()
 
 
 def test_the_entry_is_as_the_leaderboard_wants_it(build: Build) -> None:
-    entry = entry_of(build()[1])
+    _, folder, _ = build()
+    entry = entry_of(folder)
     assert read_json(entry / "results/results.json") == {
         "no_generation": [],
         "no_logs": [],
@@ -70,7 +79,8 @@ def test_the_entry_is_as_the_leaderboard_wants_it(build: Build) -> None:
     assert read_json(entry / "results/resolved_by_time.json") == {
         "2024": {"resolved": 3, "total": 6}
     }
-    assert yaml.safe_load((entry / "metadata.yaml").read_text()) == {
+    metadata = yaml.safe_load((entry / "metadata.yaml").read_text())
+    assert metadata == {
         "info": {
             "name": "Retry harness",
             "site": "https://example.org/harness",
@@ -99,18 +109,18 @@ def test_the_entry_is_as_the_leaderboard_wants_it(build: Build) -> None:
 
 
 def test_the_same_run_gives_the_same_bytes(build: Build) -> None:
-    first = build()[1]
-    second = build(target="again")[1]
-    files = [p for p in first.rglob("*") if p.is_file()]
-    assert files
-    for path in files:
+    _, first, _ = build()
+    _, second, _ = build(target="again")
+    contents = contents_below(first)
+    assert contents
+    for path, content in contents.items():
         other = second / path.relative_to(first)
-        assert path.read_bytes() == other.read_bytes(), path
+        assert other.read_bytes() == content, path
 
 
 @pytest.mark.parametrize("day", ["2026-01-31", "2025-11-18", "2025-11-17"])
 def test_building_warns_of_the_rule_for_research(build: Build, day: str) -> None:
-    printed = build("verified", date=day, os_system=False)[2]
+    _, _, printed = build("verified", date=day, os_system=False)
     rule = "note: since 2025-11-18 verified accepts only academic and research"
     assert printed[0].startswith(rule)
     closed = "metadata.yaml says os_system: false, and verified asks for open methods"
@@ -135,7 +145,7 @@ def test_the_files_of_swebench_are_copied(build: Build, run: Path) -> None:
     name = IDS[0]
     patch = read_json(run / f"{name}.json")["model_patch"]
     folder = run.parent.parent / "logs/r/evaluation/logs/run_evaluation/x/m" / name
-    report = next(run.parent.parent.glob(f"logs/r/{name}.report.json")).read_text()
+    report = (run.parent.parent / f"logs/r/{name}.report.json").read_text()
     texts = {
         "patch.diff": patch,
         "report.json": report,
@@ -186,25 +196,18 @@ def test_the_lists_count_the_whole_split(
     (run / f"{IDS[3]}.json").unlink()
     (run.parent.parent / f"logs/r/{IDS[5]}.report.json").unlink()
     rows = []
-    for number, row in enumerate(sorted(ROWS, key=lambda row: row["instance_id"])):
-        year = f"{2020 - number // 3}-01-31"
-        rows.append(
-            {
-                **row,
-                "repo": f"r/{'yx'[number % 2]}",
-                "created_at": year,
-            }
-        )
-    dataset = rows_file(
-        [
-            *rows,
-            {
-                **rows[5],
-                "instance_id": "r__x-7",
-            },
-        ]
-    )
-    folder = entry_of(build(partial=True, dataset=dataset)[1]) / "results"
+    by_id = {row["instance_id"]: row for row in ROWS}
+    for number, name in enumerate(IDS):
+        row = {
+            **by_id[name],
+            "repo": f"r/{'yx'[number % 2]}",
+            "created_at": f"{2020 - number // 3}-01-31",
+        }
+        rows.append(row)
+    rows.append({**rows[5], "instance_id": "r__x-7"})
+    dataset = rows_file(rows)
+    _, package, _ = build(partial=True, dataset=dataset)
+    folder = entry_of(package) / "results"
     results = read_json(folder / "results.json")
     assert results["no_generation"] == [IDS[3], "r__x-7"]
     assert results["no_logs"] == [IDS[5]]
@@ -222,7 +225,8 @@ def test_the_lists_count_the_whole_split(
 
 
 def test_splits(build: Build, refusal: Refusal) -> None:
-    assert entry_of(build("full")[1], "test").is_dir()
+    _, folder, _ = build("full")
+    assert entry_of(folder, "test").is_dir()
     names = "lite, verified, test, multilingual, multimodal"
     assert refusal(split="light", target="other").endswith(f"leaderboard: {names}")
 
@@ -264,7 +268,8 @@ def test_a_broken_meta_file_is_named(
 ) -> None:
     path = tmp_path / "meta.yaml"
     path.write_bytes(content)
-    code, lines = package(run, tmp_path / "p", "--split", "lite", "--meta", path)
+    options = ("--split", "lite", "--meta", path)
+    code, lines = package(run, tmp_path / "p", *options)
     assert code == 2
     (line,) = lines
     assert line.startswith(f"error: --meta {path}: ")
@@ -276,11 +281,12 @@ def test_the_template_is_a_meta_file_once_it_is_filled_in(
     write_meta(tmp_path, {})
     path = tmp_path / "meta.yaml"
     path.unlink()
-    arguments = (run, tmp_path / "package", "--split", "lite", "--meta", path)
-    (line,) = package(*arguments)[1]
+    folder = tmp_path / "package"
+    arguments = (run, folder, "--split", "lite", "--meta", path)
+    _, (line,) = package(*arguments)
     assert line.endswith("it is a new template: fill it in")
     template = path.read_text()
-    (line,) = package(*arguments)[1]
+    _, (line,) = package(*arguments)
     assert "a TODO is left" in line
     lines = []
     for line in template.replace("logo.svg", "picture.svg").splitlines():
@@ -289,8 +295,9 @@ def test_the_template_is_a_meta_file_once_it_is_filled_in(
             value = "https://a.example/b"
         lines.append(line.replace("TODO", value))
     path.write_text("\n".join(lines))
-    assert package(*arguments)[0] in (0, 1), "its day may be to come"
-    assert (tmp_path / "package/entry/evaluation/lite/20260930_some").is_dir()
+    code, _ = package(*arguments)
+    assert code in (0, 1), "its day may be to come"
+    assert (folder / "entry/evaluation/lite/20260930_some").is_dir()
 
 
 ADDRESSES = ("site", "report", "artifacts", "first_author_site")
