@@ -39,6 +39,6 @@ def column(rows: Iterable[dict[str, Any]], name: str) -> list[Any]:
     return [row[name] for row in rows]
 
 
-def known(amount: dict[str, Any]) -> tuple[Any, bool]:
+def known_part(amount: dict[str, Any]) -> tuple[Any, bool]:
     """Return the known part of an amount, and whether that is all of it."""
     return amount["known"], amount["complete"]

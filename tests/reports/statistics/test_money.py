@@ -37,7 +37,8 @@ def priced_run(
         answer = Answer(text, tokens=(12_347, 1_231))
         provider.will_answer(answer)
     config = live(provider)
-    spending = Spending(prices={model.name: ODD for model in config.models})
+    prices = {model.name: ODD for model in config.models}
+    spending = Spending(prices=prices)
     run = options(tmp_path / "out", cache, TEXTKIT, money=spending)
     assert run_command(config, run, lambda _: None) == 0
     folder = tmp_path / "out/predictions/r"
@@ -47,7 +48,9 @@ def priced_run(
 
 def test_an_untouched_run_verifies_and_prints_exact_sums(priced_run: Path) -> None:
     assert not differs(priced_run)
-    each = money.dollars(ODD.input * 12_347 + ODD.output * 1_231)
+    input_dollars = ODD.input * 12_347
+    output_dollars = ODD.output * 1_231
+    each = money.dollars(input_dollars + output_dollars)
     lines = (priced_run / "ledger.jsonl").read_text().splitlines()
     assert len(lines) == 3
     for line in lines:
@@ -71,7 +74,15 @@ def test_amounts_are_rounded_once(amount: Decimal) -> None:
 
 
 @pytest.mark.parametrize(
-    "amount", [-1, float("nan"), float("inf"), "x", "1e40", Decimal("-0.1")]
+    "amount",
+    [
+        -1,
+        float("nan"),
+        float("inf"),
+        "x",
+        "1e40",
+        Decimal("-0.1"),
+    ],
 )
 def test_what_is_no_amount_is_named(amount: Any) -> None:
     with pytest.raises(ValueError, match="not an amount of dollars"):

@@ -12,7 +12,13 @@ import pytest
 from llm.chat import Reply, Usage
 from reports.data.verdicts import Verdict, VerdictStatus
 from runs.calls.ledger import LedgerLine
-from tests.reports.statistics.conftest import FAILED, Stats, column, known, selecting
+from tests.reports.statistics.conftest import (
+    FAILED,
+    Stats,
+    column,
+    known_part,
+    selecting,
+)
 from tests.support import write_files
 from tests.support.reporting import (
     comparisons,
@@ -28,8 +34,13 @@ from tests.support.rundata import a_verdict, an_attempt, an_instance
 def test_unknown_dollars_of_an_attempt_make_all_later_sums_unknown(
     stats: Stats,
 ) -> None:
-    attempts = (an_attempt(1), an_attempt(2, cost=None), an_attempt(3))
-    rows = stats(an_instance(attempt=3, attempts=attempts))["bought"]
+    attempts = (
+        an_attempt(1),
+        an_attempt(2, cost=None),
+        an_attempt(3),
+    )
+    instance = an_instance(attempt=3, attempts=attempts)
+    rows = stats(instance)["bought"]
     assert column(rows, "dollars") == ["1", None, None]
     assert rows[2]["further_dollars"] == "1"
 
@@ -59,19 +70,21 @@ def test_effort_per_instance_and_per_resolved_instance(stats: Stats) -> None:
     )["effort"]
     assert effort["attempts"]["known"] == 3
     assert counts(effort["edit_errors"]) == share(1, 3)
-    sums = {name: effort[name]["known"] for name in effort if "tokens" in name}
-    assert sums == {"prompt_tokens": 150, "cached_tokens": 40, "completion_tokens": 15}
+    assert effort["prompt_tokens"]["known"] == 150
+    assert effort["cached_tokens"]["known"] == 40
+    assert effort["completion_tokens"]["known"] == 15
     assert effort["completion_tokens"]["per_instance"] == 7.5
     assert effort["calls"]["per_resolved"] == 2
     assert effort["reflections"]["known"] == 3
     assert effort["seconds"]["known"] == 8
-    assert known(effort["dollars"]) == ("1", False)
+    assert known_part(effort["dollars"]) == ("1", False)
     assert effort["dollars"]["per_resolved"] is None
 
 
 def test_without_trajectories_tokens_are_unknown_and_not_none(stats: Stats) -> None:
     bare = an_attempt(edit_format=None, seconds=None)
-    effort = stats(an_instance(attempts=(bare,)))["effort"]
+    instance = an_instance(attempts=(bare,))
+    effort = stats(instance)["effort"]
     for name in ("prompt_tokens", "calls", "seconds"):
         assert effort[name]["complete"] is False
         assert effort[name]["per_instance"] is None
@@ -81,14 +94,22 @@ def test_money_is_the_ledgers(stats: Stats) -> None:
     def dollars(*costs: Decimal | None) -> Any:
         lines = []
         for number, cost in enumerate(costs):
-            call = str(number)
-            lines.append(LedgerLine(call, "answered", "own__thing-1", 1, "m", cost))
-        return stats(an_instance(), ledger=lines)["effort"]["dollars"]
+            line = LedgerLine(
+                str(number),
+                "answered",
+                "own__thing-1",
+                1,
+                "m",
+                cost,
+            )
+            lines.append(line)
+        content = stats(an_instance(), ledger=lines)
+        return content["effort"]["dollars"]
 
     dimes = [Decimal("0.1")] * 3
-    assert known(dollars(*dimes)) == ("0.3", True)
+    assert known_part(dollars(*dimes)) == ("0.3", True)
     assert dollars(*dimes)["per_instance"] == pytest.approx(0.3)
-    assert known(dollars(*dimes, None)) == ("0.3", False)
+    assert known_part(dollars(*dimes, None)) == ("0.3", False)
 
 
 def test_gold_files_count_when_all_are_there(stats: Stats) -> None:
@@ -98,7 +119,11 @@ def test_gold_files_count_when_all_are_there(stats: Stats) -> None:
         edited_files=("a",),
         **FAILED,
     )
-    second = an_attempt(2, added_files=("a",), edited_files=("a", "b"))
+    second = an_attempt(
+        2,
+        added_files=("a",),
+        edited_files=("a", "b"),
+    )
     two: dict[str, Any] = {
         "attempt": 2,
         "attempts": (first, second),
@@ -109,7 +134,8 @@ def test_gold_files_count_when_all_are_there(stats: Stats) -> None:
         an_instance("a__a-3", gold_files=("z",), map_files=("y",)),
         an_instance("a__a-4", map_files=("y",)),
     )["gold_files"]
-    assert {name: counts(gold_files[name]) for name in gold_files} == {
+    shares = {name: counts(part) for name, part in gold_files.items()}
+    assert shares == {
         "in_map": share(1, 2),
         "added_by_winner": share(0, 3),
         "added_by_any": share(1, 3),
@@ -171,23 +197,33 @@ def test_pass_at_k_needs_all_attempts_on_every_instance(stats: Stats) -> None:
     assert pass_at_k(other) == []
     two = pass_at_k(instance, instance.but(instance_id="a__a-3"))
     assert two == [(0.5, None), (1.0, None)]
-    failing = instance.but(instance_id="a__a-4", attempts=(bad.but(attempt=1), bad))
-    assert pass_at_k(instance, failing) == [(0.25, None), (0.5, None)]
-    lacking = instance.but(attempts=(good, bad.but(status="not_recorded")))
-    # It was not made.
-    assert pass_at_k(instance, lacking.but(instance_id="a__a-3")) == []
+    failing = instance.but(
+        instance_id="a__a-4",
+        attempts=(bad.but(attempt=1), bad),
+    )
+    rows = pass_at_k(instance, failing)
+    assert rows == [(0.25, None), (0.5, None)]
+    never_made = bad.but(status="not_recorded")
+    lacking = instance.but(
+        instance_id="a__a-3",
+        attempts=(good, never_made),
+    )
+    assert pass_at_k(instance, lacking) == []
     empty = bad.but(model_patch="")
     rows = pass_at_k(instance.but(attempts=(good, empty)))
     assert [resolved for _, resolved in rows] == [0.5, 1.0]
     verdicts = {2: a_verdict("a__a-1", resolved=True)}
-    assert pass_at_k(instance.but(verdicts=verdicts)) == [(0.5, 1.0), (1.0, 1.0)]
+    rows = pass_at_k(instance.but(verdicts=verdicts))
+    assert rows == [(0.5, 1.0), (1.0, 1.0)]
 
 
 def test_what_another_harness_does_not_say_is_unknown(stats: Stats) -> None:
     silent = an_attempt(1, outcomes_known=False, status="submitted")
+    both_silent = (silent, silent.but(attempt=2))
+    ours = (an_attempt(), an_attempt(2))
     content = stats(
-        an_instance("a__a-1", attempts=(silent, silent.but(attempt=2))),
-        an_instance("a__a-2", attempts=(an_attempt(), an_attempt(2))),
+        an_instance("a__a-1", attempts=both_silent),
+        an_instance("a__a-2", attempts=ours),
     )
     assert content["counts"]["plausible"] is None
     assert content["by_repository"][0]["plausible"] is None
@@ -207,7 +243,12 @@ def test_a_comparison_is_of_the_instances_that_both_have_a_verdict_on(
     a = run("a", True, True, False, True)
     b = run("b", True, False, False, None, True)
     (comparison,) = comparisons(a, b)
-    assert comparison["table"] == {"both": 1, "only_a": 1, "only_b": 0, "neither": 1}
+    assert comparison["table"] == {
+        "both": 1,
+        "only_a": 1,
+        "only_b": 0,
+        "neither": 1,
+    }
     expected = {
         "a": "a",
         "b": "b",
@@ -267,15 +308,22 @@ def test_precision_and_recall_are_sklearns(stats: Stats, seed: int) -> None:
         status = "plausible" if plausible[number] else "fallback"
         is_resolved = bool(resolved[number])
         name = f"a__a-{number}"
-        instances.append(an_instance(name, status=status, resolved=is_resolved))
+        instance = an_instance(name, status=status, resolved=is_resolved)
+        instances.append(instance)
     ours = stats(*instances)["plausible"]
-    (tn, fp), (fn, tp) = confusion_matrix(resolved, plausible, labels=[0, 1])
+    (tn, fp), (fn, tp) = confusion_matrix(
+        resolved,
+        plausible,
+        labels=[0, 1],
+    )
     assert ours["plausible_resolved"] == tp
     assert ours["plausible_unresolved"] == fp
     assert ours["implausible_resolved"] == fn
     assert ours["implausible_unresolved"] == tn
-    assert ours["precision"] == pytest.approx(precision_score(resolved, plausible))
-    assert ours["recall"] == pytest.approx(recall_score(resolved, plausible))
+    precision = precision_score(resolved, plausible)
+    assert ours["precision"] == pytest.approx(precision)
+    recall = recall_score(resolved, plausible)
+    assert ours["recall"] == pytest.approx(recall)
 
 
 def test_nothing_is_divided_by_none(stats: Stats) -> None:
@@ -287,7 +335,8 @@ def test_nothing_is_divided_by_none(stats: Stats) -> None:
 
 
 def test_the_tables_of_a_run_that_is_not_evaluated(tmp_path: Path) -> None:
-    run = write_values(tmp_path / "r", an_instance("a__a-1", resolved=None))
+    instance = an_instance("a__a-1", resolved=None)
+    run = write_values(tmp_path / "r", instance)
     lines = report(run, format="markdown")
     for part in (
         "| 1 | m | 1 | 100.0 % | – | – | – |",

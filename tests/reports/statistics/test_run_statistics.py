@@ -11,14 +11,14 @@ import pytest
 
 from bench.attempts import choose
 from llm.chat import Reply
-from reports.data.verdicts import VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
 from runs.records import Attempt, Origin
 from tests.reports.statistics.conftest import (
     FAILED,
     Stats,
     column,
     dataset,
-    known,
+    known_part,
     selecting,
 )
 from tests.support import write_files
@@ -68,7 +68,8 @@ def test_sizes_of_splits(
     split_name: str,
     size: int | None,
 ) -> None:
-    scores = stats(an_instance("demo__bank-1"), described=dataset(name))["scores"]
+    instance = an_instance("demo__bank-1")
+    scores = stats(instance, described=dataset(name))["scores"]
     assert scores["split_name"] == split_name
     assert (scores["split"] or {}).get("of") == size
 
@@ -80,26 +81,29 @@ def test_groups_by_repository_and_year_count_what_was_selected(stats: Stats) -> 
         an_instance("own__thing-2", year=None, resolved=False),
         described=selecting(*names),
     )
-    repositories = {row["name"]: row["resolved"] for row in content["by_repository"]}
-    assert counts(repositories["own/thing"]) == share(1, 3)
     # An unknown verdict is not zero; nothing is predicted of the other repository.
-    assert counts(repositories["two/x"]) == share(0, 1)
-    years = {row["name"]: counts(row["resolved"]) for row in content["by_year"]}
-    assert years == {"2019": share(1, 1), "unknown": share(0, 3)}
+    assert resolved_by_name(content["by_repository"]) == {
+        "own/thing": share(1, 3),
+        "two/x": share(0, 1),
+    }
+    assert resolved_by_name(content["by_year"]) == {
+        "2019": share(1, 1),
+        "unknown": share(0, 3),
+    }
+
+
+def resolved_by_name(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {row["name"]: counts(row["resolved"]) for row in rows}
 
 
 def test_models_and_attempts_without_a_prediction_have_rows(stats: Stats) -> None:
-    two = (an_attempt(1, model="x", **FAILED), an_attempt(2, model="y"))
-    models = {
-        "config": {
-            "models": [
-                {"name": "x"},
-                {"name": "y"},
-                {"name": "z"},
-            ]
-        }
-    }
-    content = stats(an_instance(attempt=2, attempts=two), described=models)
+    attempts = (
+        an_attempt(1, model="x", **FAILED),
+        an_attempt(2, model="y"),
+    )
+    models = [{"name": name} for name in "xyz"]
+    instance = an_instance(attempt=2, attempts=attempts)
+    content = stats(instance, described={"config": {"models": models}})
     rows = content["by_attempt"]
     assert column(rows, "attempt") == [1, 2]
     assert column(rows, "model") == ["x", "y"]
@@ -111,10 +115,14 @@ def test_models_and_attempts_without_a_prediction_have_rows(stats: Stats) -> Non
 
 
 def test_the_shares_of_an_attempt(stats: Stats) -> None:
-    attempts = (an_attempt(1, model="x", **FAILED), an_attempt(2, model=""))
+    alone = (an_attempt(model="x"),)
+    attempts = (
+        an_attempt(1, model="x", **FAILED),
+        an_attempt(2, model=""),
+    )
     first, unknown = stats(
-        an_instance("a__a-1", attempts=(an_attempt(model="x"),)),
-        an_instance("a__a-3", resolved=False, attempts=(an_attempt(model="x"),)),
+        an_instance("a__a-1", attempts=alone),
+        an_instance("a__a-3", resolved=False, attempts=alone),
         an_instance("a__a-2", attempt=2, attempts=attempts),
         described=selecting("a__a-1", "a__a-2", "a__a-3", "a__a-4"),
     )["by_attempt"]
@@ -128,9 +136,10 @@ def test_the_shares_of_an_attempt(stats: Stats) -> None:
 
 def test_a_combination_has_a_group_for_each_of_its_runs(stats: Stats) -> None:
     instances = []
-    for number, run in ((1, "b"), (2, "a"), (3, "b")):
+    for number, run in enumerate("bab", 1):
         attempt = an_attempt(origin=Origin(run=run, attempt=1))
-        instances.append(an_instance(f"a__a-{number}", attempts=(attempt,)))
+        instance = an_instance(f"a__a-{number}", attempts=(attempt,))
+        instances.append(instance)
     instances.append(an_instance("a__a-4", resolved=None))
     rows = stats(*instances)["by_origin"]
     assert column(rows, "name") == ["a", "b", "unknown"]
@@ -141,13 +150,29 @@ def test_a_combination_has_a_group_for_each_of_its_runs(stats: Stats) -> None:
     assert resolved == [share(1, 1), share(2, 2), (0, 1, None)]
 
 
-def failed(number: int, **changes: Any) -> Attempt:
+def verdicts_on(*resolved: bool) -> dict[int, Verdict]:
+    """Return verdicts on the first attempts of an instance, by their numbers."""
+    verdicts = {}
+    for number, is_resolved in enumerate(resolved, 1):
+        verdicts[number] = a_verdict("a__a-1", resolved=is_resolved)
+    return verdicts
+
+
+def resolved_counts(rows: list[dict[str, Any]]) -> list[int]:
+    return column(column(rows, "resolved"), "count")
+
+
+def failed_attempt(number: int, **changes: Any) -> Attempt:
     return an_attempt(number, model_patch=f"p{number}", **FAILED, **changes)
 
 
 def test_what_each_further_attempt_buys(stats: Stats) -> None:
     dime = Decimal("0.1")
-    attempts = (failed(1, cost=dime), failed(2, cost=dime), an_attempt(3, cost=dime))
+    attempts = (
+        failed_attempt(1, cost=dime),
+        failed_attempt(2, cost=dime),
+        an_attempt(3, cost=dime),
+    )
     late = an_instance("a__a-2", attempt=3, attempts=attempts)
     third = an_instance("a__a-3", resolved=False)
     rows = stats(an_instance("a__a-1"), late, third)["bought"]
@@ -163,8 +188,13 @@ def test_what_each_further_attempt_buys(stats: Stats) -> None:
 def test_the_effect_of_attempts_is_exact_if_all_are_evaluated(stats: Stats) -> None:
     # The second goes before the first, and the fourth, which is predicted, before both.
     poor = {"lint_outcome": False}
-    attempts = (failed(1, **poor), failed(2), failed(3, **poor), an_attempt(4))
-    verdicts = {n: a_verdict("a__a-1", resolved=n != 2) for n in (1, 2, 3)}
+    attempts = (
+        failed_attempt(1, **poor),
+        failed_attempt(2),
+        failed_attempt(3, **poor),
+        an_attempt(4),
+    )
+    verdicts = verdicts_on(True, False, True)
     instance = an_instance(
         "a__a-1",
         attempt=4,
@@ -172,7 +202,7 @@ def test_the_effect_of_attempts_is_exact_if_all_are_evaluated(stats: Stats) -> N
         verdicts=verdicts,
     )
     rows = stats(instance)["bought"]
-    assert column(column(rows, "resolved"), "count") == [1, 0, 0, 1]
+    assert resolved_counts(rows) == [1, 0, 0, 1]
     assert column(rows, "further_resolved") == [1, -1, 0, 1]
     assert True not in column(rows, "lower_bound")
     nothing = an_instance("a__a-2", model_patch="", resolved=False)
@@ -191,12 +221,15 @@ def test_the_choice_is_the_harnesss_where_tests_could_not_tell(stats: Stats) -> 
     )
     failing = an_attempt(2, model_patch="failing", **FAILED)
     attempts = (suspect, failing, an_attempt(3, model_patch="late"))
-    verdicts = {n: a_verdict("a__a-1", resolved=n == 2) for n in (1, 2)}
     instance = an_instance(
-        "a__a-1", attempt=3, model_patch="late", attempts=attempts, verdicts=verdicts
+        "a__a-1",
+        attempt=3,
+        model_patch="late",
+        attempts=attempts,
+        verdicts=verdicts_on(False, True),
     )
     rows = stats(instance)["bought"]
-    assert column(column(rows, "resolved"), "count") == [0, 1, 1]
+    assert resolved_counts(rows) == [0, 1, 1]
     assert choose(attempts[:2]).winner is failing
 
 
@@ -226,7 +259,7 @@ def test_further_attempts_are_chosen_among_by_evidence_and_pay_for_scripts(
             "models": ["m2", "m3"],
         },
     ]
-    verdicts = {n: a_verdict("a__a-1", resolved=n > 1) for n in (1, 2, 3)}
+    verdicts = verdicts_on(False, True, True)
     call = Reply("x", cost=Decimal("0.03"), seconds=1.0)
     instance = an_instance(
         "a__a-1",
@@ -241,7 +274,7 @@ def test_further_attempts_are_chosen_among_by_evidence_and_pay_for_scripts(
     described = {"config": {"select": "evidence"}}
     content = stats(instance, described=described)
     rows = content["bought"]
-    assert column(column(rows, "resolved"), "count") == [0, 0, 1]
+    assert resolved_counts(rows) == [0, 0, 1]
     assert column(rows, "dollars") == ["0.1", "0.26", "0.36"]
 
 
@@ -260,19 +293,13 @@ def test_an_unreadable_count_of_tokens_is_unknown(tmp_path: Path) -> None:
         "edit_format": "diff",
         "calls": [call],
     }
-    prediction = {"instance_id": "a__a-1", "model_patch": "", "model": "m"}
-    folder = write_run(
-        tmp_path / "r",
-        [
-            {
-                **prediction,
-                "all_results": [prediction],
-            }
-        ],
-    )
+    result = {"instance_id": "a__a-1", "model_patch": "", "model": "m"}
+    prediction = {**result, "all_results": [result]}
+    folder = write_run(tmp_path / "r", [prediction])
     trajectory = json.dumps({"attempts": [attempt]})
     write_files(folder, {"trajectories/a__a-1.json": trajectory})
-    assert known(statistics(folder)["effort"]["prompt_tokens"]) == (0, False)
+    effort = statistics(folder)["effort"]
+    assert known_part(effort["prompt_tokens"]) == (0, False)
 
 
 def test_verdicts_of_another_kind_say_nothing_beside_official_ones(
@@ -280,11 +307,18 @@ def test_verdicts_of_another_kind_say_nothing_beside_official_ones(
 ) -> None:
     verdict = a_verdict("a__a-1", resolved=True, evaluator="local")
     attempts = (an_attempt(1), an_attempt(2, model_patch="q"))
-    instance = an_instance("a__a-1", attempts=attempts, verdicts={2: verdict})
-    assert column(stats(instance)["pass_at_k"], "resolved") == [None, None]
+    instance = an_instance(
+        "a__a-1",
+        attempts=attempts,
+        verdicts={2: verdict},
+    )
+    rows = stats(instance)["pass_at_k"]
+    assert column(rows, "resolved") == [None, None]
     local = a_verdict("a__a-1", resolved=False, evaluator="local")
     by_local = instance.but(verdict=local)
-    assert column(stats(by_local)["pass_at_k"], "resolved") == [0.5, 1.0]
+    rows = stats(by_local)["pass_at_k"]
+    assert column(rows, "resolved") == [0.5, 1.0]
     missing = verdict.but(status=VerdictStatus.NOT_EVALUATED)
     lacking = by_local.but(verdicts={2: missing})
-    assert column(stats(lacking)["pass_at_k"], "resolved") == [None, None]
+    rows = stats(lacking)["pass_at_k"]
+    assert column(rows, "resolved") == [None, None]
