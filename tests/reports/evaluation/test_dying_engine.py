@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -20,7 +19,7 @@ import pytest
 from demo.setup import commit_all
 from runs.storage.store import RunStore
 from tests.reports.conftest import report_run
-from tests.support import wait_until
+from tests.support import wait_until, write_json
 from tests.support.evaluated import (
     BANK,
     TEXTKIT,
@@ -92,10 +91,9 @@ class Engine:
         self.process.kill()
         self.process.wait()
 
-    def docker(self, *words: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            ["docker", "-H", self.host, *words], capture_output=True, check=False
-        )
+    def docker(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        argv = ["docker", "-H", self.host, *arguments]
+        return subprocess.run(argv, capture_output=True, check=False)
 
     def end(self) -> None:
         """Stop it with its containers, which outlive a killed engine, and delete its files."""
@@ -106,8 +104,10 @@ class Engine:
         self.process.wait(60)
         mounts = []
         for line in Path("/proc/self/mounts").read_text().splitlines():
-            mounts.append(line.split()[1])
-        for mount in reversed([m for m in mounts if m.startswith(f"{self.folder}/")]):
+            mount = line.split()[1]
+            if mount.startswith(f"{self.folder}/"):
+                mounts.append(mount)
+        for mount in reversed(mounts):
             subprocess.run(["umount", mount], check=False)
         shutil.rmtree(self.folder / "data", ignore_errors=True)
 
@@ -144,12 +144,16 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
 
 def make_image(engine: Engine, root: Path) -> None:
     """Import an image with little more than bash and git, to save time."""
-    for program in map(shutil.which, ("bash", "git", "mkdir", "sleep", "tail")):
+    for name in ("bash", "git", "mkdir", "sleep", "tail"):
+        program = shutil.which(name)
         assert program is not None
         linked = subprocess.run(
-            ["ldd", program], capture_output=True, text=True, check=True
+            ["ldd", program],
+            capture_output=True,
+            text=True,
+            check=True,
         )
-        copy_into(root, Path("/bin", Path(program).name), Path(program))
+        copy_into(root, Path("/bin", name), Path(program))
         for library in re.findall(r"(/\S+) \(0x", linked.stdout):
             copy_into(root, Path(library), Path(library))
     for folder in ("etc", "tmp", "testbed"):
@@ -157,9 +161,8 @@ def make_image(engine: Engine, root: Path) -> None:
     (root / "etc/passwd").write_text("root:x:0:0::/tmp:/bin/bash\n")
     (root / "testbed/old.py").touch()
     commit_all(root / "testbed", "Begin")
-    with subprocess.Popen(
-        ["tar", "-C", root, "--owner=0", "--group=0", "-c", "."], stdout=subprocess.PIPE
-    ) as packed:
+    tar = ["tar", "-C", root, "--owner=0", "--group=0", "-c", "."]
+    with subprocess.Popen(tar, stdout=subprocess.PIPE) as packed:
         argv = ["docker", "-H", engine.host, "import", "-", IMAGE]
         subprocess.run(
             argv,
@@ -196,8 +199,7 @@ def write_rows(path: Path) -> Path:
             ]
         )
         data.append({**row, "image": IMAGE})
-    path.write_text(json.dumps(data))
-    return path
+    return write_json(path, data)
 
 
 def runs_tests(store: RunStore) -> bool:
@@ -238,14 +240,15 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
     engine.start()
     # swebench may not have come to remove the other one.
     start = f"sweb.eval.{TEXTKIT}.r-"
-    (left,) = (name for name in engine.containers() if name.startswith(start))
+    (left,) = [name for name in engine.containers() if name.startswith(start)]
     # Of a run with the same name in another folder, and of another program.
     others = [
         f"sweb.eval.{TEXTKIT}.r-0123456789ab",
         f"sweb.eval.{TEXTKIT}.x{left.split('.')[-1]}",
     ]
     for name in others:
-        assert engine.docker("create", "--name", name, IMAGE, "true").returncode == 0
+        result = engine.docker("create", "--name", name, IMAGE, "true")
+        assert result.returncode == 0
 
     printed = report_run(store.folder, cache, "docker", dataset=dataset)
     assert printed.code == 0

@@ -71,9 +71,10 @@ def processes(run: str) -> list[str]:
     return [line for line in lines if "run_evaluation" in line and run in line]
 
 
-def command(out: Path, *words: object) -> subprocess.Popen[bytes]:
-    arguments = (TOP / "report.py", *words, "--evaluator", "docker")
-    argv = [sys.executable, *map(str, arguments)]
+def command(out: Path, *arguments: object) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, str(TOP / "report.py")]
+    argv += map(str, arguments)
+    argv += ["--evaluator", "docker"]
     with (out / "said").open("ab") as log:
         return subprocess.Popen(
             argv,

@@ -6,7 +6,14 @@ import pytest
 
 from reports.data.verdicts import VerdictStatus
 from reports.evaluation.grading import grade_output
-from tests.support.evaluated import PRINTED, TESTS, TEXTKIT, junit_report, rows, task
+from tests.support.evaluated import (
+    PRINTED,
+    TESTS,
+    TEXTKIT,
+    junit_report,
+    rows,
+    task,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,32 +39,37 @@ def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
     inner = "test_one.py::test_this"
     nested = f"PASSED [100%]\nPASSED [\nXFAIL {inner}\n"
     case = task(TEXTKIT, PASS_TO_PASS=["[100%]", "[", inner])
-    verdict = grade_output(
-        case, f"{nested}{PRINTED}\nTOKEN\n{junit_report()}", "TOKEN", {}
-    )
+    output = f"{nested}{PRINTED}\nTOKEN\n{junit_report()}"
+    verdict = grade_output(case, output, "TOKEN", {})
     assert verdict.status is VerdictStatus.RESOLVED
-    assert (
+    reason = (
         f"as swebench reads [, [100%], {inner}, which pytest's report cannot confirm"
-        in verdict.reason
     )
+    assert reason in verdict.reason
     # Another test of a file of this run is none of a nested run.
-    forged = task(TEXTKIT, PASS_TO_PASS=["tests/test_slug.py::test_other"])
-    output = (
-        f"PASSED tests/test_slug.py::test_other\n{PRINTED}\nTOKEN\n{junit_report()}"
-    )
-    assert grade_output(forged, output, "TOKEN", {}).status is VerdictStatus.UNRESOLVED
+    other = "tests/test_slug.py::test_other"
+    forged = task(TEXTKIT, PASS_TO_PASS=[other])
+    output = f"PASSED {other}\n{PRINTED}\nTOKEN\n{junit_report()}"
+    verdict = grade_output(forged, output, "TOKEN", {})
+    assert verdict.status is VerdictStatus.UNRESOLVED
     # A report that is missing confirms nothing, and one that names the test decides.
     alone = grade_output(case, f"{nested}{PRINTED}", "TOKEN", {})
     assert alone.status is VerdictStatus.UNRESOLVED
     failed = f"{nested}{PRINTED}\nTOKEN\n{junit_report(TESTS[2])}"
-    assert grade_output(case, failed, "TOKEN", {}).status is VerdictStatus.UNRESOLVED
+    verdict = grade_output(case, failed, "TOKEN", {})
+    assert verdict.status is VerdictStatus.UNRESOLVED
 
 
 def test_a_pass_of_unittest_needs_a_result_of_its_runner() -> None:
-    spec = {**rows()[TEXTKIT]["spec"], "test_cmd": "python -m unittest -v"}
-    changes = {"spec": spec, "log_parser": "parse_log_django", "PASS_TO_PASS": []}
+    spec = rows()[TEXTKIT]["spec"]
     name = "test_x (tests.T.test_x)"
-    case = task(TEXTKIT, **changes, FAIL_TO_PASS=[name])
+    case = task(
+        TEXTKIT,
+        spec={**spec, "test_cmd": "python -m unittest -v"},
+        log_parser="parse_log_django",
+        PASS_TO_PASS=[],
+        FAIL_TO_PASS=[name],
+    )
     output = f"{name} ... ok\n\n-----\nRan 1 test in 0.001s\n\nOK\n"
     for tests, resolved in (
         ([(name, "PASSED")], True),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from reports.evaluation.official import (
     read_result,
 )
 from tests.reports.conftest import differs, report_run
-from tests.support import official, read_json
+from tests.support import official, read_json, write_json
 from tests.support.evaluated import (
     BANK,
     TEXTKIT,
@@ -73,16 +72,17 @@ class StandIn(OfficialEvaluator):
         folder: ProgramFolder,
     ) -> list[list[str]]:
         patches = {task.official_id: task.prediction.patch for task in tasks}
-        file = folder.inputs / "predictions.json"
-        file.write_text(json.dumps(patches))
-        return [[sys.executable, "-c", PROGRAM, str(file)]]
+        file = write_json(folder.inputs / "predictions.json", patches)
+        argv = [sys.executable, "-c", PROGRAM, str(file)]
+        return [argv]
 
     def read(
         self,
         task: EvaluationTask,
         folder: ProgramFolder,
     ) -> Verdict | None:
-        resolved = read_result(folder.outputs / "results.json").get(task.official_id)
+        results = read_result(folder.outputs / "results.json")
+        resolved = results.get(task.official_id)
         if not isinstance(resolved, bool):
             return None
         return self.result(task, resolved, "the log")
@@ -99,7 +99,8 @@ class ContainerStandIn(StandIn):
         folder: ProgramFolder,
     ) -> list[list[str]]:
         mount = f"{folder.outputs}:/outputs"
-        return [["docker", "run", "--rm", "--volume", mount, IMAGE, "sleep", "600"]]
+        argv = ["docker", "run", "--rm", "--volume", mount, IMAGE, "sleep", "600"]
+        return [argv]
 
 
 @pytest.fixture(autouse=True)
@@ -115,20 +116,24 @@ def patch(word: str) -> str:
     return f"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-{word}\n+it\n"
 
 
-def tasks(*words: str) -> list[Any]:
+def tasks(*kinds: str) -> list[Any]:
     tasks = []
-    for word in words:
-        row = {**ROW, "instance_id": f"own__calc-{word}"}
-        tasks.append(official.task(row, patch(word), word, ""))
+    for kind in kinds:
+        row = {**ROW, "instance_id": f"own__calc-{kind}"}
+        task = official.task(row, patch(kind), kind, "")
+        tasks.append(task)
     return tasks
 
 
 def evaluate(
-    folder: Path, *words: str, **changes: Any
+    folder: Path,
+    *kinds: str,
+    **changes: Any,
 ) -> tuple[dict[str, Verdict], list[str]]:
     lines: list[str] = []
     tool = official.evaluator("standin", folder, lines.append, **changes)
-    return official.evaluated(tool, tasks(*words)), lines
+    verdicts = official.evaluated(tool, tasks(*kinds))
+    return verdicts, lines
 
 
 def test_each_prediction_has_a_verdict_or_a_reason(tmp_path: Path) -> None:
@@ -163,7 +168,8 @@ def test_a_tool_sees_no_secret_and_no_earlier_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLANTED_API_KEY", "sk-planted")
-    assert evaluate(tmp_path, "RIGHT")[0]["RIGHT"].conclusive
+    verdicts, _ = evaluate(tmp_path, "RIGHT")
+    assert verdicts["RIGHT"].conclusive
     verdicts, lines = evaluate(tmp_path, "RIGHT", "LOST")
     assert not verdicts["LOST"].conclusive
     assert len(list(tmp_path.iterdir())) == 2
@@ -182,10 +188,12 @@ def test_a_hanging_tool_is_ended_with_its_children(tmp_path: Path) -> None:
     assert verdicts["RIGHT"].status is VerdictStatus.RESOLVED, "its result was there"
     reason = "standin was ended after 15 s; see "
     assert verdicts["LOST+HANG"].reason.startswith(reason)
-    (child,) = (line for line in lines if line.startswith("standin: child"))
-    argv = ["ps", "-o", "stat=", child.split()[-1]]
-    state = subprocess.run(argv, capture_output=True, check=False).stdout
-    assert not state.strip() or state.startswith(b"Z")
+    (child,) = [line for line in lines if line.startswith("standin: child")]
+    process = child.split()[-1]
+    argv = ["ps", "-o", "stat=", process]
+    result = subprocess.run(argv, capture_output=True, check=False)
+    state = result.stdout.strip()
+    assert not state or state.startswith(b"Z")
 
 
 @pytest.mark.long
@@ -194,7 +202,11 @@ def test_a_container_of_a_hanging_tool_is_removed(tmp_path: Path) -> None:
     """It outlives the process that started it."""
     lines: list[str] = []
     tool = official.evaluator(
-        "standin", tmp_path, lines.append, kind=ContainerStandIn, timeout=8.0
+        "standin",
+        tmp_path,
+        lines.append,
+        kind=ContainerStandIn,
+        timeout=8.0,
     )
     row = {**ROW, "instance_id": "own__calc-hanging"}
     task = official.task(row, official.GOLD, "hanging", IMAGE)
@@ -224,15 +236,17 @@ def test_what_is_missing_is_one_clear_line(
     tool = official.evaluator("multi-swe-bench", tmp_path, python=python)
     with pytest.raises(UserError) as caught:
         tool.prepare([])
-    assert problem in str(caught.value)
-    assert "\n" not in str(caught.value)
+    message = str(caught.value)
+    assert problem in message
+    assert "\n" not in message
 
 
 def test_rows_that_lack_something(tmp_path: Path) -> None:
     tool = official.evaluator("standin", tmp_path)
-    bad = official.task({"instance_id": "own__calc-2"}, patch("RIGHT"), "bad", "")
-    problem = "the row lacks repo, which standin needs"
-    assert tool.prepare([*tasks("RIGHT"), bad]) == {"bad": problem}
+    row = {"instance_id": "own__calc-2"}
+    bad = official.task(row, patch("RIGHT"), "bad", "")
+    problems = tool.prepare([*tasks("RIGHT"), bad])
+    assert problems == {"bad": "the row lacks repo, which standin needs"}
     with pytest.raises(UserError, match="instance bad: the row lacks repo"):
         tool.prepare([bad])
 
@@ -253,7 +267,8 @@ def test_a_tool_evaluates_a_run(tmp_path: Path, cache: Path) -> None:
         UNITS: "",
     }
     store = make_run(tmp_path, patches)
-    assert report_run(store.folder, cache, "standin").code == 0
+    printed = report_run(store.folder, cache, "standin")
+    assert printed.code == 0
     verdict = on_disk(store, BANK)
     assert verdict["status"] == "resolved"
     assert verdict["evaluator"] == "standin"
@@ -280,4 +295,5 @@ def test_of_a_progress_bar_the_end_is_shown() -> None:
     assert lines[:2] == ["3%", "end"]
     assert lines[2].startswith("xxx")
     assert len(lines) == 3
-    assert len(log.getvalue()) == len(b"1%\r2%\r3%\r\nend\n") + 100_001
+    short_lines = b"1%\r2%\r3%\r\nend\n"
+    assert len(log.getvalue()) == len(short_lines) + 100_001

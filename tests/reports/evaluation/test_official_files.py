@@ -50,7 +50,10 @@ class Tool:
 
     def __init__(self, name: str, tmp_path: Path) -> None:
         self.program: OfficialEvaluator = official.evaluator(
-            name, tmp_path, dataset="lite", python="python3"
+            name,
+            tmp_path,
+            dataset="lite",
+            python="python3",
         )
         row = ROW
         if name == "multi-swe-bench":
@@ -75,7 +78,8 @@ class Tool:
         return self.program.read(self.task, self.folder)
 
     def argv(self, task: EvaluationTask | None = None) -> list[str]:
-        return self.program.commands([task or self.task], self.folder)[0]
+        argv, *_ = self.program.commands([task or self.task], self.folder)
+        return argv
 
 
 ENDED = "log\n>>>>> Test Exit Code: 1\n"
@@ -99,7 +103,7 @@ def multi(
     }
 
 
-def hosted(kind: str, suffix: str = "") -> dict[str, Any]:
+def hosted_report(kind: str, suffix: str = "") -> dict[str, Any]:
     name = f"reports/swe-bench_lite__test__run-1{suffix}.json"
     return {name: {f"{kind}_ids": ["own__calc-1"]}}
 
@@ -134,9 +138,9 @@ def hosted(kind: str, suffix: str = "") -> dict[str, Any]:
             "not_evaluated",
             "does not show that the tests ran",
         ),
-        ("sb-cli", hosted("resolved"), "resolved", ""),
-        ("sb-cli", hosted("unresolved"), "unresolved", ""),
-        ("sb-cli", hosted("pending"), "not_evaluated", "under pending_ids"),
+        ("sb-cli", hosted_report("resolved"), "resolved", ""),
+        ("sb-cli", hosted_report("unresolved"), "unresolved", ""),
+        ("sb-cli", hosted_report("pending"), "not_evaluated", "under pending_ids"),
     ],
 )
 def test_a_result_is_read(
@@ -157,7 +161,7 @@ def test_a_result_is_read(
     ("name", "files"),
     [
         ("multi-swe-bench", {}),
-        ("sb-cli", hosted("resolved", "-1")),
+        ("sb-cli", hosted_report("resolved", "-1")),
     ],
 )
 def test_no_result_of_this_run_is_none(
@@ -175,7 +179,7 @@ def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(
     ((only,),) = tool.program.groups([tool.task])
     assert only is tool.task
     argv = tool.argv()
-    files = [path for path in tool.folder.inputs.iterdir() if path.is_file()]
+    files = filter(Path.is_file, tool.folder.inputs.iterdir())
     text = "".join(path.read_text() for path in files)
     assert "return a + b" in text
     assert "secret_gold" not in text
@@ -199,11 +203,13 @@ def test_a_row_of_another_set_is_refused(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "-x y"])
 def test_an_id_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
+    task = task_of({**ROW, "instance_id": name})
     with pytest.raises(UserError, match="an id holds only"):
-        Tool("sb-cli", tmp_path).argv(task_of({**ROW, "instance_id": name}))
+        Tool("sb-cli", tmp_path).argv(task)
     program = Tool("multi-swe-bench", tmp_path / "m").program
+    task = task_of({**ROW, "org": name})
     with pytest.raises(UserError, match="do not name a pull request"):
-        program.groups([task_of({**ROW, "org": name})])
+        program.groups([task])
 
 
 def test_pull_requests_of_several_repositories_are_evaluated_apart(
@@ -213,8 +219,9 @@ def test_pull_requests_of_several_repositories_are_evaluated_apart(
     for repo, number in (("a", 1), ("b", 1), ("a", 2)):
         row = {**ROW, "repo": repo, "number": number}
         tasks.append(task_of(row, f"{repo}-{number}"))
+    program = Tool("multi-swe-bench", tmp_path).program
     names = []
-    for group in Tool("multi-swe-bench", tmp_path).program.groups(tasks):
+    for group in program.groups(tasks):
         names.append([task.instance.instance_id for task in group])
     assert names == [["a-1", "a-2"], ["b-1"]]
 
@@ -227,7 +234,8 @@ def test_ids_are_those_that_the_tool_prints(tmp_path: Path) -> None:
 
 
 def test_the_service_knows_patches_again(tmp_path: Path) -> None:
-    assert "--run_id run-1" in " ".join(Tool("sb-cli", tmp_path).argv())
+    argv = Tool("sb-cli", tmp_path).argv()
+    assert "--run_id run-1" in " ".join(argv)
 
 
 def test_the_deciding_tests_are_listed_as_in_swebenchs_report(tmp_path: Path) -> None:
@@ -251,5 +259,6 @@ def test_the_log_of_multi_swe_bench_says_how_its_tests_ended(tmp_path: Path) -> 
     script = tmp_path / "fix-run.sh"
     script.write_text("printf 'PASS: a'; exit 5")
     command = command.replace("/home/fix-run.sh", str(script))
-    result = subprocess.run(shlex.split(command), capture_output=True, check=True)
+    argv = shlex.split(command)
+    result = subprocess.run(argv, capture_output=True, check=True)
     assert result.stdout == b"PASS: a\n>>>>> Test Exit Code: 5\n"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from reports.evaluation.official import OfficialEvaluator
-from tests.support import from_environment, official, wait_until
+from tests.support import files_below, from_environment, official, wait_until
 from tests.support.official import F2P, P2P, PATCHES, TEST_PATCH
 
 pytestmark = [pytest.mark.long, pytest.mark.docker]
@@ -38,18 +38,22 @@ def check(
 ) -> None:
     """Evaluate all patches, and compare the verdicts."""
     tasks = []
-    for k, patch in PATCHES.items():
-        tasks.append(official.task(rows[k], patch, k, images[k]))
+    for kind, patch in PATCHES.items():
+        task = official.task(rows[kind], patch, kind, images[kind])
+        tasks.append(task)
     verdicts = official.evaluated(program(name, out), tasks)
     for kind, verdict in verdicts.items():
         print(kind, verdict.status.value, verdict.reason, verdict.tool)
     assert official.statuses(verdicts) == official.STATUSES
-    assert all(v.official and v.tool and v.image for v in verdicts.values())
-    texts = "".join(
-        p.read_text("utf-8", "replace") for p in out.rglob("*") if p.is_file()
-    )
-    assert "test_zero" in texts
-    assert str(rows[official.MISSING].get("instance_id", official.MISSING)) not in texts
+    for verdict in verdicts.values():
+        assert verdict.official
+        assert verdict.tool
+        assert verdict.image
+    texts = [path.read_text("utf-8", "replace") for path in files_below(out)]
+    text = "".join(texts)
+    assert "test_zero" in text
+    missing = rows[official.MISSING].get("instance_id", official.MISSING)
+    assert str(missing) not in text
 
 
 SLOW = (
@@ -97,8 +101,11 @@ def counts_of(passed: list[str], failed: list[str]) -> dict[str, Any]:
 def test_multi_swe_bench(tmp_path: Path) -> None:
     """Two repositories with pull requests of the same numbers do not disturb each other."""
     kinds = [*PATCHES, official.MISSING]
-    images = {k: f"mswebench/jqlang_m_jq:pr-{n}" for n, k in enumerate(kinds)}
-    others = {k: f"mswebench/facebook_m_zstd:pr-{n}" for n, k in enumerate(kinds)}
+    images = {}
+    others = {}
+    for number, kind in enumerate(kinds):
+        images[kind] = f"mswebench/jqlang_m_jq:pr-{number}"
+        others[kind] = f"mswebench/facebook_m_zstd:pr-{number}"
     script = (
         "cd /home/jq && git apply /home/test.patch /home/fix.patch\n"
         f"if [ -e slow ]; then echo 'PASS: {P2P}'; sleep 60; fi\n"
@@ -149,26 +156,28 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
             "fix_patch_result": counts_of([P2P, F2P], []),
         }
 
-    jq = {k: row("jqlang", "jq", n) for n, k in enumerate(kinds)}
+    jq = {}
+    for number, kind in enumerate(kinds):
+        jq[kind] = row("jqlang", "jq", number)
     nix = "mswebench/nix_swe:v1.0"
+    names = [*images.values(), *others.values(), nix]
+    both = []
+    for org, repo, image in (
+        ("jqlang", "jq", images["right"]),
+        ("facebook", "zstd", others["right"]),
+    ):
+        name = f"{org}__{repo}-0"
+        task = official.task(row(org, repo, 0), official.GOLD, name, image)
+        both.append(task)
+    out = tmp_path / "both"
     try:
-        with official.image(
-            [*images.values(), *others.values(), nix], "/home/jq", copies, files
-        ):
+        with official.image(names, "/home/jq", copies, files):
             check("multi-swe-bench", tmp_path / "out", jq, images)
-            both = [
-                official.task(
-                    row(org, repo, 0), official.GOLD, f"{org}__{repo}-0", names["right"]
-                )
-                for org, repo, names in (
-                    ("jqlang", "jq", images),
-                    ("facebook", "zstd", others),
-                )
-            ]
-            out = tmp_path / "both"
             verdicts = official.evaluated(program("multi-swe-bench", out), both)
             check_killed(
-                tmp_path / "killed", jq[official.RIGHT], images[official.RIGHT]
+                tmp_path / "killed",
+                jq[official.RIGHT],
+                images[official.RIGHT],
             )
     finally:
         official.remove_container("nix_swe")

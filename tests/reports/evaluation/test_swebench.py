@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from core.errors import UserError
 from reports.data.verdicts import SwebenchLogs, Verdict, VerdictStatus
 from reports.evaluation.swebench import DockerEvaluator, logged_verdict
+from tests.support import write_json
 from tests.support.evaluated import (
     BANK,
     FORGED,
@@ -48,7 +48,8 @@ def make_folder(
 
     path = folder / RUN_EVALUATION_LOG_DIR / "run-1" / "me__too" / name
     path.mkdir(parents=True)
-    (path / "report.json").write_text(json.dumps({name: {"resolved": resolved}}))
+    report = {name: {"resolved": resolved}}
+    write_json(path / "report.json", report)
     (path / "test_output.txt").write_text(output)
     (path / "patch.diff").write_text(WRONG)
     return path
@@ -98,7 +99,8 @@ def test_a_verdict_needs_swebenchs_report_and_a_whole_output(tmp_path: Path) -> 
 def test_what_does_not_show_that_the_tests_ended_is_no_verdict(
     tmp_path: Path, output: str, resolved: bool
 ) -> None:
-    verdict = verdict_by(make_folder(tmp_path, output=output, resolved=resolved))
+    folder = make_folder(tmp_path, output=output, resolved=resolved)
+    verdict = verdict_by(folder)
     assert verdict.status == VerdictStatus.NOT_EVALUATED
     assert verdict.log == output
     assert "does not show that the tests ran" in verdict.reason
@@ -115,7 +117,11 @@ def test_tests_that_ended_by_themselves_have_a_verdict(
     for number, line in enumerate(("{}", "+ echo '{}'")):
         end = line.format(f">>>>> Test Exit Code: {code}")
         output = f"{BEGIN}PASSED a\n{END}{end}\nUpdated 1 path\n"
-        folder = make_folder(tmp_path / str(number), output=output, resolved=False)
+        folder = make_folder(
+            tmp_path / str(number),
+            output=output,
+            resolved=False,
+        )
         assert verdict_by(folder).status is VerdictStatus.UNRESOLVED
 
 
@@ -136,7 +142,8 @@ def test_logs_are_found_in_linear_time(
         folders[name] = make_folder(tmp_path, name)
     monkeypatch.setattr("os.scandir", count)
     for name, folder in folders.items():
-        case = replace(base, instance=replace(base.instance, instance_id=name))
+        instance = replace(base.instance, instance_id=name)
+        case = replace(base, instance=instance)
         assert logged_verdict(case, folder, "").conclusive
     assert not scanned
     logs = SwebenchLogs(tmp_path)
@@ -250,7 +257,8 @@ def test_a_row_that_lacks_something_holds_up_no_other(tmp_path: Path) -> None:
     docker = evaluator(tmp_path)
     lacking = task(BANK, FAIL_TO_PASS=[], eval_script="")
     problem = "the row lacks eval_script, FAIL_TO_PASS, which docker needs"
-    assert docker.incomplete_rows([lacking, task(TEXTKIT)]) == {BANK: problem}
+    problems = docker.incomplete_rows([lacking, task(TEXTKIT)])
+    assert problems == {BANK: problem}
     fix = "or --evaluator that of the set"
     with pytest.raises(UserError, match=f"instance {BANK}: the row lacks eval_.*{fix}"):
         docker.incomplete_rows([lacking])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from environments.base import EnvironmentKind
 from runs.storage.store import RunStore
 from tests.conftest import MakeMirror
 from tests.reports.conftest import differs, report_run
-from tests.support import read_json
+from tests.support import read_json, write_json
 from tests.support.evaluated import TEXTKIT, on_disk, rows
 from tests.support.pages import make_pages
 from tests.support.provider import Provider
@@ -74,16 +73,15 @@ def dataset(tmp_path: Path, make_mirror: MakeMirror) -> Path:
     }
     for path in sorted(folder.rglob("*.py")):
         if path.is_file():
-            files.setdefault(path.relative_to(folder).as_posix(), path.read_bytes())
+            name = path.relative_to(folder).as_posix()
+            files.setdefault(name, path.read_bytes())
     _, commit = make_mirror(files, "demo/textkit")
     row = {
         **rows()[TEXTKIT],
         "instance_id": ID,
         "base_commit": commit,
     }
-    path = tmp_path / "rows.json"
-    path.write_text(json.dumps([row]))
-    return path
+    return write_json(tmp_path / "rows.json", [row])
 
 
 RunHarness = Callable[..., RunStore]
@@ -111,9 +109,10 @@ def run_harness(
     ) -> RunStore:
         provider.answers.clear()
         provider.will_answer(*replies)
+        choices = [ModelChoice.parse(model, any_name=True) for model in models]
         config = live(
             provider,
-            models=tuple(ModelChoice.parse(each, any_name=True) for each in models),
+            models=tuple(choices),
             tries=tries,
             all_attempts=tries > 1,
             run=name,
@@ -139,7 +138,8 @@ def evaluate(
             "repos": tmp_path / "mirrors",
             **changes,
         }
-        assert report_run(store.folder, cache, "local", **settings).code == 0
+        printed = report_run(store.folder, cache, "local", **settings)
+        assert printed.code == 0
 
     return call
 
@@ -148,25 +148,14 @@ def test_no_candidate_that_leaves_the_bug_passes(
     run_harness: RunHarness, evaluate: Callable[..., None]
 ) -> None:
     models = ("gpt-4o@diff", "gpt-4o-mini@diff")
-    first = run_harness(
-        "first",
-        *CANDIDATES,
-        models=models,
-        tries=3,
-    )
+    first = run_harness("first", *CANDIDATES, models=models, tries=3)
     _check_run(first)
     evaluate(first, all_attempts=True, page=True)
     _check_report(first)
     assert not differs(first.folder)
     # Nothing that the first run or its evaluation left behind changes a verdict.
-    _check_run(
-        run_harness(
-            "second",
-            *CANDIDATES,
-            models=models,
-            tries=3,
-        )
-    )
+    second = run_harness("second", *CANDIDATES, models=models, tries=3)
+    _check_run(second)
 
 
 @pytest.mark.long
@@ -193,12 +182,7 @@ def test_no_candidate_that_leaves_the_bug_passes(
 def test_no_plain_reply_forges_a_run(
     run_harness: RunHarness, evaluate: Callable[..., None], reply: str
 ) -> None:
-    store = run_harness(
-        "r",
-        reply,
-        models=("gpt-4o@diff",),
-        tries=1,
-    )
+    store = run_harness("r", reply, models=("gpt-4o@diff",), tries=1)
     (result,) = read_json(store.prediction(ID))["all_results"]
     assert result["status"] == "plausible_untested", result
     evaluate(store)
@@ -217,13 +201,19 @@ def _check_run(store: RunStore) -> None:
 
 
 def _check_report(store: RunStore) -> None:
-    verdicts = [read_json(path) for path in store.folder.glob("verdicts/**/*.json")]
-    assert len(verdicts) == 5
-    assert {verdict["status"] for verdict in verdicts} == {"unresolved"}
-    reasons = sorted(verdict["reason"] for verdict in verdicts)
-    without = "resolved only with its edits of test configuration in "
-    files = ("'conftest.py'", "'conftest.py'", "'setup.cfg'")
-    assert reasons == ["", "", *(f"{without}{file}" for file in files)]
+    reasons = []
+    for path in store.folder.glob("verdicts/**/*.json"):
+        verdict = read_json(path)
+        assert verdict["status"] == "unresolved"
+        reasons.append(verdict["reason"])
+    edits = "resolved only with its edits of test configuration in"
+    assert sorted(reasons) == [
+        "",
+        "",
+        f"{edits} 'conftest.py'",
+        f"{edits} 'conftest.py'",
+        f"{edits} 'setup.cfg'",
+    ]
     (page,) = (store.folder / "report").glob(f"**/{ID}.html")
     assert "its tests ran without these edits" in page.read_text()
 
