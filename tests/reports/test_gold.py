@@ -22,7 +22,7 @@ from reports.gold import GoldSettings, gold_command
 from runs.settings import FolderSettings
 from tests.conftest import ShareVenvs
 from tests.reports.conftest import Printed
-from tests.support import TOP, read_json
+from tests.support import TOP, read_json, write_json
 from tests.support.commands import Preloaded
 from tests.support.evaluated import BANK, TEXTKIT, UNITS, change_json, rows
 
@@ -51,20 +51,18 @@ Gold = Callable[..., Printed]
 
 def write_rows(folder: Path, *instances: Mapping[str, Any]) -> str:
     """Write a dataset into ``folder`` and return its path."""
-    path = folder / "rows.json"
-    path.write_text(json.dumps(instances))
-    return str(path)
+    return str(write_json(folder / "rows.json", instances))
 
 
 def write_planted(folder: Path) -> str:
     """Write the demo with a flaky and an invalid instance; return the path."""
     demo = rows()
-    return write_rows(
-        folder, *demo.values(), _flaky(demo[TEXTKIT]), _invalid(demo[UNITS])
-    )
+    flaky = _make_flaky(demo[TEXTKIT])
+    invalid = _make_invalid(demo[UNITS])
+    return write_rows(folder, *demo.values(), flaky, invalid)
 
 
-def _invalid(row: Mapping[str, Any]) -> dict[str, Any]:
+def _make_invalid(row: Mapping[str, Any]) -> dict[str, Any]:
     tests = [*_names(row, "FAIL_TO_PASS"), NOWHERE]
     return {
         **row,
@@ -73,7 +71,7 @@ def _invalid(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _flaky(row: Mapping[str, Any]) -> dict[str, Any]:
+def _make_flaky(row: Mapping[str, Any]) -> dict[str, Any]:
     added = "".join(f"+{line}\n" for line in _SOURCE.splitlines())
     patch = (
         f"{row['test_patch']}diff --git a/{_LUCK} b/{_LUCK}\nnew file mode 100644\n"
@@ -111,14 +109,16 @@ def check_planted(path: Path, valid: Sequence[str]) -> None:
     """Check that exactly the two planted instances are found, with their tests."""
     Draft202012Validator(read_json(SCHEMA)).validate(read_json(path))
     planted = {FLAKY: "flaky", INVALID: "invalid"}
-    assert states(path) == {**dict.fromkeys(valid, "valid"), **planted}
+    others = dict.fromkeys(valid, "valid")
+    assert states(path) == {**others, **planted}
     instances = instances_of(path)
     lucky = instances[FLAKY]["flaky_tests"]
     assert len(lucky) > 1
     for test in lucky:
         assert test.startswith("tests/test_luck.py::test_luck[")
     for name, instance in instances.items():
-        assert len(instance["gold"]) == len(instance["empty"]) == 3
+        assert len(instance["gold"]) == 3
+        assert len(instance["empty"]) == 3
         assert instance["versions"]["swebench"]
         assert name == FLAKY or not instance["flaky_tests"]
     reason = f"the gold patch does not resolve it: {NOWHERE}"
@@ -130,7 +130,8 @@ def test_the_schema_in_the_docs_is_the_codes_own(
 ) -> None:
     """Written by ``python -m reports.gold``."""
     runpy.run_path(str(TOP / "reports/gold.py"), run_name="__main__")
-    assert read_json(SCHEMA) == json.loads(capsys.readouterr().out)
+    schema = json.loads(capsys.readouterr().out)
+    assert read_json(SCHEMA) == schema
 
 
 @pytest.mark.parametrize(
@@ -155,19 +156,24 @@ def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
     arguments += ["--evaluator", "local", "--repeat", "3", "--instances", ids]
     for setting in (f"folders.cache={cache}", f"folders.repos={mirrors}"):
         arguments += ["--set", setting]
-    pipe = os.pipe()
+    readable, writable = os.pipe()
     process = preloaded.start(
-        *arguments, script="report.py", cwd=tmp_path, output=pipe[1]
+        *arguments,
+        script="report.py",
+        cwd=tmp_path,
+        output=writable,
     )
-    os.close(pipe[1])
-    with os.fdopen(pipe[0]) as lines:
-        assert any(line.startswith(f"[4/{6 * len(valid) + 12}] ") for line in lines)
+    os.close(writable)
+    evaluations = 6 * len(valid) + 12
+    with os.fdopen(readable) as lines:
+        assert any(line.startswith(f"[4/{evaluations}] ") for line in lines)
         process.kill()
     process.wait()
     path = tmp_path / "validity.json"
     before = instances_of(path)
     first = next(iter(before))
-    assert list(states(path).values()) == ["not_evaluated"] * (len(valid) + 2)
+    assert len(before) == len(valid) + 2
+    assert set(states(path).values()) == {"not_evaluated"}
 
     done = preloaded.run(*arguments, script="report.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
@@ -206,15 +212,19 @@ def gold(tmp_path: Path, cache: Path) -> Gold:
         lines: list[str] | None = None,
     ) -> Printed:
         evaluation = EvaluationSettings(
-            timeout=120, evaluator=evaluator, dataset=dataset
+            timeout=120,
+            evaluator=evaluator,
+            dataset=dataset,
         )
         settings = GoldSettings(
             evaluation=evaluation,
             folders=FolderSettings(cache=cache),
             instances=Instances(ids=ids),
         )
-        lines = [] if lines is None else lines
-        return Printed(gold_command(settings, path, repeat, lines.append), lines)
+        if lines is None:
+            lines = []
+        code = gold_command(settings, path, repeat, lines.append)
+        return Printed(code, lines)
 
     return run
 
@@ -249,7 +259,9 @@ def test_what_an_engine_could_not_evaluate_is_evaluated_later(
 
     def make_older(validity: dict[str, Any]) -> None:
         instance = validity["instances"][BANK]
-        for part in (instance, instance["gold"][0], instance["empty"][0]):
+        gold_trial = instance["gold"][0]
+        empty_trial = instance["empty"][0]
+        for part in (instance, gold_trial, empty_trial):
             part["seconds"] = 1.5
 
     # A further instance, and a further trial of each patch, in a file of version 0.12.
@@ -264,20 +276,21 @@ def test_what_an_engine_could_not_evaluate_is_evaluated_later(
 def test_a_row_without_a_gold_patch_is_not_evaluated(
     gold: Gold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset = write_rows(
-        tmp_path,
-        {
-            **rows()[BANK],
-            "patch": "",
-        },
-        rows()[TEXTKIT],
-    )
+    without_patch = {**rows()[BANK], "patch": ""}
+    dataset = write_rows(tmp_path, without_patch, rows()[TEXTKIT])
     assert gold(BANK, dataset=dataset).code == 1
     assert states(tmp_path / "v.json") == {BANK: "not_evaluated"}
     # It keeps no other instance from its evaluation.
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     path = tmp_path / "w.json"
-    assert gold(BANK, TEXTKIT, path=path, evaluator=DOCKER, dataset=dataset).code == 1
+    printed = gold(
+        BANK,
+        TEXTKIT,
+        path=path,
+        evaluator=DOCKER,
+        dataset=dataset,
+    )
+    assert printed.code == 1
     instances = instances_of(path)
     assert instances[BANK]["reason"] == "the row has no gold patch"
     assert instances[TEXTKIT]["reason"].startswith("no Docker engine answers")
@@ -289,22 +302,14 @@ OTHER = {
     "sha256": "",
     "revision": "",
 }
+OTHER_ROWS = {**OTHER, "name": "demo", "sha256": "5"}
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"dataset": OTHER}, "is about x"),
-        (
-            {
-                "dataset": {
-                    **OTHER,
-                    "name": "demo",
-                    "sha256": "5",
-                }
-            },
-            "is about other rows of demo",
-        ),
+        ({"dataset": OTHER_ROWS}, "is about other rows of demo"),
         ({"evaluator": "docker"}, "was made with --evaluator docker"),
         ({"schema_version": 2}, "is not a validity file"),
         ({"repeat": "often"}, "is not a validity file: 'repeat'"),
@@ -314,14 +319,7 @@ OTHER = {
         ),
         ({"instances": {"../x": {"state": "valid"}}}, "'../x' cannot be an id"),
         (
-            {
-                "instances": {
-                    BANK: {
-                        "state": "valid",
-                        "gold": [5],
-                    }
-                }
-            },
+            {"instances": {BANK: {"state": "valid", "gold": [5]}}},
             f"instances.{BANK}.gold[0]",
         ),
     ],
@@ -333,24 +331,20 @@ def test_another_or_a_damaged_file_is_refused(
     problem: str,
 ) -> None:
     path = tmp_path / "v.json"
-    dataset = write_rows(
-        tmp_path,
-        {
-            **rows()[BANK],
-            "patch": "",
-        },
-    )
+    without_patch = {**rows()[BANK], "patch": ""}
+    dataset = write_rows(tmp_path, without_patch)
     assert gold(BANK, dataset=dataset).code == 1
     validity = read_json(path)
     sha256 = load_dataset("demo", "test").identity().sha256
     validity["dataset"] |= {"name": "demo", "sha256": sha256}
-    path.write_text(json.dumps({**validity, **change}))
+    write_json(path, {**validity, **change})
     lines: list[str] = []
     with pytest.raises(UserError) as error:
         gold(BANK, lines=lines)
-    assert problem in str(error.value)
-    assert str(path) in str(error.value)
-    assert "\n" not in str(error.value)
+    message = str(error.value)
+    assert problem in message
+    assert str(path) in message
+    assert "\n" not in message
     assert not lines
 
 

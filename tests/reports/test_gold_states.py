@@ -89,7 +89,8 @@ def test_the_state_of_an_instance(
     reason: str,
     tests: str,
 ) -> None:
-    outcome = judge_trials(InstanceTrials(gold=gold, empty=empty), 2)
+    trials = InstanceTrials(gold=gold, empty=empty)
+    outcome = judge_trials(trials, 2)
     assert outcome.state == Validity(state)
     assert outcome.reason == reason
     assert outcome.flaky_tests == tuple(tests)
@@ -104,7 +105,7 @@ def test_long_lists_of_tests_are_cut_in_the_reason_alone() -> None:
 
 
 def test_failed_tests_come_from_both_lists_of_the_report() -> None:
-    def failed(report: dict[str, Any] | None) -> tuple[str, ...] | None:
+    def failed_in(report: dict[str, Any] | None) -> tuple[str, ...] | None:
         verdict = Verdict(
             instance_id="i",
             status=VerdictStatus.UNRESOLVED,
@@ -118,17 +119,24 @@ def test_failed_tests_come_from_both_lists_of_the_report() -> None:
         "PASS_TO_PASS": {"success": [], "failure": ["c"]},
         "FAIL_TO_FAIL": {"success": [], "failure": ["x"]},
     }
-    assert failed({"i": {"resolved": False, "tests_status": lists}}) == ("c", "d")
-    assert failed(None) is None
-    assert failed({}) is None
-    contents: tuple[Any, ...] = (5, {"tests_status": []}, {"tests_status": {}})
+    report = {"resolved": False, "tests_status": lists}
+    assert failed_in({"i": report}) == ("c", "d")
+    assert failed_in(None) is None
+    assert failed_in({}) is None
+    contents: tuple[Any, ...] = (
+        5,
+        {"tests_status": []},
+        {"tests_status": {}},
+    )
     for content in contents:
-        assert failed({"i": content}) is None
+        assert failed_in({"i": content}) is None
 
 
 def test_a_trial_without_tests_changes_none() -> None:
-    assert changing_tests([bad(), bad("a"), bad("a")]) == set()
-    assert changing_tests([bad(), bad("a"), GOOD]) == {"a"}
+    without = bad()
+    failing = bad("a")
+    assert changing_tests([without, failing, failing]) == set()
+    assert changing_tests([without, failing, GOOD]) == {"a"}
     assert changing_tests([]) == set()
 
 
@@ -149,7 +157,9 @@ def test_an_instance_that_other_versions_left_starts_over(
     gold: int,
 ) -> None:
     stored = InstanceTrials(
-        versions={"swebench": version}, gold=BOTH, empty=EMPTY[:empty]
+        versions={"swebench": version},
+        gold=BOTH,
+        empty=EMPTY[:empty],
     )
     trials = usable_trials(stored, {"swebench": "2"}, 2)
     assert trials.versions == {"swebench": current}

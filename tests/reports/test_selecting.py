@@ -75,7 +75,8 @@ def select(
     }
     lines: list[str] = []
     run_config = config(**{**values, **changes})
-    code = select_command(runs, run_config, options(out, cache), lines.append)
+    run = options(out, cache)
+    code = select_command(runs, run_config, run, lines.append)
     return Printed(code, lines)
 
 
@@ -95,7 +96,8 @@ def predictions_alone(
             "all_preds.jsonl": json.dumps(line) + "\n",
             "m.run.json": json.dumps(verdicts),
         }
-        runs.append(write_files(folder / f"theirs{number}", files))
+        run = write_files(folder / f"theirs{number}", files)
+        runs.append(run)
     return runs
 
 
@@ -103,7 +105,8 @@ def test_candidates_of_several_harnesses_are_chosen_from(
     tmp_path: Path, cache: Path, ours: Path
 ) -> None:
     other = DIFF.replace("letters = []", "letters = ()")
-    runs = [ours, *predictions_alone(tmp_path, DIFF.rstrip("\n"), other)]
+    theirs = predictions_alone(tmp_path, DIFF.rstrip("\n"), other)
+    runs = [ours, *theirs]
     printed = select(runs, tmp_path, cache, EnvironmentKind.LOCAL)
     assert printed.code == 0
     run = tmp_path / "predictions/s"
@@ -150,12 +153,14 @@ def test_no_file_of_verdicts_is_opened(
     results = set()
     for kind in ("resolved_ids", "unresolved_ids"):
         out = tmp_path / kind
-        runs = [ours, *predictions_alone(out, DIFF, verdict=kind)]
+        theirs = predictions_alone(out, DIFF, verdict=kind)
+        runs = [ours, *theirs]
         watching[0] = True
         try:
-            assert select(runs, out, cache).code == 0
+            printed = select(runs, out, cache)
         finally:
             watching[0] = False
+        assert printed.code == 0
         results.add((out / f"predictions/s/{NAME}.json").read_bytes())
     assert any(path.endswith("all_preds.jsonl") for path in opened)
     for path in opened:
@@ -172,8 +177,9 @@ def test_a_killed_or_changed_choice_is_not_mixed(
     again = select([ours], tmp_path, cache)
     assert again.code == 0
     assert "1 selected, 1 done before" in again.lines[0].replace("instance ", "")
+    theirs = predictions_alone(tmp_path, DIFF)
     with pytest.raises(UserError, match="the runs that are given"):
-        select([ours, *predictions_alone(tmp_path, DIFF)], tmp_path, cache)
+        select([ours, *theirs], tmp_path, cache)
 
 
 @pytest.mark.parametrize(
@@ -200,10 +206,8 @@ def test_a_hostile_patch_is_an_attempt_that_failed(
 def test_every_patch_of_a_run_is_a_candidate(tmp_path: Path, ours: Path) -> None:
     runs = [ours, *predictions_alone(tmp_path, DIFF, "")]
     candidates = candidates_of(runs)[NAME]
-    origins = [
-        (candidate.origin.run, candidate.origin.attempt) for candidate in candidates
-    ]
-    assert origins == [
+    origins = [candidate.origin for candidate in candidates]
+    assert [(origin.run, origin.attempt) for origin in origins] == [
         ("r", 1),
         ("r", 2),
         ("r", 3),

@@ -21,7 +21,7 @@ from bench.instances.dataset import load_dataset
 from demo.images import build_images
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments.docker.engine import connect
-from tests.support import wait_until
+from tests.support import read_json, wait_until, write_json
 from tests.support.commands import Preloaded, Started
 from tests.support.registry import (
     NEEDED,
@@ -109,18 +109,22 @@ class Both:
     def _start(
         self,
         script: str,
-        *words: str,
+        *arguments: str,
     ) -> Started:
-        log = self.folder / f"{script}.{len([*self.folder.glob('*.log')])}.log"
+        number = len(self._logs())
+        log = self.folder / f"{script}.{number}.log"
         with log.open("wb") as output:
             return self.preloaded.start(
-                *words,
+                *arguments,
                 script=script,
                 output=os.dup(output.fileno()),
             )
 
+    def _logs(self) -> list[Path]:
+        return sorted(self.folder.glob("*.log"))
+
     def output(self) -> str:
-        return "\n".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
+        return "\n".join(path.read_text() for path in self._logs())
 
 
 def push_base(
@@ -158,16 +162,12 @@ def make_instances(
         name = f"large/{new}"
         layer = layer_of({f"noise/{new}": noise(SIZE)})
         (layers[new],) = proxy.registry.put(name, [layer], (f"base/{old}", "1"))
-        rows.append(
-            {
-                **row,
-                "instance_id": new,
-                "image": f"{proxy.host}/{name}:1",
-            }
-        )
-        reply = json.loads((DEMO_DATASET / f"replies/{old}.json").read_text())
-        (folder / f"replies/{new}.json").write_text(
-            json.dumps({**reply, "instance_id": new})
+        image = f"{proxy.host}/{name}:1"
+        rows.append({**row, "instance_id": new, "image": image})
+        reply = read_json(DEMO_DATASET / f"replies/{old}.json")
+        write_json(
+            folder / f"replies/{new}.json",
+            {**reply, "instance_id": new},
         )
     (folder / "rows.json").write_text(json.dumps(rows, default=str))
     return layers
@@ -188,11 +188,7 @@ def test_all_are_judged_below_the_limit_and_each_command_pulls_an_image_once(
         layers = make_instances(tmp_path, client, proxy)
         earlier = f"{proxy.host}/large/{[*layers][-1]}:1"
         client.images.pull(earlier.removesuffix(":1"), tag="1")
-        there = {
-            tag
-            for statuses in client.api.images()
-            for tag in statuses["RepoTags"] or ()
-        }
+        there = tags_of_images(client)
         proxy.faults = [
             ("/large/", Fault(429, {"Retry-After": "2"})),
             *[("/large/", Fault(500))] * 3,
@@ -201,35 +197,29 @@ def test_all_are_judged_below_the_limit_and_each_command_pulls_an_image_once(
             with disk.watch():
                 killed = both.harness()
                 predicted = tmp_path / "predictions/r"
-                wait_until(
-                    lambda: len([*predicted.glob("*__*.json")]) >= COUNT // 4, 1200
-                )
+                wait_for_files(predicted, COUNT // 4)
                 kill_with_children(killed.pid)
                 harness = both.harness()
                 assert harness.wait(1200) == 0, both.output()
                 report = both.report()
                 assert report.wait(1200) == 0, both.output()
-            left = {
-                tag
-                for statuses in client.api.images()
-                for tag in statuses["RepoTags"] or ()
-            }
+            left = tags_of_images(client)
         finally:
             remove_images(client, proxy.host)
     verdicts = tmp_path / "predictions/r/verdicts"
     statuses = {}
     for path in verdicts.glob("*.json"):
-        statuses[path.stem] = json.loads(path.read_text())["status"]
+        statuses[path.stem] = read_json(path)["status"]
     assert set(statuses) == set(layers)
     assert set(statuses.values()) <= {"resolved", "unresolved"}
     assert len(disk.sizes) > COUNT
     assert LIMIT - SIZE <= max(disk.sizes) <= LIMIT + SIZE + _SLACK
-    assert {proxy.served[layer] for layer in layers.values()} <= {1, 2, 3}
+    pulls = 0
+    for layer in layers.values():
+        assert proxy.served[layer] in (1, 2, 3)
+        pulls += proxy.started[layer]
     # When the harness was killed, a pull may have been in work and images in use.
-    assert (
-        sum(proxy.started[layer] for layer in layers.values())
-        <= 2 * COUNT + 1 + WORKERS
-    )
+    assert pulls <= 2 * COUNT + 1 + WORKERS
     assert there <= left
     assert not proxy.faults
     output = both.output()
@@ -237,9 +227,27 @@ def test_all_are_judged_below_the_limit_and_each_command_pulls_an_image_once(
     assert "infrastructure failed" not in output
 
 
+def tags_of_images(client: Any) -> set[str]:
+    tags: set[str] = set()
+    for image in client.api.images():
+        tags.update(image["RepoTags"] or ())
+    return tags
+
+
+def wait_for_files(predicted: Path, count: int) -> None:
+    def have_enough() -> bool:
+        files = list(predicted.glob("*__*.json"))
+        return len(files) >= count
+
+    wait_until(have_enough, 1200)
+
+
 def kill_with_children(pid: int) -> None:
     children = subprocess.run(
-        ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
+        ["pgrep", "-P", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     os.kill(pid, signal.SIGKILL)
     for child in children.stdout.split():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,16 @@ from jsonschema import Draft202012Validator
 
 from core.errors import UserError
 from tests.reports.conftest import differs, report_run, verify_run
-from tests.support import TOP, read_json
+from tests.support import TOP, read_json, text_between, write_json
 from tests.support.evaluated import change_json
 from tests.support.pages import make_pages
-from tests.support.reporting import counts, report, share, statistics, write_values
+from tests.support.reporting import (
+    counts,
+    report,
+    share,
+    statistics,
+    write_values,
+)
 from tests.support.rundata import an_instance, old_prediction, write_run
 
 SCHEMA = TOP / "docs/stats.schema.json"
@@ -28,9 +33,7 @@ def validity_file(folder: Path, **changes: Any) -> Path:
     for name, state in zip(IDS, STATES, strict=False):
         instances[name] = {"state": state}
     content = {"schema_version": 1, "instances": instances, **changes}
-    path = folder / "v.json"
-    path.write_text(json.dumps(content))
-    return path
+    return write_json(folder / "v.json", content)
 
 
 @pytest.fixture
@@ -38,7 +41,8 @@ def run(tmp_path: Path) -> Path:
     """A run of five instances; of the two valid ones the first is resolved."""
     instances = []
     for name in IDS:
-        instances.append(an_instance(name, resolved=name in IDS[::2]))
+        instance = an_instance(name, resolved=name in IDS[::2])
+        instances.append(instance)
     return write_values(tmp_path / "r", *instances)
 
 
@@ -46,7 +50,8 @@ def test_both_scores_have_their_denominator_and_interval(
     tmp_path: Path, run: Path
 ) -> None:
     path = validity_file(tmp_path)
-    console = [" ".join(line.split()) for line in report(run, validity=path)]
+    lines = report(run, validity=path)
+    console = [" ".join(line.split()) for line in lines]
     assert "resolved 3 60.0 % of the selected" in console
     assert "of them valid 1 50.0 % of the 2 valid by v.json" in console
     assert "95 % interval 9.5 % to 90.5 %" in console
@@ -64,7 +69,8 @@ def test_both_scores_have_their_denominator_and_interval(
 def test_the_page_has_both_scores_and_names_the_others(
     tmp_path: Path, run: Path
 ) -> None:
-    page = make_pages(run, validity=validity_file(tmp_path)).read_text()
+    path = validity_file(tmp_path)
+    page = make_pages(run, validity=path).read_text()
     card = '<strong>50.0 %</strong><span class="soft">1 of 2 valid; 95 %: 9.5 % to 90.5 %</span>'
     card = card.replace(" %", "\u00a0%")
     states = "1 flaky, 1 invalid, 1 not evaluated"
@@ -74,8 +80,9 @@ def test_the_page_has_both_scores_and_names_the_others(
         f'<p class="note">Not valid by v.json: {states}, listed below.</p>',
     ):
         assert part in page
-    rest = page.partition("<h3>Instances that were not found to be valid</h3>")[2]
-    cells = re.findall("<td[^>]*>(.*?)</td>", rest.partition("</table>")[0])
+    heading = "<h3>Instances that were not found to be valid</h3>"
+    table = text_between(page, heading, "</table>")
+    cells = re.findall("<td[^>]*>(.*?)</td>", table)
     assert " ".join(cells) == "a__a-3 flaky a__a-4 invalid a__a-5 not evaluated"
 
 
@@ -88,7 +95,8 @@ def test_the_page_of_a_run_says_what_the_run_left_out(
 ) -> None:
     described = {"only_valid": {"file": "v.json", "left_out": left_out}}
     instance = an_instance(resolved=None)
-    page = make_pages(write_values(tmp_path / "r", instance, described=described))
+    run = write_values(tmp_path / "r", instance, described=described)
+    page = make_pages(run)
     pattern = r"Left out of the run by \S+: 1 instance. The score is one of the others."
     is_stated = bool(re.search(pattern, page.read_text()))
     assert is_stated is (left_out == {"b__b-1": "flaky"})
@@ -103,8 +111,9 @@ def test_a_score_that_is_unknown_is_not_zero(tmp_path: Path) -> None:
 
 
 def test_without_a_file_there_is_one_score(run: Path) -> None:
-    lines = [*report(run), *report(run, format="markdown")]
-    assert "valid" not in "\n".join(lines)
+    for format in ("text", "markdown"):
+        lines = report(run, format=format)
+        assert "valid" not in "\n".join(lines)
     stats = statistics(run)
     assert "validity" not in stats
     assert "valid" not in stats["scores"]
@@ -113,7 +122,10 @@ def test_without_a_file_there_is_one_score(run: Path) -> None:
 def test_the_files_of_a_report_have_it_and_are_verified(
     tmp_path: Path, cache: Path
 ) -> None:
-    files = [old_prediction(name, 1, resolved=name in IDS[:3]) for name in IDS]
+    files = []
+    for name in IDS:
+        prediction = old_prediction(name, 1, resolved=name in IDS[:3])
+        files.append(prediction)
     run = write_run(tmp_path / "r", files)
     path = validity_file(tmp_path)
     report_run(run, cache, validity=path)
@@ -128,7 +140,8 @@ def test_the_files_of_a_report_have_it_and_are_verified(
     assert not differs(run)
     flaky = {"a__a-2": "flaky"}
     change_json(
-        run / "stats.json", lambda data: data["validity"]["not_valid"].update(flaky)
+        run / "stats.json",
+        lambda data: data["validity"]["not_valid"].update(flaky),
     )
     printed = verify_run(run)
     assert printed.code == 1
@@ -157,10 +170,12 @@ def test_the_files_of_a_report_have_it_and_are_verified(
 def test_a_damaged_or_foreign_file_is_refused_before_anything_is_written(
     tmp_path: Path, changes: dict[str, Any], problem: str
 ) -> None:
-    run = write_run(tmp_path / "r", [old_prediction(IDS[0], 1, resolved=True)])
+    prediction = old_prediction(IDS[0], 1, resolved=True)
+    run = write_run(tmp_path / "r", [prediction])
     path = validity_file(tmp_path, **changes)
     with pytest.raises(UserError) as error:
         report(run, validity=path)
-    assert problem in str(error.value)
-    assert str(path) in str(error.value)
+    message = str(error.value)
+    assert problem in message
+    assert str(path) in message
     assert not (run / "stats.json").exists()

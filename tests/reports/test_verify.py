@@ -19,7 +19,7 @@ from reports.data.verdicts import eval_log
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from tests.reports.conftest import Printed, differs, replay, report_run, verify_run
-from tests.support import write_files
+from tests.support import contents_below, write_files
 from tests.support.evaluated import TEXTKIT, UNITS, change_json, whole_output
 
 TRAJECTORY = f"predictions/r/trajectories/{TEXTKIT}.json"
@@ -97,14 +97,10 @@ def test_nothing_differs_in_a_run_without_checksums(run_alone: Path) -> None:
     assert not differs(run_alone)
 
 
-def contents(out: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-
-
 def test_nothing_differs_in_a_run_as_it_was_made(out: Path, run: Path) -> None:
-    before = contents(out)
+    before = contents_below(out)
     assert verify_run(run) == Printed(0, [f"{run}: nothing differs"])
-    assert contents(out) == before
+    assert contents_below(out) == before
 
 
 Edit = Callable[[Any], object]
@@ -199,8 +195,9 @@ def rounds_of_changes() -> list[dict[str, Edit]]:
     by_file: dict[str, list[Edit]] = defaultdict(list)
     for name, edit in RECORDED:
         by_file[name].append(edit)
+    counts = [len(edits) for edits in by_file.values()]
     rounds = []
-    for number in range(max(map(len, by_file.values()))):
+    for number in range(max(counts)):
         changed = {}
         for name, edits in by_file.items():
             if number < len(edits):
@@ -245,7 +242,8 @@ def test_a_change_in_a_text_is_named(
     assert old in text
     count = 1 if "required" in pattern else -1
     (out / name).write_text(text.replace(old, new, count))
-    assert re.search(pattern, only_line_on(verify_run(run), name))
+    line = only_line_on(verify_run(run), name)
+    assert re.search(pattern, line)
 
 
 @pytest.mark.parametrize(
@@ -362,11 +360,12 @@ def test_a_run_that_is_worked_on_gets_no_checksums(
 def test_a_verdict_whose_tests_are_not_seen_to_end_is_named(run_alone: Path) -> None:
     store = RunStore.of_folder(run_alone)
     predictions = read_predictions(store)
-    (prediction,) = (each for each in predictions if each.instance_id == TEXTKIT)
-    log = eval_log(store, prediction)
+    by_id = {prediction.instance_id: prediction for prediction in predictions}
+    log = eval_log(store, by_id[TEXTKIT])
     log.write_text(whole_output("PASSED a\n"))
     assert not differs(run_alone)
-    log.write_text(log.read_text().partition(">>>>> End")[0])
+    cut, _, _ = log.read_text().partition(">>>>> End")
+    log.write_text(cut)
     problem = "is conclusive, but the output in logs/ shows no end of the tests"
     assert only_line_on(verify_run(run_alone), VERDICT) == f"{VERDICT}: {problem}"
 
@@ -388,9 +387,14 @@ def test_options_of_version_0_12_that_are_gone_are_no_difference(
         content["config"].update(removed)
         content["versions"]["harness"] = "0.12.0"
         if "deciding" in content:
-            content["deciding"].update(removed, past_sha256="0" * 64, harness="0.12.0")
+            content["deciding"].update(
+                removed,
+                past_sha256="0" * 64,
+                harness="0.12.0",
+            )
 
-    for path in (run_alone / "run.json", *run_alone.glob("trajectories/*.json")):
+    trajectories = run_alone.glob("trajectories/*.json")
+    for path in (run_alone / "run.json", *trajectories):
         change_json(path, make_older)
     assert not differs(run_alone)
 
