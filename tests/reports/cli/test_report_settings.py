@@ -34,8 +34,8 @@ def list_settings(
 ) -> ListSettings:
     """Returns the settings of a command line as ``report.py`` prints them."""
 
-    def call(*words: object) -> dict[str, str]:
-        argv = ["report.py", *map(str, words), "--settings"]
+    def call(*arguments: object) -> dict[str, str]:
+        argv = ["report.py", *map(str, arguments), "--settings"]
         monkeypatch.setattr(sys, "argv", argv)
         assert main() == 0
         values = {}
@@ -126,14 +126,14 @@ def test_what_is_no_run_is_a_word(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "page").mkdir()
-    for words, setting in (
+    for arguments, setting in (
         (["page"], "report.page"),
         ([run, "PAGE"], "report.page"),
         (["bare", "mirrors"], "folders.repos"),
         (["gold", "shuffle"], "instances.shuffle"),
         (["select", run, "shuffle"], "instances.shuffle"),
     ):
-        assert list(list_settings(*words)) == [setting]
+        assert list(list_settings(*arguments)) == [setting]
 
 
 def test_a_wrong_value_of_the_record_names_the_file(

@@ -38,7 +38,10 @@ WRONG = (
 LOCAL = EvaluatorKind.LOCAL
 DOCKER = pytest.param(EvaluatorKind.DOCKER, marks=pytest.mark.docker)
 LONG_LOCAL = pytest.param(LOCAL, marks=pytest.mark.long)
-LONG_DOCKER = pytest.param(*DOCKER.values, marks=[*DOCKER.marks, pytest.mark.long])
+LONG_DOCKER = pytest.param(
+    EvaluatorKind.DOCKER,
+    marks=[pytest.mark.docker, pytest.mark.long],
+)
 
 
 def run_of(out: Path, patches: Mapping[str, str]) -> Path:
@@ -111,7 +114,8 @@ def test_verdicts_that_are_there_are_used_for_the_same_patch_only(
 ) -> None:
     folder = run_of(tmp_path, {TEXTKIT: GOLD[TEXTKIT]})
     report_run(folder, cache, LOCAL)
-    (line,) = report_run(folder, cache).starting(TEXTKIT)
+    printed = report_run(folder, cache)
+    (line,) = printed.starting(TEXTKIT)
     assert "resolved (local)" in line
     run_of(tmp_path, {TEXTKIT: WRONG})
     assert report_run(folder, cache).containing("not evaluated", TEXTKIT)

@@ -35,11 +35,11 @@ def test_runs_of_slices_are_combined_into_what_one_run_of_all_gives(
         stats = read_json(store.folder / "stats.json")
         return without(stats, *_OF_RUN)
 
-    whole = run("whole", ALL)
+    undivided = run("whole", ALL)
     slices = [run(name, ids) for name, ids in _SLICES.items()]
     combined = combine(slices, "parts", lambda _: None)
-    assert figures(combined) == figures(whole)
-    for path in whole.prediction_paths():
+    assert figures(combined) == figures(undivided)
+    for path in undivided.prediction_paths():
         prediction = read_json(path)
         counterpart = read_json(combined.prediction(path.stem))
         assert counterpart["model_patch"] == prediction["model_patch"]

@@ -169,7 +169,12 @@ def test_the_first_plausible_else_the_least_bad_over_all(tmp_path: Path) -> None
 
 def test_what_edits_test_configuration_goes_after_what_does_not(tmp_path: Path) -> None:
     marked = a_result("a__a-1", patch(1), edits_test_configuration=True)
-    poor = fallback("a__a-2", 1, test_outcome=False, edits_test_configuration=True)
+    poor = fallback(
+        "a__a-2",
+        1,
+        test_outcome=False,
+        edits_test_configuration=True,
+    )
     others = [
         a_result("a__a-1", patch(2)),
         fallback("a__a-2", 2, edit_outcome=False),
@@ -190,7 +195,12 @@ def test_the_ranking_is_the_harness_own(
     contents = []
     candidates = []
     for number, outcome in enumerate((first, second), 1):
-        result = fallback("a__a-1", number, edit_outcome=False, test_outcome=outcome)
+        result = fallback(
+            "a__a-1",
+            number,
+            edit_outcome=False,
+            test_outcome=outcome,
+        )
         contents.append([result])
         candidates.append(make_candidate(number, False, True, outcome))
     winner = choose(candidates).winner
@@ -314,8 +324,10 @@ def test_a_comparison_in_words_and_as_json(tmp_path: Path) -> None:
     second = []
     for number in range(10):
         name = f"a__a-{number}"
-        first.append(old_prediction(name, 1, resolved=number < 8))
-        second.append(old_prediction(name, 1, resolved=number == 9))
+        of_first = old_prediction(name, 1, resolved=number < 8)
+        of_second = old_prediction(name, 1, resolved=number == 9)
+        first.append(of_first)
+        second.append(of_second)
     stores = write_runs(tmp_path, first, second)
     folders = [store.folder for store in stores]
     write_files(folders[0], {"report/report.html": ""})
@@ -402,5 +414,6 @@ def test_true_and_false_are_not_costs(
     unpriced, priced = read_run(target).instances
     assert unpriced.cost is None
     assert priced.cost == Decimal("0.2")
-    (line,) = report_run(target.folder, cache).starting("cost ")
+    printed = report_run(target.folder, cache)
+    (line,) = printed.starting("cost ")
     assert line.split()[1] == "unknown,", line

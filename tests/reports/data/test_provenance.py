@@ -40,7 +40,7 @@ def read_described(store: RunStore) -> Run:
     return store.read_run()
 
 
-def resolved(**changes: str) -> Verdict:
+def resolved_verdict(**changes: str) -> Verdict:
     """Return an official verdict."""
     values: dict[str, Any] = {
         "instance_id": "x",
@@ -164,9 +164,11 @@ def test_what_providers_and_evaluators_said() -> None:
         reply = Reply("", usage=Usage(), model=model)
         calls.append(reply)
     attempt = an_attempt(calls=tuple(calls))
-    seen = resolved(image="i@sha256:1", evaluated="2026-02-02", swebench="5.0.2")
+    seen = resolved_verdict(
+        image="i@sha256:1", evaluated="2026-02-02", swebench="5.0.2"
+    )
     earlier = seen.but(evaluated="2026-01-01")
-    unseen = resolved().but(status=VerdictStatus.NOT_EVALUATED)
+    unseen = resolved_verdict().but(status=VerdictStatus.NOT_EVALUATED)
     instances = []
     for verdict in (seen, earlier, unseen):
         instance = an_instance(attempts=(attempt,), verdict=verdict)
@@ -207,7 +209,7 @@ def test_the_page_of_an_instance_names_what_concerns_it() -> None:
         instance = an_instance(
             f"own__thing-{number}",
             attempts=(attempt,),
-            verdict=resolved(image=f"{image}@{images[image]}"),
+            verdict=resolved_verdict(image=f"{image}@{images[image]}"),
             image=image,
         )
         instances.append(instance)
@@ -256,7 +258,7 @@ def test_a_run_notes_its_evaluation_unless_a_process_works_on_it(
     tmp_path: Path,
 ) -> None:
     store = RunStore(tmp_path, "r")
-    verdict = resolved(image="i@sha256:1", swebench="5.0.2")
+    verdict = resolved_verdict(image="i@sha256:1", swebench="5.0.2")
     evaluated = evaluation([an_instance(verdict=verdict)])
     note_evaluation(store, evaluated)
     assert not store.run_file.exists()

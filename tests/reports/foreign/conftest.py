@@ -36,10 +36,10 @@ class Report:
     cache: Path
     run: Callable[[list[str]], Result]
 
-    def __call__(self, *words: object) -> Result:
+    def __call__(self, *arguments: object) -> Result:
         """Return exit code, output and error output."""
-        argv = ["report.py", *map(str, words)]
-        if words[0] not in SUBCOMMANDS:
+        argv = ["report.py", *map(str, arguments)]
+        if arguments[0] not in SUBCOMMANDS:
             argv += ["--set", f"folders.cache={self.cache}"]
             argv += ["--set", f"folders.out={self.out}"]
         return self.run(argv)
@@ -47,11 +47,11 @@ class Report:
     def without_page(
         self,
         path: Path,
-        *words: object,
+        *arguments: object,
     ) -> Result:
         """Report on the verdicts that are there."""
-        arguments = ("--evaluator", "none", "--set", "report.page=false")
-        return self(path, *arguments, *words)
+        options = ("--evaluator", "none", "--set", "report.page=false")
+        return self(path, *options, *arguments)
 
     def import_run(self, path: Path) -> Path:
         """Import a run of others, and return the folder of it in our layout."""

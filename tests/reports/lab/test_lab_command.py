@@ -53,8 +53,8 @@ def report(
 ) -> Report:
     """Run the command in this process; return its code, its output and its errors."""
 
-    def run(*words: object) -> tuple[int, str, str]:
-        argv = ["report.py", "lab", *map(str, words)]
+    def run(*arguments: object) -> tuple[int, str, str]:
+        argv = ["report.py", "lab", *map(str, arguments)]
         monkeypatch.setattr(sys, "argv", argv)
         code = main()
         printed = capsys.readouterr()
@@ -69,9 +69,9 @@ def policies_of(text: str) -> dict[str, Any]:
     return {row["name"]: row for row in rows}
 
 
-def refusal(report: Report, *words: object) -> str:
+def refusal(report: Report, *arguments: object) -> str:
     """Return the one line with which the command refuses to work."""
-    code, text, error = report(*words)
+    code, text, error = report(*arguments)
     assert code == 2
     assert text == ""
     (line,) = error.strip().splitlines()

@@ -145,7 +145,8 @@ def test_no_policy_is_shown_a_verdict(watch: Callable[..., str]) -> None:
     changed = results(other, *EVERY)
     for name in EVERY:
         for figure in ("attempts", "calls", "dollars", "hours"):
-            assert plain[name][figure] == changed[name][figure], (name, figure)
+            expected = plain[name][figure]
+            assert changed[name][figure] == expected, (name, figure)
     assert plain["first"]["resolved"] != changed["first"]["resolved"]
 
 
@@ -166,7 +167,8 @@ def test_the_range_holds_the_truth(lost: str) -> None:
                 if dice.random() < 0.4:
                     del verdicts[number]
         instances.append(instance.but(attempts=attempts, verdicts=verdicts))
-    part = results(replace(run, instances=tuple(instances)), *EVERY)
+    incomplete = replace(run, instances=tuple(instances))
+    part = results(incomplete, *EVERY)
     ranges = 0
     for name in EVERY:
         true = complete[name]
@@ -193,15 +195,20 @@ def test_an_attempt_that_was_never_made_is_not_guessed() -> None:
     run = a_run(
         an_instance("own__thing-1", attempts=TWO),
         an_instance(
-            "own__thing-2", attempts=(rejected,), model_patch="q", resolved=False
+            "own__thing-2",
+            attempts=(rejected,),
+            model_patch="q",
+            resolved=False,
         ),
     )
     report = lab([run], "plausible", "first", "all")
     policies = {row["name"]: row for row in report["policies"]}
-    assert limits(policies["plausible"]["resolved"]) == (0.5, 1)
-    assert policies["plausible"]["dollars"] == {"value": 2, "complete": False}
-    assert policies["first"]["resolved"]["low"] == 0.5
-    assert policies["first"]["unknown"] == 0
+    plausible = policies["plausible"]
+    assert limits(plausible["resolved"]) == (0.5, 1)
+    assert plausible["dollars"] == {"value": 2, "complete": False}
+    first = policies["first"]
+    assert first["resolved"]["low"] == 0.5
+    assert first["unknown"] == 0
     assert policies["all"]["unknown"] == 1
     for choice in ("oracle", "least_bad"):
         shares = [limits(row[choice]) for row in report["best"]]
@@ -276,7 +283,8 @@ def test_equal_patches_are_those_with_the_same_lines(watch: Callable[..., str]) 
     )
     moved = text.replace("1..2", "3..4")
     moved = moved.replace("@@ -1 +1 @@", "@@ -9,2 +9,2 @@ def f():")
-    attempts = attempts_of(text, moved, text.replace("+2", "+ 2"), "")
+    other = text.replace("+2", "+ 2")
+    attempts = attempts_of(text, moved, other, "")
     run = a_run(an_instance(attempts=attempts, model_patch=text))
     classes = "[('1', None), ('1', None), ('2', None), ('', None)]"
     assert watch(run, "classes") == classes
@@ -404,6 +412,7 @@ def test_a_choice_of_nothing_is_unresolved(tmp_path: Path) -> None:
     path.write_text(
         "from reports.lab.policies import Chosen\ndef none(seen): return Chosen()"
     )
-    row = results(WORLD.run(3), f"{path}:none")[f"{path}:none"]
+    policy = f"{path}:none"
+    row = results(WORLD.run(3), policy)[policy]
     assert limits(row["resolved"]) == (0, 0)
     assert row["attempts"] == {"value": 0, "complete": True}

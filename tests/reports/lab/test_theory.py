@@ -80,7 +80,8 @@ def test_stopping_at_the_first_accepted_attempt() -> None:
 
 
 def test_each_model_alone_and_their_order() -> None:
-    world = World(lambda model, number: {"a": 0.2, "b": 0.6}[model])
+    solves = {"a": 0.2, "b": 0.6}
+    world = World(lambda model, number: solves[model])
     chances = {
         "only-a": 0.2,
         "only-b": 0.6,
@@ -121,11 +122,13 @@ def test_all_candidates_and_all_scripts_may_be_wrong() -> None:
 
 def test_a_shared_mistake_outvotes_a_right_patch() -> None:
     """Where models err together, the largest class is worse than any attempt."""
-    together = World(lambda *_: 0.3, shared=1.0).run(FEW)
-    apart = World(lambda *_: 0.3, shared=0.0).run(FEW)
-    best = lab([together], "first")["best"][-1]
+    together = World(lambda *_: 0.3, shared=1.0)
+    apart = World(lambda *_: 0.3, shared=0.0)
+    report = lab([together.run(FEW)], "first")
+    best = report["best"][-1]
     assert best["most_agreed"]["high"] < best["least_bad"]["low"]
-    best = lab([apart], "first")["best"][-1]
+    report = lab([apart.run(FEW)], "first")
+    best = report["best"][-1]
     assert best["most_agreed"]["low"] > best["least_bad"]["high"]
 
 
@@ -145,7 +148,7 @@ def test_a_budget_of_an_instance_ends_its_work() -> None:
     accepting = constant(0.0).run(10)
     rows = results(accepting, "all", "budget-2", "plausible")
     assert rows["all"]["dollars"]["value"] == 60
-    rejecting = World(lambda *_: 0.0, accepted=0.0).run(10)
-    rows = results(rejecting, "budget-2.5", "budget-2")
+    rejecting = World(lambda *_: 0.0, accepted=0.0)
+    rows = results(rejecting.run(10), "budget-2.5", "budget-2")
     assert rows["budget-2.5"]["dollars"]["value"] == 30
     assert rows["budget-2"]["dollars"]["value"] == 20

@@ -215,7 +215,8 @@ def test_sorting_and_filters(opened_page: WebDriver) -> None:
     assert cells(opened_page, 0)[:2] == ["own__a-2", "own__b-1"]
     find(opened_page, "#instances th:nth-child(3) button").click()
     verdicts = cells(opened_page, 2)
-    assert verdicts == sorted(verdicts, key=["✗ not resolved", "✓ resolved"].index)
+    order = ["✗ not resolved", "✓ resolved"]
+    assert verdicts == sorted(verdicts, key=order.index)
     find(opened_page, "select[name=agreement] option[value=differ]").click()
     assert sorted(cells(opened_page, 0)) == ["own__a-2", "own__b-1"]
     assert find(opened_page, "#shown").text == "2 of 5 instances"
@@ -247,9 +248,8 @@ def test_the_keyboard_reaches_everything(opened_page: WebDriver) -> None:
     reached = []
     for _ in range(40):
         ActionChains(opened_page).send_keys(Keys.TAB).perform()
-        reached.append(
-            str(run_js(opened_page, "return document.activeElement.outerHTML"))
-        )
+        html = run_js(opened_page, "return document.activeElement.outerHTML")
+        reached.append(str(html))
     for part in (
         'name="words"',
         'name="agreement"',
@@ -282,9 +282,11 @@ def test_nothing_is_wider_than_the_screen(opened_page: WebDriver, width: int) ->
     }
     opened_page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
-        assert (
-            run_js(opened_page, "return document.documentElement.scrollWidth") <= width
+        width_of_page = run_js(
+            opened_page,
+            "return document.documentElement.scrollWidth",
         )
+        assert width_of_page <= width
     finally:
         opened_page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

@@ -101,20 +101,20 @@ def enter_frame(browser: WebDriver) -> None:
     )
 
 
+def costs(browser: WebDriver) -> list[float]:
+    return [float(text.lstrip("$")) for text in cells(browser, 5)]
+
+
 def test_sorting(opened_page: WebDriver) -> None:
     button = find(opened_page, "#instances th:nth-child(6) button")
     button.click()
-    cost = [float(text.lstrip("$")) for text in cells(opened_page, 5)]
-    assert len(cost) == 300
-    assert cost == sorted(cost)
-    assert (
-        run_js(opened_page, "return arguments[0].parentElement.ariaSort", button)
-        == "ascending"
-    )
+    rising = costs(opened_page)
+    assert len(rising) == 300
+    assert rising == sorted(rising)
+    script = "return arguments[0].parentElement.ariaSort"
+    assert run_js(opened_page, script, button) == "ascending"
     button.click()
-    assert [float(text.lstrip("$")) for text in cells(opened_page, 5)] == sorted(
-        cost, reverse=True
-    )
+    assert costs(opened_page) == sorted(rising, reverse=True)
     sorts = run_js(
         opened_page,
         "return [...document.querySelectorAll('#instances th')].map(h => h.ariaSort)",
@@ -207,24 +207,32 @@ def test_the_keyboard_alone(opened_page: WebDriver) -> None:
     def press(*keys: str) -> None:
         ActionChains(opened_page).send_keys(*keys).perform()
 
-    def focused() -> str:
+    def text_in_focus() -> str:
         return str(run_js(opened_page, "return document.activeElement.textContent"))
 
     find(opened_page, "#filters button").send_keys("")
     reached = []
     for _ in range(8):
         press(Keys.TAB)
-        reached.append(focused())
-    heads = ["Instance", "Status", "Attempts", "Chosen", "Model", "Cost", "Verdict"]
+        reached.append(text_in_focus())
+    heads = [
+        "Instance",
+        "Status",
+        "Attempts",
+        "Chosen",
+        "Model",
+        "Cost",
+        "Verdict",
+    ]
     assert [name for name in reached if name in heads] == heads
     first = cells(opened_page, 0)[0]
     assert reached[7] == first
     press(Keys.ENTER)
     wait(opened_page, "return document.getElementById('panel').open")
-    assert focused() == "Close"
+    assert text_in_focus() == "Close"
     press(Keys.ESCAPE)
     wait(opened_page, "return !document.getElementById('panel').open")
-    assert focused() == first
+    assert text_in_focus() == first
 
 
 def test_pictures_are_drawn_in_both_themes(opened_page: WebDriver) -> None:
@@ -304,12 +312,8 @@ def test_pictures_with_hostile_names(browser: WebDriver, hostile: Path) -> None:
     assert pictures
     for picture in pictures:
         browser.get(picture.as_uri())
-        assert (
-            run_js(
-                browser, "return document.querySelectorAll('script, [onload]').length"
-            )
-            == 0
-        )
+        script = "return document.querySelectorAll('script, [onload]').length"
+        assert run_js(browser, script) == 0
         assert run_js(browser, "return document.querySelector('parsererror') === null")
 
 
@@ -320,9 +324,11 @@ def test_policies_hold_where_escaping_would_fail(
         "<script>document.title='hacked'</script><img src=x "
         "onerror=\"document.title='hacked'\">"
     )
-    for page in (hostile, next((hostile.parent / "instances").iterdir())):
+    page_of_instance = next((hostile.parent / "instances").iterdir())
+    for page in (hostile, page_of_instance):
+        text = page.read_text()
         broken = tmp_path / page.name
-        broken.write_text(page.read_text().replace("</h1>", f"</h1>{attack}", 1))
+        broken.write_text(text.replace("</h1>", f"</h1>{attack}", 1))
         browser.get(broken.as_uri())
         messages = [entry["message"] for entry in browser.get_log("browser")]
         assert any("Content Security Policy" in message for message in messages)

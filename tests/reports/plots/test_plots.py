@@ -99,7 +99,7 @@ def pictures(page: Path) -> dict[str, tuple[str, str]]:
     return by_name
 
 
-def drawn(*instances: InstanceData) -> Iterator[Picture]:
+def draw_pictures(*instances: InstanceData) -> Iterator[Picture]:
     """Yield the pictures of a run; each is drawn when it is taken."""
     run = a_run(*instances)
     stats = collect(run, split_of("", "", 0))
@@ -160,7 +160,7 @@ def test_an_empty_part_gives_no_picture(tmp_path: Path) -> None:
     for instance in (free, unpriced):
         attempt = instance.attempts[0].but(outcomes_known=False)
         silent = instance.but(attempts=(attempt,))
-        names = [picture.name for picture in drawn(silent)]
+        names = [picture.name for picture in draw_pictures(silent)]
         assert names == ["score-by-attempt", "models-by-repository"]
     alone = make_comparison(tmp_path / "unknown", run)
     assert pictures(alone) == {}
@@ -170,7 +170,7 @@ def test_a_huge_number_of_an_attempt_is_one_bar() -> None:
     number = 10**12
     attempt = an_attempt(number)
     late = an_instance("a__a-1", attempt=number, attempts=(attempt,))
-    picture = next(drawn(late, an_instance("a__a-2")))
+    picture = next(draw_pictures(late, an_instance("a__a-2")))
     assert f"{picture.title}: {picture.description}" == (
         "Score by attempt: attempt 1: 1 resolved, 0 not, 0 not evaluated, score so far "
         f"50.0 %; attempt {number}: 1 resolved, 0 not, 0 not evaluated, score so far 100.0 %"
@@ -181,7 +181,7 @@ def test_a_huge_number_of_an_attempt_is_one_bar() -> None:
 def test_costs_of_any_size_can_be_drawn(cost: str) -> None:
     attempt = an_attempt(cost=Decimal(cost))
     instance = an_instance(attempts=(attempt,))
-    first_two = islice(drawn(instance), 2)
+    first_two = islice(draw_pictures(instance), 2)
     assert "cost-against-score" in [picture.name for picture in first_two]
 
 
