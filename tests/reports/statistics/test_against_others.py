@@ -178,6 +178,32 @@ def test_newcombes_interval_of_uncorrelated_outcomes(share_b: float) -> None:
     assert_close(ours, *theirs)
 
 
+@pytest.mark.parametrize(
+    ("both", "only_b", "only_a", "neither", "low", "high"),
+    [
+        (36, 12, 2, 0, 0.0569, 0.3404),
+        (20, 12, 2, 16, 0.0562, 0.3292),
+    ],
+)
+def test_the_paired_interval_is_newcombes_in_his_examples(
+    both: int,
+    only_b: int,
+    only_a: int,
+    neither: int,
+    low: float,
+    high: float,
+) -> None:
+    """Method 10 in table II of the paper; the outcomes of the second are correlated."""
+    pairs = [(1.0, 1.0)] * both
+    pairs += [(0.0, 1.0)] * only_b
+    pairs += [(1.0, 0.0)] * only_a
+    pairs += [(0.0, 0.0)] * neither
+    interval = paired_interval(pairs, p_value=0.0)
+    assert interval is not None
+    assert interval.low == pytest.approx(low, abs=5e-5)
+    assert interval.high == pytest.approx(high, abs=5e-5)
+
+
 @settings(max_examples=50)
 @given(upto_12, upto_12, upto_9, upto_9)
 def test_the_paired_interval_agrees_with_its_test(
