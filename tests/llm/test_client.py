@@ -43,7 +43,8 @@ def model(
 def test_a_reply_with_usage_and_cost(provider: Provider) -> None:
     provider.will_answer("hi")
     reply = model(provider).complete(ASK)
-    assert (reply.content, reply.truncated) == ("hi", False)
+    assert reply.content == "hi"
+    assert reply.truncated is False
     assert reply.usage == Usage(100, 10, 0)
     assert reply.cost == Decimal("0.00035")
     (request,) = provider.requests
@@ -57,29 +58,42 @@ def test_a_reply_with_usage_and_cost(provider: Provider) -> None:
 def test_an_unknown_price_is_unknown_and_said(provider: Provider) -> None:
     provider.will_answer("hi")
     warnings: list[str] = []
-    assert model(provider, warnings, name="my-own-model").complete(ASK).cost is None
+    unpriced = model(provider, warnings, name="my-own-model")
+    assert unpriced.complete(ASK).cost is None
     assert "no known price" in warnings[0]
 
 
 @pytest.mark.parametrize(
     ("tier", "cost"),
-    [("default", "0.000225"), ("priority", "0.00045"), ("flex", "0.0001125")],
+    [
+        ("default", "0.000225"),
+        ("priority", "0.00045"),
+        ("flex", "0.0001125"),
+    ],
 )
 def test_the_tier_that_the_answer_names_decides_the_price(
     provider: Provider, tier: str, cost: str
 ) -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-    choice = {"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}
-    body = {"id": "1", "model": "gpt-5.1", "choices": [choice], "usage": usage}
-    provider.will_answer(Answer("hi", body={**body, "service_tier": tier}))
-    reply = model(provider, name="gpt-5.1", temperature=1.0).complete(ASK)
-    assert reply.cost == Decimal(cost)
+    message = {"content": "hi"}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    body = {
+        "id": "1",
+        "model": "gpt-5.1",
+        "choices": [choice],
+        "usage": usage,
+        "service_tier": tier,
+    }
+    provider.will_answer(Answer("hi", body=body))
+    gpt = model(provider, name="gpt-5.1", temperature=1.0)
+    assert gpt.complete(ASK).cost == Decimal(cost)
 
 
 def test_a_model_with_prices_by_length_is_priced(provider: Provider) -> None:
     name = "dashscope/qwen3-coder-plus"
     provider.will_answer("hi")
-    reply = model(provider, name=name).complete(ASK)
+    qwen = model(provider, name=name)
+    reply = qwen.complete(ASK)
     # 100 tokens in and 10 out, at the prices of the lowest tier.
     assert reply.cost == Decimal("0.00015")
     dearest = dearest_price(name)
@@ -87,8 +101,9 @@ def test_a_model_with_prices_by_length_is_priced(provider: Provider) -> None:
     assert dearest == Price(Decimal("0.000006"), Decimal("0.00006"))
     assert cheapest == Price(Decimal("0.000001"), Decimal("0.000005"))
     bound = cost_bound(name, None, 500_000, 1_000)
+    usage = Usage(500_000, 1_000)
     raw = load_litellm().Usage(500_000, 1_000)
-    actual = cost_of(name, None, Usage(500_000, 1_000), raw)
+    actual = cost_of(name, None, usage, raw)
     assert bound is not None
     assert actual is not None
     assert actual <= bound
@@ -105,15 +120,18 @@ def test_the_cost_that_a_provider_reports_counts_without_a_price(
         # The prices of litellm's map and of the user go first.
         ("gpt-4o", 0.0123, Decimal("0.00035")),
     )
-    provider.will_answer(*(Answer("hi", counts={"cost": cost}) for _, cost, _ in cases))
-    for name, _, expected in cases:
+    for name, reported, expected in cases:
+        provider.answers.clear()
+        provider.will_answer(Answer("hi", counts={"cost": reported}))
         assert model(provider, name=name).complete(ASK).cost == expected
 
 
 def test_retry_after_is_honoured(provider: Provider) -> None:
-    provider.will_answer(Answer(status=429, headers={"Retry-After": "1"}), "hi")
+    overload = Answer(status=429, headers={"Retry-After": "1"})
+    provider.will_answer(overload, "hi")
+    patient = model(provider, retries=RetryPolicy(2, 0.01, 5))
     started = time.monotonic()
-    model(provider, retries=RetryPolicy(2, 0.01, 5)).complete(ASK)
+    patient.complete(ASK)
     assert time.monotonic() - started >= 1
 
 
@@ -128,7 +146,8 @@ def test_a_rate_limit_that_mentions_billing_is_a_rate_limit(provider: Provider) 
     billing = "https://platform.openai.com/account/billing"
     message = f"Rate limit reached. Visit {billing} to add a card."
     error = {"code": "rate_limit_exceeded", "message": message}
-    provider.will_answer(Answer(status=429, error=error), "hi")
+    limited = Answer(status=429, error=error)
+    provider.will_answer(limited, "hi")
     assert model(provider).complete(ASK).content == "hi"
 
 
@@ -140,7 +159,8 @@ def test_an_empty_reply_is_a_reply(provider: Provider, text: str | None) -> None
 
 def test_a_truncated_reply_says_so(provider: Provider) -> None:
     provider.will_answer(Answer("half", finish="length"))
-    assert model(provider, max_output_tokens=7).complete(ASK).truncated
+    brief = model(provider, max_output_tokens=7)
+    assert brief.complete(ASK).truncated
     assert provider.requests[0]["max_tokens"] == 7
 
 
@@ -187,4 +207,5 @@ def test_threads_that_ask_at_once_get_the_same_loop(
     monkeypatch.setattr(Background, "__init__", slow)
     llm.client._make_background.cache_clear()
     with ThreadPoolExecutor(8) as pool:
-        assert len({id(loop) for loop in pool.map(ask, range(8))}) == 1
+        loops = list(pool.map(ask, range(8)))
+    assert len(set(map(id, loops))) == 1

@@ -66,11 +66,16 @@ both = pytest.mark.parametrize("text", [False, True], ids=["chat", "text"])
 def test_options_that_are_not_set_are_not_sent(provider: Provider, text: bool) -> None:
     provider.will_answer("hi")
     ask(model(provider, name="own/model"), text)
-    body = (
-        {"prompt": PROMPT} if text else {"messages": provider.requests[0]["messages"]}
-    )
-    assert provider.requests == [{"model": "own/model", "temperature": 0.4, **body}]
-    assert provider.paths == ["/v1/completions" if text else "/v1/chat/completions"]
+    (request,) = provider.requests
+    expected: dict[str, Any] = {"model": "own/model", "temperature": 0.4}
+    if text:
+        path = "/v1/completions"
+        expected["prompt"] = PROMPT
+    else:
+        path = "/v1/chat/completions"
+        expected["messages"] = request["messages"]
+    assert request == expected
+    assert provider.paths == [path]
 
 
 @both
@@ -88,21 +93,29 @@ def test_a_server_gets_the_name_without_the_provider(
 ) -> None:
     provider.will_answer("hi")
     ask(model(provider, name=name), text)
-    assert [request["model"] for request in provider.requests] == [served]
+    (request,) = provider.requests
+    assert request["model"] == served
 
 
 @both
 def test_every_option_is_sent_as_it_is(provider: Provider, text: bool) -> None:
     provider.will_answer("hi")
     warnings: list[str] = []
-    ask(model(provider, warnings, sampling=EVERY, max_output_tokens=3072), text)
+    sampled = model(provider, warnings, sampling=EVERY, max_output_tokens=3072)
+    ask(sampled, text)
     (request,) = provider.requests
     assert request["stop"] == list(STOP), "litellm alone would send four"
     sent = {}
     for name in ("temperature", "top_p", "seed", "max_tokens"):
         sent[name] = request[name]
-    assert sent == {"temperature": 0.4, "top_p": 0.95, "seed": 0, "max_tokens": 3072}
-    assert "tools" not in request and warnings == []
+    assert sent == {
+        "temperature": 0.4,
+        "top_p": 0.95,
+        "seed": 0,
+        "max_tokens": 3072,
+    }
+    assert "tools" not in request
+    assert warnings == []
 
 
 def test_an_option_that_a_model_does_not_take_is_left_out_and_said(
@@ -110,12 +123,14 @@ def test_an_option_that_a_model_does_not_take_is_left_out_and_said(
 ) -> None:
     provider.will_answer("hi")
     warnings: list[str] = []
-    reply = model(provider, warnings, name="o3", sampling=EVERY).complete(ASK)
+    o3 = model(provider, warnings, name="o3", sampling=EVERY)
+    reply = o3.complete(ASK)
     (request,) = provider.requests
     assert not {"temperature", "top_p"} & request.keys()
     assert request["seed"] == 0
     assert warnings[:2] == [
-        f"o3 takes no {name}: none is sent" for name in ("temperature", "top_p")
+        "o3 takes no temperature: none is sent",
+        "o3 takes no top_p: none is sent",
     ]
     sent = {"seed": 0, "stop": list(STOP)}
     assert reply.exchange_sha256 == exchange_sha256("o3", ASK, sent)
@@ -124,8 +139,10 @@ def test_an_option_that_a_model_does_not_take_is_left_out_and_said(
 def test_a_text_is_continued_with_usage_cost_and_truncation(provider: Provider) -> None:
     provider.will_answer(Answer("  y = 1\n", finish="length"))
     reply = model(provider).complete(PROMPT)
-    assert (reply.content, reply.truncated) == ("  y = 1\n", True)
-    assert (reply.usage, reply.cost) == (Usage(100, 10, 0), Decimal("0.00035"))
+    assert reply.content == "  y = 1\n"
+    assert reply.truncated is True
+    assert reply.usage == Usage(100, 10, 0)
+    assert reply.cost == Decimal("0.00035")
     assert reply.tool_calls == ()
 
 
@@ -140,7 +157,8 @@ def test_a_text_goes_to_the_address_with_its_login(provider: Provider) -> None:
 
 def test_a_text_has_no_reasoning_effort(provider: Provider) -> None:
     provider.will_answer("hi")
-    model(provider, settings=ModelSettings(reasoning_effort="low")).complete(PROMPT)
+    settings = ModelSettings(reasoning_effort="low")
+    model(provider, settings=settings).complete(PROMPT)
     assert "reasoning_effort" not in provider.requests[0]
 
 
@@ -148,7 +166,8 @@ def test_a_text_has_no_reasoning_effort(provider: Provider) -> None:
 def test_a_missing_usage_is_unknown(provider: Provider, text: bool) -> None:
     provider.will_answer(Answer("hi", usage=False))
     reply = ask(model(provider), text)
-    assert (reply.usage, reply.cost) == (None, None)
+    assert reply.usage is None
+    assert reply.cost is None
 
 
 @both
@@ -156,21 +175,29 @@ def test_a_missing_usage_is_unknown(provider: Provider, text: bool) -> None:
 def test_overload_is_retried_once_for_each_try(
     provider: Provider, status: int, text: bool
 ) -> None:
-    provider.will_answer(Answer(status=status), Answer(status=status), "hi")
+    overload = Answer(status=status)
+    provider.will_answer(overload, overload, "hi")
     assert ask(model(provider), text).content == "hi"
     assert len(provider.requests) == 3, "one request for each of our own tries"
     assert provider.requests[0] == provider.requests[2]
 
 
 @both
-@pytest.mark.parametrize("answer", [Answer("hi", hang=60), Answer("hi", drip=True)])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer("hi", hang=60),
+        Answer("hi", drip=True),
+    ],
+)
 def test_a_hang_and_a_drip_end_in_time(
     provider: Provider, answer: Answer, text: bool
 ) -> None:
     provider.will_answer(answer)
+    hasty = model(provider, call_timeout=1, retries=RetryPolicy(1))
     started = time.monotonic()
     with pytest.raises(InfrastructureError, match="did not answer in 1 call"):
-        ask(model(provider, call_timeout=1, retries=RetryPolicy(1)), text)
+        ask(hasty, text)
     assert time.monotonic() - started < 50
 
 
@@ -188,7 +215,13 @@ NO_QUOTA = {"code": "insufficient_quota", "message": "insufficient_quota"}
 @both
 @pytest.mark.parametrize(
     ("status", "error"),
-    [(401, {}), (402, {}), (403, {}), (404, {}), (429, NO_QUOTA)],
+    [
+        (401, {}),
+        (402, {}),
+        (403, {}),
+        (404, {}),
+        (429, NO_QUOTA),
+    ],
 )
 def test_refused_keys_and_accounts_stop_the_run(
     provider: Provider, status: int, error: dict[str, str], text: bool
@@ -231,11 +264,14 @@ def test_a_full_window_is_told_from_a_refusal(
 
 def test_a_provider_without_texts_is_named() -> None:
     opus = LiteLLMModel(
-        "anthropic/claude-opus-4-1", 0.0, 5.0, gate=OpenGate(), warn_once=lambda _: None
+        "anthropic/claude-opus-4-1",
+        temperature=0.0,
+        call_timeout=5.0,
+        gate=OpenGate(),
+        warn_once=lambda _: None,
     )
-    with pytest.raises(
-        UserError, match="anthropic has no plain-text completions; give --api-base"
-    ):
+    problem = "anthropic has no plain-text completions; give --api-base"
+    with pytest.raises(UserError, match=problem):
         opus.complete(PROMPT)
 
 
@@ -246,7 +282,8 @@ def test_texts_share_one_connection(
     monkeypatch.setattr(handler, "protocol_version", "HTTP/1.1")
     provider.will_answer("hi")
     served = model(provider)
-    assert [served.complete(PROMPT).content for _ in range(5)] == ["hi"] * 5
+    for _ in range(5):
+        assert served.complete(PROMPT).content == "hi"
     assert len(set(provider.ports)) == 1
 
 
@@ -271,7 +308,12 @@ def test_the_exchange_is_all_that_is_sent_in_the_documented_layout(
         Message("tool", "ok", (), call.id),
     ]
     settings = ModelSettings(reasoning_effort="low", max_output=9)
-    served = model(provider, name="own", sampling=EVERY, settings=settings)
+    served = model(
+        provider,
+        name="own",
+        sampling=EVERY,
+        settings=settings,
+    )
     options = {
         "model": "own",
         "temperature": 0.4,
@@ -286,14 +328,21 @@ def test_the_exchange_is_all_that_is_sent_in_the_documented_layout(
         ["assistant", "", [["f", "{}"]]],
         ["tool", "ok"],
     ]
-    chat = {**options, "reasoning_effort": "low", "messages": messages, "tools": [tool]}
-    assert served.complete(conversation, [tool]).exchange_sha256 == canonical(chat)
-    text = {**options, "prompt": PROMPT}
-    assert served.complete(PROMPT).exchange_sha256 == canonical(text)
+    chat = {
+        **options,
+        "reasoning_effort": "low",
+        "messages": messages,
+        "tools": [tool],
+    }
+    reply = served.complete(conversation, [tool])
+    assert reply.exchange_sha256 == canonical(chat)
+    continued = served.complete(PROMPT)
+    assert continued.exchange_sha256 == canonical({**options, "prompt": PROMPT})
 
 
 def test_each_part_of_an_exchange_changes_its_hash() -> None:
     tool = {"name": "f", "description": "d", "parameters": {}}
+    other_tool = {**tool, "description": "e"}
     hashes = [
         exchange_sha256("m", ASK, {}),
         exchange_sha256("n", ASK, {}),
@@ -303,41 +352,43 @@ def test_each_part_of_an_exchange_changes_its_hash() -> None:
         exchange_sha256("m", ASK, {"seed": 2}),
         exchange_sha256("m", ASK, {"stop": ["1"]}),
         exchange_sha256("m", ASK, {}, [tool]),
-        exchange_sha256("m", ASK, {}, [{**tool, "description": "e"}]),
+        exchange_sha256("m", ASK, {}, [other_tool]),
     ]
     assert len(set(hashes)) == len(hashes)
-    assert request_sha256("hello") != request_sha256([Message("user", "hello")])
+    message = Message("user", "hello")
+    assert request_sha256("hello") != request_sha256([message])
 
 
 def test_hashes_that_users_compare_never_change() -> None:
     digest = exchange_sha256("m", ASK, {"temperature": 0.2, "seed": 7})
     assert digest == "ae0d035591ef0237798df459a510802238f6df722d5757b7bb9c390829c7ae81"
-    assert (
-        request_sha256(ASK)
-        == "5ecc4cd183a1319106426413ea119992c02b193de027e0318f794dd3577a17b1"
-    )
-    assert (
-        reply_sha256(Reply("hi", tool_calls=(ToolCall("f", "{}", "x"),)))
-        == "a39bdb4b2b9e6231a2f84e8eb6ed01344d8bffa0b09e5e9d87ed6bd34d723d1f"
-    )
+    digest = request_sha256(ASK)
+    assert digest == "5ecc4cd183a1319106426413ea119992c02b193de027e0318f794dd3577a17b1"
+    call = ToolCall("f", "{}", "x")
+    digest = reply_sha256(Reply("hi", tool_calls=(call,)))
+    assert digest == "a39bdb4b2b9e6231a2f84e8eb6ed01344d8bffa0b09e5e9d87ed6bd34d723d1f"
 
 
 def test_the_reply_counts_with_its_calls_and_without_their_ids() -> None:
     plain = Reply("hi")
-    called = Reply("hi", tool_calls=(ToolCall("f", "{}", "1"),))
-    assert reply_sha256(plain) == canonical({"content": "hi", "tool_calls": []})
-    assert reply_sha256(called) == canonical(
-        {"content": "hi", "tool_calls": [["f", "{}"]]}
-    )
-    again = replace(called, seconds=9.0, tool_calls=(ToolCall("f", "{}", "2"),))
-    assert reply_sha256(again) == reply_sha256(called)
+    without_calls = {"content": "hi", "tool_calls": []}
+    assert reply_sha256(plain) == canonical(without_calls)
+    call = ToolCall("f", "{}", "1")
+    calling = Reply("hi", tool_calls=(call,))
+    with_calls = {"content": "hi", "tool_calls": [["f", "{}"]]}
+    assert reply_sha256(calling) == canonical(with_calls)
+    other_call = replace(call, id="2")
+    later = replace(calling, seconds=9.0, tool_calls=(other_call,))
+    assert reply_sha256(later) == reply_sha256(calling)
 
 
 def test_a_call_keeps_its_exchange_in_a_trajectory_and_an_older_one_has_none() -> None:
     reply = Reply("hi", exchange_sha256="b" * 64, request_sha256="a" * 64)
     assert reply.sha256_pair == ("b" * 64, reply_sha256(reply))
-    assert REPLY.validate_python(REPLY.dump_python(reply, mode="json")) == reply
-    older = REPLY.dump_python(Reply("hi", request_sha256="a" * 64), mode="json")
+    dumped = REPLY.dump_python(reply, mode="json")
+    assert REPLY.validate_python(dumped) == reply
+    without_exchange = Reply("hi", request_sha256="a" * 64)
+    older = REPLY.dump_python(without_exchange, mode="json")
     assert "exchange_sha256" not in older
     assert REPLY.validate_python(older).exchange_sha256 is None
     with pytest.raises(ValidationError, match="exchange_sha256"):

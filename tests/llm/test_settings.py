@@ -63,12 +63,11 @@ def test_exact_names_before_patterns_and_the_users_file_before_ours(
         """,
     )
     settings = mine.of("gpt-4o")
-    assert (settings.context, settings.temperature, settings.max_output) == (
-        30,
-        False,
-        1,
-    )
-    assert (settings.reasoning_effort, settings.edit_format) == ("low", "diff")
+    assert settings.context == 30
+    assert settings.temperature is False
+    assert settings.max_output == 1
+    assert settings.reasoning_effort == "low"
+    assert settings.edit_format == "diff"
     assert mine.of("gpt-4-turbo").context == 10
     assert mine.of("ollama/x").context == 20
 
@@ -82,7 +81,8 @@ def test_a_pattern_with_a_slash_is_held_against_the_whole_name(tmp_path: Path) -
 
 def test_aliases_of_the_user_come_first(tmp_path: Path) -> None:
     mine = book(tmp_path, 'aliases: {opus: gpt-4o, "35": gpt-3.5-turbo}')
-    assert (mine.aliases["opus"], mine.aliases["35"]) == ("gpt-4o", "gpt-3.5-turbo")
+    assert mine.aliases["opus"] == "gpt-4o"
+    assert mine.aliases["35"] == "gpt-3.5-turbo"
     assert mine.aliases["4o"] == "gpt-4o"
 
 
@@ -143,47 +143,42 @@ def test_a_file_that_is_not_there_and_one_that_is_no_text(tmp_path: Path) -> Non
 
 
 def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
-    assert book(tmp_path, "").of("gpt-4o") == our_settings().of("gpt-4o")
+    ours = our_settings()
+    assert book(tmp_path, "").of("gpt-4o") == ours.of("gpt-4o")
 
 
 def test_the_map_fills_missing_settings() -> None:
     settings = complete_settings(ModelSettings(context=5), "gpt-4o")
-    assert (
-        settings.context,
-        settings.max_output,
-        settings.tools,
-        settings.prefill,
-    ) == (
-        5,
-        16384,
-        True,
-        False,
-    )
+    assert settings.context == 5
+    assert settings.max_output == 16384
+    assert settings.tools is True
+    assert settings.prefill is False
     assert not settings.cache_markers
-    assert complete_settings(ModelSettings(), "claude-sonnet-4-5").prefill
-    assert not complete_settings(
-        ModelSettings(reasoning_effort="low"), "claude-sonnet-4-5"
-    ).prefill
+    empty = ModelSettings()
+    reasoning = ModelSettings(reasoning_effort="low")
+    assert complete_settings(empty, "claude-sonnet-4-5").prefill
+    assert not complete_settings(reasoning, "claude-sonnet-4-5").prefill
     for name in (
         "anthropic/claude-opus-4-5",
         "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0",
     ):
-        assert complete_settings(ModelSettings(), name).cache_markers
-    assert not complete_settings(
-        ModelSettings(), "claude-like", "http://127.0.0.1:1/v1"
-    ).cache_markers
-    assert complete_settings(ModelSettings(), "ollama/no-such").context == 32_768
-    assert complete_settings(ModelSettings(), "openai/no-such").context is None
+        assert complete_settings(empty, name).cache_markers
+    foreign = complete_settings(empty, "claude-like", "http://127.0.0.1:1/v1")
+    assert not foreign.cache_markers
+    assert complete_settings(empty, "ollama/no-such").context == 32_768
+    assert complete_settings(empty, "openai/no-such").context is None
 
 
 def test_the_hash_knows_what_is_said_and_of_whom() -> None:
     small = ModelSettings(context=1)
     other = ModelSettings(context=2)
-    hashes = {settings_sha256({n: s}) for n in ("a", "b") for s in (small, other)}
+    hashes = set()
+    for name in ("a", "b"):
+        hashes.add(settings_sha256({name: small}))
+        hashes.add(settings_sha256({name: other}))
     assert len(hashes) == 4
-    assert settings_sha256({"a": small}) == settings_sha256(
-        {"a": ModelSettings(context=1)}
-    )
+    equal = ModelSettings(context=1)
+    assert settings_sha256({"a": small}) == settings_sha256({"a": equal})
 
 
 def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,14 +195,13 @@ def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     list_models(names, our_settings(), output.append)
     head, *lines = output
     assert head.split()[:4] == ["model", "alias", "format", "context"]
-    cells = {line.split()[0]: line.split()[1:] for line in lines}
-    assert (
-        " ".join(cells["gpt-4o"]) == "4o,gpt4o diff 128000 16384 2.50 10.00 no yes set"
-    )
-    assert " ".join(cells["ollama/llama3"]) == "- whole 8192 8192 0.00 0.00 no yes -"
-    assert " ".join(cells["openai/no-such"]) == "- whole - - - - no yes set"
-    assert cells["o3"][-2:] == ["no", "set"]
-    assert (
-        " ".join(cells["anthropic/claude-sonnet-4-5"][-3:])
-        == "yes missing ANTHROPIC_API_KEY"
-    )
+    rows = {}
+    for line in lines:
+        name, *cells = line.split()
+        rows[name] = " ".join(cells)
+    assert rows["gpt-4o"] == "4o,gpt4o diff 128000 16384 2.50 10.00 no yes set"
+    assert rows["ollama/llama3"] == "- whole 8192 8192 0.00 0.00 no yes -"
+    assert rows["openai/no-such"] == "- whole - - - - no yes set"
+    assert rows["o3"].endswith(" no set")
+    claude = rows["anthropic/claude-sonnet-4-5"]
+    assert claude.endswith(" yes missing ANTHROPIC_API_KEY")

@@ -35,9 +35,8 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_tokens_are_counted_on_this_machine(name: str) -> None:
-    assert count_tokens(name, CODE) in range(70, 100), (
-        "24 characters a pair of lines, 8 tokens"
-    )
+    # 24 characters a pair of lines, 8 tokens.
+    assert count_tokens(name, CODE) in range(70, 100)
     assert count_tokens(name, "") == 0
 
 

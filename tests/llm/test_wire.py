@@ -29,9 +29,11 @@ ONCE = RetryPolicy(1)
 THOUSANDTH = Decimal("0.001")
 
 
-def again(reply: Reply) -> Reply:
+def reread(reply: Reply) -> Reply:
     """Return a reply as it is read from a file that has it."""
-    return REPLY.validate_json(json.dumps(REPLY.dump_python(reply, mode="json")))
+    dumped = REPLY.dump_python(reply, mode="json")
+    written = json.dumps(dumped)
+    return REPLY.validate_json(written)
 
 
 class Books:
@@ -71,7 +73,12 @@ def _addresses(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def direct(name: str, provider: Provider, **changes: Any) -> LiteLLMModel:
     """Return a model at its own provider, whose address is that of the server."""
-    values = {"api_base": None, "retries": ONCE, "call_timeout": 60, **changes}
+    values = {
+        "api_base": None,
+        "retries": ONCE,
+        "call_timeout": 60,
+        **changes,
+    }
     return model(provider, name=name, **values)
 
 
@@ -95,25 +102,32 @@ def test_a_model_of_each_mode_sends_one_request(
     served.rehearse()
     assert provider.paths == [], "a rehearsal sends nothing"
     reply = served.complete(ASK)
-    assert (reply.content, provider.paths) == ("hi", [path])
-    assert reply.usage is not None and reply.usage.prompt_tokens == 100
+    assert reply.content == "hi"
+    assert provider.paths == [path]
+    assert reply.usage is not None
+    assert reply.usage.prompt_tokens == 100
 
 
 def test_a_model_of_responses_calls_functions_and_is_cut_off(
     provider: Provider,
 ) -> None:
     call = ("f", '{"a": 1}')
-    provider.will_answer(Answer("so", tool_calls=(call,)), Answer("x", finish="length"))
+    calling = Answer("so", tool_calls=(call,))
+    cut_off = Answer("x", finish="length")
+    provider.will_answer(calling, cut_off)
     parameters = {"type": "object", "properties": {}}
     tool = {"name": "f", "description": "d", "parameters": parameters}
     served = direct("gpt-5-codex", provider, max_output_tokens=900)
     reply = served.complete(ASK, [tool])
-    (called,) = reply.tool_calls
-    assert (called.name, called.arguments) == call
+    (received,) = reply.tool_calls
+    assert (received.name, received.arguments) == call
     assert reply.cost == Decimal("0.000225")
-    answer = Message("tool", "done", (), called.id)
-    continued = [*ASK, Message("assistant", "so", reply.tool_calls), answer]
-    assert served.complete(continued, [tool]).truncated
+    conversation = [
+        *ASK,
+        Message("assistant", "so", reply.tool_calls),
+        Message("tool", "done", (), received.id),
+    ]
+    assert served.complete(conversation, [tool]).truncated
     assert provider.requests[0]["max_output_tokens"] == 900
 
 
@@ -131,11 +145,11 @@ def test_a_model_of_responses_calls_functions_and_is_cut_off(
 def test_what_cannot_send_is_named_before_the_run(
     provider: Provider, name: str, problem: str
 ) -> None:
+    config = RunConfig(models=(ModelChoice.parse(name),))
     with pytest.raises(UserError, match=problem) as error:
-        check_models(
-            RunConfig(models=(ModelChoice.parse(name),)), Spending(allow_unpriced=True)
-        )
-    assert "\n" not in str(error.value) and name in str(error.value)
+        check_models(config, Spending(allow_unpriced=True))
+    assert "\n" not in str(error.value)
+    assert name in str(error.value)
     assert provider.requests == []
 
 
@@ -143,12 +157,19 @@ def test_a_failure_without_a_request_is_not_billed_and_not_repeated(
     provider: Provider,
 ) -> None:
     books = Books()
-    served = model(provider, name="vertex_ai/gemini-2.5-pro", api_base=None, gate=books)
+    served = model(
+        provider,
+        name="vertex_ai/gemini-2.5-pro",
+        api_base=None,
+        gate=books,
+    )
     with pytest.raises(UserError, match="credentials"):
         served.complete(ASK)
     (end,) = books.ends
     assert isinstance(end, Failed)
-    assert (end.billed, end.reached, end.transient) == (False, False, False)
+    assert end.billed is False
+    assert end.reached is False
+    assert end.transient is False
 
 
 BAD_USAGE: list[dict[str, Any]] = [
@@ -172,7 +193,12 @@ UNREADABLE: list[Any] = [
     {"id": "1", "choices": [{"message": {"content": {"a": 1}}}], "model": "m"},
     {
         "choices": [
-            {"message": {"content": "x", "tool_calls": [{"function": {"name": 5}}]}}
+            {
+                "message": {
+                    "content": "x",
+                    "tool_calls": [{"function": {"name": 5}}],
+                }
+            }
         ]
     },
     [],
@@ -187,16 +213,22 @@ def test_a_reply_with_impossible_usage_counts_and_is_kept(
 ) -> None:
     provider.will_answer(Answer("hi", counts=counts))
     books = Books()
-    served = model(provider, gate=books, retries=ONCE, price=price)
+    served = model(
+        provider,
+        gate=books,
+        retries=ONCE,
+        price=price,
+    )
     try:
         reply = served.complete(ASK)
     except InfrastructureError:
         (end,) = books.ends
-        assert isinstance(end, Failed) and end.billed
+        assert isinstance(end, Failed)
+        assert end.billed
         return
     (end,) = books.ends
     assert isinstance(end, Answered)
-    assert again(end.reply).usage == reply.usage
+    assert reread(end.reply).usage == reply.usage
     assert reply.cost is None or 0 <= reply.cost < 1
 
 
@@ -209,9 +241,11 @@ def test_an_answer_that_cannot_be_read_is_billed(provider: Provider, body: Any) 
     (end,) = books.ends
     assert len(provider.requests) == 1
     if isinstance(end, Answered):
-        assert again(end.reply).content == ""
+        assert reread(end.reply).content == ""
     else:
-        assert isinstance(end, Failed) and end.billed and end.reached
+        assert isinstance(end, Failed)
+        assert end.billed
+        assert end.reached
 
 
 BODIES: dict[str, dict[str, Any]] = {
@@ -239,8 +273,12 @@ BODIES: dict[str, dict[str, Any]] = {
 def test_a_name_of_megabytes_does_not_block_the_loop(
     provider: Provider, name: str
 ) -> None:
-    names = {"model": "a/" * 2_500_000, "id": "b" * 1_000_000}
-    provider.will_answer(Answer(body={**names, **BODIES[name]}))
+    body = {
+        "model": "a/" * 2_500_000,
+        "id": "b" * 1_000_000,
+        **BODIES[name],
+    }
+    provider.will_answer(Answer(body=body))
     served = direct(name, provider)
     served.rehearse()
     started = time.process_time()
@@ -248,7 +286,8 @@ def test_a_name_of_megabytes_does_not_block_the_loop(
     # The second one waits for what litellm does after the first.
     served.complete(ASK)
     assert time.process_time() - started < 5
-    assert reply.content == "hi" and len(reply.model) <= 200
+    assert reply.content == "hi"
+    assert len(reply.model) <= 200
 
 
 def test_an_answer_without_end_is_cut_and_billed(
@@ -260,7 +299,8 @@ def test_an_answer_without_end_is_cut_and_billed(
     with pytest.raises(InfrastructureError):
         model(provider, gate=books, retries=ONCE).complete(ASK)
     (end,) = books.ends
-    assert isinstance(end, Failed) and end.billed
+    assert isinstance(end, Failed)
+    assert end.billed
 
 
 @pytest.mark.parametrize(
@@ -269,9 +309,11 @@ def test_an_answer_without_end_is_cut_and_billed(
 def test_too_large_a_body_is_refused_at_once(provider: Provider, name: str) -> None:
     provider.will_answer(Answer(status=413))
     books = Books()
+    served = model(provider, name=name, api_base=None, gate=books)
     with pytest.raises(RequestRefusedError):
-        model(provider, name=name, api_base=None, gate=books).complete(ASK)
-    assert len(provider.requests) == len(books.ends) == 1
+        served.complete(ASK)
+    assert len(provider.requests) == 1
+    assert len(books.ends) == 1
 
 
 @pytest.mark.parametrize(
@@ -294,19 +336,24 @@ def test_how_long_a_provider_asks_to_wait(
 
 
 def test_a_provider_may_name_the_time_to_wait_for() -> None:
-    seconds = retry_after({"retry-after": formatdate(time.time() + 3600, usegmt=True)})
-    assert seconds is not None and 3500 <= seconds <= 3600
+    in_an_hour = formatdate(time.time() + 3600, usegmt=True)
+    seconds = retry_after({"retry-after": in_an_hour})
+    assert seconds is not None
+    assert 3500 <= seconds <= 3600
 
 
 @pytest.mark.parametrize("name", BODIES)
 def test_the_wait_that_a_provider_asks_for_is_recorded(
     provider: Provider, name: str
 ) -> None:
-    provider.will_answer(Answer(status=429, headers={"Retry-After-Ms": "1500"}))
+    headers = {"Retry-After-Ms": "1500"}
+    provider.will_answer(Answer(status=429, headers=headers))
     books = Books()
     with pytest.raises(InfrastructureError):
         direct(name, provider, gate=books).complete(ASK)
-    assert [end.retry_after for end in books.ends if isinstance(end, Failed)] == [1.5]
+    (end,) = books.ends
+    assert isinstance(end, Failed)
+    assert end.retry_after == 1.5
 
 
 def test_the_limit_of_claude_is_ours_and_hashed(provider: Provider) -> None:
@@ -316,23 +363,33 @@ def test_the_limit_of_claude_is_ours_and_hashed(provider: Provider) -> None:
     direct("anthropic/claude-sonnet-4-5", provider).complete(ASK)
     assert provider.requests[1]["max_tokens"] == 64_000
     less = ModelSettings(max_output=7000)
-    other = direct("anthropic/claude-new-9", provider, settings=less).complete(ASK)
+    limited = direct("anthropic/claude-new-9", provider, settings=less)
+    other = limited.complete(ASK)
     assert provider.requests[2]["max_tokens"] == 7000
     assert reply.exchange_sha256 != other.exchange_sha256
 
 
-@pytest.mark.parametrize("name", ["ollama/llama3", "ollama_chat/llama3"])
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [
+        ("ollama/llama3", 8192),
+        ("ollama_chat/llama3", 32_768),
+    ],
+)
 def test_ollama_loads_the_window_that_is_counted_with(
-    provider: Provider, name: str
+    provider: Provider, name: str, window: int
 ) -> None:
     provider.will_answer("hi")
-    reply = direct(name, provider).complete(ASK)
-    wide = direct(name, provider, settings=ModelSettings(context=65_536))
-    other = wide.complete(ASK)
-    new = direct(name.replace("llama3", "no-such"), provider)
-    new.complete(ASK)
-    with_options = [request for request in provider.requests if "options" in request]
-    sent = [request["options"]["num_ctx"] for request in with_options]
-    assert sent == [direct(name, provider).traits.context, 65_536, new.traits.context]
-    assert sent == [8192 if name.startswith("ollama/") else 32_768, 65_536, 32_768]
+    llama = direct(name, provider)
+    reply = llama.complete(ASK)
+    settings = ModelSettings(context=65_536)
+    other = direct(name, provider, settings=settings).complete(ASK)
+    unlisted = direct(name.replace("llama3", "no-such"), provider)
+    unlisted.complete(ASK)
+    sent = []
+    for request in provider.requests:
+        if "options" in request:
+            sent.append(request["options"]["num_ctx"])
+    assert sent == [llama.traits.context, 65_536, unlisted.traits.context]
+    assert sent == [window, 65_536, 32_768]
     assert reply.exchange_sha256 != other.exchange_sha256

@@ -85,9 +85,11 @@ def test_an_unknown_outcome_of_may_2024_is_a_failed_one_for_everybody() -> None:
     assert result.status is InstanceStatus.FALLBACK
     (attempt,) = result.attempts
     assert attempt.status is AttemptStatus.TESTS_FAILED
-    assert not attempt.plausible and not result.plausible
+    assert not attempt.plausible
+    assert not result.plausible
     clean = InstanceResult.of_prediction(of_may(all_results=[of_may()]))
-    assert clean.status is InstanceStatus.PLAUSIBLE and clean.attempts[0].plausible
+    assert clean.status is InstanceStatus.PLAUSIBLE
+    assert clean.attempts[0].plausible
 
 
 def test_attempts_of_may_2024_get_their_numbers_by_the_models() -> None:
@@ -132,7 +134,9 @@ def test_the_chosen_attempt_of_may_2024_is_that_of_the_predicted_patch() -> None
 
 def test_a_prediction_alone_is_one_attempt() -> None:
     (attempt,) = InstanceResult.of_prediction(of_may(status="fallback")).attempts
-    assert (attempt.attempt, attempt.edit_format, attempt.calls) == (1, None, None)
+    assert attempt.attempt == 1
+    assert attempt.edit_format is None
+    assert attempt.calls is None
     assert attempt.status is AttemptStatus.PLAUSIBLE
 
 
@@ -210,7 +214,8 @@ def test_counts_that_one_call_lacks_are_unknown() -> None:
     }
     raw = {"content": "a", "usage": {"prompt_tokens": "many", "completion_tokens": 1}}
     sums = of_attempts({"calls": [raw]}).attempts[0].sums
-    assert (sums.prompt_tokens, sums.completion_tokens) == (None, None)
+    assert sums.prompt_tokens is None
+    assert sums.completion_tokens is None
 
 
 def test_a_copy_derives_its_patch_again() -> None:
@@ -263,4 +268,5 @@ def test_the_status_follows_from_the_outcomes() -> None:
 def test_evidence_is_of_the_model_that_it_is_written_by() -> None:
     path = sorted((OLDER / "evidence").glob("*__*.json"))[0]
     evidence = InstanceResult.of_prediction(read_json(path)).evidence
-    assert isinstance(evidence, Evidence) and evidence.classes
+    assert isinstance(evidence, Evidence)
+    assert evidence.classes

@@ -178,7 +178,8 @@ def test_a_second_process_is_refused_and_a_dead_one_is_known(tmp_path: Path) -> 
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert other.stdout is not None and other.stdout.readline() == "held\n"
+    assert other.stdout is not None
+    assert other.stdout.readline() == "held\n"
     with pytest.raises(
         UserError, match=f"process {other.pid} on .*choose another --run"
     ):
@@ -187,7 +188,8 @@ def test_a_second_process_is_refused_and_a_dead_one_is_known(tmp_path: Path) -> 
     other.wait()
     other.stdout.close()
     with run_lock(tmp_path / "r") as died:
-        assert died is not None and died.pid == other.pid
+        assert died is not None
+        assert died.pid == other.pid
     assert not list((tmp_path / "r").iterdir())
     with run_lock(tmp_path / "r") as died:
         assert died is None
@@ -201,7 +203,8 @@ def test_spare_slots_are_those_that_nobody_waits_for() -> None:
         with slots.spare(1) as none:
             assert none == 0
     with slots.spare(0) as none, slots.spare(2) as both:
-        assert (none, both) == (0, 2)
+        assert none == 0
+        assert both == 2
     for _ in range(2):
         slots.take()
     waiting = threading.Thread(target=slots.take, daemon=True)

@@ -213,15 +213,15 @@ def test_after_a_kill_the_status_names_it(
     second = start(*NONE)
     wait_until(lambda: len(provider.requests) > request_count)
     at_work = "\n".join(lines(overview(store, {})))
-    assert f"in work by process {second.pid}" in at_work and "in_work" in at_work
+    assert f"in work by process {second.pid}" in at_work
+    assert "in_work" in at_work
     second.kill()
     second.wait()
     status = "\n".join(lines(overview(store, {})))
-    assert (
-        f"process {second.pid} on" in status
-        and "did not end this run by itself" in status
-    )
-    assert "killed" in status and "SIGINT" not in status
+    assert f"process {second.pid} on" in status
+    assert "did not end this run by itself" in status
+    assert "killed" in status
+    assert "SIGINT" not in status
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -102,7 +102,9 @@ def test_a_request_that_was_lost_after_sending_keeps_its_reservation(
     started = runner.start(chosen, retries=RetryPolicy(1))
     server.socket.close()
     (line,) = runner.ledger()
-    assert (started.code, line.kind, server.requests) == (1, "failed", 1)
+    assert started.code == 1
+    assert line.kind == "failed"
+    assert server.requests == 1
     assert line.cost is not None
     assert line.cost > 0
 
@@ -119,11 +121,13 @@ def test_an_instance_that_could_not_start_for_lack_of_budget_is_not_finished(
     assert f"{over_budget}: raise the limit and repeat the command" in started.output
     # The same limit again: no instance starts again, and the exit code still tells.
     started = runner.start(chosen, {"usd": "0.0001"})
-    assert (started.code, runner.provider.requests) == (1, [])
+    assert started.code == 1
+    assert runner.provider.requests == []
     assert "0 to do" in started.output
     assert over_budget in started.output
     started = runner.start(chosen, {"usd": "9"})
-    assert (started.code, runner.status()) == (0, "plausible")
+    assert started.code == 0
+    assert runner.status() == "plausible"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,8 @@ def test_an_instance_cut_short_by_a_limit_continues_when_it_is_higher(
     requests = runner.provider.requests
     chosen = runner.live("gpt-4o")
     started = runner.start(chosen, low)
-    assert (started.code, len(requests)) == (1, 1)
+    assert started.code == 1
+    assert len(requests) == 1
     assert "this start: 1 budget; run so far: cost $0.1002, 1 call" in started.output
     assert (
         f"1 over budget ({option}): raise the limit and repeat the command"
@@ -152,9 +157,11 @@ def test_an_instance_cut_short_by_a_limit_continues_when_it_is_higher(
     )
     assert runner.status() == "budget"
     started = runner.start(chosen, low)
-    assert (started.code, len(requests)) == (1, 1)
+    assert started.code == 1
+    assert len(requests) == 1
     started = runner.start(chosen, high)
-    assert (started.code, runner.status()) == (0, "plausible")
+    assert started.code == 0
+    assert runner.status() == "plausible"
     assert len(requests) == 2, "the first reply was paid for"
 
 
@@ -172,7 +179,8 @@ def test_a_broken_agent_is_not_a_weak_model(runner: Runner) -> None:
     assert message in started.output
     assert "1 error: repeat with --redo error" in started.output
     prediction = runner.prediction()
-    assert (prediction["status"], prediction["model_patch"]) == ("error", "")
+    assert prediction["status"] == "error"
+    assert prediction["model_patch"] == ""
     assert attempt_statuses(runner) == ["error", "error"]
     # The plain command leaves it, and still says so; --redo repeats it.
     assert runner.start(broken).code == 1
@@ -205,7 +213,8 @@ def test_one_normal_attempt_is_enough_to_judge_a_model(
     runner: Runner, agent: Any, code: int, status: str, attempts: list[str]
 ) -> None:
     started = runner.start(agent)
-    assert (started.code, runner.status()) == (code, status)
+    assert started.code == code
+    assert runner.status() == status
     assert attempt_statuses(runner) == attempts
     assert ("the agent was stopped after 2 s" in started.output) is (
         "timeout" in attempts
@@ -217,7 +226,8 @@ def test_an_instance_without_a_recording_is_an_error(runner: Runner) -> None:
     folder.mkdir()
     (folder / f"{OTHER}.json").write_text(json.dumps({"attempts": []}))
     started = runner.start(config(replay=folder), ids=(ID, OTHER))
-    assert (started.code, runner.status()) == (1, "error")
+    assert started.code == 1
+    assert runner.status() == "error"
     assert f"the last: --replay {folder} has no recording of it" in started.output
 
 
@@ -229,7 +239,8 @@ def test_calls_that_nobody_bills_leave_the_number_of_calls_alone(
     chosen = runner.live()
     retries = RetryPolicy(4, 0.01, 0.01)
     started = runner.start(chosen, {"calls": 2}, retries=retries)
-    assert (started.code, len(runner.provider.requests)) == (0, 4)
+    assert started.code == 0
+    assert len(runner.provider.requests) == 4
     assert runner.prediction()["cost"] == float(2 * Decimal("0.00035"))
     # The summary says what is of this start, and what of the run.
     started = runner.start(chosen, {"calls": 2})

@@ -151,7 +151,8 @@ def test_earlier_spending_counts() -> None:
     purse.charge("2.25", ("a-1", "opus"))
     purse.charge(None, OTHER, calls=4)
     spent = spent_of(purse.budget)
-    assert (spent.usd, spent.calls) == (Decimal("3.75"), 8)
+    assert spent.usd == Decimal("3.75")
+    assert spent.calls == 8
     assert spent.by_model == {"gpt": Decimal("1.5"), "opus": Decimal("2.25")}
     assert spent.by_instance == {"a-1": Decimal("3.75"), "b-2": 0}
     assert purse.refusal("6.26") is LimitScope.RUN

@@ -106,7 +106,8 @@ def test_no_order_of_reserving_and_settling_passes_a_limit(
     while under_way:
         costs.append(settle(0))
     spent = spent_of(budget)
-    assert (spent.usd, spent.calls) == (sum(costs), len(costs))
+    assert spent.usd == sum(costs)
+    assert spent.calls == len(costs)
     assert sum(spent.by_model.values()) == spent.usd
     assert sum(spent.by_instance.values()) == spent.usd
 
@@ -158,6 +159,7 @@ def test_64_threads_do_not_pass_a_limit_together() -> None:
     in_threads(64, work)
     assert not passed
     spent = spent_of(budget)
-    assert (spent.usd, spent.calls) == (sum(done), len(done))
+    assert spent.usd == sum(done)
+    assert spent.calls == len(done)
     # The limits were really tested: nearly all of a budget was spent.
     assert spent.calls > 250 or spent.usd > 2

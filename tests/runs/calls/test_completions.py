@@ -40,7 +40,8 @@ class SeededProvider(Provider):
     """Continues a text by its seed."""
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        assert request["prompt"] == PROMPT and request["top_p"] == 0.95
+        assert request["prompt"] == PROMPT
+        assert request["top_p"] == 0.95
         return Answer(f" return {request['seed']}")
 
 
@@ -56,7 +57,8 @@ def test_a_kill_at_any_write_pays_for_no_completion_twice(
     with SeededProvider() as server:
         undisturbed = command.run([str(tmp_path / "whole"), server.url])
         assert undisturbed.code == 0, undisturbed.said
-        assert len(server.requests) == COUNT and undisturbed.writes > 4 * COUNT
+        assert len(server.requests) == COUNT
+        assert undisturbed.writes > 4 * COUNT
         every = range(1, undisturbed.writes + 1)
         count = round(share * undisturbed.writes)
         for kill_at in random.Random(SEED).sample(every, count):

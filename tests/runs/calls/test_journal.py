@@ -127,9 +127,8 @@ def test_a_damaged_line_is_named_and_set_aside(
     before = journal.entries()
     assert [entry.kind for entry in before] == ["asked", "answered"]
     (damage,) = set_aside(journal.path, JOURNAL)
-    assert str(damage).startswith(f"{journal.path}, line 2: ") and message in str(
-        damage
-    )
+    assert str(damage).startswith(f"{journal.path}, line 2: ")
+    assert message in str(damage)
     assert (tmp_path / "j.jsonl.damaged").read_bytes() == line + b"\n"
     assert read_lines(journal.path, JOURNAL).values == tuple(before)
     assert set_aside(journal.path, JOURNAL) == ()
