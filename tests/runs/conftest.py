@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,14 @@ import pytest
 
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig
+from runs.calls.coordinator import AttemptGate, recorded_calls
+from runs.calls.journal import JournalEntry
 from runs.calls.ledger import LedgerLine, read_ledger
 from runs.storage.store import RunStore
 from tests.support.provider import Provider
 from tests.support.runs import live, options, read, read_money
 
+PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
 ID = "demo__textkit-1"
 OTHER = "demo__bank-1"
 
@@ -26,14 +29,24 @@ def arguments(out: Path, ids: Iterable[str], options: str) -> list[str]:
     """Return the command line of the run ``r`` of some of the demo's instances."""
     folders = f"--out {out} --set folders.cache={out}/cache"
     run = f"--run r --dataset demo --instances {','.join(ids)}"
-    return f"{run} {folders} {options}".split()
+    line = f"{run} {folders} {options}"
+    return line.split()
+
+
+def make_gate(entries: Sequence[JournalEntry]) -> AttemptGate:
+    """Return the gate of an attempt whose journal has these entries, and that makes no call."""
+    coordinator: Any = None
+    recorded = recorded_calls(entries, 1)
+    return AttemptGate(coordinator, "i", 1, recorded, lambda _: None)
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> None:
     """Call ``work`` with the numbers from 0 on, in a thread each, and wait for all."""
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(count)]
-    for thread in threads:
+    threads = []
+    for number in range(count):
+        thread = threading.Thread(target=work, args=(number,))
         thread.start()
+        threads.append(thread)
     for thread in threads:
         thread.join()
 
@@ -75,8 +88,8 @@ class Runner:
     def live(self, *models: str, **changes: Any) -> RunConfig:
         """Return a configuration that asks the provider; two models unless some are given."""
         if models:
-            choices = [ModelChoice.parse(name, any_name=True) for name in models]
-            changes["models"] = tuple(choices)
+            choices = tuple(ModelChoice.parse(name, any_name=True) for name in models)
+            changes["models"] = choices
         return live(self.provider, **changes)
 
     def start(

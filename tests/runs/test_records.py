@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,19 @@ from runs.records import (
     Totals,
     status_by,
 )
+from tests.runs.conftest import PATCH
 from tests.support import TOP, read_json
 
 OLDER = TOP / "tests/data/run-0.12/predictions"
-RUNS = ("demo", "full-suite", "evidence", "history", "feedback", "own", "packaged")
-PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
+RUNS = (
+    "demo",
+    "full-suite",
+    "evidence",
+    "history",
+    "feedback",
+    "own",
+    "packaged",
+)
 
 
 def predictions() -> list[Path]:
@@ -42,22 +51,25 @@ def conversation(path: Path) -> InstanceResult:
 
 def as_read(content: dict[str, Any]) -> dict[str, Any]:
     """Return what is read of a JSON file with this content."""
-    read: dict[str, Any] = json.loads(json.dumps(content))
+    text = json.dumps(content)
+    read: dict[str, Any] = json.loads(text)
     return read
 
 
 def of_attempts(*attempts: dict[str, Any]) -> InstanceResult:
     """Return the result that a trajectory with these attempts holds."""
-    numbered = [{"attempt": 1, "model": "m", **attempt} for attempt in attempts]
+    first = {"attempt": 1, "model": "m"}
+    numbered = [{**first, **attempt} for attempt in attempts]
     return InstanceResult.of_trajectory({"instance_id": "a", "attempts": numbered})
 
 
 def test_predictions_of_earlier_versions_come_back_byte_for_byte() -> None:
     for path in predictions():
         raw = read_json(path)
+        text = json.dumps(raw)
         for trajectory in (None, conversation(path)):
             result = InstanceResult.of_prediction(raw, trajectory)
-            assert json.dumps(result.prediction()) == json.dumps(raw), path
+            assert json.dumps(result.prediction()) == text, path
 
 
 def test_what_a_trajectory_says_survives_writing_and_reading() -> None:
@@ -75,19 +87,30 @@ def test_the_description_of_a_run_comes_back_equal() -> None:
 
 
 def of_may(**changes: Any) -> dict[str, Any]:
-    outcomes = {"edit_outcome": True, "lint_outcome": True, "test_outcome": True}
-    return {"instance_id": "a__b-1", "model_patch": PATCH, **outcomes, **changes}
+    """Return a prediction, or an attempt of one, as the version of May 2024 wrote it."""
+    return {
+        "instance_id": "a__b-1",
+        "model_patch": PATCH,
+        "edit_outcome": True,
+        "lint_outcome": True,
+        "test_outcome": True,
+        **changes,
+    }
+
+
+def read_of_may(models: Sequence[str] = (), **changes: Any) -> InstanceResult:
+    return InstanceResult.of_prediction(of_may(**changes), models=models)
 
 
 def test_an_unknown_outcome_of_may_2024_is_a_failed_one_for_everybody() -> None:
-    raw = of_may(test_outcome=None, all_results=[of_may(test_outcome=None)])
-    result = InstanceResult.of_prediction(raw)
+    untested = of_may(test_outcome=None)
+    result = read_of_may(test_outcome=None, all_results=[untested])
     assert result.status is InstanceStatus.FALLBACK
     (attempt,) = result.attempts
     assert attempt.status is AttemptStatus.TESTS_FAILED
     assert not attempt.plausible
     assert not result.plausible
-    clean = InstanceResult.of_prediction(of_may(all_results=[of_may()]))
+    clean = read_of_may(all_results=[of_may()])
     assert clean.status is InstanceStatus.PLAUSIBLE
     assert clean.attempts[0].plausible
 
@@ -96,23 +119,34 @@ def test_attempts_of_may_2024_get_their_numbers_by_the_models() -> None:
     results = []
     for number in (1, 2):
         for model in ("b", "a"):
-            results.append(of_may(**{"model": model, "try": number}))
-    raw = of_may(**{"model": "a", "try": 2, "all_results": results})
-    result = InstanceResult.of_prediction(raw, models=("a", "b"))
+            names = {"model": model, "try": number}
+            results.append(of_may(**names))
+    names = {"model": "a", "try": 2}
+    result = read_of_may(("a", "b"), **names, all_results=results)
     numbers = [(each.attempt, each.model, each.try_) for each in result.attempts]
-    assert numbers == [(1, "a", 1), (2, "b", 1), (3, "a", 2), (4, "b", 2)]
+    assert numbers == [
+        (1, "a", 1),
+        (2, "b", 1),
+        (3, "a", 2),
+        (4, "b", 2),
+    ]
     assert result.attempt == 3
-    result = InstanceResult.of_prediction(of_may(all_results=[of_may()] * 3))
-    assert [attempt.attempt for attempt in result.attempts] == [1, 2, 3]
+    nameless = read_of_may(all_results=[of_may()] * 3)
+    assert [attempt.attempt for attempt in nameless.attempts] == [1, 2, 3]
 
 
 def test_the_chosen_attempt_of_may_2024_is_that_of_the_predicted_patch() -> None:
     other = PATCH.replace("+2", "+3")
     assert other != PATCH
+    attempts: list[dict[str, Any]] = [
+        {"model": "a", "try": 1, "model_patch": other},
+        {"model": "b", "try": 1, "model_patch": PATCH},
+        {"model": "a", "try": 2, "model_patch": PATCH},
+        {"model": "b", "try": 2, "model_patch": other},
+    ]
     results = []
-    for model, patch in (("a", other), ("b", PATCH), ("a", PATCH), ("b", other)):
-        values = {"model": model, "try": 1 + len(results) // 2, "model_patch": patch}
-        results.append(of_may(**values, added_files=[f"{len(results) + 1}.py"]))
+    for number, attempt in enumerate(attempts, 1):
+        results.append(of_may(**attempt, added_files=[f"{number}.py"]))
     for values, chosen in (
         # Its model and try name another attempt.
         ({"model": "a", "try": 1}, 2),
@@ -125,15 +159,15 @@ def test_the_chosen_attempt_of_may_2024_is_that_of_the_predicted_patch() -> None
         # Files with numbers of attempts name theirs.
         ({"attempt": 1}, 1),
     ):
-        raw = of_may(**values, all_results=results)
-        result = InstanceResult.of_prediction(raw, models=("a", "b"))
+        result = read_of_may(("a", "b"), **values, all_results=results)
         assert result.attempt == chosen, values
         assert result.chosen is not None
         assert result.chosen.added_files == (f"{chosen}.py",)
 
 
 def test_a_prediction_alone_is_one_attempt() -> None:
-    (attempt,) = InstanceResult.of_prediction(of_may(status="fallback")).attempts
+    result = read_of_may(status="fallback")
+    (attempt,) = result.attempts
     assert attempt.attempt == 1
     assert attempt.edit_format is None
     assert attempt.calls is None
@@ -156,11 +190,11 @@ ODD = {
 
 def test_a_value_of_another_kind_is_unknown() -> None:
     for key, values in ODD.items():
-        name = {"try": "try_"}.get(key, key)
+        name = "try_" if key == "try" else key
         for value in values:
             odd = {key: value}
-            raw = of_may(all_results=[of_may(**odd)], **odd)
-            result = InstanceResult.of_prediction(raw)
+            attempt = of_may(**odd)
+            result = read_of_may(all_results=[attempt], **odd)
             for record in (result, result.attempts[0]):
                 read = getattr(record, name, None)
                 assert read in (None, "", (), False, 1), odd
@@ -175,7 +209,10 @@ def test_a_value_of_another_kind_is_unknown() -> None:
         ({"model_name_or_path": 5}, ("model_name_or_path",)),
         ({"all_results": 5}, ("all_results",)),
         ({"all_results": [5]}, ("all_results", 0)),
-        ({"all_results": [{"model_patch": 5}]}, ("all_results", 0, "model_patch")),
+        (
+            {"all_results": [{"model_patch": 5}]},
+            ("all_results", 0, "model_patch"),
+        ),
     ],
 )
 def test_a_prediction_that_is_none_is_an_error_with_its_place(
@@ -183,7 +220,8 @@ def test_a_prediction_that_is_none_is_an_error_with_its_place(
 ) -> None:
     with pytest.raises(ValidationError) as error:
         InstanceResult.of_prediction(of_may(**changes))
-    assert error.value.errors()[0]["loc"] == location
+    problem = error.value.errors()[0]
+    assert problem["loc"] == location
 
 
 @pytest.mark.parametrize(
@@ -205,15 +243,18 @@ def test_conversations_are_strict(changes: dict[str, Any]) -> None:
 
 def test_counts_that_one_call_lacks_are_unknown() -> None:
     usage = Usage(prompt_tokens=5, completion_tokens=3, cached_tokens=1)
-    calls = [Reply("a", usage=usage), Reply("b", usage=Usage(2, 2))]
+    without_cache = Usage(prompt_tokens=2, completion_tokens=2)
+    calls = [Reply("a", usage=usage), Reply("b", usage=without_cache)]
     assert Totals.of(calls).counts() == {
         "prompt_tokens": 7,
         "completion_tokens": 5,
         "cached_tokens": None,
         "calls": 2,
     }
-    raw = {"content": "a", "usage": {"prompt_tokens": "many", "completion_tokens": 1}}
-    sums = of_attempts({"calls": [raw]}).attempts[0].sums
+    odd = {"prompt_tokens": "many", "completion_tokens": 1}
+    call = {"content": "a", "usage": odd}
+    (attempt,) = of_attempts({"calls": [call]}).attempts
+    sums = attempt.sums
     assert sums.prompt_tokens is None
     assert sums.completion_tokens is None
 
@@ -227,16 +268,21 @@ def test_a_copy_derives_its_patch_again() -> None:
 
 
 def test_lone_surrogates_are_kept() -> None:
-    attempt = Attempt(messages=(Message("user", "\ud800"),), error="\ud800")
+    message = Message("user", "\ud800")
+    attempt = Attempt(messages=(message,), error="\ud800")
     result = InstanceResult(instance_id="a", attempts=(attempt,))
     read = InstanceResult.of_trajectory(as_read(result.trajectory()))
     assert read.attempts == (attempt,)
 
 
 def test_a_patch_that_does_not_apply_is_read_from_older_trajectories() -> None:
-    older = {"status": "error", "recorded": {"model_patch": PATCH}}
-    for error, applies in (("", False), ("it raised", True)):
-        (attempt,) = of_attempts({**older, "error": error}).attempts
+    for error, applies in {"": False, "it raised": True}.items():
+        older = {
+            "status": "error",
+            "error": error,
+            "recorded": {"model_patch": PATCH},
+        }
+        (attempt,) = of_attempts(older).attempts
         assert attempt.applies is applies
         assert ("applies" in attempt.model_fields_set) is not applies
 
@@ -252,7 +298,8 @@ def test_a_read_attempt_is_suspect_where_it_was() -> None:
     assert attempt.suspect
     result = InstanceResult(instance_id="a", attempts=(attempt,))
     read = InstanceResult.of_trajectory(result.trajectory())
-    assert InstanceResult.of_prediction(result.prediction(), read).attempts[0].suspect
+    again = InstanceResult.of_prediction(result.prediction(), read)
+    assert again.attempts[0].suspect
 
 
 def test_the_status_follows_from_the_outcomes() -> None:
@@ -266,7 +313,8 @@ def test_the_status_follows_from_the_outcomes() -> None:
 
 
 def test_evidence_is_of_the_model_that_it_is_written_by() -> None:
-    path = sorted((OLDER / "evidence").glob("*__*.json"))[0]
-    evidence = InstanceResult.of_prediction(read_json(path)).evidence
+    paths = sorted((OLDER / "evidence").glob("*__*.json"))
+    raw = read_json(paths[0])
+    evidence = InstanceResult.of_prediction(raw).evidence
     assert isinstance(evidence, Evidence)
     assert evidence.classes

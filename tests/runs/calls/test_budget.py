@@ -60,7 +60,12 @@ class Purse:
 
     def settle(self, reservation: Reservation, cost: str | None) -> str:
         """Return by how much the call passed its bound."""
-        return str(self.budget.settle(reservation, dollars(cost)))
+        excess = self.budget.settle(reservation, dollars(cost))
+        return str(excess)
+
+    def excess(self, bound: str | None, cost: str | None) -> str:
+        """Reserve and settle a call; return by how much it passed its bound."""
+        return self.settle(self.hold(bound), cost)
 
     def charge(
         self, cost: str | None, call: tuple[str, str] = FIRST, calls: int = 1
@@ -87,7 +92,7 @@ def test_reservations_of_others_may_be_returned(scope: LimitScope) -> None:
     assert purse.settle(second, "0.4") == "0"
     assert purse.spent == (1, 2)
     assert purse.refusal("0.000000000000000000000000000001") is scope
-    assert purse.settle(purse.hold("0"), "0") == "0"
+    assert purse.excess("0", "0") == "0"
 
 
 @each_limit
@@ -103,7 +108,8 @@ def test_a_bound_over_what_is_left_can_never_fit(scope: LimitScope) -> None:
 
 
 def test_a_limit_applies_only_to_its_instance_or_model() -> None:
-    purse = Purse(BudgetLimits(usd_per_instance=DOLLAR, usd_per_model={"gpt": DOLLAR}))
+    limits = BudgetLimits(usd_per_instance=DOLLAR, usd_per_model={"gpt": DOLLAR})
+    purse = Purse(limits)
     purse.charge("1")
     assert purse.refusal("0.1", ("a-1", "opus")) is LimitScope.INSTANCE
     assert purse.refusal("0.1", ("b-2", "gpt")) is LimitScope.MODEL
@@ -111,14 +117,20 @@ def test_a_limit_applies_only_to_its_instance_or_model() -> None:
 
 
 def test_the_widest_limit_that_refuses_is_named() -> None:
-    limits = BudgetLimits(DOLLAR, DOLLAR, {"gpt": DOLLAR}, 1)
+    limits = BudgetLimits(
+        usd=DOLLAR,
+        usd_per_instance=DOLLAR,
+        usd_per_model={"gpt": DOLLAR},
+        calls=1,
+    )
     without_calls = replace(limits, calls=None)
     without_dollars = replace(without_calls, usd=None)
+    per_instance = replace(without_dollars, usd_per_model={})
     scopes = [
         (limits, LimitScope.CALLS),
         (without_calls, LimitScope.RUN),
         (without_dollars, LimitScope.MODEL),
-        (replace(without_dollars, usd_per_model={}), LimitScope.INSTANCE),
+        (per_instance, LimitScope.INSTANCE),
     ]
     for narrower, scope in scopes:
         purse = Purse(narrower)
@@ -140,20 +152,24 @@ def test_calls_are_reserved_too() -> None:
 
 def test_an_error_counts_as_a_call_and_costs_nothing() -> None:
     purse = Purse()
-    purse.settle(purse.hold("1"), "0")
+    purse.excess("1", "0")
     assert purse.spent == (0, 1)
     purse.hold("1")
 
 
 def test_earlier_spending_counts() -> None:
-    purse = Purse(BudgetLimits(usd=Decimal(10), calls=9))
+    limits = BudgetLimits(usd=Decimal(10), calls=9)
+    purse = Purse(limits)
     purse.charge("1.5", calls=3)
     purse.charge("2.25", ("a-1", "opus"))
     purse.charge(None, OTHER, calls=4)
     spent = spent_of(purse.budget)
     assert spent.usd == Decimal("3.75")
     assert spent.calls == 8
-    assert spent.by_model == {"gpt": Decimal("1.5"), "opus": Decimal("2.25")}
+    assert spent.by_model == {
+        "gpt": Decimal("1.5"),
+        "opus": Decimal("2.25"),
+    }
     assert spent.by_instance == {"a-1": Decimal("3.75"), "b-2": 0}
     assert purse.refusal("6.26") is LimitScope.RUN
     purse.hold("6.25")
@@ -161,17 +177,17 @@ def test_earlier_spending_counts() -> None:
 
 def test_an_unknown_cost_is_the_bound_and_not_0() -> None:
     purse = Purse()
-    assert purse.settle(purse.hold("0.4"), None) == "0"
-    assert purse.settle(purse.hold(None), None) == "0"
+    assert purse.excess("0.4", None) == "0"
+    assert purse.excess(None, None) == "0"
     assert purse.spent == (Decimal("0.4"), 2)
 
 
 def test_a_model_without_a_price_counts_calls_only() -> None:
     purse = Purse()
     full = purse.hold("1")
-    purse.settle(purse.hold(None), "0")
+    purse.excess(None, "0")
     purse.settle(full, "1")
-    assert purse.settle(purse.hold(None), "0.01") == "0"
+    assert purse.excess(None, "0.01") == "0"
     assert purse.refusal(None) is LimitScope.RUN
 
 
@@ -180,8 +196,8 @@ def test_an_excess_is_charged_and_stops_where_it_passes_a_limit(
     scope: LimitScope,
 ) -> None:
     purse = Purse(ONE_DOLLAR[scope])
-    assert purse.settle(purse.hold("0.3"), "0.5") == "0.2"
-    assert purse.settle(purse.hold("0.5"), "0.75") == "0.25"
+    assert purse.excess("0.3", "0.5") == "0.2"
+    assert purse.excess("0.5", "0.75") == "0.25"
     assert purse.spent == (Decimal("1.25"), 2)
     assert purse.refusal("0") is scope
     assert purse.refusal(None) is scope
@@ -237,7 +253,7 @@ def test_the_last_digit_counts() -> None:
     assert purse.refusal("1") is LimitScope.RUN
     purse = Purse()
     for _ in range(10):
-        purse.settle(purse.hold("0.1"), "0.1")
+        purse.excess("0.1", "0.1")
     assert purse.spent == (1, 10)
 
 

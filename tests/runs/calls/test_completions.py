@@ -30,6 +30,7 @@ from runs.calls.journal import (
 from runs.calls.ledger import read_ledger, total
 from tests.llm.test_client import model
 from tests.llm.test_completions import LONG
+from tests.runs.conftest import make_gate
 from tests.support.commands import Preloaded
 from tests.support.killing import Harness
 from tests.support.provider import Answer, Provider
@@ -46,7 +47,7 @@ class SeededProvider(Provider):
 
 
 SEED = 14
-SAID = {str(n): f" return {n}" for n in range(1, COUNT + 1)}
+CONTENTS = {str(n): f" return {n}" for n in range(1, COUNT + 1)}
 
 
 @pytest.mark.parametrize("share", [0.1, pytest.param(1.0, marks=pytest.mark.long)])
@@ -55,33 +56,39 @@ def test_a_kill_at_any_write_pays_for_no_completion_twice(
 ) -> None:
     command = Harness(preloaded, tmp_path, script="complete")
     with SeededProvider() as server:
-        undisturbed = command.run([str(tmp_path / "whole"), server.url])
+        folder = tmp_path / "undisturbed"
+        undisturbed = command.run([str(folder), server.url])
         assert undisturbed.code == 0, undisturbed.said
         assert len(server.requests) == COUNT
         assert undisturbed.writes > 4 * COUNT
-        every = range(1, undisturbed.writes + 1)
+        every_write = range(1, undisturbed.writes + 1)
         count = round(share * undisturbed.writes)
-        for kill_at in random.Random(SEED).sample(every, count):
+        rng = random.Random(SEED)
+        for kill_at in rng.sample(every_write, count):
             server.requests.clear()
             folder = tmp_path / str(kill_at)
             arguments = [str(folder), server.url]
-            killed = command.run(arguments, kill_at=kill_at, torn=kill_at % 2 > 0)
+            is_odd = kill_at % 2 > 0
+            killed = command.run(arguments, kill_at=kill_at, torn=is_odd)
             assert killed.code == -9
             ended = command.run(arguments)
             assert ended.code == 0, ended.said
-            assert json.loads(ended.said.splitlines()[0]) == SAID
-            _check(folder, Counter(request["seed"] for request in server.requests))
+            first_line = ended.said.splitlines()[0]
+            assert json.loads(first_line) == CONTENTS
+            seeds = [request["seed"] for request in server.requests]
+            _check(folder, Counter(seeds))
 
 
 def _check(folder: Path, sent: Counter[int]) -> None:
     """A seed was answered once; it was sent again only where its call was lost in the kill."""
-    pairs = starts_and_ends(Journal(folder / "journals/job.jsonl").entries())
+    journal = Journal(folder / "journals/job.jsonl")
+    pairs = starts_and_ends(journal.entries())
     answered = Counter[int]()
     lost = Counter[int]()
+    counters = {"answered": answered, "lost": lost}
     for question, ended in pairs:
         assert ended is not None
-        ends = {"answered": answered, "lost": lost}[ended.kind]
-        ends[question.attempt] += 1
+        counters[ended.kind][question.attempt] += 1
     assert answered == dict.fromkeys(sent, 1)
     assert len(sent) == COUNT
     for seed, count in sent.items():
@@ -94,18 +101,25 @@ def _check(folder: Path, sent: Counter[int]) -> None:
 
 
 def test_a_continued_run_asks_nothing_again(tmp_path: Path) -> None:
+    replies = {}
     with SeededProvider() as server:
-        first = [complete(coordinator(tmp_path), server.url, n) for n in (1, 2, 3)]
-        assert len({reply.exchange_sha256 for reply in first}) == 3
+        for number in (1, 2, 3):
+            calls = coordinator(tmp_path)
+            replies[number] = complete(calls, server.url, number)
+        assert len({reply.exchange_sha256 for reply in replies.values()}) == 3
         # Another order: a completion belongs to its number.
-        again = [complete(coordinator(tmp_path), server.url, n) for n in (3, 1, 2)]
-        assert again == [first[2], first[0], first[1]]
+        for number in (3, 1, 2):
+            calls = coordinator(tmp_path)
+            assert complete(calls, server.url, number) == replies[number]
         assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize(
     ("answer", "kind"),
-    [(LONG, WindowExceededError), (Answer(status=400), RequestRefusedError)],
+    [
+        (LONG, WindowExceededError),
+        (Answer(status=400), RequestRefusedError),
+    ],
 )
 def test_a_refusal_is_recorded_as_what_it_was(
     tmp_path: Path,
@@ -128,24 +142,31 @@ def test_overload_is_retried_and_only_the_answer_is_paid(
     provider.will_answer(Answer(status=status), "hi")
     calls = coordinator(tmp_path)
     assert complete(calls, provider.url, 1).content == "hi"
-    ends = []
-    for _, ended in starts_and_ends(calls.entries("job")):
-        ends.append(ended and ended.kind)
-    assert ends == ["failed", "answered"]
-    assert [line.kind for line in calls.ledger.lines()] == ["answered"]
-
-
-def gate(entries: list[Any]) -> AttemptGate:
-    return AttemptGate(None, "i", 1, recorded_calls(entries, 1), lambda _: None)  # type: ignore[arg-type]
+    (_, failed), (_, answered) = starts_and_ends(calls.entries("job"))
+    assert failed is not None
+    assert failed.kind == "failed"
+    assert answered is not None
+    assert answered.kind == "answered"
+    (line,) = calls.ledger.lines()
+    assert line.kind == "answered"
 
 
 def entries(call: str, exchange: str | None, content: str) -> list[Any]:
-    question = AskedEntry.of(call, 1, PlannedCall("m", "p", "same", 1, None, exchange))
+    planned = PlannedCall(
+        model="m",
+        provider="p",
+        request_sha256="same",
+        tokens=1,
+        bound=None,
+        exchange_sha256=exchange,
+    )
+    question = AskedEntry.of(call, 1, planned)
     return [question, AnsweredEntry(call=call, reply=Reply(content))]
 
 
 def test_a_reply_is_served_to_its_exchange_alone() -> None:
-    served = gate([*entries("a", "seed 1", "one"), *entries("b", "seed 2", "two")])
+    recorded = entries("a", "seed 1", "one") + entries("b", "seed 2", "two")
+    served = make_gate(recorded)
     one = Reply("one", exchange_sha256="seed 1")
     two = Reply("two", exchange_sha256="seed 2")
     replies = {"seed 2": two, "seed 3": None, "seed 1": one}
@@ -157,9 +178,9 @@ def test_a_reply_is_served_to_its_exchange_alone() -> None:
 def test_a_request_without_an_exchange_is_served_by_itself() -> None:
     recorded = entries("a", None, "one")
     assert "exchange_sha256" not in recorded[0].model_dump()
-    assert gate(recorded).recorded_reply("same", "seed 1") is None
-    assert gate(recorded).recorded_reply("other") is None
-    assert gate(recorded).recorded_reply("same") == Reply("one")
+    assert make_gate(recorded).recorded_reply("same", "seed 1") is None
+    assert make_gate(recorded).recorded_reply("other") is None
+    assert make_gate(recorded).recorded_reply("same") == Reply("one")
 
 
 def test_the_journal_shows_the_exchange_of_every_call(
@@ -186,5 +207,6 @@ def test_a_conversation_and_a_text_of_the_same_words_are_two_requests(
         gate = AttemptGate(calls, "job", 1, recorded, calls.stop.wait)
         client = model(provider, gate=gate)
         assert client.complete(PROMPT).content == "text"
-        assert client.complete([Message("user", PROMPT)]).content == "chat"
+        conversation = [Message("user", PROMPT)]
+        assert client.complete(conversation).content == "chat"
     assert len(provider.requests) == 2

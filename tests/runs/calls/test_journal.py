@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 
 from llm.chat import Reply, RequestRefusedError, Usage
 from runs.calls.budget import LimitScope
-from runs.calls.coordinator import AttemptGate, recorded_calls
 from runs.calls.journal import (
     JOURNAL,
     AnsweredEntry,
@@ -34,13 +34,25 @@ from runs.calls.ledger import (
     total,
 )
 from runs.storage.jsonlines import read_lines, set_aside
+from tests.runs.conftest import make_gate
 
 
 def ledger_line(
     call: str, cost: str | None = "0.1", instance_id: str = "i"
 ) -> LedgerLine:
-    dollars = None if cost is None else Decimal(cost)
-    return LedgerLine(call, "answered", instance_id, 1, "m", dollars, Usage(3, 2, 1))
+    return LedgerLine(
+        call=call,
+        kind="answered",
+        instance_id=instance_id,
+        attempt=1,
+        model="m",
+        cost=None if cost is None else Decimal(cost),
+        usage=Usage(3, 2, 1),
+    )
+
+
+def calls_of(lines: Sequence[LedgerLine]) -> list[str]:
+    return [line.call for line in lines]
 
 
 def question(call: str, attempt: int = 1, request_sha256: str = "x") -> AskedEntry:
@@ -54,7 +66,9 @@ def question(call: str, attempt: int = 1, request_sha256: str = "x") -> AskedEnt
 
 
 def question_line(**changes: object) -> bytes:
-    return json.dumps({**question("b").model_dump(), **changes}).encode()
+    content = question("b").model_dump()
+    content.update(changes)
+    return json.dumps(content).encode()
 
 
 def test_any_cut_leaves_whole_entries_alone(tmp_path: Path) -> None:
@@ -79,8 +93,9 @@ def test_a_journal_that_is_retired_is_kept(tmp_path: Path) -> None:
         journal.append(question(str(number)))
         journal.retire()
     assert journal.entries() == []
-    assert Journal(tmp_path / "j.1.jsonl").entries() == [question("1")]
-    assert Journal(tmp_path / "j.2.jsonl").entries() == [question("2")]
+    for number in ("1", "2"):
+        retired = Journal(tmp_path / f"j.{number}.jsonl")
+        assert retired.entries() == [question(number)]
 
 
 REPLY = Reply("yes", usage=Usage(1), cost=Decimal("0.5"))
@@ -162,17 +177,23 @@ def test_a_line_of_a_ledger_that_is_none(
     lines[1].update(change)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     ledger = read_ledger(path)
-    assert [line.call for line in ledger.values] == ["a", "c"]
-    assert [damage.number for damage in ledger.broken] == [2]
-    assert message in ledger.broken[0].problem
+    assert calls_of(ledger.values) == ["a", "c"]
+    (damage,) = ledger.broken
+    assert damage.number == 2
+    assert message in damage.problem
 
 
 def test_calls_in_flight_have_no_end() -> None:
     first = question("a")
     second = question("b")
     end = AnsweredEntry(call="b", reply=REPLY)
-    denied = DeniedEntry(model="m", limit=LimitScope.RUN, value=Decimal(1))
-    entries = [first, second, end, LostEntry(call="c", cost=None), denied]
+    entries = [
+        first,
+        second,
+        end,
+        LostEntry(call="c", cost=None),
+        DeniedEntry(model="m", limit=LimitScope.RUN, value=Decimal(1)),
+    ]
     assert starts_and_ends(entries) == [(first, None), (second, end)]
 
 
@@ -187,7 +208,7 @@ def test_recorded_replies_are_served_once_and_refusals_refuse_again() -> None:
         question("d", 2),
         AnsweredEntry(call="d", reply=Reply("other")),
     ]
-    gate = AttemptGate(None, "i", 1, recorded_calls(entries, 1), lambda _: None)  # type: ignore[arg-type]
+    gate = make_gate(entries)
     assert gate.recorded_reply("x") == REPLY
     assert gate.recorded_reply("x") is None
     assert gate.recorded_reply("z") is None
@@ -207,9 +228,11 @@ def test_a_line_that_a_kill_tore_is_told_from_damage(tmp_path: Path) -> None:
     Ledger.load(path).add(ledger_line("a"))
     tear(path)
     ledger = read_ledger(path)
-    assert [damage.number for damage in ledger.damaged] == [2]
+    (damage,) = ledger.damaged
+    assert damage.number == 2
     assert ledger.broken == ()
-    assert [damage.torn for damage in set_aside(path, LEDGER)] == [True]
+    (damage,) = set_aside(path, LEDGER)
+    assert damage.torn
 
 
 def test_a_ledger_holds_each_call_once_and_survives_torn_lines(tmp_path: Path) -> None:
@@ -221,14 +244,17 @@ def test_a_ledger_holds_each_call_once_and_survives_torn_lines(tmp_path: Path) -
     again = Ledger.load(path)
     assert again.lines() == (ledger_line("a"),)
     again.add(ledger_line("b", None))
-    assert [line.call for line in read_ledger(path).values] == ["a", "b"]
+    assert calls_of(read_ledger(path).values) == ["a", "b"]
 
 
 @given(st.lists(st.decimals(0, 1000, places=10), max_size=50))
 def test_sums_are_exact(costs: list[Decimal]) -> None:
-    lines = [ledger_line(str(n), str(cost)) for n, cost in enumerate(costs)]
+    lines = []
+    for number, cost in enumerate(costs):
+        lines.append(ledger_line(str(number), str(cost)))
     assert total(lines) == sum(costs, Decimal())
-    assert total([*lines, ledger_line("x", None)]) is None
+    unpriced = ledger_line("x", None)
+    assert total([*lines, unpriced]) is None
 
 
 def test_dollars_by_instance() -> None:
