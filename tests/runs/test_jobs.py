@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,18 +37,27 @@ class Named(Question):
         return self.name
 
 
+def jobs(*names: str) -> list[Named]:
+    return [Named(1, "", name) for name in names]
+
+
+def read_files(paths: Iterable[Path]) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in paths}
+
+
 @pytest.mark.parametrize("names", [["../a"], [""], ["a/b"], ["a", "b", "a"]])
 def test_keys_that_cannot_name_the_files_of_one_job_are_refused(
     names: list[str],
 ) -> None:
-    check_keys([Named(1, "", name) for name in ("a", "b.1", "c-d_e+f")])
+    check_keys(jobs("a", "b.1", "c-d_e+f"))
     with pytest.raises(ValueError, match="files are named by it"):
-        check_keys([Named(1, "", name) for name in names])
+        check_keys(jobs(*names))
 
 
 def test_jobs_of_another_kind_import_no_benchmark() -> None:
     """A process that has imported nothing else shows it; what is imported later, the next test."""
-    printed = subprocess.check_output([sys.executable, "-c", PROGRAM], cwd=TOP)
+    command = [sys.executable, "-c", PROGRAM]
+    printed = subprocess.check_output(command, cwd=TOP)
     assert printed == b"[]\n"
 
 
@@ -64,26 +74,30 @@ def test_jobs_of_another_kind_are_killed_and_continued(
     store = RunStore(tmp_path, RUN)
     arguments = [str(tmp_path), provider.url, ray, str(COUNT)]
     process = preloaded.start(*arguments, script="own-jobs", cwd=TOP)
-    while not list(store.prediction_paths()) and process.poll() is None:
+    while process.poll() is None:
+        if list(store.prediction_paths()):
+            break
         time.sleep(0.02)
     workers = workers_of(process.pid)
     assert bool(workers) == bool(ray)
     process.kill()
     assert process.wait() == -9
     wait_until(lambda: not any(map(alive, workers)))
-    done = {path: path.read_bytes() for path in store.prediction_paths()}
+    done = read_files(store.prediction_paths())
     assert 0 < len(done) < COUNT
     continued = preloaded.run(*arguments, script="own-jobs", cwd=TOP)
     assert continued.returncode == 0, continued.stdout
     assert "question 5: done; answered" in continued.stdout
-    results = {path: path.read_bytes() for path in store.prediction_paths()}
+    results = read_files(store.prediction_paths())
     assert done.items() <= results.items()
-    assert [json.loads(data)["output"].strip() for data in results.values()] == [
-        "SHOUT"
-    ] * COUNT
-    kinds = Counter(line.kind for line in read_ledger(store.ledger).values)
+    assert len(results) == COUNT
+    for data in results.values():
+        assert json.loads(data)["output"].strip() == "SHOUT"
+    lines = read_ledger(store.ledger).values
+    kinds = Counter(line.kind for line in lines)
     # Calls in flight at the kill are charged and made again; nothing that was answered is.
     assert kinds["answered"] == COUNT
     assert kinds.total() == len(provider.requests)
-    assert (store.logs / "question-0.log").read_text().endswith("INFO done: answered\n")
+    log = (store.logs / "question-0.log").read_text()
+    assert log.endswith("INFO done: answered\n")
     assert kill_processes(run_key(store.folder)) == []

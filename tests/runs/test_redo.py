@@ -30,7 +30,7 @@ from runs.storage.store import RunStore
 from runs.upkeep import clean_command, status_command
 from tests.runs.conftest import ID as PLAUSIBLE
 from tests.runs.conftest import OTHER as EMPTY
-from tests.runs.conftest import Runner
+from tests.runs.conftest import Outcome, Runner
 from tests.support import read_json
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, IDS, config, options, read_money
@@ -59,27 +59,34 @@ def finished(runner: Runner, folder: Path) -> Runner:
 
 def replaced_folders(runner: Runner) -> list[str]:
     """Return the folders of what was redone."""
-    return sorted(path.name for path in runner.store.folder.glob("replaced/*"))
+    folders = runner.store.folder.glob("replaced/*")
+    return sorted(folder.name for folder in folders)
+
+
+def redo_run(runner: Runner, names: str) -> Outcome:
+    return runner.start(runner.live(), redo=names)
 
 
 def test_exactly_what_is_named_is_redone_and_the_old_files_are_kept(
     finished: Runner,
 ) -> None:
-    before = [finished.prediction(name) for name in finished.ids]
+    plausible = finished.prediction(PLAUSIBLE)
+    empty = finished.prediction(EMPTY)
     spent = total(finished.ledger())
-    started = finished.start(finished.live(), redo="not_plausible")
+    started = redo_run(finished, "not_plausible")
     assert "2 instances selected, 1 to redo" in started.output
-    assert finished.prediction(PLAUSIBLE) == before[0]
+    assert finished.prediction(PLAUSIBLE) == plausible
     assert finished.status(EMPTY) == "empty"
     aside = finished.store.folder / f"replaced/{EMPTY}.1/prediction.json"
-    assert read_json(aside) == before[1]
+    assert read_json(aside) == empty
     # Fresh replies were bought, and both times stand in the ledger.
     assert finished.provider.requests
     now = total(finished.ledger())
     assert spent is not None
     assert now is not None
     assert now > spent
-    assert len(list(finished.store.journals.glob(f"{EMPTY}*.jsonl"))) == 2
+    journals = finished.store.journals.glob(f"{EMPTY}*.jsonl")
+    assert len(list(journals)) == 2
 
 
 @pytest.mark.parametrize(
@@ -92,7 +99,7 @@ def test_exactly_what_is_named_is_redone_and_the_old_files_are_kept(
     ],
 )
 def test_statuses_and_ids(finished: Runner, redo: str, names: list[str]) -> None:
-    finished.start(finished.live(), redo=redo)
+    redo_run(finished, redo)
     assert replaced_folders(finished) == [f"{name}.1" for name in names]
 
 
@@ -100,11 +107,16 @@ def prepare(runner: Runner, redo: str) -> list[str]:
     """Put aside what a redo names, as the command does before it works."""
     run = options(runner.out, runner.cache)
     coordinator = make_coordinator(
-        runner.store, runner.live(), run, Shutdown(), lambda _: None
+        runner.store,
+        runner.live(),
+        run,
+        Shutdown(),
+        lambda _: None,
     )
     selected = list(runner.ids)
     parsed = Redo.parse(redo, selected, RESULTS)
-    return list(prepare_redo(runner.store, coordinator, parsed, selected))
+    names = prepare_redo(runner.store, coordinator, parsed, selected)
+    return list(names)
 
 
 @pytest.mark.parametrize("names", [f"{PLAUSIBLE},{EMPTY}", "plausible,empty"])
@@ -145,9 +157,10 @@ def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
 
 def test_a_redo_that_is_refused_puts_nothing_aside(finished: Runner) -> None:
     with pytest.raises(UserError, match="--redo 'emty': give not_plausible, plausible"):
-        finished.start(finished.live(), redo="emty")
+        redo_run(finished, "emty")
+    other = finished.live(tries=2)
     with pytest.raises(UserError, match="different settings"):
-        finished.start(finished.live(tries=2), redo=PLAUSIBLE)
+        finished.start(other, redo=PLAUSIBLE)
     assert replaced_folders(finished) == []
 
 
@@ -155,11 +168,13 @@ def test_predictions_that_lack_attempts_or_a_status_are_redone_as_their_outcomes
     finished: Runner,
 ) -> None:
     for name in finished.ids:
-        older = {**finished.prediction(name), "test_outcome": True}
+        older = finished.prediction(name)
+        older["test_outcome"] = True
         del older["all_results"]
         del older["status"]
-        finished.store.prediction(name).write_text(json.dumps(older))
-    started = finished.start(finished.live(), redo="not_plausible")
+        path = finished.store.prediction(name)
+        path.write_text(json.dumps(older))
+    started = redo_run(finished, "not_plausible")
     assert "2 instances selected, 1 to redo" in started.output
     assert replaced_folders(finished) == [f"{EMPTY}.1"]
     assert finished.status(EMPTY) == "empty"
@@ -167,15 +182,26 @@ def test_predictions_that_lack_attempts_or_a_status_are_redone_as_their_outcomes
 
 def test_the_tables_for_machines_add_up(finished: Runner) -> None:
     lines: list[str] = []
-    assert status_command(finished.store, lines.append, as_json=True) == 0
+    code = status_command(finished.store, lines.append, as_json=True)
+    assert code == 0
     table = json.loads(lines[0])
     assert table["statuses"]["plausible"]["instances"] == 1
-    assert Decimal(table["total"]["dollars"]) == total(finished.ledger())
+    dollars = table["total"]["dollars"]
+    assert Decimal(dollars) == total(finished.ledger())
     started = finished.start(finished.live(), redo=PLAUSIBLE, as_json=True)
     summary = json.loads(started.lines[-1])
     assert summary["exit_code"] == 0
     assert summary["unfinished"] == []
-    assert summary["counts"]["plausible"] == sum(summary["counts"].values()) == 1
+    counts = summary["counts"]
+    assert counts["plausible"] == 1
+    assert sum(counts.values()) == 1
+
+
+def start_sleeper(key: str) -> subprocess.Popen[bytes]:
+    """Start a process of the run with this key."""
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    environ = {**os.environ, RUN_VARIABLE: key}
+    return subprocess.Popen(command, env=environ)
 
 
 def test_clean_removes_what_a_run_left_and_only_that(tmp_path: Path) -> None:
@@ -184,29 +210,34 @@ def test_clean_removes_what_a_run_left_and_only_that(tmp_path: Path) -> None:
     store = RunStore(tmp_path, "r")
     store.folder.mkdir(parents=True)
     key = run_key(store.folder)
-    own = (store.folder / ".x.json.abc.tmp", cache / "work" / key / "demo.1" / "file")
-    others = (store.folder / "x.json", cache / "work/other/file")
-    for path in (*own, *others):
+    own_files = [
+        store.folder / ".x.json.abc.tmp",
+        cache / f"work/{key}/demo.1/file",
+    ]
+    other_files = [
+        store.folder / "x.json",
+        cache / "work/other/file",
+    ]
+    for path in own_files + other_files:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
-    processes = []
-    for value in (key, "other"):
-        command = [sys.executable, "-c", "import time; time.sleep(60)"]
-        environ = {**os.environ, RUN_VARIABLE: value}
-        processes.append(subprocess.Popen(command, env=environ))
+    own_process = start_sleeper(key)
+    other_process = start_sleeper("other")
     time.sleep(0.2)
     lines: list[str] = []
     try:
         assert clean_command(store, cache, lines.append) == 0
-        assert processes[0].wait(10) == -9
-        assert processes[1].poll() is None
+        assert own_process.wait(10) == -9
+        assert other_process.poll() is None
     finally:
-        for process in processes:
+        for process in (own_process, other_process):
             process.kill()
             process.wait()
-    assert not any(path.exists() for path in own)
-    assert all(path.exists() for path in others)
-    assert f"process {processes[0].pid}" in "\n".join(lines)
+    for path in own_files:
+        assert not path.exists()
+    for path in other_files:
+        assert path.exists()
+    assert f"process {own_process.pid}" in "\n".join(lines)
     refused = pytest.raises(UserError, match="is worked on by process")
     with run_lock(store.folder), refused:
         clean_command(store, cache, lines.append)
@@ -215,7 +246,8 @@ def test_clean_removes_what_a_run_left_and_only_that(tmp_path: Path) -> None:
 def test_a_provider_that_is_down_for_everybody_ends_the_run_and_nothing_is_lost(
     runner: Runner,
 ) -> None:
-    runner.provider.will_answer(Answer(status=503, headers={"retry-after": "0"}))
+    overload = Answer(status=503, headers={"retry-after": "0"})
+    runner.provider.will_answer(overload)
     run = replace(runner, ids=IDS)
     started = run.start(runner.live(), workers=3, give_up_after=4)
     assert started.code == 130
@@ -234,18 +266,21 @@ def test_a_provider_that_is_down_for_everybody_ends_the_run_and_nothing_is_lost(
 
 def test_many_workers_give_the_same_predictions_as_one(runner: Runner) -> None:
     run = replace(runner, ids=IDS)
-    run.below("one").start(config(), workers=1)
-    run.below("many").start(config(), workers=6)
+    single = run.below("single")
+    single.start(config(), workers=1)
+    many = run.below("many")
+    many.start(config(), workers=6)
     for name in IDS:
-        by_one = run.below("one").store.prediction(name)
-        by_many = run.below("many").store.prediction(name)
-        assert by_one.read_bytes() == by_many.read_bytes()
+        by_single = single.store.prediction(name)
+        by_many = many.store.prediction(name)
+        assert by_single.read_bytes() == by_many.read_bytes()
 
 
 def test_unpriced_models_need_a_price_or_leave(runner: Runner) -> None:
     unpriced = "no price is known for my-own: give --price my-own=IN,OUT"
     chosen = runner.live("my-own")
-    for money in (Spending(), read_money(chosen.models, usd="1")):
+    limited = read_money(chosen.models, usd="1")
+    for money in (Spending(), limited):
         with pytest.raises(UserError, match=unpriced) as error:
             runner.start(chosen, money=money)
         assert "\n" not in str(error.value)
@@ -253,12 +288,16 @@ def test_unpriced_models_need_a_price_or_leave(runner: Runner) -> None:
     prices: dict[str, Any] = {"prices": ["my-own=1,2"]}
     runner.start(chosen, prices)
     # 100 tokens in and 10 out, at 1 and 2 dollars per million.
-    costs = [line.cost for line in runner.ledger()]
-    assert costs == [Decimal("0.00012")] * len(runner.provider.requests)
-    assert len(costs) > 1
+    lines = runner.ledger()
+    for line in lines:
+        assert line.cost == Decimal("0.00012")
+    assert len(lines) == len(runner.provider.requests)
+    assert len(lines) > 1
     unlimited = r"longest reply of my-own is unknown.*models.max_output_tokens"
+    budget = {**prices, "usd": "1"}
+    other_run = runner.live("my-own", run="s")
     with pytest.raises(UserError, match=unlimited):
-        runner.start(runner.live("my-own", run="s"), {**prices, "usd": "1"})
+        runner.start(other_run, budget)
 
 
 @pytest.mark.parametrize("status", [None, 3, ["error"], "error of theirs"])
@@ -266,9 +305,13 @@ def test_attempts_of_another_form_are_not_redone(status: object) -> None:
     redo = Redo.parse("error", ["other"], ("plausible",))
 
     def takes(attempt_status: object) -> bool:
-        results = [{"status": attempt_status}]
-        raw = {"instance_id": EMPTY, "status": "empty", "all_results": results}
-        return redo.takes(InstanceResult.of_prediction(raw), finished=True)
+        raw = {
+            "instance_id": EMPTY,
+            "status": "empty",
+            "all_results": [{"status": attempt_status}],
+        }
+        result = InstanceResult.of_prediction(raw)
+        return redo.takes(result, finished=True)
 
     assert not takes(status)
     assert takes("error")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import socket
+import struct
 import sys
 import threading
 from dataclasses import replace
-from decimal import Decimal
 from types import FrameType
 from typing import Any
 
@@ -45,11 +44,12 @@ def test_an_unreachable_provider_costs_nothing(runner: Runner, name: str) -> Non
         "refused": f"http://{closed}",
     }
     retries = RetryPolicy(3, 0.01, 0.01)
+    budget = {"usd": "2"}
     chosen = runner.live(f"{name}@diff")
     for folder, address in addresses.items():
         run = runner.below(folder)
         unreachable = but(chosen, api_base=address)
-        started = run.start(unreachable, {"usd": "2"}, retries=retries)
+        started = run.start(unreachable, budget, retries=retries)
         assert started.code == 1, address
         summary = "this start: 1 infra_error; run so far: cost $0.00, 0 calls"
         assert summary in started.output, address
@@ -60,7 +60,7 @@ def test_an_unreachable_provider_costs_nothing(runner: Runner, name: str) -> Non
     assert not runner.provider.requests
     # The same command continues once the server is up.
     runner.provider.will_answer(FILE, EDIT)
-    started = run.start(chosen, {"usd": "2"}, retries=retries)
+    started = run.start(chosen, budget, retries=retries)
     assert started.code == 0, started.output
     assert run.status() == "plausible"
 
@@ -82,7 +82,8 @@ class Reset:
                 return
             connection.recv(65536)
             self.requests += 1
-            linger = (1).to_bytes(4, "little") + (0).to_bytes(4, "little")
+            # Linger for 0 seconds: the connection is reset.
+            linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             connection.close()
 
@@ -115,12 +116,13 @@ def test_an_instance_that_could_not_start_for_lack_of_budget_is_not_finished(
     runner.provider.will_answer(FILE, EDIT)
     chosen = runner.live()
     over_budget = "1 over budget (--budget-usd)"
-    started = runner.start(chosen, {"usd": "0.0001"})
+    too_little = {"usd": "0.0001"}
+    started = runner.start(chosen, too_little)
     assert started.code == 1
     assert not runner.store.prediction(ID).exists()
     assert f"{over_budget}: raise the limit and repeat the command" in started.output
     # The same limit again: no instance starts again, and the exit code still tells.
-    started = runner.start(chosen, {"usd": "0.0001"})
+    started = runner.start(chosen, too_little)
     assert started.code == 1
     assert runner.provider.requests == []
     assert "0 to do" in started.output
@@ -141,20 +143,22 @@ def test_an_instance_that_could_not_start_for_lack_of_budget_is_not_finished(
     ids=["instance", "no limit any more", "model", "calls"],
 )  # fmt: skip
 def test_an_instance_cut_short_by_a_limit_continues_when_it_is_higher(
-    runner: Runner, low: dict[str, Any], high: dict[str, Any], option: str
+    runner: Runner,
+    low: dict[str, Any],
+    high: dict[str, Any],
+    option: str,
 ) -> None:
     # The first reply costs what the limit allows, and asks for a file.
-    runner.provider.will_answer(Answer(FILE, tokens=(100, 10_000)), EDIT)
+    dear = Answer(FILE, tokens=(100, 10_000))
+    runner.provider.will_answer(dear, EDIT)
     requests = runner.provider.requests
     chosen = runner.live("gpt-4o")
     started = runner.start(chosen, low)
     assert started.code == 1
     assert len(requests) == 1
     assert "this start: 1 budget; run so far: cost $0.1002, 1 call" in started.output
-    assert (
-        f"1 over budget ({option}): raise the limit and repeat the command"
-        in started.output
-    )
+    advice = f"1 over budget ({option}): raise the limit and repeat the command"
+    assert advice in started.output
     assert runner.status() == "budget"
     started = runner.start(chosen, low)
     assert started.code == 1
@@ -184,7 +188,8 @@ def test_a_broken_agent_is_not_a_weak_model(runner: Runner) -> None:
     assert attempt_statuses(runner) == ["error", "error"]
     # The plain command leaves it, and still says so; --redo repeats it.
     assert runner.start(broken).code == 1
-    works = but(broken, agent=outside(FIX).settings.agent.name)
+    working_agent = outside(FIX).settings.agent.name
+    works = but(broken, agent=working_agent)
     with pytest.raises(Exception, match="different settings"):
         runner.start(works, redo="error")
     started = runner.start(broken, redo="error")
@@ -193,7 +198,8 @@ def test_a_broken_agent_is_not_a_weak_model(runner: Runner) -> None:
 
 
 def attempt_statuses(runner: Runner) -> list[str]:
-    return [result["status"] for result in runner.prediction()["all_results"]]
+    attempts = runner.prediction()["all_results"]
+    return [attempt["status"] for attempt in attempts]
 
 
 SLEEP = "import time; time.sleep(99)"
@@ -210,21 +216,25 @@ FAIL_OF_ONE_MODEL = "import sys; sys.exit(3 if sys.argv[1] == 'my-a' else 0)"
     ids=["times out", "does nothing", "fails with one model"],
 )
 def test_one_normal_attempt_is_enough_to_judge_a_model(
-    runner: Runner, agent: Any, code: int, status: str, attempts: list[str]
+    runner: Runner,
+    agent: Any,
+    code: int,
+    status: str,
+    attempts: list[str],
 ) -> None:
     started = runner.start(agent)
     assert started.code == code
     assert runner.status() == status
     assert attempt_statuses(runner) == attempts
-    assert ("the agent was stopped after 2 s" in started.output) is (
-        "timeout" in attempts
-    )
+    was_stopped = "the agent was stopped after 2 s" in started.output
+    assert was_stopped is ("timeout" in attempts)
 
 
 def test_an_instance_without_a_recording_is_an_error(runner: Runner) -> None:
     folder = runner.out / "recorded"
     folder.mkdir()
-    (folder / f"{OTHER}.json").write_text(json.dumps({"attempts": []}))
+    recording = folder / f"{OTHER}.json"
+    recording.write_text('{"attempts": []}')
     started = runner.start(config(replay=folder), ids=(ID, OTHER))
     assert started.code == 1
     assert runner.status() == "error"
@@ -237,13 +247,14 @@ def test_calls_that_nobody_bills_leave_the_number_of_calls_alone(
     failure = Answer(status=500)
     runner.provider.will_answer(failure, failure, FILE, EDIT)
     chosen = runner.live()
+    budget = {"calls": 2}
     retries = RetryPolicy(4, 0.01, 0.01)
-    started = runner.start(chosen, {"calls": 2}, retries=retries)
+    started = runner.start(chosen, budget, retries=retries)
     assert started.code == 0
     assert len(runner.provider.requests) == 4
-    assert runner.prediction()["cost"] == float(2 * Decimal("0.00035"))
+    assert runner.prediction()["cost"] == 0.0007
     # The summary says what is of this start, and what of the run.
-    started = runner.start(chosen, {"calls": 2})
+    started = runner.start(chosen, budget)
     summary = "this start: nothing to do; run so far: cost $0.0007, 2 calls"
     assert summary in started.lines[-1]
 
@@ -266,12 +277,15 @@ def test_every_answer_that_may_be_billed_counts(runner: Runner, answer: Answer) 
     runner.provider.will_answer(answer)
     chosen = runner.live("gpt-4o@diff")
     store = runner.store
+    retries = RetryPolicy(3, 0.01, 0.01)
     for _ in range(2):
-        runner.start(chosen, {"calls": 2}, retries=RetryPolicy(3, 0.01, 0.01))
+        runner.start(chosen, {"calls": 2}, retries=retries)
         ledger = read_ledger(store.ledger)
-        assert len(runner.provider.requests) == len(ledger.values) == 2
+        assert len(runner.provider.requests) == 2
+        assert len(ledger.values) == 2
         assert not ledger.damaged
-        assert not read_lines(store.journals / f"{ID}.jsonl", JOURNAL).damaged
+        journal = read_lines(store.journals / f"{ID}.jsonl", JOURNAL)
+        assert not journal.damaged
     for line in runner.ledger():
         assert line.cost is None or line.cost >= 0
 
@@ -289,11 +303,14 @@ def test_what_is_assumed_of_a_known_name_at_ones_own_server_is_said_first(
     assert "--price gpt-4o=0,0" in first
     assert "models.file" in second
     assert "assumed a window of 128000 tokens" in second
-    assert ": assumed " not in "\n".join(started.lines[3:])
+    for line in started.lines[3:]:
+        assert ": assumed " not in line
     # With both given, and for a name that litellm does not know, nothing is assumed.
-    own = replace(chosen.models[0], settings=ModelSettings(context=8000))
+    settings = ModelSettings(context=8000)
+    own = replace(chosen.models[0], settings=settings)
+    chosen = replace(chosen, models=(own,))
     free = {"usd": "0.000001", "prices": ["gpt-4o=0,0"]}
-    started = runner.below("again").start(replace(chosen, models=(own,)), free)
+    started = runner.below("again").start(chosen, free)
     assert started.code == 0, started.output
     assert ": assumed " not in started.output
 
@@ -306,11 +323,12 @@ def classes_on_the_stack(frame: FrameType | None) -> list[str]:
     names: list[str] = []
     while frame is not None:
         kind = type(frame.f_locals.get("self"))
+        name = kind.__name__
         room = kind.__module__.partition(".")[0]
         if room == "agent":
             return names
-        if room in ("llm", "runs") and kind.__name__ not in names:
-            names.append(kind.__name__)
+        if room in ("llm", "runs") and name not in names:
+            names.append(name)
         frame = frame.f_back
     raise AssertionError("no agent made this call")
 

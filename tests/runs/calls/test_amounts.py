@@ -24,7 +24,8 @@ def resolve(name: str) -> str:
 
 def read(setting: str, *texts: str) -> CommonSettings:
     layers = [{setting: SourcedValue(setting, text)} for text in texts]
-    return check_settings(CommonSettings, merge_layers(CommonSettings, layers))
+    layer = merge_layers(CommonSettings, layers)
+    return check_settings(CommonSettings, layer)
 
 
 def spending(setting: str, *texts: str) -> Spending:
@@ -41,8 +42,10 @@ def rate(text: str) -> Mapping[str, int]:
 
 
 def test_dollars() -> None:
-    assert spending("budget.usd", "12.50").limits.usd == Decimal("12.5")
-    assert spending("budget.usd", " 1e2 ").limits.usd == 100
+    limits = spending("budget.usd", "12.50").limits
+    assert limits.usd == Decimal("12.5")
+    limits = spending("budget.usd", " 1e2 ").limits
+    assert limits.usd == 100
     limits = spending("budget.usd_per_model", "gpt-4o=50, opus = 200.5").limits
     assert limits.usd_per_model == {
         "gpt-4o": Decimal(50),
@@ -55,8 +58,10 @@ def test_prices_are_given_per_million_and_kept_per_token() -> None:
     opus = by_model["anthropic/claude-opus-4"]
     assert opus.input == Decimal("0.000015")
     assert opus.bound(1_000_000, 2) == Decimal("15.00015")
-    assert by_model["ollama/llama3"].bound(10**9, 10**9) == 0
-    assert by_model["a=b"].output == Decimal("0.0000025")
+    llama = by_model["ollama/llama3"]
+    assert llama.bound(10**9, 10**9) == 0
+    odd = by_model["a=b"]
+    assert odd.output == Decimal("0.0000025")
     assert prices() == {}
 
 
@@ -99,7 +104,8 @@ def test_what_is_no_amount_is_refused(setting: str) -> None:
     pattern, texts = MALFORMED[setting]
     for text in texts:
         message = refusal(setting, text)
-        assert re.search(pattern.format(text=re.escape(text)), message), message
+        expected = pattern.format(text=re.escape(text))
+        assert re.search(expected, message), message
 
 
 def test_wrong_dollars_per_model() -> None:

@@ -27,8 +27,12 @@ DAMAGED_LINES = b"".join(line + b"\n" for line in DAMAGE)
 NO_ENVIRONMENT = {"environment": EnvironmentKind.NONE}
 
 
+def contents_of(data: bytes) -> list[Any]:
+    return [json.loads(line) for line in data.splitlines()]
+
+
 def entries(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_bytes().splitlines()]
+    return contents_of(path.read_bytes())
 
 
 def status_of(store: RunStore) -> Outcome:
@@ -71,7 +75,7 @@ def test_a_run_goes_on_from_what_is_whole_of_its_journal_and_ledger(
     for path, data in contents.items():
         aside = path.with_name(path.name + ".damaged")
         assert aside.read_bytes() == DAMAGED_LINES
-        assert entries(path) == [json.loads(line) for line in data.splitlines()]
+        assert entries(path) == contents_of(data)
         (line,) = lines_with(f"{path}, line 1: ", started)
         assert "moved to" in line
 
@@ -88,7 +92,8 @@ def test_what_a_ledger_lost_comes_back_from_the_journals(runner: Runner) -> None
     ledger = runner.store.ledger
     before = entries(ledger)
     assert len(before) == 4
-    ledger.write_bytes(ledger.read_bytes().replace(b'"model"', b'"modem"'))
+    data = ledger.read_bytes()
+    ledger.write_bytes(data.replace(b'"model"', b'"modem"'))
     started = runner.start(chosen)
     assert started.code == 0
     assert len(lines_with("moved to ledger.jsonl.damaged", started)) == 4
@@ -140,8 +145,9 @@ def test_a_prediction_of_another_instance_is_refused(
     write_prediction(store, "b__c-2", instance_id)
     with pytest.raises(UserError) as raised:
         store.read_prediction(store.prediction("b__c-2"))
-    assert str(store.prediction("b__c-2")) in str(raised.value)
-    assert message.format(folder=store.folder) in str(raised.value)
+    problem = str(raised.value)
+    assert str(store.prediction("b__c-2")) in problem
+    assert message.format(folder=store.folder) in problem
 
 
 def test_an_earlier_run_with_such_a_prediction_is_refused(runner: Runner) -> None:
@@ -175,8 +181,9 @@ def test_a_damaged_description_of_a_run_is_named(
     store.run_file.write_text(content)
     with pytest.raises(UserError) as raised:
         store.read_run()
-    assert "run.json is" in str(raised.value)
-    assert message in str(raised.value)
+    problem = str(raised.value)
+    assert "run.json is" in problem
+    assert message in problem
 
 
 def test_an_unfinished_instance_of_another_name_is_broken(tmp_path: Path) -> None:

@@ -34,11 +34,12 @@ def dataset(tmp_path: Path) -> Path:
     path = tmp_path / "many.jsonl"
     with path.open("w") as stream:
         for n in range(1000, 1000 + COUNT):
-            names = {
+            instance = {
+                **row,
                 "instance_id": f"demo__bank-{n}",
                 "problem_statement": f"Issue {n} of the bank.",
             }
-            stream.write(json.dumps({**row, **names}, default=str) + "\n")
+            stream.write(json.dumps(instance, default=str) + "\n")
     return path
 
 
@@ -104,7 +105,8 @@ def test_many_workers_never_pass_the_budget_and_more_money_finishes_the_run(
     assert spent <= Decimal("0.03")
     # It did not give up early either: what is left is less than a call's bound.
     assert spent > Decimal("0.03") - 5 * CALL
-    assert len(run.lines()) == run.requests() == spent / CALL
+    assert len(run.lines()) == run.requests()
+    assert run.requests() == spent / CALL
     assert len(run.predictions()) < COUNT
     # More money, and the same command: what was cut short, and then what was not started.
     started = run.start(redo="budget", usd="5")
@@ -116,12 +118,14 @@ def test_many_workers_never_pass_the_budget_and_more_money_finishes_the_run(
     assert {prediction["status"] for prediction in predictions} == {"empty"}
     # Nothing was bought twice, and the books agree to the last digit.
     lines = run.lines()
-    assert len({line.call for line in lines}) == len(lines) == run.requests()
+    assert len(lines) == run.requests()
+    assert len({line.call for line in lines}) == len(lines)
     assert {line.kind for line in lines} == {"answered"}
     assert sum_of(lines) == CALL * len(lines)
     costs = {}
     for prediction in predictions:
-        costs[prediction["instance_id"]] = Decimal(repr(prediction["cost"]))
+        name = prediction["instance_id"]
+        costs[name] = Decimal(repr(prediction["cost"]))
     assert costs == by_instance(lines)
     assert f"cost ${float(sum_of(lines)):.4f}" in started.output
 
