@@ -32,7 +32,10 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
     program = shutil.which("mount")
-    if program is None or subprocess.run(command, capture_output=True).returncode:
+    if program is None:
+        pytest.skip("no file system can be mounted here")
+    mount = subprocess.run(command, capture_output=True)
+    if mount.returncode:
         pytest.skip("no file system may be mounted here")
     try:
         yield folder
@@ -75,8 +78,8 @@ def check_stopped(ended: Ended) -> None:
 
 def go_on(trial: Trial, undisturbed: Left, left: Left, argv: list[str]) -> None:
     """All is as in an undisturbed run, and no reply on record was asked for again."""
-    again = trial.harness.run(argv)
-    assert again.code == 0, again.said
+    ended = trial.harness.run(argv)
+    assert ended.code == 0, ended.said
     assert left.results() == undisturbed.results()
     answered = left.count("answered")
     assert answered == undisturbed.count("answered")
@@ -85,31 +88,32 @@ def go_on(trial: Trial, undisturbed: Left, left: Left, argv: list[str]) -> None:
     assert 0 <= extra <= lost.total()
 
 
-@pytest.mark.parametrize("kilobytes", [*map(long, (24, 40, 90, 120)), 64])
+@pytest.mark.parametrize("kilobytes", [long(24), long(40), 64, long(90), long(120)])
 def test_a_full_disk_of_results_ends_in_infra_error_and_goes_on_when_there_is_room(
     tmp_path: Path, trial: Trial, undisturbed: Left, kilobytes: int
 ) -> None:
     trial.provider.requests.clear()
     with small_disk(tmp_path / "small", f"{kilobytes}k") as disk:
         left = Left(disk)
-        ended = trial.harness.run(trial.words(disk))
+        argv = trial.argv(disk)
+        ended = trial.harness.run(argv)
         check_stopped(ended)
         assert "No space left on device" in ended.said
         finished = left.finished()
         enlarge(disk)
-        go_on(trial, undisturbed, left, trial.words(disk))
+        go_on(trial, undisturbed, left, argv)
         assert finished.items() <= left.finished().items()
         assert left.litter(trial.cache_of(disk)) == []
 
 
-@pytest.mark.parametrize("kilobytes", [*map(long, (60, 300)), 500])
+@pytest.mark.parametrize("kilobytes", [long(60), long(300), 500])
 def test_a_full_disk_of_the_cache_ends_in_infra_error_and_goes_on_when_there_is_room(
     tmp_path: Path, trial: Trial, undisturbed: Left, kilobytes: int
 ) -> None:
     trial.provider.requests.clear()
     left = Left(tmp_path / "out")
     with small_disk(tmp_path / "small", f"{kilobytes}k") as disk:
-        argv = [*trial.words(left.out), "--set", f"folders.cache={disk}"]
+        argv = [*trial.argv(left.out), "--set", f"folders.cache={disk}"]
         ended = trial.harness.run(argv)
         check_stopped(ended)
         assert any(message in ended.said for message in FULL), ended.said
@@ -139,10 +143,9 @@ class Proxy:
                     continue
                 engine = socket.socket(socket.AF_UNIX)
                 engine.connect(str(SOCKET))
-                self._pairs.add((client, engine))
-                threading.Thread(
-                    target=_relay, args=(client, engine), daemon=True
-                ).start()
+                pair = (client, engine)
+                self._pairs.add(pair)
+                threading.Thread(target=_relay, args=pair, daemon=True).start()
 
     def break_down(self) -> None:
         self.broken.set()
@@ -204,7 +207,7 @@ def test_an_engine_that_dies_in_the_middle_is_an_infra_error_and_the_run_goes_on
         undisturbed = trial.run_undisturbed(warm=False).left
         provider.requests.clear()
         left = Left(tmp_path / "broken")
-        argv = trial.words(left.out)
+        argv = trial.argv(left.out)
         started = harness.start(argv)
         wait_until(lambda: len(provider.requests) >= 4)
         proxy.break_down()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,20 +43,31 @@ IGNORED = (
 @pytest.fixture
 def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder, with none of the variables set but those that every process has."""
-    stays = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    monkeypatch.setattr(os, "environ", stays)
+    environ = {}
+    for name in ("PATH", "HOME"):
+        if name in os.environ:
+            environ[name] = os.environ[name]
+    monkeypatch.setattr(os, "environ", environ)
     return tmp_path
+
+
+def write_keys(folder: Path, values: Mapping[str, str]) -> Path:
+    """Write a file of variables."""
+    path = folder / "keys"
+    lines = [f"{name}={value}\n" for name, value in values.items()]
+    path.write_text("".join(lines))
+    return path
 
 
 def test_keys_regions_and_addresses_are_set_and_nothing_else(clean: Path) -> None:
     path = os.environ["PATH"]
     before = dict(os.environ)
-    lines = [f"{name}=of-the-file-{name}" for name in (*TAKEN, *IGNORED)]
-    (clean / "keys").write_text("\n".join(lines) + "\n")
+    values = {name: f"of-the-file-{name}" for name in TAKEN + IGNORED}
+    keys = write_keys(clean, values)
     notes: list[str] = []
-    load_env_file(clean / "keys", notes.append)
-    added = set(os.environ) - set(before) - {"SWE_RETRY_HARNESS_DOTENV"}
-    assert added == set(TAKEN)
+    load_env_file(keys, notes.append)
+    added = set(os.environ) - set(before)
+    assert added == {*TAKEN, "SWE_RETRY_HARNESS_DOTENV"}
     assert os.environ["PATH"] == path
     (note,) = notes
     assert "GIT_CONFIG_COUNT" in note
@@ -67,10 +80,8 @@ def test_keys_regions_and_addresses_are_set_and_nothing_else(clean: Path) -> Non
 
 def test_the_environment_comes_first(clean: Path) -> None:
     os.environ["OPENAI_API_KEY"] = "of-the-environment"
-    (clean / "keys").write_text(
-        "OPENAI_API_KEY=of-the-file\nGROQ_API_KEY=of-the-file\n"
-    )
-    load_env_file(clean / "keys", pytest.fail)
+    values = dict.fromkeys(("OPENAI_API_KEY", "GROQ_API_KEY"), "of-the-file")
+    load_env_file(write_keys(clean, values), pytest.fail)
     assert os.environ["OPENAI_API_KEY"] == "of-the-environment"
     assert "OPENAI_API_KEY" not in os.environ["SWE_RETRY_HARNESS_DOTENV"]
     assert os.environ["GROQ_API_KEY"] == "of-the-file"
@@ -84,15 +95,20 @@ def test_what_litellm_asks_for_is_taken(clean: Path) -> None:
         models[entry.get("litellm_provider")] = name
     needed = set()
     for name in models.values():
-        needed.update(litellm.validate_environment(model=name)["missing_keys"])
+        checked = litellm.validate_environment(model=name)
+        needed.update(checked["missing_keys"])
     assert len(needed) > 20
-    (clean / "keys").write_text("".join(f"{name}=x\n" for name in sorted(needed)))
-    load_env_file(clean / "keys", pytest.fail)
+    keys = write_keys(clean, dict.fromkeys(needed, "x"))
+    load_env_file(keys, pytest.fail)
     assert needed <= set(os.environ)
 
 
 @pytest.mark.parametrize(
-    ("value", "read"), [("{home}/config", True), ("config", False)]
+    ("value", "read"),
+    [
+        ("{home}/config", True),
+        ("config", False),
+    ],
 )
 def test_the_users_own_file_lies_where_xdg_says(
     clean: Path,
@@ -129,21 +145,23 @@ def test_a_file_in_the_current_folder_is_named_and_not_read(
 ) -> None:
     lines = f"OPENAI_API_KEY=sk-of-the-folder\nOPENAI_API_BASE={provider.url}\nGIT_DIR=/nowhere\n"
     (tmp_path / ".env").write_text(lines)
-    env = {**os.environ, "HOME": str(tmp_path / "home"), "OPENAI_API_KEY": ""}
-    del env["OPENAI_API_KEY"]
+    env = dict(os.environ)
+    env["HOME"] = str(tmp_path / "home")
+    env.pop("OPENAI_API_KEY", None)
     options = "--models gpt-4o@diff --environment none --tries 1 --budget-usd 1"
     command = arguments(tmp_path, [ID], options)
-    done = preloaded.run(*command, env=env, cwd=tmp_path)
+    run = partial(preloaded.run, *command, env=env, cwd=tmp_path)
+    done = run()
     assert done.returncode == 2, done.stdout
     assert not provider.requests
     (line,) = done.stdout.splitlines()
     assert f"put them in {tmp_path}/home/.config/swe-retry-harness/.env" in line
     assert ".env in this folder is not read unless you give --env-file .env" in line
-    dry = preloaded.run(*command, "--dry-run", env=env, cwd=tmp_path)
+    dry = run("--dry-run")
     assert "OPENAI_API_KEY; .env in this folder is not read" in dry.stdout
     # The user names it: it is read, and filtered as any.
     provider.will_answer("I do not know.")
-    done = preloaded.run(*command, "--env-file", ".env", env=env, cwd=tmp_path)
+    done = run("--env-file", ".env")
     assert provider.requests, done.stdout
     assert "note: .env: not set, because" in done.stdout
     assert "GIT_DIR" in done.stdout
@@ -169,10 +187,11 @@ def test_packages_load_no_file_of_the_folders_above_them(tmp_path: Path) -> None
         "assert run_cli(command, 'x') == 0\n"
         "print({'GIT_CONFIG_COUNT', 'OPENAI_API_BASE'} & {*os.environ})\n"
     )
-    path = os.pathsep.join([str(TOP), str(tmp_path / "installed")])
-    env = {**os.environ, "PYTHONPATH": path}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=env, text=True, capture_output=True, check=True
+    path = os.pathsep.join([str(TOP), f"{tmp_path}/installed"])
+    printed = subprocess.check_output(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        text=True,
     )
-    assert done.stdout == "set()\n", done.stderr
+    assert printed == "set()\n"

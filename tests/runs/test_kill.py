@@ -63,7 +63,7 @@ class Trial:
     cache: Path | None = None
     figures: Figures = field(default_factory=Figures)
 
-    def words(self, out: Path) -> list[str]:
+    def argv(self, out: Path) -> list[str]:
         models = ",".join(f"{model}@diff" for model in MODELS)
         temperatures = ",".join(map(str, TEMPERATURES))
         common = (
@@ -80,14 +80,20 @@ class Trial:
         left = Left(self.folder / "undisturbed")
         if self.cache and warm:
             # What is built once is in the cache before anything is measured.
-            self.harness.run(self.words(self.folder / "first"))
+            first = self.argv(self.folder / "first")
+            self.harness.run(first)
         self.provider.requests.clear()
         started = time.monotonic()
-        ended = self.harness.run(self.words(left.out))
+        ended = self.harness.run(self.argv(left.out))
         assert ended.code == 0, ended.said
         assert not left.litter(self.cache_of(left.out))
         seconds = time.monotonic() - started
-        return Undisturbed(left, hashes(self.provider), ended.writes, seconds)
+        return Undisturbed(
+            left=left,
+            requests=hashes(self.provider),
+            writes=ended.writes,
+            seconds=seconds,
+        )
 
     def run_disturbed(self, measure: Undisturbed, max_kills: int) -> None:
         """Kill a run up to ``max_kills`` times, let it end, and compare."""
@@ -101,7 +107,7 @@ class Trial:
             now = left.finished()
             assert finished.items() <= now.items(), "a finished instance was touched"
             finished = now
-        ended = self.harness.run(self.words(left.out))
+        ended = self.harness.run(self.argv(left.out))
         assert ended.code == 0, ended.said
         assert finished.items() <= left.finished().items()
         self._compare(measure, left)
@@ -109,14 +115,17 @@ class Trial:
 
     def _run_and_kill(self, measure: Undisturbed, left: Left) -> bool:
         """Start the run, kill it at a random write or moment, and tell whether it was alive."""
-        arguments = self.words(left.out)
+        argv = self.argv(left.out)
         if self.rng.random() < 0.6:
-            at = self.rng.randint(1, max(2, measure.writes // 2))
+            last_write = max(2, measure.writes // 2)
+            kill_at = self.rng.randint(1, last_write)
             torn = self.rng.random() < 0.7
             self.figures.torn += torn
-            return self.harness.run(arguments, kill_at=at, torn=torn).code == -9
-        seconds = self.rng.uniform(0, measure.seconds / 2)
-        return self.harness.run(arguments, seconds=seconds).code == -9
+            ended = self.harness.run(argv, kill_at=kill_at, torn=torn)
+        else:
+            seconds = self.rng.uniform(0, measure.seconds / 2)
+            ended = self.harness.run(argv, seconds=seconds)
+        return ended.code == -9
 
     def _compare(self, measure: Undisturbed, left: Left) -> None:
         assert left.results() == measure.left.results()
@@ -154,7 +163,8 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_undisturbed(
 ) -> None:
     ids = "demo__bank-1,demo__units-1,demo__units-2"
     options = f"--environment none --tries 3 --instances {ids}"
-    trial = Trial(harness, demo_provider, tmp_path, options, random.Random(SEED))
+    rng = random.Random(SEED)
+    trial = Trial(harness, demo_provider, tmp_path, options, rng)
     measure = trial.run_undisturbed()
     assert measure.requests.total() > 8
     while trial.figures.kills < 6:
@@ -168,7 +178,10 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_undisturbed(
         ("--environment none --tries 3 --set choice.stop=all", 160, False),
         ("--environment local --tries 3", 60, True),
         pytest.param(
-            "--environment docker --tries 3", 12, True, marks=pytest.mark.docker
+            "--environment docker --tries 3",
+            12,
+            True,
+            marks=pytest.mark.docker,
         ),
     ],
     ids=["none", "local", "docker"],
@@ -184,11 +197,11 @@ def test_hundreds_of_kills(
     warm: bool,
 ) -> None:
     if "docker" in options:
-        build_images(sorted(path.name for path in (DEMO_DATASET / "tasks").iterdir()))
+        folders = (DEMO_DATASET / "tasks").iterdir()
+        build_images(sorted(folder.name for folder in folders))
     shared = cache if warm else None
-    trial = Trial(
-        harness, demo_provider, tmp_path, options, random.Random(SEED), shared
-    )
+    rng = random.Random(SEED)
+    trial = Trial(harness, demo_provider, tmp_path, options, rng, shared)
     measure = trial.run_undisturbed()
     while trial.figures.kills < kills:
         trial.run_disturbed(measure, kills)

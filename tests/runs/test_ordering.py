@@ -14,24 +14,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.attempts import InstanceJob
-from bench.instances.instance import Instance
 from runs.jobs import longest_first
 from runs.session import Timings
+from tests.conftest import an_instance
 from tests.runs.conftest import in_threads
 from tests.support import TOP
 
 
-def jobs(*names: str) -> list[InstanceJob]:
-    repos = [name.rpartition("-")[0].replace("__", "/") for name in names]
-    return [job(name, repo) for name, repo in zip(names, repos, strict=True)]
-
-
-def job(name: str, repo: str) -> InstanceJob:
-    return InstanceJob(Instance(name, repo, "c", "p", "1", ""))
+def job(name: str, repo: str = "") -> InstanceJob:
+    """Return the job of an instance, of the repository that its id names by default."""
+    if not repo:
+        repo = name.rpartition("-")[0].replace("__", "/")
+    return InstanceJob(an_instance(instance_id=name, repo=repo))
 
 
 def order(names: Sequence[str], seconds: Mapping[str, float]) -> list[str]:
-    return [job.key for job in longest_first(jobs(*names), seconds)]
+    jobs = [job(name) for name in names]
+    return [each.key for each in longest_first(jobs, seconds)]
 
 
 @pytest.mark.parametrize(
@@ -61,17 +60,17 @@ def order(names: Sequence[str], seconds: Mapping[str, float]) -> list[str]:
     ],
 )
 def test_the_longest_expected_is_first(
-    seconds: dict[str, float], names: str, expected: str
+    seconds: dict[str, float],
+    names: str,
+    expected: str,
 ) -> None:
     assert order(names.split(), seconds) == expected.split()
 
 
 def test_the_repository_is_the_instances_own_where_its_id_says_another() -> None:
-    odd = job("odd", "c/d")
-    other = jobs("c__d-5", "a__b-1")
-    selected = [*other, odd]
+    selected = [job("c__d-5"), job("a__b-1"), job("odd", "c/d")]
     ordered = longest_first(selected, {"odd": 50, "a__b-1": 20})
-    assert [job.key for job in ordered] == ["c__d-5", "odd", "a__b-1"]
+    assert [each.key for each in ordered] == ["c__d-5", "odd", "a__b-1"]
 
 
 def test_with_nothing_known_the_order_stays() -> None:
@@ -81,14 +80,18 @@ def test_with_nothing_known_the_order_stays() -> None:
     assert order([], {"x__y-1": 5}) == []
 
 
-_NAMES = st.lists(
-    st.sampled_from([f"{r}-{n}" for r in ("a__b", "c__d", "e__f") for n in range(5)]),
-    unique=True,
-)
-_SECONDS = st.dictionaries(
-    st.sampled_from([f"{r}-{n}" for r in ("a__b", "c__d") for n in range(5)]),
-    st.integers(0, 4).map(float),
-)
+def repo_of(name: str) -> str:
+    return name.partition("-")[0]
+
+
+def names_of(*repos: str) -> st.SearchStrategy[str]:
+    """Return five names of each repository to choose from."""
+    numbers = st.integers(0, 4)
+    return st.builds("{}-{}".format, st.sampled_from(repos), numbers)
+
+
+_NAMES = st.lists(names_of("a__b", "c__d", "e__f"), unique=True)
+_SECONDS = st.dictionaries(names_of("a__b", "c__d"), st.integers(0, 4).map(float))
 
 
 @given(_NAMES, _SECONDS)
@@ -96,15 +99,17 @@ def test_a_stable_order_of_all(names: list[str], seconds: dict[str, float]) -> N
     def expected_seconds(name: str) -> float:
         if name in seconds:
             return seconds[name]
-        same = []
-        for n, v in seconds.items():
-            if n.partition("-")[0] == name.partition("-")[0]:
-                same.append(v)
-        return median(same or seconds.values() or [0])
+        of_repo = []
+        for other, value in seconds.items():
+            if repo_of(other) == repo_of(name):
+                of_repo.append(value)
+        return median(of_repo or seconds.values() or [0])
 
     ordered = order(names, seconds)
     assert sorted(ordered) == sorted(names)
-    keys = [(-expected_seconds(name), names.index(name)) for name in ordered]
+    keys = []
+    for name in ordered:
+        keys.append((-expected_seconds(name), names.index(name)))
     assert keys == sorted(keys)
 
 
@@ -118,7 +123,17 @@ def test_timings_are_kept_and_the_last_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"5", b"\xff", b'{"a": ', b"[" * 100_000, b"null"]
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"5",
+        b"\xff",
+        b'{"a": ',
+        b"[" * 100_000,
+        b"null",
+    ],
 )
 def test_a_broken_file_is_as_good_as_an_empty_one(
     tmp_path: Path, content: bytes
@@ -151,7 +166,8 @@ def test_threads_and_processes_lose_nothing(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; from runs.session import Timings\n"
         "for n in range(20): Timings(Path(sys.argv[1])).note(f'process-{n}', n)"
     )
-    other = subprocess.Popen([sys.executable, "-c", code, str(path)], cwd=TOP)
+    command = [sys.executable, "-c", code, str(path)]
+    other = subprocess.Popen(command, cwd=TOP)
 
     def work(worker: int) -> None:
         for n in range(5):

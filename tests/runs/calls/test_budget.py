@@ -40,7 +40,9 @@ class Purse:
         self.budget = Budget(limits or ONE_DOLLAR[LimitScope.RUN])
 
     def ask(
-        self, bound: str | None, call: tuple[str, str] = FIRST
+        self,
+        bound: str | None,
+        call: tuple[str, str] = FIRST,
     ) -> Reservation | None:
         return self.budget.reserve(*call, dollars(bound))
 
@@ -68,7 +70,10 @@ class Purse:
         return self.settle(self.hold(bound), cost)
 
     def charge(
-        self, cost: str | None, call: tuple[str, str] = FIRST, calls: int = 1
+        self,
+        cost: str | None,
+        call: tuple[str, str] = FIRST,
+        calls: int = 1,
     ) -> None:
         self.budget.charge(*call, dollars(cost))
         for _ in range(calls - 1):

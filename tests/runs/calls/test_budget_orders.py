@@ -38,13 +38,20 @@ class Call:
     share: Decimal | None
 
 
-_MONEY = st.decimals(0, 5, allow_nan=False, allow_infinity=False, places=6)
+_MONEY = st.decimals(
+    0,
+    5,
+    allow_nan=False,
+    allow_infinity=False,
+    places=6,
+)
+_SHARE = st.decimals(0, 1, places=3)
 _CALLS = st.builds(
     Call,
     st.sampled_from(INSTANCES),
     st.sampled_from(MODELS),
     st.none() | _MONEY,
-    st.none() | st.decimals(0, 1, places=3),
+    st.none() | _SHARE,
 )
 _LIMITS = st.builds(
     BudgetLimits,
@@ -65,11 +72,13 @@ def within(budget: Budget, limits: BudgetLimits) -> bool:
         sums.append((usd, limits.usd_per_instance))
     for model, usd in spent.by_model.items():
         sums.append((usd, limits.usd_per_model.get(model)))
-    return all(limit is None or spent <= limit for spent, limit in sums)
+    return all(limit is None or value <= limit for value, limit in sums)
 
 
 @given(
-    _LIMITS, st.lists(_CALLS, max_size=40), st.lists(st.integers(0, 99), max_size=40)
+    _LIMITS,
+    st.lists(_CALLS, max_size=40),
+    st.lists(st.integers(0, 99), max_size=40),
 )
 def test_no_order_of_reserving_and_settling_passes_a_limit(
     limits: BudgetLimits,
@@ -130,7 +139,12 @@ def test_when_all_is_settled_a_call_fits_or_never_will(
 
 @pytest.mark.usefixtures("eager_switches")
 def test_64_threads_do_not_pass_a_limit_together() -> None:
-    limits = BudgetLimits(D("2.5"), D("1.5"), {"gpt": D(1)}, 300)
+    limits = BudgetLimits(
+        usd=D("2.5"),
+        usd_per_instance=D("1.5"),
+        usd_per_model={"gpt": D(1)},
+        calls=300,
+    )
     budget = Budget(limits)
     begin = threading.Barrier(64)
     passed: list[int] = []
@@ -141,10 +155,10 @@ def test_64_threads_do_not_pass_a_limit_together() -> None:
         begin.wait()
         while True:
             bound = D(random.randrange(1, 2000)) / 100_000
+            instance = random.choice(INSTANCES)
+            model = random.choice(MODELS)
             try:
-                reservation = budget.reserve(
-                    random.choice(INSTANCES), random.choice(MODELS), bound
-                )
+                reservation = budget.reserve(instance, model, bound)
             except OverBudgetError as error:
                 if error.scope in (LimitScope.RUN, LimitScope.CALLS):
                     return

@@ -38,7 +38,9 @@ from tests.runs.conftest import make_gate
 
 
 def ledger_line(
-    call: str, cost: str | None = "0.1", instance_id: str = "i"
+    call: str,
+    cost: str | None = "0.1",
+    instance_id: str = "i",
 ) -> LedgerLine:
     return LedgerLine(
         call=call,

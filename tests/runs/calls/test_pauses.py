@@ -15,7 +15,8 @@ def test_retry_after_pauses_the_provider_for_all() -> None:
     throttle.note_failure("p", 20)
     assert not is_open(throttle, "p")
     for caller in "abc":
-        assert 20 < ask_limiter(throttle, caller=caller, model=caller) <= 22
+        wait = ask_limiter(throttle, caller=caller, model=caller)
+        assert 20 < wait <= 22
     assert throttle.admit("m", "other", 1) == 0
     throttle.note_success("p")
     clock.now += 19
@@ -26,12 +27,20 @@ def test_retry_after_pauses_the_provider_for_all() -> None:
 
 
 def test_retry_after_is_limited() -> None:
-    pauses = {59: 59, 61: 60, math.inf: 60, 0: 0, -5: 0, math.nan: 0}
+    pauses = {
+        59: 59,
+        61: 60,
+        math.inf: 60,
+        0: 0,
+        -5: 0,
+        math.nan: 0,
+    }
     for retry_after, seconds in pauses.items():
         throttle, clock = make_limiter()
         throttle.note_failure("p", retry_after)
         clock.now += max(0, seconds - 0.001)
-        assert (ask_limiter(throttle) > 0) is (seconds > 0), retry_after
+        is_paused = ask_limiter(throttle) > 0
+        assert is_paused is (seconds > 0), retry_after
         clock.now = 1000 + seconds
         assert ask_limiter(throttle) == 0, retry_after
 
@@ -66,7 +75,8 @@ def test_one_probe_after_each_pause_and_success_closes() -> None:
     clock.now += 0.001
     assert ask_limiter(throttle, caller="a") == 0
     for number in range(63):
-        assert 0 < ask_limiter(throttle, caller=str(number)) <= 2
+        wait = ask_limiter(throttle, caller=str(number))
+        assert 0 < wait <= 2
     throttle.note_failure("p")
     assert is_open(throttle, "p")
     clock.now += 2
@@ -85,8 +95,9 @@ def pauses(random: float) -> list[float]:
     opened(throttle)
     spread = POLICY.first_wait * (0.1 + 0.9 * random)
     for _ in range(8):
-        seconds.append(ask_limiter(throttle) - spread)
-        clock.now += seconds[-1]
+        pause = ask_limiter(throttle) - spread
+        seconds.append(pause)
+        clock.now += pause
         assert ask_limiter(throttle) == 0
         throttle.note_failure("p")
     return seconds
@@ -163,7 +174,8 @@ def test_a_probe_waits_for_the_rate_and_is_not_used_up_by_it() -> None:
 def test_how_long_all_have_been_paused() -> None:
     throttle, clock = make_limiter()
     both = ["p", "q"]
-    assert throttle.all_paused_for(both) == throttle.all_paused_for([]) == 0
+    assert throttle.all_paused_for(both) == 0
+    assert throttle.all_paused_for([]) == 0
     throttle.note_failure("p")
     clock.now += 100
     # A failure alone pauses nothing, and what was before the pause does not count.
@@ -211,7 +223,8 @@ def test_what_says_nothing_of_the_provider_leaves_its_circuit_open() -> None:
     for death in ("the worker died", "no such package"):
         clock.now += 60
         assert ask_limiter(throttle, caller="a") == 0, "the probe"
-        assert throttle.note_outcome("p", Failed(death, transient=False, reached=False))
+        outcome = Failed(death, transient=False, reached=False)
+        assert throttle.note_outcome("p", outcome)
         assert is_open(throttle, "p")
         assert ask_limiter(throttle, caller="b") == 0, "another probe, at once"
         assert ask_limiter(throttle, caller="c") > 0

@@ -178,7 +178,12 @@ _DEMANDS = st.lists(_DEMAND, max_size=8)
 
 
 @settings(max_examples=60)
-@given(st.integers(1, 6), st.integers(1, 100), _DEMANDS, st.integers())
+@given(
+    st.integers(1, 6),
+    st.integers(1, 100),
+    _DEMANDS,
+    st.integers(),
+)
 def test_no_minute_exceeds_its_limits_and_no_worker_starves(
     rpm: int,
     tpm: int,

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+from contextlib import suppress
 
 import pytest
 
@@ -67,7 +68,10 @@ class Screen:
 
     def write(self, text: str) -> None:
         for escape, plain in re.findall(r"(\x1b\[[0-9]*[A-Za-z])|([^\x1b])", text):
-            self._escape(escape) if escape else self._put(plain)
+            if escape:
+                self._escape(escape)
+            else:
+                self._put(plain)
 
     def _escape(self, escape: str) -> None:
         if escape == "\x1b[A":
@@ -75,7 +79,8 @@ class Screen:
             assert self.row >= 0, "above the first line"
         else:
             assert escape == "\x1b[J", escape
-            self.lines[self.row] = self.lines[self.row][: self.column]
+            line = self.lines[self.row]
+            self.lines[self.row] = line[: self.column]
             del self.lines[self.row + 1 :]
 
     def _put(self, character: str) -> None:
@@ -83,13 +88,14 @@ class Screen:
             self.column = 0
         elif character == "\n":
             self.row += 1
-            self.lines += [""] * (self.row + 1 - len(self.lines))
+            if self.row == len(self.lines):
+                self.lines.append("")
         else:
             assert character.isprintable(), repr(character)
             line = self.lines[self.row].ljust(self.column)
-            self.lines[self.row] = (
-                line[: self.column] + character + line[self.column + 1 :]
-            )
+            before = line[: self.column]
+            after = line[self.column + 1 :]
+            self.lines[self.row] = before + character + after
             self.column += 1
 
     def text(self) -> list[str]:
@@ -103,8 +109,7 @@ def on_a_terminal(
     **environ: str,
 ) -> str:
     """Return all that the child wrote to its terminal."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    master, slave = open_terminal(rows, columns)
     child = subprocess.Popen(
         [sys.executable, "-c", script],
         cwd=TOP,
@@ -119,21 +124,29 @@ def on_a_terminal(
         },
     )
     os.close(slave)
-    written = b""
     try:
-        while chunk := _read(master):
-            written += chunk
+        return read_terminal(master)
     finally:
         os.close(master)
         child.wait()
+
+
+def open_terminal(rows: int, columns: int) -> tuple[int, int]:
+    """Return both ends of a terminal of this size; a child writes to the second."""
+    master, slave = pty.openpty()
+    size = struct.pack("HHHH", rows, columns, 0, 0)
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, size)
+    return master, slave
+
+
+def read_terminal(master: int) -> str:
+    """Return all that is written until nobody has the terminal open any more."""
+    written = b""
+    # Linux raises an error at the end.
+    with suppress(OSError):
+        while chunk := os.read(master, 65536):
+            written += chunk
     return written.decode()
-
-
-def _read(master: int) -> bytes:
-    try:
-        return os.read(master, 65536)
-    except OSError:  # Linux's way to say that nobody has the terminal open any more
-        return b""
 
 
 def screens(written: str) -> list[list[str]]:
@@ -147,32 +160,37 @@ def screens(written: str) -> list[list[str]]:
 
 
 def test_on_a_terminal_a_bar_the_running_ones_below_and_the_finished_above() -> None:
-    seen = screens(on_a_terminal(BEGIN + WORK + END))
-    first = next(lines for lines in seen if len(lines) == 4)
-    assert first[0].startswith("0/4 done, 0 plausible, 0 failed, $1.50, 1 calls/min")
-    assert [re.sub(r"\d:\d\d$", "", line) for line in first[1:]] == [
+    written = on_a_terminal(BEGIN + WORK + END)
+    seen = screens(written)
+    full = [lines for lines in seen if len(lines) == 4]
+    bar, *running = full[0]
+    assert bar.startswith("0/4 done, 0 plausible, 0 failed, $1.50, 1 calls/min")
+    without_times = [re.sub(r"\d:\d\d$", "", line) for line in running]
+    assert without_times == [
         "  own__thing-1  attempt 2  gpt-4o  testing  ",
         "  own__thing-2  waiting  ",
         "  own__thing-3  waiting  ",
     ]
-    later = [lines[3:] for lines in seen if lines[:3] == PLAIN and len(lines) == 5]
-    (bar, running) = later[-1]
+    later = [lines for lines in seen if lines[:3] == PLAIN and len(lines) == 5]
+    bar, last_running = later[-1][3:]
     assert bar.startswith("2/4 done, 1 plausible, 1 failed, $1.50 of ~$3.00, 0:0")
-    assert running.startswith("  own__thing-3  waiting")
+    assert last_running.startswith("  own__thing-3  waiting")
     assert seen[-1] == [*PLAIN, "the end"], "nothing of the bar is left"
 
 
 def test_an_exception_leaves_the_terminal_clean() -> None:
-    seen = screens(on_a_terminal(BEGIN + WORK + "    raise SystemExit('broken off')"))
+    failure = "    raise SystemExit('broken off')"
+    seen = screens(on_a_terminal(BEGIN + WORK + failure))
     assert seen[-1] == [*PLAIN, "broken off"]
 
 
 def test_an_interrupt_leaves_the_terminal_clean() -> None:
     kill = f"    os.kill(os.getpid(), {int(signal.SIGINT)}); time.sleep(60)\n"
     seen = screens(on_a_terminal(BEGIN + WORK + kill))
-    assert seen[-1][:3] == PLAIN
-    assert seen[-1][3].startswith("Traceback"), "at the start of a line"
-    assert seen[-1][-1] == "KeyboardInterrupt"
+    last = seen[-1]
+    assert last[:3] == PLAIN
+    assert last[3].startswith("Traceback"), "at the start of a line"
+    assert last[-1] == "KeyboardInterrupt"
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(6, 30), (4, 12), (2, 80), (1, 1)])
@@ -184,7 +202,8 @@ def test_small_terminals_are_not_overrun(rows: int, columns: int) -> None:
     assert drawn
     for lines in drawn:
         assert len(lines) <= max(rows - 1, 1)
-        assert all(len(line) < max(columns, 2) for line in lines)
+        for line in lines:
+            assert len(line) < max(columns, 2)
     assert not screens(written)[-1]
 
 
@@ -201,7 +220,7 @@ def test_the_size_is_asked_for_at_each_refresh() -> None:
     assert max(map(len, seen)) == 4
     assert max(map(len, seen[0])) > 30
     assert seen[-3][0] == "0/4 done, 0 plausible, 0 fail"
-    assert "  … and 2 more" in {line for lines in seen for line in lines}
+    assert any("  … and 2 more" in lines for lines in seen)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

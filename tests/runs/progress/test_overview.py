@@ -18,34 +18,37 @@ from llm.chat import Usage
 from runs.calls.ledger import LedgerLine, tokens
 from runs.description import Run
 from runs.evidence import Belief
-from runs.progress.overview import lines, overview
+from runs.progress.overview import RunStatus, lines, overview
 from runs.progress.state import COMMON_WORDS
 from runs.progress.summary_json import RunSummary, summary_words
 from runs.storage.store import RunStore
+from tests.runs.conftest import PATCH
 
 ATTEMPT = {"attempt": 1, "model": "m"}
-LINE = LedgerLine("a:1:1", "replayed", "a", 1, "m", Decimal(0))
-PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
+LINE = LedgerLine(
+    call="a:1:1",
+    kind="replayed",
+    instance_id="a",
+    attempt=1,
+    model="m",
+    cost=Decimal(0),
+)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
     """Six instances: three predicted, one of them redone; two unfinished; one not started."""
     store = RunStore(tmp_path, "r")
-    store.save_run(Run(selected=[f"own__thing-{n}" for n in range(1, 7)]))
-    predictions = [("plausible", 1), ("plausible", 2), ("empty", 6)]
-    for number, (status, attempts) in enumerate(predictions, 1):
-        results = [{}] * attempts
-        save_prediction(store, number, status=status, all_results=results, cost=0.25)
+    names = [f"own__thing-{number}" for number in range(1, 7)]
+    store.save_run(Run(selected=names))
+    save_prediction(store, 1, status="plausible", all_results=[{}], cost=0.25)
+    save_prediction(store, 2, status="plausible", all_results=[{}] * 2, cost=0.25)
+    save_prediction(store, 3, status="empty", all_results=[{}] * 6, cost=0.25)
+    interruption = {"status": "interrupted", "reason": "interrupted"}
     no_disk = "no \x1b[31mdisk\n" + "x" * 500
-    unfinished = [
-        (2, "interrupted", "interrupted", 0),
-        (4, "infra_error", no_disk, 1),
-        (5, "interrupted", "interrupted", 2),
-    ]
-    for number, status, reason, attempts in unfinished:
-        records = [ATTEMPT] * attempts
-        save_unfinished(store, number, status=status, reason=reason, attempts=records)
+    save_unfinished(store, 2, **interruption, attempts=[])
+    save_unfinished(store, 4, status="infra_error", reason=no_disk, attempts=[ATTEMPT])
+    save_unfinished(store, 5, **interruption, attempts=[ATTEMPT] * 2)
     return store
 
 
@@ -56,7 +59,28 @@ def save_prediction(store: RunStore, number: int, **content: Any) -> None:
 
 
 def save_unfinished(store: RunStore, number: int, **content: Any) -> None:
-    write_json_atomic(store.unfinished_path(f"own__thing-{number}"), content)
+    path = store.unfinished_path(f"own__thing-{number}")
+    write_json_atomic(path, content)
+
+
+def read_json_of(seen: RunStatus) -> dict[str, Any]:
+    """Return the overview for machines, as a reader of the JSON gets it."""
+    text = json.dumps(seen.as_json())
+    content: dict[str, Any] = json.loads(text)
+    return content
+
+
+def find_line(seen: RunStatus, start: str) -> str:
+    (line,) = [line for line in lines(seen) if line.startswith(start)]
+    return line
+
+
+def instances_by_status(seen: RunStatus) -> dict[str, int]:
+    return {name: row.instances for name, row in seen.statuses.items()}
+
+
+def dollars_by_status(seen: RunStatus) -> dict[str, Decimal | None]:
+    return {name: row.dollars for name, row in seen.statuses.items()}
 
 
 SPENT = {
@@ -67,7 +91,8 @@ SPENT = {
 
 
 def test_the_table_by_status(store: RunStore) -> None:
-    assert list(lines(overview(store, SPENT, statuses=RESULTS))) == [
+    seen = overview(store, SPENT, statuses=RESULTS)
+    assert list(lines(seen)) == [
         f"r: {store.folder}",
         "status       instances  attempts  dollars",
         "plausible            2         3  $1.3500",
@@ -83,7 +108,7 @@ def test_the_table_by_status(store: RunStore) -> None:
 
 
 def test_the_same_for_machines(store: RunStore) -> None:
-    content = json.loads(json.dumps(overview(store, SPENT).as_json()))
+    content = read_json_of(overview(store, SPENT))
     assert content["run"] == "r"
     assert content["folder"] == str(store.folder)
     assert content["statuses"]["plausible"] == {
@@ -101,15 +126,16 @@ def test_the_same_for_machines(store: RunStore) -> None:
 
 
 def test_how_sure_the_choices_by_evidence_are(store: RunStore) -> None:
-    assert overview(store, SPENT).as_json()["beliefs"] == {}
-    for number, weight in {1: 0.75, 2: 0.5}.items():
-        belief = Belief(weight=weight, none=0.125, fit=stated_fit()).model_dump()
-        save_prediction(store, number, status="plausible", belief=belief)
     seen = overview(store, SPENT)
-    beliefs = json.loads(json.dumps(seen.as_json()))["beliefs"]
+    assert seen.as_json()["beliefs"] == {}
+    for number, weight in {1: 0.75, 2: 0.5}.items():
+        belief = Belief(weight=weight, none=0.125, fit=stated_fit())
+        content = belief.model_dump()
+        save_prediction(store, number, status="plausible", belief=content)
+    seen = overview(store, SPENT)
+    beliefs = read_json_of(seen)["beliefs"]
     assert beliefs["own__thing-1"] == {"weight": 0.75, "none": 0.125}
-    (line,) = [line for line in lines(seen) if line.startswith("chosen by evidence")]
-    assert line == (
+    assert find_line(seen, "chosen by evidence") == (
         "chosen by evidence: 2 instances; on average the winner is right with the weight 0.62, "
         "and no candidate is with 0.12"
     )
@@ -118,15 +144,15 @@ def test_how_sure_the_choices_by_evidence_are(store: RunStore) -> None:
 def test_one_unknown_price_makes_the_sum_unknown(store: RunStore) -> None:
     save_prediction(store, 1, status="plausible", cost=None)
     seen = overview(store, {})
-    by_status = {name: row.dollars for name, row in seen.statuses.items()}
+    by_status = dollars_by_status(seen)
     assert by_status["plausible"] is None
     assert by_status["empty"] == Decimal("0.25")
     assert seen.total.dollars is None
-    (row,) = [line for line in lines(seen) if line.startswith("plausible")]
-    assert row.endswith("unknown")
-    by_ledger = overview(store, {**SPENT, "own__thing-3": None}).statuses
-    unknown = [name for name, row in by_ledger.items() if row.dollars is None]
-    assert unknown == ["empty"]
+    assert find_line(seen, "plausible").endswith("unknown")
+    seen = overview(store, {**SPENT, "own__thing-3": None})
+    by_status = dollars_by_status(seen)
+    assert by_status.pop("empty") is None
+    assert None not in by_status.values()
 
 
 def test_what_the_ledger_lacks_costs_nothing_and_its_sum_is_the_total(
@@ -136,8 +162,9 @@ def test_what_the_ledger_lacks_costs_nothing_and_its_sum_is_the_total(
     seen = overview(store, {**SPENT, "own__gone-1": Decimal("0.01")})
     assert seen.total.dollars == Decimal("1.81")
     seen = overview(store, {"own__thing-1": Decimal("1.1")})
-    by_status = {name: row.dollars for name, row in seen.statuses.items()}
-    assert by_status["infra_error"] == by_status["interrupted"] == 0
+    by_status = dollars_by_status(seen)
+    assert by_status["infra_error"] == 0
+    assert by_status["interrupted"] == 0
 
 
 def test_a_run_that_does_not_exist(tmp_path: Path) -> None:
@@ -158,8 +185,12 @@ def test_broken_files_are_named(store: RunStore, content: bytes) -> None:
     for path in broken:
         path.write_bytes(content)
     seen = overview(store, SPENT)
-    by_status = {name: row.instances for name, row in seen.statuses.items()}
-    assert by_status == {"plausible": 1, "empty": 1, "interrupted": 1, "broken": 2}
+    assert instances_by_status(seen) == {
+        "plausible": 1,
+        "empty": 1,
+        "interrupted": 1,
+        "broken": 2,
+    }
     printed = list(lines(seen))
     last = "\n".join(printed[-3:])
     assert str(broken[0]) in last
@@ -181,16 +212,16 @@ def test_files_of_the_older_layout_have_a_status_all_the_same(tmp_path: Path) ->
     save_prediction(store, 1, **clean)
     save_prediction(store, 2, edit_outcome=False)
     save_prediction(store, 3, model_patch=None)
-    seen = overview(store, {}, ()).statuses
-    by_status = {name: row.instances for name, row in seen.items()}
-    assert by_status == {"plausible": 1, "fallback": 1, "empty": 1}
+    seen = overview(store, {}, ())
+    assert instances_by_status(seen) == {"plausible": 1, "fallback": 1, "empty": 1}
 
 
 def test_statuses_that_nobody_knows_are_shown_harmlessly(store: RunStore) -> None:
     save_unfinished(store, 5, status="\x1b[2Jodd", reason=None)
     printed = list(lines(overview(store, SPENT)))
     assert "  own__thing-5: odd" in printed
-    assert all(line.isprintable() for line in printed)
+    for line in printed:
+        assert line.isprintable()
 
 
 def test_the_summary_for_machines(tmp_path: Path) -> None:
@@ -211,11 +242,13 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         statuses=RESULTS,
     )
     content = json.loads(summary.text())
+    counts = dict.fromkeys((*RESULTS, *COMMON_WORDS), 0)
+    counts["plausible"] = 2
+    counts["infra_error"] = 1
     assert content == {
         "run": "r",
         "folder": str(tmp_path),
-        "counts": dict.fromkeys((*RESULTS, *COMMON_WORDS), 0)
-        | {"plausible": 2, "infra_error": 1},
+        "counts": counts,
         "dollars": "0.0000001",
         "dollars_at_most": "2",
         "recorded": "0.00000005",
@@ -233,7 +266,7 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dollars", "recorded", "words"),
+    ("dollars", "recorded", "text"),
     [
         ("4.51", "0", "cost $4.51"),
         ("0", "0", "cost $0.00"),
@@ -243,15 +276,23 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_replay_repeats_is_no_cost(
-    dollars: str | None, recorded: str, words: str
+    dollars: str | None, recorded: str, text: str
 ) -> None:
     total = None if dollars is None else Decimal(dollars)
-    assert cost_words(total, Decimal(recorded), total) == words
+    assert cost_words(total, Decimal(recorded), total) == text
 
 
 def test_tokens_that_no_provider_counted_are_unknown(tmp_path: Path) -> None:
     summary = RunSummary(
-        "r", tmp_path, {}, Decimal(0), Decimal(0), 5, tokens([LINE]), 1.0, ()
+        run="r",
+        folder=tmp_path,
+        counts={},
+        dollars=Decimal(0),
+        at_most=Decimal(0),
+        calls=5,
+        tokens=tokens([LINE]),
+        seconds=1.0,
+        unfinished=(),
     )
     assert summary_words(summary).endswith("run so far: cost $0.00, 5 calls")
     assert summary.as_json()["tokens"]["prompt_tokens"] is None

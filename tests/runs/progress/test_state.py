@@ -15,14 +15,7 @@ from runs.progress.state import (
     running_lines,
 )
 from tests.runs.conftest import in_threads
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.runs import Clock
 
 
 @pytest.fixture
@@ -70,18 +63,21 @@ def test_a_step_that_comes_too_late_leaves_no_ghost(clock: Clock) -> None:
 
 def test_dollars_are_projected_from_what_is_done(clock: Clock) -> None:
     progress = ProgressState(300, clock)
-    assert progress.snapshot(Decimal("0.1")).projected is None
+    spent = Decimal("0.1")
+    assert progress.snapshot(spent).projected is None
     progress.note_end("a", "done")
     progress.note_end("b", "failed")
-    assert progress.snapshot(Decimal("0.1")).projected == Decimal("15")
+    assert progress.snapshot(spent).projected == 15
     assert progress.snapshot(None).projected is None
 
 
 def test_a_continued_run_goes_on_from_what_is_done(clock: Clock) -> None:
     progress = ProgressState(8, clock)
-    earlier = dict.fromkeys(map(str, range(11)), "done") | {"11": "failed"}
+    earlier = {str(number): "done" for number in range(11)}
+    earlier["11"] = "failed"
     progress.note_earlier(earlier)
-    assert headline(progress.snapshot(Decimal("4.51"))) == (
+    seen = progress.snapshot(Decimal("4.51"))
+    assert headline(seen) == (
         "12/20 done, 11 done, 0 failed, $4.51 of ~$7.52, 0 calls/min"
     )
     assert progress.note_end("12", "done") == 13
@@ -126,7 +122,8 @@ def test_time_left_is_shared_by_those_that_run_side_by_side(clock: Clock) -> Non
         progress.note_start(name)
     clock.now += 40
     # Four are 60 s from their end, four take 100 s each, side by side.
-    assert progress.snapshot(None).seconds_left == pytest.approx((4 * 60 + 4 * 100) / 4)
+    seconds_left = (4 * 60 + 4 * 100) / 4
+    assert progress.snapshot(None).seconds_left == pytest.approx(seconds_left)
     for name in "efgh":
         progress.note_end(name, "failed")
     for name in "ijk":
@@ -134,10 +131,9 @@ def test_time_left_is_shared_by_those_that_run_side_by_side(clock: Clock) -> Non
     progress.note_end("i", "failed")
     progress.note_end("j", "failed")
     progress.note_end("l", "failed")
+    # Nobody shares the last one.
     mean = (4 * 100 + 4 * 40) / 10
-    assert progress.snapshot(None).seconds_left == pytest.approx(mean), (
-        "nobody shares the last one"
-    )
+    assert progress.snapshot(None).seconds_left == pytest.approx(mean)
 
 
 def test_the_headline_says_what_is_unknown(clock: Clock) -> None:
@@ -148,9 +144,10 @@ def test_the_headline_says_what_is_unknown(clock: Clock) -> None:
     progress.note_start("a")
     clock.now += 20
     progress.note_call()
-    assert "$1.50, " in headline(progress.snapshot(Decimal("1.5")))
+    spent = Decimal("1.5")
+    assert "$1.50, " in headline(progress.snapshot(spent))
     progress.note_end("a", "done")
-    assert headline(progress.snapshot(Decimal("1.5"))) == (
+    assert headline(progress.snapshot(spent)) == (
         "1/300 done, 1 done, 0 failed, $1.50 of ~$450.00, 1:39:40 left, 1 calls/min"
     )
 
@@ -161,7 +158,8 @@ def test_running_lines_fit_the_height(clock: Clock, rows: int) -> None:
     for number in range(10):
         progress.note_start(f"id-{number}")
     lines = running_lines(progress.snapshot(None), rows, 80)
-    assert len(lines) == max(min(10, rows - 2), 0)
+    room = max(rows - 2, 0)
+    assert len(lines) == min(10, room)
     if 0 < len(lines) < 10:
         assert lines[-1] == f"  … and {10 - len(lines) + 1} more"
 
@@ -220,5 +218,9 @@ def test_a_board_is_safe_among_threads() -> None:
 
 
 def test_durations_in_words() -> None:
-    words = " ".join(map(duration, (0, 59.9, 60, 3599, 3600, 90061)))
-    assert words == "0:00 0:59 1:00 59:59 1:00:00 25:01:01"
+    assert duration(0) == "0:00"
+    assert duration(59.9) == "0:59"
+    assert duration(60) == "1:00"
+    assert duration(3599) == "59:59"
+    assert duration(3600) == "1:00:00"
+    assert duration(90061) == "25:01:01"

@@ -31,7 +31,8 @@ def records(path: Path) -> list[tuple[str, str, str]]:
             entries.append((match[1], match[2], match[3]))
         else:
             assert line.startswith("    "), line
-            entries[-1] = (*entries[-1][:2], f"{entries[-1][2]}\n{line[4:]}")
+            level, instance, message = entries.pop()
+            entries.append((level, instance, f"{message}\n{line[4:]}"))
     return entries
 
 
@@ -54,27 +55,33 @@ class Logs:
 
 
 def test_the_story_holds_the_run_and_its_instances(tmp_path: Path) -> None:
-    logs = Logs(tmp_path / "predictions/r/harness.log", tmp_path / "logs/r/a__b-1.log")
+    logs = Logs(
+        run=tmp_path / "predictions/r/harness.log",
+        instance=tmp_path / "logs/r/a__b-1.log",
+    )
     with logs.open("a__b-1") as (log, its):
         log.info("started with %d", 3)
         its.warning("first\nsecond")
         its.debug("not asked for")
-    expected = [("INFO", "-", "started with 3"), ("WARNING", "a__b-1", "first\nsecond")]
-    assert records(logs.run) == expected
-    text = logs.instance.read_text()
-    assert text.partition(" ")[2] == "WARNING first\n    second\n"
+    assert records(logs.run) == [
+        ("INFO", "-", "started with 3"),
+        ("WARNING", "a__b-1", "first\nsecond"),
+    ]
+    _, _, text = logs.instance.read_text().partition(" ")
+    assert text == "WARNING first\n    second\n"
 
 
 def test_levels_are_the_runs_for_the_story_and_info_for_instances(
     tmp_path: Path,
 ) -> None:
-    for level, count in ((logging.DEBUG, 2), (logging.ERROR, 0)):
+    for level, count in {logging.DEBUG: 2, logging.ERROR: 0}.items():
         logs = Logs(tmp_path / f"{level}.log", tmp_path / f"{level}-one.log")
         with logs.open(level=level) as (_, its):
             its.debug("a")
             its.info("b")
         assert len(records(logs.run)) == count
-        assert len(logs.instance.read_text().splitlines()) == 1
+        text = logs.instance.read_text()
+        assert len(text.splitlines()) == 1
 
 
 def test_a_restart_appends_and_ends_a_line_that_was_broken_off(tmp_path: Path) -> None:
@@ -85,7 +92,8 @@ def test_a_restart_appends_and_ends_a_line_that_was_broken_off(tmp_path: Path) -
     for word in ("second", "third"):
         with run_log(path, REDACT) as log:
             log.info(word)
-    assert [message for _, _, message in records(path)] == ["fir", "second", "third"]
+    messages = [message for _, _, message in records(path)]
+    assert messages == ["fir", "second", "third"]
 
 
 def test_no_message_passes_for_another_record_or_steers_a_terminal(
@@ -95,8 +103,8 @@ def test_no_message_passes_for_another_record_or_steers_a_terminal(
     forged = "2026-01-01T00:00:00.000Z INFO - all is well"
     with run_log(path, REDACT) as log:
         log.info("a\n%s\r%s\x1b[2J\x85\u2028\udc80 é\tb", forged, forged)
-    (record,) = records(path)
-    assert record[2] == f"a\n{forged}\\r{forged}\\x1b[2J\\x85\\u2028\\udc80 é\tb"
+    ((_, _, message),) = records(path)
+    assert message == f"a\n{forged}\\r{forged}\\x1b[2J\\x85\\u2028\\udc80 é\tb"
 
 
 def test_secrets_reach_neither_log(tmp_path: Path) -> None:
@@ -118,8 +126,9 @@ def test_a_log_that_cannot_be_written_shows_nothing_on_the_terminal(
 ) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
-    (tmp_path / "harness.log").symlink_to("/dev/full")
-    with run_log(tmp_path / "harness.log", REDACT) as log:
+    path = tmp_path / "harness.log"
+    path.symlink_to("/dev/full")
+    with run_log(path, REDACT) as log:
         log.info("%s", SECRET)
         log.info("%d", "a wrong argument")
     assert capfd.readouterr() == ("", "")
@@ -159,10 +168,9 @@ def test_nothing_is_left_of_hundreds_of_instances(tmp_path: Path) -> None:
     with run_log(tmp_path / "harness.log", REDACT) as log:
         before = loggers()
         files = _open_files()
+        path = tmp_path / "instance.log"
         for number in range(500):
-            with instance_log(
-                tmp_path / "one.log", f"mine-{number}", log, REDACT
-            ) as its:
+            with instance_log(path, f"mine-{number}", log, REDACT) as its:
                 its.info("x")
         del its
         assert loggers() == before

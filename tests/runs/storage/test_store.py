@@ -10,6 +10,7 @@ from core.errors import UserError
 from runs.records import InstanceResult
 from runs.storage.manifest import differences
 from runs.storage.store import RunStore
+from tests.runs.conftest import PATCH
 
 OLD = {
     "instance_id": "a__b-1",
@@ -41,7 +42,13 @@ def test_what_only_reports_may_know_is_dropped_before_the_harness_sees_it(
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "{}", '{"instance_id": 1}', '{"instance_id": "a", "model_patch": 5}'],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"instance_id": 1}',
+        '{"instance_id": "a", "model_patch": 5}',
+    ],
 )
 def test_broken_predictions_are_named_and_kept(tmp_path: Path, content: str) -> None:
     path = tmp_path / "x.json"
@@ -52,19 +59,19 @@ def test_broken_predictions_are_named_and_kept(tmp_path: Path, content: str) -> 
 
 
 def test_older_predictions_are_plausible_by_their_outcomes() -> None:
-    patch = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
     clean = {
         "instance_id": "a__b-1",
         "edit_outcome": True,
         "lint_outcome": True,
         "test_outcome": True,
-        "model_patch": patch,
+        "model_patch": PATCH,
     }
+    test_patch = PATCH.replace("a.py", "tests/a.py")
+    untested = {**clean, "test_outcome": None}
+    only_tests = {**clean, "model_patch": test_patch}
     assert InstanceResult.of_prediction(clean).plausible
-    assert not InstanceResult.of_prediction({**clean, "test_outcome": None}).plausible
-    assert not InstanceResult.of_prediction(
-        {**clean, "model_patch": patch.replace("a.py", "tests/a.py")}
-    ).plausible
+    assert not InstanceResult.of_prediction(untested).plausible
+    assert not InstanceResult.of_prediction(only_tests).plausible
 
 
 def test_differences_are_in_words() -> None:
@@ -90,11 +97,12 @@ def test_differences_are_in_words() -> None:
 def test_of_a_run_of_another_version_only_the_version_is_named(
     recorded: object, messages: list[str]
 ) -> None:
-    assert differences({"harness": recorded}, {"harness": "0.10.0"}) == messages
-    other = differences(
-        {"harness": recorded, "tries": 1}, {"harness": "0.10.0", "tries": 2}
-    )
-    assert other == (messages or ["--tries was 1, is 2"])
+    before: dict[str, object] = {"harness": recorded}
+    now: dict[str, object] = {"harness": "0.10.0"}
+    assert differences(before, now) == messages
+    before["tries"] = 1
+    now["tries"] = 2
+    assert differences(before, now) == (messages or ["--tries was 1, is 2"])
 
 
 def test_writes_are_whole_or_not_at_all(tmp_path: Path) -> None:
