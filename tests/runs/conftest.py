@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,12 +14,13 @@ import pytest
 
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig
+from bench.options import Options
 from runs.calls.coordinator import AttemptGate, recorded_calls
 from runs.calls.journal import JournalEntry
 from runs.calls.ledger import LedgerLine, read_ledger
 from runs.storage.store import RunStore
 from tests.support.provider import Provider
-from tests.support.runs import live, options, read, read_money
+from tests.support.runs import live, options, read, read_money, started
 
 PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
 ID = "demo__textkit-1"
@@ -31,6 +33,16 @@ def arguments(out: Path, ids: Iterable[str], options: str) -> list[str]:
     run = f"--run r --dataset demo --instances {','.join(ids)}"
     line = f"{run} {folders} {options}"
     return line.split()
+
+
+def start_run(out: Path, ids: Iterable[str], options: str) -> subprocess.Popen[bytes]:
+    """Start such a run in a process of its own, which takes SIGINT."""
+    return started([sys.executable, "harness.py", *arguments(out, ids, options)])
+
+
+def run_silently(config: RunConfig, options: Options) -> int:
+    """Return the exit code of a run in this process."""
+    return run_command(config, options, lambda _: None)
 
 
 def make_gate(entries: Sequence[JournalEntry]) -> AttemptGate:

@@ -21,6 +21,7 @@ from runs.slots import Slot, Slots, WaitingModel
 from runs.storage.runlock import run_lock
 from tests.conftest import an_instance
 from tests.runs.conftest import in_threads
+from tests.support import TOP
 
 
 def test_no_more_than_the_slots_work_at_once() -> None:
@@ -64,9 +65,11 @@ def test_who_waits_longest_is_next() -> None:
         order.append(number)
         slots.give_back()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(5)]
-    for thread in threads:
+    threads = []
+    for number in range(5):
+        thread = threading.Thread(target=work, args=(number,))
         thread.start()
+        threads.append(thread)
         time.sleep(0.02)
     slots.give_back()
     for thread in threads:
@@ -94,7 +97,8 @@ def test_a_stop_ends_who_waits_and_who_comes_back_but_keeps_other_errors() -> No
     ):
         other.stop.request("enough")
         raise ValueError("mine")
-    assert other._taken == 0 == slots._taken
+    assert other._taken == 0
+    assert slots._taken == 0
 
 
 def test_a_model_is_waited_for_without_a_slot() -> None:
@@ -118,7 +122,8 @@ def test_a_model_is_waited_for_without_a_slot() -> None:
 
 
 def jobs(count: int) -> list[InstanceJob]:
-    return [InstanceJob(an_instance(instance_id=f"i-{n}")) for n in range(count)]
+    instances = [an_instance(instance_id=f"i-{n}") for n in range(count)]
+    return [InstanceJob(instance) for instance in instances]
 
 
 def test_the_pool_works_on_several_and_one_that_hangs_delays_nobody() -> None:
@@ -171,27 +176,26 @@ with run_lock(Path(sys.argv[1])):
 
 
 def test_a_second_process_is_refused_and_a_dead_one_is_known(tmp_path: Path) -> None:
-    top = Path(__file__).resolve().parents[2]
+    folder = tmp_path / "r"
     other = subprocess.Popen(
-        [sys.executable, "-c", HOLD, tmp_path / "r"],
-        cwd=top,
+        [sys.executable, "-c", HOLD, folder],
+        cwd=TOP,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert other.stdout is not None
     assert other.stdout.readline() == "held\n"
-    with pytest.raises(
-        UserError, match=f"process {other.pid} on .*choose another --run"
-    ):
-        run_lock(tmp_path / "r").__enter__()
+    message = f"process {other.pid} on .*choose another --run"
+    with pytest.raises(UserError, match=message):
+        run_lock(folder).__enter__()
     other.kill()
     other.wait()
     other.stdout.close()
-    with run_lock(tmp_path / "r") as died:
+    with run_lock(folder) as died:
         assert died is not None
         assert died.pid == other.pid
-    assert not list((tmp_path / "r").iterdir())
-    with run_lock(tmp_path / "r") as died:
+    assert not list(folder.iterdir())
+    with run_lock(folder) as died:
         assert died is None
 
 
@@ -202,9 +206,10 @@ def test_spare_slots_are_those_that_nobody_waits_for() -> None:
         assert spare == 2
         with slots.spare(1) as none:
             assert none == 0
-    with slots.spare(0) as none, slots.spare(2) as both:
+    with slots.spare(0) as none:
         assert none == 0
-        assert both == 2
+        with slots.spare(2) as both:
+            assert both == 2
     for _ in range(2):
         slots.take()
     waiting = threading.Thread(target=slots.take, daemon=True)

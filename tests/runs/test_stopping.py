@@ -27,7 +27,7 @@ from runs.progress.overview import lines, overview
 from runs.signals import heeding_signals
 from runs.storage.store import RunStore
 from tests.runs.conftest import ID, arguments
-from tests.runs.progress.test_display import Screen
+from tests.runs.progress.test_display import Screen, open_terminal, read_terminal
 from tests.support import TOP, wait_until
 from tests.support.commands import Preloaded, Started
 from tests.support.provider import Answer, Provider
@@ -55,7 +55,7 @@ def start(tmp_path: Path, provider: Provider, preloaded: Preloaded) -> Start:
 
 
 def baselines(cache: Path) -> set[Path]:
-    return {*(cache / "baselines").glob("*.json")}
+    return set((cache / "baselines").glob("*.json"))
 
 
 @pytest.fixture
@@ -64,20 +64,21 @@ def slow(tmp_path: Path, cache: Path) -> list[str]:
     work = tmp_path / "source"
     shutil.copytree(REPOSITORIES / "demo__textkit", work)
     test = work / "tests/test_slug.py"
-    test.with_name(SLOW).write_text("import time\ntime.sleep(600)\n" + test.read_text())
+    code = test.read_text()
+    slow_test = test.with_name(SLOW)
+    slow_test.write_text(f"import time\ntime.sleep(600)\n{code}")
     test.unlink()
     commit = commit_all(work, "Begin")
     mirrors = tmp_path / "mirrors"
     mirrors.mkdir()
-    subprocess.run(
-        ["git", "clone", "-q", "--bare", work, mirrors / "demo__textkit.git"],
-        check=True,
-    )
+    mirror = mirrors / "demo__textkit.git"
+    subprocess.run(["git", "clone", "-q", "--bare", work, mirror], check=True)
 
     rows = load_dataset("demo", "test").rows
-    row = next(r for r in rows if r["instance_id"] == ID)
+    (row,) = [row for row in rows if row["instance_id"] == ID]
+    slow_row = {**row, "base_commit": commit}
     path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({**row, "base_commit": commit}, default=str))
+    path.write_text(json.dumps(slow_row, default=str))
     # The cache of all tests: virtual environments take seconds.
     settings = f"--set folders.repos={mirrors} --set folders.cache={cache}"
     return f"{settings} --environment local --dataset {path}".split()
@@ -86,20 +87,27 @@ def slow(tmp_path: Path, cache: Path) -> list[str]:
 def sleeping() -> list[str]:
     """Return the command lines of processes that run the slow test."""
     commands = []
-    for entry in Path("/proc").iterdir():
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            line = b""
-            if entry.name.isdigit():
-                line = (entry / "cmdline").read_bytes()
+            line = path.read_bytes()
         except OSError:
             continue
         if SLOW.encode() in line and b"pytest" in line:
-            commands.append(line.replace(b"\0", b" ").decode())
+            command = line.replace(b"\0", b" ")
+            commands.append(command.decode())
     return commands
 
 
+def status_of(store: RunStore) -> str:
+    return "\n".join(lines(overview(store, {})))
+
+
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+    "number",
+    [
+        signal.SIGINT,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.long),
+    ],
 )
 def test_a_signal_ends_a_baseline_at_once_and_caches_nothing(
     cache: Path,
@@ -160,7 +168,8 @@ def test_a_second_signal_leaves_no_result_of_what_it_killed(
 def test_an_ignored_interrupt_stays_ignored_and_sigterm_ends_the_run(
     provider: Provider, start: Start
 ) -> None:
-    provider.will_answer(Answer("textkit/slug.py", hang=1.5), EDIT)
+    slow_answer = Answer("textkit/slug.py", hang=1.5)
+    provider.will_answer(slow_answer, EDIT)
     process = start(*NONE, ignores_interrupts=True)
     wait_until(lambda: provider.requests)
     process.send_signal(signal.SIGINT)
@@ -169,7 +178,7 @@ def test_an_ignored_interrupt_stays_ignored_and_sigterm_ends_the_run(
     other = start(*NONE, "--redo", ID, ignores_interrupts=True)
     request_count = len(provider.requests)
     provider.answers.clear()
-    provider.will_answer(Answer("textkit/slug.py", hang=1.5), EDIT)
+    provider.will_answer(slow_answer, EDIT)
     wait_until(lambda: len(provider.requests) > request_count)
     other.send_signal(signal.SIGTERM)
     output, _ = other.communicate(timeout=300)
@@ -200,42 +209,48 @@ def test_tests_do_not_inherit_an_ignored_interrupt() -> None:
 def test_after_a_kill_the_status_names_it(
     tmp_path: Path, provider: Provider, start: Start
 ) -> None:
-    provider.will_answer(Answer("textkit/slug.py", hang=3), EDIT)
+    slow_answer = Answer("textkit/slug.py", hang=3)
+    provider.will_answer(slow_answer, EDIT)
     first = start(*NONE)
     wait_until(lambda: provider.requests)
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=300)
     store = RunStore(tmp_path, "r")
-    assert "interrupted; SIGINT" in "\n".join(lines(overview(store, {})))
+    assert "interrupted; SIGINT" in status_of(store)
     provider.answers.clear()
     provider.will_answer(Answer("x", hang=60))
     request_count = len(provider.requests)
     second = start(*NONE)
     wait_until(lambda: len(provider.requests) > request_count)
-    at_work = "\n".join(lines(overview(store, {})))
+    at_work = status_of(store)
     assert f"in work by process {second.pid}" in at_work
     assert "in_work" in at_work
     second.kill()
     second.wait()
-    status = "\n".join(lines(overview(store, {})))
+    status = status_of(store)
     assert f"process {second.pid} on" in status
     assert "did not end this run by itself" in status
     assert "killed" in status
     assert "SIGINT" not in status
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(
+    ("times", "hang", "pause"),
+    [
+        (1, 2, 0),
+        (2, 60, 0.8),
+    ],
+)
 def test_ctrl_c_leaves_nothing_on_a_terminal(
-    provider: Provider, start: Start, times: int
+    provider: Provider,
+    start: Start,
+    times: int,
+    hang: float,
+    pause: float,
 ) -> None:
-    import fcntl
-    import pty
-    import struct
-    import termios
-
-    provider.will_answer(Answer("textkit/slug.py", hang=2 if times == 1 else 60), EDIT)
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    slow_answer = Answer("textkit/slug.py", hang=hang)
+    provider.will_answer(slow_answer, EDIT)
+    master, slave = open_terminal(rows=24, columns=100)
     env = {**os.environ, "TERM": "xterm"}
     child = start(*NONE, terminal=slave, env=env)
     os.close(slave)
@@ -243,27 +258,22 @@ def test_ctrl_c_leaves_nothing_on_a_terminal(
     time.sleep(1.2)  # until the bar is drawn
     for _ in range(times):
         child.send_signal(signal.SIGINT)
-        time.sleep(0.8 if times == 2 else 0)
-    written = b""
-    while True:
-        try:
-            chunk = os.read(master, 65536)
-        except OSError:
-            break
-        written += chunk
+        time.sleep(pause)
+    written = read_terminal(master)
     os.close(master)
     assert child.wait() == 130
     screen = Screen()
-    screen.write(written.decode())
+    screen.write(written)
     text = screen.text()
-    assert not [
-        line for line in text if "calls/min" in line or "attempt 1  gpt-4o" in line
-    ], text
+    for line in text:
+        assert "calls/min" not in line, text
+        assert "attempt 1  gpt-4o" not in line, text
     stopping = (
         "stopping: attempts end at their next step (1 asking); once more to stop now"
     )
     assert stopping in text, "on a line of its own"
-    assert times == 1 or "stopping now" in text
+    if times == 2:
+        assert "stopping now" in text
 
 
 def test_a_command_ends_when_its_check_raises(tmp_path: Path) -> None:
@@ -277,8 +287,7 @@ def test_a_command_ends_when_its_check_raises(tmp_path: Path) -> None:
         stop.check()
 
     started_at = time.monotonic()
+    environ = {"PATH": os.environ["PATH"]}
     with pytest.raises(StoppedError, match="enough"):
-        run_limited(
-            ["sleep", "600"], tmp_path, {"PATH": os.environ["PATH"]}, 600, check=check
-        )
+        run_limited(["sleep", "600"], tmp_path, environ, 600, check=check)
     assert time.monotonic() - started_at < 300

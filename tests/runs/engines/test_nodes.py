@@ -23,11 +23,10 @@ def entry(
     *,
     alive: bool = True,
 ) -> dict[str, Any]:
-    resources = {"CPU": cpus, "memory": memory}
     return {
         "NodeID": name,
         "NodeManagerAddress": f"10.0.0.{name}",
-        "Resources": resources,
+        "Resources": {"CPU": cpus, "memory": memory},
         "Alive": alive,
     }
 
@@ -38,6 +37,10 @@ def nodes_of(*entries: dict[str, Any]) -> Nodes:
     return nodes
 
 
+def capacity(*entries: dict[str, Any]) -> int:
+    return nodes_of(*entries).capacity(ROOM)
+
+
 def test_a_node_is_named_by_its_variable_or_its_address() -> None:
     assert node_name({}, "10.0.0.7") == "10.0.0.7"
     assert node_name({NODE_VARIABLE: "left"}, "10.0.0.7") == "left"
@@ -46,10 +49,10 @@ def test_a_node_is_named_by_its_variable_or_its_address() -> None:
 
 
 def test_a_node_takes_as_many_workers_as_it_has_processors_and_memory_for() -> None:
-    assert nodes_of(entry("1"), entry("2", cpus=2)).capacity(ROOM) == 6
-    assert nodes_of(entry("1", memory=1.1e9)).capacity(ROOM) == 2
-    assert nodes_of(entry("1", memory=0.2e9)).capacity(ROOM) == 0
-    assert nodes_of(entry("1", alive=False)).capacity(ROOM) == 0
+    assert capacity(entry("1"), entry("2", cpus=2)) == 6
+    assert capacity(entry("1", memory=1.1e9)) == 2
+    assert capacity(entry("1", memory=0.2e9)) == 0
+    assert capacity(entry("1", alive=False)) == 0
 
 
 def test_few_workers_start_at_a_time_and_the_emptiest_node_is_next() -> None:

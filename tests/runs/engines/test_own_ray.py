@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +19,7 @@ from demo.images import build_images
 from environments.docker.engine import connect
 from environments.leftovers import remove_containers
 from runs.leftovers import run_key
-from tests.runs.conftest import arguments
+from tests.runs.conftest import run_silently, start_run
 from tests.support import wait_until
 from tests.support.killing import (
     ALL,
@@ -33,8 +32,9 @@ from tests.support.killing import (
     workers_of,
 )
 from tests.support.provider import Answer, Provider
-from tests.support.runs import EDIT, IDS, config, options, started
+from tests.support.runs import EDIT, IDS, config, options
 
+REPLAYED = "--models scripted-a,scripted-b --replay demo/replies"
 OWN_RAY = "--set scale.ray=own --workers 2 --set scale.jobs=2 --environment none"
 
 
@@ -46,14 +46,12 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
     here = tmp_path / "here"
     there = tmp_path / "there"
-    assert run_command(config(), options(here, cache, *ALL), lambda _: None) == 0
-    settings = f"{OWN_RAY} --models scripted-a,scripted-b --replay demo/replies"
-    command = ["harness.py", *arguments(there, ALL, settings)]
-    with started([sys.executable, *command]) as process:
-        rays: set[psutil.Process] = set()
+    assert run_silently(config(), options(here, cache, *ALL)) == 0
+    rays: set[psutil.Process] = set()
+    with start_run(there, ALL, f"{OWN_RAY} {REPLAYED}") as process:
         while process.poll() is None:
             with contextlib.suppress(psutil.NoSuchProcess):
-                rays |= {*rays_of(process.pid)}
+                rays.update(rays_of(process.pid))
             time.sleep(0.1)
     assert process.returncode == 0
     assert predictions(there) == predictions(here)
@@ -73,20 +71,20 @@ def test_tests_in_containers_are_those_of_the_local_pool(
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
     ids = ("demo__bank-1", "demo__textkit-1")
     build_images(ids)
-    models = "--models scripted-a,scripted-b --replay demo/replies"
-    places = {"here": "", "there": "--set scale.ray=own"}
-    for place, engine in places.items():
-        settings = f"--environment docker --workers 2 {engine} {models}"
-        command = ["harness.py", *arguments(tmp_path / place, ids, settings)]
-        with started([sys.executable, *command]) as process:
+    here = tmp_path / "here"
+    there = tmp_path / "there"
+    for out, engine in {here: "", there: "--set scale.ray=own"}.items():
+        settings = f"--environment docker --workers 2 {engine} {REPLAYED}"
+        with start_run(out, ids, settings) as process:
             process.wait()
         assert process.returncode == 0
-    there = predictions(tmp_path / "there")
-    assert there == predictions(tmp_path / "here")
-    winners = {name: json.loads(text)["attempt"] for name, text in there.items()}
+    assert predictions(there) == predictions(here)
+    winners = {}
+    for name, text in predictions(there).items():
+        winners[name] = json.loads(text)["attempt"]
     assert winners == {"demo__bank-1.json": 2, "demo__textkit-1.json": 1}
-    for place in places:
-        key = run_key(tmp_path / place / "predictions/r")
+    for out in (here, there):
+        key = run_key(out / "predictions/r")
         assert not remove_containers(connect(), key)
 
 
@@ -104,8 +102,7 @@ def test_no_worker_of_its_own_ray_outlives_a_driver_that_is_told_twice_to_stop(
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
     provider.will_answer(Answer(EDIT, hang=60))
     settings = f"{OWN_RAY} --models gpt-4o@diff --api-base {provider.url}"
-    command = ["harness.py", *arguments(tmp_path, IDS, settings)]
-    with started([sys.executable, *command]) as process:
+    with start_run(tmp_path, IDS, settings) as process:
         wait_for(2, provider)
         workers = workers_of(process.pid)
         assert len(workers) == 2
@@ -125,13 +122,10 @@ def test_an_instance_whose_workers_die_again_and_again_is_given_up(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=60))
+    config = talkative(provider)
+    own_ray = options(tmp_path, cache, *IDS[:2], workers=2, ray="own")
     with ThreadPoolExecutor(1) as other:
-        run = other.submit(
-            run_command,
-            talkative(provider),
-            options(tmp_path, cache, *IDS[:2], workers=2, ray="own"),
-            print,
-        )
+        run = other.submit(run_command, config, own_ray, print)
         for count in range(4):
             wait_for(2 * (count + 1), provider, run)
             for process in rays_of(os.getpid()):
@@ -139,7 +133,7 @@ def test_an_instance_whose_workers_die_again_and_again_is_given_up(
                     process.kill()
         assert run.result() == 1
     output = capsys.readouterr().out
-    assert (
-        output.count("infra_error; infrastructure failed: its worker died 4 times") == 2
-    )
-    assert [line.kind for line in ledger(tmp_path)] == ["failed"] * 8
+    message = "infra_error; infrastructure failed: its worker died 4 times"
+    assert output.count(message) == 2
+    kinds = [line.kind for line in ledger(tmp_path)]
+    assert kinds == ["failed"] * 8

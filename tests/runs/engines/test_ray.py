@@ -32,7 +32,7 @@ from runs.progress.state import ProgressState, WorkStep
 from runs.settings import ScaleSettings, Spending
 from runs.storage.store import RunStore
 from runs.upkeep import clean_command
-from tests.runs.conftest import arguments
+from tests.runs.conftest import arguments, run_silently, start_run
 from tests.support import TOP
 from tests.support.killing import (
     ALL,
@@ -52,11 +52,9 @@ from tests.support.runs import (
     ended_over_budget,
     options,
     read,
-    started,
 )
 
 REPLAYED = f"--models scripted-a,scripted-b --replay {TOP}/demo/replies"
-QUIET = {"object_store_memory": 100_000_000, "include_dashboard": False}
 
 
 class Nodes:
@@ -76,12 +74,17 @@ class Nodes:
 
     def options(self, out: Path, *ids: str, **changes: Any) -> Options:
         """Return options of a run on this cluster, with a cache below ``out``."""
-        changes = {"workers": 2, "ray": self.address, **changes}
-        return options(out, out / "cache", *ids, **changes)
+        changes.setdefault("workers", 2)
+        cache = out / "cache"
+        return options(out, cache, *ids, ray=self.address, **changes)
 
     def add(self, name: str, **variables: str) -> None:
-        environment = {NODE_VARIABLE: name, **variables}
-        settings = {"num_cpus": 1, "env_vars": environment, **QUIET}
+        settings = {
+            "num_cpus": 1,
+            "env_vars": {NODE_VARIABLE: name, **variables},
+            "object_store_memory": 100_000_000,
+            "include_dashboard": False,
+        }
         # The driver has the code in the usual folder. Another node has one of its own, as on a
         # machine of its own: it removes what it finds there when it comes again.
         if self.nodes:
@@ -95,18 +98,19 @@ class Nodes:
 
     def processes(self, name: str) -> list[psutil.Process]:
         """Return a node's process and its workers."""
-        (raylet,) = self.nodes[name].all_processes["raylet"]
+        processes = self.nodes[name].all_processes
+        (raylet,) = processes["raylet"]
         above = psutil.Process(raylet.process.pid)
         return [above, *above.children(recursive=True)]
 
     def kill(self, name: str) -> None:
         """Kill a node's processes, its workers included, all at once."""
-        above, *others = self.processes(name)
+        processes = self.processes(name)
         del self.nodes[name]
-        for process in [above, *others]:
+        for process in processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        above.wait()
+        processes[0].wait()
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +129,7 @@ def test_without_ray_the_user_is_told_what_to_install(
     monkeypatch.setitem(sys.modules, "ray", None)
     run = options(tmp_path, cache, *IDS, ray="own")
     with pytest.raises(UserError, match=r"install requirements-ray\.txt"):
-        run_command(config(), run, lambda _: None)
+        run_silently(config(), run)
 
 
 LISTENING = """
@@ -182,7 +186,7 @@ def test_without_a_cluster_the_user_is_told_to_start_one(
     for address, message in messages.items():
         run = options(tmp_path, cache, *IDS, ray=address)
         with pytest.raises(UserError, match=message):
-            run_command(config(), run, lambda _: None)
+            run_silently(config(), run)
 
 
 def test_the_processes_of_one_machine_share_what_a_run_does_at_once() -> None:
@@ -190,8 +194,10 @@ def test_the_processes_of_one_machine_share_what_a_run_does_at_once() -> None:
         settings = ScaleSettings(workers=workers, jobs=jobs, ray="own")
         processes = min(workers, jobs)
         room = Room.of(settings, workers, processes)
-        assert workers <= room.jobs * processes < workers + processes
-        assert jobs - processes < room.slots * processes <= jobs
+        all_jobs = room.jobs * processes
+        all_slots = room.slots * processes
+        assert workers <= all_jobs < workers + processes
+        assert jobs - processes < all_slots <= jobs
 
 
 @pytest.mark.ray
@@ -233,7 +239,11 @@ def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
     [
         pytest.param(IDS, [4], 1, id="a node is killed"),
         pytest.param(
-            ALL, [4, 9, 14], 1.5, id="a node comes and goes", marks=pytest.mark.long
+            ALL,
+            [4, 9, 14],
+            1.5,
+            id="a node comes and goes",
+            marks=pytest.mark.long,
         ),
     ],
 )
@@ -255,7 +265,13 @@ def test_nothing_is_paid_twice_when_the_second_node_is_killed_after_so_many_requ
     there = nodes.options(tmp_path / "there", *ids, workers=len(ids) - 1)
     here = options(tmp_path / "here", cache, *ids)
     died = kill_in_the_middle(
-        provider, here, there, when, lambda: nodes.processes("b"), kill, hang
+        provider,
+        here,
+        there,
+        when,
+        victims=lambda: nodes.processes("b"),
+        kill=kill,
+        hang=hang,
     )
     assert died > len(when) // 2
     folders = (tmp_path / "there/cache/nodes").iterdir()
@@ -282,12 +298,19 @@ def test_a_budget_is_never_passed_by_several_workers(
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.1))
     money = Spending(limits)
-    far = nodes.options(tmp_path, *ALL, workers=workers, money=money)
-    run_command(talkative(provider, max_output_tokens=100), far, lambda _: None)
-    spent = total(ledger(tmp_path))
+    far = nodes.options(
+        tmp_path,
+        *ALL,
+        workers=workers,
+        money=money,
+    )
+    run_silently(talkative(provider, max_output_tokens=100), far)
+    lines = ledger(tmp_path)
+    spent = total(lines)
     assert spent is not None
     assert 0 < spent <= (limits.usd or spent)
-    assert 1 < len(provider.requests) == len(ledger(tmp_path)) <= (limits.calls or 99)
+    assert 1 < len(lines) <= (limits.calls or 99)
+    assert len(provider.requests) == len(lines)
     assert ended_over_budget(tmp_path)
 
 
@@ -299,8 +322,9 @@ def test_a_key_that_a_node_lacks_is_named_with_the_node(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-driver-alone")
     chosen = config(models=(ModelChoice.parse("gpt-4o"),), replay=None)
     message = r"on the node [ab]: OPENAI_API_KEY is not set"
+    run = nodes.options(tmp_path, IDS[0])
     with pytest.raises(UserError, match=message):
-        run_command(chosen, nodes.options(tmp_path, IDS[0]), lambda _: None)
+        run_silently(chosen, run)
     assert not predictions(tmp_path)
 
 
@@ -338,12 +362,13 @@ def test_a_fault_of_a_node_is_tried_on_another_before_it_is_recorded(
 ) -> None:
     """The snapshots of one node cannot be written."""
     nodes.require("b")
-    (tmp_path / "cache/nodes/b").mkdir(parents=True)
-    (tmp_path / "cache/nodes/b/snapshots").write_text("")
+    node_cache = tmp_path / "cache/nodes/b"
+    node_cache.mkdir(parents=True)
+    (node_cache / "snapshots").write_text("")
     far = nodes.options(tmp_path, *ALL, workers=4)
-    assert run_command(config(), far, lambda _: None) == 0
+    assert run_silently(config(), far) == 0
     here = options(tmp_path / "here", cache, *ALL)
-    assert run_command(config(), here, lambda _: None) == 0
+    assert run_silently(config(), here) == 0
     assert predictions(tmp_path) == predictions(tmp_path / "here")
     log = (tmp_path / "predictions/r/harness.log").read_text()
     assert "tried on another node than" in log
@@ -357,16 +382,13 @@ def test_deaths_of_starting_workers_do_not_end_a_run(
     nodes.require("b")
     killed = set[int]()
     with ThreadPoolExecutor(1) as other:
-        run = other.submit(
-            run_command,
-            config(),
-            nodes.options(tmp_path, *IDS),
-            lambda _: None,
-        )
+        far = nodes.options(tmp_path, *IDS)
+        run = other.submit(run_silently, config(), far)
         while len(killed) < 4 and not run.done():
-            for process in [*nodes.processes("a"), *nodes.processes("b")]:
+            for process in nodes.processes("a") + nodes.processes("b"):
                 with suppress(psutil.NoSuchProcess):
-                    if "".join(words_of(process)).startswith("ray::Worker"):
+                    command = "".join(words_of(process))
+                    if command.startswith("ray::Worker"):
                         process.kill()
                         killed.add(process.pid)
             time.sleep(0.02)
@@ -386,9 +408,8 @@ def test_ctrl_c_does_not_wait_for_a_node_that_does_not_answer(
         f"--models gpt-4o@diff --tries 2 --environment none --api-base {provider.url} "
         f"--set scale.ray={nodes.address} --workers 4"
     )
-    run = arguments(tmp_path, ALL, settings)
     frozen: list[psutil.Process] = []
-    with started([sys.executable, "harness.py", *run]) as process:
+    with start_run(tmp_path, ALL, settings) as process:
         while not ports_of(nodes.processes("b")) & provider.waiting:
             assert process.poll() is None
             time.sleep(0.05)
@@ -407,7 +428,10 @@ def test_ctrl_c_does_not_wait_for_a_node_that_does_not_answer(
 @pytest.mark.ray
 @pytest.mark.long
 def test_a_killed_driver_leaves_nothing_in_the_temporary_folder(
-    tmp_path: Path, provider: Provider, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    provider: Provider,
+    nodes: Nodes,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -417,15 +441,15 @@ def test_a_killed_driver_leaves_nothing_in_the_temporary_folder(
         f"--models gpt-4o@diff --environment none --api-base {provider.url} "
         f"--set scale.ray={nodes.address}"
     )
-    run = arguments(tmp_path, IDS, settings)
-    with started([sys.executable, "harness.py", *run]) as process:
+    with start_run(tmp_path, IDS, settings) as process:
         wait_for(1, provider)
         process.kill()
     lines: list[str] = []
     store = RunStore(tmp_path, "r")
     clean_command(store, tmp_path / "cache", lines.append)
     assert list(temporary.iterdir()) == []
-    assert not list((tmp_path / "cache").rglob("code"))
+    cache = tmp_path / "cache"
+    assert not list(cache.rglob("code"))
 
 
 @pytest.mark.ray
@@ -444,7 +468,7 @@ def test_more_processors_than_any_node_has_are_refused(
 ) -> None:
     greedy = nodes.options(tmp_path, *IDS, cpus_per_instance=64)
     with pytest.raises(UserError, match=r"scale\.cpus_per_instance"):
-        run_command(config(), greedy, lambda _: None)
+        run_silently(config(), greedy)
 
 
 @pytest.mark.ray
@@ -453,22 +477,26 @@ def test_ctrl_c_keeps_every_reply_and_the_run_goes_on_anywhere(
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.5))
     here = (
-        f"--models gpt-4o@diff --tries 2 --environment none --api-base {provider.url}"
+        f"--models gpt-4o@diff --tries 2 --environment none --api-base {provider.url} "
+        "--set calls.timeout=30"
     )
-    run = arguments(tmp_path, IDS, f"{here} --set calls.timeout=30")
-    command = [sys.executable, "harness.py", *run]
-    far = f"--set scale.ray=own --set scale.ray={nodes.address} --workers 1".split()
-    with started([*command, *far]) as process:
+    far = f"--set scale.ray=own --set scale.ray={nodes.address} --workers 1"
+    with start_run(tmp_path, IDS, f"{here} {far}") as process:
         wait_for(3, provider)
         process.send_signal(signal.SIGINT)
     assert process.returncode == 130
     before = len(provider.requests)
     assert len(predictions(tmp_path)) < len(IDS)
-    subprocess.run(command, cwd=TOP, check=True)
+    with start_run(tmp_path, IDS, here) as process:
+        process.wait()
+    assert process.returncode == 0
     requests = len(provider.requests)
-    assert [line.kind for line in ledger(tmp_path)] == ["answered"] * requests
+    kinds = [line.kind for line in ledger(tmp_path)]
+    assert kinds == ["answered"] * requests
     calls = 0
     for name in IDS:
-        for attempt in read(tmp_path, name, "trajectories")["attempts"]:
+        trajectory = read(tmp_path, name, "trajectories")
+        for attempt in trajectory["attempts"]:
             calls += len(attempt["calls"])
-    assert before < requests == calls
+    assert before < requests
+    assert requests == calls
