@@ -43,7 +43,8 @@ async def loop(
 def main() -> None:
     """Repeat the calls whose messages are on the standard input, a list for each."""
     rounds = json.load(sys.stdin)
-    asyncio.run(loop(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), rounds))
+    url, workers, calls = sys.argv[1:]
+    asyncio.run(loop(url, int(workers), int(calls), rounds))
     print(time.process_time())
 
 

@@ -6,9 +6,10 @@ No rule can choose right more often on average, so it says how much there is to 
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
+from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -48,22 +49,23 @@ class BestRule:
     def __init__(self, world: World) -> None:
         self.world = world
         generator = random.Random("difficulties")
-        odds = np.array([draw_odds(world, generator) for _ in range(_DIFFICULTIES)])
+        odds = [draw_odds(world, generator) for _ in range(_DIFFICULTIES)]
         self.chances = {}
-        for number, strength in enumerate(world.models):
-            self.chances[f"m{number + 1}"] = 1 / (1 + np.exp(-odds - strength))
+        for number, strength in enumerate(world.models, 1):
+            exponents = -np.array(odds) - strength
+            self.chances[f"m{number}"] = 1 / (1 + np.exp(exponents))
 
     def choose(self, labelled: LabelledInstance) -> MatrixCandidate:
-        attempts: dict[str, list[MatrixCandidate]] = {}
+        attempts: dict[str, list[MatrixCandidate]] = defaultdict(list)
         for candidate in labelled.candidates:
-            attempts.setdefault(candidate.class_key, []).append(candidate)
+            attempts[candidate.class_key].append(candidate)
         weights = dict.fromkeys(attempts, 0.0)
-        sizes = range(len(attempts) + 1)
-        guesses = chain.from_iterable(combinations(attempts, size) for size in sizes)
-        for right in guesses:
-            weight = self._weigh(_Candidates(attempts, right), labelled)
-            for name in right:
-                weights[name] += weight
+        for size in range(len(attempts) + 1):
+            for right in combinations(attempts, size):
+                guess = _Candidates(attempts, right)
+                weight = self._weigh(guess, labelled)
+                for name in right:
+                    weights[name] += weight
         best = max(weights, key=weights.__getitem__)
         return attempts[best][0]
 
@@ -106,13 +108,13 @@ class BestRule:
         shared = self.world.shared
         first, second = MISTAKES.values()
         total = 0.0
-        for one, other in _pairs(guess.wrong):
+        for popular, less_popular in _pairs(guess.wrong):
             likelihood = 1.0
             for name in guess.wrong:
                 size = guess.size(name)
-                if name == one:
+                if name == popular:
                     likelihood *= (shared * first) ** size
-                elif name == other:
+                elif name == less_popular:
                     likelihood *= (shared * second) ** size
                 else:
                     likelihood *= (1 - shared) * (size == 1)
@@ -144,7 +146,9 @@ class BestRule:
             if kind == "strict" and guess.right:
                 favourites = tuple(guess.right)
             elif kind == "echo" and guess.wrong:
-                favourites = (author,) if author in guess.wrong else guess.wrong
+                favourites = guess.wrong
+                if author in guess.wrong:
+                    favourites = (author,)
             for favourite in favourites:
                 likelihoods = []
                 for name, members in guess.attempts.items():
@@ -163,7 +167,7 @@ class BestRule:
 
 def _pairs(names: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
     """Yield which of ``names`` are the first and the second popular mistake, if any is."""
-    for one in (None, *names):
-        for other in (None, *names):
-            if one is None or one != other:
-                yield one, other
+    for first in (None, *names):
+        for second in (None, *names):
+            if first is None or first != second:
+                yield first, second

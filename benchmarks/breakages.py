@@ -103,8 +103,11 @@ class Executed:
             seconds_left -= trace.seconds
             if seconds_left <= 0:
                 break
-        source = read(path) or ""
-        return sorted(f for f in functions(path, source) if (path, f.line) in starts)
+        executed = []
+        for function in functions(path, read(path) or ""):
+            if (path, function.line) in starts:
+                executed.append(function)
+        return sorted(executed)
 
     def _trace(self, test: str, seconds: float) -> Trace:
         """Find the functions that a file's passing tests execute."""
@@ -112,7 +115,8 @@ class Executed:
         runner = runner_of(session.test_command) or Runner.PYTEST
         command = f"{session.test_command} {shlex.quote(directive(runner, test))}"
         token = secrets.token_hex(16)
-        plain = run_once(session, {}, with_report_file(command, runner, token), seconds)
+        plain_command = with_report_file(command, runner, token)
+        plain = run_once(session, {}, plain_command, seconds)
         files = self.checks.base.tracked_files()
         run = read_run(plain.output, self.instance, runner, token, files)
         passing = passing_functions(run.results)
@@ -120,11 +124,11 @@ class Executed:
             return Trace(frozenset(), plain.seconds)
         changes = {f"{_FOLDER}/sitecustomize.py": _TRACER}
         limit = plain.seconds * _SLOWER + _START
-        result = run_once(
-            session, changes, _tracing_script(command, test, token), limit
-        )
+        script = _tracing_script(command, test, token)
+        result = run_once(session, changes, script, limit)
+        _, _, traced = result.output.partition(f"\n{token}\n")
         starts = set()
-        for line in result.output.partition(f"\n{token}\n")[2].splitlines():
+        for line in traced.splitlines():
             cells = line.split("\t", 2)
             if len(cells) == 3 and cells[1] in passing:
                 starts.add((cells[2], int(cells[0])))
@@ -148,7 +152,8 @@ def passing_functions(results: Results) -> frozenset[str]:
     """Return the last parts of the names of test functions whose tests all pass."""
     statuses = defaultdict(set)
     for name, status in results.items():
-        function = name.rpartition("::")[2].partition("[")[0]
+        _, _, test = name.rpartition("::")
+        function, _, _ = test.partition("[")
         statuses[function].add(status)
     return frozenset(name for name in statuses if statuses[name] == {"PASSED"})
 
@@ -156,10 +161,10 @@ def passing_functions(results: Results) -> frozenset[str]:
 def functions(path: str, source: str) -> Iterator[Function]:
     """Yield the functions of a file; none if this Python cannot parse it."""
     try:
-        nodes = list(ast.walk(ast.parse(source)))
+        tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return
-    for node in nodes:
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             yield Function(path, _first_line(node), node.name)
 
@@ -167,13 +172,18 @@ def functions(path: str, source: str) -> Iterator[Function]:
 def _first_line(node: ast.stmt) -> int:
     """Return the line of a statement's first decorator, or its own."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+    lines = [decorator.lineno for decorator in decorators]
+    return min(lines, default=node.lineno)
 
 
 def modules(files: Sequence[str]) -> list[str]:
     """Return the modules of packages among the tracked files, except tests."""
-    python = [path for path in files if path.endswith(".py") and not is_test_path(path)]
-    return [path for path in python if _top_package(path, files)]
+    paths = []
+    for path in files:
+        is_module = path.endswith(".py") and not is_test_path(path)
+        if is_module and _top_package(path, files):
+            paths.append(path)
+    return paths
 
 
 def package_of(paths: Iterable[str], files: Sequence[str]) -> str:
@@ -255,7 +265,8 @@ class Planter:
 
         Of functions there are ``spare`` more, for those whose exceptions the project swallows.
         """
-        imports = self.chance.sample(_AT_IMPORT, min(each, len(_AT_IMPORT)))
+        count = min(each, len(_AT_IMPORT))
+        imports = self.chance.sample(_AT_IMPORT, count)
         drawn = self.chance.sample(self.executed, len(self.executed))
         bodies = list(filter(None, map(self._break_function, drawn)))
         builds = self._builds(drawn[0].path)
@@ -287,7 +298,8 @@ class Planter:
 
     def _builds(self, beside: str) -> list[Breakage]:
         """Return broken builds, with a harmless edit of ``beside`` so that tests are selected."""
-        harmless = {beside: (self._text(beside) + _COMMENT).encode()}
+        harmless_text = self._text(beside) + _COMMENT
+        harmless = {beside: harmless_text.encode()}
         breakages = []
         for path in _BUILD_FILES:
             if path not in self.files:
@@ -305,14 +317,14 @@ class Planter:
         """Break the module of ``function`` in different ways."""
         path = function.path
         text = self._text(path)
-        beginning = "".join(text.splitlines(keepends=True)[: function.line - 1])
+        lines = text.splitlines(keepends=True)
+        beginning = "".join(lines[: function.line - 1])
+        missing_import = "import planted_missing_module"
         changes_by_way = {
             "raises at import": _insert(path, text, _RAISE),
             "is empty": {path: b""},
             f"is cut off before {function.name}": {path: beginning.encode()},
-            "imports a missing module": _insert(
-                path, text, "import planted_missing_module"
-            ),
+            "imports a missing module": _insert(path, text, missing_import),
             "does not parse": {path: f"{text}\ndef planted(:\n".encode()},
         }
         way = list(changes_by_way)[number % len(changes_by_way)]
@@ -332,9 +344,8 @@ def _broken_builds(path: str, text: str) -> Iterator[tuple[str, dict[str, bytes]
     if path != "pyproject.toml" or "[build-system]" not in text:
         return
     without_backend = re.sub(r"(?m)^build-backend\b.*\n", "", text)
-    missing_backend = without_backend.replace(
-        "[build-system]", f"[build-system]\n{_BACKEND}", 1
-    )
+    heading = "[build-system]"
+    missing_backend = without_backend.replace(heading, f"{heading}\n{_BACKEND}", 1)
     number_as_name = re.sub(r"(?m)^name\s*=.*$", "name = 1", text, count=1)
     ways = {
         "a text without an end": f'{text}\nplanted = "\n',
@@ -358,9 +369,8 @@ def _insert(path: str, text: str, line: str) -> dict[str, bytes]:
     lines = text.splitlines(keepends=True)
     end = 0
     for node in ast.parse(text).body:
-        docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
-        if not docstring and not future:
+        is_future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        if not _is_docstring(node) and not is_future:
             break
         end = node.end_lineno or end
     if end == 0:
@@ -380,10 +390,13 @@ def _body_of(text: str, first_line: int) -> tuple[int, str] | None:
         if statement.lineno == node.lineno:
             return None
         line = text.splitlines()[statement.lineno - 1]
-        indent = line[: len(line) - len(line.lstrip())]
-        if isinstance(statement, ast.Expr) and isinstance(
-            statement.value, ast.Constant
-        ):
-            return (statement.end_lineno or statement.lineno) + 1, indent
+        indent = line.removesuffix(line.lstrip())
+        if _is_docstring(statement):
+            last_line = statement.end_lineno or statement.lineno
+            return last_line + 1, indent
         return _first_line(statement), indent
     return None
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

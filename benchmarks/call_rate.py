@@ -38,7 +38,14 @@ from runs.engines.ray.server import RunServer, serve
 from runs.engines.ray.worker import DRIVER, Connection, RemoteCalls
 
 _DIRECT_THREADS = 16
-_CALL = PlannedCall("gpt-4o", "openai", "a" * 64, 5000, Decimal("0.05"), "b" * 64)
+_CALL = PlannedCall(
+    model="gpt-4o",
+    provider="openai",
+    request_sha256="a" * 64,
+    tokens=5000,
+    bound=Decimal("0.05"),
+    exchange_sha256="b" * 64,
+)
 _REPLY = Reply(
     content="An edit of some lines.\n" * 60,
     usage=Usage(prompt_tokens=4000, completion_tokens=400),
@@ -60,13 +67,12 @@ class RateFigures:
 
     def __str__(self) -> str:
         median = statistics.median(self.seconds)
-        slow = statistics.quantiles(self.seconds, n=100)[98]
-        shares = ", ".join(
-            f"{name} {share:.2f}" for name, share in self.processors.items()
-        )
+        percentiles = statistics.quantiles(self.seconds, n=100)
+        slow = percentiles[98]
+        shares = [f"{name} {share:.2f}" for name, share in self.processors.items()]
         return (
             f"{self.rate:6.0f} calls/s, p50 {1000 * median:.0f} ms, "
-            f"p99 {1000 * slow:.0f} ms; processors: {shares}"
+            f"p99 {1000 * slow:.0f} ms; processors: {', '.join(shares)}"
         )
 
 
@@ -78,12 +84,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args(argv)
-    counts = list(map(int, options.workers.split(",")))
-    for workers in counts:
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            direct = measure_direct(Path(folder) / "direct", options.seconds)
+    seconds = options.seconds
+    for count in options.workers.split(","):
+        workers = int(count)
+        with tempfile.TemporaryDirectory(dir=options.folder) as name:
+            folder = Path(name)
+            direct = measure_direct(folder / "direct", seconds)
             remote = measure_remote(
-                Path(folder) / "ray", workers, options.processes, options.seconds
+                folder / "ray",
+                workers,
+                options.processes,
+                seconds,
             )
         print(f"driver alone, {_DIRECT_THREADS} threads: {direct}")
         print(f"{workers} workers of Ray:  {remote}")
@@ -130,32 +141,38 @@ def measure_remote(
         start_own_ray(processes)
         as_actor = ray.remote(concurrency_groups={DRIVER: 8})
         callers = [as_actor(Callers).remote() for _ in range(processes)]
-        pids = {"driver": psutil.Process()}
-        for number, pid in enumerate(ray.get([c.pid.remote() for c in callers])):
-            pids[f"worker {number}"] = psutil.Process(pid)
-        for process in psutil.Process().children(recursive=True):
-            if process.name() in ("raylet", "gcs_server"):
-                pids[process.name()] = process
+        driver_process = psutil.Process()
+        measured = {"driver": driver_process}
+        for number, caller in enumerate(callers):
+            pid = ray.get(caller.pid.remote())
+            measured[f"worker {number}"] = psutil.Process(pid)
+        for process in driver_process.children(recursive=True):
+            name = process.name()
+            if name in ("raylet", "gcs_server"):
+                measured[name] = process
         shares: dict[str, float] = {}
         starts = [server.start(f"job-{number}") for number in range(workers)]
         serving = []
         for caller in callers:
-            arguments = (caller, server)
-            serving.append(threading.Thread(target=serve, args=arguments))
-            serving[-1].start()
-        with processors_of(pids, shares):
-            results = ray.get(
-                [
-                    caller.run.remote(starts[number::processes], seconds)
-                    for number, caller in enumerate(callers)
-                ]
-            )
+            thread = threading.Thread(target=serve, args=(caller, server))
+            thread.start()
+            serving.append(thread)
+        with processors_of(measured, shares):
+            runs = []
+            for number, caller in enumerate(callers):
+                own_starts = starts[number::processes]
+                runs.append(caller.run.remote(own_starts, seconds))
+            results = ray.get(runs)
         for caller in callers:
             ray.kill(caller)
         for thread in serving:
             thread.join()
-    times = [value for _, values in results for value in values]
-    return RateFigures(sum(rate for rate, _ in results), times, shares)
+    rate = 0.0
+    durations: list[float] = []
+    for worker_rate, worker_durations in results:
+        rate += worker_rate
+        durations += worker_durations
+    return RateFigures(rate, durations, shares)
 
 
 class Callers:
@@ -174,10 +191,9 @@ class Callers:
     def run(
         self, starts: Sequence[JobStart], seconds: float
     ) -> tuple[float, list[float]]:
-        calls = {
-            start.key: RemoteCalls(self._connection, Shutdown(), start)
-            for start in starts
-        }
+        calls = {}
+        for start in starts:
+            calls[start.key] = RemoteCalls(self._connection, Shutdown(), start)
         return make_calls(calls, seconds)
 
 
@@ -202,7 +218,8 @@ def make_calls(
         thread.start()
     for thread in threads:
         thread.join()
-    return len(durations) / (time.monotonic() - began), durations
+    elapsed = time.monotonic() - began
+    return len(durations) / elapsed, durations
 
 
 @contextmanager
@@ -215,9 +232,11 @@ def processors_of(
     psutil.cpu_percent()
     yield
     elapsed = time.monotonic() - started
-    shares["all programs"] = psutil.cpu_percent() / 100 * (psutil.cpu_count() or 1)
+    processors = psutil.cpu_count() or 1
+    shares["all programs"] = psutil.cpu_percent() / 100 * processors
     for name, process in processes.items():
-        shares[name] = (_cpu(process) - before[name]) / elapsed
+        used = _cpu(process) - before[name]
+        shares[name] = used / elapsed
 
 
 def _cpu(process: psutil.Process) -> float:

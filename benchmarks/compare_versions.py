@@ -53,7 +53,8 @@ class Tree:
     @property
     def environment(self) -> dict[str, str]:
         """Variables with which this tree has a cache of its own."""
-        return {**os.environ, "XDG_CACHE_HOME": str(self.work / f"cache-{self.name}")}
+        cache = self.work / f"cache-{self.name}"
+        return {**os.environ, "XDG_CACHE_HOME": str(cache)}
 
     def run_folder(self, run: str) -> Path:
         """Return a run's folder."""
@@ -229,7 +230,8 @@ def rewordings() -> dict[str, str]:
     """Return the table of reworded messages, which is one to one."""
     pairs = read_pairs(REWORDINGS)
     table = dict(pairs)
-    if not len(table) == len(set(table.values())) == len(pairs):
+    inverse = {new: old for old, new in pairs}
+    if len(table) < len(pairs) or len(inverse) < len(pairs):
         raise SystemExit(f"{REWORDINGS.name} is not one to one")
     return table
 
@@ -245,15 +247,17 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
 
 
 def _first_difference(old: str, new: str) -> str:
-    for lines in zip(old.splitlines(), new.splitlines(), strict=False):
-        if lines[0] != lines[1]:
-            return " | ".join(line.strip()[:150] for line in lines)
+    lines = zip(old.splitlines(), new.splitlines(), strict=False)
+    for old_line, new_line in lines:
+        if old_line != new_line:
+            return f"{old_line.strip()[:150]} | {new_line.strip()[:150]}"
     return "one is longer"
 
 
 def _requests(folder: Path) -> Iterator[str]:
     for path in sorted(folder.glob("trajectories/*.json")):
-        for attempt in json.loads(_text_of(path))["attempts"]:
+        trajectory = json.loads(_text_of(path))
+        for attempt in trajectory["attempts"]:
             for call in attempt["calls"]:
                 yield call["request_sha256"]
 
@@ -266,9 +270,11 @@ def compare_demo(
     by_value: bool,
 ) -> Iterator[str]:
     """Run and evaluate the demo in both trees."""
+    options = ["--environment", environment, "--run", "demo"]
     for tree in (before, after):
-        tree.run("harness.py", *DEMO, "--environment", environment, "--run", "demo")
-        tree.run("report.py", str(tree.run_folder("demo")), "--evaluator", "local")
+        tree.run("harness.py", *DEMO, *options)
+        folder = str(tree.run_folder("demo"))
+        tree.run("report.py", folder, "--evaluator", "local")
     yield from _run_differences("demo", before, after, by_value=by_value)
 
 
@@ -286,7 +292,8 @@ def compare_messages(before: Tree, after: Tree) -> Iterator[str]:
         old = [reworded(line) for line in _output(before, command)]
         new = list(_output(after, command))
         count += len(new)
-        for line in unified_diff(old, new, "before", "after", n=0, lineterm=""):
+        diff = unified_diff(old, new, "before", "after", n=0, lineterm="")
+        for line in diff:
             if not line.startswith(("---", "+++", "@@")):
                 yield f"{command}: {line}"
     print(f"{len(COMMANDS)} commands: {count} lines compared")
@@ -297,8 +304,10 @@ def _output(tree: Tree, command: str) -> Iterator[str]:
     run = str(tree.run_folder("demo"))
     argv = respelled(command.split(), tree.respellings)
     result = tree.call(*(word.replace("RUN", run) for word in argv))
-    for line in (result.stdout + result.stderr).splitlines():
-        line = line.replace(str(tree.out), "OUT").replace(str(tree.top), "TOP")
+    output = result.stdout + result.stderr
+    for line in output.splitlines():
+        line = line.replace(str(tree.out), "OUT")
+        line = line.replace(str(tree.top), "TOP")
         line = _SPACES.sub(" ", line)
         line = _TIMES.sub("…", line).strip()
         if line:
@@ -317,11 +326,11 @@ def compare_recorded(
 ) -> Iterator[str]:
     """Replay recorded conversations in both trees."""
     run = f"recorded-{matching}"
-    ids = ",".join(sorted(path.stem for path in recorded.glob("*.json")))
+    ids = sorted(path.stem for path in recorded.glob("*.json"))
     options = {
         "--dataset": str(rows),
         "--repos": str(repos),
-        "--instances": ids,
+        "--instances": ",".join(ids),
         "--models": "gpt-4o@diff,opus@diff",
         "--replay": str(recorded),
         "--environment": "none",
@@ -331,7 +340,8 @@ def compare_recorded(
     argv = list(chain.from_iterable(options.items()))
     for tree in (before, after):
         tree.run("harness.py", *argv, "--all-attempts")
-        tree.run("report.py", str(tree.run_folder(run)), "--evaluator", "none")
+        folder = str(tree.run_folder(run))
+        tree.run("report.py", folder, "--evaluator", "none")
     yield from _run_differences(run, before, after, by_value=by_value)
 
 
@@ -340,18 +350,20 @@ def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
     lines = list(filter(None, _text_of(WRONG).splitlines()))
     codes: Counter[int] = Counter()
     for line in lines:
-        old = before.call(*line.split(), folders=False)
-        new = after.call(*line.split(), folders=False)
+        argv = line.split()
+        old = before.call(*argv, folders=False)
+        new = after.call(*argv, folders=False)
         codes[new.returncode] += 1
         if old.returncode != new.returncode:
             message = new.stderr.strip()[-300:]
             yield f"exit {old.returncode} before, {new.returncode} after: {line}\n  {message}"
-        old_message = reworded(old.stderr.strip().replace(str(before.top), "TOP"))
+        old_message = old.stderr.strip().replace(str(before.top), "TOP")
+        old_message = reworded(old_message)
         new_message = new.stderr.strip().replace(str(after.top), "TOP")
         if old_message != new_message:
             yield f"{line}: -{old_message}\n{line}: +{new_message}"
-    counts = ", ".join(f"{count} exit {code}" for code, count in sorted(codes.items()))
-    print(f"{len(lines)} wrong command lines: {counts}")
+    counts = [f"{count} exit {code}" for code, count in sorted(codes.items())]
+    print(f"{len(lines)} wrong command lines: {', '.join(counts)}")
 
 
 def compare_continued(
@@ -374,19 +386,24 @@ def compare_continued(
         stdout=subprocess.DEVNULL,
     )
     folder = before.run_folder("killed")
-    while process.poll() is None and not list(folder.glob("demo__*.json")):
+    while process.poll() is None:
+        if list(folder.glob("demo__*.json")):
+            break
         time.sleep(0.01)
     process.kill()
     process.wait()
-    predictions = {path.name: path.read_bytes() for path in folder.glob("demo__*.json")}
+    predictions = {}
+    for path in folder.glob("demo__*.json"):
+        predictions[path.name] = path.read_bytes()
     print(f"killed after {len(predictions)} of 6 predictions")
     shutil.copytree(before.out / "logs/killed", after.out / "logs/killed")
-    shutil.copytree(folder, after.run_folder("killed"))
+    continued = after.run_folder("killed")
+    shutil.copytree(folder, continued)
     after.run(*argv)
     for name, content in predictions.items():
-        if (after.run_folder("killed") / name).read_bytes() != content:
+        if (continued / name).read_bytes() != content:
             yield f"continuing changed {name}"
-    log = _text_of(after.run_folder("killed") / "harness.log")
+    log = _text_of(continued / "harness.log")
     if f"{len(predictions)} done before" not in log:
         yield "the run was not continued"
     yield from _run_differences("killed", complete, after, by_value=by_value)
@@ -397,9 +414,10 @@ def check_older(tree: Tree, after: Tree) -> Iterator[str]:
     run = f"by-{tree.name}"
     argv = ("harness.py", *DEMO, "--environment", "none", "--run", run)
     tree.run(*argv)
-    shutil.copytree(tree.run_folder(run), after.run_folder(run))
-    folder = str(after.run_folder(run))
-    description = json.loads(_text_of(after.run_folder(run) / "run.json"))
+    path = after.run_folder(run)
+    shutil.copytree(tree.run_folder(run), path)
+    folder = str(path)
+    description = json.loads(_text_of(path / "run.json"))
     version = description["versions"]["harness"]
     for command in (
         ("harness.py", "status", run),

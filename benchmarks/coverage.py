@@ -32,14 +32,17 @@ LEAST = 0.93
 
 @cache
 def share_interval(count: int, of: int) -> Interval:
-    outcomes = [1.0] * count + [0.0] * (of - count)
+    outcomes = [1.0] * count
+    outcomes += [0.0] * (of - count)
     return ShareRange.of(outcomes, outcomes).interval
 
 
 @cache
 def difference_interval(both: int, only_a: int, only_b: int, neither: int) -> Interval:
-    pairs = [(1.0, 1.0)] * both + [(1.0, 0.0)] * only_a
-    pairs += [(0.0, 1.0)] * only_b + [(0.0, 0.0)] * neither
+    pairs = [(1.0, 1.0)] * both
+    pairs += [(1.0, 0.0)] * only_a
+    pairs += [(0.0, 1.0)] * only_b
+    pairs += [(0.0, 0.0)] * neither
     interval = paired_interval(pairs, mcnemar_exact(only_a, only_b))
     assert interval
     return interval
@@ -49,7 +52,8 @@ def share_coverage(size: int, dice: np.random.Generator) -> Iterator[float]:
     """Yield for each share how often its interval holds it."""
     for share in SHARES:
         hits = 0
-        for count in dice.binomial(size, share, DRAWS).tolist():
+        counts = dice.binomial(size, share, DRAWS)
+        for count in counts.tolist():
             interval = share_interval(count, size)
             hits += interval.low <= share <= interval.high
         yield hits / DRAWS
@@ -64,7 +68,8 @@ def difference_coverage(size: int, dice: np.random.Generator) -> Iterator[float]
                 only_a = share * change - share * again
                 only_b = (1 - share) * again
                 both = share - only_a
-                chances = (both, only_a, only_b, 1 - both - only_a - only_b)
+                neither = 1 - both - only_a - only_b
+                chances = (both, only_a, only_b, neither)
                 yield _coverage(size, chances, dice)
 
 
@@ -87,10 +92,12 @@ def main() -> int:
         shares = list(share_coverage(size, dice))
         differences = list(difference_coverage(size, dice))
         least = min(least, *shares, *differences)
-        cells: list[float] = []
+        cells = []
         for group in (shares, differences):
-            cells += [min(group), fmean(group)]
-        print(f"{size:9}  " + "  ".join(f"{100 * cell:.1f} %" for cell in cells))
+            for value in (min(group), fmean(group)):
+                cells.append(f"{100 * value:.1f} %")
+        line = "  ".join(cells)
+        print(f"{size:9}  {line}")
     return int(least < LEAST)
 
 

@@ -55,23 +55,36 @@ def _replies() -> Sequence[tuple[str, str, str, str]]:
     """Return name, format, file and reply of each case."""
     equal = partial(_block, _repeat("x = 1\n", 900))
     pairs = f"{PATH}\nBefore:\n{_FENCE}\nx\n{_FENCE}\nAfter:\n{_FENCE}\ny z\n{_FENCE}\n"
-    missing = "".join(_block(f"a\nb{n}\n") for n in range(500))
     moves = f"*** Update File: {PATH}\n@@\n-a\n+b\n*** Delete File: z\n"
-    exact = "".join(_block(_CALL.format(n)) for n in range(500))
-    alike = "".join(_block(_MISSPELT.format(n) * 2) for n in range(500))
-    nested = "".join("  " * (n % 300) + "*** Begin Patch\n" for n in range(3000))
+    missing = ""
+    exact = ""
+    alike = ""
+    for number in range(500):
+        missing += _block(f"a\nb{number}\n")
+        exact += _block(_CALL.format(number))
+        alike += _block(_MISSPELT.format(number) * 2)
+    nested = ""
+    for number in range(3000):
+        indent = "  " * (number % 300)
+        nested += f"{indent}*** Begin Patch\n"
+    elisions = _block("x = 1\n...\n" * 40)
+    blank_lines = _block("x = 1\n\n\n" * 40)
+    dividers = _block("a\n=======\n" * 200)
+    headers = "@@ )\n" * 20 + "-) z\n+y\n"
+    long_line = _block("x" * 999 + "\n")
+
     return (
         ("150 equal lines", "diff", "equal lines", equal()),
         ("the same, 500 times", "diff", "equal lines", equal() * 500),
-        ("elisions", "diff", "equal lines", _block("x = 1\n...\n" * 40) * 500),
-        ("blank lines", "diff", "equal lines", _block("x = 1\n\n\n" * 40) * 500),
+        ("elisions", "diff", "equal lines", elisions * 500),
+        ("blank lines", "diff", "equal lines", blank_lines * 500),
         ("missing lines", "diff", "two characters", missing),
         ("blocks", "diff", "two characters", _repeat(_block("a\n"))),
-        ("dividers", "diff", "two characters", _block("a\n=======\n" * 200) * 400),
+        ("dividers", "diff", "two characters", dividers * 400),
         ("moves between blocks", "patch", "two characters", moves * 250),
         ("headers", "patch", "brackets", _patch("@@ )\n+y\n" * 5000)),
-        ("nested headers", "patch", "brackets", _patch("@@ )\n" * 20 + "-) z\n+y\n")),
-        ("long lines", "diff", "long lines", _block("x" * 999 + "\n") * 500),
+        ("nested headers", "patch", "brackets", _patch(headers)),
+        ("long lines", "diff", "long lines", long_line * 500),
         ("exact lines", "diff", "calls", exact),
         ("lines alike", "diff", "calls", alike),
         ("files in full", "diff", "calls", _repeat(_listing("x = 1 + y\n"))),
@@ -85,7 +98,7 @@ def _replies() -> Sequence[tuple[str, str, str, str]]:
             "context diffs",
             "diff",
             "calls",
-            _repeat("*** a b\n--- a\n" + "*" * 15 + "\n"),
+            _repeat("*** a b\n--- a\n***************\n"),
         ),
     )
 
@@ -100,17 +113,17 @@ def main(
             continue
         files = {PATH: _FILES[file]}
         edit_format = get_format(form)
+        scope = ReplyScope(frozenset(files))
         start = time.process_time()
-        edits = edit_format.parse(Reply(reply), ReplyScope(frozenset(files)))
+        edits = edit_format.parse(Reply(reply), scope)
         report = edit_format.apply(edits, files.get, ())
         feedback(report)
         seconds = time.process_time() - start
         bad += seconds > LIMIT
         failed = len(report.failures)
         counts = f"{len(edits):>7} edits {failed:>7} failed"
-        print(
-            f"{name:22} {counts} {seconds:6.2f} s  {seconds / LIMIT:5.2f} of the limit"
-        )
+        share = f"{seconds / LIMIT:5.2f} of the limit"
+        print(f"{name:22} {counts} {seconds:6.2f} s  {share}")
     print(f"{bad} above {LIMIT} s")
     raise typer.Exit(bool(bad))
 

@@ -8,7 +8,6 @@ patch edits, as they are at the base commit and then with both patches. Neither 
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +18,6 @@ import typer
 from bench.instances.instance import Evaluation, Instance, split_row
 from bench.regression.settings import Tests
 from bench.regression.testlogs import Results, passing_tests
-from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from benchmarks.regression import InstanceTests, TestBench
 from core.errors import InfrastructureError
@@ -44,9 +42,9 @@ def main(
     for row in _first_rows(dataset):
         instance, evaluation = split_row(row)
         name = instance.repo.partition("/")[2]
-        if (repositories and name not in repositories) or not bench.mirrors.find(
-            instance.repo
-        ):
+        if repositories and name not in repositories:
+            continue
+        if not bench.mirrors.find(instance.repo):
             continue
         started = time.monotonic()
         columns = _measure(bench, instance, evaluation)
@@ -57,9 +55,11 @@ def main(
 
 def _first_rows(dataset: Path) -> Iterator[Mapping[str, Any]]:
     keys = set()
-    for line in dataset.read_text(encoding="utf-8").splitlines():
+    lines = dataset.read_text(encoding="utf-8").splitlines()
+    for line in lines:
         row = json.loads(line)
-        key = json.dumps([row["repo"], row.get("version"), row.get("spec")])
+        columns = [row["repo"], row.get("version"), row.get("spec")]
+        key = json.dumps(columns)
         if key not in keys:
             keys.add(key)
             yield row
@@ -68,33 +68,36 @@ def _first_rows(dataset: Path) -> Iterator[Mapping[str, Any]]:
 def _measure(
     bench: TestBench, instance: Instance, evaluation: Evaluation
 ) -> tuple[str, str, str]:
+    patches = [evaluation.patch, evaluation.test_patch]
     try:
         with bench.tests_of(instance, EnvironmentKind.LOCAL) as tests:
             before = _run(tests, evaluation, {})
-            with tempfile.TemporaryDirectory(dir=bench.work) as scratch:
-                mirror = bench.mirrors.get(instance.repo, instance.base_commit)
-                snapshots = Snapshots(bench.work / "snapshots")
-                snapshot = snapshots.get(mirror, instance.repo, instance.base_commit)
-                checkout = make_checkout(snapshot, Path(scratch) / "changed")
-                patches = [evaluation.patch, evaluation.test_patch]
-                after = _run(tests, evaluation, apply_patches(checkout, patches))
+            with bench.checkout(instance) as checkout:
+                changes = apply_patches(checkout, patches)
+                after = _run(tests, evaluation, changes)
     except (UnavailableError, InfrastructureError) as error:
         return f"no: {error}", "", ""
-    gained = passing_tests(after) - passing_tests(before)
-    lost = passing_tests(before) - passing_tests(after)
-    counts = f"{len(passing_tests(before))} of {len(before)}"
+    passing_before = passing_tests(before)
+    passing_after = passing_tests(after)
+    gained = passing_after - passing_before
+    lost = passing_before - passing_after
+    counts = f"{len(passing_before)} of {len(before)}"
     return "yes", counts, f"{len(gained)}, {len(lost)} lost"
 
 
 def _run(
-    tests: InstanceTests, evaluation: Evaluation, changes: Mapping[str, bytes | None]
+    checks: InstanceTests,
+    evaluation: Evaluation,
+    changes: Mapping[str, bytes | None],
 ) -> Results:
     results: dict[str, str] = {}
-    with tests.session.prepare(changes) as prepared:
+    tests = checks.tests
+    with checks.session.prepare(changes) as prepared:
         for path in patch_paths(evaluation.test_patch):
-            is_test = path.endswith(".py") and is_test_path(path)
-            if is_test and (path in changes or path in tests.tests.files):
-                run = tests.tests.test_files.run(prepared, path, _LIMITS.timeout)[1]
+            if not path.endswith(".py") or not is_test_path(path):
+                continue
+            if path in changes or path in tests.files:
+                _, run = tests.test_files.run(prepared, path, _LIMITS.timeout)
                 results.update(run.results)
     return results
 

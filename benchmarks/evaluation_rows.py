@@ -136,7 +136,8 @@ class TestLists:
         passing = set.intersection(*map(_passing_tests, after))
         unchanged = passing & _passing_tests(before)
         # A test that was skipped before is in neither list, as in swebench's own validation.
-        fixed = {name for name in passing - unchanged if before.get(name) != "SKIPPED"}
+        skipped = {name for name in before if before[name] == "SKIPPED"}
+        fixed = passing - unchanged - skipped
         return cls(tuple(sorted(fixed)), tuple(sorted(unchanged)))
 
 
@@ -172,7 +173,8 @@ class GoldRuns:
         from swebench.harness.grading import get_logs_eval
         from swebench.harness.utils import make_test_spec
 
-        spec = make_test_spec({**row, "FAIL_TO_PASS": [], "PASS_TO_PASS": []})
+        without_tests = {**row, "FAIL_TO_PASS": [], "PASS_TO_PASS": []}
+        spec = make_test_spec(without_tests)
         output = self._run(row["image"], spec.eval_script, patch)
         log = self.logs / f"{row['instance_id']}.{name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -83,16 +83,15 @@ def rescoring(folder: Path) -> Iterator[BoundedFigure]:
     options = ("--environment", "none", "--format", "json")
     _python("exercises.canitedit", "report", str(folder), *options)
     yield BoundedFigure("re-scoring", _children_cpu() - before, MAX_CPU, "s of CPU")
-    figures = json.loads(_python("benchmarks.exercises", "hold", str(folder)))
+    printed = _python("benchmarks.exercises", "hold", str(folder))
+    figures = json.loads(printed)
     name = f"{figures['completions']:,} completions"
     yield BoundedFigure(name, figures["peak_bytes"] / 1e6, MAX_MEMORY, "MB")
 
 
 def _python(module: str, *options: str) -> str:
     argv = [sys.executable, "-m", module, *options]
-    return subprocess.run(
-        argv, cwd=_TOP, stdout=subprocess.PIPE, text=True, check=True
-    ).stdout
+    return subprocess.check_output(argv, cwd=_TOP, text=True)
 
 
 def _children_cpu() -> float:
@@ -102,10 +101,14 @@ def _children_cpu() -> float:
 
 def hold(folder: Path) -> dict[str, int]:
     """Read all files of a folder; return how many completions they have, and the peak of bytes."""
-    files = [read_file(path) for path in sorted(folder.glob(f"*{EVALUATED}"))]
-    # Linux counts in KiB.
-    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"completions": sum(len(file.results) for file in files), "peak_bytes": peak}
+    paths = sorted(folder.glob(f"*{EVALUATED}"))
+    files = [read_file(path) for path in paths]
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "completions": sum(len(file.results) for file in files),
+        # Linux counts in KiB.
+        "peak_bytes": 1024 * usage.ru_maxrss,
+    }
 
 
 def isolation(rows: Path, workers: int, rounds: int) -> Iterator[BoundedFigure]:
@@ -119,9 +122,11 @@ def isolation(rows: Path, workers: int, rounds: int) -> Iterator[BoundedFigure]:
         EnvironmentKind.LOCAL, python, limits=LIMITS, run_key="benchmark"
     )
     with tempfile.TemporaryDirectory() as name:
-        files = [Path(name) / f"{number}.py" for number in range(len(programs))]
-        for file, program in zip(files, programs, strict=True):
+        files = []
+        for number, program in enumerate(programs):
+            file = Path(name) / f"{number}.py"
             file.write_text(program.text, encoding="utf-8")
+            files.append(file)
         ratio = _best_ratio(
             "isolated",
             lambda: _run_all(partial(run_program, folders), programs, workers),
@@ -142,9 +147,11 @@ def _best_ratio(
     times: list[float] = []
     bare_times: list[float] = []
     for number in range(1, rounds + 1):
-        bare_times.append(_seconds(bare_work))
-        times.append(_seconds(work))
-        print(f"round {number}: bare {bare_times[-1]:.2f} s, {name} {times[-1]:.2f} s")
+        bare_seconds = _seconds(bare_work)
+        bare_times.append(bare_seconds)
+        seconds = _seconds(work)
+        times.append(seconds)
+        print(f"round {number}: bare {bare_seconds:.2f} s, {name} {seconds:.2f} s")
     return min(times) / min(bare_times)
 
 
@@ -157,8 +164,10 @@ def replay(
 ) -> Iterator[BoundedFigure]:
     """Replay a run and run its test commands alone."""
     facts = read_facts(run)
-    by_key = {exercise.key: exercise for exercise in read_catalog(exercises).exercises}
-    results = [read_result(path) for path in sorted(run.glob("results/*/*/*.json"))]
+    catalog = read_catalog(exercises)
+    by_key = {exercise.key: exercise for exercise in catalog.exercises}
+    paths = sorted(run.glob("results/*/*/*.json"))
+    results = [read_result(path) for path in paths]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bare_folders: list[Path] = []
@@ -198,11 +207,9 @@ def _replay_options(
     workers: int,
     out: Path,
 ) -> list[str]:
-    models = dict.fromkeys(
-        f"{column.model}@{column.edit_format}" for column in facts.columns
-    )
+    models = [f"{column.model}@{column.edit_format}" for column in facts.columns]
     options = {
-        "--models": ",".join(models),
+        "--models": ",".join(dict.fromkeys(models)),
         "--replay": run,
         "--exercises": exercises,
         "--tries": facts.tries,
@@ -226,19 +233,31 @@ def _replay_options(
 
 def _write_exercise(folder: Path, exercise: Exercise, patch: str) -> None:
     """Write the folder that is tested in a try."""
-    for name, data in exercise.tested_files(exercise.stubs()).items():
+    files = exercise.tested_files(exercise.stubs())
+    for name, data in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     if patch:
         argv = ["patch", "-s", "-p1"]
-        subprocess.run(argv, cwd=folder, input=patch.encode(), check=True)
+        subprocess.run(
+            argv,
+            cwd=folder,
+            input=patch.encode(),
+            check=True,
+        )
 
 
 def _test(folder: Path) -> None:
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     env = {**os.environ, **LANGUAGES["python"].variables}
-    subprocess.run(argv, cwd=folder, env=env, capture_output=True, check=False)
+    subprocess.run(
+        argv,
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        check=False,
+    )
 
 
 def _run_all(

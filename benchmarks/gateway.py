@@ -49,19 +49,28 @@ ServerAddress = tuple[int, str]
 
 
 def _response_body() -> bytes:
-    message = {"type": "message", "model": _MODEL, "content": [], "usage": _USAGE}
+    message = {
+        "type": "message",
+        "model": _MODEL,
+        "content": [],
+        "usage": _USAGE,
+    }
     empty_block = {"type": "text", "text": ""}
     delta = {"type": "text_delta", "text": "x"}
+    text_event = {"type": "content_block_delta", "index": 0, "delta": delta}
     end = {"stop_reason": "end_turn"}
     events: list[dict[str, object]] = [
         {"type": "message_start", "message": message},
         {"type": "content_block_start", "index": 0, "content_block": empty_block},
-        *[{"type": "content_block_delta", "index": 0, "delta": delta}] * 40,
+        *[text_event] * 40,
         {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": end, "usage": _USAGE},
         {"type": "message_stop"},
     ]
-    return b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in events)
+    body = ""
+    for event in events:
+        body += f"data: {json.dumps(event)}\n\n"
+    return body.encode()
 
 
 def _serve(ports: multiprocessing.SimpleQueue[int], seconds: float) -> None:
@@ -127,7 +136,8 @@ def _seconds(addresses: Sequence[ServerAddress], calls: int) -> float:
 
 
 def _resident() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    statistics = Path("/proc/self/statm").read_text()
+    pages = int(statistics.split()[1])
     return pages * resource.getpagesize()
 
 
@@ -161,14 +171,16 @@ def main(
         def gateway(number: int) -> Gateway:
             gate = AttemptGate(coordinator, f"instance-{number}", 1, [], time.sleep)
             model = LiteLLMModel(f"anthropic/{_MODEL}", 0.0, 60.0, gate=gate)
-            return stack.enter_context(Gateway(model, Access(("anthropic",))))
+            access = Access(("anthropic",))
+            return stack.enter_context(Gateway(model, access))
 
         first = gateway(0)
         _seconds([(first.port, first.token)], 1)  # litellm is loaded
         before = _resident()
         gateways = [first, *map(gateway, range(1, agents))]
+        addresses = [(each.port, each.token) for each in gateways]
         idle = (_resident() - before) / agents / 1e6
-        through = _seconds([(each.port, each.token) for each in gateways], calls)
+        through = _seconds(addresses, calls)
         used = (_resident() - before) / agents / 1e6
     total = agents * calls
     print(f"directly         {total / direct:6.1f} calls/s ({direct:.1f} s)")

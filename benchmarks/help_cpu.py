@@ -22,7 +22,8 @@ _COMMANDS: tuple[tuple[str, ...], ...] = (
 def measure_cpu(argv: tuple[str, ...]) -> float:
     """Return the seconds of CPU, of system and user, that an interpreter took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *argv], check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, *argv]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     user = after.ru_utime - before.ru_utime
     system = after.ru_stime - before.ru_stime

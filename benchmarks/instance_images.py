@@ -237,7 +237,12 @@ class Builder:
             )
             (context / "Dockerfile").write_text(dockerfile)
             with engine_errors():
-                self.client.images.build(path=scratch, tag=image, rm=True, forcerm=True)
+                self.client.images.build(
+                    path=scratch,
+                    tag=image,
+                    rm=True,
+                    forcerm=True,
+                )
 
 
 def _steps(project: str, log: Path) -> BuildSteps:
@@ -252,7 +257,12 @@ def interpreter(pyenv: Path, version: str) -> Path:
             f"no Python {version} in {pyenv}; run `pyenv install {version}`"
         )
     folders = [program.parents[1] for program in programs]
-    return max(folders, key=lambda folder: int(folder.name.rpartition(".")[2]))
+    return max(folders, key=_last_number)
+
+
+def _last_number(folder: Path) -> int:
+    _, _, number = folder.name.rpartition(".")
+    return int(number)
 
 
 def _lay_interpreter(source: Path, target: Path) -> None:
@@ -269,7 +279,12 @@ def _lay_interpreter(source: Path, target: Path) -> None:
         libraries = {name for name in names if name.endswith(".a")}
         return libraries | {"test", "__pycache__", "share"}.intersection(names)
 
-    shutil.copytree(source, target, symlinks=True, ignore=excluded_names)
+    shutil.copytree(
+        source,
+        target,
+        symlinks=True,
+        ignore=excluded_names,
+    )
 
 
 def _lay_repository(mirror: Path, commit: str, folder: Path) -> None:
@@ -277,7 +292,8 @@ def _lay_repository(mirror: Path, commit: str, folder: Path) -> None:
     folder.mkdir(parents=True)
     git("init", "--quiet", "--initial-branch=main", cwd=folder)
     merged = ("--format=%(refname)", "--merged", commit, "refs/tags")
-    tags = git("for-each-ref", *merged, cwd=mirror).decode().split()
+    listing = git("for-each-ref", *merged, cwd=mirror)
+    tags = listing.decode().split()
     refs = [commit, *(f"{tag}:{tag}" for tag in tags)]
     options = ("--quiet", "--no-tags", "--upload-pack", _UPLOAD)
     git("fetch", *options, mirror, *refs, cwd=folder)

@@ -59,8 +59,11 @@ def innermost(definitions: Sequence[Definition], lines: set[int]) -> set[int]:
     """Return the indexes of the innermost definitions around ``lines``, where there are any."""
     indexes = set()
     for line in lines:
+        around = []
         # Outer definitions come first.
-        around = [n for n, d in enumerate(definitions) if d.first <= line <= d.last]
+        for index, definition in enumerate(definitions):
+            if definition.first <= line <= definition.last:
+                around.append(index)
         indexes.update(around[-1:])
     return indexes
 
@@ -102,8 +105,10 @@ def recall_of(
         if path in blobs:
             index = repo_map.index
             file = index.paths.index(path)
-            units = range(index.first_unit[file] + 1, index.first_unit[file + 1])
-            gold[path] = innermost(tuple(map(index.definition, units)), lines)
+            first = index.first_unit[file] + 1
+            end = index.first_unit[file + 1]
+            units = [index.definition(unit) for unit in range(first, end)]
+            gold[path] = innermost(units, lines)
     files = []
     definitions = []
     for tokens in BUDGETS:
@@ -130,7 +135,8 @@ def table(title: str, results: Sequence[Recall]) -> Iterator[str]:
 def mirrors_of(rows: Sequence[Mapping[str, Any]], root: Path) -> dict[str, Path]:
     """Return the mirrors below ``root`` by repository."""
     mirrors = {}
-    for repo in sorted({row["repo"] for row in rows}):
+    repos = {row["repo"] for row in rows}
+    for repo in sorted(repos):
         mirror = Mirrors(root).find(repo)
         if mirror is not None:
             mirrors[repo] = mirror
@@ -144,7 +150,8 @@ def _row(
 ) -> str:
     line = f"{title:<28}"
     for index, goal in enumerate(goals):
-        share = 100 * sum(result[index] for result in results) / max(1, len(results))
+        hits = sum(result[index] for result in results)
+        share = 100 * hits / max(1, len(results))
         suffix = " " * 6
         if goal is not None:
             suffix = f" (≥{goal})"
@@ -170,22 +177,30 @@ def _has_definitions(
     for path, definitions in gold.items():
         if not definitions:
             continue
-        if path not in entries or not definitions <= _visible(entries[path]):
+        if path not in entries:
+            return False
+        if not definitions <= _visible(entries[path]):
             return False
     return True
 
 
 def _visible(entry: FileEntry) -> set[int]:
     """Return the definitions whose names are in the text below the file's heading."""
-    names = set(re.findall(r"[\w~]+", "\n".join(render_file(entry)[1:])))
-    return {n for n in entry.definitions if entry.definitions[n].name in names}
+    _, *lines = render_file(entry)
+    names = set(re.findall(r"[\w~]+", "\n".join(lines)))
+    visible = set()
+    for index, definition in entry.definitions.items():
+        if definition.name in names:
+            visible.add(index)
+    return visible
 
 
 def blobs_of(mirror: Path, commit: str) -> dict[str, str]:
     """Return the blobs of a commit's files by path."""
     listing = git("ls-tree", "-r", "-z", commit, cwd=mirror)
+    text = listing.decode("utf-8", "surrogateescape")
     blobs = {}
-    for entry in listing.decode("utf-8", "surrogateescape").split("\0"):
+    for entry in text.split("\0"):
         if entry.startswith("100"):
             meta, _, path = entry.partition("\t")
             blobs[path] = meta.split()[2]

@@ -30,7 +30,8 @@ def main(folder: str, text_file: str, store: str) -> None:
         render(f"{text}\nThe same holds for evaluate and for lambdify.")
     message = _cpu_seconds() - first
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"first": first, "message": message, "peak": peak}))
+    figures = {"first": first, "message": message, "peak": peak}
+    print(json.dumps(figures))
 
 
 def _cpu_seconds() -> float:
@@ -48,15 +49,20 @@ def _ours(folder: str, store: str) -> Callable[[str], object]:
     from agent.repomap.scanning.tree import blobs_below
 
     root = Path(folder)
-    repo_map = RepoMap.of(blobs_below(root), root, TagStore(Path(store)))
+    tags = TagStore(Path(store))
+    repo_map = RepoMap.of(blobs_below(root), root, tags)
     return lambda text: repo_map.render(text, TOKENS)
 
 
 def _reference(folder: str, _: str) -> Callable[[str], object]:
     from aider.repomap import RepoMap  # type: ignore[import-not-found]
 
-    listing = subprocess.check_output(["git", "ls-files", "-z"], cwd=folder, text=True)
-    files = [str(Path(folder, name)) for name in listing.split("\0") if name]
+    argv = ["git", "ls-files", "-z"]
+    listing = subprocess.check_output(argv, cwd=folder, text=True)
+    files = []
+    for name in listing.split("\0"):
+        if name:
+            files.append(str(Path(folder, name)))
     repo_map = RepoMap(
         map_tokens=TOKENS,
         root=folder,
@@ -65,9 +71,16 @@ def _reference(folder: str, _: str) -> Callable[[str], object]:
         max_context_window=128_000,
         map_mul_no_files=1,
     )
-    return lambda text: repo_map.get_repo_map(
-        set(), files, mentioned_idents=set(re.split(r"\W+", text)), force_refresh=True
-    )
+
+    def render(text: str) -> object:
+        return repo_map.get_repo_map(
+            set(),
+            files,
+            mentioned_idents=set(re.split(r"\W+", text)),
+            force_refresh=True,
+        )
+
+    return render
 
 
 class _Model:

@@ -30,12 +30,18 @@ from llm.client import messages_as_sent
 
 PATH = "package/a.py"
 _FENCE = "```"
+_PYTHON = f"{PATH}\n{_FENCE}python\n"
+_SEARCH = f"{PATH}\n<<<<<<< SEARCH\n"
 Make = Callable[[int], str]
 """Returns an input of about the given number of characters."""
 
 
 def _repeat(unit: str, head: str = "", tail: str = "") -> Make:
-    return lambda size: head + unit * max(1, size // len(unit)) + tail
+    def make(size: int) -> str:
+        count = max(1, size // len(unit))
+        return head + unit * count + tail
+
+    return make
 
 
 def _block(
@@ -45,6 +51,29 @@ def _block(
 ) -> str:
     sections = f"<<<<<<< SEARCH\n{search}=======\n{replace}>>>>>>> REPLACE"
     return f"{path}\n{_FENCE}python\n{sections}\n{_FENCE}\n"
+
+
+def _dump_keys(size: int) -> str:
+    content: dict[str, object] = {"path": "x.py"}
+    for number in range(size // 12):
+        content[f"k{number}"] = []
+    return json.dumps(content)
+
+
+def _dump_edits(size: int) -> str:
+    edit = {"original_lines": "x", "updated_lines": "y"}
+    content: dict[str, object] = {"path": PATH, "edits": [edit] * (size // 45)}
+    for number in range(size // 50):
+        content[f"k{number}"] = 1
+    return json.dumps(content)
+
+
+def _nest_finally(size: int) -> str:
+    text = ""
+    for depth in range(18):
+        indent = " " * depth
+        text += f"{indent}try: pass\n{indent}finally:\n"
+    return f"{text}{' ' * 18}x = 1\n" + "y = 1\n" * (size // 6)
 
 
 def _nest_markers(size: int) -> str:
@@ -58,7 +87,11 @@ def _nest_markers(size: int) -> str:
 
 
 def _count(template: str) -> Make:
-    return lambda size: "".join(map(template.format, range(size // len(template))))
+    def make(size: int) -> str:
+        count = size // len(template)
+        return "".join(map(template.format, range(count)))
+
+    return make
 
 
 REPLIES: Mapping[str, Make] = {
@@ -75,8 +108,8 @@ REPLIES: Mapping[str, Make] = {
     "parents": _repeat("../"),
     "brackets": _repeat("["),
     "opening markers": _repeat("<<<<<<< SEARCH\n", head=PATH + "\n"),
-    "dividers": _repeat("=======\n", f"{PATH}\n<<<<<<< SEARCH\n", ">>>>>>> REPLACE\n"),
-    "closing markers": _repeat(">>>>>>> REPLACE\n", head=PATH + "\n<<<<<<< SEARCH\n"),
+    "dividers": _repeat("=======\n", _SEARCH, ">>>>>>> REPLACE\n"),
+    "closing markers": _repeat(">>>>>>> REPLACE\n", _SEARCH),
     "nested markers of all lengths": _nest_markers,
     "words that append": _repeat("append ", tail="\n" + _block("x\n", "y\n")),
     "blocks": _repeat(_block("x = 1\n", "x = 2\n")),
@@ -92,7 +125,7 @@ REPLIES: Mapping[str, Make] = {
         "y\n=======\nz\n>>>>>>> REPLACE\n",
     ),
     "a search of one long line": _repeat(
-        "ab ", f"{PATH}\n<<<<<<< SEARCH\n", "\n=======\nz\n>>>>>>> REPLACE\n"
+        "ab ", _SEARCH, "\n=======\nz\n>>>>>>> REPLACE\n"
     ),
     "elisions": _repeat(
         "x = 1\n...\n",
@@ -105,8 +138,8 @@ REPLIES: Mapping[str, Make] = {
     "new files": _count(
         "new{0}.py\n```\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n```\n"
     ),
-    "a whole file": _repeat("x = 1\n", PATH + "\n```python\n", "```\n"),
-    "a whole file of brackets": _repeat("(((((\n", PATH + "\n```python\n", "```\n"),
+    "a whole file": _repeat("x = 1\n", _PYTHON, "```\n"),
+    "a whole file of brackets": _repeat("(((((\n", _PYTHON, "```\n"),
     "diff headers": _repeat("--- a/a.py\n+++ b/a.py\n"),
     "hunks": _repeat(
         "@@ -1,2 +1,2 @@\n-    value_1 = call(1)\n+x\n",
@@ -126,13 +159,13 @@ REPLIES: Mapping[str, Make] = {
     ),
     "headings": _repeat("### 1. Update `package/a.py`\n"),
     "headings and fences": _repeat("### 1. Update `package/a.py`\n```python\nx\n```\n"),
-    "fences in broken code": _repeat("(((\n```\n", PATH + "\n```python\n"),
-    "fences of two lengths": _repeat("````\n```\n`````\n", PATH + "\n```python\n"),
+    "fences in broken code": _repeat("(((\n```\n", _PYTHON),
+    "fences of two lengths": _repeat("````\n```\n`````\n", _PYTHON),
     "markers of conflicts": _repeat(
         "<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> b\n", PATH + "\n"
     ),
-    "markers behind code": _repeat("x>>>>>>> REPLACE\n", PATH + "\n<<<<<<< SEARCH\n"),
-    "bare last markers": _repeat(">>>>>>>\n", PATH + "\n<<<<<<< SEARCH\n=======\n"),
+    "markers behind code": _repeat("x>>>>>>> REPLACE\n", _SEARCH),
+    "bare last markers": _repeat(">>>>>>>\n", f"{_SEARCH}=======\n"),
     "a marker and spaces": _repeat(" ", PATH + "\n<<<<<<< SEARCH", "x"),
     "hunks in fences": _repeat(PATH + "\n```diff\n@@ @@\n-x\n+y\n```\n"),
     "hunks of new lines": _repeat(
@@ -142,7 +175,7 @@ REPLIES: Mapping[str, Make] = {
         "*** Begin Patch\n*** Update File: package/a.py\n@@\n-x\n+y\n```\nprose\n"
     ),
     "quoted names": _repeat("`package/a.py` "),
-    "a comment of signs": _repeat("#", PATH + "\n```python\n", "\n```\n"),
+    "a comment of signs": _repeat("#", _PYTHON, "\n```\n"),
     "NUL bytes": _repeat("\0"),
     "lone surrogates": _repeat("\ud800"),
     "escaped quotes": _repeat('\\"'),
@@ -158,16 +191,8 @@ ARGUMENTS: Mapping[str, Make] = {
     "deep objects": _repeat('{"a":'),
     "deep Python": _repeat("-", tail="1"),
     "unclosed objects": _repeat('{"a": 1, ', tail="}"),
-    "keys": lambda size: json.dumps(
-        {"path": "x.py", **{f"k{n}": [] for n in range(size // 12)}}
-    ),
-    "edits": lambda size: json.dumps(
-        {
-            "path": PATH,
-            "edits": [{"original_lines": "x", "updated_lines": "y"}] * (size // 45),
-        }
-        | {f"k{n}": 1 for n in range(size // 50)}
-    ),
+    "keys": _dump_keys,
+    "edits": _dump_edits,
     "digits": _repeat("9", '{"path": ', "}"),
     "words": _repeat("a b "),
     "a path": lambda size: json.dumps(
@@ -201,12 +226,7 @@ SOURCES: Mapping[str, Make] = {
         + "  finally:\n"
         + "    x += 1\n" * (size // 24)
     ),
-    "nested finally": lambda size: (
-        "".join(f"{' ' * n}try: pass\n{' ' * n}finally:\n" for n in range(18))
-        + " " * 18
-        + "x = 1\n"
-        + "y = 1\n" * (size // 6)
-    ),
+    "nested finally": _nest_finally,
     "strings": _repeat("'a b c d' "),
     "f-strings": _repeat("{f'", "f'"),
     "digits": _repeat("9", "x = "),
@@ -306,16 +326,19 @@ def _reply(form: str, matching: Matching, text: str) -> None:
 def _call(form: str, text: str) -> None:
     edit_format = get_format(form)
     call = ToolCall(edit_format.tools[0]["name"], text)
-    edits = edit_format.parse(
-        Reply("", tool_calls=(call,)), ReplyScope(_FILES, (PATH,))
-    )
-    feedback(edit_format.apply(edits, {PATH: _FILE}.get, (PATH,)))
+    reply = Reply("", tool_calls=(call,))
+    scope = ReplyScope(_FILES, (PATH,))
+    files = {PATH: _FILE}
+    edits = edit_format.parse(reply, scope)
+    feedback(edit_format.apply(edits, files.get, (PATH,)))
     edit_format.parse(Reply(text), ReplyScope())
-    messages_as_sent([Message("assistant", "", (call,)), Message("user", "x")])
+    conversation = [Message("assistant", "", (call,)), Message("user", "x")]
+    messages_as_sent(conversation)
 
 
 def _lint(path: str, before: str | None, after: str) -> None:
-    findings = lint.Linter().new_findings([lint.Change(path, before, after)])
+    change = lint.Change(path, before, after)
+    findings = lint.Linter().new_findings([change])
     lint.describe(findings, {path: after})
 
 
@@ -340,8 +363,9 @@ def _seconds(family: Family, text: str, runs: int) -> float:
 def _times(family: Family, sizes: list[int], runs: int) -> list[float]:
     times: list[float] = []
     for size in sizes:
-        times.append(_seconds(family, family.make(size), runs))
-        if times[-1] > _TOO_LONG:
+        seconds = _seconds(family, family.make(size), runs)
+        times.append(seconds)
+        if seconds > _TOO_LONG:
             break
     return times
 

@@ -86,16 +86,16 @@ def main(
             raise UserError(f"{rows} has no row {name}; give ids that it has")
     work = out.expanduser().resolve()
     work.mkdir(parents=True, exist_ok=True)
-    bench = TestBench(
-        Mirrors(mirrors), work, Tests(timeout=test_timeout, baseline_timeout=600)
-    )
+    limits = Tests(timeout=test_timeout, baseline_timeout=600)
+    bench = TestBench(Mirrors(mirrors), work, limits)
     counts: dict[Key, Counter[str]] = defaultdict(Counter)
     for name in ids:
         instance, _ = split_row(row_by_id[name])
         breakages = plant(instance, bench, each, random.Random(seed))
         for kind in environment or _ENVIRONMENTS:
             for breakage, verdict in verdicts(instance, kind, breakages, each, bench):
-                counts[instance.repo, kind.value, breakage.kind.value][verdict] += 1
+                key = (instance.repo, kind.value, breakage.kind.value)
+                counts[key][verdict] += 1
     for line in table(counts):
         print(line)
     sys.exit(any(count[_PLAUSIBLE] for count in counts.values()))
@@ -114,7 +114,8 @@ def plant(
     """
     name = instance.instance_id
     with bench.tests_of(instance, EnvironmentKind.LOCAL) as checks:
-        executed = Executed(instance, checks, bench.limits.timeout * _SHARE)
+        seconds = bench.limits.timeout * _SHARE
+        executed = Executed(instance, checks, seconds)
         functions = draw_functions(executed, chance)
         if not functions:
             raise UserError(f"{name}: passing tests execute no function; drop it")
@@ -122,14 +123,16 @@ def plant(
         package = package_of([function.path for function in functions], files)
         read = Workspace(checks.base.root).read
         print(f"{name}: {len(functions)} executed functions to draw from")
-        return Planter(functions, package, files, read, chance).plant(each, spare=each)
+        planter = Planter(functions, package, files, read, chance)
+        return planter.plant(each, spare=each)
 
 
 def draw_functions(executed: Executed, chance: random.Random) -> list[Function]:
     """Return functions of random modules that the regression tests of the modules execute."""
     paths = modules(executed.checks.base.tracked_files())
     functions: list[Function] = []
-    for path in chance.sample(paths, min(len(paths), _MAX_MODULES)):
+    count = min(len(paths), _MAX_MODULES)
+    for path in chance.sample(paths, count):
         functions += executed.functions(path)
         files = {function.path for function in functions}
         if len(functions) >= _FUNCTIONS and len(files) >= _MODULES:
@@ -146,6 +149,7 @@ def verdicts(
 ) -> Iterator[tuple[Breakage, str]]:
     """Yield and print breakages with their verdicts, ``each`` of a kind that tests can notice."""
     noticeable: Counter[BreakageKind] = Counter()
+    limit = bench.limits.timeout
     with bench.tests_of(instance, kind) as checks:
         for breakage in breakages:
             if noticeable[breakage.kind] == each:
@@ -153,9 +157,7 @@ def verdicts(
             start = time.monotonic()
             report = checks.tests.run(breakage.changes)
             verdict = word(report.outcome)
-            if verdict == _PLAUSIBLE and not noticed(
-                breakage, checks, bench.limits.timeout
-            ):
+            if verdict == _PLAUSIBLE and not noticed(breakage, checks, limit):
                 verdict = _UNNOTICED
             seconds = time.monotonic() - start
             line = f"{instance.instance_id} {kind.value} {verdict:<9} {seconds:5.1f} s"
@@ -172,7 +174,8 @@ def noticed(breakage: Breakage, checks: InstanceTests, seconds: float) -> bool:
     session = checks.session
     files = checks.base.tracked_files()
     runner = runner_of(session.test_command) or Runner.PYTEST
-    related = RelatedTests(files, Workspace(checks.base.root).read)
+    workspace = Workspace(checks.base.root)
+    related = RelatedTests(files, workspace.read)
     for test in related.of(list(breakage.changes)):
         command = f"{session.test_command} {shlex.quote(directive(runner, test))}"
         broken = run_once(session, breakage.changes, command, seconds)
@@ -196,8 +199,10 @@ def table(counts: dict[Key, Counter[str]]) -> Iterator[str]:
     verdicts = ("caught", "untested", _UNNOTICED, _PLAUSIBLE)
     rows = []
     for key, count in counts.items():
-        rows.append((*key, *(f"{verdict} {count[verdict]}" for verdict in verdicts)))
-    return aligned(("repository", "environment", "kind", "verdicts", "", "", ""), rows)
+        cells = [f"{verdict} {count[verdict]}" for verdict in verdicts]
+        rows.append((*key, *cells))
+    headings = ("repository", "environment", "kind", "verdicts", "", "", "")
+    return aligned(headings, rows)
 
 
 if __name__ == "__main__":

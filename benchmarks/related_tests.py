@@ -71,9 +71,10 @@ class Blobs:
             assert self.process.stdout is not None
             self.process.stdin.write(f"{blob}\n".encode())
             self.process.stdin.flush()
-            size = int(self.process.stdout.readline().split()[2])
-            data = self.process.stdout.read(size + 1)[:-1]
-            self.texts[blob] = data.decode("utf-8", "replace")
+            header = self.process.stdout.readline().split()
+            size = int(header[2])
+            data = self.process.stdout.read(size + 1)
+            self.texts[blob] = data[:-1].decode("utf-8", "replace")
         return self.texts[blob]
 
 
@@ -88,14 +89,18 @@ def main(
     ] = False,
 ) -> None:
     """Print by repository how many hidden test files are chosen, and how many files in all."""
-    rows = list(map(json.loads, dataset.read_text(encoding="utf-8").splitlines()))
+    lines = dataset.read_text(encoding="utf-8").splitlines()
+    rows = list(map(json.loads, lines))
     choices: list[Choice] = []
     for repo, mirror in mirrors_of(rows, repos).items():
         if only and not any(part in repo for part in only):
             continue
         blobs = Blobs(mirror)
         changes = partial(Mirrors(repos).past_changes, repo)
-        of_repo = [_choose(row, blobs, changes) for row in rows if row["repo"] == repo]
+        of_repo = []
+        for row in rows:
+            if row["repo"] == repo:
+                of_repo.append(_choose(row, blobs, changes))
         print(_line(repo, of_repo), flush=True)
         choices += of_repo
     print(_line("all", choices))
@@ -103,13 +108,14 @@ def main(
         for choice in choices:
             lost = sorted(choice.hidden.difference(choice.chosen))
             if lost:
-                print(
-                    f"{choice.instance_id}: {choice.edited} {lost}\n  {choice.chosen}"
-                )
+                print(f"{choice.instance_id}: {choice.edited} {lost}")
+                print(f"  {choice.chosen}")
 
 
 def _choose(
-    row: Mapping[str, Any], blobs: Blobs, changes: Callable[..., list[set[str]]]
+    row: Mapping[str, Any],
+    blobs: Blobs,
+    changes: Callable[..., list[set[str]]],
 ) -> Choice:
     tree = blobs_of(blobs.mirror, row["base_commit"])
     files = sorted(path for path in tree if path.endswith(".py"))
@@ -125,9 +131,8 @@ def _choose(
         if "test" in path:
             read(path)
     history = partial(changes, row["base_commit"])
-    tests = RelatedTests(
-        files, read, history, row["problem_statement"].strip().split("\n")[0]
-    )
+    title, _, _ = row["problem_statement"].strip().partition("\n")
+    tests = RelatedTests(files, read, history, title)
 
     def holds_tests(path: str) -> bool:
         return _TEST.search(read(path) or "") is not None
@@ -160,14 +165,15 @@ def _line(title: str, choices: Sequence[Choice]) -> str:
     with_hidden = [choice for choice in choices if choice.hidden]
     hidden = sum(len(choice.hidden) for choice in with_hidden)
     hits = [choice.chosen_hidden for choice in with_hidden if choice.chosen_hidden]
-    chosen = sum(len(choice.chosen) for choice in choices) / divisor
-    first = 1000 * sum(choice.seconds[0] for choice in choices) / divisor
-    second = 1000 * sum(choice.seconds[1] for choice in choices) / divisor
+    chosen = sum(len(choice.chosen) for choice in choices)
+    first = sum(choice.seconds[0] for choice in choices)
+    second = sum(choice.seconds[1] for choice in choices)
     top = sum(bool(choice.by_top_package) for choice in choices)
     return (
         f"{title:<26}{len(choices):>4} rows{sum(map(len, hits)):>5} of {hidden:>3} hidden files "
-        f"found (any in {len(hits)} of {len(with_hidden)} rows){chosen:6.2f} chosen"
-        f"{top:>4} by the top package{first:8.1f} ms, again {second:.1f} ms"
+        f"found (any in {len(hits)} of {len(with_hidden)} rows)"
+        f"{chosen / divisor:6.2f} chosen{top:>4} by the top package"
+        f"{1000 * first / divisor:8.1f} ms, again {1000 * second / divisor:.1f} ms"
     )
 
 

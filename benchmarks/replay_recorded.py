@@ -54,7 +54,8 @@ def _pairs(run: Path, recorded: Path) -> Iterator[tuple[str, Attempt, Attempt]]:
 
 
 def _without_index(patch: str) -> list[str]:
-    return [line for line in patch.rstrip("\n").split("\n") if line[:6] != "index "]
+    lines = patch.rstrip("\n").split("\n")
+    return [line for line in lines if not line.startswith("index ")]
 
 
 if __name__ == "__main__":

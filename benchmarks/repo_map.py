@@ -23,7 +23,12 @@ from benchmarks import map_speed
 from benchmarks.map_recall import Recall, mirrors_of, recall_of, table
 
 # The largest allowed ratios to the peer: cold and warm CPU, a further message, and cold memory.
-_GOALS = {"cold": 1 / 3, "warm": 1 / 10, "message": 1 / 20, "peak": 1 / 3}
+_GOALS = {
+    "cold": 1 / 3,
+    "warm": 1 / 10,
+    "message": 1 / 20,
+    "peak": 1 / 3,
+}
 _SPEED_INSTANCE = "sympy__sympy-18057"
 _Figures = dict[str, float]
 
@@ -43,7 +48,8 @@ def main(
     speed: Annotated[bool, typer.Option(help="Measure speed and memory.")] = True,
 ) -> None:
     """Print recall by budget and group, then the ratios."""
-    rows = list(map(json.loads, dataset.read_text(encoding="utf-8").splitlines()))
+    lines = dataset.read_text(encoding="utf-8").splitlines()
+    rows = list(map(json.loads, lines))
     mirrors = mirrors_of(rows, repos)
     rows = [row for row in rows if row["repo"] in mirrors]
     with tempfile.TemporaryDirectory() as work:
@@ -65,7 +71,8 @@ def _print_recall(
     if develop:
         develop_ids = {path.stem for path in develop.glob("*.json")}
     if develop_ids:
-        groups |= {"develop": [], "others": []}
+        groups["develop"] = []
+        groups["others"] = []
     for row in rows:
         recall = recall_of(row, mirrors[row["repo"]], store)
         print(_describe(recall), file=sys.stderr, flush=True)
@@ -79,8 +86,10 @@ def _print_recall(
 
 
 def _describe(recall: Recall) -> str:
-    definitions = "".join(str(int(has)) for has in recall.definitions or ())
-    return f"{recall.instance_id}: files {list(map(int, recall.files))} {definitions}"
+    files = list(map(int, recall.files))
+    definitions = map(int, recall.definitions or ())
+    digits = "".join(map(str, definitions))
+    return f"{recall.instance_id}: files {files} {digits}"
 
 
 def _print_speed(
@@ -128,9 +137,8 @@ def _measure(*command: str | Path) -> _Figures:
 
 
 def _print_figures(name: str, figures: _Figures) -> None:
-    seconds = ", ".join(
-        f"{key} {figures[key]:.2f} s" for key in ("cold", "warm", "message")
-    )
+    cells = [f"{key} {figures[key]:.2f} s" for key in ("cold", "warm", "message")]
+    seconds = ", ".join(cells)
     print(f"{name}: {seconds} of CPU, peak {figures['peak']:.0f} MB")
 
 

@@ -22,7 +22,6 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,7 +85,8 @@ class RecordedInstance:
     ranked_first: str
 
     def least(self, key: Callable[[RecordedPatch], tuple[int, ...]]) -> str:
-        return min(self.candidates.values(), key=lambda c: (*key(c), c.number)).name
+        candidates = self.candidates.values()
+        return min(candidates, key=lambda patch: (*key(patch), patch.number)).name
 
     def by_evidence(self, weight: Callable[[RecordedPatch], int]) -> str:
         """Return the choice of ``--select evidence``, each patch made ``weight`` times."""
@@ -102,7 +102,8 @@ class RecordedInstance:
                 names.append(name)
                 attempts.append(_attempt(patch, number))
                 failing[number] = patch.failing
-            classes.append(CandidateClass(id=name, attempts=tuple(numbers), models=()))
+            patch_class = CandidateClass(id=name, attempts=tuple(numbers), models=())
+            classes.append(patch_class)
             passed[name] = patch.passed
         evidence = evidence_of(classes, passed, failing)
         winner = choose_by_evidence(attempts, evidence).winner
@@ -119,9 +120,12 @@ def evidence_of(
     """Return the evidence of valid scripts of which only is known which class passes them."""
     scripts = []
     outcomes = {}
-    for name in sorted(frozenset().union(*passed.values())):
+    passed_scripts = frozenset().union(*passed.values())
+    for name in sorted(passed_scripts):
         script = ReproductionScript(
-            id=name, source=ScriptSource.ISSUE, base=(THERE, THERE)
+            id=name,
+            source=ScriptSource.ISSUE,
+            base=(THERE, THERE),
         )
         scripts.append(script)
         codes = dict.fromkeys(passed, THERE)
@@ -174,12 +178,14 @@ def read_set(root: Path, key: str, logs: str) -> Iterator[RecordedInstance]:
     ranked_first: dict[str, str] = {}
     for ranking, right in _rankings(root, key):
         name = ranking["instance_id"]
-        pick = Path(ranking["selected_patch"]["patch_file"]).name
-        for patch in chain.from_iterable(ranking["ranked_groups"].values()):
-            occurrences[name][Path(patch["patch_file"]).name] = patch["occurrence"]
+        pick = _file_name(ranking["selected_patch"])
+        for group in ranking["ranked_groups"].values():
+            for patch in group:
+                occurrences[name][_file_name(patch)] = patch["occurrence"]
         ranked_first[name] = pick
         labels[name, pick].add(right)
-    for path in sorted((root / logs / "results").glob("*_inner_results.json")):
+    paths = (root / logs / "results").glob("*_inner_results.json")
+    for path in sorted(paths):
         name = path.name.removesuffix("_inner_results.json")
         folder = root / "all_patches" / f"{key}_all_unique_patches" / name
         candidates = _candidates(path, folder, occurrences[name])
@@ -189,11 +195,16 @@ def read_set(root: Path, key: str, logs: str) -> Iterator[RecordedInstance]:
             labels_of_text[candidate.text] |= labels[name, candidate.name]
         clear = {}
         for candidate in candidates:
-            if len(labels_of_text[candidate.text]) == 1:
-                (clear[candidate.name],) = labels_of_text[candidate.text]
+            labels_of_candidate = labels_of_text[candidate.text]
+            if len(labels_of_candidate) == 1:
+                (clear[candidate.name],) = labels_of_candidate
         if candidates:
             by_name = {candidate.name: candidate for candidate in candidates}
             yield RecordedInstance(by_name, clear, ranked_first.get(name, ""))
+
+
+def _file_name(patch: Mapping[str, Any]) -> str:
+    return Path(patch["patch_file"]).name
 
 
 def _rankings(root: Path, key: str) -> Iterator[tuple[Mapping[str, Any], bool]]:
@@ -307,11 +318,13 @@ def world_lines(count: int, names: Sequence[str], sure: float) -> Iterator[str]:
         instances = make_instances(world, count, name)
         cells = []
         for rule in WORLD_RULES.values():
-            cells.append(f"{share_of_right(rule, instances):10.1f}")
-        best = f"{'–':>10}"
+            right = share_of_right(rule, instances)
+            cells.append(f"{right:10.1f}")
         if world.attempts <= _MOST_FOR_BEST:
-            best = f"{share_of_right(BestRule(world).choose, instances):10.1f}"
-        cells.append(best)
+            best = share_of_right(BestRule(world).choose, instances)
+            cells.append(f"{best:10.1f}")
+        else:
+            cells.append(f"{'–':>10}")
         share, calibration = believe(instances)
         made, right_when_sure = stop_when_sure(instances, world.attempts, sure)
         yield (
@@ -351,7 +364,8 @@ def print_recorded(folder: Path) -> None:
         labels: list[bool] = []
         candidates = 0
         for instance in instances:
-            if len({patch.passed for patch in instance.candidates.values()}) > 1:
+            outcomes = {patch.passed for patch in instance.candidates.values()}
+            if len(outcomes) > 1:
                 told_apart.append(instance)
             labels += instance.labels.values()
             candidates += len(instance.candidates)

@@ -86,9 +86,8 @@ def main(
         evaluation = Gold(out, mirrors.resolve(), workers, timeout)
         table += print_each(evaluation.verdicts(chosen))
     if recorded is not None:
-        bench = TestBench(
-            Mirrors(mirrors), out / "cache", Tests(timeout=300, baseline_timeout=600)
-        )
+        limits = Tests(timeout=300, baseline_timeout=600)
+        bench = TestBench(Mirrors(mirrors), out / "cache", limits)
         for row in chosen:
             table += print_each(candidates(row, recorded, bench))
     differing = [verdicts.patch for verdicts in table if not verdicts.agree]
@@ -100,9 +99,9 @@ def main(
 def print_each(table: Iterable[Verdicts]) -> Iterator[Verdicts]:
     """Print verdicts as they arrive."""
     for verdicts in table:
-        cells = [
-            f"{evaluator} {verdict:<10}" for evaluator, verdict in verdicts.by.items()
-        ]
+        cells = []
+        for evaluator, verdict in verdicts.by.items():
+            cells.append(f"{evaluator} {verdict:<10}")
         if not verdicts.agree:
             cells.append("DISAGREE")
         print(f"{verdicts.patch:<32} {'  '.join(cells)}", flush=True)
@@ -136,10 +135,9 @@ class Gold:
         lines = "".join(f"{json.dumps(row)}\n" for row in fixed)
         dataset.write_text(lines, encoding="utf-8")
         swebench = self._run_swebench(dataset)
-        reports = {
-            evaluator: self._run_report(dataset, fixed, evaluator)
-            for evaluator in ("docker", "local")
-        }
+        reports = {}
+        for evaluator in ("docker", "local"):
+            reports[evaluator] = self._run_report(dataset, fixed, evaluator)
         for row in fixed:
             name = row["instance_id"]
             verdicts = {"swebench": _swebench_verdict(swebench, name)}
@@ -183,13 +181,18 @@ class Gold:
         argv = [sys.executable, *map(str, arguments)]
         with (self.out / log).open("wb") as output:
             subprocess.run(
-                argv, cwd=cwd, stdout=output, stderr=subprocess.STDOUT, check=False
+                argv,
+                cwd=cwd,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
             )
 
 
 def _swebench_verdict(folder: Path, name: str) -> str:
-    for report in folder.glob(f"**/{_MODEL}/{name}/report.json"):
-        if json.loads(report.read_text())[name]["resolved"]:
+    for path in folder.glob(f"**/{_MODEL}/{name}/report.json"):
+        report = json.loads(path.read_text())
+        if report[name]["resolved"]:
             return "resolved"
         return "unresolved"
     return _NONE
@@ -197,7 +200,8 @@ def _swebench_verdict(folder: Path, name: str) -> str:
 
 def _verdict(path: Path) -> str:
     if path.is_file():
-        status = str(json.loads(path.read_text())["status"])
+        content = json.loads(path.read_text())
+        status = str(content["status"])
         if status in ("resolved", "unresolved"):
             return status
     return _NONE

@@ -9,7 +9,7 @@ by everybody, or by one misreading; random, inverted, over-strict, weak.
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
@@ -75,9 +75,15 @@ class LabelledInstance:
     def candidates(self) -> Sequence[MatrixCandidate]:
         return self.instance.candidates
 
+    def passed_scripts(self, candidate: MatrixCandidate) -> list[str]:
+        names = []
+        for script in self.instance.scripts:
+            if candidate.id in script.passed_by:
+                names.append(str(script.id))
+        return names
+
     def passes(self, candidate: MatrixCandidate) -> int:
-        scripts = self.instance.scripts
-        return sum(candidate.id in script.passed_by for script in scripts)
+        return len(self.passed_scripts(candidate))
 
     def class_sizes(self, candidates: Sequence[MatrixCandidate]) -> Counter[str]:
         return Counter(candidate.class_key for candidate in candidates)
@@ -97,7 +103,12 @@ POOR = {
     "echo": 0.3,
     "random": 0.1,
 }
-STRONG = {"faithful": 0.65, "nobody": 0.2, "everybody": 0.1, "random": 0.05}
+STRONG = {
+    "faithful": 0.65,
+    "nobody": 0.2,
+    "everybody": 0.1,
+    "random": 0.05,
+}
 UNEQUAL = (1.4, -1.4)
 
 WORLDS = {
@@ -162,14 +173,23 @@ class _Generator:
             candidates.append(candidate)
         scripts = []
         for position in range(self.random.randint(*world.scripts)):
-            scripts.append(self._script(f"s{position + 1}", candidates, classes))
+            script = self._script(f"s{position + 1}", candidates, classes)
+            scripts.append(script)
         instance = MatrixInstance(
             instance_id=f"i{number}",
             candidates=tuple(candidates),
             scripts=tuple(scripts),
         )
-        right = [str(c.id) for c in candidates if classes[str(c.equals)]]
+        right = set()
+        for candidate in candidates:
+            if classes[str(candidate.equals)]:
+                right.add(str(candidate.id))
         return LabelledInstance(instance, frozenset(right))
+
+    def _draw(self, shares: Mapping[str, float]) -> str:
+        """Return one of the names, each as often as its share."""
+        (name,) = self.random.choices(list(shares), list(shares.values()))
+        return name
 
     def _class_name(self, position: int, *, is_right: bool) -> str:
         if is_right:
@@ -177,7 +197,7 @@ class _Generator:
                 return "right"
             return f"right {self.random.randint(1, RIGHT_FORMS)}"
         if self.random.random() < self.world.shared:
-            return self.random.choices(list(MISTAKES), list(MISTAKES.values()))[0]
+            return self._draw(MISTAKES)
         return f"mistake of {position}"
 
     def _failing_tests(self, *, is_right: bool) -> int | None:
@@ -200,8 +220,7 @@ class _Generator:
         author = None
         if self.random.random() < self.world.own:
             author = self.random.choice(candidates)
-        kinds = self.world.kinds
-        kind = self.random.choices(list(kinds), list(kinds.values()))[0]
+        kind = self._draw(self.world.kinds)
         right = [name for name in classes if classes[name]]
         wrong = [name for name in classes if not classes[name]]
         strict = self.random.choice(right) if right else ""
@@ -220,10 +239,14 @@ class _Generator:
             )
             if self.random.random() < chance:
                 passed.add(class_name)
+        passed_by = []
+        for candidate in candidates:
+            if candidate.equals in passed:
+                passed_by.append(candidate.id)
         return MatrixScript(
             id=name,
             author=author.id if author else None,
-            passed_by=tuple(c.id for c in candidates if c.equals in passed),
+            passed_by=tuple(passed_by),
         )
 
 
@@ -296,19 +319,21 @@ def choose_by_groups(labelled: LabelledInstance, power: int) -> MatrixCandidate:
     The score is scripts to the ``power``, times candidates: CodeT has 1, SWE-RL and version 0.12
     have 2.
     """
-    passed_by = {}
+    groups = defaultdict(list)
     for candidate in labelled.candidates:
-        scripts = labelled.instance.scripts
-        names = [
-            str(script.id) for script in scripts if candidate.id in script.passed_by
-        ]
-        passed_by[candidate.id] = frozenset(names)
-    groups = Counter(passed_by.values())
-    scores = {names: len(names) ** power * size for names, size in groups.items()}
+        scripts = frozenset(labelled.passed_scripts(candidate))
+        groups[scripts].append(candidate)
+    scores = {}
+    for scripts, members in groups.items():
+        scores[scripts] = len(scripts) ** power * len(members)
     best = max(scores.values())
     if not best:
         return choose_first(labelled)
-    pool = [c for c in labelled.candidates if scores[passed_by[c.id]] == best]
+    pool = []
+    for candidate in labelled.candidates:
+        scripts = frozenset(labelled.passed_scripts(candidate))
+        if scores[scripts] == best:
+            pool.append(candidate)
     sizes = labelled.class_sizes(labelled.candidates)
     return min(pool, key=lambda c: (_failing(c), -sizes[c.class_key], c.patch_size))
 
@@ -358,14 +383,19 @@ class Calibration:
     def gaps(self) -> Iterator[tuple[int, float]]:
         """Yield the size and the gap of each bin."""
         for members in self.bins.values():
-            weights = [weight for weight, _ in members]
-            right = [is_right for _, is_right in members]
-            yield len(members), 100 * abs(sum(weights) - sum(right)) / len(members)
+            size = len(members)
+            weights = sum(weight for weight, _ in members)
+            right = sum(is_right for _, is_right in members)
+            yield size, 100 * abs(weights - right) / size
 
     def in_words(self, count: int) -> str:
-        mean = sum(size * gap for size, gap in self.gaps()) / count
-        full = [gap for size, gap in self.gaps() if size >= _FULL_BIN * count]
-        return f"{mean:4.1f} /{max(full):5.1f}"
+        total = 0.0
+        greatest_gap = 0.0
+        for size, gap in self.gaps():
+            total += size * gap
+            if size >= _FULL_BIN * count:
+                greatest_gap = max(greatest_gap, gap)
+        return f"{total / count:4.1f} /{greatest_gap:5.1f}"
 
 
 def believe(instances: Sequence[LabelledInstance]) -> tuple[float, Calibration]:
@@ -394,9 +424,8 @@ def first_attempts(labelled: LabelledInstance, count: int) -> LabelledInstance:
         if script.author is None or script.author in names:
             passed = tuple(name for name in script.passed_by if name in names)
             scripts.append(script.model_copy(update={"passed_by": passed}))
-    part = instance.model_copy(
-        update={"candidates": candidates, "scripts": tuple(scripts)}
-    )
+    changes = {"candidates": candidates, "scripts": tuple(scripts)}
+    part = instance.model_copy(update=changes)
     return LabelledInstance(part, labelled.right)
 
 
@@ -418,7 +447,8 @@ def stop_when_sure(
     while len(ended) < len(instances):
         start = len(ended)
         block = instances[start : start + run_fit.missing]
-        parts = make_attempts(block, attempts, sure, run_fit.current or stated_fit())
+        fit = run_fit.current or stated_fit()
+        parts = make_attempts(block, attempts, sure, fit)
         for part in parts:
             run_fit.add(part.instance.facts())
         ended += parts
@@ -438,22 +468,24 @@ def make_attempts(
         # would end the attempts.
         parts = [first_attempts(labelled, count) for labelled in left]
         bare = [without_scripts(part) for part in parts]
+        weights = greatest(parts, fit)
+        bare_weights = greatest(bare, fit)
         going_on = []
-        rows = zip(
-            left, parts, bare, greatest(parts, fit), greatest(bare, fit), strict=True
-        )
-        for labelled, part, bare_part, weight, bare_weight in rows:
-            has_scripts = len(part.instance.classes) > 1 or bare_weight >= sure
-            is_sure = has_scripts and weight >= sure
+        for index, labelled in enumerate(left):
+            part = parts[index]
+            has_scripts = len(part.instance.classes) > 1 or bare_weights[index] >= sure
+            is_sure = has_scripts and weights[index] >= sure
             if not is_sure and count < attempts:
                 going_on.append(labelled)
+            elif has_scripts:
+                ended.append(part)
             else:
-                ended.append(part if has_scripts else bare_part)
+                ended.append(bare[index])
         left = going_on
     return ended
 
 
 def greatest(instances: Sequence[LabelledInstance], fit: BeliefFit) -> list[float]:
     """Return the greatest weight of a class of each instance."""
-    beliefs = weigh([labelled.instance.facts() for labelled in instances], fit)
-    return [max(weights.classes) for weights in beliefs]
+    facts = [labelled.instance.facts() for labelled in instances]
+    return [max(weights.classes) for weights in weigh(facts, fit)]
