@@ -120,7 +120,7 @@ class Trials:
         return self._script(name, options)
 
     @contextmanager
-    def started(self, name: str, hang: float) -> Iterator[Future[str]]:
+    def start_run(self, name: str, hang: float) -> Iterator[Future[str]]:
         """Start a run whose calls take ``hang`` seconds, and wait for its end."""
         provider = self.cluster.provider
         provider.forget()
@@ -146,7 +146,7 @@ class Trials:
 
     def plain(self) -> FaultTrial:
         """Make a run without a fault; the time is that of all its calls."""
-        with self.started("plain", hang=0.5) as run:
+        with self.start_run("plain", hang=0.5) as run:
             pass
         return self.trial("plain", self.cluster.provider.seconds, run)
 
@@ -154,7 +154,7 @@ class Trials:
         """Kill a node; the time ends when a call of it is made again."""
         provider = self.cluster.provider
         node = self.cluster.nodes["first"]
-        with self.started("kill", hang=1.0) as run:
+        with self.start_run("kill", hang=1.0) as run:
             self._wait_for_call(node, run)
             moment = self._in_call(node, run, node.kill)
         lost = set()
@@ -169,7 +169,7 @@ class Trials:
         """Cut a node off for some seconds; the time ends with its next call."""
         provider = self.cluster.provider
         node = self.cluster.nodes["second"]
-        with self.started("cut", hang=1.0) as run:
+        with self.start_run("cut", hang=1.0) as run:
             self._wait_for_call(node, run)
             self._in_call(node, run, lambda: self.cluster.cut(node.name))
             time.sleep(CUT_SECONDS)
@@ -182,7 +182,7 @@ class Trials:
         """Delay two nodes; the time is that of all calls."""
         with (
             self.cluster.slow("first", "second", delay=DELAY / 2),
-            self.started("delay", hang=0.5) as run,
+            self.start_run("delay", hang=0.5) as run,
         ):
             pass
         return self.trial("delay", self.cluster.provider.seconds, run)
@@ -190,7 +190,7 @@ class Trials:
     def join(self) -> FaultTrial:
         """Start one more node meanwhile; the time ends with its first call."""
         provider = self.cluster.provider
-        with self.started("join", hang=4.0) as run:
+        with self.start_run("join", hang=4.0) as run:
             wait_for(3, provider)
             node = self.cluster.start("late")
             moment = time.monotonic()
@@ -207,7 +207,7 @@ class Trials:
                 if "harness.py" in process.cmdline():
                     process.kill()
 
-        with self.started("driver", hang=1.0) as run:
+        with self.start_run("driver", hang=1.0) as run:
             self._wait_for_call(node, run)
             self._in_call(node, run, kill)
         before = len(provider.arrivals)
@@ -222,7 +222,7 @@ class Trials:
         """Make a run where one node has no key."""
         self.cluster.stop("second")
         self.cluster.start("second", with_key=False)
-        with self.started("keyless", hang=0.5) as run:
+        with self.start_run("keyless", hang=0.5) as run:
             pass
         self.cluster.stop("second")
         self.cluster.start("second")

@@ -177,7 +177,7 @@ def differences(
         elif not old.is_file():
             yield f"{run}/{name} is only after"
         else:
-            expected = reworded(_without_varying(read(old)))
+            expected = reword(_without_varying(read(old)))
             actual = _without_varying(read(new))
             if expected != actual:
                 yield f"{run}/{name} differs: {_first_difference(expected, actual)}"
@@ -219,7 +219,7 @@ def _without_varying(text: str) -> str:
     return _VARIES.sub(r'"\1\3": …', text)
 
 
-def reworded(text: str) -> str:
+def reword(text: str) -> str:
     """Return a text of BEFORE with today's messages."""
     for old, new in rewordings().items():
         text = text.replace(old, new)
@@ -289,7 +289,7 @@ def compare_messages(before: Tree, after: Tree) -> Iterator[str]:
     """Compare what commands print on the demo's run, which ``compare_demo`` left."""
     count = 0
     for command in COMMANDS:
-        old = [reworded(line) for line in _output(before, command)]
+        old = [reword(line) for line in _output(before, command)]
         new = list(_output(after, command))
         count += len(new)
         diff = unified_diff(old, new, "before", "after", n=0, lineterm="")
@@ -358,7 +358,7 @@ def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
             message = new.stderr.strip()[-300:]
             yield f"exit {old.returncode} before, {new.returncode} after: {line}\n  {message}"
         old_message = old.stderr.strip().replace(str(before.top), "TOP")
-        old_message = reworded(old_message)
+        old_message = reword(old_message)
         new_message = new.stderr.strip().replace(str(after.top), "TOP")
         if old_message != new_message:
             yield f"{line}: -{old_message}\n{line}: +{new_message}"

@@ -292,7 +292,7 @@ def make_instances(world: World, count: int, seed: str) -> list[LabelledInstance
     return [generator.instance(number) for number in range(count)]
 
 
-def _failing(candidate: MatrixCandidate) -> float:
+def _failing_count(candidate: MatrixCandidate) -> float:
     if candidate.failing_tests is None:
         return 0.5
     return candidate.failing_tests
@@ -335,7 +335,9 @@ def choose_by_groups(labelled: LabelledInstance, power: int) -> MatrixCandidate:
         if scores[scripts] == best:
             pool.append(candidate)
     sizes = labelled.class_sizes(labelled.candidates)
-    return min(pool, key=lambda c: (_failing(c), -sizes[c.class_key], c.patch_size))
+    return min(
+        pool, key=lambda c: (_failing_count(c), -sizes[c.class_key], c.patch_size)
+    )
 
 
 def choose_as_agentless(labelled: LabelledInstance) -> MatrixCandidate:
@@ -343,7 +345,7 @@ def choose_as_agentless(labelled: LabelledInstance) -> MatrixCandidate:
     sizes = labelled.class_sizes(labelled.candidates)
     return min(
         labelled.candidates,
-        key=lambda c: (_failing(c), -labelled.passes(c), -sizes[c.class_key]),
+        key=lambda c: (_failing_count(c), -labelled.passes(c), -sizes[c.class_key]),
     )
 
 

@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 
 
 @pytest.fixture
-def finished(runner: Runner, folder: Path) -> Runner:
+def finished_run(runner: Runner, folder: Path) -> Runner:
     """Goes on with a copy of that run."""
     shutil.copytree(folder, runner.out, dirs_exist_ok=True)
     runner.provider.will_answer(EDIT)
@@ -68,24 +68,24 @@ def redo_run(runner: Runner, names: str) -> Outcome:
 
 
 def test_exactly_what_is_named_is_redone_and_the_old_files_are_kept(
-    finished: Runner,
+    finished_run: Runner,
 ) -> None:
-    plausible = finished.prediction(PLAUSIBLE)
-    empty = finished.prediction(EMPTY)
-    spent = total(finished.ledger())
-    started = redo_run(finished, "not_plausible")
+    plausible = finished_run.prediction(PLAUSIBLE)
+    empty = finished_run.prediction(EMPTY)
+    spent = total(finished_run.ledger())
+    started = redo_run(finished_run, "not_plausible")
     assert "2 instances selected, 1 to redo" in started.output
-    assert finished.prediction(PLAUSIBLE) == plausible
-    assert finished.status(EMPTY) == "empty"
-    aside = finished.store.folder / f"replaced/{EMPTY}.1/prediction.json"
+    assert finished_run.prediction(PLAUSIBLE) == plausible
+    assert finished_run.status(EMPTY) == "empty"
+    aside = finished_run.store.folder / f"replaced/{EMPTY}.1/prediction.json"
     assert read_json(aside) == empty
     # Fresh replies were bought, and both times stand in the ledger.
-    assert finished.provider.requests
-    now = total(finished.ledger())
+    assert finished_run.provider.requests
+    now = total(finished_run.ledger())
     assert spent is not None
     assert now is not None
     assert now > spent
-    journals = finished.store.journals.glob(f"{EMPTY}*.jsonl")
+    journals = finished_run.store.journals.glob(f"{EMPTY}*.jsonl")
     assert len(list(journals)) == 2
 
 
@@ -98,9 +98,9 @@ def test_exactly_what_is_named_is_redone_and_the_old_files_are_kept(
         ("infra_error,budget", []),
     ],
 )
-def test_statuses_and_ids(finished: Runner, redo: str, names: list[str]) -> None:
-    redo_run(finished, redo)
-    assert replaced_folders(finished) == [f"{name}.1" for name in names]
+def test_statuses_and_ids(finished_run: Runner, redo: str, names: list[str]) -> None:
+    redo_run(finished_run, redo)
+    assert replaced_folders(finished_run) == [f"{name}.1" for name in names]
 
 
 def prepare(runner: Runner, redo: str) -> list[str]:
@@ -121,25 +121,25 @@ def prepare(runner: Runner, redo: str) -> list[str]:
 
 @pytest.mark.parametrize("names", [f"{PLAUSIBLE},{EMPTY}", "plausible,empty"])
 def test_a_redo_that_was_killed_goes_on_with_what_it_had_not_redone(
-    finished: Runner, names: str
+    finished_run: Runner, names: str
 ) -> None:
-    assert prepare(finished, names) == [PLAUSIBLE, EMPTY]
+    assert prepare(finished_run, names) == [PLAUSIBLE, EMPTY]
     # As if the process had died here: one instance is done again, the other is not.
-    chosen = finished.live()
-    finished.start(chosen, ids=(PLAUSIBLE,))
-    path = finished.store.prediction(PLAUSIBLE)
+    chosen = finished_run.live()
+    finished_run.start(chosen, ids=(PLAUSIBLE,))
+    path = finished_run.store.prediction(PLAUSIBLE)
     inode = path.stat().st_ino
-    started = finished.start(chosen, redo=names)
+    started = finished_run.start(chosen, redo=names)
     assert "2 instances selected, 1 to redo" in started.output
     assert path.stat().st_ino == inode
-    assert len(replaced_folders(finished)) == 2
+    assert len(replaced_folders(finished_run)) == 2
     # It has come to its end: the same command starts again.
-    finished.start(chosen, redo=names)
-    assert len(replaced_folders(finished)) == 4
+    finished_run.start(chosen, redo=names)
+    assert len(replaced_folders(finished_run)) == 4
 
 
 def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
-    finished: Runner, monkeypatch: pytest.MonkeyPatch
+    finished_run: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_aside = RunStore.put_aside
 
@@ -150,45 +150,45 @@ def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(RunStore, "put_aside", put_aside_or_die)
-        prepare(finished, "plausible,empty")
-    assert prepare(finished, "plausible,empty") == [PLAUSIBLE, EMPTY]
-    assert not list(finished.store.prediction_paths())
+        prepare(finished_run, "plausible,empty")
+    assert prepare(finished_run, "plausible,empty") == [PLAUSIBLE, EMPTY]
+    assert not list(finished_run.store.prediction_paths())
 
 
-def test_a_redo_that_is_refused_puts_nothing_aside(finished: Runner) -> None:
+def test_a_redo_that_is_refused_puts_nothing_aside(finished_run: Runner) -> None:
     with pytest.raises(UserError, match="--redo 'emty': give not_plausible, plausible"):
-        redo_run(finished, "emty")
-    other = finished.live(tries=2)
+        redo_run(finished_run, "emty")
+    other = finished_run.live(tries=2)
     with pytest.raises(UserError, match="different settings"):
-        finished.start(other, redo=PLAUSIBLE)
-    assert replaced_folders(finished) == []
+        finished_run.start(other, redo=PLAUSIBLE)
+    assert replaced_folders(finished_run) == []
 
 
 def test_predictions_that_lack_attempts_or_a_status_are_redone_as_their_outcomes_say(
-    finished: Runner,
+    finished_run: Runner,
 ) -> None:
-    for name in finished.ids:
-        older = finished.prediction(name)
+    for name in finished_run.ids:
+        older = finished_run.prediction(name)
         older["test_outcome"] = True
         del older["all_results"]
         del older["status"]
-        path = finished.store.prediction(name)
+        path = finished_run.store.prediction(name)
         path.write_text(json.dumps(older))
-    started = redo_run(finished, "not_plausible")
+    started = redo_run(finished_run, "not_plausible")
     assert "2 instances selected, 1 to redo" in started.output
-    assert replaced_folders(finished) == [f"{EMPTY}.1"]
-    assert finished.status(EMPTY) == "empty"
+    assert replaced_folders(finished_run) == [f"{EMPTY}.1"]
+    assert finished_run.status(EMPTY) == "empty"
 
 
-def test_the_tables_for_machines_add_up(finished: Runner) -> None:
+def test_the_tables_for_machines_add_up(finished_run: Runner) -> None:
     lines: list[str] = []
-    code = status_command(finished.store, lines.append, as_json=True)
+    code = status_command(finished_run.store, lines.append, as_json=True)
     assert code == 0
     table = json.loads(lines[0])
     assert table["statuses"]["plausible"]["instances"] == 1
     dollars = table["total"]["dollars"]
-    assert Decimal(dollars) == total(finished.ledger())
-    started = finished.start(finished.live(), redo=PLAUSIBLE, as_json=True)
+    assert Decimal(dollars) == total(finished_run.ledger())
+    started = finished_run.start(finished_run.live(), redo=PLAUSIBLE, as_json=True)
     summary = json.loads(started.lines[-1])
     assert summary["exit_code"] == 0
     assert summary["unfinished"] == []

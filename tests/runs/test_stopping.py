@@ -84,7 +84,7 @@ def slow(tmp_path: Path, cache: Path) -> list[str]:
     return f"{settings} --environment local --dataset {path}".split()
 
 
-def sleeping() -> list[str]:
+def slow_commands() -> list[str]:
     """Return the command lines of processes that run the slow test."""
     commands = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -119,13 +119,13 @@ def test_a_signal_ends_a_baseline_at_once_and_caches_nothing(
     before = baselines(cache)
     provider.will_answer("textkit/slug.py", EDIT)
     process = start(*slow)
-    wait_until(sleeping)
+    wait_until(slow_commands)
     process.send_signal(number)
     signalled_at = time.monotonic()
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 130, output
     assert time.monotonic() - signalled_at < 300, "the test takes ten minutes"
-    assert not sleeping()
+    assert not slow_commands()
     assert baselines(cache) == before, "a killed test is no result"
     assert f"{ID}: interrupted" in output
 
@@ -155,13 +155,13 @@ def test_a_second_signal_leaves_no_result_of_what_it_killed(
     before = baselines(cache)
     provider.will_answer("textkit/slug.py", EDIT)
     process = start(*slow)
-    wait_until(sleeping)
+    wait_until(slow_commands)
     # Two pending signals of one number are delivered as one. Of two, another thread may get both.
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=300)
     assert process.returncode == 130
-    assert not sleeping()
+    assert not slow_commands()
     assert baselines(cache) == before
 
 

@@ -167,9 +167,11 @@ def entries(call: str, exchange: str | None, content: str) -> list[Any]:
 def test_a_reply_is_served_to_its_exchange_alone() -> None:
     recorded = entries("a", "seed 1", "one") + entries("b", "seed 2", "two")
     served = make_gate(recorded)
-    one = Reply("one", exchange_sha256="seed 1")
-    two = Reply("two", exchange_sha256="seed 2")
-    replies = {"seed 2": two, "seed 3": None, "seed 1": one}
+    replies = {
+        "seed 2": Reply("two", exchange_sha256="seed 2"),
+        "seed 3": None,
+        "seed 1": Reply("one", exchange_sha256="seed 1"),
+    }
     for exchange, reply in replies.items():
         assert served.recorded_reply("same", exchange) == reply
     assert served.recorded_reply("same", "seed 1") is None

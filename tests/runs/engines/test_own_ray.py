@@ -56,7 +56,7 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
     assert process.returncode == 0
     assert predictions(there) == predictions(here)
     assert len(predictions(here)) == len(ALL)
-    assert logged(there) == logged(here)
+    assert lines_without_times(there) == lines_without_times(here)
     assert not (there / "cache/nodes").exists()
     assert rays
     assert not any(map(alive, rays))
@@ -88,7 +88,7 @@ def test_tests_in_containers_are_those_of_the_local_pool(
         assert not remove_containers(connect(), key)
 
 
-def logged(out: Path) -> list[str]:
+def lines_without_times(out: Path) -> list[str]:
     """Return the log of the last instance without its times."""
     text = (out / f"logs/r/{ALL[-1]}.log").read_text()
     return [line.split(" ", 1)[1] for line in text.splitlines()]
