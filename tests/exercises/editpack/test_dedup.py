@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,43 +21,59 @@ LEVELS = [n / 10 for n in range(2, 10)]
 
 def grams(text: str) -> set[str]:
     """As upstream: split at each single separator, lower case."""
-    tokens = "".join(c if c.isalnum() or c == "_" else " " for c in text.lower()).split(
-        " "
-    )
+    spaced = ""
+    for character in text.lower():
+        if character.isalnum() or character == "_":
+            spaced += character
+        else:
+            spaced += " "
+    tokens = spaced.split(" ")
     return {" ".join(tokens[n : n + 5]) for n in range(len(tokens) - 4)}
 
 
-def true_jaccard(first: str, second: str) -> float:
-    left = grams(first)
-    right = grams(second)
-    return len(left & right) / len(left | right)
+def jaccard(first: set[str], second: set[str]) -> float:
+    return len(first & second) / len(first | second)
 
 
-def similar_texts(level: float, chosen: random.Random) -> tuple[str, str]:
+def similar_texts(level: float, rng: random.Random) -> tuple[str, str]:
     """Return two texts of words that occur nowhere else, with exactly this similarity."""
     size = 200
-    common = round(size * level)
-    own = round(size * (1 - level) / 2)
-    vocabulary = [f"w{chosen.getrandbits(60):x}" for _ in range(common + 4 + 2 * own)]
-    begin = vocabulary[: common + 4]
-    rest = vocabulary[common + 4 :]
-    return " ".join(begin + rest[:own]), " ".join(begin + rest[own:])
+    shared_grams = round(size * level)
+    own_grams = round(size * (1 - level) / 2)
+
+    def new_words(count: int) -> list[str]:
+        return [f"w{rng.getrandbits(60):x}" for _ in range(count)]
+
+    shared_words = new_words(shared_grams + 4)
+    first = shared_words + new_words(own_grams)
+    second = shared_words + new_words(own_grams)
+    return " ".join(first), " ".join(second)
 
 
 def clusters(
-    texts: Sequence[str | None], choice: DuplicateChoice = FAST
+    texts: Sequence[str | None],
+    choice: DuplicateChoice = FAST,
 ) -> list[list[int]]:
     """Return the numbers of the texts of each cluster of more than one."""
-    sets = join_texts(texts, choice, {}).subsets()
-    return sorted(sorted(members) for members in sets if len(members) > 1)
+    return clusters_in(join_texts(texts, choice, {}))
+
+
+def clusters_in(sets: Any) -> list[list[int]]:
+    """Return the sorted members of each set of more than one."""
+    clusters = []
+    for members in sets.subsets():
+        if len(members) > 1:
+            clusters.append(sorted(members))
+    return sorted(clusters)
 
 
 def partition(texts: Sequence[str], choice: DuplicateChoice) -> set[tuple[str, ...]]:
     """Return the texts of each cluster, in an order of their own."""
-    return {
-        tuple(sorted(texts[number] for number in cluster))
-        for cluster in clusters(texts, choice)
-    }
+    parts = set()
+    for cluster in clusters(texts, choice):
+        members = sorted(texts[number] for number in cluster)
+        parts.add(tuple(members))
+    return parts
 
 
 # The packages that are compared with are imported late: every process that collects tests would
@@ -64,10 +82,10 @@ def test_the_bands_of_the_paper() -> None:
     from datasketch.lsh import _optimal_param
 
     assert banding(FAST) == (71, 7)
-    for threshold, permutations in ((0.5, 90), (0.7, 60), (0.9, 40)):
+    for threshold, permutations in {0.5: 90, 0.7: 60, 0.9: 40}.items():
         choice = DuplicateChoice(threshold=threshold, permutations=permutations)
-        cut = banding(choice)
-        assert cut == _optimal_param(threshold, permutations, 0.5, 0.5)
+        expected = _optimal_param(threshold, permutations, 0.5, 0.5)
+        assert banding(choice) == expected
 
 
 def test_shingles_are_runs_of_five_tokens() -> None:
@@ -82,13 +100,17 @@ def test_shingles_are_runs_of_five_tokens() -> None:
         "é b c d e": 1,
         "a_b c d e": 0,
     }.items():
-        assert len(shingles(text)) == len(grams(text)) == count
+        assert len(shingles(text)) == count
+        assert len(grams(text)) == count
 
 
 def test_shingles_ignore_case_and_what_separates() -> None:
-    assert shingles("One two-three.four five") == shingles("one TWO three\nfour+five")
+    expected = shingles("one TWO three\nfour+five")
+    assert shingles("One two-three.four five") == expected
     # Two separators have an empty token between them.
-    assert not shingles("a b c d e") & shingles("a  b c d e")
+    single_space = shingles("a b c d e")
+    two_spaces = shingles("a  b c d e")
+    assert single_space.isdisjoint(two_spaces)
     # JSON may hold lone surrogates.
     assert len(shingles("a\ud800b c d e")) == 1
 
@@ -102,11 +124,12 @@ def test_shingles_are_as_written_down(text: str) -> None:
 def test_texts_that_agree_in_a_band_are_joined_as_datasketch_joins_them() -> None:
     from datasketch import MinHash, MinHashLSH
 
-    chosen = random.Random(8)
-    texts = [
-        " ".join(f"w{chosen.randrange(40)}" for _ in range(chosen.randrange(5, 60)))
-        for _ in range(120)
-    ]
+    rng = random.Random(8)
+    texts = []
+    for _ in range(120):
+        length = rng.randrange(5, 60)
+        text = " ".join(f"w{rng.randrange(40)}" for _ in range(length))
+        texts.append(text)
     texts += [f"{text} and more" for text in texts[::3]]
     choice = DuplicateChoice(threshold=0.6, permutations=64)
     index = MinHashLSH(threshold=0.6, num_perm=64)
@@ -120,35 +143,39 @@ def test_texts_that_agree_in_a_band_are_joined_as_datasketch_joins_them() -> Non
         for other in index.query(sketch):
             naive.merge(number, other)
         index.insert(number, sketch)
-    joined = sorted(sorted(s) for s in naive.subsets() if len(s) > 1)
+    joined = clusters_in(naive)
     assert clusters(texts, choice) == joined
     assert len(joined) > 20
 
 
 def test_planted_pairs_are_found() -> None:
-    chosen = random.Random(6)
-    pairs = [
-        (level, similar_texts(level, chosen))
-        for level in LEVELS
-        for _ in range(PER_LEVEL)
-    ]
-    assert all(true_jaccard(*pair) == pytest.approx(level) for level, pair in pairs)
-    texts = [text for _, pair in pairs for text in pair]
-    found_counts = dict.fromkeys(LEVELS, 0)
+    rng = random.Random(6)
+    pair_levels = []
+    texts: list[str] = []
+    for level in LEVELS:
+        for _ in range(PER_LEVEL):
+            first, second = similar_texts(level, rng)
+            similarity = jaccard(grams(first), grams(second))
+            assert similarity == pytest.approx(level)
+            pair_levels.append(level)
+            texts += [first, second]
     sets = join_texts(texts, FAST, {})
-    for number, (level, _) in enumerate(pairs):
-        found_counts[level] += sets.connected(2 * number + 1, 2 * number)
-    high = [found_counts[v] for v in LEVELS if v >= 0.7]
-    low = [found_counts[v] for v in LEVELS if v <= 0.3]
-    assert sum(high) >= 0.99 * PER_LEVEL * len(high), found_counts
-    assert sum(low) <= 0.1 * PER_LEVEL * len(low), found_counts
-    assert sets.n_subsets == len(texts) - sum(found_counts.values())
+    joined_pairs = Counter[float]()
+    for number, level in enumerate(pair_levels):
+        joined_pairs[level] += sets.connected(2 * number + 1, 2 * number)
+    high = [joined_pairs[level] for level in LEVELS if level >= 0.7]
+    low = [joined_pairs[level] for level in LEVELS if level <= 0.3]
+    assert sum(high) >= 0.99 * PER_LEVEL * len(high), joined_pairs
+    assert sum(low) <= 0.1 * PER_LEVEL * len(low), joined_pairs
+    assert sets.n_subsets == len(texts) - joined_pairs.total()
+
+
+def part_of_a_text(start: int, length: int) -> str:
+    return " ".join(f"w{number}" for number in range(start, start + length))
 
 
 # Parts of one text, so that many are near-duplicates of some of the others.
-PARTS = st.tuples(st.integers(0, 12), st.integers(1, 20)).map(
-    lambda part: " ".join(f"w{n}" for n in range(part[0], sum(part)))
-)
+PARTS = st.builds(part_of_a_text, st.integers(0, 12), st.integers(1, 20))
 TEXTS = st.lists(PARTS, max_size=12)
 
 
@@ -183,25 +210,25 @@ def test_short_texts_are_compared_by_equality_alone() -> None:
 
 def test_clusters_are_near_those_of_all_pairs() -> None:
     """Versions of files, as the history of a repository has them: few lines change, or most."""
-    chosen = random.Random(3)
+    rng = random.Random(3)
     texts = []
     for file in range(8):
         lines = []
         for n in range(20):
-            lines.append(f"name_{file}_{n} = call_{file}({chosen.random()}, {n})")
+            lines.append(f"name_{file}_{n} = call_{file}({rng.random()}, {n})")
         for version in range(8):
-            for index in chosen.sample(range(20), chosen.choice([1, 2, 3, 18])):
-                lines[index] = f"other_{version} = new({chosen.random()})"
+            changes = rng.choice([1, 2, 3, 18])
+            for index in rng.sample(range(20), changes):
+                lines[index] = f"other_{version} = new({rng.random()})"
             texts.append("\n".join(lines))
     sets = [grams(text) for text in texts]
     from scipy.cluster.hierarchy import DisjointSet
 
     exact = DisjointSet(range(len(texts)))
     for first, second in combinations(range(len(texts)), 2):
-        if len(sets[first] & sets[second]) >= 0.5 * len(sets[first] | sets[second]):
+        if jaccard(sets[first], sets[second]) >= 0.5:
             exact.merge(first, second)
-    exact_count, count = (
-        sets.n_subsets for sets in (exact, join_texts(texts, FAST, {}))
-    )
+    exact_count = exact.n_subsets
+    count = join_texts(texts, FAST, {}).n_subsets
     assert abs(count - exact_count) <= 0.05 * exact_count
     assert 8 < exact_count < len(texts) / 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,11 @@ CHARACTERS = "ab cd\n()=:é\t世🙂\x00'\"#"
 def random_texts(number: int = 80) -> list[str]:
     """Return texts of 0 to 400 characters."""
     rng = random.Random(7)
-    return [
-        "".join(rng.choices(CHARACTERS, k=rng.randrange(400))) for _ in range(number)
-    ]
+    texts = []
+    for _ in range(number):
+        length = rng.randrange(400)
+        texts.append("".join(rng.choices(CHARACTERS, k=length)))
+    return texts
 
 
 def bpe(texts: Sequence[str]) -> Any:
@@ -46,7 +48,9 @@ def unigram(texts: Sequence[str]) -> Any:
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     trainer = trainers.UnigramTrainer(
-        vocab_size=90, special_tokens=[END], show_progress=False
+        vocab_size=90,
+        special_tokens=[END],
+        show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
@@ -62,27 +66,33 @@ def test_all_windows_together_are_all_documents_but_the_dropped_rest(
     end = tokenizer.token_to_id(END)
 
     def encode(contents: list[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in tokenizer.encode_batch(contents)]
+        encodings = tokenizer.encode_batch(contents)
+        return [encoding.ids for encoding in encodings]
 
     documents = list(documents_of(rows, encode, end))
-    tokens = encode(texts)
-    assert [document.tokens.tolist() for document in documents] == [
-        [*ids, end] for ids in tokens
-    ]
+    expected = [[*ids, end] for ids in encode(texts)]
+    assert tokens_of(documents) == expected
     for length, epoch in product([7, 64, 1000], range(2)):
-        order = epoch_order(documents, 3, epoch)
+        order = epoch_order(documents, seed=3, epoch=epoch)
         windows, rest = windows_of(order, length)
-        joined = [token for document in order for token in document.tokens.tolist()]
         assert windows.shape[1] == length
+        joined = list(chain.from_iterable(tokens_of(order)))
         flat = windows.ravel().tolist()
-        assert flat == joined[: len(flat)]
-        assert rest.tolist() == joined[len(flat) :]
-        assert len(rest) == len(joined) - len(flat) < length
+        count = len(flat)
+        assert flat == joined[:count]
+        assert rest.tolist() == joined[count:]
+        assert len(rest) == len(joined) - count
+        assert len(rest) < length
+
+
+def tokens_of(documents: Sequence[Document]) -> list[list[int]]:
+    return [document.tokens.tolist() for document in documents]
 
 
 def document(text: str, *tokens: int) -> Document:
-    digest = hashlib.sha256(text.encode()).digest()[:8]
-    return Document(np.array([*tokens, 0], np.int32), digest)
+    digest = hashlib.sha256(text.encode()).digest()
+    ended = np.array([*tokens, 0], np.int32)
+    return Document(ended, digest[:8])
 
 
 def numbered_documents(count: int) -> list[Document]:
@@ -95,32 +105,51 @@ def numbers(documents: Sequence[Document]) -> list[int]:
 
 def test_an_order_is_that_of_seed_and_epoch() -> None:
     documents = numbered_documents(50)
-    first = numbers(epoch_order(documents, 1, 0))
-    assert first == numbers(epoch_order(documents, 1, 0))
+
+    def order_of(seed: int, epoch: int) -> list[int]:
+        return numbers(epoch_order(documents, seed, epoch))
+
+    first = order_of(seed=1, epoch=0)
+    assert first == order_of(seed=1, epoch=0)
     assert sorted(first) == list(range(50))
-    assert first != numbers(epoch_order(documents, 1, 1))
-    assert first != numbers(epoch_order(documents, 2, 0))
+    assert first != order_of(seed=1, epoch=1)
+    assert first != order_of(seed=2, epoch=0)
 
 
 def test_a_document_longer_than_a_window_goes_over_several() -> None:
-    documents = [document("long", *range(1, 10)), document("short", 10)]
-    windows, rest = windows_of(documents, 4)
-    assert windows.tolist() == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 0, 10, 0]]
+    long = document("long", *range(1, 10))
+    short = document("short", 10)
+    windows, rest = windows_of([long, short], 4)
+    assert windows.tolist() == [
+        [1, 2, 3, 4],
+        [5, 6, 7, 8],
+        [9, 0, 10, 0],
+    ]
     assert rest.tolist() == []
 
 
-def test_no_documents_and_too_few_tokens_give_no_window() -> None:
-    for documents, tokens in (([document("a", 1, 2)], [1, 2, 0]), ([], [])):
-        windows, rest = windows_of(documents, 4)
-        assert len(windows) == 0
-        assert rest.tolist() == tokens
+@pytest.mark.parametrize(
+    ("documents", "tokens"),
+    [
+        ([document("a", 1, 2)], [1, 2, 0]),
+        ([], []),
+    ],
+)
+def test_no_documents_and_too_few_tokens_give_no_window(
+    documents: list[Document],
+    tokens: list[int],
+) -> None:
+    windows, rest = windows_of(documents, 4)
+    assert len(windows) == 0
+    assert rest.tolist() == tokens
 
 
 def test_the_held_out_share_is_chosen_by_the_texts_alone() -> None:
     documents = numbered_documents(1000)
     training, held_out = split_documents(documents, 0.005)
     assert sorted(numbers([*training, *held_out])) == list(range(1000))
-    smallest = sorted(documents, key=lambda document: document.digest)[:5]
+    by_digest = sorted(documents, key=lambda document: document.digest)
+    smallest = by_digest[:5]
     assert set(numbers(held_out)) == set(numbers(smallest))
 
 
@@ -131,7 +160,8 @@ def test_another_order_holds_out_the_same_texts_and_equal_texts_stay_together() 
         documents = [document(text, 1) for text in order]
         training, aside = split_documents(documents, 0.2)
         digests = {document.digest for document in aside}
-        assert digests.isdisjoint(document.digest for document in training)
+        training_digests = {document.digest for document in training}
+        assert digests.isdisjoint(training_digests)
         assert len(training) + len(aside) == len(order)
         return digests
 
@@ -140,5 +170,7 @@ def test_another_order_holds_out_the_same_texts_and_equal_texts_stay_together() 
 
 def test_nothing_is_held_out_where_nothing_would_be_left() -> None:
     documents = [document("same", 1)] * 3
-    assert [len(part) for part in split_documents(documents, 0.5)] == [3, 0]
-    assert [len(part) for part in split_documents(documents, 0)] == [3, 0]
+    for share in (0.5, 0):
+        training, held_out = split_documents(documents, share)
+        assert len(training) == 3
+        assert len(held_out) == 0
