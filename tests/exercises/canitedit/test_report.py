@@ -43,9 +43,8 @@ PARTIAL = "--set report.allow_partial=true"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six problems: 4, 3, 2, 1, 0 and 4 good completions of 4; lazy ones fewer."""
-    return write_folder(
-        tmp_path_factory.mktemp("runs") / "small-model", (4, 3, 2, 1, 0, 4), 4
-    )
+    folder = tmp_path_factory.mktemp("runs") / "small-model"
+    return write_folder(folder, good=(4, 3, 2, 1, 0, 4), of=4)
 
 
 @pytest.fixture
@@ -54,12 +53,20 @@ def folder_copy(folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(folder, tmp_path / "copy"))
 
 
-def report_of(
-    *folders: Path, by: tuple[GroupBy, ...] = ()
-) -> tuple[list[ScoreRow], list[ScoreRow]]:
+Report = tuple[list[ScoreRow], list[ScoreRow]]
+
+
+def report_of(*folders: Path, by: tuple[GroupBy, ...] = ()) -> Report:
     """Return the rows of a report and its differences."""
-    scores = [read_folder(path, v1=False, allow_partial=False) for path in folders]
-    return report_on(scores, (1, 2), by)
+    scores = []
+    for folder in folders:
+        scores.append(read_folder(folder, v1=False, allow_partial=False))
+    return report_on(scores, ks=(1, 2), by=by)
+
+
+def scores_of(folder: Path) -> list[ScoreRow]:
+    """Return the scores of a folder that may be partial."""
+    return read_folder(folder, v1=False, allow_partial=True)
 
 
 def test_the_figures_of_a_folder(folder: Path) -> None:
@@ -70,7 +77,10 @@ def test_the_figures_of_a_folder(folder: Path) -> None:
         shares = (row["pass@1"], row["pass@2"])
         means[row["instruction"]] = [round(share, 6) for share in shares]
     # 14 of 24; two of four drawn: 1, 1, 5/6, 1/2, 0, 1.
-    assert means == {"descriptive": [0.583333, 0.722222], "lazy": [0.375, 0.555556]}
+    assert means == {
+        "descriptive": [0.583333, 0.722222],
+        "lazy": [0.375, 0.555556],
+    }
     first = totals[0]
     assert first["problems"] == 6
     assert first["completions"] == 24
@@ -88,7 +98,7 @@ def test_the_figures_of_a_folder(folder: Path) -> None:
 
 
 def test_differences_pair_the_problems(folder: Path, tmp_path: Path) -> None:
-    better = write_folder(tmp_path / "better", (4, 4, 4, 4, 4, 4), 4)
+    better = write_folder(tmp_path / "better", good=(4,) * 6, of=4)
     _, differences = report_of(folder, better)
     by_pair = {}
     for row in differences:
@@ -103,8 +113,10 @@ def test_differences_pair_the_problems(folder: Path, tmp_path: Path) -> None:
     row = by_pair["small-model, descriptive", "better, descriptive"]
     assert row["problems"] == 6
     assert row["left_out"] == 0
-    assert row["difference"] == pytest.approx(10 / 24)
-    assert 0 < row["low"] < 10 / 24 < row["high"] < 1
+    difference = 10 / 24
+    assert row["difference"] == pytest.approx(difference)
+    assert 0 < row["low"] < difference
+    assert difference < row["high"] < 1
     same = by_pair["better, lazy", "better, descriptive"]
     assert same["low"] == 0.25
     assert same["high"] == 0.25
@@ -135,42 +147,55 @@ def faults(path: Path) -> str:
     with pytest.raises(UserError) as caught:
         read_folder(path, v1=False, allow_partial=False)
     error = str(caught.value)
-    scores = read_folder(path, v1=False, allow_partial=True)
+    problems = scores_of(path)[0]["faults"]
     fix = "report.allow_partial=true reports it so"
-    assert error == f"{path} is incomplete: {scores[0]['faults']}; {fix}"
+    assert error == f"{path} is incomplete: {problems}; {fix}"
     assert "\n" not in error
     return error
 
 
 def test_published_problems_are_expected_together(tmp_path: Path) -> None:
-    names = sorted(FIRST_PAPER, key=lambda name: int(name.partition("_")[0]))[:50]
-    write_renamed(tmp_path, names)
+    names = sorted(FIRST_PAPER, key=number_of)
+    write_renamed(tmp_path, names[:50])
     missing = "50 of 54 problems with lazy instructions (no 56_interference_vars, "
     assert missing in faults(tmp_path)
     write_renamed(tmp_path, ["120_summary_statistics"])
     assert "51 of 105 problems with lazy" in faults(tmp_path)
-    assert len(read_folder(tmp_path, v1=True, allow_partial=True)) == 50
+    published = read_folder(tmp_path, v1=True, allow_partial=True)
+    assert len(published) == 50
+
+
+def number_of(name: str) -> int:
+    """Return the number that the name of a problem begins with."""
+    number, _, _ = name.partition("_")
+    return int(number)
 
 
 def write_renamed(folder: Path, names: Sequence[str]) -> None:
     """Write evaluated files of problems of other names."""
+    problem = problems()[0]
     for name in names:
-        values = {"id": int(name.partition("_")[0]), "full_name": name}
-        write_file(folder, evaluated(problems()[0].model_copy(update=values)))
+        values = {"id": number_of(name), "full_name": name}
+        renamed = problem.model_copy(update=values)
+        write_file(folder, evaluated(renamed))
 
 
 def test_mixed_sampling_is_refused_with_the_numbers(folder_copy: Path) -> None:
-    write_file(folder_copy, evaluated(problems()[1], good=1, of=4, temperature=0.8))
-    assert "mixed temperature: 0.2 in 11 files, 0.8 in 1 file" in faults(folder_copy)
-    scores = read_folder(folder_copy, v1=False, allow_partial=True)
-    rows, _ = report_on([scores], (1,), ())
+    file = evaluated(problems()[1], good=1, of=4, temperature=0.8)
+    write_file(folder_copy, file)
+    expected = "mixed temperature: 0.2 in 11 files, 0.8 in 1 file"
+    assert expected in faults(folder_copy)
+    scores = scores_of(folder_copy)
+    rows, _ = report_on([scores], ks=(1,), by=())
     assert [row["temperature"] for row in rows] == [None, None]
     assert [row["top_p"] for row in rows] == [0.95, 0.95]
 
 
 def test_numbers_of_completions_must_be_equal(folder_copy: Path) -> None:
-    write_file(folder_copy, evaluated(problems()[1], good=1, of=3))
-    assert "completions: 4 in 11 files, 3 in 1 file" in faults(folder_copy)
+    file = evaluated(problems()[1], good=1, of=3)
+    write_file(folder_copy, file)
+    expected = "completions: 4 in 11 files, 3 in 1 file"
+    assert expected in faults(folder_copy)
 
 
 def test_broken_files_are_named(folder_copy: Path) -> None:
@@ -221,32 +246,41 @@ def test_a_missing_file_is_counted_and_text_shows_what_is_partial(
 
 
 def test_markdown_has_the_published_rows_beside_ours(folder: Path) -> None:
-    text = report_text(*report_of(folder), markdown=True)
+    text = markdown_of(folder)
     assert "| this report | small-model |  | 6 | 58.33 | 37.50 | 0.00 | 0.00 |" in text
     row = "| EditCoder | 6.7b | 54 (other problems) | 52.59 | 38.46 | 0.40 | 0.03 |"
     assert f"| first paper, open {row}" in text
-    assert text.count("54 (other problems)") == len(TABLE_3) == 20
+    assert len(TABLE_3) == 20
+    assert text.count("54 (other problems)") == 20
+
+
+def markdown_of(folder: Path) -> str:
+    rows, differences = report_of(folder)
+    return report_text(rows, differences, markdown=True)
 
 
 def test_the_54_problems_stand_beside_the_published_ones(tmp_path: Path) -> None:
     write_renamed(tmp_path / "m", sorted(FIRST_PAPER))
-    text = report_text(*report_of(tmp_path / "m"), markdown=True)
+    text = markdown_of(tmp_path / "m")
     assert "other problems" not in text
     assert "m: the 54 of the first paper, " in text
     assert "| this report | m |  | 54 | – | 50.00 | – | 0.00 |" in text
 
 
 def test_csv_and_json_have_all_digits(folder: Path) -> None:
-    report = report_of(folder, by=("libraries",))
-    rows = list(csv.DictReader(StringIO(report_csv(report[0]))))
-    assert len(rows) == 2 * (1 + 3)
-    assert float(rows[0]["pass@1"]) == pytest.approx(14 / 24, abs=1e-15)
-    assert rows[0]["truncated"] == ""
-    assert rows[0]["partial"] == "False"
-    assert rows[1]["group"] == "statistics"
-    value = json.loads(report_json(*report))
-    assert (value["rows"], value["differences"]) == report
-    assert list(value["rows"][0]) == list(rows[0])
+    rows, differences = report_of(folder, by=("libraries",))
+    lines = StringIO(report_csv(rows))
+    csv_rows = list(csv.DictReader(lines))
+    assert len(csv_rows) == 2 * (1 + 3)
+    first, second, *_ = csv_rows
+    assert float(first["pass@1"]) == pytest.approx(14 / 24, abs=1e-15)
+    assert first["truncated"] == ""
+    assert first["partial"] == "False"
+    assert second["group"] == "statistics"
+    value = json.loads(report_json(rows, differences))
+    assert value["rows"] == rows
+    assert value["differences"] == differences
+    assert list(value["rows"][0]) == list(first)
     lazy_row = value["rows"][4]
     assert lazy_row["instruction"] == "lazy"
     assert lazy_row["by"] == ""
@@ -265,7 +299,8 @@ def test_names_cannot_change_a_table_or_a_sheet(folder: Path, tmp_path: Path) ->
 
 
 def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
-    draw = partial(draw_scores, report_of(folder)[0])
+    rows, _ = report_of(folder)
+    draw = partial(draw_scores, rows)
     picture = draw_picture("scores", "", "", draw)
     light, dark = write_chart(picture, tmp_path / "plot.svg")
     assert dark.name == "plot-dark.svg"
@@ -305,6 +340,7 @@ def test_the_benchmark_holds_all_files(folder: Path) -> None:
 
 
 def test_help_lists_the_commands() -> None:
-    lines = [" ".join(line.split()) for line in CANITEDIT.output("--help").splitlines()]
-    assert "stats Describe the data set in a table." in lines
+    lines = CANITEDIT.output("--help").splitlines()
+    commands = [" ".join(line.split()) for line in lines]
+    assert "stats Describe the data set in a table." in commands
     assert "--workers" in CANITEDIT.output("report --help")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ from tests.exercises.exercism.testing.conftest import MakeTester
 from tests.support.exercism import profile_of, six
 
 UNITTEST = profile_of(unittest=True)
+LOCAL = EnvironmentKind.LOCAL
+DOCKER = EnvironmentKind.DOCKER
 
 
 def counts_of(result: TryResult) -> tuple[int | None, int | None]:
@@ -32,10 +35,12 @@ def test_examples_pass_and_stubs_fail(make_tester: MakeTester) -> None:
     tester = make_tester(True)
     for name, exercise in six().items():
         assert tester.test(exercise, exercise.example()).solved, name
-        tried = tester.test(exercise, exercise.stubs())
-        assert tried.solved == (name == "tidy-receipt")
-        assert None not in (tried.tests_passed, tried.tests_failed, tried.tests_skipped)
-        assert "/sandbox" not in tried.output
+        result = tester.test(exercise, exercise.stubs())
+        assert result.solved == (name == "tidy-receipt")
+        assert result.tests_passed is not None
+        assert result.tests_failed is not None
+        assert result.tests_skipped is not None
+        assert "/sandbox" not in result.output
 
 
 def test_the_same_under_pytest(make_tester: MakeTester) -> None:
@@ -53,55 +58,73 @@ def test_the_same_under_pytest(make_tester: MakeTester) -> None:
 
 
 @pytest.mark.parametrize("unittest", [True, False])
+@pytest.mark.parametrize(
+    ("code", "syntax_errors", "indentation_errors"),
+    [
+        (b"def f(:\n", 1, 0),
+        (b"if 1:\nx = 1\n", 0, 1),
+    ],
+)
 def test_errors_of_syntax_are_counted_under_both_runners(
-    make_tester: MakeTester, unittest: bool
+    make_tester: MakeTester,
+    unittest: bool,
+    code: bytes,
+    syntax_errors: int,
+    indentation_errors: int,
 ) -> None:
     exercise = six()["lost-property"]
-    kinds = ("SyntaxError", "IndentationError")
-    for code, counts in {b"def f(:\n": [1, 0], b"if 1:\nx = 1\n": [0, 1]}.items():
-        files = dict.fromkeys(exercise.stubs(), code)
-        output = make_tester(unittest).test(exercise, files).output
-        assert [error_count(kind, output) for kind in kinds] == counts
+    files = dict.fromkeys(exercise.stubs(), code)
+    output = make_tester(unittest).test(exercise, files).output
+    assert error_count("SyntaxError", output) == syntax_errors
+    assert error_count("IndentationError", output) == indentation_errors
 
 
 def test_many_threads_test_at_once_and_the_example_is_counted_once(
-    make_tester: MakeTester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_tester: MakeTester,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     exercise = six()["garden-path"]
     example = exercise.example()
     tester = make_tester(True, cache=tmp_path)
     tester.versions("python")
     folders = tester._folders["python"]
-    ran = list[int]()
-    run = type(folders).run
+    environment = type(folders)
+    commands: list[FolderCommand] = []
+    run = environment.run
 
-    def count_run(self: object, command: FolderCommand) -> FolderResult:
-        ran.append(1)
+    def note_run(self: object, command: FolderCommand) -> FolderResult:
+        commands.append(command)
         return run(folders, command)
 
     def solved(solution: Mapping[str, bytes]) -> bool:
-        ran.clear()
-        return make_tester(True, cache=tmp_path).test(exercise, solution).solved
+        commands.clear()
+        tester = make_tester(True, cache=tmp_path)
+        return tester.test(exercise, solution).solved
 
-    monkeypatch.setattr(type(folders), "run", count_run)
+    monkeypatch.setattr(environment, "run", note_run)
+    test_exercise = partial(tester.test, exercise)
     solutions = [example, exercise.stubs(), example]
     with ThreadPoolExecutor(3) as pool:
-        results = pool.map(lambda solution: tester.test(exercise, solution), solutions)
+        results = pool.map(test_exercise, solutions)
     assert [result.solved for result in results] == [True, False, True]
     # Three, tests that must fail for one or both, and the example.
-    assert 3 + 2 + 1 <= len(ran) <= 3 + 2 * 2 + 1
-    [counts_path] = (tmp_path / "exercism" / "expected").glob("*.json")
+    assert 3 + 2 + 1 <= len(commands) <= 3 + 2 * 2 + 1
+    stored = tmp_path / "exercism"
+    [counts_path] = (stored / "expected").glob("*.json")
     counts = {"passed": 4, "failed": 0, "skipped": 0}
     assert json.loads(counts_path.read_text()) == {"counts": counts}
     assert solved(example)
     # The versions; for a solution that was seen to be right no tests must fail.
-    assert len(ran) == 2
-    [right] = (tmp_path / "exercism" / "right").glob("*.json")
-    assert solved({path: data + b"\n" for path, data in example.items()})
-    assert len(ran) == 2 + 2
+    assert len(commands) == 2
+    [right] = (stored / "right").glob("*.json")
+    longer = {path: data + b"\n" for path, data in example.items()}
+    assert solved(longer)
+    assert len(commands) == 2 + 2
     right.unlink()
     # Counts that are kept are used, and broken ones are counted again.
-    counts_path.write_text(json.dumps({"counts": counts | {"passed": 5}}))
+    counts["passed"] = 5
+    counts_path.write_text(json.dumps({"counts": counts}))
     assert not solved(example)
     counts_path.write_text('{"counts": {"pas')
     assert solved(example)
@@ -111,8 +134,9 @@ def test_an_example_that_fails_is_no_verdict(
     make_tester: MakeTester, tmp_path: Path
 ) -> None:
     exercise = six()["cuckoo-clock"]
-    wrong = {exercise.examples[0]: b"def strikes(*_): return 1"}
-    failing = replace(exercise, files={**exercise.files, **wrong})
+    files = dict(exercise.files)
+    files[exercise.examples[0]] = b"def strikes(*_): return 1"
+    failing = replace(exercise, files=files)
     tester = make_tester(True, cache=tmp_path)
     error = "example of python/cuckoo-clock does not"
     for _ in range(2):
@@ -125,44 +149,45 @@ def test_a_run_that_stops_ends_its_tests(tmp_path: Path) -> None:
     def check() -> None:
         raise StoppedError("stop")
 
-    tester = ExerciseTester(UNITTEST, EnvironmentKind.LOCAL, tmp_path, check=check)
+    tester = ExerciseTester(UNITTEST, LOCAL, tmp_path, check=check)
     exercise = six()["cuckoo-clock"]
     with pytest.raises(StoppedError):
         tester.test(exercise, exercise.stubs())
 
 
 def test_a_language_without_its_tools_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    local = EnvironmentKind.LOCAL
-    versions, reasons = usable_languages(["python"], UNITTEST, local)
+    versions, reasons = usable_languages(["python"], UNITTEST, LOCAL)
     assert versions["python"].startswith("Python 3.")
     assert not reasons
     monkeypatch.setattr("exercises.exercism.tester.shutil.which", lambda _: None)
     tool_folders.cache_clear()  # another test may have found the tools
     try:
-        versions, reasons = usable_languages(["python", "go"], UNITTEST, local)
+        versions, reasons = usable_languages(["python", "go"], UNITTEST, LOCAL)
     finally:
         tool_folders.cache_clear()
     assert list(versions) == ["python"]
     assert reasons == {"go": "go not found; install it"}
     _, reasons = usable_languages(["python"], UNITTEST, EnvironmentKind.NONE)
     assert "use local or docker" in reasons["python"]
-    broken = ExerciseTester(UNITTEST, local, tmp_path, python=Path("/usr/bin/false"))
+    python = Path("/usr/bin/false")
+    broken = ExerciseTester(UNITTEST, LOCAL, tmp_path, python=python)
     with pytest.raises(UserError, match="cannot test python exercises"):
         broken.versions("python")
 
 
 def test_without_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("environments.local.folders.bubblewrap_works", lambda: False)
-    tester = ExerciseTester(UNITTEST, EnvironmentKind.LOCAL, tmp_path)
+    tester = ExerciseTester(UNITTEST, LOCAL, tmp_path)
     with pytest.raises(UserError, match="bubblewrap is not installed"):
         tester.test(six()["cuckoo-clock"], {})
 
 
 @pytest.mark.docker
 def test_in_docker(tmp_path: Path) -> None:
-    tester = ExerciseTester(UNITTEST, EnvironmentKind.DOCKER, tmp_path, "t")
+    tester = ExerciseTester(UNITTEST, DOCKER, tmp_path, "t")
     exercise = six()["cuckoo-clock"]
     try:
         good = tester.test(exercise, exercise.example())
@@ -175,34 +200,42 @@ def test_in_docker(tmp_path: Path) -> None:
         assert not tester.test(exercise, {"cuckoo_clock.py": forged}).solved
     finally:
         tester.close()
-    assert usable_languages(["go"], UNITTEST, EnvironmentKind.DOCKER)[0] == {}
+    versions, _ = usable_languages(["go"], UNITTEST, DOCKER)
+    assert versions == {}
 
 
-def test_counts_that_tools_print() -> None:
-    for language, output, expected in (
-        (
-            "rust",
-            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured\n" * 2,
-            (6, 0, 2),
-        ),
-        ("rust", "test result: FAILED. 3 passed; 2 failed; 0 ignored\n", (3, 2, 0)),
-        ("rust", "error: could not compile\n", None),
-        ("go", "ok  \tzebra\t0.003s\n", (1, 0, 0)),
-        ("go", "--- FAIL: TestA (0.00s)\nFAIL\nFAIL\tzebra\t0.003s\nFAIL\n", (0, 1, 0)),
-        ("cpp", "All tests passed (21 assertions in 20 test cases)\n", (20, 0, 0)),
-        (
-            "cpp",
-            "test cases: 3 | 1 passed | 2 failed\nassertions: 9 | 9 failed\n",
-            (1, 2, 0),
-        ),
-        ("cpp", "test cases: 1 | 1 failed\n", (0, 1, 0)),
-        (
-            "javascript",
-            "Tests:       2 failed, 1 skipped, 9 passed, 12 total\n",
-            (9, 2, 1),
-        ),
-        ("javascript", "Tests:       16 passed, 16 total\n", (16, 0, 0)),
-        ("java", "ATest > a PASSED\n\nATest > b FAILED\nATest > c PASSED\n", (2, 1, 0)),
-    ):
-        counts = printed_counts(LANGUAGES[language].counted, output)
-        assert counts == (TestCounts(*expected) if expected else None)
+# Passed, failed and skipped tests.
+OUTPUTS = {
+    "rust": {
+        "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured\n" * 2: (6, 0, 2),
+        "test result: FAILED. 3 passed; 2 failed; 0 ignored\n": (3, 2, 0),
+    },
+    "go": {
+        "ok  \tzebra\t0.003s\n": (1, 0, 0),
+        "--- FAIL: TestA (0.00s)\nFAIL\nFAIL\tzebra\t0.003s\nFAIL\n": (0, 1, 0),
+    },
+    "cpp": {
+        "All tests passed (21 assertions in 20 test cases)\n": (20, 0, 0),
+        "test cases: 3 | 1 passed | 2 failed\nassertions: 9 | 9 failed\n": (1, 2, 0),
+        "test cases: 1 | 1 failed\n": (0, 1, 0),
+    },
+    "javascript": {
+        "Tests:       2 failed, 1 skipped, 9 passed, 12 total\n": (9, 2, 1),
+        "Tests:       16 passed, 16 total\n": (16, 0, 0),
+    },
+    "java": {
+        "ATest > a PASSED\n\nATest > b FAILED\nATest > c PASSED\n": (2, 1, 0),
+    },
+}
+
+
+@pytest.mark.parametrize("language", OUTPUTS)
+def test_counts_that_tools_print(language: str) -> None:
+    patterns = LANGUAGES[language].counted
+    for output, counts in OUTPUTS[language].items():
+        assert printed_counts(patterns, output) == TestCounts(*counts)
+
+
+def test_output_of_a_compiler_counts_no_tests() -> None:
+    patterns = LANGUAGES["rust"].counted
+    assert printed_counts(patterns, "error: could not compile\n") is None
