@@ -75,12 +75,13 @@ def test_the_estimator() -> None:
     }
     for (completions, good, k), share in shares.items():
         rows = [score_row(good=good, of=completions)]
-        expected = pytest.approx(share, abs=5e-11)
-        assert pass_shares(rows, k) == {"1001_clamp": expected}, (completions, good, k)
+        expected = {"1001_clamp": pytest.approx(share, abs=5e-11)}
+        assert pass_shares(rows, k) == expected, (completions, good, k)
 
 
 def test_pass_at_more_than_the_completions_is_unknown() -> None:
-    assert pass_shares([score_row(of=20), score_row(of=4)], 5) == {}
+    rows = [score_row(of=20), score_row(of=4)]
+    assert pass_shares(rows, 5) == {}
     row = figures_of([score_row(of=4)], (1, 5))
     assert row["pass@5"] is None
     assert row["pass@5_low"] is None
@@ -121,13 +122,17 @@ UNNEEDED = """class T:
 
 
 def test_an_unneeded_function_as_in_figure_11_of_the_first_paper() -> None:
-    nodes = ast.walk(ast.parse(UNNEEDED))
-    lines = [node.lineno for node in nodes if isinstance(node, ast.stmt)]
+    lines = []
+    for node in ast.walk(ast.parse(UNNEEDED)):
+        if isinstance(node, ast.stmt):
+            lines.append(node.lineno)
     assert len(lines) == 23
-    missed = tuple(sorted(lines)[-5:])
-    assert round(100 * (23 - len(missed)) / 23) == 78
-    file = edited_file("class T:\n    pass", passed(UNNEEDED.rstrip(), 78, missed))
-    assert excess(file)[2] == 22.0
+    lines.sort()
+    missing = tuple(lines[-5:])
+    assert round(100 * (23 - 5) / 23) == 78
+    program = passed(UNNEEDED.rstrip(), coverage=78, missing=missing)
+    _, _, v1 = excess(edited_file("class T:\n    pass", program))
+    assert v1 == 22.0
 
 
 def test_gold_has_no_excess() -> None:
@@ -136,12 +141,19 @@ def test_gold_has_no_excess() -> None:
 
 
 def test_completions_are_averaged_and_v1_takes_their_median() -> None:
-    missing_one = passed("a = 1\nb = 3", 90, (1,))
-    missing_two = passed("a = 1\nb = 3", 40, (1, 2))
-    code, changed, v1 = excess(
-        edited_file("a = 1\nb = 2", missing_one, missing_two, missing_two, failed("x"))
+    before = "a = 1\nb = 2"
+    program = "a = 1\nb = 3"
+    missing_one = passed(program, 90, (1,))
+    missing_two = passed(program, 40, (1, 2))
+    file = edited_file(
+        before,
+        missing_one,
+        missing_two,
+        missing_two,
+        failed("x"),
     )
-    counts = diff_lines("a = 1\nb = 2", "a = 1\nb = 3")
+    code, changed, v1 = excess(file)
+    counts = diff_lines(before, program)
     # The diff marks what changed in a line with lines of its own, which count in *code*.
     assert counts == (5, 2)
     assert code == pytest.approx(100 * (1 + 2 + 2) / 5 / 3)
@@ -150,12 +162,19 @@ def test_completions_are_averaged_and_v1_takes_their_median() -> None:
 
 
 def test_an_unchanged_program_has_no_changed_lines() -> None:
-    assert excess(edited_file("a = 1", passed("a = 1", 50, (1,))))[:2] == (100.0, 0.0)
+    unchanged = passed("a = 1", 50, (1,))
+    code, changed, _ = excess(edited_file("a = 1", unchanged))
+    assert code == 100.0
+    assert changed == 0.0
 
 
 def test_problems_without_a_pass_do_not_count_in_excess_code() -> None:
-    bad = edited_file("a = 1", passed("a = 1\nb = 2", 50, (2,)))
-    row = figures(bad, evaluated(CLAMP, good=2), evaluated(CLAMP, good=0))
+    half_run = passed("a = 1\nb = 2", 50, (2,))
+    row = figures(
+        edited_file("a = 1", half_run),
+        evaluated(CLAMP, good=2),
+        evaluated(CLAMP, good=0),
+    )
     assert row["m"] == 2
     assert row["excess_code"] == pytest.approx(25.0)
     # Population deviation / √m: values 50 and 0.
@@ -167,8 +186,9 @@ def test_problems_without_a_pass_do_not_count_in_excess_code() -> None:
 
 
 def test_unknown_coverage_counts_in_no_excess_code() -> None:
-    unknown = passed("a = 2").model_copy(update={"coverage_missing": None})
-    row = figures(edited_file("a = 1", unknown, passed("a = 2")))
+    good = passed("a = 2")
+    unknown = good.model_copy(update={"coverage_missing": None})
+    row = figures(edited_file("a = 1", unknown, good))
     assert row["pass@1"] == 1.0
     assert row["unknown_coverage"] == 1
     assert row["m"] == 1
@@ -188,8 +208,12 @@ def test_programs_are_measured_against_both_sides() -> None:
     before = "a = 1\nb = 2\nc = 3"
     after = "a = 1\nb = 20\nc = 3\n"
     gold = measures(before, after, after)
-    expected = {"lines": 1.0, "distance": 1, "unchanged": False, "not_parsing": False}
-    assert gold == expected
+    assert gold == {
+        "lines": 1.0,
+        "distance": 1,
+        "unchanged": False,
+        "not_parsing": False,
+    }
     assert measures(before, after, before + "\n")["unchanged"]
     assert measures(before, after, before)["lines"] == 0.0
     assert measures(before, after, f"{after}d = 4\n")["lines"] == 1.5
@@ -251,29 +275,33 @@ def test_completions_are_counted_by_what_ails_them() -> None:
 
 
 def test_groups_of_problems() -> None:
-    names: dict[str, Counter[str]] = defaultdict(Counter)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for problem in problems():
         for by, groups in groups_of(problem).items():
-            names[by].update(groups)
-    assert names == {
+            counts[by].update(groups)
+    assert counts == {
         "change_kind": {"adaptive": 3, "corrective": 1, "perfective": 2},
         "topic": {"DSA": 1, "Data Science": 1, "Language": 2, "Math": 2},
         "libraries": {"statistics": 1, "with libraries": 1, "without libraries": 5},
         "length": {"1 to 25 lines": 6},
     }
-    for lengths, group in {
-        (0, 25): "1 to 25 lines",
-        (26, 55): "26 to 55 lines",
-        (56,): "56 lines and more",
+    for length, group in {
+        0: "1 to 25 lines",
+        25: "1 to 25 lines",
+        26: "26 to 55 lines",
+        55: "26 to 55 lines",
+        56: "56 lines and more",
     }.items():
-        for length in lengths:
-            problem = CLAMP.model_copy(update={"before": "x\n" * length})
-            assert groups_of(problem)["length"] == [group]
+        problem = CLAMP.model_copy(update={"before": "x\n" * length})
+        assert groups_of(problem)["length"] == [group]
 
 
 def test_statuses_are_counted() -> None:
     file = edited_file(
-        "a = 1", passed("a = 2"), failed("a", "Timeout"), failed("b", "Timeout")
+        "a = 1",
+        passed("a = 2"),
+        failed("a", "Timeout"),
+        failed("b", "Timeout"),
     )
     row = figures(file, file)
     assert row["OK"] == 2

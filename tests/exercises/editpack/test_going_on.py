@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,8 +27,9 @@ pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 def start(arguments: Sequence[object], *program: object) -> subprocess.Popen[str]:
     """Start a training in a process of its own, or by a program, on one thread."""
     begin = program or (sys.executable,)
+    argv = (*begin, "-m", "exercises.editpack", "train", *arguments)
     return subprocess.Popen(
-        [*map(str, (*begin, "-m", "exercises.editpack", "train", *arguments))],
+        list(map(str, argv)),
         cwd=TOP,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         text=True,
@@ -36,12 +38,23 @@ def start(arguments: Sequence[object], *program: object) -> subprocess.Popen[str
     )
 
 
-def wait_for(
-    seen: Callable[[], Iterable[Path]], process: subprocess.Popen[str]
+def wait_for_checkpoint(
+    tuned: Path,
+    step: int,
+    process: subprocess.Popen[str],
 ) -> None:
-    while not any(True for _ in seen()):
+    state = tuned / f"checkpoints/checkpoint-{step}/trainer_state.json"
+    while not state.exists():
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.005)
+
+
+def steps(losses: Sequence[dict[str, Any]]) -> list[int]:
+    return [loss["step"] for loss in losses]
+
+
+def values(losses: Sequence[dict[str, Any]]) -> list[float]:
+    return [loss["loss"] for loss in losses]
 
 
 def remove_incomplete(tuned: Path) -> None:
@@ -68,10 +81,7 @@ def test_a_killed_training_goes_on_to_the_same_loss(
     assert train(*common, "--out", tmp_path / "whole") == 0
     killed = tmp_path / "killed"
     process = start([*common, "--out", killed])
-    wait_for(
-        lambda: (killed / "checkpoints").glob("checkpoint-3/trainer_state.json"),
-        process,
-    )
+    wait_for_checkpoint(killed, 3, process)
     process.kill()
     process.communicate()
     assert not (killed / "train.json").exists()
@@ -84,10 +94,12 @@ def test_a_killed_training_goes_on_to_the_same_loss(
     undisturbed = record(tmp_path / "whole")
     other = record(killed)
     for key in ("loss", "held_out_loss"):
-        assert [p["step"] for p in undisturbed[key]] == [p["step"] for p in other[key]]
-        for a, b in zip(undisturbed[key], other[key], strict=True):
-            assert a["loss"] == pytest.approx(b["loss"], abs=1e-4)
-    assert undisturbed["tokens_seen"] == other["tokens_seen"] == 4 * 16 * 80
+        expected = undisturbed[key]
+        losses = other[key]
+        assert steps(losses) == steps(expected)
+        assert values(losses) == pytest.approx(values(expected), abs=1e-4)
+    assert undisturbed["tokens_seen"] == 4 * 16 * 80
+    assert other["tokens_seen"] == 4 * 16 * 80
 
 
 def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
@@ -99,10 +111,7 @@ def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
     common = (data, "--model", model, *SHORT, *recipe(epochs=40))
     stopped = tmp_path / "stopped"
     process = start([*common, "--out", stopped])
-    wait_for(
-        lambda: (stopped / "checkpoints").glob("checkpoint-3/trainer_state.json"),
-        process,
-    )
+    wait_for_checkpoint(stopped, 3, process)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate()
     assert process.returncode == 130, output
@@ -114,12 +123,13 @@ def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
     assert train(*common, "--out", tmp_path / "whole") == 0
     undisturbed = record(tmp_path / "whole")
     other = record(stopped)
-    assert last < undisturbed["steps"] == other["steps"]
+    assert last < undisturbed["steps"]
+    assert other["steps"] == undisturbed["steps"]
     for key in ("loss", "held_out_loss"):
-        assert [p["step"] for p in undisturbed[key]] == [p["step"] for p in other[key]]
-    assert undisturbed["loss"][-1]["loss"] == pytest.approx(
-        other["loss"][-1]["loss"], abs=1e-4
-    )
+        assert steps(other[key]) == steps(undisturbed[key])
+    *_, expected_loss = values(undisturbed["loss"])
+    *_, last_loss = values(other["loss"])
+    assert last_loss == pytest.approx(expected_loss, abs=1e-4)
 
 
 def test_two_processes_train_as_one_does_and_stop_at_one_step(
@@ -134,27 +144,28 @@ def test_two_processes_train_as_one_does_and_stop_at_one_step(
         "--nproc-per-node",
         2,
     )
+    single_out = tmp_path / "one"
+    double_out = tmp_path / "two"
     # 16 windows are two for each process in each of four steps.
     common = (data, "--model", model, *SHORT, *recipe(step_windows=4, epochs=40))
-    assert train(*common, *recipe(batch=4), "--out", tmp_path / "one") == 0
-    arguments = (*common, *recipe(batch=2), "--out", tmp_path / "two")
+    assert train(*common, *recipe(batch=4), "--out", single_out) == 0
+    arguments = (*common, *recipe(batch=2), "--out", double_out)
     process = start(arguments, *torchrun)
-    wait_for(
-        lambda: (tmp_path / "two/checkpoints").glob("checkpoint-4/trainer_state.json"),
-        process,
-    )
+    wait_for_checkpoint(double_out, 4, process)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate()
-    assert not (tmp_path / "two/train.json").exists(), output
-    last = last_step(tmp_path / "two")
+    assert not (double_out / "train.json").exists(), output
+    last = last_step(double_out)
     process = start((*arguments, "--resume"), *torchrun)
     output, _ = process.communicate()
     assert process.returncode == 0, output
     assert f"goes on from checkpoint-{last}" in output
-    single = record(tmp_path / "one")
-    double = record(tmp_path / "two")
+    single = record(single_out)
+    double = record(double_out)
     assert double["options"]["devices"] == 2
-    assert last < single["steps"] == double["steps"]
-    for a, b in zip(single["held_out_loss"], double["held_out_loss"], strict=True):
-        assert a["step"] == b["step"]
-        assert a["loss"] == pytest.approx(b["loss"], abs=1e-2)
+    assert last < single["steps"]
+    assert double["steps"] == single["steps"]
+    expected = single["held_out_loss"]
+    losses = double["held_out_loss"]
+    assert steps(losses) == steps(expected)
+    assert values(losses) == pytest.approx(values(expected), abs=1e-2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 
 from core.git import git
-from exercises.editpack.files import report_of
 from exercises.editpack.rows import CONTENT, INSTRUCTION, NEW, OLD
 from tests.exercises.commands import EDITPACK, Ended
 from tests.support.editpack import (
@@ -23,6 +21,8 @@ from tests.support.editpack import (
     files_of,
     hostile_history,
     lay_traps,
+    read_rows,
+    report_beside,
     simple,
 )
 
@@ -37,18 +37,10 @@ def mine_line(out: Path, *repositories: Path, options: str = "") -> str:
     return f"mine {paths} {options} --out {out} --dropped {out.parent}/dropped.jsonl"
 
 
-def mined_report(out: Path) -> dict[str, Any]:
-    return dict(json.loads(report_of(out).read_text()))
-
-
 def mine(out: Path, *repositories: Path, options: str = "") -> list[dict[str, Any]]:
     """Mine repositories and return the rows."""
     EDITPACK.output(mine_line(out, *repositories, options=options))
-    return lines_of(out)
-
-
-def lines_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return read_rows(out)
 
 
 def edits(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -72,24 +64,37 @@ EXPECTED = [
     ("Rename the café", "a.py"),
     ("[core] Fix the sum", "a.py"),
     ("Set a date before all dates", "a.py"),
-    *((f"Change the hostile name {n}", name) for n, name in enumerate(HOSTILE)),
+]
+EXPECTED += [
+    (f"Change the hostile name {number}", name) for number, name in enumerate(HOSTILE)
 ]
 DROPPED = {
-    "repeated": 1, "symlink": 2, "encoding": 2, "unchanged": 2, "submodule": 1, "generated": 1,
-    "vendored": 1, "long": 1, "other": 101, "message-verb": 1, "message-encoding": 1,
+    "repeated": 1,
+    "symlink": 2,
+    "encoding": 2,
+    "unchanged": 2,
+    "submodule": 1,
+    "generated": 1,
+    "vendored": 1,
+    "long": 1,
+    "other": 101,
+    "message-verb": 1,
+    "message-encoding": 1,
     "message-length": 2,
-}  # fmt: skip
+}
 
 
 def test_a_hostile_history_gives_exactly_these_rows(hostile: Path, out: Path) -> None:
     rows = mine(out, hostile, options="--set mine.refs=refs/heads/*")
-    report = mined_report(out)
+    report = report_beside(out)
     assert sorted(edits(rows)) == sorted(EXPECTED)
     assert report["dropped"] == DROPPED
     assert report["repositories"][0]["dropped"] == DROPPED
     assert report["rows"] == len(rows) + sum(DROPPED.values())
-    dropped = lines_of(out.parent / "dropped.jsonl")
-    links = {row["new_file"] for row in dropped if row["rule"] == "symlink"}
+    links = set()
+    for row in read_rows(out.parent / "dropped.jsonl"):
+        if row["rule"] == "symlink":
+            links.add(row["new_file"])
     assert links == {"link.py", "typed.py"}
     assert report["commits"] == 35
     assert report["modify_python"] == 29
@@ -126,28 +131,35 @@ def test_the_columns_of_a_row(hostile: Path, out: Path) -> None:
 def test_nothing_is_run_fetched_or_changed(hostile: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     trace = tmp_path / "trace"
+    plain_out = tmp_path / "plain" / "rows.jsonl"
     out = tmp_path / "out" / "rows.jsonl"
     git("clone", "--quiet", "--mirror", hostile, copy, cwd=tmp_path)
-    expected = mine(tmp_path / "plain" / "rows.jsonl", copy)
+    expected = mine(plain_out, copy)
 
     def hash_of(name: str) -> str:
         return git("rev-parse", name, cwd=copy).decode().strip()
 
     git("replace", hash_of("main:a.py"), hash_of("main:b.py"), cwd=copy)
-    (copy / "info" / "grafts").write_text(f"{hash_of('main')}\n")
+    grafts = copy / "info" / "grafts"
+    grafts.write_text(f"{hash_of('main')}\n")
     lay_traps(copy, trace)
     before = files_of(copy)
     assert mine(out, copy) == expected
     assert files_of(copy) == before
     assert not trace.exists()
-    assert out.read_bytes() == (tmp_path / "plain" / "rows.jsonl").read_bytes()
+    assert out.read_bytes() == plain_out.read_bytes()
     missing = "1" * 40
     line = mine_line(out, copy, options=f"--set mine.refs={missing}")
     assert EDITPACK.run(line).code == 2
     assert not trace.exists()
     # The traps work: what git shows by default runs one of them, what it lacks another.
     for line in ("git log -p -2", f"git cat-file -e {missing}"):
-        ended = subprocess.run(line.split(), cwd=copy, capture_output=True, timeout=60)
+        ended = subprocess.run(
+            line.split(),
+            cwd=copy,
+            capture_output=True,
+            timeout=60,
+        )
         assert trace.read_bytes(), ended.stderr
         trace.unlink()
 
@@ -165,8 +177,10 @@ def test_settings_choose_the_files(hostile: Path, out: Path) -> None:
         one_day: ["b.py"],
     }.items():
         rows = mine(out, hostile, options=options)
-        subject = "Change two files at once"
-        mined = [row["new_file"] for row in rows if row["subject"] == subject]
+        mined = []
+        for subject, new_file in edits(rows):
+            if subject == "Change two files at once":
+                mined.append(new_file)
         assert mined == files, options
     assert len(rows) == 1
 
@@ -175,7 +189,7 @@ def test_a_lone_comma_lists_no_paths(hostile: Path, out: Path) -> None:
     options = "--set mine.generated=, --set mine.vendored=,"
     names = {row["new_file"] for row in mine(out, hostile, options=options)}
     assert {"g_pb2.py", "src/vendor/lib.py"} <= names
-    report = mined_report(out)
+    report = report_beside(out)
     assert report["options"]["generated"] == []
     assert report["options"]["vendored"] == []
 
@@ -191,10 +205,11 @@ def test_several_repositories_take_a_pair_once_and_give_equal_bytes(
     again = tmp_path / "2" / "rows.jsonl"
     rows = mine(out, first, empty, third)
     assert edits(rows) == [("Return two instead of one", "a.py")]
-    repositories = mined_report(out)["repositories"]
-    assert [
-        (record["name"], record.get("left_out", "")) for record in repositories
-    ] == [
+    repositories = report_beside(out)["repositories"]
+    reasons = []
+    for record in repositories:
+        reasons.append((record["name"], record.get("left_out", "")))
+    assert reasons == [
         ("x/made", ""),
         ("y/made", "it has no commits"),
         ("owner/name", ""),
@@ -205,7 +220,9 @@ def test_several_repositories_take_a_pair_once_and_give_equal_bytes(
 
 
 def test_repositories_are_found_from_the_folder_where_it_starts(
-    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    out: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     simple(tmp_path / "some" / "two\nlines", bare=False)
     monkeypatch.chdir(tmp_path)
@@ -213,10 +230,12 @@ def test_repositories_are_found_from_the_folder_where_it_starts(
 
 
 def test_hashes_of_both_kinds_and_ordinary_folders_are_read(
-    tmp_path: Path, out: Path
+    tmp_path: Path,
+    out: Path,
 ) -> None:
     other = simple(tmp_path / "other", hash_name="sha256", bare=False)
-    assert [len(row["commit"]) for row in mine(out, other)] == [64]
+    [row] = mine(out, other)
+    assert len(row["commit"]) == 64
 
 
 def test_clones_that_lack_objects_are_read_as_far_as_they_go(tmp_path: Path) -> None:
@@ -231,33 +250,38 @@ def test_clones_that_lack_objects_are_read_as_far_as_they_go(tmp_path: Path) -> 
         out = tmp_path / kind / "rows.jsonl"
         git("clone", "--quiet", "--no-checkout", kind, url, copy, cwd=tmp_path)
         before = files_of(copy)
-        ended = EDITPACK.run(mine_line(out, copy, options="--set mine.licenses=any"))
+        line = mine_line(out, copy, options="--set mine.licenses=any")
+        ended = EDITPACK.run(line)
         assert files_of(copy) == before
         return ended, out
 
-    for kind, url, count, dropped in (
-        ("--depth=2", f"file://{origin}", 1, {}),
-        ("--filter=blob:none", f"file://{origin}", 0, {"missing": 3}),
-        ("--shared", f"{origin}", 3, {}),
-    ):
+    def check(kind: str, url: str, count: int, dropped: dict[str, int]) -> None:
         ended, out = mine_clone(kind, url)
         assert ended.code == 0, kind
-        report = mined_report(out)
+        report = report_beside(out)
         assert report["kept"] == count, kind
         assert report["dropped"] == dropped, kind
-    ended, _ = mine_clone("--filter=tree:0", f"file://{origin}")
+
+    remote = f"file://{origin}"
+    check("--depth=2", remote, count=1, dropped={})
+    check("--filter=blob:none", remote, count=0, dropped={"missing": 3})
+    check("--shared", str(origin), count=3, dropped={})
+    ended, _ = mine_clone("--filter=tree:0", remote)
     assert ended.code == 2
     assert "try git fsck there" in ended.err
 
 
 def test_what_cannot_be_mined_is_named_in_one_line(
-    hostile: Path, tmp_path: Path, out: Path
+    hostile: Path,
+    tmp_path: Path,
+    out: Path,
 ) -> None:
-    inside = simple(tmp_path / "ordinary", bare=False) / "folder"
+    ordinary = simple(tmp_path / "ordinary", bare=False)
+    inside = ordinary / "folder"
     inside.mkdir()
     closed = MadeHistory()
-    licence = b"All rights reserved.\n"
-    closed.commit("Begin with a module", {"COPYING": licence, "a.py": b"x\n"})
+    files = {"COPYING": b"All rights reserved.\n", "a.py": b"x\n"}
+    closed.commit("Begin with a module", files)
     closed_path = closed.write(tmp_path / "closed")
     verbs = tmp_path / "verbs.txt"
     verbs.write_text("# none\n")
@@ -278,13 +302,16 @@ def test_what_cannot_be_mined_is_named_in_one_line(
         ended = EDITPACK.run(mine_line(out, options=arguments))
         assert ended.code == 2, arguments
         lines = ended.err.splitlines()
-        assert len([line for line in lines if "error:" in line]) == 1, lines
+        errors = [line for line in lines if "error:" in line]
+        assert len(errors) == 1, lines
         assert problem in lines[-1], lines
     assert not out.exists()
 
 
 def test_a_repository_without_a_permissive_license_is_left_out_and_named(
-    hostile: Path, tmp_path: Path, out: Path
+    hostile: Path,
+    tmp_path: Path,
+    out: Path,
 ) -> None:
     closed = MadeHistory()
     closed.commit("Begin with a module", {"a.py": file("closed", 0)})
@@ -293,6 +320,6 @@ def test_a_repository_without_a_permissive_license_is_left_out_and_named(
     ended = EDITPACK.run(mine_line(out, path, hostile))
     assert ended.code == 0
     assert "left out: closed: no license file" in ended.err
-    assert {row["repos"] for row in lines_of(out)} == {"hostile"}
+    assert {row["repos"] for row in read_rows(out)} == {"hostile"}
     rows = mine(out, path, options="--set mine.licenses=any")
     assert [row["license"] for row in rows] == ["NOASSERTION"]

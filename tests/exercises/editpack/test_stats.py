@@ -24,18 +24,30 @@ SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "editpack-stats.schema.j
 
 def test_a_distribution_is_that_of_the_values() -> None:
     for size in (2, 3, 100, 101, 999):
-        chance = random.Random(size)
+        rng = random.Random(size)
         values = []
         for _ in range(size):
-            values.append(chance.choice((chance.randrange(9), chance.randrange(10**5))))
+            small = rng.randrange(9)
+            large = rng.randrange(10**5)
+            values.append(rng.choice((small, large)))
         measured = distribution(Counter(values))
         assert measured.mean == pytest.approx(statistics.fmean(values))
         assert measured.deviation == pytest.approx(statistics.stdev(values))
         assert measured.median == statistics.median(values)
-        assert measured.percentile_99 == sorted(values)[math.ceil(0.99 * size) - 1]
-    figures = {"mean": 7, "deviation": 0, "median": 7, "percentile_99": 7}
-    assert distribution(Counter([7])).model_dump() == figures
-    assert distribution(Counter()).model_dump() == dict.fromkeys(figures, 0)
+        rank = math.ceil(0.99 * size)
+        assert measured.percentile_99 == sorted(values)[rank - 1]
+    figures = {
+        "mean": 7,
+        "deviation": 0,
+        "median": 7,
+        "percentile_99": 7,
+    }
+    assert distribution_of([7]) == figures
+    assert distribution_of([]) == dict.fromkeys(figures, 0)
+
+
+def distribution_of(values: list[int]) -> dict[str, Any]:
+    return distribution(Counter(values)).model_dump()
 
 
 def stats_of(rows: Path, out: Path, options: str = "") -> Any:
@@ -59,7 +71,7 @@ def test_rows_are_counted_as_they_are(tmp_path: Path) -> None:
         "levenshtein": [2, 2, 0],
         "message_tokens": [3, 3, 1],
     }.items():
-        assert stats[measure] == distribution(Counter(values)).model_dump()
+        assert stats[measure] == distribution_of(values)
 
 
 def test_sides_that_take_minutes_have_no_distance() -> None:
@@ -77,12 +89,16 @@ def test_the_documented_schema_is_that_of_the_code() -> None:
 
 @pytest.fixture
 def rows_path(tmp_path: Path) -> Path:
+    messages = (
+        "Fix the `bug` <of> $x$ & y",
+        "Add the `tests` <of> $x$ & y",
+        "Fix the `docs` <of> $x$ & y",
+    )
     rows = []
-    for number, text in enumerate(("Fix `bug`", "Add `tests`", "Fix `docs`") * 4):
-        verb, noun = text.split()
+    for number, message in enumerate(messages * 4):
         old = "x = 1\n" * number
         new = "x = 2\n" * (number + 1)
-        rows.append(edit(old, new, f"{verb} the {noun} <of> $x$ & y"))
+        rows.append(edit(old, new, message))
     return write_rows(tmp_path / "rows.jsonl", rows)
 
 
@@ -106,11 +122,13 @@ def test_the_folder_holds_table_and_json(rows_path: Path, tmp_path: Path) -> Non
     # Equal input gives equal bytes.
     before = {path: path.read_bytes() for path in out.iterdir()}
     stats_of(rows_path, out)
-    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    after = {path: path.read_bytes() for path in out.iterdir()}
+    assert after == before
 
 
 def test_bad_rows_are_counted(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "rows.jsonl", [edit("a", "b"), b"{}"])
+    rows = [edit("a", "b"), b"{}"]
+    path = write_rows(tmp_path / "rows.jsonl", rows)
     stats = stats_of(path, tmp_path / "stats", "--set rows.skip_bad=true")
     assert stats["rows"] == 1
     assert stats["unreadable"] == 1
