@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from itertools import combinations
+from operator import itemgetter
 from os import environ
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from bench.repos.mirrors import Mirrors
 from exercises.editpack.dedup import shingles
 from exercises.editpack.rows import EditRow, with_content
 from tests.exercises.commands import EDITPACK
-from tests.support.editpack import report_beside, write_rows
+from tests.support.editpack import edit, read_rows, report_beside, write_rows
 
 MIRRORS = "SWE_MIRRORS"
 SEED = "--set sample.seed=4"
@@ -28,8 +28,7 @@ def row(number: int, body: str, **columns: Any) -> EditRow:
     """Return a row whose prompt has mostly words of its own, but for the body."""
     old = f"{body}\nold_{number} = {number}\n"
     new = f"{body}\nnew_{number} = {number}\n"
-    edit = {"old_contents": old, "new_contents": new, "message": f"Change {number}"}
-    return {"commit": f"c{number}", **edit, **columns}
+    return edit(old, new, f"Change {number}", commit=f"c{number}", **columns)
 
 
 ROWS = [
@@ -41,13 +40,10 @@ ROWS = [
 ]
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def values_of(path: Path, keys: str) -> list[tuple[str, ...]]:
     """Return some columns of the rows of a file."""
-    return [tuple(line[key] for key in keys.split()) for line in read_lines(path)]
+    columns = itemgetter(*keys.split())
+    return [columns(row) for row in read_rows(path)]
 
 
 def dedup(tmp_path: Path, arguments: str) -> str:
@@ -65,7 +61,7 @@ def test_one_row_of_each_cluster_stays(tmp_path: Path, rows: Path) -> None:
     out = tmp_path / "out.jsonl"
     printed = dedup(tmp_path, f"{rows}")
     assert "1 cluster, the largest of 3 rows; 71 bands × 7 rows" in printed
-    assert read_lines(out) == [with_content(ROWS[n]) for n in (0, 1, 4)]
+    assert read_rows(out) == [with_content(ROWS[n]) for n in (0, 1, 4)]
     assert values_of(tmp_path / "gone.jsonl", "commit rule detail") == [
         ("c3", "duplicate", "of row 1, commit c1"),
         ("c4", "duplicate", "of row 1, commit c1"),
@@ -93,19 +89,19 @@ def test_one_row_of_each_cluster_stays(tmp_path: Path, rows: Path) -> None:
 
 def test_a_content_of_something_else_is_made_again(tmp_path: Path, rows: Path) -> None:
     other_content = {"content": "the same text of five tokens"}
-    others = write_rows(
-        tmp_path / "others.jsonl", [row | other_content for row in ROWS]
-    )
+    other_rows = [row | other_content for row in ROWS]
+    others = write_rows(tmp_path / "others.jsonl", other_rows)
+    out = tmp_path / "out.jsonl"
     dedup(tmp_path, f"{rows}")
-    expected = read_lines(tmp_path / "out.jsonl")
+    expected = read_rows(out)
     dedup(tmp_path, f"{others}")
-    assert read_lines(tmp_path / "out.jsonl") == expected
+    assert read_rows(out) == expected
 
 
 def test_what_is_no_row_keeps_its_number(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", ["no row", *ROWS])
     dedup(tmp_path, f"{rows} {SKIP_BAD}")
-    dropped = read_lines(tmp_path / "gone.jsonl")
+    dropped = read_rows(tmp_path / "gone.jsonl")
     rules = [line["rule"] for line in dropped]
     assert rules == ["unreadable", "duplicate", "duplicate"]
     assert dropped[-1]["detail"] == "of row 2, commit c1"
@@ -115,9 +111,8 @@ def test_what_is_no_row_keeps_its_number(tmp_path: Path) -> None:
 
 def test_a_mistake_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_rows(
-        tmp_path / "rows.jsonl", [row(6, "x", author_date="yesterday"), row(7, "x")]
-    )
+    rows = [row(6, "x", author_date="yesterday"), row(7, "x")]
+    write_rows(tmp_path / "rows.jsonl", rows)
     for setting, problem in {
         "dedup.threshold=0": "dedup.threshold 0: must be greater than 0",
         "dedup.threshold=1.1": "dedup.threshold 1.1: must be at most 1",
@@ -132,7 +127,7 @@ def test_a_mistake_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def commits_of_sample(rows: Path, out: Path, options: str) -> list[str]:
     EDITPACK.output(f"sample {rows} --out {out} {options}")
-    return [row["commit"] for row in read_lines(out)]
+    return [row["commit"] for row in read_rows(out)]
 
 
 def test_a_sample_is_in_the_order_of_the_input(tmp_path: Path, rows: Path) -> None:
@@ -141,28 +136,36 @@ def test_a_sample_is_in_the_order_of_the_input(tmp_path: Path, rows: Path) -> No
     options = f"--size 3 {SEED}"
     three = commits_of_sample(rows, out, f"{options} --dropped {dropped}")
     assert three == sorted(three)
-    dropped_rows = read_lines(dropped)
-    assert sorted([*three, *(row["commit"] for row in dropped_rows)]) == ALL
-    assert {row["rule"] for row in dropped_rows} == {"unsampled"}
-    assert read_lines(out) == [row for row in ROWS if row["commit"] in three]
-    assert report_beside(out)["options"] == {"n": 3, "seed": 4, "skip_bad": False}
+    others = []
+    for dropped_row in read_rows(dropped):
+        assert dropped_row["rule"] == "unsampled"
+        others.append(dropped_row["commit"])
+    assert sorted(three + others) == ALL
+    assert read_rows(out) == [row for row in ROWS if row["commit"] in three]
+    assert report_beside(out)["options"] == {
+        "n": 3,
+        "seed": 4,
+        "skip_bad": False,
+    }
     assert commits_of_sample(rows, out, options) == three
     assert commits_of_sample(rows, out, "--size 5") == ALL
 
 
 def test_each_row_is_as_likely_to_be_in_a_sample(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", ["no row", *ROWS])
+    out = tmp_path / "out.jsonl"
     times = Counter[str]()
     for seed in range(100):
         options = f"--size 2 --set sample.seed={seed} {SKIP_BAD}"
-        times.update(commits_of_sample(rows, tmp_path / "out.jsonl", options))
+        times.update(commits_of_sample(rows, out, options))
     assert sorted(times) == ALL
     # 40 each: 20 is four deviations away.
     assert min(times.values()) > 20
 
 
 def test_a_sample_of_more_rows_than_there_are_is_refused(
-    tmp_path: Path, rows: Path
+    tmp_path: Path,
+    rows: Path,
 ) -> None:
     error = EDITPACK.refusal(f"sample {rows} --out {tmp_path}/out.jsonl")
     assert "--size 25000: " in error
@@ -170,7 +173,8 @@ def test_a_sample_of_more_rows_than_there_are_is_refused(
 
 
 def test_several_sets_have_origins_and_are_deduplicated(
-    tmp_path: Path, rows: Path
+    tmp_path: Path,
+    rows: Path,
 ) -> None:
     more_rows = [row(8, LONG), row(9, "eta = theta(iota)\n" * 9)]
     second_set = write_rows(tmp_path / "more.jsonl", more_rows)
@@ -193,15 +197,19 @@ def test_several_sets_have_origins_and_are_deduplicated(
 
 
 def test_sets_of_one_name_have_the_whole_name_as_origin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, edit in {"a": ROWS[1], "b": ROWS[4]}.items():
-        Path(name).mkdir()
-        write_rows(Path(name) / "rows.jsonl", [edit])
+    for name, edited in {"a": ROWS[1], "b": ROWS[4]}.items():
+        folder = Path(name)
+        folder.mkdir()
+        write_rows(folder / "rows.jsonl", [edited])
     EDITPACK.output("dedup a/rows.jsonl b/rows.jsonl --out out.jsonl")
-    origins = [row["origin"] for row in read_lines(Path("out.jsonl"))]
-    assert origins == ["a/rows.jsonl", "b/rows.jsonl"]
+    assert values_of(Path("out.jsonl"), "origin commit") == [
+        ("a/rows.jsonl", "c2"),
+        ("b/rows.jsonl", "c5"),
+    ]
     assert "no rows given" in EDITPACK.refusal("dedup --out out.jsonl")
     error = EDITPACK.refusal("dedup a/rows.jsonl a/rows.jsonl --out out.jsonl")
     assert "the same rows are given twice" in error
@@ -230,12 +238,16 @@ def test_mined_rows_lose_as_many_as_by_all_pairs(tmp_path: Path) -> None:
             EDITPACK.output(f"filter {rows} --out {filtered}")
             handle.write(filtered.read_bytes())
     dedup(tmp_path, f"{mined}")
-    count = len(read_lines(tmp_path / "out.jsonl"))
-    sets = [shingles(with_content(line)["content"]) for line in read_lines(mined)]
+    count = len(read_rows(tmp_path / "out.jsonl"))
+    sets = []
+    for mined_row in read_rows(mined):
+        sets.append(shingles(with_content(mined_row)["content"]))
     exact = DisjointSet(range(len(sets)))
     for first, second in combinations(range(len(sets)), 2):
-        if len(sets[first] & sets[second]) >= 0.5 * len(sets[first] | sets[second]):
+        shared = len(sets[first] & sets[second])
+        if shared >= 0.5 * len(sets[first] | sets[second]):
             exact.merge(first, second)
-    print(f"{len(sets)} rows, {exact.n_subsets} by all pairs, {count} kept")
+    exact_count = exact.n_subsets
+    print(f"{len(sets)} rows, {exact_count} by all pairs, {count} kept")
     assert len(sets) > 500
-    assert abs(count - exact.n_subsets) <= 0.05 * exact.n_subsets
+    assert abs(count - exact_count) <= 0.05 * exact_count

@@ -16,7 +16,14 @@ from tests.support import sha256_of
 from tests.support.editpack import edit, read_rows, write_rows
 
 ROWS = [
-    edit("a = 1\n", "a = 2\n", "Change a", stars=3, repos="own/thing", when=None),
+    edit(
+        "a = 1\n",
+        "a = 2\n",
+        "Change a",
+        stars=3,
+        repos="own/thing",
+        when=None,
+    ),
     edit(
         "b = 1\r\n",
         "b = 2\r\n",
@@ -58,7 +65,9 @@ KINDS = ("jsonl", "jsonl.gz", "parquet", "folder", "parts")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_gives_the_same_rows_with_all_columns(
-    kind: str, tmp_path: Path, out: Path
+    kind: str,
+    tmp_path: Path,
+    out: Path,
 ) -> None:
     source = write_kind(kind, tmp_path)
     EDITPACK.output(f"format {source} --out {out}")
@@ -73,10 +82,10 @@ def test_each_kind_gives_the_same_rows_with_all_columns(
 def test_the_hash_of_a_folder_is_that_of_its_rows(tmp_path: Path) -> None:
     first = write_kind("folder", tmp_path / "a")
     second = write_kind("folder", tmp_path / "b")
+    parts = write_kind("parts", tmp_path / "c")
     digest = RowReading().sha256(str(first))
-    assert digest == RowReading().sha256(str(second))
-    part = write_kind("parts", tmp_path / "c")
-    assert RowReading(part="test").sha256(str(part)) != digest
+    assert RowReading().sha256(str(second)) == digest
+    assert RowReading(part="test").sha256(str(parts)) != digest
 
 
 def test_a_part_of_a_folder_is_chosen(tmp_path: Path, out: Path) -> None:
@@ -89,11 +98,14 @@ def test_a_part_of_a_folder_is_chosen(tmp_path: Path, out: Path) -> None:
 
 
 def test_what_is_no_row_is_named_with_its_number(
-    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    out: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reading, "_MAX_LINE", OVERSIZE)
     bad = tmp_path / "bad.jsonl"
     oversize = "a" * OVERSIZE
+    good = ROWS[0]
     for line, problem in {
         b"{": "column 2: Expecting property name",
         b"\xff{}": "it is not UTF-8",
@@ -107,7 +119,7 @@ def test_what_is_no_row_is_named_with_its_number(
         b"1" * 5000: "a number is too long",
         f'{{"old_contents": "{oversize}"}}'.encode(): "it has more than 65,536 bytes",
     }.items():
-        rows = write_rows(tmp_path / "rows.jsonl", [ROWS[0], line, ROWS[1]])
+        rows = write_rows(tmp_path / "rows.jsonl", [good, line, good])
         error = EDITPACK.refusal(f"format {rows} --out {out}")
         assert error.startswith(f"error: {rows}, row 2: {problem}")
         assert error.endswith("; correct it, or set rows.skip_bad=true")
@@ -126,41 +138,47 @@ def test_rows_of_a_table_are_checked_as_well(tmp_path: Path, out: Path) -> None:
     from datasets import Dataset
 
     path = tmp_path / "r.parquet"
-    Dataset.from_list([{"old_contents": "a", "message": "m"}]).to_parquet(str(path))
+    row = {"old_contents": "a", "message": "m"}
+    Dataset.from_list([row]).to_parquet(str(path))
     error = EDITPACK.run(f"format {path} --out {out}")
     assert error.code == 2
     assert "row 1: new_contents is missing" in error.err
 
 
 def test_what_holds_no_rows_is_one_line(tmp_path: Path, out: Path) -> None:
-    unreadable = "cannot be read"
-    for name, data, problem in (
-        ("none.jsonl", None, "cannot be read: [Errno 2] No such file or directory"),
-        ("none.parquet", None, "none.parquet cannot be read: "),
-        ("empty.jsonl", b"", "has no rows"),
-        ("blank.jsonl", b"\n \n", "has no rows"),
-        ("rows.txt", b"{}", "there are no rows in"),
-        ("no@name/at/all", None, "there are no rows in"),
-        ("not.jsonl.gz", b"{}\n", unreadable),
-        ("cut.jsonl.gz", gzip.compress(b"{}\n" * 1000, mtime=0)[:-12], unreadable),
-        (
-            "wrong.jsonl.gz",
-            gzip.compress(b"", mtime=0)[:10] + b"\xff" * 30,
-            unreadable,
-        ),
-        ("no.parquet", b"PAR1 it is not PAR1", unreadable),
-    ):
-        if data is not None:
-            (tmp_path / name).write_bytes(data)
+    packed = gzip.compress(b"{}\n" * 1000, mtime=0)
+    header = packed[:10]
+    for name, data in {
+        "empty.jsonl": b"",
+        "blank.jsonl": b"\n \n",
+        "rows.txt": b"{}",
+        "not.jsonl.gz": b"{}\n",
+        "cut.jsonl.gz": packed[:-12],
+        "wrong.jsonl.gz": header + b"\xff" * 30,
+        "no.parquet": b"PAR1 it is not PAR1",
+    }.items():
+        (tmp_path / name).write_bytes(data)
+    for name, problem in {
+        "none.jsonl": "cannot be read: [Errno 2] No such file or directory",
+        "none.parquet": "none.parquet cannot be read: ",
+        "empty.jsonl": "has no rows",
+        "blank.jsonl": "has no rows",
+        "rows.txt": "there are no rows in",
+        "no@name/at/all": "there are no rows in",
+        "not.jsonl.gz": "cannot be read",
+        "cut.jsonl.gz": "cannot be read",
+        "wrong.jsonl.gz": "cannot be read",
+        "no.parquet": "cannot be read",
+    }.items():
         line = f"format {tmp_path / name} --out {out} {SKIP_BAD}"
         assert problem in EDITPACK.refusal(line), name
         assert not out.exists()
 
 
 def test_a_folder_that_is_no_set_is_one_line(tmp_path: Path, out: Path) -> None:
-    refused = f"error: {tmp_path} is not a folder saved by `datasets`; give"
+    problem = f"error: {tmp_path} is not a folder saved by `datasets`; give"
     line = f"format {tmp_path} --out {out}"
-    assert EDITPACK.refusal(line).startswith(refused)
+    assert EDITPACK.refusal(line).startswith(problem)
     (tmp_path / "state.json").write_text("{}")
     (tmp_path / "dataset_info.json").write_text('{"features": 5}')
     assert "is not a folder saved by" in EDITPACK.refusal(line)
@@ -168,11 +186,13 @@ def test_a_folder_that_is_no_set_is_one_line(tmp_path: Path, out: Path) -> None:
 
 
 def test_a_set_on_a_hub_that_is_not_reached_is_one_line(
-    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    out: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import huggingface_hub.constants
+    from huggingface_hub import constants
 
-    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     ended = EDITPACK.run(f"format own/no-such-set --set rows.config=python --out {out}")
     assert ended.code == 1
     [line] = ended.err.splitlines()
@@ -182,34 +202,38 @@ def test_a_set_on_a_hub_that_is_not_reached_is_one_line(
 
 def test_a_mark_and_blank_lines_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    lines = [json.dumps(row).encode() for row in ROWS]
-    path.write_bytes(b"\xef\xbb\xbf" + lines[0] + b"\r\n\n  \n" + lines[1])
+    first, second = map(json.dumps, ROWS)
+    text = f"\N{BYTE ORDER MARK}{first}\r\n\n  \n{second}"
+    path.write_bytes(text.encode())
     assert [row for row, _ in RowReading().rows(str(path))] == ROWS
 
 
 def test_the_first_message_that_says_something_is_the_instruction() -> None:
-    cases: list[tuple[str, EditRow]] = [
-        ("i", {"message": "m", "subject": "s", "instruction": "i"}),
-        ("m", {"message": "m", "subject": "s"}),
-        ("s", {"message": None, "subject": "s"}),
-        ("m", {"instruction": " \n", "message": "m"}),
-        ("", {"message": ""}),
-    ]
-    for message, columns in cases:
-        assert message_of(columns) == message
+    row: EditRow = {"message": "m", "subject": "s"}
+    assert message_of(row) == "m"
+    assert message_of(row | {"instruction": "i"}) == "i"
+    assert message_of(row | {"message": None}) == "s"
+    assert message_of({"instruction": " \n", "message": "m"}) == "m"
+    assert message_of({"message": ""}) == ""
 
 
 def test_content_is_the_prompt_with_the_new_side() -> None:
     edited = edit("a\r\n", "b\r\nc\r", "Do\r\nit", message_id=1)
     row = with_content(edited)
     prompt = "## Code Before:\na\n\n## Instruction:\nDo\nit\n## Code After:\n"
-    assert row == edited | {"instruction": "Do\nit", "content": f"{prompt}b\nc\r"}
+    assert row == edited | {
+        "instruction": "Do\nit",
+        "content": f"{prompt}b\nc\r",
+    }
     assert with_content(row) == row
 
 
 def test_bad_rows_are_counted_from_one(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "rows.jsonl", [b"?", ROWS[0], b"??"])
-    bad = [row for row, why in RowReading(skip_bad=True).rows(str(path)) if why]
-    assert bad == [{"row": 1}, {"row": 3}]
+    bad_rows = []
+    for row, reason in RowReading(skip_bad=True).rows(str(path)):
+        if reason:
+            bad_rows.append(row)
+    assert bad_rows == [{"row": 1}, {"row": 3}]
     with pytest.raises(UserError, match="row 1: "):
         next(RowReading().rows(str(path)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -34,9 +33,10 @@ def test_two_steps(
     assert train(*arguments) == 0
     assert hashes(model) == before
     summary = record(tuned)
-    assert summary["data"]["sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
+    assert summary["data"]["sha256"] == sha256_of(data)
     assert summary["options"]["lr"] == 3e-3
-    assert (summary["steps"], summary["tokens_seen"]) == (2, 2 * 6 * 80)
+    assert summary["steps"] == 2
+    assert summary["tokens_seen"] == 2 * 6 * 80
     assert [entry["step"] for entry in summary["loss"]] == [1, 2]
     first, last = (entry["loss"] for entry in summary["held_out_loss"])
     assert last < first
@@ -45,7 +45,7 @@ def test_two_steps(
     card = (tuned / "README.md").read_text()
     assert "went through `decontaminate`" in card
     assert "| MIT | 32 |" in card
-    assert not [*tuned.glob("*.bin")]
+    assert not list(tuned.glob("*.bin"))
     assert (tuned / "tokenizer.json").exists()
     weights = "model.safetensors"
     assert hashes(tuned)[weights] != before[weights]
@@ -72,9 +72,8 @@ def test_a_kill_at_the_very_end_leaves_the_last_checkpoint(
     weights.unlink()
     (tuned / "train.json").unlink()
     assert train(*arguments) == 2
-    assert (
-        "holds a training; give --resume, or another --out" in capsys.readouterr().err
-    )
+    error = capsys.readouterr().err
+    assert "holds a training; give --resume, or another --out" in error
     assert train(*arguments, "--resume") == 0
     assert "goes on from checkpoint-3\n" in capsys.readouterr().out
     assert sha256_of(weights) == digest
@@ -113,7 +112,8 @@ def test_an_adapter_leaves_the_model_as_it_is(
     assert train(data, "--model", model, "--out", out, *options) == 0
     assert hashes(model) == before
     names = {path.name for path in out.iterdir() if path.is_file()}
-    assert {"adapter_model.safetensors", "adapter_config.json"} <= names
+    assert "adapter_model.safetensors" in names
+    assert "adapter_config.json" in names
     assert "model.safetensors" not in names
     assert "adapter (LoRA)" in (out / "README.md").read_text()
     # The model takes 2 bytes a parameter, the adapter is trained with 4.
@@ -125,7 +125,9 @@ def test_an_adapter_leaves_the_model_as_it_is(
 
 
 def test_a_tuned_model_samples(
-    train: Train, tmp_path: Path, training_input: tuple[Path, Path]
+    train: Train,
+    tmp_path: Path,
+    training_input: tuple[Path, Path],
 ) -> None:
     """Servers sample only where the model's own settings do."""
     import torch
@@ -154,10 +156,11 @@ def test_a_document_begins_as_a_prompt_does(training_input: tuple[Path, Path]) -
     tokenizer = load_tokenizer(str(training_input[1]))
     begin = tokenizer.convert_tokens_to_ids("#")
     template = TemplateProcessing(single="# $A", special_tokens=[("#", begin)])
-    (plain,) = encoder(tokenizer)(["a = 1"])
+    [plain] = encoder(tokenizer)(["a = 1"])
     tokenizer.backend_tokenizer.post_processor = template
-    (tokens,) = encoder(tokenizer)(["a = 1"])
-    assert tokens == [begin, *plain] == tokenizer("a = 1")["input_ids"]
+    [tokens] = encoder(tokenizer)(["a = 1"])
+    assert tokens == [begin, *plain]
+    assert tokens == tokenizer("a = 1")["input_ids"]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +186,7 @@ def test_what_does_not_fit_is_said_in_one_line(
     data, model = training_input
     formatted = [word.format(tmp=tmp_path) for word in options]
     assert train(data, "--model", model, "--out", tmp_path / "t", *formatted) == 2
-    (line,) = capfd.readouterr().err.splitlines()
+    [line] = capfd.readouterr().err.splitlines()
     assert problem in line
 
 
@@ -207,14 +210,17 @@ def test_weights_that_are_no_safetensors_and_code_of_a_model_are_refused(
     own = tmp_path / "own"
     shutil.copytree(model, own)
     trace = tmp_path / "trace"
-    config = json.loads((own / "config.json").read_text())
-    config |= {"model_type": "other", "architectures": ["Other"]}
+    config_path = own / "config.json"
+    config = json.loads(config_path.read_text())
+    config["model_type"] = "other"
+    config["architectures"] = ["Other"]
     config["auto_map"] = {
         "AutoConfig": "code.Config",
         "AutoModelForCausalLM": "code.Other",
     }
-    (own / "config.json").write_text(json.dumps(config))
-    (own / "code.py").write_text(f"open({str(trace)!r}, 'w').close()\n")
+    config_path.write_text(json.dumps(config))
+    code = f"open({str(trace)!r}, 'w').close()\n"
+    (own / "code.py").write_text(code)
     assert train(data, "--model", own, "--out", tmp_path / "t2", *SHORT) == 2
     assert "could be loaded" in capfd.readouterr().err
     assert not trace.exists()
@@ -241,26 +247,33 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
             self,
             model: Any,
             inputs: Any,
-            *more: Any,
-            **named: Any,
+            *arguments: Any,
+            **options: Any,
         ) -> Any:
-            assert (inputs["labels"] == inputs["input_ids"]).all()
-            seen.extend(inputs["input_ids"].tolist())
-            return super().compute_loss(model, inputs, *more, **named)
+            tokens = inputs["input_ids"]
+            assert (inputs["labels"] == tokens).all()
+            seen.extend(tokens.tolist())
+            return super().compute_loss(model, inputs, *arguments, **options)
 
     monkeypatch.setattr(trainer, "split_documents", note_documents)
     monkeypatch.setattr(trainer, "SFTTrainer", Seen)
     options = ("--model", model, "--out", tmp_path / "t", *SHORT, *recipe(epochs=3))
     assert train(data, *options) == 0
     documents, held_out = made
-    piece = [token for document in held_out for token in document.tokens.tolist()]
+    piece = []
+    for document in held_out:
+        piece += document.tokens.tolist()
     assert 1 < len(piece) < 80
     epochs = []
     for epoch in range(3):
-        order = windows.epoch_order(documents, 0, epoch)
-        epochs.append(windows.windows_of(order, 80)[0].tolist())
+        order = windows.epoch_order(documents, seed=0, epoch=epoch)
+        full_windows, _ = windows.windows_of(order, 80)
+        epochs.append(full_windows.tolist())
     assert sorted(epochs[0]) != sorted(epochs[1])
-    assert seen == [piece, *(row for epoch in epochs for row in [*epoch, piece])]
+    expected = [piece]
+    for rows in epochs:
+        expected += [*rows, piece]
+    assert seen == expected
 
 
 def test_a_text_that_reads_like_the_end_is_no_end(
@@ -270,6 +283,6 @@ def test_a_text_that_reads_like_the_end_is_no_end(
 
     tokenizer = load_tokenizer(str(training_input[1]))
     text = f"a {END} b"
-    (tokens,) = encoder(tokenizer)([text])
+    [tokens] = encoder(tokenizer)([text])
     assert tokenizer.eos_token_id not in tokens
     assert tokenizer.decode(tokens) == text
