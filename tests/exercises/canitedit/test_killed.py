@@ -28,9 +28,8 @@ LAZY = "--set completions.kinds=lazy"
 
 @pytest.fixture(scope="module")
 def command(tmp_path_factory: pytest.TempPathFactory, preloaded: Preloaded) -> Harness:
-    return Harness(
-        preloaded, tmp_path_factory.mktemp("outputs"), script="canitedit-generate"
-    )
+    outputs = tmp_path_factory.mktemp("outputs")
+    return Harness(preloaded, outputs, script="canitedit-generate")
 
 
 class Counting(Solver):
@@ -44,7 +43,8 @@ class Counting(Solver):
     def answer(self, request: dict[str, Any]) -> Answer:
         if len(self.requests) >= self.number:
             self.reached.set()
-        return replace(super().answer(request), hang=0.2)
+        answer = super().answer(request)
+        return replace(answer, hang=0.2)
 
 
 def test_an_interrupt_keeps_what_was_paid_for(tmp_path: Path, command: Harness) -> None:
@@ -72,7 +72,11 @@ class CompletionsLeft(Left):
 
 
 def kill_and_continue(
-    folder: Path, command: Harness, provider: Solver, kills: int, *options: str
+    folder: Path,
+    command: Harness,
+    provider: Solver,
+    kills: int,
+    *options: str,
 ) -> None:
     """Kill runs again and again, at random writes and moments, and compare with one undisturbed."""
     rng = random.Random(SEED)
@@ -92,7 +96,8 @@ def kill_and_continue(
         provider.requests.clear()
         finished: dict[str, tuple[int, int]] = {}
         while kill_count < kills:
-            if kill_run(command, argv, rng, ended, seconds).code != -9:
+            killed = kill_run(command, argv, rng, ended, seconds)
+            if killed.code != -9:
                 break
             kill_count += 1
             now = left.finished()
@@ -108,8 +113,10 @@ def kill_and_continue(
         assert answers == bought, "a reply was bought twice"
         assert set(answers.values()) == {1}
         lost = left.count("lost").total()
-        assert (hashes(provider) - requests).total() <= lost
-        assert not requests - hashes(provider)
+        sent = hashes(provider)
+        repeated = sent - requests
+        assert repeated.total() <= lost
+        assert not requests - sent
 
 
 def kill_run(
@@ -120,14 +127,19 @@ def kill_run(
     seconds: float,
 ) -> Ended:
     if rng.random() < 0.6:
-        at = rng.randint(1, max(2, undisturbed.writes // 2))
-        return command.run(argv, kill_at=at, torn=rng.random() < 0.7)
-    return command.run(argv, seconds=rng.uniform(0, seconds / 2))
+        last_write = max(2, undisturbed.writes // 2)
+        kill_at = rng.randint(1, last_write)
+        torn = rng.random() < 0.7
+        return command.run(argv, kill_at=kill_at, torn=torn)
+    moment = rng.uniform(0, seconds / 2)
+    return command.run(argv, seconds=moment)
 
 
 @pytest.mark.long
 def test_a_run_that_is_killed_ends_as_one_undisturbed(
-    tmp_path: Path, command: Harness, solver: Solver
+    tmp_path: Path,
+    command: Harness,
+    solver: Solver,
 ) -> None:
     kill_and_continue(tmp_path, command, solver, 5, *LAZY.split())
 

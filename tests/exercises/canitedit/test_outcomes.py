@@ -65,20 +65,31 @@ def run_all(
 
 
 def is_cached(cache: Path, program: TestedProgram) -> bool:
-    return ProgramEnvironment(Watched(), cache, {}).path(program.sha256).exists()
+    environment = ProgramEnvironment(Watched(), cache, {})
+    return environment.path(program.sha256).exists()
 
 
 def test_programs_run_together_and_those_that_compare_times_alone(
     tmp_path: Path,
 ) -> None:
     folders = Watched()
-    programs = [TestedProgram("timed 1", alone=True), TestedProgram("meet 1")]
-    programs += [TestedProgram("timed 2", alone=True), TestedProgram("meet 2")]
+    programs = [
+        TestedProgram("timed 1", alone=True),
+        TestedProgram("meet 1"),
+        TestedProgram("timed 2", alone=True),
+        TestedProgram("meet 2"),
+    ]
     outcomes = run_all(folders, tmp_path, programs)
     assert outcomes.keys() == {program.sha256 for program in programs}
     assert all(is_cached(tmp_path, program) for program in programs)
-    assert max(map(len, folders.seen[:2])) == 2
-    assert folders.seen[2:] == [("timed 1",), ("timed 1",), ("timed 2",), ("timed 2",)]
+    first, second, *others = folders.seen
+    assert max(len(first), len(second)) == 2
+    assert others == [
+        ("timed 1",),
+        ("timed 1",),
+        ("timed 2",),
+        ("timed 2",),
+    ]
 
 
 def test_a_stop_ends_the_work_and_what_ended_is_kept(tmp_path: Path) -> None:
@@ -91,7 +102,9 @@ def test_a_stop_ends_the_work_and_what_ended_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_failed_environment_ends_the_work(tmp_path: Path) -> None:
-    programs = [TestedProgram(name) for name in ("1", "broken", *"23456789")]
+    broken = TestedProgram("broken")
+    programs = [TestedProgram(name) for name in "123456789"]
+    programs.insert(1, broken)
     with pytest.raises(InfrastructureError, match="the engine failed"):
         run_all(Watched(), tmp_path, programs)
-    assert not is_cached(tmp_path, programs[1])
+    assert not is_cached(tmp_path, broken)

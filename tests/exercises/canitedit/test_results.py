@@ -42,8 +42,9 @@ def test_the_layout_is_the_public_one(tmp_path: Path) -> None:
     content = evaluated_content(tmp_path, script_args={"model": "m"})
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
     assert set(content) == {*LAYOUT.split(), "completions", "results"}
-    kinds = [content[key] for key in ("instr_kind", "prompt", "language")]
-    assert kinds == ["instruction_lazy", "", "py"]
+    assert content["instr_kind"] == "instruction_lazy"
+    assert content["prompt"] == ""
+    assert content["language"] == "py"
     first, second = content["results"]
     assert set(first) == set(RESULT_KEYS.split())
     assert first["program"] == f"{CLAMP.after}\n{CLAMP.tests}"
@@ -51,22 +52,25 @@ def test_the_layout_is_the_public_one(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
+    tokens = {"prompt_tokens": 3, "completion_tokens": 2}
     waiting = completion_file(
         CLAMP,
         completions=("x = 1\n", ""),
         replies=("```\nx = 1\n", "\ud800 no"),
         truncated=(True, False),
-        tokens=({"prompt_tokens": 3, "completion_tokens": 2}, None),
+        tokens=(tokens, None),
         cost=("0.01", None),
     )
     path = write_file(tmp_path, waiting)
     assert path.name == "1001_clamp_instruction_lazy.json.gz"
-    assert plain(path)["tokens"] == [{"prompt_tokens": 3, "completion_tokens": 2}, None]
+    assert plain(path)["tokens"] == [tokens, None]
     again = read_file(path)
     assert again == waiting
-    results = (passed("x = 1\n\n", 50, (1,)), failed("\n"))
-    done = again.model_copy(update={"results": results})
-    assert read_file(write_file(tmp_path, done)) == done
+    good = passed("x = 1\n\n", coverage=50, missing=(1,))
+    bad = failed("\n")
+    done = again.model_copy(update={"results": (good, bad)})
+    done_path = write_file(tmp_path, done)
+    assert read_file(done_path) == done
     before = path.read_bytes()
     assert write_file(tmp_path, again).read_bytes() == before
     # The header of gzip has no time, so equal content gives equal bytes on any day.
@@ -76,7 +80,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 def test_files_of_others_lack_keys_and_have_their_own(tmp_path: Path) -> None:
     value = evaluated_content(tmp_path)
     for result in value["results"]:
-        del result["program_no_test"], result["timestamp"], result["coverage_missing"]
+        del result["program_no_test"]
+        del result["timestamp"]
+        del result["coverage_missing"]
         result["other"] = {"deep": [1]}
     for key in ("temperature", "script_args", "completions", "max_tokens"):
         del value[key]
@@ -95,7 +101,10 @@ def test_files_of_others_lack_keys_and_have_their_own(tmp_path: Path) -> None:
 def test_completions_of_the_newer_public_code_are_objects(tmp_path: Path) -> None:
     value = evaluated_content(tmp_path)
     del value["results"]
-    value["completions"] = [{"content": "x = 1\n", "instruction": None}, "y = 2\n"]
+    value["completions"] = [
+        {"content": "x = 1\n", "instruction": None},
+        "y = 2\n",
+    ]
     path = tmp_path / "1001_clamp_instruction_lazy.json.gz"
     file = read_file(write_plain(path, value))
     assert file.completions == ("x = 1\n", "y = 2\n")
@@ -116,9 +125,11 @@ def damage_of(path: Path) -> str:
 def test_wrong_content_is_named(tmp_path: Path) -> None:
     value = evaluated_content(tmp_path)
     good = {"program_no_test": "", "status": "OK", "exit_code": 0}
+    not_text = {"program": 1, "status": "OK", "exit_code": 0}
 
     def check(problem: str, **changes: object) -> None:
-        assert problem in damage_of(write_plain(tmp_path / NAME, value | changes))
+        path = write_plain(tmp_path / NAME, value | changes)
+        assert problem in damage_of(path)
 
     check("'full_name': String should match pattern", full_name="../x")
     check("instr_kind", instr_kind=["instruction_lazy"])
@@ -132,12 +143,14 @@ def test_wrong_content_is_named(tmp_path: Path) -> None:
         results=[good | {"coverage": 101}],
         completions=[],
     )
-    check("a result has", results=[{"program": 1, "status": "OK", "exit_code": 0}])
+    check("a result has", results=[not_text])
     check("1 completions have 2 results", completions=["x"])
     check("temperature", temperature=float("nan"))
     check("'completions[0]': Input should be a valid string", completions=[1, 2])
     for key in ("before", "tests", "taxonomy", "id", "instr_kind"):
-        path = write_plain(tmp_path / NAME, {k: value[k] for k in value if k != key})
+        rest = dict(value)
+        del rest[key]
+        path = write_plain(tmp_path / NAME, rest)
         assert key in damage_of(path)
 
 
@@ -164,14 +177,16 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_not_unpacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(results, "MOST_UNPACKED", 1 << 20)
-    (tmp_path / NAME).write_bytes(gzip.compress(bytes(50 << 20), 1))
+    bomb = gzip.compress(bytes(50 << 20), 1)
+    (tmp_path / NAME).write_bytes(bomb)
     tracemalloc.start()
     with pytest.raises(DamagedFileError, match="unpacks to more than 1,048,576 bytes"):
         read_file(tmp_path / NAME)
-    peak = tracemalloc.get_traced_memory()[1]
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8 << 20
 

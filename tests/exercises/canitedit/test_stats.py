@@ -32,8 +32,9 @@ def test_the_table() -> None:
     assert table["lines before"] == mean_and_deviation(before)
     assert table["lines after"] == mean_and_deviation(after)
     assert table["lines together"] == mean_and_deviation([4, 10, 23, 13, 11, 9])
-    kinds = {name: table[name] for name in ("adaptive", "perfective", "corrective")}
-    assert kinds == {"adaptive": 3, "perfective": 2, "corrective": 1}
+    assert table["adaptive"] == 3
+    assert table["perfective"] == 2
+    assert table["corrective"] == 1
     assert table["with libraries"] == 1
     assert table["library statistics"] == 1
     assert table["words, lazy"] == mean_and_deviation([2, 6, 2, 7, 3, 6])
@@ -43,13 +44,21 @@ def test_the_table() -> None:
     assert single["Levenshtein distance"] == {"mean": 4.0, "deviation": 0.0}
 
 
+def rows_of(text: str) -> list[str]:
+    """Return the lines of a table with single spaces."""
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
 def test_the_table_is_printed() -> None:
-    lines = [" ".join(line.split()) for line in stats("").splitlines()]
-    assert {"problems 6", "lines together 11.7 (6.3)", "topic Data Science 1"} < set(
-        lines
-    )
+    lines = rows_of(stats(""))
+    assert "problems 6" in lines
+    assert "lines together 11.7 (6.3)" in lines
+    assert "topic Data Science 1" in lines
     table = json.loads(stats("--format json"))
-    topics = [(name, table[name]) for name in table if name.startswith("topic ")]
+    topics = []
+    for name, count in table.items():
+        if name.startswith("topic "):
+            topics.append((name, count))
     assert topics == [
         ("topic Language", 2),
         ("topic Math", 2),
@@ -66,15 +75,15 @@ def test_a_tokenizer_counts_tokens(tmp_path: Path) -> None:
     characters = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
     characters.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     characters.save(str(tmp_path / "tokenizer.json"))
-    out = stats(f"--set problems.tokenizer={tmp_path}")
-    lines = [" ".join(line.split()) for line in out.splitlines()]
-    sizes = [len(p.before) + len(p.after) for p in problems()]
-    lazy_sizes = [len(p.instruction_lazy) for p in problems()]
-    assert {
-        f"tokens together {fmean(sizes):.1f} ({stdev(sizes):.1f})",
-        f"most tokens together {max(sizes)}",
-        f"tokens, lazy {fmean(lazy_sizes):.1f} ({stdev(lazy_sizes):.1f})",
-    } < set(lines)
+    lines = rows_of(stats(f"--set problems.tokenizer={tmp_path}"))
+    sizes = []
+    lazy_sizes = []
+    for problem in problems():
+        sizes.append(len(problem.before) + len(problem.after))
+        lazy_sizes.append(len(problem.instruction_lazy))
+    assert f"tokens together {fmean(sizes):.1f} ({stdev(sizes):.1f})" in lines
+    assert f"most tokens together {max(sizes)}" in lines
+    assert f"tokens, lazy {fmean(lazy_sizes):.1f} ({stdev(lazy_sizes):.1f})" in lines
     assert not any(line.startswith("words") for line in lines)
     error = stats_error("--set problems.tokenizer=gone")
     assert "problems.tokenizer gone cannot be used" in error
