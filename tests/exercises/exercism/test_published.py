@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
@@ -52,22 +54,31 @@ def test_the_check_of_ratios() -> None:
         assert [key for key, _ in wrong_ratios({**GOOD, **change})] == faulty
 
 
-def test_broken_records_are_named(tmp_path: Path) -> None:
-    for text in ("- [", "a: b", "- 1", "- &a {model: x}\n- *a", "[" * 500):
-        (tmp_path / "a.yml").write_text(text)
-        with pytest.raises(DamagedFileError, match=r"a\.yml"):
-            read_records(tmp_path / "a.yml")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- [",
+        "a: b",
+        "- 1",
+        "- &a {model: x}\n- *a",
+        "[" * 500,
+    ],
+    ids=["open", "mapping", "number", "alias", "deep"],
+)
+def test_broken_records_are_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.yml"
+    path.write_text(text)
+    with pytest.raises(DamagedFileError, match=r"a\.yml"):
+        read_records(path)
 
 
 @pytest.mark.long
 def test_the_published_leaderboards_have_seven_faulty_records() -> None:
-    files = sorted(from_environment("LEADERBOARDS").glob("*_leaderboard.yml"))
-    records = [record for path in files for record in read_records(path)]
-    faults = {
-        (record["dirname"], key)
-        for record in records
-        for key, _ in wrong_ratios(record)
-    }
+    faults = set()
+    for path in from_environment("LEADERBOARDS").glob("*_leaderboard.yml"):
+        for record in read_records(path):
+            for key, _ in wrong_ratios(record):
+                faults.add((record["dirname"], key))
     assert faults == {
         ("2024-09-12-19-57-35--o1-mini-whole", "percent_cases_well_formed"),
         ("2024-12-21-19-23-03--polyglot-o1-hard-diff", "pass_rate_2"),
@@ -125,39 +136,39 @@ def bar(
 
 
 def bars_of_2023() -> list[Bar]:
-    made = []
+    bars = []
     for model, formats in COUNTS.items():
         for edit_format, (last, first) in formats.items():
+            column = (model, edit_format)
             of = 133
-            if (model[-8:], edit_format) == ("16k-0613", "whole-func"):
+            if column == ("gpt-3.5-turbo-16k-0613", "whole-func"):
                 of = 132
-            counts = (
-                TEN
-                if edit_format == "whole" and model.endswith("turbo-0613")
-                else (last,)
-            )
+            counts: Sequence[float] = [last]
+            if column == ("gpt-3.5-turbo-0613", "whole"):
+                counts = TEN
             shares = [100 * count / of for count in counts]
-            made.append(bar(model, edit_format, shares, [100 * first / of]))
-    return made
+            first_share = 100 * first / of
+            bars.append(bar(model, edit_format, shares, [first_share]))
+    return bars
+
+
+TICK = re.compile(r'id="ytick_\d+">.*?<use [^>]*? y="([\d.]+)"', re.S)
+MARK = re.compile(r'id="((?:bar|first|whisker)-[\d-]+)">\s*<path d="([^"]+)"')
 
 
 def heights(svg: str) -> dict[str, list[float]]:
     """Return the values of the marks with an id, by the scale of the axis in the picture."""
-    ticks = [
-        float(y)
-        for y in re.findall(r'id="ytick_\d+">.*?<use [^>]*? y="([\d.]+)"', svg, re.S)
-    ]
-    zero = ticks[0]
-    hundred = ticks[-1]
-    assert len(ticks) == 6
-    marks = re.findall(r'id="((?:bar|first|whisker)-[\d-]+)">\s*<path d="([^"]+)"', svg)
-    return {
-        name: [
-            100 * (zero - float(y)) / (zero - hundred)
-            for y in re.findall(r"[\d.]+ ([\d.]+)", d)
-        ]
-        for name, d in marks
-    }
+    zero, *others = map(float, TICK.findall(svg))
+    assert len(others) == 5
+    hundred = others[-1]
+    marks = {}
+    for name, path in MARK.findall(svg):
+        values = []
+        for y in re.findall(r"[\d.]+ ([\d.]+)", path):
+            height = zero - float(y)
+            values.append(100 * height / (zero - hundred))
+        marks[name] = values
+    return marks
 
 
 def chart_svg(bars: Sequence[Bar], theme: Theme) -> str:
@@ -167,23 +178,24 @@ def chart_svg(bars: Sequence[Bar], theme: Theme) -> str:
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
 def test_the_chart_of_2023_is_read_back_from_its_picture(theme: Theme) -> None:
+    near = partial(pytest.approx, abs=0.1)
     bars = bars_of_2023()
     marks = heights(chart_svg(bars, theme))
-    positions = [
-        f"{m}-{n}"
-        for m, formats in enumerate(COUNTS.values(), 1)
-        for n in range(1, len(formats) + 1)
-    ]
-    assert len(bars) == 16 == len([name for name in marks if name.startswith("bar")])
+    positions = []
+    for group, formats in enumerate(COUNTS.values(), start=1):
+        for number in range(1, len(formats) + 1):
+            positions.append(f"{group}-{number}")
+    kinds = Counter(name.partition("-")[0] for name in marks)
+    assert len(bars) == 16
+    assert kinds["bar"] == 16
+    assert kinds["whisker"] == 1
     for position, drawn in zip(positions, bars, strict=True):
-        assert max(marks[f"bar-{position}"]) == pytest.approx(
-            fmean(drawn["last"]), abs=0.1
-        )
-        assert min(marks[f"bar-{position}"]) == pytest.approx(0, abs=0.1)
-        assert marks[f"first-{position}"] == pytest.approx(drawn["first"] * 2, abs=0.1)
-    assert marks["whisker-2-1"] == pytest.approx([51.13, 54.14], abs=0.1)
-    assert max(marks["bar-2-1"]) == pytest.approx(53.08, abs=0.1)
-    assert [name for name in marks if name.startswith("whisker")] == ["whisker-2-1"]
+        heights_of_bar = marks[f"bar-{position}"]
+        assert max(heights_of_bar) == near(fmean(drawn["last"]))
+        assert min(heights_of_bar) == near(0)
+        assert marks[f"first-{position}"] == near(drawn["first"] * 2)
+    assert marks["whisker-2-1"] == near([51.13, 54.14])
+    assert max(marks["bar-2-1"]) == near(53.08)
 
 
 def test_the_chart_has_the_colours_and_the_words_of_2023() -> None:
@@ -209,13 +221,15 @@ def test_the_legend_covers_nothing(others: int) -> None:
     bars = []
     for name in formats:
         bars.append(bar("a-model-with-a-long-name", name, (100.0,), (50.0,)))
-    bars += [bar(f"m{n}", "diff", (100.0,), published=True) for n in range(others + 1)]
+    for number in range(others + 1):
+        bars.append(bar(f"m{number}", "diff", (100.0,), published=True))
     with drawing(LIGHT):
         figure = draw_chart(bars, LIGHT)
         figure.draw_without_rendering()
-    (axes,), (legend,) = figure.axes, figure.legends
-    under = legend.get_window_extent().y0
-    labels = [axes.yaxis.label, *axes.texts]
+    [axes] = figure.axes
+    [legend] = figure.legends
+    extent = legend.get_window_extent()
     assert len(axes.texts) == 8 + others
-    assert all(under >= part.get_window_extent().y1 for part in (axes.patch, *labels))
-    assert legend.get_window_extent().x1 < 1400  # on the first screen of a wide picture
+    for part in (axes.patch, axes.yaxis.label, *axes.texts):
+        assert part.get_window_extent().y1 <= extent.y0
+    assert extent.x1 < 1400  # on the first screen of a wide picture

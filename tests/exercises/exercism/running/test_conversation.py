@@ -89,7 +89,9 @@ def work_of(
 ) -> ExerciseWork:
     choice = replace(CHOICE, edit_format=form)
     config = ExercismConfig(
-        settings or ExercismSettings(), (choice,), EnvironmentKind.LOCAL
+        settings or ExercismSettings(),
+        (choice,),
+        EnvironmentKind.LOCAL,
     )
     entry = SimpleNamespace(kind="failed")
     context: Any = SimpleNamespace(
@@ -100,7 +102,8 @@ def work_of(
         log=logging.getLogger("test"),
         calls=SimpleNamespace(entries=lambda key: [entry]),
     )
-    job = ExerciseJob(six()[name], column_name(choice, 1), choice)
+    column = column_name(choice, 1)
+    job = ExerciseJob(six()[name], column, choice)
     services = ExerciseServices(config, Source(turn), tests)  # type: ignore[arg-type]
     return job.start(services, context)
 
@@ -121,7 +124,7 @@ def converse(
     work = work_of(root, turn, form, name, tests, settings)
     end = work.run()
     assert end.value is not None
-    (attempt,) = work.attempts(end)
+    [attempt] = work.attempts(end)
     assert list(root.iterdir()) == []
     transcript = transcript_text(end.value, attempt, end.reason)
     return end, model, tests, transcript
@@ -139,27 +142,43 @@ def reply(form: str, exercise: Exercise) -> Reply:
 
 
 def test_output_is_cut_to_the_window_in_whole_lines(tmp_path: Path) -> None:
-    end, model, _, _ = converse(tmp_path, "No.", "No.", tests=Tests(LONG), context=6000)
+    end, model, *_ = converse(
+        tmp_path,
+        "No.",
+        "No.",
+        tests=Tests(LONG),
+        context=6000,
+    )
     last = model.asked(1)
     assert last.startswith("line 0 of the output\nline 1 ")
     assert last.endswith("to resolve the errors.\n")
-    output = last.partition("\n####\n")[0]
+    output = output_in(last)
     assert 100 < len(output.splitlines()) < 2000
     assert LONG.startswith(output)
     assert end.status is InstanceStatus.FAILED
     result = value_of(end)
     assert result.extra.tries[0].output == LONG, "the result keeps all of it"
-    _, model, _, _ = converse(tmp_path, "No.", "No.", tests=Tests(LONG))
+    _, model, *_ = converse(tmp_path, "No.", "No.", tests=Tests(LONG))
     assert model.asked(1).startswith(LONG)
+
+
+def output_in(message: str) -> str:
+    """Return the output of tests that a message begins with."""
+    output, _, _ = message.partition("\n####\n")
+    return output
 
 
 def test_lines_of_output(tmp_path: Path) -> None:
     for limit, count in {3: 3, 0: 2000, None: 2000}.items():
         settings = ExercismSettings(exercises=Exercises(test_lines=limit))
         _, model, *_ = converse(
-            tmp_path, "No.", "No.", tests=Tests(LONG), settings=settings
+            tmp_path,
+            "No.",
+            "No.",
+            tests=Tests(LONG),
+            settings=settings,
         )
-        output = model.asked(1).partition("\n####\n")[0]
+        output = output_in(model.asked(1))
         assert len(output.splitlines()) == count
 
 
@@ -173,15 +192,16 @@ def test_all_solution_files_reach_the_tests_and_a_removed_one_is_empty(
     assert dict(tests.seen[0]) == exercise.example()
     assert end.status is InstanceStatus.SOLVED
     assert end.reason == "solved in try 1"
-    gone = "*** Begin Patch\n*** Delete File: compass.py\n*** End Patch\n"
-    _, _, tests, _ = converse(tmp_path, gone, "No.", form="patch")
+    removal = "*** Begin Patch\n*** Delete File: compass.py\n*** End Patch\n"
+    _, _, tests, _ = converse(tmp_path, removal, "No.", form="patch")
     assert tests.seen[0] == exercise.stubs() | {"compass.py": b""}
 
 
 def test_as_many_tries_as_asked_for(tmp_path: Path) -> None:
     for tries in (1, 3):
         settings = ExercismSettings(models=ExercismModels(tries=tries))
-        end, model, *_ = converse(tmp_path, *["No."] * tries, settings=settings)
+        replies = ["No."] * tries
+        end, model, *_ = converse(tmp_path, *replies, settings=settings)
         assert value_of(end).tests_outcomes == (False,) * tries
         assert len(model.requests) == tries
 
@@ -198,7 +218,9 @@ def test_a_result_has_the_counters_of_all_tries(tmp_path: Path) -> None:
     assert result.duration == 0.0
     assert result.key == "python/garden-path"
     assert result.extra.tries[0].tests_failed == 1
-    assert [bool(pair[0]) for pair in result.chat_hashes] == [False, False]
+    for first_hash, _ in result.chat_hashes:
+        assert not first_hash
+    assert len(result.chat_hashes) == 2
 
 
 def test_a_transcript_shows_calls_and_the_last_output(tmp_path: Path) -> None:
@@ -212,30 +234,44 @@ def test_a_transcript_shows_calls_and_the_last_output(tmp_path: Path) -> None:
 
 
 def test_a_patch_for_readers() -> None:
-    assert patch_of({"a": b"x\n", "b": b"y"}, {"a": b"x\n", "b": b"z"}) == (
-        "--- a/b\n+++ b/b\n@@ -1 +1 @@\n"
-        "-y\n\\ No newline at end of file\n+z\n\\ No newline at end of file\n"
+    before = {"a": b"x\n", "b": b"y"}
+    after = {"a": b"x\n", "b": b"z"}
+    assert patch_of(before, after) == (
+        "--- a/b\n"
+        "+++ b/b\n"
+        "@@ -1 +1 @@\n"
+        "-y\n"
+        "\\ No newline at end of file\n"
+        "+z\n"
+        "\\ No newline at end of file\n"
     )
 
 
 def test_what_replies_do_to_their_format_is_counted(tmp_path: Path) -> None:
     first = ReplyCounts(
-        edits=4, failed=3, foreign=1, unsafe=1, ambiguous=1, whole_file_blocks=2
+        edits=4,
+        failed=3,
+        foreign=1,
+        unsafe=1,
+        ambiguous=1,
+        whole_file_blocks=2,
     )
     second = ReplyCounts(truncated=True, unknown_calls=1)
     third = ReplyCounts(malformed=True)
     turn = Turn(Scripted(["No.", "No."]), "gpt-4o", "whole", temperature=0.0)
     work = work_of(tmp_path, turn, "whole", "name-tags", Tests())
     work.run()
-    counted = [(first, second), (third,)]
-    for number, ending in enumerate(work.endings):
-        assert ending.result
-        agent_result = replace(ending.result, replies=counted[number])
-        work.endings[number] = AgentResult(agent_result)
+    replies_of_tries = [(first, second), (third,)]
+    for number, replies in enumerate(replies_of_tries):
+        conversation = work.endings[number].result
+        assert conversation
+        counted = replace(conversation, replies=replies)
+        work.endings[number] = AgentResult(counted)
     result = work.result(InstanceStatus.FAILED)
     assert result.num_malformed_responses == 2
     counts = result.extra.model_dump(
-        exclude_defaults=True, exclude={"exercise_sha256", "tries"}
+        exclude_defaults=True,
+        exclude={"exercise_sha256", "tries"},
     )
     assert counts == {
         "status": InstanceStatus.FAILED,

@@ -38,7 +38,7 @@ class Failing(ExerciseProvider):
     """Gives ``instead`` where the request has ``part``, else the examples."""
 
     def __init__(self, instead: Answer, part: str | None = "cuckoo") -> None:
-        super().__init__([*six().values()], examples, Notation.OF_2023)
+        super().__init__(list(six().values()), examples, Notation.OF_2023)
         self.instead = instead
         self.part = part
 
@@ -65,11 +65,17 @@ def clock_result(run: ExerciseRun) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("status", "reason"),
-    [(401, "wrong key"), (404, "no such model"), (400, "this model is closed")],
+    [
+        (401, "wrong key"),
+        (404, "no such model"),
+        (400, "this model is closed"),
+    ],
     ids=["key", "model", "five refusals"],
 )
 def test_a_provider_that_refuses_all_calls_ends_the_run(
-    run: ExerciseRun, status: int, reason: str
+    run: ExerciseRun,
+    status: int,
+    reason: str,
 ) -> None:
     instead = Answer(status=status, error={"message": reason})
     with Failing(instead, "") as provider:
@@ -118,8 +124,9 @@ def test_a_full_window_is_a_result(run: ExerciseRun, tmp_path: Path) -> None:
         "This model's maximum context length is 400 tokens. However, you requested 500."
     )
     error = {"message": too_long, "code": "context_length_exceeded"}
+    refusal = Answer(status=400, error=error)
     by_provider = ExerciseRun(tmp_path / "by-provider", run.cache, FAST)
-    with Failing(Answer(status=400, error=error), "") as provider:
+    with Failing(refusal, "") as provider:
         options = f"{CLOCK} --set models.file={settings}"
         assert start(run, provider, options).code == 0
         assert provider.requests == []
@@ -134,13 +141,14 @@ def test_a_budget_ends_an_exercise_and_a_higher_one_continues_it(
     run: ExerciseRun,
 ) -> None:
     exercises = list(six().values())
+    small_budget = f"{CLOCK} --set budget.calls=1"
     with ExerciseProvider(exercises, late_examples, Notation.OF_2023) as provider:
-        assert start(run, provider, f"{CLOCK} --set budget.calls=1").code == 1
+        assert start(run, provider, small_budget).code == 1
         result = clock_result(run)
         assert result["extra"]["status"] == "budget"
         assert result["tests_outcomes"] == [False]
         assert run.records()["diff"]["test_cases"] == 1
-        ended = start(run, provider, f"{CLOCK} --set budget.calls=1")
+        ended = start(run, provider, small_budget)
         assert ended.code == 1
         assert "over budget (budget.calls)" in ended.out
         assert len(provider.requests) == 1
@@ -157,22 +165,26 @@ def clock_block(original: str, updated: str) -> str:
     return block("cuckoo_clock.py", original, updated)
 
 
-def clock_stub() -> str:
-    return six()["cuckoo-clock"].stubs()["cuckoo_clock.py"].decode()
+def whole_clock_block(updated: str) -> str:
+    """Return the edit that replaces the stub."""
+    stubs = six()["cuckoo-clock"].stubs()
+    return clock_block(stubs["cuckoo_clock.py"].decode(), updated)
 
 
 def test_bad_edits_get_one_round_in_each_try(
-    run: ExerciseRun, provider: Provider
+    run: ExerciseRun,
+    provider: Provider,
 ) -> None:
-    good = six()["cuckoo-clock"].example()["cuckoo_clock.py"].decode()
+    example = six()["cuckoo-clock"].example()
     exits = "import os\nos._exit(0)\n"
     test_edit = block("cuckoo_clock_test.py", "import unittest\n", exits)
+    conftest_edit = block("conftest.py", "", exits)
     provider.will_answer(
-        f"{test_edit}{block('conftest.py', '', exits)}",
+        test_edit + conftest_edit,
         clock_block("no such line\n", "x\n"),
         # The second try begins with the failures of the first.
         clock_block("nor this one\n", "x\n"),
-        clock_block(clock_stub(), good),
+        whole_clock_block(example["cuckoo_clock.py"].decode()),
     )
     assert start(run, provider, CLOCK).code == 0
     messages = [request["messages"][-1]["content"] for request in provider.requests]
@@ -192,22 +204,28 @@ def test_bad_edits_get_one_round_in_each_try(
 def test_cheats_of_a_model_solve_nothing(run: ExerciseRun, provider: Provider) -> None:
     """As whole run; tests/exercises/exercism/testing has many more."""
     cheats = [CHEATS[name] for name in FOUR]
-    provider.will_answer(*(clock_block(clock_stub(), cheat) for cheat in cheats))
+    provider.will_answer(*map(whole_clock_block, cheats))
     options = f"{CLOCK} --tries 1 --set exercises.repeats=4"
     assert start(run, provider, options).code == 0
-    extras = [result["extra"] for result in run.results().values()]
-    assert [extra["status"] for extra in extras] == ["failed"] * 4
-    patches = "\n".join(extra["tries"][0]["patch"] for extra in extras)
+    results = list(run.results().values())
+    assert len(results) == 4
+    patches = ""
+    for result in results:
+        extra = result["extra"]
+        assert extra["status"] == "failed"
+        patches += extra["tries"][0]["patch"]
     for cheat in cheats:
-        assert f"+{cheat.splitlines()[0]}" in patches
+        first_line, *_ = cheat.splitlines()
+        assert f"+{first_line}" in patches
     records = read_records(run.folder / RECORD)
     assert [record["pass_num_1"] for record in records] == [0] * 4
 
 
 def test_tests_that_do_not_end_are_a_failure(
-    run: ExerciseRun, provider: Provider
+    run: ExerciseRun,
+    provider: Provider,
 ) -> None:
-    endless = clock_block(clock_stub(), "while True: pass\n")
+    endless = whole_clock_block("while True: pass\n")
     provider.will_answer(endless, "I do not know.")
     assert start(run, provider, f"{CLOCK} --set tests.timeout=2").code == 0
     result = clock_result(run)
