@@ -2,14 +2,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from exercises.canitedit.__main__ import PROGRAM
 from exercises.canitedit.problems import (
     KINDS,
     InstructionKind,
@@ -113,7 +109,7 @@ def write_plain(path: Path, value: Mapping[str, Any] | list[Any]) -> Path:
 RUN = "r"
 
 
-def words(out: Path, url: str, *more: str) -> list[str]:
+def run_options(out: Path, url: str, *more: str) -> list[str]:
     """Return the options of a run ``r``, of which later ones override earlier ones."""
     return [
         "--models",
@@ -134,18 +130,6 @@ def words(out: Path, url: str, *more: str) -> list[str]:
         "calls.retries=0",
         *more,
     ]
-
-
-def generate(
-    monkeypatch: pytest.MonkeyPatch,
-    out: Path,
-    url: str,
-    *more: str,
-) -> int:
-    """Run ``generate`` in this process and return its exit code."""
-    argv = ["exercises.canitedit", "run", *words(out, url, *more)]
-    monkeypatch.setattr(sys, "argv", argv)
-    return PROGRAM.dispatch()
 
 
 def run_folder(out: Path) -> Path:

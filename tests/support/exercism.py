@@ -235,7 +235,7 @@ class ExerciseRun:
     def folder(self) -> Path:
         return self.out / "predictions" / "r"
 
-    def words(self, provider: Provider | None, exercises: Path = SIX) -> list[str]:
+    def argv(self, provider: Provider | None, exercises: Path = SIX) -> list[str]:
         """Return the words of the command."""
         base = ["--api-base", provider.url] if provider else []
         return [
@@ -266,7 +266,7 @@ class ExerciseRun:
         exercises: Path = SIX,
     ) -> int:
         """Run the command in this process and return its exit code."""
-        return main(["run", *self.words(provider, exercises), *more])
+        return main(["run", *self.argv(provider, exercises), *more])
 
     def records(self) -> Mapping[str, Record]:
         """Return the records by edit format."""
@@ -282,7 +282,7 @@ class ExerciseRun:
             for path in sorted((self.folder / "results").rglob("*.json"))
         }
 
-    def one(self, edit_format: str, name: str) -> dict[str, Any]:
+    def result(self, edit_format: str, name: str) -> dict[str, Any]:
         return dict(
             self.results()[f"results/gpt-4o.{edit_format}.1/python/{name}.json"]
         )

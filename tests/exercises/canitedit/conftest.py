@@ -16,7 +16,7 @@ from exercises.canitedit import evaluation
 from exercises.canitedit.evaluation import LIMITS, TestedProgram, outcome_of
 from exercises.canitedit.results import EvaluatedProgram
 from tests.exercises.commands import CANITEDIT, Ended
-from tests.support.canitedit import Solver, words
+from tests.support.canitedit import Solver, run_options
 from tests.support.environments import IMAGE, PYTHON
 from tests.support.provider import Provider
 
@@ -35,7 +35,7 @@ def generate(provider: Provider | None, out: Path, options: str = "") -> Ended:
     url = NO_SERVER
     if provider:
         url = provider.url
-    return CANITEDIT.run(f"run {shlex.join(words(out, url))} {options}")
+    return CANITEDIT.run(f"run {shlex.join(run_options(out, url))} {options}")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 
 from exercises.canitedit.results import read_file
 from tests.exercises.canitedit.conftest import generate
-from tests.support.canitedit import Solver, bytes_of, files, run_folder, words
+from tests.support.canitedit import Solver, bytes_of, files, run_folder, run_options
 from tests.support.commands import Preloaded
 from tests.support.killing import Ended, Harness, Left, check_ledger, hashes
 from tests.support.provider import Answer, Provider
@@ -49,7 +49,7 @@ class Counting(Solver):
 
 def test_an_interrupt_keeps_what_was_paid_for(tmp_path: Path, command: Harness) -> None:
     with Counting(5) as provider:
-        argv = words(tmp_path, provider.url)
+        argv = run_options(tmp_path, provider.url)
         started = command.start(argv)
         assert provider.reached.wait(120)
         started.send_signal(signal.SIGINT)
@@ -83,7 +83,7 @@ def kill_and_continue(
     provider.hang = 0.03
     undisturbed = CompletionsLeft(folder / "undisturbed")
     started = time.monotonic()
-    ended = command.run(words(undisturbed.out, provider.url, *options))
+    ended = command.run(run_options(undisturbed.out, provider.url, *options))
     assert ended.code == 0, ended
     seconds = time.monotonic() - started
     requests = hashes(provider)
@@ -92,7 +92,7 @@ def kill_and_continue(
     while kill_count < kills:
         run_count += 1
         left = CompletionsLeft(folder / f"disturbed-{run_count}")
-        argv = words(left.out, provider.url, *options)
+        argv = run_options(left.out, provider.url, *options)
         provider.requests.clear()
         finished: dict[str, tuple[int, int]] = {}
         while kill_count < kills:

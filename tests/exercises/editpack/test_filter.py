@@ -34,7 +34,14 @@ NEW_SIDE = "# (c)\r\ndef f(x, y):\n    return x * 100 + y\n"
 
 
 def test_a_kept_row_has_clean_sides_and_what_is_trained_on(tmp_path: Path) -> None:
-    row = edit(OLD_SIDE, NEW_SIDE, "Add y\r\n", subject="Add y", commit="1f", stars=[3])
+    row = edit(
+        OLD_SIDE,
+        NEW_SIDE,
+        "Add y\r\n",
+        subject="Add y",
+        commit="1f",
+        stars=[3],
+    )
     rows = write_rows(tmp_path / "rows.jsonl", [row])
     out = tmp_path / "kept.jsonl"
     EDITPACK.output(f"filter {rows} --out {out}")
@@ -58,12 +65,12 @@ def test_dropped_rows_are_written_as_they_were(tmp_path: Path) -> None:
         "small": edit(OLD_SIDE, f"{OLD_SIDE}y", id=3),
         "syntax": edit(OLD_SIDE, f"{NEW_SIDE}print 'a'\n", id=4),
     }
-    rows = write_rows(tmp_path / "rows.jsonl.gz", [good, *spoilt.values(), b"[]", good])
+    written = [good, *spoilt.values(), b"[]", good]
+    rows = write_rows(tmp_path / "rows.jsonl.gz", written)
     out = tmp_path / "kept.jsonl.gz"
     dropped = tmp_path / "dropped.jsonl"
-    printed = EDITPACK.output(
-        f"filter {rows} --out {out} --dropped {dropped} {SKIP_BAD}"
-    )
+    options = f"--dropped {dropped} {SKIP_BAD}"
+    printed = EDITPACK.output(f"filter {rows} --out {out} {options}")
     dropped_rows = read_rows(dropped)
     assert [row.pop("detail") for row in dropped_rows] == [
         "old",
@@ -117,7 +124,7 @@ def test_rows_on_which_the_cleanups_differ_are_counted(tmp_path: Path) -> None:
 
 
 def test_the_rows_are_those_of_the_filter_as_written_down(tmp_path: Path) -> None:
-    compare_with_plain_filter(tmp_path, [*generated_edits(1000)])
+    compare_with_plain_filter(tmp_path, list(generated_edits(1000)))
 
 
 def compare_with_plain_filter(tmp_path: Path, rows: list[EditRow]) -> Counter[str]:
@@ -140,7 +147,8 @@ def compare_with_plain_filter(tmp_path: Path, rows: list[EditRow]) -> Counter[st
         differing += cleanups_differ(row)
     written = read_rows(out)
     for row in written:
-        del row["instruction"], row["content"]
+        del row["instruction"]
+        del row["content"]
     assert written == kept_rows
     assert [row["commit"] for row in read_rows(dropped)] == dropped_commits
     report = report_beside(out)
@@ -150,11 +158,12 @@ def compare_with_plain_filter(tmp_path: Path, rows: list[EditRow]) -> Counter[st
 
 
 def cleanups_differ(row: EditRow) -> bool:
-    reference, exact = (
-        [clean_text(row[side], cleanup) for side in ("old_contents", "new_contents")]
-        for cleanup in (Cleanup.REFERENCE, Cleanup.EXACT)
-    )
-    return reference != exact
+    for side in ("old_contents", "new_contents"):
+        reference = clean_text(row[side], Cleanup.REFERENCE)
+        exact = clean_text(row[side], Cleanup.EXACT)
+        if reference != exact:
+            return True
+    return False
 
 
 @pytest.mark.long
@@ -166,7 +175,8 @@ def test_five_thousand_generated_and_mined_rows_have_the_published_verdicts(
     mined_rows = mine_edits(TOP)
     for head in sorted(mirrors.glob("*/HEAD")):
         mined_rows += mine_edits(head.parent)
-    rows = [*generated_edits(max(2500, 5000 - len(mined_rows))), *mined_rows[:2500]]
+    count = max(2500, 5000 - len(mined_rows))
+    rows = [*generated_edits(count), *mined_rows[:2500]]
     assert len(rows) >= 5000
     counts = compare_with_plain_filter(tmp_path, rows)
     assert set(counts) == {"", "blank", "words", "small", "syntax"}
@@ -177,7 +187,8 @@ def mine_edits(repository: Path) -> list[EditRow]:
 
     def git(options: str, stdin: str = "") -> bytes:
         command = ["git", "-C", str(repository), *options.split()]
-        return subprocess.run(command, input=stdin.encode(), capture_output=True).stdout
+        ended = subprocess.run(command, input=stdin.encode(), capture_output=True)
+        return ended.stdout
 
     log = git("log --no-merges --raw --no-abbrev --no-renames --format= -- *.py")
     names = []
@@ -198,7 +209,8 @@ def blobs(data: bytes) -> Iterator[bytes]:
     """Yield what `git cat-file --batch` wrote: a head that ends with the size, and the bytes."""
     stream = BytesIO(data)
     while head := stream.readline():
-        yield stream.read(int(head.split()[-1]))
+        *_, size = head.split()
+        yield stream.read(int(size))
         stream.read(1)
 
 
@@ -239,15 +251,19 @@ def test_a_signal_leaves_no_process_and_no_file(tmp_path: Path, number: int) -> 
     script.write_text(HANGS)
     rows = write_rows(tmp_path / "rows.jsonl", [edit(OLD_SIDE, NEW_SIDE)] * 100)
     line = f"filter {rows} --out {out}/kept.jsonl --dropped {out}/dropped.jsonl"
-    command = [sys.executable, "-c", WITH_WORKER, str(script), *line.split()]
-    process = subprocess.Popen(command, cwd=TOP, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", WITH_WORKER, str(script), *line.split()],
+        cwd=TOP,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     pids: list[Path] = []
     while not pids:
         assert process.poll() is None
         time.sleep(0.05)
         pids = list(folder.glob("*.pid"))
     process.send_signal(number)
-    messages = process.communicate()[1]
+    _, messages = process.communicate()
     assert process.returncode == 130
     assert messages == "interrupted\n"
     for path in pids:

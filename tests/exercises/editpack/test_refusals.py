@@ -69,27 +69,29 @@ def test_data_that_were_not_decontaminated_are_refused(tmp_path: Path) -> None:
 
 
 def test_windows_a_step_that_do_not_fit_are_refused(
-    rows: Path, monkeypatch: pytest.MonkeyPatch
+    rows: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert EDITPACK.refusal(f"train {rows} {TRAIN} --set train.batch=5") == (
+    error = EDITPACK.refusal(f"train {rows} {TRAIN} --set train.batch=5")
+    assert error == (
         "error: train.step_windows=32 is no multiple of train.batch=5 x 2 devices; change one of "
         "them"
     )
 
 
 def test_the_batches_of_a_step_follow_from_its_windows() -> None:
-    for batch, devices, windows, accumulate in (
-        (1, 1, 32, 32),
-        (1, 8, 32, 4),
-        (4, 2, 32, 4),
-        (8, 1, 8, 1),
-    ):
+    def batches(batch: int, devices: int, windows: int = 32) -> int:
         recipe = Recipe(batch=batch, step_windows=windows)
-        assert recipe.accumulation(devices) == accumulate
+        return recipe.accumulation(devices)
+
+    assert batches(batch=1, devices=1) == 32
+    assert batches(batch=1, devices=8) == 4
+    assert batches(batch=4, devices=2) == 4
+    assert batches(batch=8, devices=1, windows=8) == 1
     for batch, devices in ((64, 1), (1, 64), (3, 3)):
         with pytest.raises(UserError, match=r"train\.step_windows=32 is no multiple"):
-            Recipe(batch=batch).accumulation(devices)
+            batches(batch, devices)
 
 
 def test_steps_and_windows_of_epochs_with_a_short_last_step() -> None:

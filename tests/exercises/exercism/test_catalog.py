@@ -51,7 +51,8 @@ def members(prefix: str) -> dict[str, bytes]:
     data = {}
     for path in SIX.rglob("*"):
         if path.is_file():
-            data[f"{prefix}{path.relative_to(SIX).as_posix()}"] = path.read_bytes()
+            name = path.relative_to(SIX).as_posix()
+            data[prefix + name] = path.read_bytes()
     return data
 
 
@@ -102,7 +103,8 @@ def test_a_commit_is_fetched_once(tmp_path: Path) -> None:
     (practice / "name-tags" / "link.py").symlink_to("/etc/passwd")
     for line in ("init -q", "add -A", "commit -q -m exercises"):
         git(*line.split(), cwd=origin)
-    commit = git("rev-parse", "HEAD", cwd=origin).decode().strip()
+    head = git("rev-parse", "HEAD", cwd=origin)
+    commit = head.decode().strip()
     source = f"file://{tmp_path}/{{repo}}"
     cache = tmp_path / "cache"
     catalog = fetched_catalog(cache, source, commit)
@@ -117,14 +119,21 @@ def test_a_commit_is_fetched_once(tmp_path: Path) -> None:
 
 def test_an_archive_with_unsafe_names_is_refused(tmp_path: Path) -> None:
     for name in ("../evil.py", "/etc/evil.py", "a/../../evil.py", "a\\b", "a\nb"):
-        path = archive(tmp_path / "a.tar.gz", {**members(""), name: b""})
+        files = members("")
+        files[name] = b""
+        path = archive(tmp_path / "a.tar.gz", files)
         with pytest.raises(UserError, match="not safe"):
             read_catalog(path)
 
 
 def test_links_and_special_files_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
-    kinds = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE)
+    kinds = (
+        tarfile.SYMTYPE,
+        tarfile.LNKTYPE,
+        tarfile.FIFOTYPE,
+        tarfile.CHRTYPE,
+    )
     with tarfile.open(path, "w:gz") as tar:
         tar.add(SIX, "six")
         for kind in kinds:
@@ -139,33 +148,32 @@ def zeros(path: Path, size: int) -> Path:
     """Write an archive with a member that claims ``size`` bytes."""
     info = tarfile.TarInfo("a/b.py")
     info.size = size
-    path.write_bytes(gzip.compress(info.tobuf() + bytes(2048)))
+    content = info.tobuf() + bytes(2048)
+    path.write_bytes(gzip.compress(content))
     return path
 
 
 def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
-    text = tmp_path / "text.tar.gz"
-    text.write_text("text")
-    config_path = "x/.meta/config.json"
-    paths = [
-        (tmp_path / "nothing", "there is no"),
-        (text, "is not an archive"),
-        (zeros(tmp_path / "large", 10**12), "are the most"),
-        (zeros(tmp_path / "zeros", 10**6), "is not an archive"),
-    ]
-    for number, (files, problem) in enumerate(
-        (
-            ({"x/y.py": b""}, "holds no exercises"),
-            ({config_path: b"{"}, "is broken"),
-            ({config_path: b"[]"}, "names no solution"),
-            (members("a/") | members("b/"), "twice"),
-        )
-    ):
-        paths.append((archive(tmp_path / f"{number}", files), problem))
-    for path, problem in paths:
+    def check(path: Path, problem: str) -> None:
         with pytest.raises(UserError, match=problem) as error:
             read_catalog(path)
         assert "\n" not in str(error.value)
+
+    text = tmp_path / "text.tar.gz"
+    text.write_text("text")
+    check(tmp_path / "nothing", "there is no")
+    check(text, "is not an archive")
+    check(zeros(tmp_path / "large", 10**12), "are the most")
+    check(zeros(tmp_path / "zeros", 10**6), "is not an archive")
+
+    def check_files(files: Mapping[str, bytes], problem: str) -> None:
+        check(archive(tmp_path / "a.tar.gz", files), problem)
+
+    config_path = "x/.meta/config.json"
+    check_files({"x/y.py": b""}, "holds no exercises")
+    check_files({config_path: b"{"}, "is broken")
+    check_files({config_path: b"[]"}, "names no solution")
+    check_files(members("a/") | members("b/"), "twice")
 
 
 def exercises_of(options: dict[str, object]) -> Exercises:
@@ -174,36 +182,37 @@ def exercises_of(options: dict[str, object]) -> Exercises:
     return check_settings(ExercismSettings, layer).exercises
 
 
+def choose_names(**options: object) -> list[str]:
+    """Return the names of the exercises that these values of the section choose."""
+    chosen = exercises_of(options).select(OURS.exercises)
+    return [exercise.name for exercise in chosen]
+
+
 def test_the_choice() -> None:
-    for options, names in (
-        ({}, NAMES),
-        ({"filter": "tags|path"}, ["garden-path", "name-tags"]),
-        ({"slice": "1:3"}, NAMES[1:3]),
-        ({"ids": "name-tags,python/cuckoo-clock"}, ["name-tags", "cuckoo-clock"]),
-        ({"languages": "python,rust"}, NAMES),
-    ):
-        chosen = exercises_of(options).select(OURS.exercises)
-        assert [exercise.name for exercise in chosen] == names
+    assert choose_names() == NAMES
+    assert choose_names(filter="tags|path") == ["garden-path", "name-tags"]
+    assert choose_names(slice="1:3") == NAMES[1:3]
+    by_ids = choose_names(ids="name-tags,python/cuckoo-clock")
+    assert by_ids == ["name-tags", "cuckoo-clock"]
+    assert choose_names(languages="python,rust") == NAMES
 
 
 def test_a_shuffle_depends_on_its_seed_alone() -> None:
-    first, again, other = (
-        exercises_of({"shuffle": seed}).select(OURS.exercises) for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert first != other
+    first = choose_names(shuffle=1)
+    assert choose_names(shuffle=1) == first
+    assert choose_names(shuffle=2) != first
 
 
 def test_a_wrong_choice_is_named() -> None:
-    for options, problem in (
-        ({"ids": "no-such"}, "check exercises.ids"),
-        ({"languages": "cobol"}, "there are python, rust"),
-        ({"languages": "rust"}, "no exercise"),
-        ({"filter": "("}, "regular expression"),
-        ({"slice": "9:"}, "selects no exercise"),
-    ):
+    def check(problem: str, **options: str) -> None:
         with pytest.raises(UserError, match=problem):
-            exercises_of(options).select(OURS.exercises)
+            choose_names(**options)
+
+    check("check exercises.ids", ids="no-such")
+    check("there are python, rust", languages="cobol")
+    check("no exercise", languages="rust")
+    check("regular expression", filter="(")
+    check("selects no exercise", slice="9:")
 
 
 def config(**files: list[str]) -> bytes:
@@ -239,10 +248,19 @@ def test_files_that_are_listed_and_no_solutions() -> None:
 
 def test_examples_are_matched_by_name_and_suffix() -> None:
     examples = [".meta/example.cpp", ".meta/example.h", ".meta/more.h"]
-    listed = config(solution=["a.h", "a.cpp"], test=["a_test.cpp"], example=examples)
-    files = dict.fromkeys(("a.h", "a.cpp", "a_test.cpp"), b"")
-    files |= {name: name.encode() for name in examples}
-    exercise = exercise_of("a", files | {".meta/config.json": listed})
+    files = {
+        ".meta/config.json": config(
+            solution=["a.h", "a.cpp"],
+            test=["a_test.cpp"],
+            example=examples,
+        ),
+        "a.h": b"",
+        "a.cpp": b"",
+        "a_test.cpp": b"",
+    }
+    for name in examples:
+        files[name] = name.encode()
+    exercise = exercise_of("a", files)
     assert exercise
     assert exercise.example() == {
         "a.h": b".meta/example.h",
@@ -250,24 +268,29 @@ def test_examples_are_matched_by_name_and_suffix() -> None:
         "more.h": b".meta/more.h",
     }
     assert exercise.example_files()["more.h"] == b".meta/more.h"
-    assert six()["garden-path"].example()["compass.py"].startswith(b"STEPS")
+    garden_path = six()["garden-path"].example()
+    assert garden_path["compass.py"].startswith(b"STEPS")
 
 
 def test_tests_are_switched_on() -> None:
     java = '@Test\n    @Disabled("Remove to run test")\n    public void a() {}\n'
     assert LANGUAGES["java"].enabled_tests(java) == "@Test\n    public void a() {}\n"
-    assert LANGUAGES["javascript"].enabled_tests("xtest('a', 1); maxtest(2)") == (
-        "test('a', 1); maxtest(2)"
-    )
+    javascript = "xtest('a', 1); maxtest(2)"
+    enabled = LANGUAGES["javascript"].enabled_tests(javascript)
+    assert enabled == "test('a', 1); maxtest(2)"
     assert LANGUAGES["python"].enabled_tests(java) == java
 
 
 def test_an_unknown_language_is_left_out(tmp_path: Path) -> None:
-    listed = config(solution=["a.zig"], test=["b.zig"])
-    files = {".meta/config.json": listed, "a.zig": b"", "b.zig": b""}
+    files = {
+        ".meta/config.json": config(solution=["a.zig"], test=["b.zig"]),
+        "a.zig": b"",
+        "b.zig": b"",
+    }
     assert exercise_of("a", files) is None
     tree = {f"a/{path}": data for path, data in files.items()}
     with pytest.raises(UserError, match="no exercises"):
         catalog_of(tree.items(), tmp_path)
-    six_more = tree | members("six/")
-    assert len(catalog_of(six_more.items(), tmp_path).exercises) == 6
+    tree |= members("six/")
+    catalog = catalog_of(tree.items(), tmp_path)
+    assert len(catalog.exercises) == 6

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,12 @@ date versions seconds_per_case total_cost
 """
 
 
-def column(outcomes: Sequence[tuple[bool, ...]], **values: Any) -> list[ExerciseResult]:
-    return [result(KEYS[n], tries, **values) for n, tries in enumerate(outcomes)]
+def column(*outcomes: tuple[bool, ...], **values: Any) -> list[ExerciseResult]:
+    """Return the results of exercises with these outcomes of tries."""
+    results = []
+    for key, tries in zip(KEYS, outcomes, strict=True):
+        results.append(result(key, tries, **values))
+    return results
 
 
 def report(options: str) -> str:
@@ -56,18 +60,24 @@ def check_keys(record: Mapping[str, object]) -> None:
     assert list(record)[: len(expected)] == expected
 
 
-def record_of(run: Path) -> dict[str, Any]:
-    return dict(yaml.safe_load((run / "record.yml").read_text())[0])
+def records_of(run: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load((run / "record.yml").read_text()))
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """Two columns: 2 and 3 of 4 in the first, 1 and 1 in the second."""
-    first = column([YES, YES, LATER, NO], num_malformed_responses=1, prompt_tokens=1000)
-    second = column([NO, YES, NO, NO], edit_format="whole")
-    return write_run(
-        tmp_path / "predictions" / "r", [*first, *second], started="2026-01-02"
+    first = column(
+        YES,
+        YES,
+        LATER,
+        NO,
+        num_malformed_responses=1,
+        prompt_tokens=1000,
     )
+    second = column(NO, YES, NO, NO, edit_format="whole")
+    folder = tmp_path / "predictions" / "r"
+    return write_run(folder, first + second, started="2026-01-02")
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -96,18 +106,17 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_broken_result_is_named(tmp_path: Path) -> None:
     path = write_result(tmp_path, result("python/a"))
     content = json.loads(path.read_text())
-    changes: dict[str, object] = {
-        "cost": -1,
-        "prompt_tokens": "x",
-        "extra": {"status": "won"},
-        "testcase": "b",
-        "model": None,
-    }
-    broken = [content | {key: value} for key, value in changes.items()]
-    for outcomes in ([False], [True, True]):
-        broken.append(content | {"tests_outcomes": outcomes})
-    for value in broken:
-        path.write_text(json.dumps(value))
+    changes: list[dict[str, object]] = [
+        {"cost": -1},
+        {"prompt_tokens": "x"},
+        {"extra": {"status": "won"}},
+        {"testcase": "b"},
+        {"model": None},
+        {"tests_outcomes": [False]},
+        {"tests_outcomes": [True, True]},
+    ]
+    for change in changes:
+        path.write_text(json.dumps(content | change))
         with pytest.raises(DamagedFileError, match=r"a\.json"):
             read_result(path)
     path.write_text("{")
@@ -116,7 +125,8 @@ def test_a_broken_result_is_named(tmp_path: Path) -> None:
 
 
 def test_a_column_in_numbers(run: Path) -> None:
-    first, second = (column.record for column in read_columns([run], print))
+    columns = read_columns([run], print)
+    first, second = [column.record for column in columns]
     expected = {
         "pass_num_1": 2,
         "pass_num_2": 3,
@@ -149,7 +159,7 @@ def test_a_record_has_the_keys_of_the_leaderboard_in_its_order(
         "cost_per_solved": 0.3333,
     }
     assert {key: record[key] for key in expected} == expected
-    assert record_of(run) == record
+    assert records_of(run)[0] == record
     assert "\n\n- dirname" in (run / "record.yml").read_text()
     assert not list(wrong_ratios(record))
 
@@ -163,7 +173,7 @@ def test_what_is_not_completed_is_said(run: Path) -> None:
     assert "2 of 4" in ended.out
     assert "not completed: 2 exercises" in ended.err
     report(f"{run} --set report.allow_partial=true {NO_PAGE}")
-    record = record_of(run)
+    record, *_ = records_of(run)
     assert record["test_cases"] == 2
     assert record["total_tests"] == 4
     assert record["not_completed"] == KEYS[:2]
@@ -174,9 +184,10 @@ def test_what_is_not_completed_is_said(run: Path) -> None:
 
 
 def test_pairs_ranking_and_repeats(tmp_path: Path) -> None:
-    a = column([YES, YES, LATER, NO], repeat=1) + column([YES, NO, NO, NO], repeat=2)
-    b = column([NO, NO, NO, YES], edit_format="whole")
-    run = write_run(tmp_path / "r", [*a, *b])
+    results = column(YES, YES, LATER, NO, repeat=1)
+    results += column(YES, NO, NO, NO, repeat=2)
+    results += column(NO, NO, NO, YES, edit_format="whole")
+    run = write_run(tmp_path / "r", results)
     content = json.loads(report(f"{run} --format json {NO_PAGE}"))
     labels = [record["label"] for record in content["columns"]]
     assert labels == ["gpt-4o@diff #1", "gpt-4o@diff #2", "gpt-4o@whole"]
@@ -186,7 +197,11 @@ def test_pairs_ranking_and_repeats(tmp_path: Path) -> None:
     assert pair["McNemar p"] == 0.625
     assert pair["B less A"] == -0.5
     assert pair["95 % interval"]["low"] <= -0.5
-    assert [list(row.values())[1:] for row in content["repeats"]] == [
+    shares = []
+    for row in content["repeats"]:
+        _, *values = row.values()
+        shares.append(values)
+    assert shares == [
         [1, 2, 0.375, 0.25, 0.5],
         [2, 2, 0.5, 0.25, 0.75],
     ]
@@ -198,10 +213,12 @@ def test_pairs_ranking_and_repeats(tmp_path: Path) -> None:
 
 
 def test_the_report_as_csv_and_json(run: Path) -> None:
-    rows = list(csv.reader(StringIO(report(f"{run} --format csv {NO_PAGE}"))))
+    table = StringIO(report(f"{run} --format csv {NO_PAGE}"))
+    rows = list(csv.reader(table))
     assert rows[0] == ["exercise", "gpt-4o@diff", "gpt-4o@whole"]
     assert rows[3] == [KEYS[2], "solved 2", "failed"]
-    first = json.loads(report(f"{run} --format json {NO_PAGE}"))["columns"][0]
+    content = json.loads(report(f"{run} --format json {NO_PAGE}"))
+    first = content["columns"][0]
     assert first["pass_num_2"] == 3
     assert first["total_cost"] == 1.0
 
@@ -255,13 +272,13 @@ def test_rows_are_chosen(run: Path, tmp_path: Path) -> None:
         assert name in outputs
     assert "opus" not in outputs
     assert "gpt-4o@whole" not in outputs
-    assert len(yaml.safe_load((run / "record.yml").read_text())) == 2
+    assert len(records_of(run)) == 2
     error = EXERCISM.refusal(f"report {options} report.only=opus*")
     assert "report.only opus*: no column of the runs fits" in error
 
 
 def test_the_page_has_matrix_filters_and_transcripts(run: Path, tmp_path: Path) -> None:
-    hostile = column([YES] * 4, model="<script>alert(1)</script>")
+    hostile = column(*[YES] * 4, model="<script>alert(1)</script>")
     other = write_run(tmp_path / "predictions" / "s", hostile)
     transcript = run / "results/gpt-4o.diff.1" / f"{KEYS[2]}.md"
     transcript.write_text("# Transcript\n")
@@ -282,7 +299,9 @@ def test_the_page_has_matrix_filters_and_transcripts(run: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_leaves_costs_no_file(
-    run: Path, tmp_path: Path, unbuffered: str
+    run: Path,
+    tmp_path: Path,
+    unbuffered: str,
 ) -> None:
     others = tmp_path / "o.yml"
     rows = [f"- {{model: m{n}, edit_format: diff}}\n" for n in range(200)]
@@ -335,22 +354,49 @@ def test_tables_break_between_columns_alone(run: Path) -> None:
         assert max(map(len, lines)) <= width
         assert full_width > width or width == 200
         # No word and no number is cut.
-        assert set(" ".join(lines).split()) == set(" ".join(unbroken).split())
-        assert sum("gpt-4o@whole " in line for line in lines) >= blocks
+        assert cells_of(lines) == cells_of(unbroken)
+        whole_lines = [line for line in lines if "gpt-4o@whole " in line]
+        assert len(whole_lines) >= blocks
 
 
-AIDER = {"testdir": "d", "model": "o1", "edit_format": "diff", "reasoning_effort": None}
+def cells_of(lines: list[str]) -> set[str]:
+    return set(" ".join(lines).split())
+
+
+AIDER = {
+    "testdir": "d",
+    "model": "o1",
+    "edit_format": "diff",
+    "reasoning_effort": None,
+}
 
 
 def aider_run(run: Path, subfolder: str) -> Path:
     """Write a run as aider's benchmark leaves it: solved, solved later, failed, crashed, left."""
-    solved = {"tests_outcomes": [True], "cost": 0.5, "duration": 10.0}
-    later = {"tests_outcomes": [False, True], "cost": 0.25, "duration": 20.0}
-    failed = {"tests_outcomes": [False, False], "duration": 30.5}
+    solved = {
+        "testcase": "e0",
+        "tests_outcomes": [True],
+        "cost": 0.5,
+        "duration": 10.0,
+        "chat_hashes": [["a", "b"]],
+    }
+    later = {
+        "testcase": "e1",
+        "tests_outcomes": [False, True],
+        "cost": 0.25,
+        "duration": 20.0,
+        "num_user_asks": 2,
+    }
+    failed = {
+        "testcase": "e2",
+        "tests_outcomes": [False, False],
+        "duration": 30.5,
+        "num_malformed_responses": 3,
+    }
     contents: list[dict[str, object]] = [
-        AIDER | solved | {"testcase": "e0", "chat_hashes": [["a", "b"]]},
-        AIDER | later | {"testcase": "e1", "num_user_asks": 2},
-        AIDER | failed | {"testcase": "e2", "num_malformed_responses": 3},
+        AIDER | solved,
+        AIDER | later,
+        AIDER | failed,
         {"exception": "Traceback"},
     ]
     for number in range(5):

@@ -17,4 +17,4 @@ def start(
     run: ExerciseRun, provider: Provider | None, options: str = "", folder: Path = SIX
 ) -> Ended:
     """Start or continue a run with further options."""
-    return EXERCISM.run(f"run {shlex.join(run.words(provider, folder))} {options}")
+    return EXERCISM.run(f"run {shlex.join(run.argv(provider, folder))} {options}")

@@ -60,7 +60,7 @@ def run(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Exercis
 
 
 def clock_result(run: ExerciseRun) -> dict[str, Any]:
-    return run.one("diff", "cuckoo-clock")
+    return run.result("diff", "cuckoo-clock")
 
 
 @pytest.mark.parametrize(

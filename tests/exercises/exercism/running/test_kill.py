@@ -30,6 +30,7 @@ from tests.support.provider import Answer
 pytestmark = needs_bubblewrap
 SEED = 20230702
 FAST = ("--set", "exercises.profile=2023")
+DIFF = (*FAST, "--set", f"exercises.ids={THREE}", "--formats", "diff")
 
 
 @dataclass
@@ -43,39 +44,39 @@ class KilledRuns:
     rng: random.Random
 
     def __post_init__(self) -> None:
-        self.undisturbed = ExerciseRun(
-            self.folder / "one", self.folder / "cache", self.options
-        )
+        self.undisturbed = self.run_in("one")
         # What is measured once is in the cache before writes are counted.
-        first = ExerciseRun(self.folder / "first", self.folder / "cache", self.options)
-        for run in (first, self.undisturbed):
+        for run in (self.run_in("first"), self.undisturbed):
             self.provider.requests.clear()
-            ended = self.harness.run(run.words(self.provider))
+            ended = self.harness.run(run.argv(self.provider))
             assert ended.code == 0, ended.said
         self.writes = ended.writes
         self.sent = Counter(requests(self.provider))
 
+    def run_in(self, name: str) -> ExerciseRun:
+        cache = self.folder / "cache"
+        return ExerciseRun(self.folder / name, cache, self.options)
+
     def disturb(self, kills: int) -> int:
         """Kill a run up to ``kills`` times, let it end, compare; return how often it was killed."""
-        run = ExerciseRun(
-            self.folder / f"kill-{kills}", self.folder / "cache", self.options
-        )
+        run = self.run_in(f"kill-{kills}")
         self.provider.requests.clear()
         killed = 0
         finished = set[tuple[str, int]]()
         while killed < kills:
-            at = self.rng.randint(1, max(2, self.writes // 3))
+            kill_at = self.rng.randint(1, max(2, self.writes // 3))
             torn = self.rng.random() < 0.5
-            ended = self.harness.run(run.words(self.provider), kill_at=at, torn=torn)
+            argv = run.argv(self.provider)
+            ended = self.harness.run(argv, kill_at=kill_at, torn=torn)
             if ended.code != -9:
                 break
             killed += 1
             now = set()
-            for p in run.folder.glob("results/*/*/*.json"):
-                now.add((str(p), p.stat().st_ino))
+            for path in run.folder.glob("results/*/*/*.json"):
+                now.add((str(path), path.stat().st_ino))
             assert finished <= now, "a finished exercise was written again"
             finished = now
-        ended = self.harness.run(run.words(self.provider))
+        ended = self.harness.run(run.argv(self.provider))
         assert ended.code == 0, ended.said
         self._compare(run)
         return killed
@@ -86,7 +87,7 @@ class KilledRuns:
         measure = Left(self.undisturbed.out)
         answered = left.count("answered")
         assert answered == measure.count("answered"), "a reply was bought twice"
-        assert {*answered.values()} == {1}
+        assert set(answered.values()) == {1}
         lost = left.count("lost").total()
         extra = Counter(requests(self.provider)) - self.sent
         assert extra.total() <= lost
@@ -96,60 +97,56 @@ class KilledRuns:
 @pytest.fixture(scope="module")
 def harness(tmp_path_factory: pytest.TempPathFactory, preloaded: Preloaded) -> Harness:
     environ = {"OPENAI_API_KEY": "none"}
-    return Harness(
-        preloaded, tmp_path_factory.mktemp("outputs"), environ, script=EXERCISM
-    )
+    outputs = tmp_path_factory.mktemp("outputs")
+    return Harness(preloaded, outputs, environ, script=EXERCISM)
+
+
+class Watched(ExerciseProvider):
+    """Tells when a request has come, and answers a moment later."""
+
+    def __init__(self, latency: float) -> None:
+        exercises = list(six().values())
+        super().__init__(exercises, late_examples, Notation.OF_2023, latency)
+        self.reached = threading.Event()
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        self.reached.set()
+        return super().answer(request)
 
 
 @pytest.fixture
 def server() -> Iterator[ExerciseProvider]:
-    with ExerciseProvider(
-        [*six().values()], late_examples, Notation.OF_2023, latency=0.03
-    ) as provider:
+    with Watched(latency=0.03) as provider:
         yield provider
 
 
 @pytest.mark.long
 def test_a_few_kills(
-    tmp_path: Path, harness: Harness, server: ExerciseProvider
+    tmp_path: Path,
+    harness: Harness,
+    server: ExerciseProvider,
 ) -> None:
-    options = (*FAST, "--set", f"exercises.ids={THREE}", "--formats", "diff")
-    trial = KilledRuns(harness, server, tmp_path, options, random.Random(SEED))
+    trial = KilledRuns(harness, server, tmp_path, DIFF, random.Random(SEED))
     assert trial.disturb(3) > 0
 
 
-class Watched(ExerciseProvider):
-    """Tells when it is asked, and answers a moment later."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            [*six().values()], late_examples, Notation.OF_2023, latency=1.0
-        )
-        self.asked = threading.Event()
-
-    def answer(self, request: dict[str, Any]) -> Answer:
-        self.asked.set()
-        return super().answer(request)
-
-
 def test_an_interrupt_keeps_what_is_paid_for(tmp_path: Path, harness: Harness) -> None:
-    run = ExerciseRun(
-        tmp_path,
-        tmp_path / "cache",
-        (*FAST, "--set", f"exercises.ids={THREE}", "--formats", "diff"),
-    )
-    with Watched() as provider:
-        started = harness.start(run.words(provider))
-        assert provider.asked.wait(120)
+    run = ExerciseRun(tmp_path, tmp_path / "cache", DIFF)
+    with Watched(latency=1.0) as provider:
+        argv = run.argv(provider)
+        started = harness.start(argv)
+        assert provider.reached.wait(120)
         started.send_signal(signal.SIGTERM)
         ended = harness.ended(started)
         assert ended.code == 130, ended.said
-        (record,) = run.records().values()
-        assert record["not_completed"] and record["total_tests"] == 3
-        assert harness.run(run.words(provider)).code == 0
+        [record] = run.records().values()
+        assert record["not_completed"]
+        assert record["total_tests"] == 3
+        assert harness.run(argv).code == 0
     assert max(Counter(requests(provider)).values()) == 1, "no reply is bought twice"
-    (record,) = run.records().values()
-    assert (record["pass_num_2"], "not_completed" in record) == (3, False)
+    [record] = run.records().values()
+    assert record["pass_num_2"] == 3
+    assert "not_completed" not in record
 
 
 @pytest.mark.long

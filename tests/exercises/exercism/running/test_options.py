@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from agent.formats import format_names
 from core.errors import UserError
 from demo.setup import DEMO_DATASET
 from environments.local import folders
-from exercises.exercism.results import READER, ColumnName, ExerciseStore
+from exercises.exercism.results import READER, ColumnName, ExerciseResult, ExerciseStore
 from exercises.exercism.run import RunProgress
 from exercises.exercism.settings import in_formats
 from llm.options import ModelChoice
@@ -80,7 +79,8 @@ def test_settings_are_listed_with_their_values(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_without_a_sandbox_one_line_names_bubblewrap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(folders, "bubblewrap_works", lambda: False)
     error = EXERCISM.refusal(run_line(tmp_path))
@@ -89,12 +89,14 @@ def test_without_a_sandbox_one_line_names_bubblewrap(
 
 def test_each_model_in_each_format_unless_one_is_fixed() -> None:
     typed = ["gpt-4o", "gpt-4o-mini@diff", "gpt-4o@whole"]
-    models = [ModelChoice.parse(text, formats=format_names()) for text in typed]
-    made = in_formats(models, typed, ["whole", "udiff"])
-    names = [f"{model.text}@{model.edit_format}" for model in made]
+    formats = format_names()
+    models = [ModelChoice.parse(text, formats=formats) for text in typed]
+    columns = in_formats(models, typed, ["whole", "udiff"])
+    names = [f"{model.text}@{model.edit_format}" for model in columns]
     assert names == ["gpt-4o@whole", "gpt-4o@udiff", "gpt-4o-mini@diff"]
-    own = in_formats(models[:2], typed[:2], [])
-    assert [model.edit_format for model in own] == [models[0].edit_format, "diff"]
+    first, second = in_formats(models[:2], typed[:2], [])
+    assert first.edit_format == models[0].edit_format
+    assert second.edit_format == "diff"
 
 
 def test_where_files_lie(tmp_path: Path) -> None:
@@ -102,9 +104,8 @@ def test_where_files_lie(tmp_path: Path) -> None:
     key = COLUMN.job_key("cpp/two-fer_2")
     assert key == "openai_gpt-4.1.diff-func.2.cpp.two-fer_2"
     path = store.prediction(key)
-    assert (
-        path == store.folder / "results/openai_gpt-4.1.diff-func.2/cpp/two-fer_2.json"
-    )
+    folder = store.folder / "results/openai_gpt-4.1.diff-func.2/cpp"
+    assert path == folder / "two-fer_2.json"
     assert store.name_of(path) == key
     assert store.transcript(key) == path.with_suffix(".md")
     assert store.trajectory(key) == store.folder / "trajectories" / f"{key}.json"
@@ -117,8 +118,10 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     store = ExerciseStore(tmp_path, "r", reader=READER)
     for status in ("solved", "failed", "context", "refused", "budget"):
         outcomes = (status == "solved",)
-        write_result(store.folder, result(f"python/{status}", outcomes, status=status))
-    write_result(store.folder, result("python/broken")).write_text("{")
+        ended = result(f"python/{status}", outcomes, status=status)
+        write_result(store.folder, ended)
+    broken = write_result(store.folder, result("python/broken"))
+    broken.write_text("{")
     column = ColumnName(model="gpt-4o", edit_format="diff")
 
     def keys(names: str) -> list[str]:
@@ -132,7 +135,11 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert list(jobs.broken) == keys("broken")
 
 
-def progress_of(columns: list[ColumnName], exercises: int, results: Any) -> list[str]:
+def progress_of(
+    columns: list[ColumnName],
+    exercises: int,
+    results: list[ExerciseResult],
+) -> list[str]:
     progress = RunProgress(columns, exercises)
     for exercise_result in results:
         progress.add(exercise_result)
@@ -140,7 +147,8 @@ def progress_of(columns: list[ColumnName], exercises: int, results: Any) -> list
 
 
 def test_how_far_a_run_is() -> None:
-    first, second = (ColumnName(model=name, edit_format="diff") for name in "ab")
+    first = ColumnName(model="a", edit_format="diff")
+    second = ColumnName(model="b", edit_format="diff")
     results = [
         result("python/a", (True,), model="a", cost=Decimal("1.00")),
         result("python/b", (False, True), model="a", cost=Decimal("3.00")),
@@ -151,7 +159,8 @@ def test_how_far_a_run_is() -> None:
         "b@diff: 1 of 4 done, 0 solved (0 in the first try), $0.00",
         "cost: $4.00",
     ]
-    assert progress_of([first], 2, results)[-1] == "cost: $4.00", "all is done"
+    lines = progress_of([first], 2, results)
+    assert lines[-1] == "cost: $4.00", "all is done"
     unknown = [result("python/a", model="b", cost=None)]
     lines = progress_of([second], 4, unknown)
     assert lines[-1] == "cost: $0.00 and what is unknown"

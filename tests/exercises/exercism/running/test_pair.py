@@ -61,7 +61,7 @@ def api_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pair_provider() -> PairProvider:
-    return PairProvider([*six().values()], examples, Notation.OF_2023)
+    return PairProvider(list(six().values()), examples, Notation.OF_2023)
 
 
 @pytest.fixture
@@ -76,31 +76,31 @@ def run(tmp_path: Path) -> ExerciseRun:
 
 
 def only_result(run: ExerciseRun) -> dict[str, Any]:
-    (result,) = run.results().values()
+    [result] = run.results().values()
     return dict(result)
 
 
 @needs_bubblewrap
 def test_a_pair_plans_edits_and_is_counted(
-    run: ExerciseRun, tmp_path: Path, provider: PairProvider
+    run: ExerciseRun,
+    tmp_path: Path,
+    provider: PairProvider,
 ) -> None:
     assert start(run, provider).code == 0
+    models = []
+    roles = []
+    contents = []
+    for request in provider.requests:
+        messages = request["messages"]
+        models.append(request["model"])
+        roles.append([message["role"] for message in messages])
+        contents.append([message["content"] for message in messages])
+    assert models == ["o1", "gpt-4o", "o1", "gpt-4o", "gpt-4o"]
     first = ["system", "user"]
     later = [*first, "assistant", "user"]
-    assert [
-        (request["model"], [message["role"] for message in request["messages"]])
-        for request in provider.requests
-    ] == [
-        ("o1", first),
-        ("gpt-4o", first),
-        ("o1", later),
-        ("gpt-4o", first),
-        ("gpt-4o", later),
-    ]
-    plans, edits = (
-        [message["content"] for message in provider.requests[number]["messages"]]
-        for number in (2, 3)
-    )
+    assert roles == [first, first, later, first, later]
+    plans = contents[2]
+    edits = contents[3]
     assert "ORIGINAL" not in plans[0]
     assert "ORIGINAL" in edits[0]
     assert plans[2] == BAD_PLAN
@@ -120,13 +120,14 @@ def test_a_pair_plans_edits_and_is_counted(
     assert {key: result[key] for key in expected} == expected
     assert len(result["chat_hashes"]) == 5
     costs = []
-    models = []
-    for line in (run.folder / "ledger.jsonl").read_text().splitlines():
+    paid_models = []
+    ledger = (run.folder / "ledger.jsonl").read_text()
+    for line in ledger.splitlines():
         entry = json.loads(line)
         if entry.get("cost"):
             costs.append(Decimal(str(entry["cost"])))
-            models.append(entry["model"])
-    assert sorted(models) == ["gpt-4o"] * 3 + ["o1"] * 2
+            paid_models.append(entry["model"])
+    assert sorted(paid_models) == ["gpt-4o"] * 3 + ["o1"] * 2
     assert Decimal(str(result["cost"])) == sum(costs)
     assert len(set(costs)) > 1
     prompt_tokens = [call["usage"]["prompt_tokens"] for call in calls(run)]
@@ -163,7 +164,9 @@ def calls(run: ExerciseRun) -> list[dict[str, Any]]:
 
 @needs_bubblewrap
 def test_what_either_cannot_do_ends_the_exercise(
-    run: ExerciseRun, tmp_path: Path, provider: PairProvider
+    run: ExerciseRun,
+    tmp_path: Path,
+    provider: PairProvider,
 ) -> None:
     provider.refused = "o1"
     assert start(run, provider).code == 1
@@ -177,7 +180,8 @@ def test_what_either_cannot_do_ends_the_exercise(
 
 @needs_bubblewrap
 def test_a_limit_of_calls_counts_both_and_a_higher_one_goes_on(
-    run: ExerciseRun, provider: PairProvider
+    run: ExerciseRun,
+    provider: PairProvider,
 ) -> None:
     start(run, provider, "--set budget.calls=1")
     assert only_result(run)["extra"]["status"] == "budget"
@@ -190,7 +194,7 @@ def test_which_names_are_pairs() -> None:
     def choice(text: str) -> ModelChoice:
         if not text:
             raise UserError("empty")
-        name = text.partition("@")[0]
+        name, _, _ = text.partition("@")
         return ModelChoice(name, f"p/{name}", "diff")
 
     pair = model_or_pair("a+b", choice)
@@ -199,5 +203,4 @@ def test_which_names_are_pairs() -> None:
     assert [part.text for part in pair.parts] == ["a", "b"]
     for text in ("a", "command-r+", "command-r+@diff"):
         assert model_or_pair(text, choice).architect is None
-    line = "run --models o1+gpt-4o,o1+gpt-4o@whole --environment local"
-    EXERCISM.refusal(line)
+    EXERCISM.refusal("run --models o1+gpt-4o,o1+gpt-4o@whole --environment local")

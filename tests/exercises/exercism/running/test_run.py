@@ -104,7 +104,7 @@ def test_the_second_try_sees_the_failures_of_the_first(late_run: LateRun) -> Non
         "timeout": 60.0,
     }
     assert {key: record[key] for key in expected} == expected
-    result = run.one("diff", "cuckoo-clock")
+    result = run.result("diff", "cuckoo-clock")
     assert result["tests_outcomes"] == [False, True]
     first_try, second_try = result["extra"]["tries"]
     assert first_try["patch"] == ""
