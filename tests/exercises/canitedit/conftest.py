@@ -35,7 +35,8 @@ def generate(provider: Provider | None, out: Path, options: str = "") -> Ended:
     url = NO_SERVER
     if provider:
         url = provider.url
-    return CANITEDIT.run(f"run {shlex.join(run_options(out, url))} {options}")
+    line = shlex.join(run_options(out, url))
+    return CANITEDIT.run(f"run {line} {options}")
 
 
 @pytest.fixture
@@ -52,11 +53,15 @@ def needs_bubblewrap() -> None:
 
 @pytest.fixture(scope="module", params=KINDS)
 def folders(request: pytest.FixtureRequest) -> Iterator[Folders]:
-    made = make_folders(
-        request.param, PYTHON, IMAGE, limits=LIMITS, run_key="canitedit-tests"
+    folders = make_folders(
+        request.param,
+        PYTHON,
+        IMAGE,
+        limits=LIMITS,
+        run_key="canitedit-tests",
     )
-    yield made
-    made.stop()
+    yield folders
+    folders.stop()
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ FIVE_CALLS = f"{LAZY} --set budget.calls=5"
 
 
 def test_a_wrong_key_ends_the_run_without_results(
-    tmp_path: Path, provider: Provider
+    tmp_path: Path,
+    provider: Provider,
 ) -> None:
     provider.will_answer(Answer(status=401, error={"message": "no such key"}))
     ended = generate(provider, tmp_path, LAZY)
@@ -48,7 +49,8 @@ def test_a_wrong_key_ends_the_run_without_results(
 
 
 def test_a_budget_ends_a_run_that_continues_without_paying_twice(
-    tmp_path: Path, solver: Solver
+    tmp_path: Path,
+    solver: Solver,
 ) -> None:
     ended = generate(solver, tmp_path, f"{FIVE_CALLS} --format json")
     assert ended.code == 1
@@ -56,14 +58,17 @@ def test_a_budget_ends_a_run_that_continues_without_paying_twice(
     counts = json.loads(last_line)["counts"]
     assert counts["generated"] + counts["budget"] <= 6
     assert len(solver.requests) == 5
-    assert all(len(file.completions) == 2 for file in files(tmp_path).values())
+    for file in files(tmp_path).values():
+        assert len(file.completions) == 2
     ended = generate(solver, tmp_path, FIVE_CALLS)
     assert ended.code == 1
     assert "over budget (budget.calls)" in ended.out
     assert len(solver.requests) == 5
     assert generate(solver, tmp_path, LAZY).code == 0
     assert len(solver.requests) == 12
-    bought = Counter((repr(r["messages"]), r["seed"]) for r in solver.requests)
+    bought = Counter[tuple[str, int]]()
+    for request in solver.requests:
+        bought[repr(request["messages"]), request["seed"]] += 1
     assert set(bought.values()) == {1}
     uninterrupted = tmp_path / "uninterrupted"
     assert generate(solver, uninterrupted, LAZY).code == 0
@@ -71,7 +76,9 @@ def test_a_budget_ends_a_run_that_continues_without_paying_twice(
 
 
 def test_other_options_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, solver: Solver
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    solver: Solver,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "one.jsonl").write_text(problems()[0].model_dump_json())
@@ -86,23 +93,25 @@ def test_other_options_are_refused(
     for options, difference in differences.items():
         ended = generate(solver, tmp_path, options)
         assert ended.code == 2
-        assert ended.err.startswith(
-            "error: run r was started with different settings: "
-        )
+        problem = "error: run r was started with different settings: "
+        assert ended.err.startswith(problem)
         assert difference in ended.err
         assert ended.err.count("\n") == 1
     assert len(solver.requests) == 1
 
 
 def test_instructions_may_be_added_and_removed_files_come_back_for_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, solver: Solver
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    solver: Solver,
 ) -> None:
     assert generate(solver, tmp_path, LAZY).code == 0
     assert len(solver.requests) == 12
     assert generate(solver, tmp_path).code == 0
     assert len(solver.requests) == 24
     before = bytes_of(tmp_path)
-    for path in list((run_folder(tmp_path) / "gpt-4o").iterdir())[:5]:
+    paths = list((run_folder(tmp_path) / "gpt-4o").iterdir())
+    for path in paths[:5]:
         path.unlink()
     assert generate(solver, tmp_path).code == 0
     assert len(solver.requests) == 24
@@ -114,7 +123,9 @@ def test_instructions_may_be_added_and_removed_files_come_back_for_nothing(
 
 
 def test_other_commands_name_the_one_that_reads_the_run(
-    tmp_path: Path, solver: Solver, preloaded: Preloaded
+    tmp_path: Path,
+    solver: Solver,
+    preloaded: Preloaded,
 ) -> None:
     assert generate(solver, tmp_path, f"{LAZY} --completions 1").code == 0
     folder = run_folder(tmp_path)
@@ -135,7 +146,11 @@ def test_other_commands_name_the_one_that_reads_the_run(
 
 
 REFUSED = Answer(
-    status=400, error={"message": "max_tokens is too large", "type": "invalid"}
+    status=400,
+    error={
+        "message": "max_tokens is too large",
+        "type": "invalid",
+    },
 )
 
 TOO_LONG = Answer(
@@ -193,14 +208,16 @@ def test_a_run_that_no_model_answers_is_no_result(tmp_path: Path) -> None:
         provider.seeds = (1, 2)
         ended = generate(provider, tmp_path, f"{LAZY} --format json")
         assert ended.code == 1
-        summary = json.loads(ended.out.splitlines()[-1])
+        *_, last_line = ended.out.splitlines()
+        summary = json.loads(last_line)
         assert summary["exit_code"] == 1
         assert "maximum context length is 9 tokens" in summary["stopped"]
         ended = generate(provider, tmp_path, LAZY)
         assert ended.code == 1, "the same command says so again"
         assert "every request was refused: gpt-4o: " in ended.out
         provider.seeds = ()
-        redo = ended.out.partition("repeat with ")[2].split("\n")[0]
+        _, _, advice = ended.out.partition("repeat with ")
+        redo, _, _ = advice.partition("\n")
         assert generate(provider, tmp_path, f"{LAZY} {redo}").code == 0
 
 

@@ -14,7 +14,11 @@ FAST = ("--set", "exercises.profile=2023", "--formats", "diff")
 
 
 def start(
-    run: ExerciseRun, provider: Provider | None, options: str = "", folder: Path = SIX
+    run: ExerciseRun,
+    provider: Provider | None,
+    options: str = "",
+    folder: Path = SIX,
 ) -> Ended:
     """Start or continue a run with further options."""
-    return EXERCISM.run(f"run {shlex.join(run.argv(provider, folder))} {options}")
+    line = shlex.join(run.argv(provider, folder))
+    return EXERCISM.run(f"run {line} {options}")

@@ -56,7 +56,7 @@ def late_run(run_root: Path) -> Iterator[LateRun]:
 
 
 def late_provider() -> ExerciseProvider:
-    return ExerciseProvider([*six().values()], late_examples, Notation.OF_2023)
+    return ExerciseProvider(list(six().values()), late_examples, Notation.OF_2023)
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,14 @@ def late_provider() -> ExerciseProvider:
         # One exercise with one file, and one with two.
         ("2023", ["cuckoo-clock", "garden-path"]),
         ("current", ["cuckoo-clock", "garden-path"]),
-        pytest.param("2023", [*six()], marks=pytest.mark.long),
-        pytest.param("current", [*six()], marks=pytest.mark.long),
+        pytest.param("2023", list(six()), marks=pytest.mark.long),
+        pytest.param("current", list(six()), marks=pytest.mark.long),
     ],
 )
 def test_examples_as_replies_solve_all_in_each_format(
-    run_root: Path, profile: str, ids: list[str]
+    run_root: Path,
+    profile: str,
+    ids: list[str],
 ) -> None:
     notation = Notation.CURRENT
     if profile == "2023":
@@ -78,7 +80,7 @@ def test_examples_as_replies_solve_all_in_each_format(
     names = format_names(notation)
     run = ExerciseRun(run_root / f"{profile}-{len(ids)}", run_root / "cache")
     options = f"--set exercises.profile={profile} --set exercises.ids={','.join(ids)}"
-    with ExerciseProvider([*six().values()], examples, notation) as provider:
+    with ExerciseProvider(list(six().values()), examples, notation) as provider:
         ended = start(run, provider, f"{options} --formats {','.join(names)}")
     assert ended.code == 0
     records = run.records()
@@ -111,36 +113,41 @@ def test_the_second_try_sees_the_failures_of_the_first(late_run: LateRun) -> Non
     assert second_try["patch"] != ""
     assert first_try["tests_failed"] > 0
     assert [len(pair) for pair in result["chat_hashes"]] == [2, 2]
-    clock_requests = [r for r in provider.requests if "clock" in str(r)]
-    [request] = [r for r in clock_requests if len(r["messages"]) == 4]
-    system, opening, reply, failures = (m["content"] for m in request["messages"])
+    second_requests = []
+    for request in provider.requests:
+        if "clock" in str(request) and len(request["messages"]) == 4:
+            second_requests.append(request)
+    [request] = second_requests
+    contents = [message["content"] for message in request["messages"]]
+    system, opening, reply, failures = contents
     assert "<<<<<<< ORIGINAL" in system
     assert reply == NOTHING
     stub = (SIX / "cuckoo-clock" / "cuckoo_clock.py").read_text()
-    assert opening.startswith(
-        f"These are the files:\n\n```\ncuckoo_clock.py\n{stub}```\n\n# Introduc"
-    )
+    files = f"These are the files:\n\n```\ncuckoo_clock.py\n{stub}```\n\n# Introduc"
+    assert opening.startswith(files)
     assert "assert" not in opening, "tests are never shown"
     assert failures.endswith("Fix the code in cuckoo_clock.py to resolve the errors.\n")
-    output = "\n".join(first_try["output"].splitlines()[:50])
+    lines = first_try["output"].splitlines()
+    output = "\n".join(lines[:50])
     assert failures.startswith(f"{output}\n####\n")
     assert request["temperature"] == 0
 
 
 def test_requests_and_results_are_equal_in_other_folders(
-    late_run: LateRun, run_root: Path
+    late_run: LateRun,
+    run_root: Path,
 ) -> None:
     run, provider = late_run
     out = run_root / "a" / "deeper" / "place"
-    copied = out / "exercises"
+    copy = out / "exercises"
     for path in sorted(SIX.rglob("*"), reverse=True):
         if path.is_file():
-            to = copied / path.relative_to(SIX)
-            to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, to)
+            target = copy / path.relative_to(SIX)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
     again = ExerciseRun(out, run_root / "other" / "cache", THREE_FAST)
     with late_provider() as other:
-        assert start(again, other, folder=copied).code == 0
+        assert start(again, other, folder=copy).code == 0
     assert requests(other) == requests(provider)
     assert again.results() == run.results()
 
