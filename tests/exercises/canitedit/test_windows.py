@@ -55,6 +55,15 @@ MESSAGES = {
 }
 
 
+def message_of(text: str, window: int, prompt: int, limit: int = 900) -> str:
+    return text.format(
+        window=window,
+        prompt=prompt,
+        limit=limit,
+        total=prompt + limit,
+    )
+
+
 class SmallWindow(Solver):
     """Refuses what does not fit into a window, a word being a token."""
 
@@ -65,19 +74,23 @@ class SmallWindow(Solver):
         limit = request["max_tokens"]
         if prompt + limit <= WINDOW:
             return super().answer(request)
-        text = self.message.format(
-            window=WINDOW, prompt=prompt, limit=limit, total=prompt + limit
-        )
+        text = message_of(self.message, WINDOW, prompt, limit)
         error = {"message": text, "code": 400}
         return Answer(status=400, error=error)
 
 
 @pytest.mark.parametrize(
     ("prompt", "name"),
-    [("chat", "vllm"), ("chat", "vllm, at least"), ("editcoder", "tgi")],
+    [
+        ("chat", "vllm"),
+        ("chat", "vllm, at least"),
+        ("editcoder", "tgi"),
+    ],
 )
 def test_the_limit_becomes_the_window_less_the_prompt(
-    tmp_path: Path, prompt: str, name: str
+    tmp_path: Path,
+    prompt: str,
+    name: str,
 ) -> None:
     with SmallWindow() as provider:
         provider.message = MESSAGES[name]
@@ -90,8 +103,8 @@ def test_the_limit_becomes_the_window_less_the_prompt(
     for request in provider.requests:
         size = len(asked_text(request).split())
         limits.append((request["max_tokens"], size))
-    refused = [pair for pair in limits if pair[0] == 8192]
-    assert len(refused) == 6, "for each file a request"
+    first_limits = [limit for limit, _ in limits if limit == 8192]
+    assert len(first_limits) == 6, "for each file a request"
     assert len(limits) == 6 + 12
     for limit, size in limits:
         if "at least" in name:
@@ -118,21 +131,23 @@ def test_a_run_that_ended_early_goes_on_with_the_lowered_limit(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("problem", "window", "room"),
     [
-        (VLLM.format(window=900, prompt=100, limit=900, total=1000), None, 800),
+        (message_of(VLLM, 900, 100), None, 800),
         # What the server says of its window goes before what is known of its model.
-        (VLLM.format(window=900, prompt=100, limit=900, total=1000), 128_000, 800),
+        (message_of(VLLM, 900, 100), 128_000, 800),
         ("too many tokens", 500, 400),
         ("too many tokens", None, None),
-        (VLLM_CHECK.format(window=900, prompt=200, limit=900), None, 700),
-        (SGLANG.format(window=900, prompt=200, limit=900, total=1100), None, 700),
-        (TGI.format(window=900, prompt=200, limit=900), None, 700),
+        (message_of(VLLM_CHECK, 900, 200), None, 700),
+        (message_of(SGLANG, 900, 200), None, 700),
+        (message_of(TGI, 900, 200), None, 700),
         # The prompt alone fills the window.
-        (VLLM.format(window=90, prompt=100, limit=900, total=1000), None, None),
+        (message_of(VLLM, 90, 100), None, None),
         ("This model's maximum context length is 9 tokens.", None, None),
-        (TGI.format(window=10**9, prompt=1, limit=1), None, None),
+        (message_of(TGI, 10**9, 1, limit=1), None, None),
     ],
 )
 def test_the_room_for_a_reply(
-    problem: str, window: int | None, room: int | None
+    problem: str,
+    window: int | None,
+    room: int | None,
 ) -> None:
     assert room_for_reply(problem, limit=900, window=window, prompt=80) == room

@@ -162,7 +162,8 @@ def test_planted_pairs_are_found() -> None:
     sets = join_texts(texts, FAST, {})
     joined_pairs = Counter[float]()
     for number, level in enumerate(pair_levels):
-        joined_pairs[level] += sets.connected(2 * number + 1, 2 * number)
+        first_number = 2 * number
+        joined_pairs[level] += sets.connected(first_number + 1, first_number)
     high = [joined_pairs[level] for level in LEVELS if level >= 0.7]
     low = [joined_pairs[level] for level in LEVELS if level <= 0.3]
     assert sum(high) >= 0.99 * PER_LEVEL * len(high), joined_pairs

@@ -65,9 +65,8 @@ def test_examples_as_replies_solve_all(
     profile: str,
     form: str,
 ) -> None:
-    run = ExerciseRun(
-        tmp_path, cache, ("--set", f"exercises.profile={profile}", "--formats", form)
-    )
+    options = ("--set", f"exercises.profile={profile}", "--formats", form)
+    run = ExerciseRun(tmp_path, cache, options)
     with ExerciseProvider(every, examples, NOTATIONS[profile]) as provider:
         assert run.run(provider, exercises=collection) == 0
     record = run.records()[form]
@@ -88,16 +87,12 @@ def test_stubs_first_and_examples_then(
 ) -> None:
     """Twice, in folders of another depth and another order of files, and replayed."""
     options = ("--set", f"exercises.profile={profile}", "--formats", form)
-    runs = [
-        ExerciseRun(tmp_path / "one", cache, options),
-        ExerciseRun(
-            tmp_path / "a" / "deeper" / "one", tmp_path / "b" / "cache", options
-        ),
-    ]
+    deeper = tmp_path / "a" / "deeper" / "one"
+    first = ExerciseRun(tmp_path / "one", cache, options)
+    second = ExerciseRun(deeper, tmp_path / "b" / "cache", options)
+    reordered = reordered_archive(every, tmp_path)
     sent = []
-    for run, exercises in zip(
-        runs, (collection, reordered_archive(every, tmp_path)), strict=True
-    ):
+    for run, exercises in ((first, collection), (second, reordered)):
         with ExerciseProvider(every, late_examples, NOTATIONS[profile]) as provider:
             assert run.run(provider, exercises=exercises) == 0
         sent.append(requests(provider))
@@ -109,10 +104,11 @@ def test_stubs_first_and_examples_then(
     assert len(sent[0]) == 2 * 133 - 2
     assert sent[0] == sent[1]
     replayed = ExerciseRun(tmp_path / "c" / "replayed", cache, options)
-    assert (
-        replayed.run(None, "--replay", str(runs[0].folder), exercises=collection) == 0
-    )
-    assert runs[0].results() == runs[1].results() == replayed.results()
+    replay = ("--replay", str(first.folder))
+    assert replayed.run(None, *replay, exercises=collection) == 0
+    results = first.results()
+    assert second.results() == results
+    assert replayed.results() == results
 
 
 def reordered_archive(every: tuple[Exercise, ...], folder: Path) -> Path:
