@@ -14,16 +14,20 @@ from typer.testing import CliRunner
 
 from agent.formats import format_names
 from agent.formats.__main__ import app
+from tests.support import TOP
 from tests.support.formats import block
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+EDIT = block("a.py", "x = 1\n", "x = 2\n")
 
 
 def run(*args: str) -> tuple[int, str]:
     """Run the command and return exit code and standard output."""
-    command = [sys.executable, "-m", "agent.formats", *args]
     done = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "agent.formats", *args],
+        cwd=TOP,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     return done.returncode, done.stdout
 
@@ -34,17 +38,19 @@ def call(*args: str) -> tuple[int, str]:
     return result.exit_code, result.stdout
 
 
-def applied(
+def apply(
     root: Path,
     reply: str,
     *options: str,
     form: str = "diff",
     command: Callable[..., tuple[int, str]] = call,
 ) -> tuple[int, Any]:
-    file = root.parent / "reply.txt"
-    file.write_text(reply)
-    code, result = command("apply", form, str(file), "--root", str(root), *options)
-    return code, json.loads(result)
+    """Return the exit code and what was printed about the edits of ``reply``."""
+    path = root.parent / "reply.txt"
+    path.write_text(reply)
+    arguments = ["apply", form, str(path), "--root", str(root), *options]
+    code, output = command(*arguments)
+    return code, json.loads(output)
 
 
 @pytest.fixture
@@ -56,46 +62,54 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_all_applied(root: Path) -> None:
-    code, result = applied(root, block("a.py", "x = 1\n", "x = 2\n"), command=run)
-    assert (code, result["failed"], result["feedback"]) == (0, [], "")
+    code, result = apply(root, EDIT, command=run)
+    assert code == 0
+    assert result["failed"] == []
+    assert result["feedback"] == ""
     assert result["applied"] == [{"edit": 1, "path": "a.py", "step": "exact"}]
     assert (root / "a.py").read_text() == "x = 2\n"
 
 
 def test_some_failed(root: Path) -> None:
-    reply = block("a.py", "x = 1\n", "x = 2\n") + block("a.py", "y\n", "z\n")
-    code, result = applied(root, reply)
+    wrong = block("a.py", "y\n", "z\n")
+    code, result = apply(root, EDIT + wrong)
     assert code == 1
     assert [edit["edit"] for edit in result["applied"]] == [1]
-    assert result["failed"][0]["edit"] == 2
-    assert "not in a.py" in result["failed"][0]["reason"]
-    assert result["failed"][0]["reason"] in result["feedback"]
+    failure = result["failed"][0]
+    assert failure["edit"] == 2
+    assert "not in a.py" in failure["reason"]
+    assert failure["reason"] in result["feedback"]
     assert (root / "a.py").read_text() == "x = 2\n"
 
 
 def test_a_dry_run_writes_nothing(root: Path) -> None:
-    code, result = applied(root, block("a.py", "x = 1\n", "x = 2\n"), "--dry-run")
-    assert (code, len(result["applied"])) == (0, 1)
+    code, result = apply(root, EDIT, "--dry-run")
+    assert code == 0
+    assert len(result["applied"]) == 1
     assert (root / "a.py").read_text() == "x = 1\n"
 
 
 def test_a_call_as_json(root: Path) -> None:
-    written = {"name": "write_file", "arguments": {"path": "b/c.py", "content": "y\n"}}
-    assert applied(root, json.dumps(written), form="whole-func")[0] == 0
+    arguments = {"path": "b/c.py", "content": "y\n"}
+    reply = json.dumps({"name": "write_file", "arguments": arguments})
+    code, _ = apply(root, reply, form="whole-func")
+    assert code == 0
     assert (root / "b/c.py").read_text() == "y\n"
 
 
 @pytest.mark.parametrize("path", ["../out.py", ".git/config", "/etc/x"])
 def test_nothing_is_written_outside(root: Path, path: str) -> None:
-    code, result = applied(root, block(path, "", "evil\n"))
-    assert (code, result["applied"]) == (1, [])
+    code, result = apply(root, block(path, "", "evil\n"))
+    assert code == 1
+    assert result["applied"] == []
     assert not (root.parent / "out.py").exists()
     assert [file.name for file in root.iterdir()] == ["a.py"]
 
 
 def test_a_reply_without_edits(root: Path) -> None:
-    code, result = applied(root, "I cannot help.")
-    assert (code, result["applied"]) == (1, [])
+    code, result = apply(root, "I cannot help.")
+    assert code == 1
+    assert result["applied"] == []
     assert "no edit" in result["feedback"]
 
 

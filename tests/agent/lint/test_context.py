@@ -53,49 +53,60 @@ a.py:22: undefined name 'never'
 >   22      return never"""
 
 
+def lint_and_describe(text: str) -> str:
+    """Return the description of the findings in ``a.py``, a new file."""
+    findings = Linter().new_findings([Change("a.py", None, text)])
+    return describe(findings, {"a.py": text})
+
+
 def test_problems_are_shown_with_their_lines_and_definitions() -> None:
-    findings = Linter().new_findings([Change("a.py", None, LONG)])
-    assert describe(findings, {"a.py": LONG}) == SHOWN
+    assert lint_and_describe(LONG) == SHOWN
 
 
 def test_the_signatures_are_shown_in_a_file_that_cannot_be_parsed() -> None:
     body = "".join(f"        a{number} = {number}\n" for number in range(20))
-    text = f"class A:\n    def f(self)\n{body}"
-    broken = f"class A:\n    def f(self):\n{body}        x = = 1\n"
-    description = describe(
-        Linter().new_findings([Change("a.py", None, broken)]), {"a.py": broken}
+    description = lint_and_describe(
+        f"class A:\n    def f(self):\n{body}        x = = 1\n"
     )
     assert "     1  class A:\n     2      def f(self):\n…\n" in description
     assert ">   23          x = = 1" in description
-    assert describe([Finding("a.py", 2, "no colon")], {"a.py": text})
+    finding = Finding("a.py", 2, "no colon")
+    without_colon = f"class A:\n    def f(self)\n{body}"
+    assert describe([finding], {"a.py": without_colon})
 
 
 def test_other_languages_have_definitions_too() -> None:
-    text = "class A {\n  f(x) {\n" + "    g();\n" * 20 + "    return nope(;\n  }\n}\n"
+    body = "    g();\n" * 20
+    text = f"class A {{\n  f(x) {{\n{body}    return nope(;\n  }}\n}}\n"
     (finding,) = Linter().new_findings([Change("a.js", "", text)])
     description = describe([finding], {"a.js": text})
     assert "     1  class A {\n     2    f(x) {\n…\n" in description
 
 
 def test_lines_beyond_the_end_are_no_crash() -> None:
-    assert "a.py:9: odd" in describe([Finding("a.py", 9, "odd")], {"a.py": "x = 1\n"})
-    assert describe([Finding("a.py", 1, "odd")], {"a.py": ""}).startswith("a.py:1: odd")
+    beyond = Finding("a.py", 9, "odd")
+    assert "a.py:9: odd" in describe([beyond], {"a.py": "x = 1\n"})
+    first = Finding("a.py", 1, "odd")
+    description = describe([first], {"a.py": ""})
+    assert description.startswith("a.py:1: odd")
 
 
 def test_many_findings_are_cut_and_counted() -> None:
-    text = "".join(f"name_{number}\n" for number in range(50))
-    findings = Linter().new_findings([Change("a.py", None, text)])
-    description = describe(findings, {"a.py": text})
+    names = [f"name_{number}\n" for number in range(50)]
+    description = lint_and_describe("".join(names))
     assert description.count("undefined name") == 20
     assert description.endswith("… and 30 more.")
 
 
 def test_the_message_stays_short_for_any_files() -> None:
-    paths = [f"file_{number}.py" for number in range(20)]
-    text = ("x = '" + "y" * 5000 + "'\n") * 30
-    findings = [
-        Finding(path, line, "z" * 3000) for path in paths for line in (1, 15, 30)
-    ]
-    description = describe(findings, dict.fromkeys(paths, text))
+    line = "x = '" + "y" * 5000 + "'\n"
+    texts = {}
+    findings = []
+    for number in range(20):
+        path = f"file_{number}.py"
+        texts[path] = line * 30
+        for row in (1, 15, 30):
+            findings.append(Finding(path, row, "z" * 3000))
+    description = describe(findings, texts)
     assert len(description) < 9_000
     assert "more." in description

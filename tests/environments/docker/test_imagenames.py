@@ -22,15 +22,19 @@ from environments.docker.imagestore import ImageRecord, PulledImage, layer_sizes
     ],
 )
 def test_mirrors(image: str, prefix: str, pulled: str) -> None:
-    assert (
-        mirror_name(image, [ImagePrefix.parse("none/=x/"), ImagePrefix.parse(prefix)])
-        == pulled
-    )
+    other = ImagePrefix.parse("none/=x/")
+    prefixes = [other, ImagePrefix.parse(prefix)]
+    assert mirror_name(image, prefixes) == pulled
 
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("60GB", 60 * 10**9), ("1.5G", 15 * 10**8), ("2GiB", 2 << 30), ("500 MB", 5e8)],
+    [
+        ("60GB", 60 * 10**9),
+        ("1.5G", 15 * 10**8),
+        ("2GiB", 2 << 30),
+        ("500 MB", 5e8),
+    ],
 )
 def test_sizes_are_read(text: str, size: int) -> None:
     assert read_settings(f"images.disk={text}").images.disk == size
@@ -60,21 +64,23 @@ def read_settings(text: str) -> ImageRoot:
 
 def steps(*named: tuple[str, int]) -> list[dict[str, object]]:
     """Return a history as engines give it, the last step first."""
-    return [
-        {"CreatedBy": name, "Created": 5, "Size": size}
-        for name, size in reversed(named)
-    ]
+    history: list[dict[str, object]] = []
+    for name, size in reversed(named):
+        history.append({"CreatedBy": name, "Created": 5, "Size": size})
+    return history
 
 
 def test_layers_are_shared_where_nothing_differs_below() -> None:
     base = [("base", 7), ("WORKDIR", 0)]
-    a = layer_sizes(["b", "w", "a"], steps(*base, ("a", 10)))
+    history = steps(*base, ("a", 10))
+    a = layer_sizes(["b", "w", "a"], history)
+    rebuilt = layer_sizes(["B", "w", "a"], history)
     other = layer_sizes(["b", "w", "o"], steps(*base, ("o", 10)))
-    rebuilt = layer_sizes(["B", "w", "a"], steps(*base, ("a", 10)))
     assert sorted(a.values()) == [7, 10]
     assert sum((a | other).values()) == 27
     assert sum((a | rebuilt).values()) == 34
-    assert a == layer_sizes(["b", "w", "a"], steps(*base, ("a", 10), ("CMD", 0)))
+    with_command = steps(*base, ("a", 10), ("CMD", 0))
+    assert a == layer_sizes(["b", "w", "a"], with_command)
 
 
 def test_a_shared_layer_counts_once() -> None:
