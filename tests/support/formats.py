@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -62,6 +62,10 @@ def block(name: str, search: str, replace: str, info: str = "python") -> str:
 def problem(report: ApplyReport) -> str:
     (failed,) = report.failures
     return failed.problem
+
+
+def join_lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def can_say(form: str, after: Sequence[str]) -> bool:
@@ -127,7 +131,8 @@ class Scripted:
             raise reply
         return Reply(reply) if isinstance(reply, str) else reply
 
-    def asked(self, number: int) -> str:
+    def prompt(self, number: int) -> str:
+        """Return the last message of a request."""
         return self.requests[number][-1].content
 
 

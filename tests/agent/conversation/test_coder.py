@@ -19,13 +19,17 @@ from tests.support.formats import APP, BAD, GOOD, block, converse
 def test_a_named_file_is_shown_and_edited(tmp_path: Path) -> None:
     result, script, coder = converse(tmp_path, "I need app/main.py.", GOOD)
     assert (tmp_path / "app/main.py").read_text() == "def f():\n    return 2\n"
-    assert (result.edit, result.lint, result.test) == (True, True, None)
+    assert result.edit is True
+    assert result.lint is True
+    assert result.test is None
     assert result.ending is Ending.DONE
     for text in ("f returns the wrong number", "old commit", "the map"):
-        assert text in script.asked(0)
-    assert "def f():\n    return 1" in script.asked(1)
-    assert [m.role for m in coder.messages] == ["system", *["user", "assistant"] * 2]
-    assert result.chat_files == result.edited_files == ("app/main.py",)
+        assert text in script.prompt(0)
+    assert "def f():\n    return 1" in script.prompt(1)
+    roles = [message.role for message in coder.messages]
+    assert roles == ["system", "user", "assistant", "user", "assistant"]
+    assert result.chat_files == ("app/main.py",)
+    assert result.edited_files == ("app/main.py",)
 
 
 def test_requests_only_grow_at_their_end(tmp_path: Path) -> None:
@@ -40,7 +44,10 @@ class Refusing:
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
         findings: list[Finding | None] = []
         for path, text in files:
-            findings.append(Finding(path, 2, "not on 2") if " 2" in text else None)
+            finding = None
+            if " 2" in text:
+                finding = Finding(path, 2, "not on 2")
+            findings.append(finding)
         return findings
 
 
@@ -151,7 +158,7 @@ CASES = {
 def test_replies_are_reflected_and_judged(tmp_path: Path, case: Case) -> None:
     result, script, _ = converse(tmp_path, *case.replies, **case.changes)
     for text in case.texts:
-        assert text in script.asked(1)
+        assert text in script.prompt(1)
     if case.requests is not None:
         assert len(script.requests) == case.requests
     for name, value in case.result.items():
@@ -161,7 +168,7 @@ def test_replies_are_reflected_and_judged(tmp_path: Path, case: Case) -> None:
 def test_a_reply_that_was_cut_off_is_not_applied_and_can_go_on(tmp_path: Path) -> None:
     cut_off = Reply(GOOD[:CUT], truncated=True)
     result, script, _ = converse(tmp_path, cut_off, GOOD[CUT:])
-    assert "cut off" in script.asked(1)
+    assert "cut off" in script.prompt(1)
     assert (tmp_path / "app/main.py").read_text() == "def f():\n    return 2\n"
     assert result.edit is True
 
@@ -176,10 +183,11 @@ def test_the_same_failures_are_not_sent_twice_without_a_word(tmp_path: Path) -> 
         TestReport(True),
     ]
     _, script, _ = converse(tmp_path, GOOD, AGAIN, last, tests=reports)
-    assert "assert 2 == 3" in script.asked(1)
-    assert "no longer failing (1 of 2): test_g" in script.asked(2)
-    assert "failing in the same way as before (1): test_f" in script.asked(2)
-    assert "assert 2 == 3" not in script.asked(2)
+    assert "assert 2 == 3" in script.prompt(1)
+    prompt = script.prompt(2)
+    assert "no longer failing (1 of 2): test_g" in prompt
+    assert "failing in the same way as before (1): test_f" in prompt
+    assert "assert 2 == 3" not in prompt
 
 
 def test_unsafe_paths_are_failed_edits(tmp_path: Path) -> None:
@@ -188,7 +196,7 @@ def test_unsafe_paths_are_failed_edits(tmp_path: Path) -> None:
     evil = block("../evil.py", "", "x\n")
     result, script, _ = converse(root, evil + GOOD, "app/main.py it is")
     assert not (tmp_path / "evil.py").exists()
-    assert "not allowed" in script.asked(1)
+    assert "not allowed" in script.prompt(1)
     assert result.edited_files == ("app/main.py",)
 
 
@@ -203,8 +211,8 @@ def test_one_bad_path_does_not_cost_the_good_edits(tmp_path: Path) -> None:
     result, script, _ = converse(tmp_path, reply, "app/main.py is a file, I see.")
     assert (tmp_path / "app/other.py").read_text() == "X = 2\n"
     assert result.edit is False
-    assert "main.py is a file, not a folder" in script.asked(1)
-    assert "new/a: not a regular file" in script.asked(1)
+    assert "main.py is a file, not a folder" in script.prompt(1)
+    assert "new/a: not a regular file" in script.prompt(1)
 
 
 def test_files_that_no_model_can_read_are_named_and_not_sent(
@@ -213,6 +221,7 @@ def test_files_that_no_model_can_read_are_named_and_not_sent(
     monkeypatch.setitem(APP, "app/big.csv", "1,2,3\n" * 100_000)
     monkeypatch.setitem(APP, "app/logo.png", "\x89PNG\0\0")
     _, script, _ = converse(tmp_path, "See big.csv, logo.png and app/main.py.", GOOD)
-    assert "app/big.csv is too long to be shown" in script.asked(1)
-    assert "app/logo.png is not a text file" in script.asked(1)
-    assert len(script.asked(1)) < 2_000
+    prompt = script.prompt(1)
+    assert "app/big.csv is too long to be shown" in prompt
+    assert "app/logo.png is not a text file" in prompt
+    assert len(prompt) < 2_000

@@ -17,13 +17,7 @@ from agent.conversation.context import window_of
 from agent.conversation.testreport import Failure, TestReport
 from agent.formats import get_format
 from agent.formats.base import OnFailure
-from llm.chat import (
-    Message,
-    Reminder,
-    Reply,
-    ToolCall,
-    Traits,
-)
+from llm.chat import Message, Reminder, Reply, ToolCall, Traits
 from llm.tokens import size
 from tests.support.formats import (
     APP,
@@ -40,21 +34,18 @@ def test_the_oldest_rounds_go_first_and_the_files_stay(tmp_path: Path) -> None:
     long = "word " * 1200
     replies = [f"I look at app/main.py. {long}", f"{BAD}{long}", f"{BAD}{long}", GOOD]
     traits = Traits(context=5_000)
-    result, script, _ = converse(
-        tmp_path,
-        *replies,
-        traits=traits,
-        limits=ConversationLimits(Reflections(shared=9)),
-    )
+    limits = ConversationLimits(Reflections(shared=9))
+    result, script, _ = converse(tmp_path, *replies, traits=traits, limits=limits)
     assert result.edit is True
     last = script.requests[3]
     assert [message.role for message in last[:2]] == ["system", "user"]
     assert "f returns the wrong number" in last[1].content
-    assert sum(long in message.content for message in last) < 3
+    assert len([message for message in last if long in message.content]) < 3
     assert "left out because it grew too long" in last[-1].content
     assert "app/main.py\n```\ndef f():\n    return 1\n```" in last[-1].content
     window = window_of(traits) or 0
-    assert all(size(request, script.count) <= window for request in script.requests)
+    for request in script.requests:
+        assert size(request, script.count) <= window
 
 
 def test_when_nothing_helps_the_attempt_ends_for_want_of_room(tmp_path: Path) -> None:
@@ -65,63 +56,67 @@ def test_when_nothing_helps_the_attempt_ends_for_want_of_room(tmp_path: Path) ->
 
 def test_a_map_that_does_not_fit_is_left_out(tmp_path: Path) -> None:
     big = "x" * 20_000
-    result, script, _ = converse(
-        tmp_path, GOOD, traits=Traits(context=4_000), repo_map=big
-    )
+    traits = Traits(context=4_000)
+    result, script, _ = converse(tmp_path, GOOD, traits=traits, repo_map=big)
     assert result.edit is True
-    assert big not in script.requests[0][1].content
-    assert "f returns the wrong number" in script.requests[0][1].content
+    _, opening = script.requests[0]
+    assert big not in opening.content
+    assert "f returns the wrong number" in opening.content
 
 
 def test_files_too_long_for_the_window_are_only_named(tmp_path: Path) -> None:
     long = "x = 1\n" * 3_000
     script = Scripted(["app/main.py", "no"], Traits(context=4_000))
-    make_coder(tmp_path, script, files=APP | {"app/main.py": long}).run("f", "")
-    assert (
-        "app/main.py is too long to be shown (18000 characters)"
-        in script.requests[1][-1].content
-    )
+    coder = make_coder(tmp_path, script, files=APP | {"app/main.py": long})
+    coder.run("f", "")
+    remark = "app/main.py is too long to be shown (18000 characters)"
+    assert remark in script.prompt(1)
 
 
 def test_a_cut_off_reply_goes_on_as_its_own_prefill(tmp_path: Path) -> None:
     cut = GOOD.index("return 2")
-    replies = [Reply(GOOD[:cut], truncated=True), Reply(GOOD[cut:])]
+    beginning = GOOD[:cut]
+    replies = [Reply(beginning, truncated=True), Reply(GOOD[cut:])]
     result, script, coder = converse(tmp_path, *replies, traits=Traits(prefill=True))
     assert (tmp_path / "app/main.py").read_text() == "def f():\n    return 2\n"
     assert result.edit is True
-    assert script.requests[1] == [*script.requests[0], Message("assistant", GOOD[:cut])]
-    assert [message.role for message in coder.messages] == [
-        "system",
-        "user",
-        "assistant",
-    ]
+    first, second = script.requests
+    assert second == [*first, Message("assistant", beginning)]
+    roles = [message.role for message in coder.messages]
+    assert roles == ["system", "user", "assistant"]
     assert coder.messages[-1].content == GOOD
 
 
 def test_a_cut_off_call_is_not_written_and_asked_for_in_parts(tmp_path: Path) -> None:
     call = ToolCall("write_file", '{"path": "app/main.py", "content": "x"}', "c1")
-    replies = [Reply("", truncated=True, tool_calls=(call,)), "no"]
     result, script, _ = converse(
-        tmp_path, *replies, form="whole-func", traits=Traits(prefill=True)
+        tmp_path,
+        Reply("", truncated=True, tool_calls=(call,)),
+        "no",
+        form="whole-func",
+        traits=Traits(prefill=True),
     )
     assert result.edited_files == ()
-    assert "one call at a time" in script.requests[1][-1].content
+    assert "one call at a time" in script.prompt(1)
 
 
 def test_calls_are_answered_before_the_next_message(tmp_path: Path) -> None:
     wrong = ToolCall("replace_lines", '{"path": "app/main.py"}', "c1")
-    right = (
+    arguments = (
         '{"path": "app/main.py", "original_lines": "    return 1", '
         '"updated_lines": "    return 2"}'
     )
-    replies = [
-        Reply("", tool_calls=(wrong,)),
-        Reply("", tool_calls=(ToolCall("replace_lines", right),)),
-    ]
+    right = ToolCall("replace_lines", arguments)
+    replies = [Reply("", tool_calls=(wrong,)), Reply("", tool_calls=(right,))]
     result, script, coder = converse(tmp_path, *replies, form="diff-func")
     assert result.edit is True
-    roles = [(m.role, m.tool_call_id) for m in script.requests[1][2:]]
-    assert roles == [("assistant", ""), ("tool", "c1"), ("user", "")]
+    _, _, answer, tool, followup = script.requests[1]
+    assert answer.role == "assistant"
+    assert answer.tool_call_id == ""
+    assert tool.role == "tool"
+    assert tool.tool_call_id == "c1"
+    assert followup.role == "user"
+    assert followup.tool_call_id == ""
     assert script.tools[0] == get_format("diff-func").tools
     assert coder.messages[-1].tool_calls[0].id
 
@@ -140,10 +135,8 @@ def test_where_the_rules_of_the_format_stand(
 ) -> None:
     _, script, _ = converse(tmp_path, GOOD, traits=Traits(reminder=reminder))
     first, second = script.requests[0]
-    assert ("SEARCH/REPLACE" in first.content, "SEARCH/REPLACE" in second.content) == (
-        system,
-        user,
-    )
+    assert ("SEARCH/REPLACE" in first.content) == system
+    assert ("SEARCH/REPLACE" in second.content) == user
 
 
 def test_a_budget_that_ran_out_leaves_the_others(tmp_path: Path) -> None:
@@ -151,10 +144,11 @@ def test_a_budget_that_ran_out_leaves_the_others(tmp_path: Path) -> None:
     second = block("app/main.py", "    return 2\n", "    return 3\n")
     third = block("app/main.py", "    return 3\n", "    return 4\n")
     replies = ["app/main.py", BAD, GOOD, second, third, "never asked"]
+    budgets = Reflections(locate=1, edit=1, lint=0, test=2)
     result, script, _ = converse(
         tmp_path,
         *replies,
-        limits=ConversationLimits(Reflections(locate=1, edit=1, lint=0, test=2)),
+        limits=ConversationLimits(budgets),
         tests=[failing] * 3,
     )
     assert result.ending is Ending.REFLECTIONS_USED
@@ -163,16 +157,16 @@ def test_a_budget_that_ran_out_leaves_the_others(tmp_path: Path) -> None:
 
 def test_one_number_is_a_budget_for_all_topics() -> None:
     spending = ReflectionsUsed(Reflections.parse("2"))
-    assert [spending.take(topic) for topic in (Topic.EDIT, Topic.TEST, Topic.LINT)] == [
-        True,
-        True,
-        False,
-    ]
+    assert spending.take(Topic.EDIT) is True
+    assert spending.take(Topic.TEST) is True
+    assert spending.take(Topic.LINT) is False
 
 
 def test_budgets_are_read_and_written() -> None:
     budgets = Reflections.parse("edit=5, test=0")
-    assert (budgets.locate, budgets.edit, budgets.test) == (2, 5, 0)
+    assert budgets.locate == 2
+    assert budgets.edit == 5
+    assert budgets.test == 0
     assert Reflections.parse(str(budgets)) == budgets
     assert str(Reflections.parse("4")) == "4"
     assert budgets.total == 2 + 5 + 2
@@ -183,7 +177,8 @@ def test_budgets_are_read_and_written() -> None:
 
 def test_a_reply_without_failures_is_not_rolled_back(tmp_path: Path) -> None:
     result, _, _ = converse(tmp_path, GOOD, on_failure=OnFailure.ROLL_BACK)
-    assert (result.edit, result.edited_files) == (True, ("app/main.py",))
+    assert result.edit is True
+    assert result.edited_files == ("app/main.py",)
 
 
 def test_a_file_that_the_model_made_is_known_by_the_end_of_its_path(
@@ -196,29 +191,30 @@ def test_a_file_that_the_model_made_is_known_by_the_end_of_its_path(
 
 
 def test_files_named_last_are_kept_before_those_named_first(tmp_path: Path) -> None:
-    texts = {name: f"{name} = 1\n" * 400 for name in ("first", "last")}
-    files = {f"app/{name}.py": text for name, text in texts.items()}
-    replies = [
-        "app/first.py",
-        f"app/last.py {'word ' * 900}",
-        f"{BAD}{'word ' * 900}",
-        "no",
-    ]
+    first = "first = 1\n" * 400
+    last = "last = 1\n" * 400
+    long = "word " * 900
+    replies = ["app/first.py", f"app/last.py {long}", f"{BAD}{long}", "no"]
     script = Scripted(replies, Traits(context=4_000))
-    limits = ConversationLimits(Reflections(shared=9))
-    make_coder(tmp_path, script, files=files, limits=limits).run("f", "")
+    coder = make_coder(
+        tmp_path,
+        script,
+        files={"app/first.py": first, "app/last.py": last},
+        limits=ConversationLimits(Reflections(shared=9)),
+    )
+    coder.run("f", "")
     shortened = []
-    for r in script.requests:
-        if "left out because" in r[-1].content:
-            shortened.append(r[-1].content)
+    for request in script.requests:
+        prompt = request[-1].content
+        if "left out because" in prompt:
+            shortened.append(prompt)
     assert shortened
-    assert texts["last"] in shortened[-1]
-    assert texts["first"] not in shortened[-1]
+    assert last in shortened[-1]
+    assert first not in shortened[-1]
 
 
 def test_a_reply_that_failed_in_part_can_be_rolled_back(tmp_path: Path) -> None:
-    result, script, _ = converse(
-        tmp_path, GOOD + BAD, "no", on_failure=OnFailure.ROLL_BACK
-    )
+    roll_back = OnFailure.ROLL_BACK
+    result, script, _ = converse(tmp_path, GOOD + BAD, "no", on_failure=roll_back)
     assert result.edited_files == ()
-    assert "send all of them again" in script.requests[1][-1].content
+    assert "send all of them again" in script.prompt(1)

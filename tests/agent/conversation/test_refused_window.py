@@ -61,8 +61,10 @@ MESSAGES = [
 ]
 PROMPT = "prompt is too long: 210000 tokens > 200000 maximum"
 OVERFLOW = "input length exceeds maximum context length"
-for status, message in ((500, OVERFLOW), (413, PROMPT), *((400, m) for m in MESSAGES)):
-    BODIES.append((status, {"error": {"message": message}}))
+BODIES.append((500, {"error": {"message": OVERFLOW}}))
+BODIES.append((413, {"error": {"message": PROMPT}}))
+for text in MESSAGES:
+    BODIES.append((400, {"error": {"message": text}}))
 ANTHROPIC = [
     PROMPT,
     "input length and `max_tokens` exceed context limit: 195000 + 8192 > 200000, decrease input "
@@ -100,8 +102,9 @@ def test_anthropic_s_words_are_understood(
     monkeypatch.setenv("ANTHROPIC_API_BASE", provider.url.removesuffix("/v1"))
     error = {"type": "invalid_request_error", "message": message}
     provider.will_answer(Answer(status=400, error=error))
+    claude = model(provider, name="anthropic/claude-sonnet-4-5", api_base=None)
     with pytest.raises(WindowExceededError):
-        model(provider, name="anthropic/claude-sonnet-4-5", api_base=None).complete(ASK)
+        claude.complete(ASK)
 
 
 @pytest.mark.parametrize(("status", "message"), OTHER)
@@ -139,7 +142,8 @@ def converse(
     repo_map: str = "the map",
 ) -> tuple[Any, Coder]:
     limits = ConversationLimits(Reflections(shared=9))
-    coder = make_coder(root, model(server, name="a-local-model"), limits=limits)
+    local = model(server, name="a-local-model")
+    coder = make_coder(root, local, limits=limits)
     return coder.run("f is wrong", repo_map), coder
 
 
@@ -148,36 +152,40 @@ def test_rounds_are_dropped_and_the_request_is_sent_once_more(tmp_path: Path) ->
     replies = [f"I look at app/main.py. {long}", f"{BAD}{long}", f"{BAD}{long}", GOOD]
     with Small(window=24_000, replies=replies) as server:
         result, _ = converse(tmp_path, server)
-    assert (result.ending, result.edit) == (Ending.DONE, True)
-    assert (server.refused, len(server.requests)) == (1, 5)
-    last = server.requests[-1]["messages"]
-    assert "left out because it grew too long" in last[-1]["content"]
-    assert "def f():" in last[-1]["content"]
+    assert result.ending is Ending.DONE
+    assert result.edit is True
+    assert server.refused == 1
+    assert len(server.requests) == 5
+    prompt = server.requests[-1]["messages"][-1]["content"]
+    assert "left out because it grew too long" in prompt
+    assert "def f():" in prompt
 
 
 def test_a_refused_map_is_left_out(tmp_path: Path) -> None:
     with Small(window=10_000, replies=[GOOD]) as server:
         result, _ = converse(tmp_path, server, repo_map="x" * 20_000)
-    assert (result.edit, server.refused, len(server.requests)) == (True, 1, 2)
+    assert result.edit is True
+    assert server.refused == 1
+    assert len(server.requests) == 2
 
 
 def test_an_attempt_whose_request_fits_in_no_way_ends_as_context(
     tmp_path: Path, cache: Path
 ) -> None:
     choice = ModelChoice.parse("a-local-model@diff", any_name=True)
+    name = "demo__textkit-1"
+    run_options = options(tmp_path, cache, name, retries=RetryPolicy(3, 0.01, 0.01))
+    lines: list[str] = []
     with Small(window=10) as server:
-        chosen = live(server, models=(choice,))
-        run = options(
-            tmp_path, cache, "demo__textkit-1", retries=RetryPolicy(3, 0.01, 0.01)
-        )
-        lines: list[str] = []
-        run_command(chosen, run, lines.append)
+        run_config = live(server, models=(choice,))
+        run_command(run_config, run_options, lines.append)
     assert server.refused == 2, "with the map, and without"
-    (attempt,) = read(tmp_path, "demo__textkit-1", "trajectories")["attempts"]
+    (attempt,) = read(tmp_path, name, "trajectories")["attempts"]
     assert attempt["status"] == "context"
     assert "longer than the model's window" in attempt["error"]
     ending = "; attempt 1 did not fit into the model's window"
-    prediction = read(tmp_path, "demo__textkit-1")
-    assert (prediction["status"], prediction["model_patch"]) == ("empty", "")
+    prediction = read(tmp_path, name)
+    assert prediction["status"] == "empty"
+    assert prediction["model_patch"] == ""
     assert prediction["reason"].endswith(ending)
-    assert any(ending in line for line in lines if "demo__textkit-1" in line)
+    assert any(name in line and ending in line for line in lines)

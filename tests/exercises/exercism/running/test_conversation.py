@@ -149,7 +149,7 @@ def test_output_is_cut_to_the_window_in_whole_lines(tmp_path: Path) -> None:
         tests=Tests(LONG),
         context=6000,
     )
-    last = model.asked(1)
+    last = model.prompt(1)
     assert last.startswith("line 0 of the output\nline 1 ")
     assert last.endswith("to resolve the errors.\n")
     output = output_in(last)
@@ -159,7 +159,7 @@ def test_output_is_cut_to_the_window_in_whole_lines(tmp_path: Path) -> None:
     result = value_of(end)
     assert result.extra.tries[0].output == LONG, "the result keeps all of it"
     _, model, *_ = converse(tmp_path, "No.", "No.", tests=Tests(LONG))
-    assert model.asked(1).startswith(LONG)
+    assert model.prompt(1).startswith(LONG)
 
 
 def output_in(message: str) -> str:
@@ -178,7 +178,7 @@ def test_lines_of_output(tmp_path: Path) -> None:
             tests=Tests(LONG),
             settings=settings,
         )
-        output = output_in(model.asked(1))
+        output = output_in(model.prompt(1))
         assert len(output.splitlines()) == count
 
 
@@ -187,7 +187,7 @@ def test_all_solution_files_reach_the_tests_and_a_removed_one_is_empty(
 ) -> None:
     exercise = six()["garden-path"]
     end, model, tests, _ = converse(tmp_path, reply("whole", exercise))
-    opening = model.asked(0)
+    opening = model.prompt(0)
     assert opening.index("garden_path.py\n```") < opening.index("compass.py\n```")
     assert dict(tests.seen[0]) == exercise.example()
     assert end.status is InstanceStatus.SOLVED
