@@ -11,8 +11,10 @@ from llm.chat import Reply, ToolCall
 from tests.support.formats import apply, problem
 
 
-def called(name: str, arguments: object) -> Reply:
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+def call(name: str, arguments: object) -> Reply:
+    text = arguments
+    if not isinstance(text, str):
+        text = json.dumps(arguments)
     return Reply("", tool_calls=(ToolCall(name, text, "1"),))
 
 
@@ -30,9 +32,8 @@ def called(name: str, arguments: object) -> Reply:
     ],
 )
 def test_write_file_in_every_dress(arguments: object) -> None:
-    assert apply(
-        "whole-func", called("write_file", arguments), {"a.py": "old\n"}
-    ).contents == {"a.py": "x = 1\ny\n"}
+    report = apply("whole-func", call("write_file", arguments), {"a.py": "old\n"})
+    assert report.contents == {"a.py": "x = 1\ny\n"}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_write_file_in_every_dress(arguments: object) -> None:
     ],
 )
 def test_replace_lines_in_every_dress(arguments: object) -> None:
-    report = apply("diff-func", called("replace_lines", arguments), {"a.py": "a\nb\n"})
+    report = apply("diff-func", call("replace_lines", arguments), {"a.py": "a\nb\n"})
     assert report.contents == {"a.py": "a\nB\n"}
 
 
@@ -68,21 +69,21 @@ def test_replace_lines_in_every_dress(arguments: object) -> None:
     ],
 )
 def test_a_call_that_ends_in_the_middle_writes_nothing(cut: str) -> None:
-    report = apply("whole-func", called("write_file", cut), {"a.py": "old\n"})
+    report = apply("whole-func", call("write_file", cut), {"a.py": "old\n"})
     assert report.contents == {}
     assert "write_file" in problem(report)
 
 
 def test_python_with_raw_code_is_the_one_file_of_the_chat() -> None:
-    reply = called("python", "x = 1\ny = 2\n")
+    code = "x = 1\ny = 2\n"
+    reply = call("python", code)
     files = {"a.py": "old\n", "b.py": "b\n"}
-    assert apply("whole-func", reply, files, ["a.py"]).contents == {
-        "a.py": "x = 1\ny = 2\n"
-    }
-    assert "several files" in problem(
-        apply("whole-func", reply, files, ["a.py", "b.py"])
-    )
-    assert "replace_lines" in problem(apply("diff-func", reply, files, ["a.py"]))
+    report = apply("whole-func", reply, files, chat=["a.py"])
+    assert report.contents == {"a.py": code}
+    report = apply("whole-func", reply, files, chat=["a.py", "b.py"])
+    assert "several files" in problem(report)
+    report = apply("diff-func", reply, files, chat=["a.py"])
+    assert "replace_lines" in problem(report)
 
 
 @pytest.mark.parametrize(
@@ -110,15 +111,19 @@ def test_python_with_raw_code_is_the_one_file_of_the_chat() -> None:
 def test_what_cannot_be_read_is_explained(
     form: str, name: str, arguments: object, reason: str
 ) -> None:
-    report = apply(form, called(name, arguments), {"a.py": "x\n"})
+    report = apply(form, call(name, arguments), {"a.py": "x\n"})
     assert report.contents == {}
     assert reason in problem(report)
 
 
 def test_a_call_that_the_text_spells_out() -> None:
-    call = {"name": "write_file", "arguments": {"path": "a.py", "content": "x\n"}}
-    for text in (json.dumps(call), f"```json\n{json.dumps(call, indent=1)}\n```"):
-        assert apply("whole-func", text, {}).contents == {"a.py": "x\n"}
+    arguments = {"path": "a.py", "content": "x\n"}
+    spelled_out = {"name": "write_file", "arguments": arguments}
+    line = json.dumps(spelled_out)
+    block = f"```json\n{json.dumps(spelled_out, indent=1)}\n```"
+    for text in (line, block):
+        report = apply("whole-func", text, {})
+        assert report.contents == {"a.py": "x\n"}
     assert apply("whole-func", "I would change a.py.", {}).results == ()
 
 

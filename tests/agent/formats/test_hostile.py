@@ -7,7 +7,9 @@ import json
 import pstats
 import resource
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +42,8 @@ def test_a_hunk_with_a_number_of_thousands_of_digits() -> None:
 )
 @pytest.mark.parametrize("form", ["whole-func", "diff-func"])
 def test_arguments_that_are_no_json(form: str, arguments: str) -> None:
-    call = ToolCall(get_format(form).tools[0]["name"], arguments)
+    (tool,) = get_format(form).tools
+    call = ToolCall(tool["name"], arguments)
     apply(form, Reply("", tool_calls=(call,)), {})
     (sent,) = messages_as_sent([Message("assistant", "", (call,))])
     json.loads(sent["tool_calls"][0]["function"]["arguments"])
@@ -53,35 +56,38 @@ def test_an_edit_that_is_a_deep_list() -> None:
 
 
 def test_a_block_with_thousands_of_dividers_has_few_readings() -> None:
-    (edit,) = parse("diff", block("a.py", "=======\n" * 5_000, "x\n"), ["a.py"])
+    reply = block("a.py", "=======\n" * 5_000, "x\n")
+    (edit,) = parse("diff", reply, ["a.py"])
     assert isinstance(edit, SearchReplace)
     assert len(edit.readings) < 20
 
 
 @pytest.mark.parametrize("matching", Matching)
 def test_edits_beyond_the_limit_are_reported_as_not_tried(matching: Matching) -> None:
-    replies = "".join(block("a.py", f"x{n}\n", f"y{n}\n") for n in range(MAX_EDITS + 7))
-    files = {"a.py": "".join(f"x{n}\n" for n in range(MAX_EDITS + 7))}
+    reply = ""
+    text = ""
+    for number in range(MAX_EDITS + 7):
+        line = f"x{number}\n"
+        text += line
+        reply += block("a.py", line, f"y{number}\n")
     edit_format = get_format("diff", matching)
-    edits = edit_format.parse(Reply(replies), ReplyScope(frozenset(files)))
-    report = edit_format.apply(edits, files.get, ())
+    edits = edit_format.parse(Reply(reply), ReplyScope({"a.py"}))
+    report = edit_format.apply(edits, {"a.py": text}.get, ())
     assert len(report.failures) == 7
     assert "was not tried" in feedback(report)
     assert f"y{MAX_EDITS - 1}\nx{MAX_EDITS}\n" in (report.contents["a.py"] or "")
 
 
 def test_long_lines_are_not_reported_in_full() -> None:
-    report = apply(
-        "diff", block("a.py", "x" * 1_000_000 + "\n", "y\n"), {"a.py": "z" * 1_000_000}
-    )
+    reply = block("a.py", "x" * 1_000_000 + "\n", "y\n")
+    report = apply("diff", reply, {"a.py": "z" * 1_000_000})
     assert report.failures
     assert len(feedback(report)) < 10_000
 
 
 def test_a_long_search_in_a_file_of_equal_lines_is_ambiguous() -> None:
-    report = apply(
-        "diff", block("a.py", "x\n" * 4_000, "y\n"), {"a.py": "x\n" * 10_000}
-    )
+    reply = block("a.py", "x\n" * 4_000, "y\n")
+    report = apply("diff", reply, {"a.py": "x\n" * 10_000})
     assert "places" in report.failures[0].problem
 
 
@@ -91,7 +97,8 @@ def test_a_long_search_in_a_file_of_equal_lines_is_ambiguous() -> None:
 )
 def test_runs_of_one_thing_are_read(form: str, unit: str) -> None:
     text = unit * 20_000
-    apply(form, Reply(text, tool_calls=(ToolCall("f", text),)), {"a.py": "x\n"})
+    reply = Reply(text, tool_calls=(ToolCall("f", text),))
+    apply(form, reply, {"a.py": "x\n"})
     assert FileIndex.of(["a.py"]).mentioned_files(text) == ()
 
 
@@ -108,11 +115,11 @@ def test_dots_are_split_as_the_reference_splits_them() -> None:
     ]
 
 
-_NESTED = (
-    "".join(f"{' ' * n}try: pass\n{' ' * n}finally:\n" for n in range(17))
-    + " " * 17
-    + "x = 1\n"
-)
+_NESTED = ""
+for indent in range(17):
+    blanks = " " * indent
+    _NESTED += f"{blanks}try: pass\n{blanks}finally:\n"
+_NESTED += " " * 17 + "x = 1\n"
 _WAYS_OUT = (
     "def f(x):\n  try:\n"
     + "    if x: return 1\n" * 20_000
@@ -126,8 +133,9 @@ _WAYS_OUT = (
 )
 def test_code_that_explodes_when_compiled_does_not_take_the_memory(text: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    findings = lint.Linter().new_findings([lint.Change("a.py", "x = 1\n", text)])
-    assert all("cannot be compiled" in finding.problem for finding in findings)
+    change = lint.Change("a.py", "x = 1\n", text)
+    for finding in lint.Linter().new_findings([change]):
+        assert "cannot be compiled" in finding.problem
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert after - before < 200_000, "kilobytes; it is compiled in a process of its own"
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2_200_000
@@ -135,9 +143,8 @@ def test_code_that_explodes_when_compiled_does_not_take_the_memory(text: str) ->
 
 def test_a_cookie_of_a_codec_that_is_none() -> None:
     linter = lint.Linter(lint.InterpreterCompiler(Path(sys.executable)))
-    (finding,) = linter.new_findings(
-        [lint.Change("a.py", None, "# coding: rot13\nx = 1\n")]
-    )
+    change = lint.Change("a.py", None, "# coding: rot13\nx = 1\n")
+    (finding,) = linter.new_findings([change])
     assert "not a text encoding" in finding.problem
 
 
@@ -145,54 +152,54 @@ def test_a_cookie_of_a_codec_that_is_none() -> None:
     "text", ["\n" * 200_000 + "(", "# " + "#" * 200_000, "{{a|" * 50_000]
 )
 def test_marks_of_templates_are_looked_for_in_linear_time(text: str) -> None:
-    assert len(lint.Linter().new_findings([lint.Change("a.py", None, text)])) <= 1
+    change = lint.Change("a.py", None, text)
+    assert len(lint.Linter().new_findings([change])) <= 1
 
 
 def test_lone_surrogates_are_not_sent() -> None:
     call = ToolCall("write_file", '{"path": "\ud800"}')
-    sent = messages_as_sent(
-        [
-            Message("user", "a\ud800"),
-            Message("assistant", "b\udfff", (call,)),
-            Message("user", "c"),
-        ]
-    )
+    messages = [
+        Message("user", "a\ud800"),
+        Message("assistant", "b\udfff", (call,)),
+        Message("user", "c"),
+    ]
+    sent = messages_as_sent(messages)
     assert str(sent).encode().count(b"?") == 3
 
 
 def test_the_search_for_a_closing_fence_parses_a_bounded_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    parsed: list[int] = []
+    lengths: list[int] = []
 
-    def counted(_path: str, text: str) -> bool:
-        parsed.append(len(text))
+    def record_length(_path: str, text: str) -> bool:
+        lengths.append(len(text))
         return True
 
-    monkeypatch.setattr(listings, "has_errors", counted)
+    monkeypatch.setattr(listings, "has_errors", record_length)
     unit = "(" * 400 + "\n```\n"
-    for count in (500, 2_000):
-        parsed.clear()
-        parse(
-            "whole",
-            "".join(f"a{n}.py\n```python\n{unit * 20}" for n in range(count // 20)),
-        )
-        assert 0 < sum(parsed) <= listings.MAX_PARSED
+    for count in (25, 100):
+        files = [f"a{number}.py\n```python\n{unit * 20}" for number in range(count)]
+        lengths.clear()
+        parse("whole", "".join(files))
+        assert 0 < sum(lengths) <= listings.MAX_PARSED
 
 
 def test_markers_are_measured_once_for_each_reading() -> None:
-    lines = (f"x{n}\n=======\n" for n in range(4_000))
+    lines = [f"x{number}\n=======\n" for number in range(4_000)]
     reply = "a.py\n<<<<<<< SEARCH\n" + "".join(lines) + ">>>>>>> REPLACE\n"
     profile = cProfile.Profile()
     profile.runcall(parse, "diff", reply, ["a.py"])
-    calls = {name: n for (_, _, name), (n, *_) in pstats.Stats(profile).stats.items()}  # type: ignore[attr-defined]
-    assert calls["marker_size"] < 30 * 8_000
+    calls: Counter[str] = Counter()
+    stats: dict[Any, Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+    for (_, _, name), (count, *_) in stats.items():
+        calls[name] += count
+    assert 0 < calls["marker_size"] < 30 * 8_000
 
 
 def test_long_code_without_a_fence_is_not_parsed() -> None:
     line = "x = 1\n"
-    (short,) = parse("udiff", "a.py\n" + 2 * line, ["a.py"])
+    (short,) = parse("udiff", f"a.py\n{line * 2}", ["a.py"])
     assert isinstance(short, Unreadable)
-    assert not parse(
-        "udiff", "a.py\n" + (listings.MAX_PARSED // len(line) + 1) * line, ["a.py"]
-    )
+    enough = listings.MAX_PARSED // len(line) + 1
+    assert not parse("udiff", f"a.py\n{line * enough}", ["a.py"])

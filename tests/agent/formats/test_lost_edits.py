@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from agent.formats import format_names, get_format
 from agent.formats.base import ApplyReport
 from llm.chat import Reply
-from tests.support.formats import apply, block
+from tests.support.formats import apply, block, called
 from tests.support.render_edits import render
 
 F = "```"
@@ -21,6 +22,7 @@ FILES = {
 OLD = "def a():\n    return 1\n"
 DRAFT = "def a():\n    return 7\n"
 NEW = "def a():\n    return 2\n"
+EDITED = {"a.py": FILES["a.py"].replace(OLD, NEW)}
 UDIFF = "--- a/a.py\n+++ b/a.py\n@@\n def a():\n-    return 1\n+    return 2\n"
 V4A = (
     "*** Begin Patch\n*** Update File: a.py\n@@\n def a():\n-    return 1\n"
@@ -46,7 +48,6 @@ def written(form: str, new: str) -> Reply:
 def test_a_draft_before_the_answer_is_not_applied(form: str) -> None:
     draft = written(form, DRAFT).content
     answer = written(form, NEW)
-    expected = FILES["a.py"].replace(OLD, NEW)
     drafts = {
         "the template opened the tag": f"First:\n{draft}\nNo.\n</think>\n\n",
         "both tags": f"<think>\n{draft}\n</think>\n",
@@ -60,7 +61,7 @@ def test_a_draft_before_the_answer_is_not_applied(form: str) -> None:
         reply = Reply(text + answer.content, tool_calls=answer.tool_calls)
         report = apply(form, reply, FILES)
         assert not report.failures, name
-        assert report.contents == {"a.py": expected}, name
+        assert report.contents == EDITED, name
 
 
 @pytest.mark.parametrize("form", ["diff", "whole", "udiff", "patch"])
@@ -105,15 +106,14 @@ def test_a_repeated_edit_is_not_a_failure(form: str, edit: str) -> None:
 
 
 def test_an_edit_whose_result_stands_is_done() -> None:
-    after = {"a.py": FILES["a.py"].replace(OLD, NEW)}
-    report = apply("diff", block("a.py", OLD, NEW), after)
+    report = apply("diff", block("a.py", OLD, NEW), EDITED)
     assert not report.failures
     assert report.contents == {}
     # Lines that stand in two places do not tell that this edit was made.
     twice = {"a.py": NEW + NEW}
     assert apply("diff", block("a.py", OLD, NEW), twice).failures
     # Nor do lines that stand nowhere, or none.
-    assert apply("diff", block("a.py", "z = 1\n", ""), after).failures
+    assert apply("diff", block("a.py", "z = 1\n", ""), EDITED).failures
 
 
 LISTING = f"new.py\n{F}python\nx = 1\ny = 2\n{F}\n"
@@ -137,17 +137,17 @@ def test_a_file_in_full_beside_an_edit_is_not_passed_over(
     listing = heading + LISTING.replace("new.py\n", "" if heading else "new.py\n")
     for text in (f"{EDITS[name]}\n{listing}", f"{listing}\n{EDITS[name]}"):
         report = apply(form, text, FILES)
-        assert report.contents["a.py"] == FILES["a.py"].replace(OLD, NEW)
+        assert report.contents["a.py"] == EDITED["a.py"]
         assert [failure.path for failure in report.failures] == ["new.py"]
-        known = apply(form, text.replace("new.py", "b.py"), FILES)
-        assert [failure.path for failure in known.failures] == ["b.py"]
+        report = apply(form, text.replace("new.py", "b.py"), FILES)
+        assert [failure.path for failure in report.failures] == ["b.py"]
 
 
 def test_a_quotation_beside_an_edit_is_not_a_file_in_full() -> None:
     quotation = f"a.py\n{F}python\n{NEW}{F}\n"
-    whole = f"b.py\n{F}python\nx = 1\n{F}\n"
+    unchanged = f"b.py\n{F}python\nx = 1\n{F}\n"
     example = f"a.py\n{F}python\nprint(a())\n{F}\n"
-    for text in (quotation, whole, example):
+    for text in (quotation, unchanged, example):
         report = apply("diff", block("a.py", OLD, NEW) + "\n" + text, FILES)
         assert not report.failures
         assert len(report.results) == 1
@@ -163,29 +163,28 @@ SECOND = {
 @pytest.mark.parametrize("form", SECOND)
 def test_an_edit_in_a_second_notation_of_an_edited_file(form: str) -> None:
     first = EDITS[form]
-    same = FILES["a.py"].replace(OLD, NEW)
-    other = same.replace("b():\n    return 1", "b():\n    return 2")
+    both = EDITED["a.py"].replace("b():\n    return 1", "b():\n    return 2")
     for second in SECOND[form]:
         elsewhere = second.replace("def a", "def b")
         unknown = second.replace("def a", "def c")
         for text in (first + "\n" + second, second + "\n" + first):
             report = apply(form, text, FILES)
-            assert report.contents == {"a.py": same}
+            assert report.contents == EDITED
             assert not report.failures
         for text in (first + "\n" + elsewhere, elsewhere + "\n" + first):
             report = apply(form, text, FILES)
-            assert report.contents == {"a.py": other}
+            assert report.contents == {"a.py": both}
             assert not report.failures
         report = apply(form, first + "\n" + unknown, FILES)
         assert len(report.failures) == 1
 
 
-@pytest.mark.parametrize("kept", ["def a():\n", "import os\n"])
-def test_new_lines_shown_twice_are_added_once(kept: str) -> None:
-    before = f"{kept}    return 1\n"
-    added = f"{kept}    x = 1\n"
-    hunk = f"--- a/c.py\n+++ b/c.py\n@@\n {kept}+    x = 1\n"
-    texts = [block("c.py", kept, added), f"{F}diff\n{hunk}{F}\n"]
+@pytest.mark.parametrize("context", ["def a():\n", "import os\n"])
+def test_new_lines_shown_twice_are_added_once(context: str) -> None:
+    before = f"{context}    return 1\n"
+    added = f"{context}    x = 1\n"
+    hunk = f"--- a/c.py\n+++ b/c.py\n@@\n {context}+    x = 1\n"
+    texts = [block("c.py", context, added), f"{F}diff\n{hunk}{F}\n"]
     for pair in (texts, texts[::-1]):
         report = apply("diff", "\n".join(pair), {"c.py": before})
         assert report.contents == {"c.py": f"{added}    return 1\n"}
@@ -201,15 +200,13 @@ NOT_A_FILE = {
 
 @pytest.mark.parametrize("content", NOT_A_FILE.values(), ids=NOT_A_FILE)
 def test_a_whole_file_is_not_a_diff_or_a_fence(content: str) -> None:
-    arguments = json.dumps({"path": "a.py", "content": content})
-    call = f'{{"name": "write_file", "arguments": {arguments}}}'
+    call = called("write_file", {"path": "a.py", "content": content})
     report = apply("whole-func", call, FILES)
     assert report.contents == {}
     assert len(report.failures) == 1
     # A file that holds such lines anyway may be written.
     for path in ("notes.md", "fix.patch"):
-        arguments = json.dumps({"path": path, "content": content})
-        call = f'{{"name": "write_file", "arguments": {arguments}}}'
+        call = called("write_file", {"path": path, "content": content})
         is_markup = path.endswith(".md") and content.startswith(F)
         is_diff = path.endswith(".patch") and content in (UDIFF, V4A)
         if is_markup or is_diff:
@@ -223,9 +220,8 @@ def test_a_fence_in_the_fence_of_a_whole_file_is_not_its_content() -> None:
     assert report.failures
 
 
-def indented(text: str, width: int) -> str:
-    lines = text.splitlines()
-    return "".join(" " * width + line + "\n" if line else "\n" for line in lines)
+def indent(text: str, width: int) -> str:
+    return textwrap.indent(text, " " * width)
 
 
 @pytest.mark.parametrize("width", [2, 3, 4, 6])
@@ -240,15 +236,15 @@ def indented(text: str, width: int) -> str:
     ],
 )
 def test_edits_in_list_items(form: str, edit: str, width: int) -> None:
-    text = f"1. Change it:\n\n{indented(edit, width)}\n2. That is all.\n"
+    text = f"1. Change it:\n\n{indent(edit, width)}\n2. That is all.\n"
     report = apply(form, text, FILES)
-    assert report.contents == {"a.py": FILES["a.py"].replace(OLD, NEW)}
+    assert report.contents == EDITED
     assert not report.failures
 
 
 def test_indented_diffs_in_edits_stay() -> None:
     search = 'TEXT = """\n'
-    literal = indented(UDIFF, 4) + indented(V4A, 4)
+    literal = indent(UDIFF, 4) + indent(V4A, 4)
     reply = block("d.py", search, search + literal)
     report = apply("diff", reply, {"d.py": search + '"""\n'})
     assert report.contents == {"d.py": search + literal + '"""\n'}
@@ -261,7 +257,7 @@ COMMANDS = {
     + f"\n{F}",
     "indented": json.dumps({"command": ["bash", "-lc", V4A]}, indent=2),
     "raw line ends": '{"cmd": ["apply_patch", "' + V4A + '"]}',
-    "with words": "I call it.\n"
+    "with prose": "I call it.\n"
     + json.dumps({"cmd": ["apply_patch", V4A]})
     + "\nDone.",
     "a document": f"apply_patch <<'EOF'\n{V4A}EOF\n",
@@ -272,7 +268,7 @@ COMMANDS = {
 @pytest.mark.parametrize("text", COMMANDS.values(), ids=COMMANDS)
 def test_patches_in_commands(form: str, text: str) -> None:
     report = apply(form, text, FILES)
-    assert report.contents == {"a.py": FILES["a.py"].replace(OLD, NEW)}
+    assert report.contents == EDITED
 
 
 def test_a_patch_in_the_json_of_a_draft_is_not_applied() -> None:
@@ -285,7 +281,7 @@ def test_headers_with_stars() -> None:
         hunk = f"*** {old}\n--- {new}\n@@ -1,2 +1,2 @@\n def a():\n-    return 1\n+    return 2\n"
         for text in (hunk, f"{F}diff\n{hunk}{F}\n"):
             report = apply("udiff", text, FILES)
-            assert report.contents == {"a.py": FILES["a.py"].replace(OLD, NEW)}
+            assert report.contents == EDITED
             assert not report.failures
 
 
@@ -315,7 +311,7 @@ def test_two_fences_with_the_old_and_the_new_lines(old: str, new: str) -> None:
     text = f"a.py\n\n{old}\n{F}python\n{OLD}{F}\n\n{new}\n{F}python\n{NEW}{F}\n"
     for form in ("diff", "udiff", "patch"):
         report = apply(form, text, FILES)
-        assert report.contents == {"a.py": FILES["a.py"].replace(OLD, NEW)}
+        assert report.contents == EDITED
         assert not report.failures
         # Shown beside the edit itself, they are the same change.
         beside = apply(form, text + "\n" + EDITS[form], FILES)
@@ -330,10 +326,9 @@ def test_two_fences_with_the_old_and_the_new_lines(old: str, new: str) -> None:
 def test_a_path_in_braces_at_a_fence(info: str) -> None:
     body = f"<<<<<<< SEARCH\n{OLD}=======\n{NEW}>>>>>>> REPLACE"
     report = apply("diff", f"{F}{info}\n{body}\n{F}\n", FILES)
-    assert report.contents == {"a.py": FILES["a.py"].replace(OLD, NEW)}
-    whole = FILES["a.py"].replace(OLD, NEW)
-    report = apply("whole", f"{F}{info}\n{whole}{F}\n", FILES)
-    assert report.contents == {"a.py": whole}
+    assert report.contents == EDITED
+    report = apply("whole", f"{F}{info}\n{EDITED['a.py']}{F}\n", FILES)
+    assert report.contents == EDITED
 
 
 LONG = "".join(f"def f{number}():\n    return {number}\n\n\n" for number in range(20))

@@ -7,7 +7,7 @@ import pytest
 from agent.formats.matching.explain import explain_ambiguity
 from agent.formats.matching.find_lines import MatchStep, find_matches
 from agent.formats.matching.lines import PlacingWork
-from tests.support.formats import apply, block, problem
+from tests.support.formats import apply, block, join_lines, problem
 
 CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n"
 
@@ -15,13 +15,13 @@ CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n     
 VAGUE = block("a.py", "        return 1\n", "        return 2\n")
 
 
-def changed(text: str, *blocks: str) -> str | None:
+def apply_blocks(text: str, *blocks: str) -> str | None:
     """Return ``a.py`` after ``blocks``, or None where it stays as it was."""
     return apply("diff", "".join(blocks), {"a.py": text}).contents.get("a.py")
 
 
 def change(text: str, search: str, replace: str) -> str | None:
-    return changed(text, block("a.py", search, replace))
+    return apply_blocks(text, block("a.py", search, replace))
 
 
 @pytest.mark.parametrize(
@@ -229,21 +229,21 @@ def test_an_ambiguous_place_behind_the_end_is_named_by_its_number() -> None:
 
 
 def test_two_equal_blocks_for_two_equal_places_are_meant_for_both() -> None:
-    assert changed(CLASS, VAGUE, VAGUE) == CLASS.replace("1", "2")
+    assert apply_blocks(CLASS, VAGUE, VAGUE) == CLASS.replace("1", "2")
     other = VAGUE.replace("2", "3")
     expected = CLASS.replace("1", "2", 1).replace("1", "3")
-    assert changed(CLASS, VAGUE, other) == expected
+    assert apply_blocks(CLASS, VAGUE, other) == expected
 
 
 def test_equal_blocks_that_put_their_own_lines_down_again() -> None:
     old = "        return 1\n"
     first = block("a.py", old, f"        x()\n{old}")
     expected = CLASS.replace(old, f"        {{}}()\n{old}").format("x", "y")
-    assert changed(CLASS, first, first.replace("x()", "y()")) == expected
+    assert apply_blocks(CLASS, first, first.replace("x()", "y()")) == expected
 
 
 def test_three_equal_blocks_for_two_places_are_an_error() -> None:
-    assert changed(CLASS, VAGUE, VAGUE, VAGUE) is None
+    assert apply_blocks(CLASS, VAGUE, VAGUE, VAGUE) is None
 
 
 @pytest.mark.parametrize(
@@ -263,8 +263,8 @@ def test_blocks_around_an_ambiguous_one_settle_its_place(
 ) -> None:
     blocks = []
     for old, *new in edits:
-        blocks.append(block("a.py", f"{old}\n", "".join(f"{line}\n" for line in new)))
-    assert changed(text, *blocks) == expected
+        blocks.append(block("a.py", f"{old}\n", join_lines(new)))
+    assert apply_blocks(text, *blocks) == expected
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -272,7 +272,7 @@ def test_a_block_in_the_same_function_settles_the_place(first: bool) -> None:
     named = block("a.py", "    def g(self):\n", "    def h(self):\n")
     blocks = (named, VAGUE) if first else (VAGUE, named)
     before, after = CLASS.split("    def g")
-    assert changed(CLASS, *blocks) == f"{before}    def h{after.replace('1', '2')}"
+    assert apply_blocks(CLASS, *blocks) == f"{before}    def h{after.replace('1', '2')}"
 
 
 def test_blocks_in_another_function_settle_nothing() -> None:

@@ -18,7 +18,7 @@ def update(body: str) -> str:
     return patch(f"*** Update File: a.py\n{body}")
 
 
-def applied(reply: str, text: str) -> ApplyReport:
+def change(reply: str, text: str) -> ApplyReport:
     """Apply ``reply`` to a.py."""
     return apply("patch", reply, {"a.py": text})
 
@@ -50,19 +50,19 @@ def test_all_actions_in_one_patch() -> None:
     ],
 )
 def test_what_may_be_missing_around(reply: str) -> None:
-    assert applied(reply, "a\n").contents == {"a.py": "A\n"}
+    assert change(reply, "a\n").contents == {"a.py": "A\n"}
 
 
 def test_moving_a_file_with_and_without_a_change() -> None:
-    report = applied(update("*** Move to: b/c.py\n@@\n-a\n+A\n"), "a\n")
+    report = change(update("*** Move to: b/c.py\n@@\n-a\n+A\n"), "a\n")
     assert report.contents == {"a.py": None, "b/c.py": "A\n"}
     assert report.moved == {"b/c.py": "a.py"}
     plain = update("*** Move to: b.py\n")
-    assert applied(plain, "a\n").contents == {"a.py": None, "b.py": "a\n"}
+    assert change(plain, "a\n").contents == {"a.py": None, "b.py": "a\n"}
     refused = apply("patch", plain, {"a.py": "a\n", "b.py": "b\n"})
     assert refused.contents == {}
     assert "is there already" in problem(refused)
-    failed = applied(update("*** Move to: b.py\n@@\n-no\n+A\n"), "a\n")
+    failed = change(update("*** Move to: b.py\n@@\n-no\n+A\n"), "a\n")
     assert failed.contents == {}, "a file is not moved when an edit of it failed"
     assert [result.applied for result in failed.results] == [False, False]
 
@@ -87,7 +87,7 @@ SECOND = "return 2".join(CLASS.rsplit("return 1", 1))
     ],
 )
 def test_headers_and_ends_settle_the_place(body: str, before: str, after: str) -> None:
-    assert applied(update(body), before).contents == {"a.py": after}
+    assert change(update(body), before).contents == {"a.py": after}
 
 
 METHOD = "    def run(self):\n        return 1\n"
@@ -109,7 +109,7 @@ CLASSES = f"class A:\n{METHOD}\n\nclass B:\n{METHOD}"
 def test_what_has_no_place_or_changes_nothing_is_reported(
     reply: str, text: str, reason: str
 ) -> None:
-    report = applied(reply, text)
+    report = change(reply, text)
     assert report.contents == {}
     assert reason in problem(report)
 

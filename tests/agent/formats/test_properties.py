@@ -59,7 +59,7 @@ _TEXTS = st.lists(_LINES, max_size=12)
 _FORMATS = st.sampled_from(format_names())
 
 
-def _joined(
+def _join(
     lines: list[str],
     newline: str,
     *,
@@ -99,11 +99,11 @@ def test_rendered_edits_give_the_text_that_was_meant(
         root = Path(folder)
         file = root / "src" / "a.py"
         file.parent.mkdir()
-        file.write_bytes(_joined(before, newline, final=final).encode(encoding))
+        file.write_bytes(_join(before, newline, final=final).encode(encoding))
         file.chmod(0o755)
         space = Workspace(root)
         text = space.read("src/a.py") or ""
-        target = _joined(after, "\n", final=final or not before)
+        target = _join(after, "\n", final=final or not before)
         edit_format = get_format(form)
         reply = render(edit_format, "src/a.py", text, target)
         edits = edit_format.parse(reply, ReplyScope({"src/a.py"}))
@@ -117,7 +117,7 @@ def test_rendered_edits_give_the_text_that_was_meant(
         kept_encoding = encoding
         if text.isascii() and encoding == "latin-1":
             kept_encoding = "utf-8"
-        expected = _joined(after, kept_newline, final=final or not before)
+        expected = _join(after, kept_newline, final=final or not before)
         if text != target:
             assert file.read_bytes() == expected.encode(kept_encoding), reply
             assert stat.S_IMODE(file.stat().st_mode) == 0o755
@@ -129,7 +129,7 @@ def test_rendered_new_files_are_written_as_they_are(
     form: str, after: list[str]
 ) -> None:
     edit_format = get_format(form)
-    text = _joined(after, "\n", final=True)
+    text = _join(after, "\n", final=True)
     assume(after[-1].strip() and can_say(form, after))
     edits = edit_format.parse(
         render(edit_format, "new.py", None, text), ReplyScope({"a.py"})

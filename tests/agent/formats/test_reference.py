@@ -17,7 +17,7 @@ from agent.formats.base import (
 )
 from agent.formats.reference import ReferenceDiffFormat
 from llm.chat import Reply
-from tests.support.formats import block
+from tests.support.formats import block, join_lines
 
 FORMAT = ReferenceDiffFormat()
 
@@ -58,9 +58,8 @@ def test_names_as_models_write_them(line: str) -> None:
 
 
 def test_a_blank_line_between_name_and_fence() -> None:
-    (edit,) = parse(
-        "a.py\n\n```python\n<<<<<<< SEARCH\nx\n=======\n>>>>>>> REPLACE\n```", set()
-    )
+    reply = "a.py\n\n```python\n<<<<<<< SEARCH\nx\n=======\n>>>>>>> REPLACE\n```"
+    (edit,) = parse(reply, set())
     assert edit == SearchReplace("a.py", "x\n", "")
 
 
@@ -181,10 +180,9 @@ def test_a_failing_block_for_a_missing_file_creates_nothing() -> None:
 
 def test_matching_blocks_stay_when_others_fail_and_the_model_learns_it() -> None:
     text = "def f():\n    return compute(1)\n\n\ndef g():\n    return 2\n"
-    reply = block("a.py", "def f():\n    return compute(2)\n", "pass\n") + block(
-        "a.py", "    return 2\n", "    return 3\n"
-    )
-    report = apply(reply, {"a.py": text})
+    wrong = block("a.py", "def f():\n    return compute(2)\n", "pass\n")
+    right = block("a.py", "    return 2\n", "    return 3\n")
+    report = apply(wrong + right, {"a.py": text})
     assert report.contents["a.py"] == text.replace("return 2", "return 3")
     message = feedback(report)
     assert "1 of 2 edits" in message
@@ -199,31 +197,34 @@ def test_an_existing_replacement_is_reported() -> None:
 
 def test_a_continuation_is_joined_and_a_repetition_is_not() -> None:
     cut = X_TO_Y.index("=======") + 8
+    beginning = X_TO_Y[:cut]
     for second in (X_TO_Y[cut:], X_TO_Y):
-        assert FORMAT.join(X_TO_Y[:cut], second) == X_TO_Y
+        assert FORMAT.join(beginning, second) == X_TO_Y
 
 
-LINE = st.text(
-    st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=20
-).filter(lambda line: not line.lstrip().startswith(("<", "=", ">", "`", "...")))
+def is_plain(line: str) -> bool:
+    return not line.lstrip().startswith(("<", "=", ">", "`", "..."))
 
 
-@given(st.lists(LINE, min_size=1, max_size=12), st.data())
+CHARACTERS = st.characters(codec="utf-8", exclude_characters="\n\r")
+LINES = st.text(CHARACTERS, max_size=20).filter(is_plain)
+
+
+@given(st.lists(LINES, min_size=1, max_size=12), st.data())
 def test_a_block_made_of_the_files_own_lines_replaces_just_them(
     lines: list[str], data: st.DataObject
 ) -> None:
     start = data.draw(st.integers(0, len(lines) - 1))
     end = data.draw(st.integers(start + 1, len(lines)))
-    search = "".join(f"{line}\n" for line in lines[start:end])
+    search = join_lines(lines[start:end])
     if not search.strip() or not lines[end - 1]:
         return
+    text = join_lines(lines)
     edit = SearchReplace("f", search, "@replaced@\n")
-    text = "".join(f"{line}\n" for line in lines)
-    new = FORMAT.apply([edit], {"f": text}.get, ()).contents["f"]
-    first = (
-        text.index(search) if text.startswith(search) else text.index("\n" + search) + 1
-    )
-    assert new == text[:first] + "@replaced@\n" + text[first + len(search) :]
+    report = FORMAT.apply([edit], {"f": text}.get, ())
+    # With a newline before each, a place begins where a line does.
+    before, _, after = f"\n{text}".partition(f"\n{search}")
+    assert f"\n{report.contents['f']}" == f"{before}\n@replaced@\n{after}"
 
 
 @given(st.text(max_size=300))

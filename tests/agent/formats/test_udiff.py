@@ -16,10 +16,13 @@ def diff(body: str, path: str = "a.py") -> str:
 
 def test_numbers_do_not_count_and_prose_is_passed_over() -> None:
     for head in ("@@ -90,7 +12,1 @@ def f():", "@@ ... @@", "@@"):
-        reply = diff(f"{head}\n a\n-b\n+B\n c\n")
-        assert apply("udiff", reply, {"a.py": TEXT}).contents == {
-            "a.py": "a\nB\nc\n\nd\n"
-        }, head
+        assert change_text(f"{head}\n a\n-b\n+B\n c\n") == "a\nB\nc\n\nd\n", head
+
+
+def change_text(body: str, text: str = TEXT) -> str | None:
+    """Return what a diff makes of ``text`` in ``a.py``."""
+    report = apply("udiff", diff(body), {"a.py": text})
+    return report.contents["a.py"]
 
 
 def test_several_hunks_and_files_without_fences() -> None:
@@ -32,25 +35,23 @@ def test_several_hunks_and_files_without_fences() -> None:
 
 
 def test_only_one_place_is_changed_and_only_whole_lines() -> None:
-    report = apply("udiff", diff("@@ @@\n-a\n+A\n"), {"a.py": "xa\na\n"})
-    assert report.contents == {"a.py": "xa\nA\n"}
+    assert change_text("@@ @@\n-a\n+A\n", "xa\na\n") == "xa\nA\n"
     report = apply("udiff", diff("@@ @@\n-a\n+A\n"), {"a.py": "a\nx\na\n"})
     assert "2 places" in problem(report)
 
 
 def test_a_true_line_number_settles_between_equal_places() -> None:
-    report = apply("udiff", diff("@@ -3,1 +3,1 @@\n-a\n+A\n"), {"a.py": "a\nx\na\n"})
-    assert report.contents == {"a.py": "a\nx\nA\n"}
+    assert change_text("@@ -3,1 +3,1 @@\n-a\n+A\n", "a\nx\na\n") == "a\nx\nA\n"
 
 
 def test_an_unclosed_fence_loses_no_line() -> None:
     reply = "```diff\n--- a.py\n+++ a.py\n@@ @@\n c\n-\n-d\n+e\n+f"
-    assert apply("udiff", reply, {"a.py": TEXT}).contents == {"a.py": "a\nb\nc\ne\nf\n"}
+    report = apply("udiff", reply, {"a.py": TEXT})
+    assert report.contents == {"a.py": "a\nb\nc\ne\nf\n"}
 
 
 def test_blank_lines_without_their_space() -> None:
-    report = apply("udiff", diff("@@ @@\n c\n\n-d\n+D\n"), {"a.py": TEXT})
-    assert report.contents == {"a.py": "a\nb\nc\n\nD\n"}
+    assert change_text("@@ @@\n c\n\n-d\n+D\n") == "a\nb\nc\n\nD\n"
 
 
 def test_files_come_and_go() -> None:
@@ -65,10 +66,9 @@ def test_files_come_and_go() -> None:
 
 def test_removed_lines_that_look_like_headers() -> None:
     text = "-- one\n-- two\nselect\n"
-    reply = render(get_format("udiff"), "a.sql", text, "++ three\nselect\n")
-    assert apply("udiff", reply, {"a.sql": text}).contents == {
-        "a.sql": "++ three\nselect\n"
-    }
+    after = "++ three\nselect\n"
+    reply = render(get_format("udiff"), "a.sql", text, after)
+    assert apply("udiff", reply, {"a.sql": text}).contents == {"a.sql": after}
 
 
 def test_a_hunk_of_new_lines_alone_names_no_place() -> None:
@@ -78,14 +78,13 @@ def test_a_hunk_of_new_lines_alone_names_no_place() -> None:
 
 
 def test_the_remark_on_a_missing_newline_is_no_line() -> None:
-    reply = diff(
-        "@@ @@\n-b\n\\ No newline at end of file\n+B\n\\ No newline at end of file\n"
-    )
-    assert apply("udiff", reply, {"a.py": "a\nb"}).contents == {"a.py": "a\nB"}
+    remark = "\\ No newline at end of file"
+    assert change_text(f"@@ @@\n-b\n{remark}\n+B\n{remark}\n", "a\nb") == "a\nB"
 
 
 def test_names_with_bogus_folders() -> None:
-    (edit,) = parse("udiff", diff("@@ @@\n-x\n+y\n", "repo/src/a.py"), ["src/a.py"])
+    reply = diff("@@ @@\n-x\n+y\n", path="repo/src/a.py")
+    (edit,) = parse("udiff", reply, ["src/a.py"])
     assert isinstance(edit, SearchReplace)
     assert edit.path == "src/a.py"
 
@@ -94,31 +93,33 @@ def test_a_fence_in_the_context_does_not_end_a_hunk() -> None:
     text = "Intro\n\n```sh\nmake\n```\nEnd\n"
     body = "@@ @@\n-Intro\n+Introduction\n \n ```sh\n make\n ```\n-End\n+The end\n"
     expected = text.replace("Intro", "Introduction").replace("End", "The end")
-    assert apply("udiff", diff(body, "a.md"), {"a.md": text}).contents == {
-        "a.md": expected
-    }
+    report = apply("udiff", diff(body, path="a.md"), {"a.md": text})
+    assert report.contents == {"a.md": expected}
 
 
 def test_renames() -> None:
     head = (
         "diff --git a/old/x.py b/new/x.py\nrename from old/x.py\nrename to new/x.py\n"
     )
-    pure = apply("udiff", head, {"old/x.py": "a\n"})
-    assert pure.contents == {"old/x.py": None, "new/x.py": "a\n"}
-    reply = head + "--- a/old/x.py\n+++ b/new/x.py\n@@ @@\n-a\n+b\n"
-    assert apply("udiff", reply, {"old/x.py": "a\n"}).contents == {
-        "old/x.py": None,
-        "new/x.py": "b\n",
-    }
+    files = {"old/x.py": "a\n"}
+    report = apply("udiff", head, files)
+    assert report.contents == {"old/x.py": None, "new/x.py": "a\n"}
+    hunk = "--- a/old/x.py\n+++ b/new/x.py\n@@ @@\n-a\n+b\n"
+    report = apply("udiff", head + hunk, files)
+    assert report.contents == {"old/x.py": None, "new/x.py": "b\n"}
 
 
 def test_only_the_file_that_is_named_and_meant_is_deleted() -> None:
     reply = "--- a/{}\n+++ /dev/null\n@@ @@\n-x\n"
-    assert apply("udiff", reply.format("docs/old/a.py"), {"a.py": "x\n"}).contents == {}
-    other = apply("udiff", reply.format("a.py"), {"a.py": "other\n"})
-    assert "does not hold the lines" in problem(other)
+    report = apply("udiff", reply.format("docs/old/a.py"), {"a.py": "x\n"})
+    assert report.contents == {}
+    report = apply("udiff", reply.format("a.py"), {"a.py": "other\n"})
+    assert "does not hold the lines" in problem(report)
 
 
 def test_a_cut_off_diff_is_never_gone_on_with() -> None:
-    assert get_format("udiff").join("--- a\n+++ a\n@@ @@\n-x\n+y", "Sorry.") == "Sorry."
-    assert get_format("patch").join("*** Update File: a\n+y", "Sorry.") == "Sorry."
+    for form, cut in (
+        ("udiff", "--- a\n+++ a\n@@ @@\n-x\n+y"),
+        ("patch", "*** Update File: a\n+y"),
+    ):
+        assert get_format(form).join(cut, "Sorry.") == "Sorry."
