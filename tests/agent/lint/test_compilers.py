@@ -32,6 +32,10 @@ FILES = [
 ]
 
 
+# Our interpreter, as a process.
+OURS = InterpreterCompiler(Path(sys.executable))
+
+
 def python(version: str) -> Path:
     interpreter = find_python(version)
     if interpreter is None:
@@ -41,12 +45,14 @@ def python(version: str) -> Path:
 
 @pytest.mark.parametrize("version", ["3.6", "3.8", "3.11", "3.13"])
 def test_the_verdicts_of_other_versions(version: str) -> None:
-    good, bad, cookie, unknown, null, escape = InterpreterCompiler(
-        python(version)
-    ).check(FILES)
-    assert good is cookie is escape is None
+    compiler = InterpreterCompiler(python(version))
+    good, bad, cookie, unknown, null, escape = compiler.check(FILES)
+    assert good is None
+    assert cookie is None
+    assert escape is None
     assert bad is not None
-    assert (bad.path, bad.line) == ("bad.py", 2)
+    assert bad.path == "bad.py"
+    assert bad.line == 2
     assert bad.problem == f"SyntaxError: invalid syntax (Python {version})"
     assert unknown is not None
     assert null is not None
@@ -61,13 +67,15 @@ def test_the_verdicts_of_other_versions(version: str) -> None:
     ],
 )
 def test_each_version_has_its_own_grammar(version: str, text: str) -> None:
-    assert InterpreterCompiler(python(version)).check([("a.py", text)]) == [None]
+    compiler = InterpreterCompiler(python(version))
+    assert compiler.check([("a.py", text)]) == [None]
 
 
 def test_new_syntax_is_fatal_where_the_project_runs_on_an_old_python() -> None:
     change = Change("a.py", "x = 1\n", "match 1:\n    case 1: pass\n")
     assert Linter().new_findings([change]) == ()
-    (finding,) = Linter(InterpreterCompiler(python("3.8"))).new_findings([change])
+    old = Linter(InterpreterCompiler(python("3.8")))
+    (finding,) = old.new_findings([change])
     assert "(Python 3.8)" in finding.problem
 
 
@@ -80,7 +88,7 @@ def test_nothing_of_the_file_is_run_and_nothing_is_read_from_the_folder(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     before = set(tmp_path.iterdir())
-    assert InterpreterCompiler(Path(sys.executable)).check([("a.py", trap)]) == [None]
+    assert OURS.check([("a.py", trap)]) == [None]
     assert set(tmp_path.iterdir()) == before
 
 
@@ -94,36 +102,37 @@ def test_a_compiler_that_fails_has_no_verdict_and_ours_judges(
     bad = tmp_path / "python"
     bad.write_text(f"#!/bin/sh\n{script}\n")
     bad.chmod(0o755)
+    change = Change("a.py", "x = 1\n", "x = = 1\n")
     for program in (bad, tmp_path / "missing"):
         compiler = InterpreterCompiler(program, seconds=0.5)
         with pytest.raises(CompilerFailedError):
             compiler.check(FILES)
-        (finding,) = Linter(compiler).new_findings(
-            [Change("a.py", "x = 1\n", "x = = 1\n")]
-        )
+        (finding,) = Linter(compiler).new_findings([change])
         assert finding.problem == "SyntaxError: invalid syntax"
 
 
 def test_ours_gives_the_same_verdicts() -> None:
-    ours = [finding is None for finding in OwnCompiler().check(FILES)]
-    theirs = [
-        finding is None
-        for finding in InterpreterCompiler(Path(sys.executable)).check(FILES)
-    ]
     # In this process the text is decoded already, so a cookie has no effect.
-    assert ours[:3] == theirs[:3]
+    files = FILES[:3]
+    own = OwnCompiler().check(files)
+    for finding, other in zip(own, OURS.check(files), strict=True):
+        assert bool(finding) == bool(other)
+
+
+def linter_of(version: str) -> Linter:
+    spec = Spec.of({"python": version, "test_cmd": "pytest"})
+    return linter_for(an_instance(spec=spec))
 
 
 def test_our_own_version_needs_no_process_and_gives_the_same_findings() -> None:
-    version = ".".join(map(str, sys.version_info[:2]))
-    linter = linter_for(
-        an_instance(spec=Spec.of({"python": version, "test_cmd": "pytest"}))
-    )
-    assert linter.compiler == RememberingCompiler(OwnCompiler(version))
-    files = [*FILES, ("nul.py", "x = '\0'\n"), ("deep.py", "(" * 5000 + ")" * 5000)]
-    there = InterpreterCompiler(Path(sys.executable)).check(files)
-    assert OwnCompiler(version).check(files) == there
-    assert any(there)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    own = OwnCompiler(version)
+    assert linter_of(version).compiler == RememberingCompiler(own)
+    deep = "(" * 5000 + ")" * 5000
+    files = [*FILES, ("nul.py", "x = '\0'\n"), ("deep.py", deep)]
+    findings = OURS.check(files)
+    assert own.check(files) == findings
+    assert any(findings)
 
 
 def test_a_text_is_compiled_once() -> None:
@@ -146,10 +155,7 @@ def test_a_text_is_compiled_once() -> None:
 
 
 def test_an_instance_brings_the_version_of_its_spec() -> None:
-    interpreter = python("3.8")
-    linter = linter_for(
-        an_instance(spec=Spec.of({"python": "3.8", "test_cmd": "pytest"}))
-    )
-    assert linter.compiler == RememberingCompiler(InterpreterCompiler(interpreter))
+    compiler = InterpreterCompiler(python("3.8"))
+    assert linter_of("3.8").compiler == RememberingCompiler(compiler)
     assert linter_for(an_instance()) == Linter()
     assert linter_for(an_instance(spec=Spec.of({"python": "1.5"}))) == Linter()

@@ -79,17 +79,19 @@ def test_named_files_are_in_the_order_of_the_text(shop: RepoMap) -> None:
 
 
 def test_the_packages_own_name_weighs_nothing(tmp_path: Path) -> None:
-    files = {f"pkg/m{n}.py": "import pkg\n" + "pkg.go()\n" * 30 for n in range(8)}
-    files["pkg/quiet.py"] = "import pkg\nseldom()\n"
-    ranking = paths(
-        map_of(tmp_path, files), "pkg fails\npkg pkg pkg, when pkg is seldom"
-    )
+    files = {"pkg/quiet.py": "import pkg\nseldom()\n"}
+    for number in range(8):
+        files[f"pkg/m{number}.py"] = "import pkg\n" + "pkg.go()\n" * 30
+    repo_map = map_of(tmp_path, files)
+    ranking = paths(repo_map, "pkg fails\npkg pkg pkg, when pkg is seldom")
     assert ranking[0] == "pkg/quiet.py"
 
 
 def test_a_rare_identifier_weighs_more_than_a_common_word(tmp_path: Path) -> None:
-    files = {f"pkg/m{n}.py": f"def value{n}(common): return common\n" for n in range(9)}
-    files["pkg/special.py"] = "def f(x): return peculiar_thing(x)\n"
+    files = {"pkg/special.py": "def f(x): return peculiar_thing(x)\n"}
+    for number in range(9):
+        code = f"def value{number}(common): return common\n"
+        files[f"pkg/m{number}.py"] = code
     ranking = paths(map_of(tmp_path, files), "common common common peculiar_thing")
     assert ranking[0] == "pkg/special.py"
 
@@ -133,12 +135,13 @@ def test_signatures_decorators_and_docstrings_are_shown_under_their_class(
 
 def test_no_budget_is_exceeded_and_a_larger_one_shows_more(shop: RepoMap) -> None:
     text = "the total of the cart, mailed"
-    lengths = [len(shop.render(text, tokens)) for tokens in range(150)]
-    assert all(length <= 4 * tokens for tokens, length in enumerate(lengths))
-    assert lengths[0] == 0 and lengths[-1] > 300
+    for tokens in range(150):
+        rendered = shop.render(text, tokens)
+        assert len(rendered) <= 4 * tokens
+    assert len(rendered) > 300
 
 
-def built_map() -> RepoMap:
+def build_map() -> RepoMap:
     """Return the map of FILES without a folder: hypothesis does not allow tmp_path."""
     builder = IndexBuilder()
     for path, text in FILES.items():
@@ -147,16 +150,17 @@ def built_map() -> RepoMap:
     return RepoMap(builder.build(FILES))
 
 
-BUILT = built_map()
+BUILT = build_map()
 
 
 @settings(max_examples=20)
 @given(st.text(max_size=80), st.integers(0, 200))
 def test_a_models_own_counter_is_obeyed(text: str, tokens: int) -> None:
-    def words(rendered: str) -> int:
+    def count(rendered: str) -> int:
         return len(rendered.split()) + rendered.count("_")
 
-    assert words(BUILT.render(text, tokens, count=words)) <= tokens
+    rendered = BUILT.render(text, tokens, count=count)
+    assert count(rendered) <= tokens
 
 
 @pytest.mark.parametrize(
@@ -262,7 +266,8 @@ def test_a_broken_text_is_made_again_and_old_ones_are_removed(
     store = shop_maps.store
     for number in range(4):
         store.keep_text(str(number), f"map {number}")
-    assert [store.text(str(n)) for n in range(4)] == [None, None, "map 2", "map 3"]
+    texts = [store.text(str(number)) for number in range(4)]
+    assert texts == [None, None, "map 2", "map 3"]
 
 
 @given(
@@ -280,5 +285,6 @@ def test_the_most_choices_that_fit_are_found_in_few_steps(
         return sizes[number]
 
     number = largest_number(size_of, len(steps), limit)
-    assert number == sum(size <= limit for size in sizes) - 1
+    fitting = [size for size in sizes if size <= limit]
+    assert number == len(fitting) - 1
     assert len(looked_at) <= 20

@@ -59,7 +59,7 @@ DECLARATIONS = {
 }
 
 
-def qualified(tags: FileTags) -> list[str]:
+def qualified_names(tags: FileTags) -> list[str]:
     names: list[str] = []
     for definition in tags.definitions:
         around = ""
@@ -72,19 +72,19 @@ def qualified(tags: FileTags) -> list[str]:
 @pytest.mark.parametrize("language", sorted(SOURCES))
 def test_each_language_has_its_definitions(language: str) -> None:
     source, expected = SOURCES[language]
-    assert qualified(scan(source.encode(), language)) == expected
+    assert qualified_names(scan(source.encode(), language)) == expected
 
 
 @pytest.mark.parametrize("language", sorted(DECLARATIONS))
 def test_declarations_and_constants_are_symbols(language: str) -> None:
     source, expected = DECLARATIONS[language]
-    assert qualified(scan(source.encode(), language)) == expected
+    assert qualified_names(scan(source.encode(), language)) == expected
 
 
 def test_constants_of_a_large_file_are_symbols() -> None:
     source = "LIMIT = 1\n" + "x = 2\n" * 8_000 + "def f():\n    pass\n"
     tags = scan(source.encode(), "python")
-    assert qualified(tags) == ["LIMIT", "f"]
+    assert qualified_names(tags) == ["LIMIT", "f"]
     assert tags.definitions[0].last == 1
 
 
@@ -112,29 +112,26 @@ def test_a_definition_knows_its_lines_head_decorators_and_docstring() -> None:
     )
     tags = scan(source.encode(), "python")
     method = tags.definitions[1]
-    assert (method.first, method.last, method.kind, method.doc) == (
-        5,
-        10,
-        "function",
-        "Return nothing.",
-    )
+    assert method.first == 5
+    assert method.last == 10
+    assert method.kind == "function"
+    assert method.doc == "Return nothing."
     assert method.decorators == ("@property", "@cached( 1)")
     assert method.signature.startswith("def f(self,")
 
 
 def test_words_belong_to_the_innermost_definition() -> None:
-    tags = scan(
-        b"import outer\nclass A:\n  x = within\n  def f(self): return deep(deep)\n",
-        "python",
-    )
-    outside, in_a, in_f = tags.word_counts
+    source = b"import outer\nclass A:\n  x = within\n  def f(self): return deep(deep)\n"
+    outside, in_a, in_f = scan(source, "python").word_counts
     assert outside == {"import": 1, "outer": 1}
-    assert in_a["within"] == 1 and "deep" not in in_a
+    assert in_a["within"] == 1
+    assert "deep" not in in_a
     assert in_f["deep"] == 2
 
 
 def test_a_comment_above_stands_for_a_docstring() -> None:
-    tags = scan(b"/**\n * Adds up.\n * More.\n */\nint f(int a) { return a; }\n", "c")
+    source = b"/**\n * Adds up.\n * More.\n */\nint f(int a) { return a; }\n"
+    tags = scan(source, "c")
     assert tags.definitions[0].doc == "Adds up."
 
 
@@ -142,10 +139,15 @@ def test_a_very_large_file_is_scanned_by_lines() -> None:
     body = "class A:\n  @cached\n  def f(self): pass\n  def g(self):\n    def inner(): ...\n"
     body += "def h(): ...\n"
     filler = "x = 1  # filler\n" * (MAX_PARSED // 10)
-    small, large = (scan((body + rest).encode(), "python") for rest in ("", filler))
-    assert qualified(large) == qualified(small) == ["A", "A.f", "A.g", "A.g.inner", "h"]
-    assert [d.decorators for d in large.definitions] == [(), ("@cached",), (), (), ()]
-    assert [d.first for d in large.definitions] == [d.first for d in small.definitions]
+    small = scan(body.encode(), "python")
+    large = scan((body + filler).encode(), "python")
+    names = ["A", "A.f", "A.g", "A.g.inner", "h"]
+    assert qualified_names(small) == names
+    assert qualified_names(large) == names
+    decorators = [definition.decorators for definition in large.definitions]
+    assert decorators == [(), ("@cached",), (), (), ()]
+    for definition, other in zip(large.definitions, small.definitions, strict=True):
+        assert definition.first == other.first
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,14 @@ from tests.support import TOP, write_files
 QUERY = "The cart's total is not rounded, nor mailed\nCart().total, Mailer"
 
 
+MODULE = [sys.executable, "-m", "agent.repomap"]
+
+
 def map_in(folder: Path, seed: str, cache: Path, query: str = QUERY) -> str:
-    command = [sys.executable, "-m", "agent.repomap", str(folder), "--tokens", "300"]
     text = folder.parent / "text"
     text.write_text(query)
     result = subprocess.run(
-        [*command, "--text", str(text)],
+        [*MODULE, str(folder), "--tokens", "300", "--text", str(text)],
         cwd=TOP,
         env={**os.environ, "PYTHONHASHSEED": seed, "XDG_CACHE_HOME": str(cache)},
         capture_output=True,
@@ -48,39 +50,42 @@ def store(tmp_path: Path) -> TagStore:
 
 
 def render(root: Path, store: TagStore) -> str:
-    return RepoMap.of(blobs_below(root), root, store).render("cart", 400)
+    repo_map = RepoMap.of(blobs_below(root), root, store)
+    return repo_map.render("cart", 400)
 
 
 def test_neither_hash_seed_nor_folder_nor_cache_changes_the_map(tmp_path: Path) -> None:
-    folder = tmp_path / "one"
-    other = tmp_path / "deep" / "er" / "other"
-    first = map_in(write_files(folder, FILES), "1", tmp_path / "a")
+    folder = write_files(tmp_path / "one", FILES)
+    other = write_files(tmp_path / "deep/er/other", FILES)
+    cache = tmp_path / "a"
+    first = map_in(folder, "1", cache)
     assert "class Cart" in first
-    assert map_in(folder, "2", tmp_path / "a") == first
-    assert map_in(write_files(other, FILES), "3", tmp_path / "b") == first
-    assert map_in(other, "4", tmp_path / "a") == first
+    assert map_in(folder, "2", cache) == first
+    assert map_in(other, "3", tmp_path / "b") == first
+    assert map_in(other, "4", cache) == first
 
 
 def test_equal_scores_are_in_the_order_of_paths_for_any_hash_seed(
     tmp_path: Path,
 ) -> None:
-    root = write_files(
-        tmp_path / "tree", {f"m{n}.py": "def f(): ...\n" for n in range(9)}
-    )
-    maps = [map_in(root, seed, tmp_path / seed, "?") for seed in ("1", "2")]
-    headings = [line for line in maps[0].split("\n") if line.endswith(":")]
-    assert maps[0] == maps[1]
-    assert headings == sorted(headings) and len(headings) == 9
+    files = {f"m{number}.py": "def f(): ...\n" for number in range(9)}
+    root = write_files(tmp_path / "tree", files)
+    first = map_in(root, "1", tmp_path / "1", query="?")
+    second = map_in(root, "2", tmp_path / "2", query="?")
+    assert first == second
+    headings = [line for line in first.split("\n") if line.endswith(":")]
+    assert headings == sorted(headings)
+    assert len(headings) == 9
 
 
 def test_another_checkout_of_the_same_blobs_reads_no_file(
     root: Path, store: TagStore
 ) -> None:
     blobs = blobs_below(root)
-    sources = {path: blobs[path] for path in blobs if path.endswith(".py")}
+    sources = {path: blob for path, blob in blobs.items() if path.endswith(".py")}
     RepoMap.of(sources, root, store)
-    moved = {path: sources[path] for path in sources if "price" not in path}
-    elsewhere = RepoMap.of(moved, root.parent / "empty", store)
+    without_price = {path: sources[path] for path in sources if "price" not in path}
+    elsewhere = RepoMap.of(without_price, root.parent / "empty", store)
     assert "def add_item" in elsewhere.render("cart", 400)
 
 
@@ -101,11 +106,13 @@ def test_a_new_tree_reads_only_blobs_never_seen(root: Path, store: TagStore) -> 
     RepoMap.of(blobs, root, store)
     for path in FILES:
         (root / path).unlink()
-    (root / "shop/new.py").write_text("def brand_new(): ...\n")
-    blobs["shop/new.py"] = blob_hash((root / "shop/new.py").read_bytes())
+    content = b"def brand_new(): ...\n"
+    (root / "shop/new.py").write_bytes(content)
+    blobs["shop/new.py"] = blob_hash(content)
     repo_map = RepoMap.of(blobs, root, TagStore(store.path))
     rendered = repo_map.render("cart, brand_new", 400)
-    assert "def add_item" in rendered and "def brand_new" in rendered
+    assert "def add_item" in rendered
+    assert "def brand_new" in rendered
 
 
 @pytest.mark.parametrize("content", [b"this is no database", b""])
@@ -130,7 +137,9 @@ def test_only_the_newest_trees_are_kept(store: TagStore) -> None:
     store.keep_tree("5", [("a", b"3")])
     assert store.tree("11") == {"a": b"1", "b": b"2"}
     assert store.tree("5") == {"a": b"3"}
-    assert [bool(store.tree(str(n))) for n in range(12)] == [n >= 4 for n in range(12)]
+    for number in range(12):
+        tree = store.tree(str(number))
+        assert bool(tree) == (number >= 4), number
 
 
 def test_a_store_that_cannot_be_written_only_costs_time(root: Path) -> None:
@@ -175,17 +184,19 @@ def test_threads_of_one_store_do_not_mix_what_they_write(store: TagStore) -> Non
 def test_several_processes_fill_one_store(tmp_path: Path, root: Path) -> None:
     text = tmp_path / "text"
     text.write_text("cart")
-    module = [sys.executable, "-m", "agent.repomap"]
-    command = [*module, str(root), "--text", str(text)]
+    command = [*MODULE, str(root), "--text", str(text)]
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    running = []
+    processes = []
     for _ in range(4):
-        running.append(
-            subprocess.Popen(command, cwd=TOP, env=env, stdout=subprocess.PIPE)
-        )
-    outputs = {process.communicate()[0] for process in running}
-    assert [process.returncode for process in running] == [0] * 4
+        process = subprocess.Popen(command, cwd=TOP, env=env, stdout=subprocess.PIPE)
+        processes.append(process)
+    outputs = set()
+    for process in processes:
+        output, _ = process.communicate()
+        outputs.add(output)
+        assert process.returncode == 0
     assert len(outputs) == 1
+    python = [path for path in FILES if path.endswith(".py")]
     with sqlite3.connect(tmp_path / "swe-retry-harness/tags.sqlite") as database:
-        python = sum(path.endswith(".py") for path in FILES)
-        assert database.execute("SELECT count(*) FROM blobs").fetchone() == (python,)
+        count = database.execute("SELECT count(*) FROM blobs").fetchone()
+    assert count == (len(python),)

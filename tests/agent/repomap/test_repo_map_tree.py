@@ -13,15 +13,17 @@ from agent.repomap.__main__ import app
 from agent.repomap.scanning.tree import blob_hash, blobs_below
 from core.errors import UserError
 from core.git import git
+from tests.support import write_files
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    root = tmp_path / "repo"
-    (root / "pkg").mkdir(parents=True)
-    (root / "pkg/a.py").write_text("def first(): ...\n")
-    (root / "pkg/b.py").write_text("def second(): ...\n")
-    (root / "pkg/b space é.py").write_text("def third(): ...\n")
+    files = {
+        "pkg/a.py": "def first(): ...\n",
+        "pkg/b.py": "def second(): ...\n",
+        "pkg/b space é.py": "def third(): ...\n",
+    }
+    root = write_files(tmp_path / "repo", files)
     (root / "link.py").symlink_to("pkg/a.py")
     git("init", "--quiet", cwd=root)
     git("add", "-A", cwd=root)
@@ -42,7 +44,8 @@ def test_a_changed_file_counts_as_it_is_now(checkout: Path) -> None:
     (checkout / "untracked.py").write_text("def no(): ...\n")
     blobs = blobs_below(checkout)
     assert blobs["pkg/a.py"] == blob_hash(b"def changed(): ...\n")
-    assert "pkg/b.py" not in blobs and "untracked.py" not in blobs
+    assert "pkg/b.py" not in blobs
+    assert "untracked.py" not in blobs
 
 
 def test_a_folder_inside_a_checkout_has_its_own_paths(checkout: Path) -> None:
@@ -71,29 +74,32 @@ def test_the_command_prints_files_with_scores_and_reasons(
     text.write_text("pkg/b.py: second() fails")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     arguments = [str(checkout), "--text", str(text), "--tokens", "12"]
-    listed = CliRunner().invoke(app, [*arguments, "--format", "json"])
-    assert listed.exit_code == 0
-    first, *others = json.loads(listed.stdout)
-    assert (first["path"], first["shown"]) == ("pkg/b.py", True)
-    assert first["reasons"][0] == "named" and first["score"] > others[0]["score"]
-    printed = CliRunner().invoke(app, arguments)
-    assert printed.exit_code == 0
-    assert printed.stdout.startswith("pkg/b.py:\n def second()\n")
+    as_json = CliRunner().invoke(app, [*arguments, "--format", "json"])
+    assert as_json.exit_code == 0
+    first, second, *_ = json.loads(as_json.stdout)
+    assert first["path"] == "pkg/b.py"
+    assert first["shown"] is True
+    assert first["reasons"][0] == "named"
+    assert first["score"] > second["score"]
+    as_text = CliRunner().invoke(app, arguments)
+    assert as_text.exit_code == 0
+    assert as_text.stdout.startswith("pkg/b.py:\n def second()\n")
     assert (tmp_path / "cache/swe-retry-harness/tags.sqlite").is_file()
 
 
 def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
-    for folder, text in ((tmp_path, tmp_path / "none"), (tmp_path / "no", "/dev/null")):
-        result = CliRunner().invoke(app, [str(folder), "--text", str(text)])
+    no_text = [str(tmp_path), "--text", str(tmp_path / "none")]
+    no_folder = [str(tmp_path / "no"), "--text", "/dev/null"]
+    for arguments in (no_text, no_folder):
+        result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 2
         (line,) = result.stderr.splitlines()
         assert line.startswith("error: ")
 
 
 def test_the_module_can_be_run(checkout: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "agent.repomap", str(checkout), "--text", "-"]
     result = subprocess.run(
-        command,
+        [sys.executable, "-m", "agent.repomap", str(checkout), "--text", "-"],
         input="first",
         env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
         capture_output=True,
