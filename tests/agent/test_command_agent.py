@@ -43,8 +43,8 @@ def a_task(root: Path, log: Callable[[str], None] = lambda _: None) -> Task:
     )
 
 
-def python(code: str, *words: str) -> str:
-    return shlex.join([sys.executable, "-c", code, *words])
+def python(code: str, *arguments: str) -> str:
+    return shlex.join([sys.executable, "-c", code, *arguments])
 
 
 def run(
@@ -54,7 +54,8 @@ def run(
     *names: str,
 ) -> tuple[AgentResult, Task]:
     task = a_task(root)
-    return load_agent(f"command:{template}", names, seconds).work(task), task
+    agent = load_agent(f"command:{template}", names, seconds)
+    return agent.work(task), task
 
 
 def output(task: Task) -> str:
@@ -94,9 +95,8 @@ def test_the_placeholders_are_filled_as_whole_words(tmp_path: Path) -> None:
 def test_it_runs_in_the_checkout_and_no_shell_reads_the_template(
     tmp_path: Path,
 ) -> None:
-    _, task = run(
-        tmp_path, python("import os, sys; print(os.getcwd(), sys.argv[1])", "$HOME;ls")
-    )
+    code = "import os, sys; print(os.getcwd(), sys.argv[1])"
+    _, task = run(tmp_path, python(code, "$HOME;ls"))
     assert output(task).split() == [str(tmp_path), "$HOME;ls"]
     _, task = run(tmp_path, "sh -c 'echo $((1 + 1)); cat \"$0\"' {message_file}")
     assert output(task) == f"2\n{MESSAGE}"

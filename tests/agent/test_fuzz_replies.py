@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
@@ -88,19 +88,16 @@ class Arena:
         self.outside = folder / "outside"
         self.root.mkdir()
         self.outside.mkdir()
-        write_files(
-            self.root, {**files, "README.md": "# Read me\n", "package/a.py": "x = 1\n"}
-        )
-        self.known = frozenset(self._files())
+        write_files(self.root, files)
+        write_files(self.root, {"README.md": "# Read me\n", "package/a.py": "x = 1\n"})
+        self.files = frozenset(self._find_files())
         self._plant()
         self.before = self._signature()
 
-    def _files(self) -> list[str]:
-        return [
-            p.relative_to(self.root).as_posix()
-            for p in self.root.rglob("*")
-            if p.is_file()
-        ]
+    def _find_files(self) -> Iterator[str]:
+        for path in self.root.rglob("*"):
+            if path.is_file():
+                yield path.relative_to(self.root).as_posix()
 
     def _plant(self) -> None:
         (self.outside / "secret.txt").write_text(_SECRET)
@@ -149,24 +146,30 @@ class Arena:
         Raises:
             EscapedError: something else changed, or the feedback contains the secret.
         """
-        now = self._signature()
-        changed = {
-            path
-            for path in now.keys() | self.before.keys()
-            if now.get(path) != self.before.get(path)
-        }
-        mine = {str(self.root / path) for path in space.originals}
-        folders = {str(parent) for path in mine for parent in Path(path).parents}
-        strange = changed - mine - folders
+        changed = self._changed_paths()
+        allowed = set()
+        for name in space.originals:
+            path = self.root / name
+            allowed.add(str(path))
+            allowed.update(map(str, path.parents))
+        strange = changed - allowed
         if strange:
             raise EscapedError(f"changed: {sorted(strange)[:5]}")
-        inside_git = str(self.root / ".git")
-        if any(path.startswith((inside_git, str(self.outside))) for path in changed):
+        protected = (str(self.root / ".git"), str(self.outside))
+        if any(path.startswith(protected) for path in changed):
             raise EscapedError("changed: .git or the outside folder")
         if _SECRET in feedback_text:
             raise EscapedError("disclosed: the secret")
         if changed:
             self._reset(space, changed)
+
+    def _changed_paths(self) -> set[str]:
+        now = self._signature()
+        changed = set()
+        for path in now.keys() | self.before.keys():
+            if now.get(path) != self.before.get(path):
+                changed.add(path)
+        return changed
 
     def _reset(self, space: Workspace, changed: set[str]) -> None:
         for path, data in space.originals.items():
@@ -191,7 +194,7 @@ def carry_out(
     counts: Counter[str] = Counter(replies=1)
     text = ""
     try:
-        report = _applied(reply, form, source, arena, space)
+        report = _apply(reply, form, source, arena, space)
         counts["failed"] = len(report.failures)
         counts["applied"] = len(report.results) - counts["failed"]
         counts["edits"] = len(report.results)
@@ -199,21 +202,20 @@ def carry_out(
     except MalformedReplyError as error:
         counts["malformed"] = 1
         text = str(error)
-    index = FileIndex.of(arena.known)
-    mentioned = {
-        *index.mentioned_files(reply.content),
-        *index.plainly_mentioned_files(reply.content[:2000]),
-    }
-    shown = ShownFiles(space, ReplayModel([]), path_inside=False)
-    text += shown.contents(sorted(mentioned))
-    text += str(ConversationChecks(space, Linter(), None, harness_setup()).problem())
+    index = FileIndex.of(arena.files)
+    mentioned = set(index.mentioned_files(reply.content))
+    mentioned.update(index.plainly_mentioned_files(reply.content[:2000]))
+    shown_files = ShownFiles(space, ReplayModel([]), path_inside=False)
+    text += shown_files.contents(sorted(mentioned))
+    checks = ConversationChecks(space, Linter(), None, harness_setup())
+    text += str(checks.problem())
     message = Message("assistant", reply.content, reply.tool_calls)
     messages_as_sent([Message("user", "x"), message, Message("user", text)])
     arena.check_and_reset(space, text)
     return text, counts
 
 
-def _applied(
+def _apply(
     reply: Reply,
     form: str,
     source: random.Random,
@@ -224,10 +226,11 @@ def _applied(
     if form == "diff":
         matching = source.choice(list(Matching))
     edit_format = get_format(form, matching)
-    chat = tuple(sorted(arena.known)[:3])
-    edits = edit_format.parse(reply, ReplyScope(arena.known, chat))
+    chat = tuple(sorted(arena.files)[:3])
+    edits = edit_format.parse(reply, ReplyScope(arena.files, chat))
     report = edit_format.apply(safe_edits(edits, space), space.read, chat)
-    return write_report(after_failures(report, source.choice(list(OnFailure))), space)
+    on_failure = source.choice(list(OnFailure))
+    return write_report(after_failures(report, on_failure), space)
 
 
 def fuzz(
@@ -250,14 +253,15 @@ def fuzz(
             started = time.perf_counter()
             try:
                 _, counts = carry_out(reply, form, source, arena)
-                figures.outcomes.update({(form, what): n for what, n in counts.items()})
+                for outcome, count in counts.items():
+                    figures.outcomes[form, outcome] += count
             except Exception as error:  # every exception is a finding
-                where = traceback.extract_tb(error.__traceback__)[-1]
-                what = f"{type(error).__name__}: {error!s:.120} ({where.name}:{where.lineno})"
-                figures.raised.setdefault(what, []).append(number)
-            figures.slowest = max(
-                figures.slowest, (time.perf_counter() - started, number)
-            )
+                frame = traceback.extract_tb(error.__traceback__)[-1]
+                kind = type(error).__name__
+                problem = f"{kind}: {error!s:.120} ({frame.name}:{frame.lineno})"
+                figures.raised.setdefault(problem, []).append(number)
+            seconds = time.perf_counter() - started
+            figures.slowest = max(figures.slowest, (seconds, number))
     return figures
 
 
@@ -271,38 +275,45 @@ def main(
     seconds: Annotated[float, typer.Option(help="Time limit of one reply.")] = 20.0,
 ) -> None:
     """Print the results; exit with 1 if a reply escaped, raised or took too long."""
-    texts = replies_in([_BUNDLED, *([trajectories] if trajectories else [])])
+    folders = [_BUNDLED]
+    if trajectories:
+        folders.append(trajectories)
+    texts = replies_in(folders)
     blocks = blocks_in(texts)
-    numbers = range(replies) if only is None else range(only, only + 1)
+    numbers = range(replies)
+    if only is not None:
+        numbers = range(only, only + 1)
     started = time.perf_counter()
-    figures = _guarded(Writer(texts, blocks), files_of(blocks), seed, numbers, seconds)
+    writer = Writer(texts, blocks)
+    figures = _fuzz_apart(writer, files_of(blocks), seed, numbers, seconds)
     took = time.perf_counter() - started
-    print(
-        f"{len(texts)} recorded replies, {len(blocks)} blocks; {len(numbers)} replies, seed {seed}"
-    )
+    print(f"{len(texts)} recorded replies, {len(blocks)} blocks")
+    print(f"{len(numbers)} replies, seed {seed}")
     rows = []
     for form in format_names():
-        rows.append((form, *(figures.outcomes[form, what] for what in _COLUMNS)))
-    for line in table(("format", *_COLUMNS), rows, numbers=range(1, 1 + len(_COLUMNS))):
+        counts = [figures.outcomes[form, outcome] for outcome in _OUTCOMES]
+        rows.append((form, *counts))
+    columns = ("format", *_OUTCOMES)
+    for line in table(columns, rows, numbers=range(1, len(columns))):
         print(line)
-    for what, numbers_raised in figures.raised.items():
-        print(
-            f"RAISED {len(numbers_raised)} times, first by reply {numbers_raised[0]}: {what}"
-        )
-    print(f"exceptions: {sum(map(len, figures.raised.values()))}")
-    print(f"slowest reply: {figures.slowest[0]:.2f} s (number {figures.slowest[1]})")
-    own = os.times()
-    used = own.children_user + own.children_system
-    print(
-        f"{took:.0f} s, CPU {used:.0f} s, {1000 * used / len(numbers):.1f} ms per reply"
-    )
+    exceptions = 0
+    for problem, raising in figures.raised.items():
+        exceptions += len(raising)
+        print(f"RAISED {len(raising)} times, first by reply {raising[0]}: {problem}")
+    print(f"exceptions: {exceptions}")
+    slowest, number = figures.slowest
+    print(f"slowest reply: {slowest:.2f} s (number {number})")
+    times = os.times()
+    used = times.children_user + times.children_system
+    mean = 1000 * used / len(numbers)
+    print(f"{took:.0f} s, CPU {used:.0f} s, {mean:.1f} ms per reply")
     raise typer.Exit(1 if figures.raised else 0)
 
 
-_COLUMNS = ("replies", "malformed", "edits", "applied", "failed")
+_OUTCOMES = ("replies", "malformed", "edits", "applied", "failed")
 
 
-def _guarded(
+def _fuzz_apart(
     writer: Writer,
     files: Mapping[str, str],
     seed: int,
@@ -313,9 +324,11 @@ def _guarded(
     context = multiprocessing.get_context("fork")
     at: Synchronized[int] = context.Value("q", -1)
     receiver, sender = context.Pipe(duplex=False)
-    worker = context.Process(
-        target=lambda: sender.send(fuzz(writer, files, seed, numbers, at)), daemon=True
-    )
+
+    def work() -> None:
+        sender.send(fuzz(writer, files, seed, numbers, at))
+
+    worker = context.Process(target=work, daemon=True)
     worker.start()
     last = -1
     since = time.monotonic()
@@ -335,21 +348,16 @@ def _guarded(
     return figures
 
 
-_RECORDED = Path(__file__).parents[2] / "demo" / "replies"
-
-
 @pytest.mark.parametrize(
     ("seed", "count"), [(7, 400), pytest.param(1, 100_000, marks=pytest.mark.long)]
 )
 def test_nothing_escapes_and_nothing_is_raised(seed: int, count: int) -> None:
-    texts = replies_in([_RECORDED])
+    texts = replies_in([_BUNDLED])
     blocks = blocks_in(texts)
     figures = fuzz(Writer(texts, blocks), files_of(blocks), seed, range(count))
     assert not figures.raised
-    total = sum(figures.outcomes.values())
-    assert (
-        figures.outcomes["diff", "applied"] and figures.outcomes["whole-func", "failed"]
-    ), total
+    assert figures.outcomes["diff", "applied"]
+    assert figures.outcomes["whole-func", "failed"]
 
 
 def _arena(folder: Path) -> Arena:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -22,8 +21,10 @@ from llm.chat import BudgetUsedError, ChatModel, Reply
 from llm.gate import Answered, CallOutcome, Failed, Gate, OpenGate, PlannedCall
 from llm.replay import ReplayModel
 from tests.agent.test_command_agent import a_task
+from tests.support import read_json, write_json
 
-TOLD = "import sys; print(open(sys.argv[1]).read()); open('n', 'a').write('x')\n"
+# Prints its message, and counts its sessions in a file.
+CODE = "import sys; print(open(sys.argv[1]).read()); open('n', 'a').write('x')\n"
 
 
 @dataclass
@@ -102,7 +103,7 @@ def command(code: str, rounds: int = 0) -> CommandAgent:
     return replace(agent, feedback_rounds=rounds)
 
 
-def hosted(root: Path, host: Host) -> Task:
+def task_of(root: Path, host: Host) -> Task:
     return replace(a_task(root), host=host)
 
 
@@ -113,7 +114,7 @@ def test_without_a_run_a_host_does_nothing(tmp_path: Path) -> None:
     task = a_task(tmp_path)
     assert task.host == OpenHost()
     with task.host.let_others_work():
-        assert command(TOLD, rounds=3).work(task) == AgentResult()
+        assert command(CODE, rounds=3).work(task) == AgentResult()
     assert (tmp_path / "n").read_text() == "x", "there is nobody to find a problem"
     assert task.host.draw_map() == ""
     assert OpenHost(lambda: "a map").draw_map() == "a map"
@@ -123,25 +124,34 @@ def test_without_a_run_a_host_does_nothing(tmp_path: Path) -> None:
 
 def test_a_command_books_one_call_for_each_session(tmp_path: Path) -> None:
     host = ListingHost(["first problem", "second problem"])
-    task = hosted(tmp_path, host)
-    assert command(TOLD, rounds=5).work(task) == AgentResult()
-    rounds = ["review", *SESSION, "review", *SESSION, "review"]
-    assert host.events == ["settle", *SESSION, *rounds]
+    task = task_of(tmp_path, host)
+    assert command(CODE, rounds=5).work(task) == AgentResult()
+    assert host.events == [
+        "settle",
+        *SESSION,
+        "review",
+        *SESSION,
+        "review",
+        *SESSION,
+        "review",
+    ]
     assert [call.model for call in host.calls] == [task.model_name] * 3
     assert len({call.request_sha256 for call in host.calls}) == 3
-    assert [o.reply for o in host.outcomes if isinstance(o, Answered)] == list(
-        task.transcript.calls
-    )
-    requests = [m.content for m in task.transcript.messages if m.role == "user"]
+    answered = [outcome for outcome in host.outcomes if isinstance(outcome, Answered)]
+    assert [outcome.reply for outcome in answered] == list(task.transcript.calls)
+    messages = task.transcript.messages
+    requests = [message.content for message in messages if message.role == "user"]
     assert requests[0] == task.message
     assert "first problem" in requests[1]
     assert "second problem" in requests[2]
-    assert all(task.message.splitlines()[0] in message for message in requests)
+    first_line = task.message.splitlines()[0]
+    for request in requests:
+        assert first_line in request
 
 
 def test_there_are_at_most_so_many_rounds(tmp_path: Path) -> None:
     host = ListingHost(["a problem"] * 9)
-    command(TOLD, rounds=2).work(hosted(tmp_path, host))
+    command(CODE, rounds=2).work(task_of(tmp_path, host))
     assert (tmp_path / "n").read_text() == "xxx"
     assert host.events.count("review") == 2
 
@@ -149,26 +159,28 @@ def test_there_are_at_most_so_many_rounds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rounds", [0, 2])
 def test_a_command_that_fails_gets_no_feedback(tmp_path: Path, rounds: int) -> None:
     host = ListingHost(["a problem"])
-    result = command("raise SystemExit(3)", rounds).work(hosted(tmp_path, host))
+    failing = command("raise SystemExit(3)", rounds)
+    result = failing.work(task_of(tmp_path, host))
     assert result.ending is Ending.FAILED
     assert "review" not in host.events
 
 
 def test_a_budget_refuses_a_session_before_it_runs(tmp_path: Path) -> None:
     host = ListingHost(["a problem"], budget=1)
-    task = hosted(tmp_path, host)
-    result = command(TOLD, rounds=1).work(task)
+    task = task_of(tmp_path, host)
+    result = command(CODE, rounds=1).work(task)
     assert result.result is not None
     assert result.result.ending is Ending.BUDGET
     assert result.error == "the budget is used up"
     assert (tmp_path / "n").read_text() == "x"
-    assert (len(host.calls), len(host.outcomes)) == (1, 1)
+    assert len(host.calls) == 1
+    assert len(host.outcomes) == 1
 
 
 def test_a_killed_command_may_be_billed(tmp_path: Path) -> None:
     host = ListingHost(killed=True)
     with pytest.raises(StoppedError):
-        command(TOLD, rounds=1).work(hosted(tmp_path, host))
+        command(CODE, rounds=1).work(task_of(tmp_path, host))
     assert host.outcomes == [Failed("killed", transient=False, billed=True)]
 
 
@@ -177,7 +189,7 @@ def test_the_built_in_agent_waits_for_its_model_and_allows_reuse(
 ) -> None:
     host = ListingHost()
     model = ReplayModel([Reply("That is all.")])
-    task = replace(hosted(tmp_path, host), model=model, edit_format="diff")
+    task = replace(task_of(tmp_path, host), model=model, edit_format="diff")
     BuiltinAgent().work(task)
     assert host.events == ["reuse", "model", "map"]
     assert "the map" in task.transcript.messages[1].content
@@ -188,14 +200,15 @@ class Stranger:
 
     def work(self, task: Task) -> AgentResult:
         assert isinstance(task.model, ReplayModel)
-        (task.root / "seen").write_text(json.dumps([task.repo_map, task.model.error]))
+        seen = [task.repo_map, task.model.error]
+        write_json(task.root / "seen", seen)
         return AgentResult()
 
 
 def test_an_agent_of_another_package_may_write_at_once(tmp_path: Path) -> None:
     host = ListingHost()
     agent = load_agent("tests.agent.test_hosts:Stranger")
-    assert agent.work(hosted(tmp_path, host)) == AgentResult()
+    assert agent.work(task_of(tmp_path, host)) == AgentResult()
     assert host.events[0] == "settle"
     assert "reuse" not in host.events
-    assert json.loads((tmp_path / "seen").read_text()) == ["the map", "waited for"]
+    assert read_json(tmp_path / "seen") == ["the map", "waited for"]
