@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.formats.apply import safe_edits, write_report
-from agent.formats.base import WholeFile
+from agent.formats.base import ApplyReport, WholeFile
 from agent.formats.whole import WholeFormat
 from agent.workspace import TextFile, UnsafePathError, Workspace
 
@@ -95,9 +95,12 @@ def _state(folder: Path) -> dict[str, object]:
     return state
 
 
+_ACTIONS = st.sampled_from(["write", "delete", "move", "read"])
+
+
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(["write", "delete", "move", "read"]), _PATHS, _PATHS),
+        st.tuples(_ACTIONS, _PATHS, _PATHS),
         min_size=1,
         max_size=5,
     )
@@ -111,34 +114,28 @@ def test_only_plain_files_of_the_checkout_are_touched(
         root = _checkout(folder)
         before = _state(folder)
         space = Workspace(root)
-        for what, path, other in steps:
+        for action, path, other in steps:
             assert _SECRET not in (space.read(path) or "")
             try:
-                if what == "write":
+                if action == "write":
                     space.write({path: "x\n"})
-                elif what == "delete":
+                elif action == "delete":
                     space.write({path: None})
-                elif what == "move":
+                elif action == "move":
                     space.write({path: "x\n", other: None}, {path: other})
             except UnsafePathError:
                 continue
         after = _state(folder)
-        changed = {
-            p for p in before.keys() | after.keys() if before.get(p) != after.get(p)
-        }
-        own = {str(root / path) for path in space.originals}
-        assert all(p in own or Path(p).is_dir() for p in changed)
-        assert not any(
-            p.startswith((str(root / ".git/"), str(folder / "outside")))
-            for p in changed
-        )
-        assert {p for p in before if Path(p).is_symlink()} == {
-            str(root / n) for n in _LINKS
-        } | {str(root / "folder/inside")}
-        folded = [os.path.relpath(p, root).casefold() for p in after]
-        assert len(folded) == len(set(folded)), (
-            "two names that some systems take for one"
-        )
+        written = {str(root / path) for path in space.originals}
+        protected = (str(root / ".git/"), str(folder / "outside"))
+        for path in before.keys() | after.keys():
+            if before.get(path) != after.get(path):
+                assert path in written or Path(path).is_dir()
+                assert not path.startswith(protected)
+        links = {path for path in before if Path(path).is_symlink()}
+        assert links == {str(root / name) for name in (*_LINKS, "folder/inside")}
+        names = {os.path.relpath(path, root).casefold() for path in after}
+        assert len(names) == len(after), "two names that some systems take for one"
 
 
 @pytest.mark.parametrize(
@@ -161,10 +158,14 @@ def test_only_plain_files_of_the_checkout_are_touched(
 )
 def test_names_that_no_model_may_use(tmp_path: Path, path: str) -> None:
     space = Workspace(_checkout(tmp_path))
-    (edit,) = safe_edits([WholeFile(path, "x\n")], space)
-    report = write_report(WholeFormat().apply([edit], space.read, ()), space)
+    report = _write(space, WholeFile(path, "x\n"))
     assert [result.applied for result in report.results] == [False]
     assert space.read(path) is None
+
+
+def _write(space: Workspace, *edits: WholeFile) -> ApplyReport:
+    report = WholeFormat().apply(safe_edits(edits, space), space.read, ())
+    return write_report(report, space)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +190,7 @@ def test_a_name_that_differs_in_case_alone_is_refused(
 
 def test_of_two_new_twins_the_second_is_a_failed_edit(tmp_path: Path) -> None:
     space = Workspace(_checkout(tmp_path))
-    edits = safe_edits([WholeFile("new.py", "1\n"), WholeFile("New.py", "2\n")], space)
-    report = write_report(WholeFormat().apply(edits, space.read, ()), space)
+    report = _write(space, WholeFile("new.py", "1\n"), WholeFile("New.py", "2\n"))
     assert [result.applied for result in report.results] == [True, False]
     assert "new.py is there already" in report.failures[0].problem
 
@@ -206,9 +206,8 @@ def test_what_the_system_refuses_is_a_failed_edit(
     else:
         (space.root / "folder").chmod(0o500)
         path = "folder/x.py"
-    with pytest.raises(
-        UnsafePathError, match=r"cannot be written|ermission denied|name too long"
-    ):
+    problem = r"cannot be written|ermission denied|name too long"
+    with pytest.raises(UnsafePathError, match=problem):
         space.write({path: "x\n"})
 
 
@@ -227,4 +226,5 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
 def test_codecs_that_are_no_encodings_of_sources_are_passed_over(codec: str) -> None:
     data = f"# coding: {codec}\nx = 1\n".encode()
     file = TextFile.decode(data)
-    assert (file.encoding, file.encode(file.text)) == ("utf-8", data)
+    assert file.encoding == "utf-8"
+    assert file.encode(file.text) == data

@@ -27,7 +27,16 @@ from llm.chat import (
     Traits,
     request_sha256,
 )
-from tests.support.formats import APP, BAD, GOOD, Scripted, block, make_coder
+from tests.support import read_json
+from tests.support.formats import (
+    APP,
+    BAD,
+    GOOD,
+    Scripted,
+    block,
+    called,
+    make_coder,
+)
 
 RECORDED = Path(__file__).with_name("recorded_requests.json")
 FILES = {
@@ -41,12 +50,15 @@ LONG = "word " * 1200
 
 
 def call(name: str, **arguments: str) -> Reply:
-    return Reply("", tool_calls=(ToolCall(name, json.dumps(arguments)),))
+    return called(name, arguments)
 
 
 def old_and_new(old: str, new: str) -> Reply:
     return call(
-        "replace_lines", path="app/main.py", original_lines=old, updated_lines=new
+        "replace_lines",
+        path="app/main.py",
+        original_lines=old,
+        updated_lines=new,
     )
 
 
@@ -71,6 +83,7 @@ FAILING = TestReport(
 FEWER = TestReport(False, (Failure("test_f", "assert 3 == 4"),))
 MANY = ConversationLimits(Reflections(shared=9))
 CUT = GOOD.index("=======")
+CUT_OFF = Reply(GOOD[:CUT], truncated=True)
 
 CASES = {
     "files added": Case(["I need app/main.py and docs/a.md.", GOOD]),
@@ -95,7 +108,7 @@ CASES = {
     "tests failed": Case(
         [GOOD, AGAIN, f"app/main.py is right. {BAD}"], tests=[FAILING, FEWER, FEWER]
     ),
-    "truncated": Case([Reply(GOOD[:CUT], truncated=True), GOOD[CUT:]]),
+    "truncated": Case([CUT_OFF, GOOD[CUT:]]),
     "truncated patch": Case(
         [Reply("*** Begin Patch\n", truncated=True), ""], form="patch"
     ),
@@ -106,9 +119,7 @@ CASES = {
         ],
         form="whole-func",
     ),
-    "prefill": Case(
-        [Reply(GOOD[:CUT], truncated=True), GOOD[CUT:]], traits=Traits(prefill=True)
-    ),
+    "prefill": Case([CUT_OFF, GOOD[CUT:]], traits=Traits(prefill=True)),
     "context cut": Case(
         [
             f"app/main.py {LONG}",
@@ -124,7 +135,7 @@ CASES = {
         [
             "app/main.py",
             f"{BAD}{LONG}",
-            Reply(f"{GOOD[:CUT]}", truncated=True),
+            CUT_OFF,
             GOOD[CUT:],
         ],
         traits=Traits(context=4_000, prefill=True),
@@ -184,10 +195,13 @@ class Nines:
     """Refuses files with a 9; the compilers' own words differ by version."""
 
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
-        return [
-            Finding(path, 2, "no 9 here") if "9" in text else None
-            for path, text in files
-        ]
+        findings: list[Finding | None] = []
+        for path, text in files:
+            finding = None
+            if "9" in text:
+                finding = Finding(path, 2, "no 9 here")
+            findings.append(finding)
+        return findings
 
 
 def record(root: Path, case: Case) -> Scripted:
@@ -217,16 +231,14 @@ def hashes(script: Scripted) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_requests_are_those_recorded(tmp_path: Path, name: str) -> None:
-    assert (
-        list(hashes(record(tmp_path, CASES[name])))
-        == json.loads(RECORDED.read_text())[name]
-    )
+    script = record(tmp_path, CASES[name])
+    assert list(hashes(script)) == read_json(RECORDED)[name]
 
 
 if __name__ == "__main__":
+    recorded = {}
     with tempfile.TemporaryDirectory() as folder:
-        recorded = {
-            name: list(hashes(record(Path(folder) / name, case)))
-            for name, case in CASES.items()
-        }
+        for name, case in CASES.items():
+            script = record(Path(folder) / name, case)
+            recorded[name] = list(hashes(script))
     RECORDED.write_text(json.dumps(recorded, indent=1) + "\n")

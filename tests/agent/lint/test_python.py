@@ -155,12 +155,13 @@ class Fussy:
 
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
         self.requests.append(files)
-        return [
-            Finding(path, 1, "theirs")
-            if any(word in text for word in self.errors)
-            else None
-            for path, text in files
-        ]
+        findings: list[Finding | None] = []
+        for path, text in files:
+            finding = None
+            if any(word in text for word in self.errors):
+                finding = Finding(path, 1, "theirs")
+            findings.append(finding)
+        return findings
 
 
 def test_the_compiler_of_the_instance_decides() -> None:
@@ -189,12 +190,8 @@ def test_all_files_go_to_the_compiler_at_once() -> None:
 def test_findings_come_in_order() -> None:
     changes = [Change(path, None, "b\na\n") for path in ("z.py", "y.py")]
     findings = Linter().new_findings([*changes, Change("a.js", None, "f(")])
-    assert [(f.path, f.line) for f in findings][1:] == [
-        ("y.py", 1),
-        ("y.py", 2),
-        ("z.py", 1),
-        ("z.py", 2),
-    ]
+    lines = [f"{finding.path}:{finding.line}" for finding in findings]
+    assert lines[1:] == ["y.py:1", "y.py:2", "z.py:1", "z.py:2"]
 
 
 def test_thousands_of_undefined_names_are_reported_when_none_was_there_before() -> None:
