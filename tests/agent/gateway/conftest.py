@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from agent.gateway.dialects import DIALECTS
+from agent.gateway.gateway import Gateway
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig
 from core.plaintext import Say
 from environments.local.bubblewrap import bubblewrap_works
 from llm.provider_errors import RetryPolicy
+from reports.foreign.convert import export_command
 from reports.report import report_command
 from reports.verify import verify_command
 from runs.calls.ledger import LedgerLine, read_ledger
@@ -45,6 +50,7 @@ OLD = "        else:"
 NEW = "        elif letters and letters[-1] != '-':"
 EDIT = {"path": "textkit/slug.py", "old": OLD, "new": NEW}
 TURNS = (Turn("I edit.", ("replace", EDIT)), Turn("It is done."))
+BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 # By litellm's prices, computed by hand.
 COSTS = {
     "messages": Decimal("0.00459"),
@@ -52,6 +58,23 @@ COSTS = {
     "responses": Decimal("0.0020375"),
     "gemini": Decimal("0.0020375"),
 }
+
+
+@contextmanager
+def serve_stub(
+    monkeypatch: pytest.MonkeyPatch,
+    *faults: Fault,
+    turns: tuple[Turn, ...] = (Turn("hello"),),
+) -> Iterator[Stub]:
+    """Let all providers be a stub."""
+    with Stub(turns, faults) as stub:
+        for name in ADDRESSES:
+            monkeypatch.setenv(name, stub.url)
+        yield stub
+
+
+def cost_of(prediction: dict[str, Any]) -> Decimal:
+    return Decimal(str(prediction["cost"]))
 
 
 def agent_command(dialect: str, *options: str) -> str:
@@ -73,6 +96,45 @@ def agent_config(dialect: str, *options: str, **changes: Any) -> RunConfig:
     return config(**values)
 
 
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+ASK: dict[str, Any] = {
+    "model": "claude-sonnet-4-5-20250929",
+    "max_tokens": 9,
+    "messages": [{"role": "user", "content": "hello"}],
+}
+
+
+def post(
+    gateway: Gateway, body: Any, path: str = "/v1/messages", **headers: str
+) -> Answer:
+    """Send a request as an agent does; the names of ``headers`` have underscores."""
+    data = body
+    if not isinstance(body, bytes):
+        data = json.dumps(body).encode()
+    fields = {"x-api-key": gateway.token}
+    for name, value in headers.items():
+        fields[name.replace("_", "-")] = value
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
+    connection.request("POST", path, data, fields)
+    return read_answer(connection)
+
+
+def read_answer(connection: http.client.HTTPConnection) -> Answer:
+    """Return the answer; its body ends in ``(broken off)`` where it was."""
+    response = connection.getresponse()
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    try:
+        body = response.read()
+    except http.client.IncompleteRead as error:
+        body = error.partial + b"(broken off)"
+    return Answer(response.status, body, headers)
+
+
 @dataclass
 class GatewayRuns:
     """A folder for runs; files are those of the run ``r`` where none is named."""
@@ -87,12 +149,10 @@ class GatewayRuns:
     def recorded(self) -> Path:
         return self.folder / "predictions/r"
 
-    @contextmanager
-    def serve(self, *faults: Fault, turns: tuple[Turn, ...] = TURNS) -> Iterator[Stub]:
-        with Stub(turns, faults) as stub:
-            for name in ADDRESSES:
-                self.monkeypatch.setenv(name, stub.url)
-            yield stub
+    def serve(
+        self, *faults: Fault, turns: tuple[Turn, ...] = TURNS
+    ) -> AbstractContextManager[Stub]:
+        return serve_stub(self.monkeypatch, *faults, turns=turns)
 
     def use_installed(self, cache: Path) -> None:
         """Let runs use the agents that ``harness.py install`` has put into ``cache``."""
@@ -101,9 +161,9 @@ class GatewayRuns:
             agents.symlink_to(cache / "agents")
 
     def start(self, run: RunConfig, say: Say = lambda _: None, **changes: Any) -> None:
-        changes = {"dataset": self.dataset, **changes}
-        chosen = options(self.folder, self.cache, self.instance, **changes)
-        run_command(run, chosen, say)
+        changes.setdefault("dataset", self.dataset)
+        run_options = options(self.folder, self.cache, self.instance, **changes)
+        run_command(run, run_options, say)
 
     def solve(self, run: RunConfig, **changes: Any) -> dict[str, Any]:
         """Return the prediction, after quick retries of requests."""
@@ -129,31 +189,37 @@ class GatewayRuns:
             "agent": agent,
         }
         arguments = [f"--{name}={value}" for name, value in options.items()]
-        for setting in (
-            f"folders.cache={self.cache}",
-            "agent.api=anthropic",
-            *settings,
-        ):
+        arguments.append(f"--set=folders.cache={self.cache}")
+        arguments.append("--set=agent.api=anthropic")
+        for setting in settings:
             arguments.append(f"--set={setting}")
         return arguments
 
     def prediction(self, run: str | None = "r") -> dict[str, Any]:
-        return dict(read_json(self.folder / f"predictions/{run}/{self.instance}.json"))
+        path = self.folder / f"predictions/{run}/{self.instance}.json"
+        return dict(read_json(path))
 
     def attempts(self) -> list[dict[str, Any]]:
         path = self.recorded / f"trajectories/{self.instance}.json"
         return list(read_json(path)["attempts"])
 
     def unfinished(self, run: str | None = "r") -> dict[str, Any]:
-        return dict(
-            read_json(self.folder / f"logs/{run}/{self.instance}.unfinished.json")
-        )
+        path = self.folder / f"logs/{run}/{self.instance}.unfinished.json"
+        return dict(read_json(path))
 
     def log(self, run: str = "r") -> str:
-        return (self.folder / f"logs/{run}/{self.instance}.log").read_text()
+        path = self.folder / f"logs/{run}/{self.instance}.log"
+        return path.read_text()
 
     def ledger(self) -> list[LedgerLine]:
-        return list(read_ledger(RunStore(self.folder, "r").ledger).values)
+        store = RunStore(self.folder, "r")
+        return list(read_ledger(store.ledger).values)
+
+    def export_atif(self) -> dict[str, Any]:
+        out = self.folder / "atif"
+        export_command(self.recorded, "atif", out, lambda _: None)
+        (path,) = out.rglob("*.json")
+        return dict(read_json(path))
 
     def report(self, **changes: Any) -> list[str]:
         """Return what the report prints, and the check of the run, which has to pass."""
@@ -168,6 +234,12 @@ class GatewayRuns:
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in KEYS:
         monkeypatch.setenv(name, f"sk-sentinel-{name}")
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
+    with serve_stub(monkeypatch) as stub:
+        yield stub
 
 
 @pytest.fixture

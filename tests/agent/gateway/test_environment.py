@@ -7,7 +7,6 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from tests.agent.gateway.conftest import (
     GatewayRuns,
     agent_command,
     agent_config,
+    cost_of,
     needs_bubblewrap,
 )
 from tests.agent.gateway.test_named import SED, SUBMIT, TOOLS, config_of, dialect_of
@@ -108,7 +108,7 @@ def test_an_agent_runs_the_tests_of_its_own_checkout(
     assert NEW in prediction["model_patch"]
     assert "left" not in prediction["model_patch"]
     assert stub.billed == len(TURNS)
-    assert Decimal(str(prediction["cost"])) == len(TURNS) * COSTS["chat"]
+    assert cost_of(prediction) == len(TURNS) * COSTS["chat"]
     replayed = config_in(environment, run="again", replay=runs.recorded)
     again = runs.solve(replayed)
     assert again["model_patch"] == prediction["model_patch"], again["reason"]
@@ -230,7 +230,7 @@ def test_a_real_agent_runs_the_tests_before_and_after_its_edit(
     # Agents may repeat a conversation.
     assert -1 < results.find("1 failed") < results.rfind("1 passed"), results
     assert prediction["model_patch"]
-    assert Decimal(str(prediction["cost"])) == stub.billed * COSTS[dialect_of(agent)]
+    assert cost_of(prediction) == stub.billed * COSTS[dialect_of(agent)]
     billed = stub.billed
     again = runs.solve(
         but(chosen, run="again", replay=runs.recorded), repos=issue.mirrors

@@ -11,7 +11,6 @@ import sys
 import time
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,6 @@ from bench.config import validate_config
 from core.errors import UserError
 from llm.gate import OpenGate
 from llm.provider_errors import RetryPolicy
-from reports.foreign.convert import export_command
 from runs.calls.budget import BudgetLimits
 from runs.modelsource import ReplayedModels
 from runs.settings import Spending
@@ -34,9 +32,10 @@ from tests.agent.gateway.conftest import (
     TURNS,
     GatewayRuns,
     agent_config,
+    cost_of,
     needs_bubblewrap,
 )
-from tests.support import command_lines, read_json, still_running, wait_until
+from tests.support import command_lines, still_running, wait_until
 from tests.support.commands import Preloaded
 from tests.support.dialects import AGENT, DIALECTS, KEYS, Fault, Turn
 from tests.support.runs import but, config
@@ -52,7 +51,9 @@ def test_errors_that_pass_are_tried_again_by_the_gateway(
     with runs.serve(*faults) as stub:
         prediction = runs.solve(agent_config(dialect, "stream"))
     assert prediction["status"] == "plausible"
-    assert (len(stub.requests), stub.billed, len(runs.ledger())) == (5, 2, 2)
+    assert len(stub.requests) == 5
+    assert stub.billed == 2
+    assert len(runs.ledger()) == 2
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -63,19 +64,22 @@ def test_an_answer_that_breaks_off_is_booked_and_used_by_nobody(
         prediction = runs.solve(agent_config(dialect, "stream", "loop"))
     assert prediction["status"] == "plausible"
     lines = runs.ledger()
-    assert [line.kind for line in lines] == ["failed"] * 2 + ["answered"] * 2
+    kinds = [line.kind for line in lines]
+    assert kinds == ["failed", "failed", "answered", "answered"]
     assert stub.billed == 4
-    paid = bound = Decimal()
+    cost = 2 * COSTS[dialect]
+    paid = cost
+    bound = cost
     for line in lines[:2]:
-        assert line.paid is not None and line.cost is not None
-        assert 0 < line.paid < 2 * COSTS[dialect] < line.cost, "arrived, and its bound"
+        assert line.paid is not None
+        assert line.cost is not None
+        assert 0 < line.paid < cost < line.cost, "arrived, and its bound"
         paid += line.paid
         bound += line.cost
-    cost = 2 * COSTS[dialect]
-    assert Decimal(str(prediction["cost"])) == cost
-    assert Decimal(str(prediction["cost_at_most"])) == cost + bound
-    (printed,) = (line for line in runs.report() if line.startswith("cost "))
-    assert f"${cost + paid:.4f} (at most ${cost + bound:.4f})" in printed
+    assert cost_of(prediction) == cost
+    assert Decimal(str(prediction["cost_at_most"])) == bound
+    (printed,) = [line for line in runs.report() if line.startswith("cost ")]
+    assert f"${paid:.4f} (at most ${bound:.4f})" in printed
 
 
 @pytest.mark.parametrize("dialect", ["messages", "chat"])
@@ -86,9 +90,9 @@ def test_an_agent_that_hangs_up_pays_for_the_whole_answer(
     with runs.serve(turns=(long, TURNS[1])) as stub:
         prediction = runs.solve(agent_config(dialect, "stream", "hang-up"))
     assert prediction["status"] == "plausible"
-    assert [line.kind for line in runs.ledger()] == ["answered"] * stub.billed
+    assert [line.kind for line in runs.ledger()] == ["answered"] * 3
     assert stub.billed == 3
-    assert Decimal(str(prediction["cost"])) == 3 * COSTS[dialect]
+    assert cost_of(prediction) == 3 * COSTS[dialect]
 
 
 def test_fifty_calls_at_once_are_each_answered_and_booked(runs: GatewayRuns) -> None:
@@ -96,10 +100,7 @@ def test_fifty_calls_at_once_are_each_answered_and_booked(runs: GatewayRuns) -> 
         prediction = runs.solve(agent_config("messages", "stream", "burst=50"))
     assert prediction["status"] == "plausible", prediction["reason"]
     assert stub.billed == len(stub.requests) == len(runs.ledger()) == 52
-    out = runs.folder / "atif"
-    export_command(runs.recorded, "atif", out, lambda _: None)
-    (path,) = out.rglob("*.json")
-    (attempt,) = read_json(path)["subagent_trajectories"]
+    (attempt,) = runs.export_atif()["subagent_trajectories"]
     lanes = [attempt, *attempt["subagent_trajectories"]]
     assert len({lane["trajectory_id"] for lane in lanes}) == 51
     assert sorted(len(lane["steps"]) for lane in lanes) == [2] * 50 + [3]
@@ -128,7 +129,10 @@ def test_another_model_is_refused_and_an_agent_that_loops_is_ended(
 @pytest.mark.parametrize("options", [("stream",), ("stream", "loop")])
 @pytest.mark.parametrize(
     ("calls", "max_calls", "limit"),
-    [(1, None, "budget.calls: 1 of 1 calls"), (None, 1, "agent.max_calls: all calls")],
+    [
+        (1, None, "budget.calls: 1 of 1 calls"),
+        (None, 1, "agent.max_calls: all calls"),
+    ],
 )
 def test_a_limit_ends_an_attempt_in_its_middle(
     runs: GatewayRuns,
@@ -165,7 +169,8 @@ def test_the_calls_of_an_attempt_are_limited_and_the_next_attempt_has_its_own(
     with runs.serve(turns=(unchanged, TURNS[1])) as stub:
         prediction = runs.solve(limited)
     assert [attempt["status"] for attempt in runs.attempts()] == ["limit", "limit"]
-    assert prediction["status"] == "empty" and stub.billed == 2
+    assert prediction["status"] == "empty"
+    assert stub.billed == 2
 
 
 @pytest.mark.parametrize("dialect", ["messages", "gemini"])
@@ -174,7 +179,8 @@ def test_a_dead_provider_is_a_failure_of_the_infrastructure(
 ) -> None:
     with runs.serve(*[Fault(500)] * 9):
         note = runs.fail(agent_config(dialect, "stream"))
-    assert note["status"] == "infra_error" and "did not answer" in note["reason"]
+    assert note["status"] == "infra_error"
+    assert "did not answer" in note["reason"]
 
 
 def test_time_that_a_dead_provider_uses_up_is_not_the_agent_s(
@@ -186,7 +192,8 @@ def test_time_that_a_dead_provider_uses_up_is_not_the_agent_s(
         runs.start(agent_config("messages", agent_timeout=8), retries=patient)
     assert stub.billed == 1
     note = runs.unfinished()
-    assert note["status"] == "infra_error" and "did not answer" in note["reason"]
+    assert note["status"] == "infra_error"
+    assert "did not answer" in note["reason"]
 
 
 def test_a_refused_key_ends_the_run(runs: GatewayRuns) -> None:
@@ -199,12 +206,13 @@ def test_a_request_that_is_refused_after_an_answer_does_not_end_the_run(
 ) -> None:
     with runs.serve(Fault(), Fault(404), Fault(403)) as stub:
         prediction = runs.solve(agent_config("messages", "stream", "loop"))
-    assert prediction["status"] == "plausible" and len(stub.requests) == 4
+    assert prediction["status"] == "plausible"
+    assert len(stub.requests) == 4
 
 
 def test_no_call_begins_after_the_agent_has_ended(runs: GatewayRuns) -> None:
-    faults = (Fault(), *[Fault(429, {"retry-after": "1"})] * 3)
-    with runs.serve(*faults) as stub:
+    later = Fault(429, {"retry-after": "1"})
+    with runs.serve(Fault(), later, later, later) as stub:
         runs.start(agent_config("messages", "burst=2", "hurry"))
         before = len(stub.requests)
         time.sleep(2.5)
@@ -220,7 +228,8 @@ def test_tools_of_the_provider_are_removed_and_counted(
         with runs.serve() as stub:
             runs.solve(agent_config(dialect, "web", run=run, agent_allow_web=allowed))
         requests = json.dumps(stub.requests).lower().replace("_", "")
-        assert ("websearch" in requests or "googlesearch" in requests) == allowed
+        searches = "websearch" in requests or "googlesearch" in requests
+        assert searches == allowed
     assert " removed from 2 requests" in runs.log()
 
 
@@ -231,23 +240,26 @@ def test_the_agent_reaches_nothing_but_the_gateway_and_sees_no_key(
         port = stub.server.server_address[1]
         prediction = runs.solve(agent_config("messages", f"probe={port}"))
     assert prediction["status"] == "plausible"
-    (line,) = (line for line in runs.log().splitlines() if '"metadata"' in line)
+    (line,) = [line for line in runs.log().splitlines() if '"metadata"' in line]
     probe = json.loads(line)
-    assert "connected" not in (probe["metadata"], probe["stub"], probe["name"])
+    for address in ("metadata", "stub", "name"):
+        assert probe[address] != "connected"
     assert "sk-sentinel" not in probe["environment"]
     counters = probe["counters"].splitlines()[2:]
     interfaces = [counter.split(":")[0].strip() for counter in counters]
     assert interfaces == ["lo"], "so no byte can leave"
-    written = [path for path in runs.folder.rglob("*") if path.is_file()]
-    assert written and not any(b"sk-sentinel" in path.read_bytes() for path in written)
-    assert all(os.environ[name].startswith("sk-sentinel") for name in KEYS)
+    files = [path for path in runs.folder.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        assert b"sk-sentinel" not in path.read_bytes()
+    for name in KEYS:
+        assert os.environ[name].startswith("sk-sentinel")
 
 
 def test_findings_go_back_to_the_agent_in_the_same_checkout(runs: GatewayRuns) -> None:
-    broken = {"path": "textkit/slug.py", "old": OLD, "new": f"{OLD} broken("}
-    fixed = {"path": "textkit/slug.py", "old": f"{OLD} broken(", "new": NEW}
-    breaking = (Turn("I break.", ("replace", broken)), TURNS[1])
-    fixing = (Turn("I fix.", ("replace", fixed)), TURNS[1])
+    broken = f"{OLD} broken("
+    breaking = (Turn("I break.", ("replace", {**EDIT, "new": broken})), TURNS[1])
+    fixing = (Turn("I fix.", ("replace", {**EDIT, "old": broken})), TURNS[1])
     for feedback, status in ((0, "fallback"), (1, "plausible")):
         run = f"feedback-{feedback}"
         with runs.serve(turns=breaking) as stub:
@@ -258,10 +270,10 @@ def test_findings_go_back_to_the_agent_in_the_same_checkout(runs: GatewayRuns) -
     request = json.dumps(stub.requests[2])
     assert "linter finds new problems" in request
     assert "slugify: runs of dashes" in request
-    with runs.serve(turns=breaking) as limited:
-        settings = {"run": "limit", "feedback": 3, "max_calls_per_attempt": 3}
-        runs.start(agent_config("chat", **settings))
-    assert limited.billed == 3, "of all sessions of the attempt"
+    limited = agent_config("chat", run="limit", feedback=3, max_calls_per_attempt=3)
+    with runs.serve(turns=breaking) as stub:
+        runs.start(limited)
+    assert stub.billed == 3, "of all sessions of the attempt"
 
 
 def test_what_an_agent_did_before_it_was_killed_is_booked_and_kept(
@@ -270,11 +282,12 @@ def test_what_an_agent_did_before_it_was_killed_is_booked_and_kept(
     with runs.serve() as stub:
         prediction = runs.solve(agent_config("messages", "stream", "killed"))
     (attempt,) = runs.attempts()
-    assert (prediction["status"], attempt["status"]) == ("error", "error")
+    assert prediction["status"] == "error"
+    assert attempt["status"] == "error"
     assert "the agent ended with exit code 137" in attempt["error"]
     assert NEW in prediction["model_patch"]
     assert len(runs.ledger()) == stub.billed == 1
-    assert Decimal(str(prediction["cost"])) == COSTS["messages"]
+    assert cost_of(prediction) == COSTS["messages"]
 
 
 def test_no_process_of_an_agent_outlives_its_attempt(runs: GatewayRuns) -> None:
@@ -299,7 +312,8 @@ def test_an_interrupt_ends_a_run_whose_agent_is_silent(
         output, _ = process.communicate(timeout=300)
     finally:
         process.kill()
-    assert process.returncode == 130 and f"{ID}: interrupted" in output, output
+    assert process.returncode == 130, output
+    assert f"{ID}: interrupted" in output
     assert time.monotonic() - interrupted < 300, "the agent sleeps ten minutes"
     assert not still_running(name)
 
@@ -311,7 +325,8 @@ def test_a_changed_request_is_served_by_its_turn_and_reported(
         first = runs.solve(agent_config("chat", "stream", "clock"))
         replayed = agent_config("chat", "stream", "clock", run="again")
         again = runs.solve(but(replayed, replay=runs.recorded))
-    assert again["model_patch"] == first["model_patch"] and len(stub.requests) == 2
+    assert again["model_patch"] == first["model_patch"]
+    assert len(stub.requests) == 2
     assert "1 of 2 answers served to a changed request" in runs.log("again")
 
 
@@ -327,21 +342,30 @@ def test_another_agent_than_the_recorded_one_is_not_replayed(runs: GatewayRuns) 
     goose = config(agent="goose", models=models, replay=runs.recorded, tries=1)
     (model,) = validate_config(goose).models
     source = ReplayedModels(runs.recorded / "trajectories")
-    with pytest.raises(
-        UserError, match="another agent is recorded, but --agent goose is asked"
-    ):
+    problem = "another agent is recorded, but --agent goose is asked"
+    with pytest.raises(UserError, match=problem):
         source.turn(ID, 1, model, 0.0, OpenGate())
 
 
 def test_a_forwarder_without_a_sandbox_is_a_port_of_the_loopback_address(
     runs: GatewayRuns,
 ) -> None:
-    without: dict[str, Any] = {"agent_sandbox": "none", "agent_sandbox_read": ()}
-    readable = (AGENT, Path(sys.base_prefix))
-    shut_in = {"agent_sandbox": "open", "agent_sandbox_read": readable}
-    for run, changes in (("r", without), ("shut", shut_in)):
+    without = agent_config(
+        "gemini",
+        "stream",
+        agent_sandbox="none",
+        agent_sandbox_read=(),
+    )
+    shut_in = agent_config(
+        "gemini",
+        "stream",
+        run="shut",
+        agent_sandbox="open",
+        agent_sandbox_read=(AGENT, Path(sys.base_prefix)),
+    )
+    for run_config in (without, shut_in):
         with runs.serve() as stub:
-            runs.solve(agent_config("gemini", "stream", run=run, **changes))
+            runs.solve(run_config)
         assert stub.billed == 2
     (attempt,) = runs.attempts()
     assert attempt["status"] == "plausible_untested"

@@ -8,10 +8,11 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -24,67 +25,42 @@ from core.errors import StoppedError
 from llm.client import LiteLLMModel
 from llm.gate import OpenGate
 from tests.agent.gateway.conftest import (
+    ASK,
     EDIT,
     GatewayRuns,
     agent_command,
     needs_bubblewrap,
+    post,
 )
 from tests.support import wait_until
 from tests.support.commands import Preloaded, Started
 from tests.support.dialects import ADDRESSES, AGENT, MODELS, Fault, Stub, Turn
 
-ASK: dict[str, Any] = {
-    "model": "claude-sonnet-4-5-20250929",
-    "max_tokens": 9,
-    "messages": [{"role": "user", "content": "hello"}],
-}
 STREAM = {**ASK, "stream": True}
-BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
-
-
-class Answer(NamedTuple):
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
-
-
-@pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
-    with Stub((Turn("hello"),)) as server:
-        for name in ADDRESSES:
-            monkeypatch.setenv(name, server.url)
-        yield server
 
 
 @pytest.fixture
 def gateway(stub: Stub) -> Iterator[Gateway]:
     model = LiteLLMModel(MODELS["messages"], 0.0, 30.0, gate=OpenGate())
-    with Gateway(model, Access(("anthropic",))) as running:
-        yield running
+    with Gateway(model, Access(("anthropic",))) as gateway:
+        yield gateway
 
 
-def post(
-    gateway: Gateway, body: Any, path: str = "/v1/messages", **headers: str
-) -> Answer:
-    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    fields = {"x-api-key": gateway.token}
-    for name, value in headers.items():
-        fields[name.replace("_", "-")] = value
-    connection.request("POST", path, data, fields)
-    response = connection.getresponse()
-    received = {name.lower(): value for name, value in response.getheaders()}
-    return Answer(response.status, response.read(), received)
+def cost_of(model: str, tokens: Tokens) -> Decimal | None:
+    _, dollars = cost_of_tokens(model, None, tokens)
+    return dollars
 
 
 def test_a_token_of_another_attempt_is_refused_for_good(
     gateway: Gateway, stub: Stub
 ) -> None:
     answer = post(gateway, ASK, x_api_key="0" * 32)
-    assert (answer.status, answer.headers["x-should-retry"]) == (400, "false")
-    message = json.loads(answer.body)["error"]["message"]
-    assert message == "this is not the token of the attempt"
-    assert not stub.requests and gateway.problem is None
+    assert answer.status == 400
+    assert answer.headers["x-should-retry"] == "false"
+    error = json.loads(answer.body)["error"]
+    assert error["message"] == "this is not the token of the attempt"
+    assert not stub.requests
+    assert gateway.problem is None
 
 
 def test_headers_pass_by_lists_in_both_directions(gateway: Gateway, stub: Stub) -> None:
@@ -102,7 +78,8 @@ def test_headers_pass_by_lists_in_both_directions(gateway: Gateway, stub: Stub) 
     (sent,) = stub.headers
     assert sent["anthropic-beta"] == "x"
     assert sent["x-api-key"] == "sk-sentinel-ANTHROPIC_API_KEY"
-    assert "mine" not in json.dumps(sent) and "x-stainless-os" not in sent
+    assert "mine" not in json.dumps(sent)
+    assert "x-stainless-os" not in sent
     ours = {"content-type", "content-length", "transfer-encoding", "date", "server"}
     assert set(answer.headers) <= ours
 
@@ -110,10 +87,9 @@ def test_headers_pass_by_lists_in_both_directions(gateway: Gateway, stub: Stub) 
 def test_logins_of_the_user_for_other_programs_are_not_used(
     gateway: Gateway, stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    logins = "machine 127.0.0.1 login mine password of-the-user\ndefault login any\n"
     netrc = tmp_path / ".netrc"
-    netrc.write_text(
-        "machine 127.0.0.1 login mine password of-the-user\ndefault login any\n"
-    )
+    netrc.write_text(logins)
     netrc.chmod(0o600)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(netrc))
@@ -125,11 +101,13 @@ def test_logins_of_the_user_for_other_programs_are_not_used(
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://provider.invalid")
     assert post(gateway, ASK).status == 200
     assert stub.paths[1] == "http://provider.invalid/v1/messages"
-    assert not {"authorization", "proxy-authorization"} & stub.headers[1].keys()
+    assert "authorization" not in stub.headers[1]
+    assert "proxy-authorization" not in stub.headers[1]
 
 
 def test_large_and_compressed_requests_pass(gateway: Gateway, stub: Stub) -> None:
-    long = {**ASK, "messages": [{"role": "user", "content": "word " * 2_000_000}]}
+    message = {"role": "user", "content": "word " * 2_000_000}
+    long = {**ASK, "messages": [message]}
     assert post(gateway, long).status == 200
     assert len(json.dumps(stub.requests[0])) > 10_000_000
     packed = gzip.compress(json.dumps(ASK).encode())
@@ -146,10 +124,11 @@ def test_a_line_ends_where_the_standard_says(stub: Stub, gateway: Gateway) -> No
     stub.turns = (Turn(odd),)
     assert post(gateway, STREAM).status == 200
     assert [call.content for call in gateway.calls] == [odd]
-    event = 'data: {"a": "x\u2028y"}'
+    event = {"a": "x\u2028y"}
+    data = 'data: {"a": "x\u2028y"}'
     for end in ("\n", "\r\n", "\r"):
-        text = f"event: e{end}{event}{end}{end}{event}{end}{end}"
-        assert list(events_of(text)) == [{"a": "x\u2028y"}] * 2
+        text = f"event: e{end}{data}{end}{end}{data}{end}{end}"
+        assert list(events_of(text)) == [event, event]
 
 
 def test_what_stands_twice_or_is_not_known_does_not_pass(
@@ -162,11 +141,13 @@ def test_what_stands_twice_or_is_not_known_does_not_pass(
         f'"service_tier": "x"}}'
     )
     assert post(gateway, twice.encode()).status == 200
-    assert stub.requests == [ASK] and gateway.removed == {"service_tier": 1}
+    assert stub.requests == [ASK]
+    assert gateway.removed == {"service_tier": 1}
     path = "/v1beta/models/m:generateContent"
     for tools in ({"googleSearch": {}}, "search", 5):
         request = Gemini().prepare_request(path, {"tools": tools}, "m")
-        assert request.body == {} and request.removed == ("tools",)
+        assert request.body == {}
+        assert request.removed == ("tools",)
 
 
 def test_a_key_that_a_provider_quotes_stays_here(
@@ -176,19 +157,22 @@ def test_a_key_that_a_provider_quotes_stays_here(
     monkeypatch.setattr(Fault, "words", quoted, raising=False)
     stub.faults = [Fault(400)]
     answer = post(gateway, ASK)
-    assert answer.status == 400 and b"wrong key [redacted]" in answer.body
+    assert answer.status == 400
+    assert b"wrong key [redacted]" in answer.body
 
 
 def test_sub_agents_with_equal_tasks_are_conversations_of_their_own(
     stub: Stub, gateway: Gateway
 ) -> None:
     answer = {"role": "assistant", "content": "hello"}
-    messages = [*ASK["messages"], answer, {"role": "user", "content": "and?"}]
-    for body in (ASK, ASK, {**ASK, "messages": messages}):
+    question = {"role": "user", "content": "and?"}
+    later = {**ASK, "messages": [*ASK["messages"], answer, question]}
+    for body in (ASK, ASK, later):
         post(gateway, body)
     roles = [message.role for message in gateway.messages]
+    lanes = [message.lane for message in gateway.messages]
     assert roles == ["user", "assistant"] * 3
-    assert [message.lane for message in gateway.messages] == [0] * 4 + [1] * 2
+    assert lanes == [0, 0, 0, 0, 1, 1]
     assert len(gateway.calls) == 3
 
 
@@ -198,11 +182,13 @@ def test_a_silent_provider_is_bridged_by_pings(
     monkeypatch.setattr(gateway_module, "PING", 0.1)
     stub.faults = [Fault(silent=1.0)]
     body = post(gateway, STREAM).body
-    assert body.startswith(Messages.ping) and body.count(Messages.ping) >= 3
+    assert body.startswith(Messages.ping)
+    assert body.count(Messages.ping) >= 3
     assert body.rstrip().endswith(b'{"type": "message_stop"}')
     gateway.problem = StoppedError("the run stops")
     answer = post(gateway, STREAM)
-    assert answer.status == 400 and b'"invalid_request_error"' in answer.body
+    assert answer.status == 400
+    assert b'"invalid_request_error"' in answer.body
 
 
 def test_probes_and_counts_are_answered_and_other_addresses_are_not(
@@ -211,8 +197,9 @@ def test_probes_and_counts_are_answered_and_other_addresses_are_not(
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port)
     connection.request("HEAD", "/")
     assert connection.getresponse().status == 200
-    counted = post(gateway, ASK, "/v1/messages/count_tokens")
-    assert counted.status == 200 and json.loads(counted.body)["input_tokens"] > 10
+    answer = post(gateway, ASK, "/v1/messages/count_tokens")
+    assert answer.status == 200
+    assert json.loads(answer.body)["input_tokens"] > 10
     for path in (
         "/v1/files",
         "/v1/chat/completions",
@@ -225,20 +212,25 @@ def test_probes_and_counts_are_answered_and_other_addresses_are_not(
 
 def test_the_price_of_a_cache_written_for_an_hour_is_higher() -> None:
     name = MODELS["messages"]
-    five = Tokens(1500, 50, 300, 200)
+    five_minutes = Tokens(1500, 50, 300, 200)
     hour = Tokens(1500, 50, 300, 0, 200)
-    costs = [str(cost_of_tokens(name, None, tokens)[1]) for tokens in (five, hour)]
-    assert costs == ["0.0045900000", "0.0050400000"]
-    usage = {"input_tokens": 5, "output_tokens": 7, "cache_creation_input_tokens": 9}
-    hours = {**usage, "cache_creation": {"ephemeral_1h_input_tokens": 4}}
-    assert Messages().read_answer({"usage": hours}).tokens == Tokens(14, 7, 0, 5, 4)
+    assert str(cost_of(name, five_minutes)) == "0.0045900000"
+    assert str(cost_of(name, hour)) == "0.0050400000"
+    usage = {
+        "input_tokens": 5,
+        "output_tokens": 7,
+        "cache_creation_input_tokens": 9,
+        "cache_creation": {"ephemeral_1h_input_tokens": 4},
+    }
+    tokens = Messages().read_answer({"usage": usage}).tokens
+    assert tokens == Tokens(14, 7, 0, 5, 4)
 
 
 def test_the_cost_that_a_provider_reports_counts_without_a_price() -> None:
     usage = {"prompt_tokens": 5, "completion_tokens": 7, "cost": 0.0123}
     tokens = Chat().read_answer({"usage": usage}).tokens
     assert tokens is not None
-    assert cost_of_tokens("some/model", None, tokens)[1] == Decimal("0.0123")
+    assert cost_of("some/model", tokens) == Decimal("0.0123")
 
 
 @pytest.mark.parametrize("count", [-1, True, 10**12, "5", None])
@@ -267,9 +259,11 @@ def test_a_tool_counts_as_the_agents_own_only_where_it_is_known_to_run_there() -
             {"functionDeclarations": [], "googleSearch": {}},
         ],
     }
-    for name, dialect in BY_NAME.items():
-        assert all(map(dialect.is_client_tool, own[name])), name
-        assert not any(map(dialect.is_client_tool, theirs[name])), name
+    for dialect in DIALECTS:
+        for tool in own[dialect.name]:
+            assert dialect.is_client_tool(tool), tool
+        for tool in theirs[dialect.name]:
+            assert not dialect.is_client_tool(tool), tool
 
 
 def test_hostile_requests_and_answers_are_read_without_an_error() -> None:
@@ -293,10 +287,10 @@ def test_hostile_requests_and_answers_are_read_without_an_error() -> None:
             dialect.conversation(request.body)
             answer = dict.fromkeys(answer_fields.split(), value)
             dialect.read_answer(answer)
-            events = []
-            for kind in ("message_start", "x"):
-                events.append({**answer, "type": kind, "delta": value})
-            dialect.read_answer(dialect.merge_events(events))
+            start = {**answer, "type": "message_start", "delta": value}
+            unknown = {**answer, "type": "x", "delta": value}
+            merged = dialect.merge_events([start, unknown])
+            dialect.read_answer(merged)
             assert not dialect.is_actionable({"type": "ping"})
     assert Responses().read_answer({"output": []}).complete is False
 
@@ -310,9 +304,8 @@ def test_a_killed_harness_pays_for_no_journaled_call_twice(
     source = random.Random(seed)
     steps = [Turn(f"Step {n}.", ("replace", EDIT)) for n in range(6)]
     turns = (*steps, Turn("It is done."))
-    arguments = runs.command_line(
-        agent_command("messages", "stream", "clock"), f"agent.sandbox_read={AGENT}"
-    )
+    agent = agent_command("messages", "stream", "clock")
+    arguments = runs.command_line(agent, f"agent.sandbox_read={AGENT}")
     with Stub(turns) as stub:
         stub.delay = 0.15
         env = {**os.environ, **dict.fromkeys(ADDRESSES, stub.url)}
@@ -323,7 +316,9 @@ def test_a_killed_harness_pays_for_no_journaled_call_twice(
             def has_called_or_ended(
                 before: int = before, process: Started = process
             ) -> bool:
-                return len(stub.requests) > before or process.poll() is not None
+                if len(stub.requests) > before:
+                    return True
+                return process.poll() is not None
 
             wait_until(has_called_or_ended)
             time.sleep(source.uniform(0, 0.6))
@@ -333,9 +328,9 @@ def test_a_killed_harness_pays_for_no_journaled_call_twice(
         assert ended.returncode == 0, ended.stdout
         billed = stub.billed
     lines = runs.ledger()
-    lost = [line for line in lines if line.kind == "lost"]
-    answered = [line for line in lines if line.kind == "answered"]
-    assert len(answered) == len(turns), "each turn was paid for once"
+    kinds = Counter(line.kind for line in lines)
+    assert kinds["answered"] == len(turns), "each turn was paid for once"
     assert len({line.call for line in lines}) == len(lines)
     # A call that was sent and not journaled is charged with its bound; some were never sent.
-    assert len(turns) <= billed <= len(lines) == len(turns) + len(lost)
+    assert len(turns) <= billed <= len(lines)
+    assert len(lines) == len(turns) + kinds["lost"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from agent.gateway.dialects import DIALECTS
 from agent.gateway.lanes import Lanes
 from bench.attempts import transcript
 from llm.chat import Message, Reply, ToolCall, Usage
@@ -16,9 +15,9 @@ from reports.data.rundata import InstanceData
 from reports.foreign.atif import atif_files
 from reports.pages.instance import _messages
 from runs.records import InstanceResult
+from tests.agent.gateway.conftest import BY_NAME
 from tests.support.attempts import make_candidate
 
-BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 SYSTEM = Message("system", "You edit.")
 TASK = Message("user", "Fix it.")
 
@@ -65,19 +64,20 @@ def test_parallel_calls_that_are_written_back_one_by_one_stay_one_answer() -> No
 
 def test_equal_answers_go_on_with_the_conversation_of_their_messages() -> None:
     lanes = Lanes()
-    tasks = [Message("user", text) for text in ("one", "two")]
+    first = Message("user", "one")
+    second = Message("user", "two")
     call = reply("I look.", "look")
-    for task in tasks:
+    for task in (first, second):
         lanes.add([SYSTEM, task], answer(call), call)
     end = reply("Done.")
-    for task in reversed(tasks):
-        lanes.add([SYSTEM, task, answer(call), result("look")], answer(end), end)
-    assert len(lanes.lanes) == 2
-    for lane, task in zip(lanes.lanes, tasks, strict=True):
-        assert lane.messages[1] == task and len(lane.messages) == 5
+    for task in (second, first):
+        request = [SYSTEM, task, answer(call), result("look")]
+        lanes.add(request, answer(end), end)
+    assert [lane.messages[1] for lane in lanes.lanes] == [first, second]
+    assert [len(lane.messages) for lane in lanes.lanes] == [5, 5]
 
 
-def forked() -> InstanceResult:
+def fork_conversation() -> InstanceResult:
     """Return an attempt whose second conversation goes on in the middle of the first."""
     lanes = Lanes()
     first = reply("I look.", "look")
@@ -91,9 +91,10 @@ def forked() -> InstanceResult:
     calls: list[Reply] = []
     for lane in lanes.lanes:
         calls += lane.calls
-    messages = tuple(lanes.messages(0))
     attempt = make_candidate(
-        messages=messages, calls=tuple(calls), cost=Decimal("0.03")
+        messages=tuple(lanes.messages(0)),
+        calls=tuple(calls),
+        cost=Decimal("0.03"),
     )
     return InstanceResult(instance_id="a__b-1", attempts=(attempt,))
 
@@ -102,7 +103,7 @@ CONTINUES = "conversation 2, continues conversation 1 after message 4"
 
 
 def test_pages_say_which_conversation_continues_which() -> None:
-    instance = forked()
+    instance = fork_conversation()
     assert f". SYSTEM, {CONTINUES}\n" in transcript(instance)
     rows = _messages(instance)[1]
     roles = [row["role"] for row in rows if "conversation 2" in row["role"]]
@@ -111,17 +112,22 @@ def test_pages_say_which_conversation_continues_which() -> None:
 
 
 def test_repeated_answers_lose_no_tokens_and_no_cost() -> None:
-    (attempt,) = forked().attempts
+    (attempt,) = fork_conversation().attempts
     instance = InstanceData(instance_id="a__b-1", attempts=(attempt,))
     (content,) = atif_files(instance, "agent 1").values()
     (main,) = content["subagent_trajectories"]
     (other,) = main["subagent_trajectories"]
-    costs = []
-    for trajectory in (main, other):
-        metrics = [step["metrics"] for step in trajectory["steps"] if "metrics" in step]
-        costs.append([metric["cost_usd"] for metric in metrics])
-    assert costs == [[0.01, 0.01], [0.01]]
+    assert costs_of(main["steps"]) == [0.01, 0.01]
+    assert costs_of(other["steps"]) == [0.01]
     assert main["final_metrics"]["total_cost_usd"] == 0.03
+
+
+def costs_of(steps: list[dict[str, Any]]) -> list[float]:
+    costs = []
+    for step in steps:
+        if "metrics" in step:
+            costs.append(step["metrics"]["cost_usd"])
+    return costs
 
 
 THOUGHTS = {
@@ -177,9 +183,10 @@ THOUGHTS = {
 @pytest.mark.parametrize("name", BY_NAME)
 def test_thoughts_are_read_and_shown(name: str) -> None:
     events = [f"data: {json.dumps(event)}\n\n" for event in THOUGHTS[name]]
-    read = BY_NAME[name].read_text("".join(events))
-    assert (read.reasoning, read.content) == ("I think.", "So.")
-    message = Message("assistant", read.content, reasoning=read.reasoning)
+    thinking = BY_NAME[name].read_text("".join(events))
+    assert thinking.reasoning == "I think."
+    assert thinking.content == "So."
+    message = Message("assistant", thinking.content, reasoning=thinking.reasoning)
     attempt = make_candidate(messages=(TASK, message))
     instance = InstanceResult(instance_id="a__b-1", attempts=(attempt,))
     assert "I think." in transcript(instance)

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -18,18 +17,21 @@ from agent.gateway import gateway as gateway_module
 from agent.gateway.gateway import Gateway
 from llm.client import background
 from tests.agent.gateway.test_provider_words import ask, gateway_of, request_of
-from tests.support import wait_until
+from tests.support import TOP, wait_until
 from tests.support.dialects import Stub
 
-ROOT = Path(__file__).resolve().parents[3]
 HEAD = (
     "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\n"
     "content-length: {length}\r\n\r\n"
 )
 
 
+Pair = tuple[Gateway, Stub]
+
+
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Gateway, Stub]]:
+def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+    """A gateway, and the provider behind it."""
     with gateway_of("messages", monkeypatch) as pair:
         yield pair
 
@@ -38,18 +40,30 @@ def connect(gateway: Gateway) -> socket.socket:
     return socket.create_connection(("127.0.0.1", gateway.port), timeout=20)
 
 
-def send_half(gateway: Gateway, length: int, token: str) -> socket.socket:
+def head_of(gateway: Gateway, length: int) -> bytes:
+    """Return the head of a request with a body of ``length`` bytes."""
+    return HEAD.format(token=gateway.token, length=length).encode()
+
+
+def send_half(gateway: Gateway, length: int) -> socket.socket:
     """Send the head of a request and half of its body."""
     connection = connect(gateway)
-    head = HEAD.format(token=token, length=length)
-    connection.sendall(head.encode() + b" " * (length // 2))
+    half = b" " * (length // 2)
+    connection.sendall(head_of(gateway, length) + half)
     return connection
 
 
+def send(gateway: Gateway, data: bytes) -> bytes:
+    """Send a request and return the beginning of its answer."""
+    with connect(gateway) as connection:
+        connection.sendall(head_of(gateway, len(data)) + data)
+        return connection.recv(1000)
+
+
 def test_a_token_is_checked_before_the_body_is_read(
-    served: tuple[Gateway, Stub],
+    pair: Pair,
 ) -> None:
-    gateway, _ = served
+    gateway, _ = pair
     with connect(gateway) as connection:
         head = HEAD.format(token="wrong", length=50_000_000)
         connection.sendall(head.encode())
@@ -57,32 +71,27 @@ def test_a_token_is_checked_before_the_body_is_read(
 
 
 def test_bytes_in_flight_are_limited_over_all_requests(
-    served: tuple[Gateway, Stub], monkeypatch: pytest.MonkeyPatch
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gateway, stub = served
+    gateway, stub = pair
     monkeypatch.setattr(gateway_module, "_MAX_IN_FLIGHT", 2_000_000)
     with ExitStack() as stack:
         for _ in range(2):
-            half = send_half(gateway, 1_999_000, gateway.token)
+            half = send_half(gateway, 1_999_000)
             stack.enter_context(half)
         wait_until(lambda: gateway.bytes_in_flight > 1_990_000)
         _, body = request_of("messages")
         body["system"] = "word " * 20_000
-        with connect(gateway) as connection:
-            data = json.dumps(body).encode()
-            head = HEAD.format(token=gateway.token, length=len(data))
-            connection.sendall(head.encode() + data)
-            answer = connection.recv(1000)
-        assert b" 503 " in answer and b"should-retry" not in answer
+        answer = send(gateway, json.dumps(body).encode())
+        assert b" 503 " in answer
+        assert b"should-retry" not in answer
         assert not stub.requests
     wait_until(lambda: gateway.bytes_in_flight == 0)
-    assert ask(gateway, "messages")[0] == 200
+    assert ask(gateway, "messages").status == 200
 
 
-def test_connections_are_limited(
-    served: tuple[Gateway, Stub], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gateway, _ = served
+def test_connections_are_limited(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway, _ = pair
     monkeypatch.setattr(gateway_module, "_MAX_CONNECTIONS", 5)
     with ExitStack() as stack:
         for _ in range(5):
@@ -95,7 +104,7 @@ def test_connections_are_limited(
 
     def is_answered() -> bool:
         try:
-            return ask(gateway, "messages")[0] == 200
+            return ask(gateway, "messages").status == 200
         except OSError:
             return False
 
@@ -103,9 +112,9 @@ def test_connections_are_limited(
 
 
 def test_large_bodies_do_not_hold_up_the_calls_of_others(
-    served: tuple[Gateway, Stub],
+    pair: Pair,
 ) -> None:
-    gateway, _ = served
+    gateway, _ = pair
     _, body = request_of("messages")
     body["model"] = "another"
     body["messages"] = [{"role": "user", "content": "x"}] * 300_000
@@ -113,7 +122,7 @@ def test_large_bodies_do_not_hold_up_the_calls_of_others(
     started = time.monotonic()
     json.loads(data)
     alone = time.monotonic() - started
-    head = HEAD.format(token=gateway.token, length=len(data)).encode()
+    head = head_of(gateway, len(data))
     gaps: list[float] = []
 
     async def tick() -> None:
@@ -139,28 +148,23 @@ def test_large_bodies_do_not_hold_up_the_calls_of_others(
 
 
 def test_a_request_that_cannot_be_read_is_refused_alone(
-    served: tuple[Gateway, Stub],
+    pair: Pair,
 ) -> None:
-    gateway, stub = served
+    gateway, stub = pair
     deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
     odd = b'{"model": "claude-sonnet-4-5-20250929", "messages": '
     deeper = odd + b"[" * 900 + b"]" * 900 + b"}"
     for data in (deep, deeper, b"\xff\xfe", b"5", b""):
-        with connect(gateway) as connection:
-            head = HEAD.format(token=gateway.token, length=len(data))
-            connection.sendall(head.encode() + data)
-            assert b"HTTP/1.1 " in connection.recv(100)
+        assert b"HTTP/1.1 " in send(gateway, data)
     _, body = request_of("messages")
     tool = {"type": "web\x1b]0;evil\x07\n" + "x" * 10_000}
     body["tools"] = [tool]
-    data = json.dumps(body).encode()
-    with connect(gateway) as connection:
-        head = HEAD.format(token=gateway.token, length=len(data))
-        connection.sendall(head.encode() + data)
-        assert b" 200 " in connection.recv(100)
+    assert b" 200 " in send(gateway, json.dumps(body).encode())
     (name,) = gateway.removed
-    assert name.isprintable() and len(name) < 200
-    assert gateway.problem is None and len(stub.requests) <= 2
+    assert name.isprintable()
+    assert len(name) < 200
+    assert gateway.problem is None
+    assert len(stub.requests) <= 2
 
 
 QUIET = """
@@ -191,7 +195,7 @@ print("ended", gateway.problem)
 def test_nothing_of_the_server_reaches_the_terminal() -> None:
     done = subprocess.run(
         [sys.executable, "-c", QUIET],
-        cwd=ROOT,
+        cwd=TOP,
         capture_output=True,
         text=True,
         check=False,

@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from agent.gateway.dialects import DIALECTS
 from agent.gateway.gateway import Access, Gateway
 from agent.gateway.upstream import cost_of_tokens
 from core.jsontypes import JsonObject
 from llm.client import LiteLLMModel
 from llm.gate import Answered, CallOutcome, OpenGate, PlannedCall
 from tests.agent.gateway.conftest import (
+    ASK,
+    BY_NAME,
     GatewayRuns,
     agent_config,
     needs_bubblewrap,
+    post,
 )
-from tests.agent.gateway.test_gateway import ASK, post
-from tests.support.dialects import ADDRESSES, APIS, MODELS, Stub, Turn
+from tests.support.dialects import APIS, MODELS, Stub, Turn
 from tests.support.runs import but
 
-BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 PATHS = {
     "messages": "/v1/messages",
     "chat": "/v1/chat/completions",
     "responses": "/v1/responses",
     "generateContent": "/v1beta/models/gemini-2.5-pro:generateContent",
 }
-PLACE = "https://documents.example/one.pdf"
+ADDRESS = "https://documents.example/one.pdf"
 PICTURE = "data:image/png;base64,AAAA"
 
 
 @dataclass
-class Bounds(OpenGate):
-    """A gate that keeps what passes it."""
+class RecordingGate(OpenGate):
+    """Keeps what passes it."""
 
     planned: list[PlannedCall] = field(default_factory=list)
     outcomes: list[CallOutcome] = field(default_factory=list)
@@ -52,19 +52,11 @@ class Bounds(OpenGate):
         return True
 
 
-@pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
-    with Stub((Turn("hello"),)) as server:
-        for name in ADDRESSES:
-            monkeypatch.setenv(name, server.url)
-        yield server
-
-
 def send(
     stub: Stub, dialect: str, body: JsonObject, **access: Any
-) -> tuple[JsonObject, Bounds]:
+) -> tuple[JsonObject, RecordingGate]:
     """Return what the provider got, and what passed the gate."""
-    gate = Bounds()
+    gate = RecordingGate()
     # The support's name of the dialect.
     name = dialect.replace("generateContent", "gemini")
     model = LiteLLMModel(MODELS[name], 0.0, 30.0, gate=gate)
@@ -76,13 +68,19 @@ def send(
 
 
 def prepare(dialect: str, body: JsonObject, **rules: Any) -> tuple[JsonObject, bool]:
+    """Return what the gateway would send, and whether it is text alone."""
     request = BY_NAME[dialect].prepare_request(PATHS[dialect], body, "m", **rules)
-    request = request.with_limit(min(request.own_limit or 16_000, 16_000))
+    limit = min(request.own_limit or 16_000, 16_000)
+    request = request.with_limit(limit)
     return json.loads(request.data), request.is_text
 
 
 def user(content: Any) -> JsonObject:
     return {"messages": [{"role": "user", "content": content}]}
+
+
+def responses(*content: JsonObject) -> JsonObject:
+    return {"input": [{"role": "user", "content": list(content)}]}
 
 
 def gemini(*parts: JsonObject) -> JsonObject:
@@ -93,11 +91,11 @@ TEXT = {"type": "text", "text": "hello"}
 BY_ADDRESS = [
     (
         "messages",
-        user([TEXT, {"type": "document", "source": {"type": "url", "url": PLACE}}]),
+        user([TEXT, {"type": "document", "source": {"type": "url", "url": ADDRESS}}]),
     ),
     (
         "messages",
-        user([TEXT, {"type": "image", "source": {"type": "file", "file_id": PLACE}}]),
+        user([TEXT, {"type": "image", "source": {"type": "file", "file_id": ADDRESS}}]),
     ),
     (
         "messages",
@@ -108,48 +106,34 @@ BY_ADDRESS = [
                     "tool_use_id": "1",
                     "content": [
                         TEXT,
-                        {"type": "image", "source": {"type": "url", "url": PLACE}},
+                        {"type": "image", "source": {"type": "url", "url": ADDRESS}},
                     ],
                 }
             ]
         ),
     ),
-    ("messages", user([TEXT, {"type": "container_upload", "file_id": PLACE}])),
-    ("messages", {**user("hello"), "mcp_servers": [{"type": "url", "url": PLACE}]}),
-    ("chat", user([TEXT, {"type": "image_url", "image_url": {"url": PLACE}}])),
-    ("chat", user([TEXT, {"type": "image_url", "image_url": PLACE}])),
-    ("chat", user([TEXT, {"type": "file", "file": {"file_id": PLACE}}])),
-    ("chat", user([TEXT, {"type": "file", "file": {"file_data": PLACE}}])),
-    ("chat", user([TEXT, {"type": "video_url", "video_url": {"url": PLACE}}])),
+    ("messages", user([TEXT, {"type": "container_upload", "file_id": ADDRESS}])),
+    ("messages", {**user("hello"), "mcp_servers": [{"type": "url", "url": ADDRESS}]}),
+    ("chat", user([TEXT, {"type": "image_url", "image_url": {"url": ADDRESS}}])),
+    ("chat", user([TEXT, {"type": "image_url", "image_url": ADDRESS}])),
+    ("chat", user([TEXT, {"type": "file", "file": {"file_id": ADDRESS}}])),
+    ("chat", user([TEXT, {"type": "file", "file": {"file_data": ADDRESS}}])),
+    ("chat", user([TEXT, {"type": "video_url", "video_url": {"url": ADDRESS}}])),
     (
         "responses",
-        {
-            "input": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "input_text", "text": "hello"},
-                        {"type": "input_file", "file_url": PLACE},
-                    ],
-                }
-            ]
-        },
+        responses(
+            {"type": "input_text", "text": "hello"},
+            {"type": "input_file", "file_url": ADDRESS},
+        ),
     ),
     (
         "responses",
-        {
-            "input": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "input_text", "text": "hello"},
-                        {"type": "input_image", "file_id": PLACE},
-                    ],
-                }
-            ]
-        },
+        responses(
+            {"type": "input_text", "text": "hello"},
+            {"type": "input_image", "file_id": ADDRESS},
+        ),
     ),
-    ("responses", {"input": [{"type": "item_reference", "id": PLACE}]}),
+    ("responses", {"input": [{"type": "item_reference", "id": ADDRESS}]}),
     (
         "responses",
         {
@@ -157,7 +141,7 @@ BY_ADDRESS = [
                 {
                     "type": "function_call_output",
                     "call_id": "1",
-                    "output": [{"type": "input_image", "image_url": PLACE}],
+                    "output": [{"type": "input_image", "image_url": ADDRESS}],
                 }
             ]
         },
@@ -169,14 +153,17 @@ BY_ADDRESS = [
                 {
                     "type": "additional_tools",
                     "role": "developer",
-                    "tools": [{"type": "mcp", "server_url": PLACE}],
+                    "tools": [{"type": "mcp", "server_url": ADDRESS}],
                 }
             ]
         },
     ),
-    ("responses", {"input": "hello", "previous_response_id": PLACE}),
-    ("generateContent", gemini({"text": "hello"}, {"fileData": {"fileUri": PLACE}})),
-    ("generateContent", gemini({"text": "hello"}, {"file_data": {"file_uri": PLACE}})),
+    ("responses", {"input": "hello", "previous_response_id": ADDRESS}),
+    ("generateContent", gemini({"text": "hello"}, {"fileData": {"fileUri": ADDRESS}})),
+    (
+        "generateContent",
+        gemini({"text": "hello"}, {"file_data": {"file_uri": ADDRESS}}),
+    ),
     (
         "generateContent",
         gemini(
@@ -184,36 +171,42 @@ BY_ADDRESS = [
                 "functionResponse": {
                     "name": "f",
                     "response": {},
-                    "parts": [{"fileData": {"fileUri": PLACE}}],
+                    "parts": [{"fileData": {"fileUri": ADDRESS}}],
                 }
             }
         ),
     ),
-    ("generateContent", {**gemini({"text": "hello"}), "cached_content": PLACE}),
+    ("generateContent", {**gemini({"text": "hello"}), "cached_content": ADDRESS}),
 ]
 
 
 @pytest.mark.parametrize(("dialect", "body"), BY_ADDRESS)
 def test_nothing_is_sent_by_its_address(dialect: str, body: JsonObject) -> None:
     sent, is_text = prepare(dialect, body)
-    assert PLACE not in json.dumps(sent)
-    assert is_text or "image" in json.dumps(body) or "file" in json.dumps(body)
-    # A text that names an address is a text.
-    assert PLACE in json.dumps(prepare(dialect, naming(dialect))[0])
+    assert ADDRESS not in json.dumps(sent)
+    text = json.dumps(body)
+    assert is_text or "image" in text or "file" in text
 
 
-def naming(dialect: str) -> JsonObject:
+@pytest.mark.parametrize("dialect", BY_NAME)
+def test_a_text_that_names_an_address_is_a_text(dialect: str) -> None:
+    sent, _ = prepare(dialect, text_with_address(dialect))
+    assert ADDRESS in json.dumps(sent)
+
+
+def text_with_address(dialect: str) -> JsonObject:
     if dialect == "generateContent":
-        return gemini({"text": PLACE})
+        return gemini({"text": ADDRESS})
     if dialect == "responses":
-        return {"input": PLACE}
-    return user(PLACE)
+        return {"input": ADDRESS}
+    return user(ADDRESS)
 
 
 def test_documents_by_address_pass_where_the_web_is_allowed() -> None:
     for dialect, body in (*BY_ADDRESS[:3], *BY_ADDRESS[7:15]):
         sent, is_text = prepare(dialect, body, web=True)
-        assert PLACE in json.dumps(sent) and not is_text
+        assert ADDRESS in json.dumps(sent)
+        assert not is_text
 
 
 INLINE = [
@@ -234,17 +227,7 @@ INLINE = [
         ),
     ),
     ("chat", user([TEXT, {"type": "image_url", "image_url": {"url": PICTURE}}])),
-    (
-        "responses",
-        {
-            "input": [
-                {
-                    "role": "user",
-                    "content": [{"type": "input_image", "image_url": PICTURE}],
-                }
-            ]
-        },
-    ),
+    ("responses", responses({"type": "input_image", "image_url": PICTURE})),
     (
         "generateContent",
         gemini(
@@ -269,9 +252,10 @@ def test_the_window_bounds_what_has_a_file_and_the_text_what_has_none(
     assert "AAAA" in json.dumps(sent)
     assert gate.planned[0].bound is not None
     assert gate.planned[0].bound >= WINDOWS[dialect]
-    text = {"messages": user("a" * 4000), "chat": user("a" * 4000)}
-    body = text.get(dialect) or naming(dialect)
-    _, gate = send(stub, dialect, body)
+    text = text_with_address(dialect)
+    if dialect in ("messages", "chat"):
+        text = user("a" * 4000)
+    _, gate = send(stub, dialect, text)
     assert gate.planned[0].bound is not None
     assert gate.planned[0].bound < Decimal("0.26"), "16,000 tokens of an answer"
 
@@ -311,12 +295,12 @@ def test_a_count_is_sent_as_it_was_read_or_not_at_all(
 ) -> None:
     sent, _ = prepare(dialect, {**body, "service_tier": "priority", "speed": "fast"})
     settings = sent.get("generationConfig", sent)
-    (limit,) = (value for key, value in settings.items() if "max" in key.lower())
-    assert limit in (9, 16_000) and isinstance(limit, int)
-    assert not {"n", "service_tier", "speed", "candidateCount", "candidate_count"} & {
-        *sent,
-        *settings,
-    }
+    (name,) = [name for name in settings if "max" in name.lower()]
+    assert settings[name] in (9, 16_000)
+    assert isinstance(settings[name], int)
+    for name in ("n", "service_tier", "speed", "candidateCount", "candidate_count"):
+        assert name not in sent
+        assert name not in settings
 
 
 def test_a_summary_by_the_provider_is_not_asked_for() -> None:
@@ -329,41 +313,25 @@ def usage(**counts: Any) -> JsonObject:
     return {"usage": {"input_tokens": 1000, "output_tokens": 100, **counts}}
 
 
+CLAUDE = "anthropic/claude-sonnet-4-5-20250929"
 SAMPLE = {"input_tokens": 1000, "output_tokens": 100}
+MESSAGE = {**SAMPLE, "type": "message"}
+ADVISOR = {**SAMPLE, "type": "advisor", "model": "dear"}
+COMPACTION = {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3500}
 CODEX = {"prompt_tokens": 1000, "completion_tokens": 100}
 GOOGLE = {"promptTokenCount": 1000, "candidatesTokenCount": 100}
 # By litellm's prices; None where something was counted whose price is unknown.
 PRICED: list[tuple[str, str, JsonObject, str | None]] = [
-    ("messages", "anthropic/claude-sonnet-4-5-20250929", usage(), "0.0045"),
+    ("messages", CLAUDE, usage(), "0.0045"),
+    ("messages", CLAUDE, usage(iterations=[COMPACTION, MESSAGE]), "0.597"),
+    ("messages", CLAUDE, usage(iterations=[ADVISOR, SAMPLE]), None),
     (
         "messages",
-        "anthropic/claude-sonnet-4-5-20250929",
-        usage(
-            iterations=[
-                {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3500},
-                {"type": "message", **SAMPLE},
-            ]
-        ),
-        "0.597",
-    ),
-    (
-        "messages",
-        "anthropic/claude-sonnet-4-5-20250929",
-        usage(iterations=[{"type": "advisor", "model": "dear", **SAMPLE}, SAMPLE]),
-        None,
-    ),
-    (
-        "messages",
-        "anthropic/claude-sonnet-4-5-20250929",
+        CLAUDE,
         usage(server_tool_use={"code_execution_requests": 2}),
         None,
     ),
-    (
-        "messages",
-        "anthropic/claude-sonnet-4-5-20250929",
-        usage(service_tier="standard"),
-        "0.0045",
-    ),
+    ("messages", CLAUDE, usage(service_tier="standard"), "0.0045"),
     ("chat", "gpt-5.1", {"usage": CODEX}, "0.00225"),
     ("chat", "gpt-5.1", {"usage": CODEX, "service_tier": "default"}, "0.00225"),
     ("chat", "gpt-5.1", {"usage": CODEX, "service_tier": "priority"}, "0.0045"),
@@ -414,7 +382,9 @@ def test_all_that_has_a_price_is_added(
     dialect: str, model: str, answer: JsonObject, cost: str | None
 ) -> None:
     tokens = BY_NAME[dialect].read_answer(answer).tokens
-    dollars = tokens and cost_of_tokens(model, None, tokens)[1]
+    dollars = None
+    if tokens:
+        _, dollars = cost_of_tokens(model, None, tokens)
     assert dollars == (cost and Decimal(cost))
 
 
@@ -435,16 +405,20 @@ def test_an_answer_that_is_cut_off_is_asked_for_once_more(
     key: str,
     limit: int,
 ) -> None:
-    cut = Turn("hel", cut=True)
-    stub.turns_for = lambda _: (cut,) if len(stub.requests) == 1 else (Turn("hello"),)  # type: ignore[method-assign]
-    thinking = {"thinking": {"type": "enabled", "budget_tokens": 31_999}}
+    answer_first(stub, Turn("hel", cut=True))
     if dialect == "messages":
-        body |= thinking
+        body |= {"thinking": {"type": "enabled", "budget_tokens": 31_999}}
     _, gate = send(stub, dialect, body)
-    sent = [request.get("generationConfig", request)[key] for request in stub.requests]
-    assert sent[0] == 16_000 and abs(sent[1] - limit) <= 1 and len(sent) == 2
+    limits = []
+    for request in stub.requests:
+        settings = request.get("generationConfig", request)
+        limits.append(settings[key])
+    assert limits[0] == 16_000
+    assert abs(limits[1] - limit) <= 1
+    assert len(limits) == 2
     first, second = gate.planned
-    assert first.bound is not None and second.bound is not None
+    assert first.bound is not None
+    assert second.bound is not None
     assert first.bound < second.bound
     paid = [outcome for outcome in gate.outcomes if isinstance(outcome, Answered)]
     assert [outcome.reply.truncated for outcome in paid] == [True, False]
@@ -453,19 +427,32 @@ def test_an_answer_that_is_cut_off_is_asked_for_once_more(
         assert budgets == [15_999, 31_999]
 
 
+def answer_first(stub: Stub, turn: Turn) -> None:
+    """Let the answer to the first request be ``turn``."""
+    turns_for = stub.turns_for
+
+    def turns(body: JsonObject) -> Sequence[Turn]:
+        if len(stub.requests) == 1:
+            return (turn,)
+        return turns_for(body)
+
+    stub.turns_for = turns  # type: ignore[method-assign]
+
+
 def test_an_answer_that_the_agent_cuts_off_itself_is_not_asked_for_again(
     stub: Stub,
 ) -> None:
     stub.turns = (Turn("hel", cut=True),)
     sent, _ = send(stub, "messages", {**user("hello"), "max_tokens": 9})
-    assert sent["max_tokens"] == 9 and len(stub.requests) == 1
+    assert sent["max_tokens"] == 9
+    assert len(stub.requests) == 1
 
 
 def test_only_a_cache_of_an_hour_has_its_price(stub: Stub) -> None:
     bounds = []
     for ttl in ("5m", "1h"):
-        control = {"cache_control": {"type": "ephemeral", "ttl": ttl}}
-        part = {**TEXT, "text": "word " * 9000, **control}
+        control = {"type": "ephemeral", "ttl": ttl}
+        part = {"type": "text", "text": "word " * 9000, "cache_control": control}
         _, gate = send(stub, "messages", {**user([part]), "max_tokens": 1})
         assert gate.planned[0].bound is not None
         bounds.append(gate.planned[0].bound)
@@ -476,20 +463,13 @@ def test_only_a_cache_of_an_hour_has_its_price(stub: Stub) -> None:
 def test_an_answer_that_was_cut_off_is_paid_for_and_replayed(runs: GatewayRuns) -> None:
     cut = Turn("I am c", cut=True, tokens=(1500, 16_000, 0, 0))
     with runs.serve() as stub:
-        first = stub.turns_for
-
-        def turns(body: JsonObject) -> Sequence[Turn]:
-            return (cut,) if len(stub.requests) == 1 else first(body)
-
-        stub.turns_for = turns  # type: ignore[method-assign]
+        answer_first(stub, cut)
         prediction = runs.solve(agent_config("responses", "stream"))
         replayed = agent_config("responses", "stream", run="again")
         again = runs.solve(but(replayed, replay=runs.recorded))
-    assert [request["max_output_tokens"] for request in stub.requests] == [
-        16_000,
-        128_000,
-        16_000,
-    ]
+    limits = [request["max_output_tokens"] for request in stub.requests]
+    assert limits == [16_000, 128_000, 16_000]
     assert again["model_patch"] == prediction["model_patch"]
     assert Decimal(str(prediction["cost"])) == Decimal("0.16595"), "both, and the next"
-    assert len(runs.ledger()) == 3 and runs.report()
+    assert len(runs.ledger()) == 3
+    assert runs.report()

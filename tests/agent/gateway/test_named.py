@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 
 from agent.formats import format_names
-from agent.gateway.dialects import DIALECTS
 from agent.named import AGENTS
 from agent.named.base import NamedAgent
 from agent.named.installed import agent_in_path, cached_agent
 from bench.config import ModelChoice, RunConfig, validate_config
 from core.errors import UserError
 from environments.base import AgentSandbox
-from reports.foreign.convert import export_command
 from runs.calls.budget import BudgetLimits
 from runs.settings import Spending, default_cache
 from tests.agent.gateway.conftest import (
+    BY_NAME,
     COSTS,
     NEW,
     PYTHON,
     GatewayRuns,
+    cost_of,
     needs_bubblewrap,
 )
 from tests.support import read_json
@@ -87,9 +87,10 @@ def config_of(agent: NamedAgent, /, **changes: Any) -> RunConfig:
 @pytest.fixture(params=AGENTS, ids=lambda agent: agent.name)
 def agent(request: pytest.FixtureRequest, runs: GatewayRuns) -> NamedAgent:
     named: NamedAgent = request.param
-    if not (cached_agent(named, default_cache()) or agent_in_path(named)):
+    cache = default_cache()
+    if not (cached_agent(named, cache) or agent_in_path(named)):
         pytest.skip(f"{named.name} is not installed: harness.py install {named.name}")
-    runs.use_installed(default_cache())
+    runs.use_installed(cache)
     return named
 
 
@@ -103,7 +104,7 @@ def test_a_real_agent_edits_at_an_exact_cost_and_is_replayed_without_a_provider(
     assert prediction["status"] == "plausible", (prediction["reason"], runs.log())
     assert NEW in prediction["model_patch"]
     assert stub.billed == len(runs.ledger()) >= 1
-    assert Decimal(str(prediction["cost"])) == stub.billed * COSTS[dialect_of(agent)]
+    assert cost_of(prediction) == stub.billed * COSTS[dialect_of(agent)]
     runs.report()
     again = runs.solve(but(config_of(agent, run="again"), replay=runs.recorded))
     assert again["model_patch"] == prediction["model_patch"], again["reason"]
@@ -157,7 +158,7 @@ def test_an_agent_has_arguments_a_home_and_a_version(
 ) -> None:
     # The agents of the session's cache may be those of the user.
     runs.cache = tmp_path / "cache"
-    (qwen,) = (agent for agent in AGENTS if agent.name == "qwen-code")
+    (qwen,) = [agent for agent in AGENTS if agent.name == "qwen-code"]
     small = replace(qwen, line='qwen "$message_file" "$@"')
     runs.monkeypatch.setattr("agent.agents.named_agent", lambda _: small)
     home = tmp_path / "configuration"
@@ -183,7 +184,8 @@ def test_an_agent_has_arguments_a_home_and_a_version(
     assert any("qwen-code 9.9.9 is not the tested" in line for line in lines)
     log = runs.log()
     assert "arguments: --effort very high" in log
-    assert "a skill" in log and "Answer in French." in log
+    assert "a skill" in log
+    assert "Answer in French." in log
     assert json.dumps(settings) in log, "the user's is as it was"
     assert '"selectedType": "openai"' in log, "and ours is elsewhere"
     # What is recorded of it.
@@ -198,11 +200,9 @@ def test_an_agent_has_arguments_a_home_and_a_version(
     assert prediction["agent_version"] == "9.9.9"
     assert runs.attempts()[0]["agent_version"] == "9.9.9"
     assert "gpt-4o@qwen-code" in "\n".join(runs.report(format="markdown"))
-    out = runs.folder / "atif"
-    export_command(runs.recorded, "atif", out, lambda _: None)
-    (path,) = out.rglob("*.json")
-    program = read_json(path)["subagent_trajectories"][0]["agent"]
-    assert (program["name"], program["version"]) == ("qwen-code", "9.9.9")
+    program = runs.export_atif()["subagent_trajectories"][0]["agent"]
+    assert program["name"] == "qwen-code"
+    assert program["version"] == "9.9.9"
     # Another version, and other files of the home.
     install_small(runs, "9.9.10")
     lines.clear()
@@ -221,18 +221,21 @@ def test_an_agent_has_arguments_a_home_and_a_version(
 def test_each_agent_has_a_program_and_a_protocol() -> None:
     assert len({agent.program for agent in AGENTS}) == 9
     assert len({agent.name for agent in AGENTS}) == 9
-    assert {agent.dialect for agent in AGENTS} == {dialect.name for dialect in DIALECTS}
-    others = {agent.name: agent.api for agent in AGENTS if agent.api != "openai"}
-    assert others == {"claude-code": "anthropic", "gemini-cli": "gemini"}
+    assert {agent.dialect for agent in AGENTS} == set(BY_NAME)
+    apis = {agent.name: agent.api for agent in AGENTS}
+    assert apis.pop("claude-code") == "anthropic"
+    assert apis.pop("gemini-cli") == "gemini"
+    assert set(apis.values()) == {"openai"}
 
 
 CLAUDE = "anthropic/claude-sonnet-4-5-20250929@claude-code"
 
 
 def validated_config(*texts: str, **changes: Any) -> RunConfig:
-    known_formats = (*format_names(), *(agent.name for agent in AGENTS))
-    models = tuple(ModelChoice.parse(text, formats=known_formats) for text in texts)
-    return validate_config(config(models=models, replay=None, **changes))
+    formats = [*format_names(), *(agent.name for agent in AGENTS)]
+    models = [ModelChoice.parse(text, formats=formats) for text in texts]
+    run_config = config(models=tuple(models), replay=None, **changes)
+    return validate_config(run_config)
 
 
 def test_models_and_their_agents_are_chosen_together() -> None:

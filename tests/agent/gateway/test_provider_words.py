@@ -15,8 +15,8 @@ from core.errors import InfrastructureError
 from llm.client import LiteLLMModel
 from llm.gate import OpenGate
 from llm.provider_errors import RetryPolicy
+from tests.agent.gateway.conftest import Answer, read_answer, serve_stub
 from tests.support.dialects import (
-    ADDRESSES,
     APIS,
     DIALECTS,
     MODELS,
@@ -28,7 +28,7 @@ from tests.support.dialects import (
     event_bytes,
 )
 
-WORDS = "prompt is too long: 210000 tokens > 200000 maximum"
+MESSAGE = "prompt is too long: 210000 tokens > 200000 maximum"
 USER = {"role": "user", "content": "hello"}
 TOOL = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
 
@@ -42,19 +42,23 @@ def request_of(dialect: str, *, streamed: bool = True) -> tuple[str, dict[str, A
         body |= {"max_tokens": 9, "messages": [USER], "tools": [tool]}
         return "/v1/messages", body
     if dialect == "chat":
-        body |= {"messages": [USER], "tools": [{"type": "function", "function": TOOL}]}
-        body["max_tokens"] = 9
+        tool = {"type": "function", "function": TOOL}
+        body |= {"max_tokens": 9, "messages": [USER], "tools": [tool]}
         return "/v1/chat/completions", body
     if dialect == "responses":
-        body |= {"input": [USER], "tools": [{"type": "function", **TOOL}]}
-        body["max_output_tokens"] = 9
+        tool = {"type": "function", **TOOL}
+        body |= {"max_output_tokens": 9, "input": [USER], "tools": [tool]}
         return "/v1/responses", body
-    contents = [{"role": "user", "parts": [{"text": "hello"}]}]
-    tools = [{"functionDeclarations": [TOOL]}]
-    method = "streamGenerateContent?alt=sse" if streamed else "generateContent"
+    method = "generateContent"
+    if streamed:
+        method = "streamGenerateContent?alt=sse"
     path = f"/v1beta/models/{model}:{method}"
-    generation = {"maxOutputTokens": 9}
-    return path, {"contents": contents, "tools": tools, "generationConfig": generation}
+    body = {
+        "contents": [{"role": "user", "parts": [{"text": "hello"}]}],
+        "tools": [{"functionDeclarations": [TOOL]}],
+        "generationConfig": {"maxOutputTokens": 9},
+    }
+    return path, body
 
 
 @contextmanager
@@ -63,31 +67,28 @@ def gateway_of(
 ) -> Iterator[tuple[Gateway, Stub]]:
     retries = RetryPolicy(attempts=attempts, first_wait=0.01, longest_wait=0.05)
     turn = Turn("I look around.", ("look", {}))
-    with Stub((turn,), faults) as stub:
-        for name in ADDRESSES:
-            monkeypatch.setenv(name, stub.url)
+    with serve_stub(monkeypatch, *faults, turns=(turn,)) as stub:
         model = LiteLLMModel(
-            MODELS[dialect], 0.0, 30.0, gate=OpenGate(), retries=retries
+            MODELS[dialect],
+            0.0,
+            30.0,
+            gate=OpenGate(),
+            retries=retries,
         )
-        with Gateway(model, Access((APIS[dialect],))) as gateway:
+        access = Access((APIS[dialect],))
+        with Gateway(model, access) as gateway:
             yield gateway, stub
 
 
 def ask(
     gateway: Gateway, dialect: str, *, streamed: bool = True, port: int = 0
-) -> tuple[int, bytes, dict[str, str]]:
-    """Return status, body and headers; the body ends in ``(broken off)`` where it did."""
+) -> Answer:
     path, body = request_of(dialect, streamed=streamed)
     port = port or gateway.port
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("POST", path, json.dumps(body), {"x-api-key": gateway.token})
-    response = connection.getresponse()
-    headers = {name.lower(): value for name, value in response.getheaders()}
-    try:
-        data = response.read()
-    except http.client.IncompleteRead as error:
-        data = error.partial + b"(broken off)"
-    return response.status, data, headers
+    key = {"x-api-key": gateway.token}
+    connection.request("POST", path, json.dumps(body), key)
+    return read_answer(connection)
 
 
 @pytest.mark.parametrize("status", [400, 413, 429, 500, 529])
@@ -95,17 +96,18 @@ def ask(
 def test_an_error_before_a_stream_passes_unchanged(
     dialect: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Fault, "words", WORDS)
-    asked_to_wait = {"retry-after": "7", "x-should-retry": "true"}
-    fault = Fault(status, asked_to_wait)
+    monkeypatch.setattr(Fault, "words", MESSAGE)
+    headers = {"retry-after": "7", "x-should-retry": "true"}
+    fault = Fault(status, headers)
     with gateway_of(dialect, monkeypatch, fault) as (gateway, stub):
-        answer, data, headers = ask(gateway, dialect)
-        assert answer == status
-        assert json.loads(data) == error_body(dialect, WORDS)
-        assert asked_to_wait.items() <= headers.items()
-        assert ask(gateway, dialect)[0] == 200, "the agent may try again"
+        answer = ask(gateway, dialect)
+        assert answer.status == status
+        assert json.loads(answer.body) == error_body(dialect, MESSAGE)
+        assert headers.items() <= answer.headers.items()
+        assert ask(gateway, dialect).status == 200, "the agent may try again"
         assert len(stub.requests) == 2
-    assert gateway.problem is None and len(gateway.calls) == 1
+    assert gateway.problem is None
+    assert len(gateway.calls) == 1
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -118,10 +120,12 @@ def test_a_stream_that_fails_passes_as_it_came(
     with gateway_of(dialect, monkeypatch, fault, fault) as (gateway, stub):
         without = ask(gateway, dialect, port=stub.server.server_port)
         answer = ask(gateway, dialect)
-        assert answer[:2] == without[:2]
-        assert answer[1].endswith(b"(broken off)") == broken
-        assert ask(gateway, dialect)[0] == 200, "the agent may try again"
-    assert gateway.problem is None and len(gateway.calls) == 1
+        assert answer.status == without.status
+        assert answer.body == without.body
+        assert answer.body.endswith(b"(broken off)") == broken
+        assert ask(gateway, dialect).status == 200, "the agent may try again"
+    assert gateway.problem is None
+    assert len(gateway.calls) == 1
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -132,8 +136,9 @@ def test_an_error_after_a_ping_passes_as_an_event(
     name, body = error_event(dialect, Fault.words)
     fault = Fault(529, silent=0.5)
     with gateway_of(dialect, monkeypatch, fault) as (gateway, _):
-        status, data, _ = ask(gateway, dialect)
-    assert status == 200 and data.endswith(event_bytes(name, json.dumps(body)))
+        answer = ask(gateway, dialect)
+    assert answer.status == 200
+    assert answer.body.endswith(event_bytes(name, json.dumps(body)))
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -143,7 +148,7 @@ def test_what_the_gateway_itself_repeats_is_not_seen(
 ) -> None:
     faults = [Fault(529), Fault(garbage=True), Fault(500)]
     with gateway_of(dialect, monkeypatch, *faults, attempts=4) as (gateway, stub):
-        assert ask(gateway, dialect, streamed=streamed)[0] == 200
+        assert ask(gateway, dialect, streamed=streamed).status == 200
         assert len(stub.requests) == 4
 
 
@@ -152,13 +157,14 @@ def test_where_the_provider_says_nothing_the_agent_may_try_again(
     dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with gateway_of(dialect, monkeypatch, Fault(garbage=True)) as (gateway, _):
-        status, data, headers = ask(gateway, dialect)
-        error = json.loads(data)["error"]
-        assert status == 502 and "x-should-retry" not in headers
+        answer = ask(gateway, dialect)
+        assert answer.status == 502
+        assert "x-should-retry" not in answer.headers
+        error = json.loads(answer.body)["error"]
         kinds = {"messages": "api_error", "gemini": None}
         assert error.get("type") == kinds.get(dialect, "server_error")
         assert error.get("status", "UNAVAILABLE") == "UNAVAILABLE"
-        assert ask(gateway, dialect)[0] == 200
+        assert ask(gateway, dialect).status == 200
     assert gateway.problem is None
 
 
@@ -166,8 +172,8 @@ def test_an_attempt_that_ends_without_the_provider_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with gateway_of("messages", monkeypatch, Fault(), Fault(500)) as (gateway, _):
-        assert ask(gateway, "messages")[0] == 200
-        assert ask(gateway, "messages")[0] == 500
+        assert ask(gateway, "messages").status == 200
+        assert ask(gateway, "messages").status == 500
         assert gateway.problem is None
     assert isinstance(gateway.problem, InfrastructureError)
 
@@ -179,5 +185,5 @@ def test_an_error_that_a_request_can_cause_ends_no_run(
     """A provider quotes requests, so that its words may be an agent's."""
     monkeypatch.setattr(Fault, "words", "unknown value 'insufficient_quota'")
     with gateway_of("chat", monkeypatch, Fault(status)) as (gateway, _):
-        assert ask(gateway, "chat")[0] == status
+        assert ask(gateway, "chat").status == status
     assert isinstance(gateway.problem, InfrastructureError)

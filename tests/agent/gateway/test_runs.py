@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 from pathlib import Path
 from shutil import copytree
 
@@ -13,7 +12,6 @@ from bench.config import ModelChoice
 from core.errors import UserError
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments.base import EnvironmentKind
-from reports.foreign.convert import export_command
 from reports.verify import verify_command
 from tests.agent.gateway.conftest import (
     COSTS,
@@ -22,6 +20,7 @@ from tests.agent.gateway.conftest import (
     NEW,
     GatewayRuns,
     agent_config,
+    cost_of,
     needs_bubblewrap,
 )
 from tests.conftest import ShareVenvs
@@ -48,12 +47,14 @@ def test_an_agent_edits_through_the_gateway_and_is_replayed_without_a_provider(
     assert prediction["status"] == "plausible", prediction["reason"]
     assert NEW in prediction["model_patch"]
     assert stub.billed == len(stub.requests) == len(runs.ledger()) == 2
-    assert Decimal(str(prediction["cost"])) == 2 * COSTS[dialect]
+    assert cost_of(prediction) == 2 * COSTS[dialect]
     assert "sk-sentinel-" in stub.headers[0][KEY_HEADERS[dialect]]
     (attempt,) = runs.attempts()
     messages = attempt["messages"]
     roles = [message["role"] for message in messages]
-    assert (roles[0], roles[-1]) == ("user", "assistant") and "tool" in roles
+    assert roles[0] == "user"
+    assert roles[-1] == "assistant"
+    assert "tool" in roles
     assert messages[-1]["content"] == "It is done."
     calls = []
     for message in messages:
@@ -71,10 +72,7 @@ def test_reports_read_what_an_agent_did(runs: GatewayRuns, dialect: str) -> None
     with runs.serve():
         runs.solve(agent_config(dialect, "stream"))
     assert "nothing differs" in runs.report()[-1]
-    out = runs.folder / "atif"
-    export_command(runs.recorded, "atif", out, lambda _: None)
-    (path,) = out.rglob("*.json")
-    exported = read_json(path)
+    exported = runs.export_atif()
     assert exported["schema_version"] == "ATIF-v1.8"
     steps = exported["subagent_trajectories"][0]["steps"]
     assert [step["source"] for step in steps] == ["user", "agent", "agent"]
@@ -106,12 +104,11 @@ def test_a_model_whose_provider_speaks_another_protocol_is_refused(
     runs: GatewayRuns, dialect: str, model: str
 ) -> None:
     models = (ModelChoice.parse(MODELS[model]),)
-    with (
-        runs.serve() as stub,
-        pytest.raises(UserError, match="speaks the protocol") as error,
-    ):
+    with runs.serve() as stub, pytest.raises(UserError) as error:
         runs.solve(agent_config(dialect, models=models))
-    assert str(error.value).endswith("choose another model or another agent")
+    problem = str(error.value)
+    assert "speaks the protocol" in problem
+    assert problem.endswith("choose another model or another agent")
     assert not stub.requests
 
 

@@ -91,15 +91,17 @@ def test_an_agent_that_does_not_start_says_why_itself(
     lines: list[str] = []
     assert try_agent(config, options(runs.folder, runs.cache), lines.append) == 1
     text = "\n".join(lines)
-    (problem,) = (line for line in lines if line.startswith("ended "))
-    assert end in problem and "Cannot find module '/opt/codex.js'" in problem
+    (problem,) = [line for line in lines if line.startswith("ended ")]
+    assert end in problem
+    assert "Cannot find module '/opt/codex.js'" in problem
     assert "requireStack: []" in text, "all its output is printed"
-    assert "cost      $0" in text and "none: no change is left" in text
-    said: list[str] = []
-    runs.start(config, say=said.append)
+    assert "cost      $0" in text
+    assert "none: no change is left" in text
+    lines.clear()
+    runs.start(config, say=lines.append)
     assert "Cannot find module '/opt/codex.js'" in runs.unfinished()["reason"]
-    assert "same command continues" not in said[-1]
-    assert "then repeat the command" in said[-1]
+    assert "same command continues" not in lines[-1]
+    assert "then repeat the command" in lines[-1]
 
 
 @needs_bubblewrap
@@ -121,6 +123,7 @@ def test_an_agent_is_tried(runs: GatewayRuns) -> None:
         config = agent_config("messages", "stream")
         assert try_agent(config, options(runs.folder, runs.cache), lines.append) == 0
     text = "\n".join(lines)
-    assert "ended     exit code 0" in text and "cost      $0.0092" in text
+    assert "ended     exit code 0" in text
+    assert "cost      $0.0092" in text
     assert "the agent has ended" in text, "what it printed"
     assert NEW in text.partition("--- the predicted patch ---")[2]
