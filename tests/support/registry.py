@@ -332,7 +332,7 @@ NEEDED = [
 
 
 @dataclass
-class Place:
+class Disk:
     """A registry with images of ``SIZE`` bytes, one layer each, and an engine."""
 
     registry: Registry
@@ -340,7 +340,7 @@ class Place:
     client: Any
     folder: Path
     layers: dict[str, str]
-    said: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
     def image(self, name: str) -> str:
         return f"{self.proxy.host}/small/{name}:1"
@@ -348,7 +348,7 @@ class Place:
     def images(self, names: Sequence[str] = NAMES) -> list[str]:
         return [self.image(name) for name in names]
 
-    def held(self) -> str:
+    def present(self) -> str:
         """Return the names of the images that the engine has."""
         tags = self.tags()
         return "".join(name for name in self.layers if self.image(name) in tags)
@@ -365,7 +365,7 @@ class Place:
     def store(self, **changes: Any) -> ImageStore:
         values: dict[str, Any] = {
             "limit": int(2.5 * SIZE),
-            "say": self.said.append,
+            "say": self.lines.append,
         }
         return ImageStore(self.client, self.folder, **{**values, **changes})
 
@@ -388,13 +388,13 @@ def disk(
     layers: dict[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Place]:
+) -> Iterator[Disk]:
     retries = {PullFailure.LIMIT: (0.05, 0.1, 0.1), PullFailure.BROKEN: (0.02,)}
     monkeypatch.setattr(imagestore, "RETRIES", retries)
     monkeypatch.setattr(images, "RESERVE", 0)
     monkeypatch.setattr(imagestore, "POLL_SECONDS", 0.02)
     client: Any = connect()
     with running_proxy(registry) as proxy:
-        yield Place(registry, proxy, client, tmp_path / "record", layers)
+        yield Disk(registry, proxy, client, tmp_path / "record", layers)
         remove_images(client, proxy.host)
     client.close()

@@ -12,16 +12,14 @@ from environments.base import ResourceLimits
 from environments.docker.containers import Containers, Sinks, run_exec
 from environments.docker.engine import connect
 
-pytestmark = [
-    pytest.mark.docker,
-]
-_WORDS = ["-c", "echo first; sleep 1; echo last"]
+pytestmark = pytest.mark.docker
+_ARGUMENTS = ["-c", "echo first; sleep 1; echo last"]
 
 
 def test_early_output_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     begin = http.client.HTTPResponse.begin
 
-    def late(self: Any) -> None:
+    def begin_late(self: Any) -> None:
         time.sleep(0.4)
         begin(self)
 
@@ -31,9 +29,10 @@ def test_early_output_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         containers.start("python:3.11-slim") as container,
         monkeypatch.context() as patch,
     ):
-        patch.setattr(http.client.HTTPResponse, "begin", late)
-        assert container.bash(_WORDS, 30).output == "first\nlast\n"
+        patch.setattr(http.client.HTTPResponse, "begin", begin_late)
+        assert container.bash(_ARGUMENTS, 30).output == "first\nlast\n"
         output: list[bytes] = []
         sinks = Sinks(output.append, output.append)
-        run_exec(client, container.made.id, ["bash", *_WORDS], b"", sinks, 30)
+        argv = ["bash", *_ARGUMENTS]
+        run_exec(client, container.made.id, argv, b"", sinks, 30)
         assert b"".join(output) == b"first\nlast\n"

@@ -17,13 +17,14 @@ import pytest
 
 from core.errors import DamagedFileError, InfrastructureError, StoppedError
 from environments.docker.images import ImagePrefix
+from environments.docker.imagestore import ImageStore
 from tests.support import TOP, wait_until
 from tests.support.registry import (
     NAMES,
     NEEDED,
     SIZE,
+    Disk,
     Fault,
-    Place,
     Registry,
     layer_of,
     noise,
@@ -36,108 +37,133 @@ pytestmark = NEEDED
 
 
 def test_the_image_not_used_for_longest_is_removed_and_each_is_pulled_once(
-    disk: Place,
+    disk: Disk,
 ) -> None:
     store = disk.store()
     for name in NAMES:
         with store.pin(disk.image(name)):
-            assert name in disk.held()
-            assert len(disk.held()) <= 2
-    assert disk.held() == "cd"
-    with store.pin(disk.image("d")):
-        pass
+            present = disk.present()
+            assert name in present
+            assert len(present) <= 2
+    assert disk.present() == "cd"
+    use(store, disk.image("d"))
     assert disk.pulls() == dict.fromkeys(NAMES, 1)
-    assert f"removed image {disk.image('a')}; images take 2.0 MB of 5.0 MB" in disk.said
-    assert f"pull image {disk.image('a')}" in disk.said
+    a = disk.image("a")
+    assert f"removed image {a}; images take 2.0 MB of 5.0 MB" in disk.lines
+    assert f"pull image {a}" in disk.lines
     # The last use counts, not the pull.
-    with store.pin(disk.image("c")):
-        pass
-    with store.pin(disk.image("a")):
-        assert disk.held() == "ac"
+    use(store, disk.image("c"))
+    with store.pin(a):
+        assert disk.present() == "ac"
 
 
-def test_what_was_there_before_is_never_removed(disk: Place) -> None:
-    disk.client.images.pull(disk.image("a").rpartition(":")[0], tag="1")
-    disk.client.images.get(disk.image("a")).tag(f"{disk.proxy.host}/small/mine", "1")
+def use(store: ImageStore, *images: str) -> None:
+    """Pin images, one after the other."""
+    for image in images:
+        with store.pin(image):
+            pass
+
+
+def tag(disk: Disk, image: str, name: str) -> None:
+    """Give an image one more name at the registry."""
+    repository = f"{disk.proxy.host}/small/{name}"
+    disk.client.images.get(image).tag(repository, "1")
+
+
+def pull(disk: Disk, image: str) -> None:
+    repository, _, version = image.rpartition(":")
+    disk.client.images.pull(repository, tag=version)
+
+
+def test_what_was_there_before_is_never_removed(disk: Disk) -> None:
+    a, b, c, d = disk.images()
+    pull(disk, a)
+    tag(disk, a, "mine")
     store = disk.store(limit=1)
-    for name in "abcd":
-        with store.pin(disk.image(name)):
-            pass
-    assert disk.held() == "ad"
+    use(store, a, b, c, d)
+    assert disk.present() == "ad"
     # The image that was there by another name is pulled as one more name of it, and stays.
-    disk.client.api.remove_image(disk.image("a"), noprune=True)
-    for name in "ab":
-        with store.pin(disk.image(name)):
-            pass
-    assert disk.client.images.get(f"{disk.proxy.host}/small/mine:1")
+    disk.client.api.remove_image(a, noprune=True)
+    use(store, a, b)
+    assert disk.client.images.get(disk.image("mine"))
 
 
-def test_a_name_that_means_another_image_now_is_left_alone(disk: Place) -> None:
+def test_a_name_that_means_another_image_now_is_left_alone(disk: Disk) -> None:
+    a, b, c, _ = disk.images()
     store = disk.store(limit=SIZE)
-    with store.pin(disk.image("a")):
-        pass
-    with store.pin(disk.image("b")):
-        disk.client.images.get(disk.image("b")).tag(f"{disk.proxy.host}/small/a", "1")
-    with store.pin(disk.image("c")):
-        pass
-    assert disk.client.images.get(disk.image("a"))
+    use(store, a)
+    with store.pin(b):
+        tag(disk, b, "a")
+    use(store, c)
+    assert disk.client.images.get(a)
 
 
-def test_an_image_in_use_stays_and_others_wait_for_its_room(disk: Place) -> None:
+def test_an_image_in_use_stays_and_others_wait_for_its_room(disk: Disk) -> None:
     store = disk.store()
     other = disk.store()
+    a, b, c, _ = disk.images()
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as pins:
-        pins.enter_context(store.pin(disk.image("a")))
-        pins.enter_context(store.pin(disk.image("b")))
-        waiting = pool.submit(other.fetch, disk.image("c"))
-        container = disk.client.api.create_container(disk.image("a"), ["x"])
-        assert disk.held() == "ab"
+        pins.enter_context(store.pin(a))
+        pins.enter_context(store.pin(b))
+        waiting = pool.submit(other.fetch, c)
+        container = disk.client.api.create_container(a, ["x"])
+        assert disk.present() == "ab"
         pins.close()
         waiting.result(30)
         # A container of the first one is left, as of a process that was killed.
-        assert disk.held() == "ac"
+        assert disk.present() == "ac"
         disk.client.api.remove_container(container["Id"])
 
 
-def test_workers_of_two_processes_stay_below_the_limit(disk: Place) -> None:
+def test_workers_of_two_processes_stay_below_the_limit(disk: Disk) -> None:
     stores = [disk.store(), disk.store()]
     largest = 0
     sizes = threading.Lock()
 
-    def use(number: int) -> None:
+    def work(number: int) -> None:
         nonlocal largest
-        with stores[number % 2].pin(disk.image(NAMES[number % 4])), sizes:
-            assert NAMES[number % 4] in disk.held()
-            largest = max(largest, len(disk.held()))
+        store = stores[number % 2]
+        name = NAMES[number % 4]
+        with store.pin(disk.image(name)), sizes:
+            present = disk.present()
+            assert name in present
+            largest = max(largest, len(present))
 
     with ThreadPoolExecutor(2) as pool:
-        for done in [pool.submit(use, number) for number in range(12)]:
-            done.result(60)
+        results = [pool.submit(work, number) for number in range(12)]
+        for result in results:
+            result.result(60)
     assert largest <= 3
-    assert {*stores[0].read_record().images} == {*disk.images(disk.held())}
+    assert images_in_record(disk) == set(disk.images(disk.present()))
+
+
+def images_in_record(disk: Disk) -> set[str]:
+    return set(disk.store().read_record().images)
 
 
 def test_shared_layers_count_once_and_those_of_others_not_at_all(
-    disk: Place, registry: Registry
+    disk: Disk, registry: Registry
 ) -> None:
     shared = layer_of({"shared": noise(SIZE)})
+    empty = layer_of({})
     for name in "xyz":
-        registry.put(
-            f"small/{name}", [shared, layer_of({}), layer_of({name: noise(SIZE)})]
-        )
-    x, y, z = (disk.image(name) for name in "xyz")
+        own = layer_of({name: noise(SIZE)})
+        registry.put(f"small/{name}", [shared, empty, own])
+    x, y, z = disk.images("xyz")
     store = disk.store(limit=None)
     store.fetch_all([x, y])
     assert 3 * SIZE <= store.read_record().size() < 3.1 * SIZE
     # As the engine counts it.
-    sizes = {image: disk.client.images.get(image).attrs["Size"] for image in (x, y)}
-    assert sum(sizes.values()) >= 4 * SIZE
-    other = replace(disk.store(limit=None), folder=disk.folder / "2")
+    size = 0
+    for image in (x, y):
+        size += disk.client.images.get(image).attrs["Size"]
+    assert size >= 4 * SIZE
+    other = replace(store, folder=disk.folder / "2")
     other.fetch(z)
     assert SIZE <= other.read_record().size() < 1.1 * SIZE
 
 
-def test_an_image_that_is_there_waits_for_no_pull(disk: Place) -> None:
+def test_an_image_that_is_there_waits_for_no_pull(disk: Disk) -> None:
     store = disk.store()
     store.fetch(disk.image("a"))
     disk.proxy.hold.clear()
@@ -148,53 +174,57 @@ def test_an_image_that_is_there_waits_for_no_pull(disk: Place) -> None:
             assert not pulling.done()
         disk.proxy.hold.set()
         pulling.result(30)
-    assert disk.held() == "ab"
+    assert disk.present() == "ab"
 
 
-def test_some_are_pinned_as_far_as_there_is_room(disk: Place) -> None:
+def test_some_are_pinned_as_far_as_there_is_room(disk: Disk) -> None:
     store = disk.store()
     other = disk.store()
-    with store.pin_some(disk.images(), 4) as pinned:
-        assert pinned == {*disk.images("ab")}
-        assert disk.held() == "ab"
-    with store.pin_some(disk.images("bcd"), 1) as pinned:
-        assert pinned == {*disk.images("b")}
-    with (
-        other.pin(disk.image("b")),
-        store.pin_some(disk.images("cd"), 4) as pinned,
-    ):
-        assert pinned == {*disk.images("c")}
-        assert disk.held() == "bc"
+    a, b, c, d = disk.images()
+    with store.pin_some([a, b, c, d], 4) as pinned:
+        assert pinned == {a, b}
+        assert disk.present() == "ab"
+    with store.pin_some([b, c, d], 1) as pinned:
+        assert pinned == {b}
+    with other.pin(b), store.pin_some([c, d], 4) as pinned:
+        assert pinned == {c}
+        assert disk.present() == "bc"
     # What cannot be pulled is there for its user to say why.
     missing = f"{disk.proxy.host}/none/x:1"
-    with store.pin_some([missing, *disk.images("a")], 4) as pinned:
-        assert pinned == {missing, disk.image("a")}
-    with store.pin_some([disk.image("a"), missing, *disk.images("b")], 4) as pinned:
-        assert pinned == {missing, *disk.images("ab")}
+    with store.pin_some([missing, a], 4) as pinned:
+        assert pinned == {missing, a}
+    with store.pin_some([a, missing, b], 4) as pinned:
+        assert pinned == {missing, a, b}
 
 
-def test_a_stop_ends_each_wait(disk: Place) -> None:
+def test_a_stop_ends_each_wait(disk: Disk) -> None:
     stopped = threading.Event()
 
     def wait(seconds: float) -> None:
         if stopped.wait(seconds):
             raise StoppedError("stopped")
 
+    a, b, c, d = disk.images()
     disk.proxy.faults = [("/d/", Fault(429, {"Retry-After": "600"}))]
     with contextlib.ExitStack() as pins, ThreadPoolExecutor(3) as pool:
-        for name in "ab":
-            pins.enter_context(disk.store().pin(disk.image(name)))
-        room = pool.submit(disk.store(wait=wait).fetch, disk.image("c"))
-        limit = pool.submit(disk.store(wait=wait, limit=None).fetch, disk.image("d"))
-        wait_until(lambda: any("again in 600 s" in line for line in disk.said))
+        for image in (a, b):
+            pins.enter_context(disk.store().pin(image))
+        room = pool.submit(disk.store(wait=wait).fetch, c)
+        limit = pool.submit(disk.store(wait=wait, limit=None).fetch, d)
+        wait_until(lambda: lines_with(disk, "again in 600 s"))
         # The other one has the lock.
-        lock = pool.submit(disk.store(wait=wait).fetch, disk.image("c"))
-        assert not any(waiting.done() for waiting in (room, limit, lock))
+        lock = pool.submit(disk.store(wait=wait).fetch, c)
+        for waiting in (room, limit, lock):
+            assert not waiting.done()
         stopped.set()
         for waiting in (room, limit, lock):
             with pytest.raises(StoppedError):
                 waiting.result(30)
-    assert {*disk.store().read_record().images} == {*disk.images("ab")}
+    assert images_in_record(disk) == {a, b}
+
+
+def lines_with(disk: Disk, text: str) -> list[str]:
+    return [line for line in disk.lines if text in line]
 
 
 KILLED = """
@@ -210,7 +240,7 @@ with store.pin(sys.argv[2]), store.pin(sys.argv[3]):
 
 
 @contextlib.contextmanager
-def other_process(disk: Place, *images: str) -> Iterator[subprocess.Popen[str]]:
+def other_process(disk: Disk, *images: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(disk.folder), *images],
         cwd=TOP,
@@ -224,7 +254,7 @@ def other_process(disk: Place, *images: str) -> Iterator[subprocess.Popen[str]]:
         process.send_signal(signal.SIGKILL)
 
 
-def test_pins_of_a_killed_process_end(disk: Place) -> None:
+def test_pins_of_a_killed_process_end(disk: Disk) -> None:
     store = disk.store()
     with ThreadPoolExecutor(1) as pool:
         with other_process(disk, *disk.images("ab")) as process:
@@ -233,84 +263,82 @@ def test_pins_of_a_killed_process_end(disk: Place) -> None:
             waiting = pool.submit(store.fetch, disk.image("c"))
             time.sleep(0.5)
             assert not waiting.done()
-            assert disk.held() == "ab"
+            assert disk.present() == "ab"
         waiting.result(30)
-    assert disk.held() == "bc"
+    assert disk.present() == "bc"
 
 
-def test_a_pull_of_a_killed_process_is_known(disk: Place) -> None:
+def test_a_pull_of_a_killed_process_is_known(disk: Disk) -> None:
     store = disk.store()
+    a, b, c, d = disk.images()
     disk.proxy.hold.clear()
-    with other_process(disk, *disk.images("ab")):
+    with other_process(disk, a, b):
         wait_until(lambda: disk.proxy.started[disk.layers["a"]])
     # The engine may end such a pull or not.
     disk.proxy.hold.set()
-    disk.client.images.pull(disk.image("a").rpartition(":")[0], tag="1")
-    store.fetch(disk.image("c"))
+    pull(disk, a)
+    store.fetch(c)
     record = store.read_record()
-    assert {*record.images} == {*disk.images("ac")}
-    assert record.images[disk.image("a")].layers
-    store.fetch(disk.image("d"))
-    assert disk.held() == "cd"
+    assert set(record.images) == {a, c}
+    assert record.images[a].layers
+    store.fetch(d)
+    assert disk.present() == "cd"
 
 
-def test_a_rate_limit_is_waited_for_and_fails_none(disk: Place) -> None:
+def test_a_rate_limit_is_waited_for_and_fails_none(disk: Disk) -> None:
     # An engine asks twice for one pull.
     limit = Fault(429, {"Retry-After": "1"})
     disk.proxy.faults = [("/a/", limit), *[("/b/", Fault(500))] * 3]
-    stores = [disk.store(), disk.store()]
     with ThreadPoolExecutor(2) as pool:
-        for done in [
-            pool.submit(s.fetch, disk.image(n))
-            for s, n in zip(stores, "ab", strict=True)
-        ]:
+        pulls = [pool.submit(disk.store().fetch, image) for image in disk.images("ab")]
+        for done in pulls:
             done.result(60)
-    assert disk.held() == "ab"
+    assert disk.present() == "ab"
     assert not disk.proxy.faults
-    assert not [path for path in disk.proxy.refused if "/b/" in path], disk.said
-    text = "\n".join(disk.said)
-    assert "the registry's rate limit is reached" in text and "again in 1 s" in text
-    assert "the registry failed: run again (" in text and "again in 0 s" in text
+    assert not [path for path in disk.proxy.refused if "/b/" in path], disk.lines
+    text = "\n".join(disk.lines)
+    assert "the registry's rate limit is reached" in text
+    assert "again in 1 s" in text
+    assert "the registry failed: run again (" in text
+    assert "again in 0 s" in text
 
 
-def test_a_registry_that_says_nothing_is_asked_later(disk: Place) -> None:
+def test_a_registry_that_says_nothing_is_asked_later(disk: Disk) -> None:
     disk.proxy.faults = [("/a/", Fault(429))] * 4
     disk.store().fetch(disk.image("a"))
-    waits = [line for line in disk.said if "rate limit is reached" in line]
-    assert 2 <= len(waits) <= 3
+    assert 2 <= len(lines_with(disk, "rate limit is reached")) <= 3
 
 
-def test_a_rate_limit_that_does_not_end_is_an_error(disk: Place) -> None:
+def test_a_rate_limit_that_does_not_end_is_an_error(disk: Disk) -> None:
     disk.proxy.faults = [("/a/", Fault(429))] * 20
     with pytest.raises(InfrastructureError, match="rate limit is reached: log in with"):
         disk.store().fetch(disk.image("a"))
-    assert len([line for line in disk.said if "again in" in line]) == 3
-    assert not disk.store().read_record().images
+    assert len(lines_with(disk, "again in")) == 3
+    assert not images_in_record(disk)
 
 
-def test_a_failing_registry_is_given_up(disk: Place) -> None:
+def test_a_failing_registry_is_given_up(disk: Disk) -> None:
     disk.proxy.faults = [("/a/", Fault(500))] * 20
     with pytest.raises(InfrastructureError, match="the registry failed"):
         disk.store().fetch(disk.image("a"))
-    assert not disk.store().read_record().images
+    assert not images_in_record(disk)
 
 
-def test_a_mirror_gives_images_their_own_names(disk: Place) -> None:
+def test_a_mirror_gives_images_their_own_names(disk: Disk) -> None:
     prefix = ImagePrefix("docker.io/own/", f"{disk.proxy.host}/small/")
     store = disk.store(prefixes=(prefix,), limit=SIZE)
     for name in "ab":
         with store.pin(f"own/{name}:1"):
             assert disk.client.images.get(f"own/{name}:1")
-    assert disk.held() == "b"
+    assert disk.present() == "b"
     assert "own/a:1" not in disk.tags()
     disk.client.api.remove_image("own/b:1", noprune=True)
 
 
-def test_a_damaged_record_is_named(disk: Place) -> None:
+def test_a_damaged_record_is_named(disk: Disk) -> None:
     store = disk.store()
     store.fetch(disk.image("a"))
     (disk.folder / "record.json").write_text('{"images": 5}')
-    with pytest.raises(
-        DamagedFileError, match=r"record\.json is not a record of images"
-    ):
+    problem = r"record\.json is not a record of images"
+    with pytest.raises(DamagedFileError, match=problem):
         store.fetch(disk.image("b"))
