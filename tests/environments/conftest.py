@@ -48,13 +48,13 @@ def demo(
     cache: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Instance, Checkout]:
     instances = load_dataset("demo", "test").instances()
-    instance = next(i for i in instances if i.instance_id == "demo__textkit-1")
-    mirror = Mirrors(build_mirrors(cache / "demo-mirrors")).get(
-        instance.repo, instance.base_commit
-    )
-    snapshot = Snapshots(cache / "snapshots").get(
-        mirror, instance.repo, instance.base_commit
-    )
+    by_id = {instance.instance_id: instance for instance in instances}
+    instance = by_id["demo__textkit-1"]
+    repo = instance.repo
+    commit = instance.base_commit
+    mirrors = Mirrors(build_mirrors(cache / "demo-mirrors"))
+    mirror = mirrors.get(repo, commit)
+    snapshot = Snapshots(cache / "snapshots").get(mirror, repo, commit)
     root = tmp_path_factory.mktemp("hostile") / "tree"
     return instance, make_checkout(snapshot, root)
 
@@ -66,17 +66,33 @@ def local(
     share_venvs: ShareVenvs,
 ) -> Iterator[LocalSession]:
     share_venvs(cache / "hostile")
-    made: Any = LocalEnvironment(cache / "hostile", print).start(project_of(*demo))
-    yield made
-    made.stop()
+    environment = LocalEnvironment(cache / "hostile", print)
+    session: Any = environment.start(project_of(*demo))
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="module")
 def in_docker(demo: tuple[Instance, Checkout]) -> Iterator[Place]:
-    build_images([demo[0].instance_id])
-    session = DockerEnvironment(connect(), "hostile", LIMITS).start(project_of(*demo))
+    instance, _ = demo
+    build_images([instance.instance_id])
+    environment = DockerEnvironment(connect(), "hostile", LIMITS)
+    session = environment.start(project_of(*demo))
     with session.prepare({}) as prepared:
         yield Place("docker", session, prepared)
+
+
+def skip_where_it_cannot_be(way: Confinement) -> None:
+    if way is Confinement.CGROUP and not cgroups_work():
+        pytest.skip("no cgroup can be made here")
+    if way is Confinement.OTHER_USER and not can_become_another_user():
+        pytest.skip("only root can become another user")
+    if way is Confinement.RLIMITS and not process_limit_binds():
+        pytest.skip("the limit of processes does not bind this user")
+
+
+def can_become_another_user() -> bool:
+    return os.geteuid() == 0 and bool(shutil.which("setpriv"))
 
 
 @pytest.fixture(params=WAYS)
@@ -87,15 +103,10 @@ def environment(request: pytest.FixtureRequest) -> Iterator[Place]:
         return
     if way != "open" and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
-    if way == "cgroup" and not cgroups_work():
-        pytest.skip("no cgroup can be made here")
-    if way == "other-user" and (os.geteuid() != 0 or not shutil.which("setpriv")):
-        pytest.skip("only root can become another user")
-    if way == "rlimits" and not process_limit_binds():
-        pytest.skip("the limit of processes does not bind this user")
     confinement = Confinement.RLIMITS_PER_PROCESS
     if way != "open":
         confinement = Confinement(way)
+    skip_where_it_cannot_be(confinement)
     confined = Confined(confinement, LIMITS, "hostile", lambda: None)
     session = request.getfixturevalue("local")
     session = replace(session, confined=confined, shut_in=way != "open")

@@ -50,13 +50,14 @@ def session(
     """A session on the demo's first instance, in each environment."""
     environment: Any
     if request.param == "docker":
-        build_images([demo[0].instance_id])
+        instance, _ = demo
+        build_images([instance.instance_id])
         environment = DockerEnvironment(connect())
     else:
         environment = LocalEnvironment(cache / "environments", print)
-    made = environment.start(project_of(*demo))
-    yield made
-    made.stop()
+    session = environment.start(project_of(*demo))
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +82,8 @@ def test_changes_are_there_for_one_command_only(session: Session) -> None:
         "new/folder/file.txt": b"new\n",
         "README.md": None,
     }
-    result = run_once(
-        session, changes, f"cat new/folder/file.txt; ls; {HELLO}; touch left-over", 60
-    )
+    command = f"cat new/folder/file.txt; ls; {HELLO}; touch left-over"
+    result = run_once(session, changes, command, 60)
     assert "new\n" in result.output
     assert "README.md" not in result.output
     assert "changed" in result.output
@@ -91,10 +91,13 @@ def test_changes_are_there_for_one_command_only(session: Session) -> None:
     assert "README.md" in again.output
     assert "left-over" not in again.output
     assert "a-b" in again.output
-    paths = []
-    for r in (result, again):
-        paths.append(r.output.split("changed")[0].split("a-b")[0].split()[-1])
-    assert paths[0] == paths[1], "always the same path"
+    path = word_before("changed", result.output)
+    assert word_before("a-b", again.output) == path, "always the same path"
+
+
+def word_before(word: str, output: str) -> str:
+    before, _, _ = output.partition(word)
+    return before.split()[-1]
 
 
 def test_folders_take_the_place_of_files_and_names_may_be_odd(session: Session) -> None:
@@ -138,7 +141,8 @@ def test_a_command_is_killed_with_all_its_children_when_its_time_is_up(
 
 def test_a_failing_command_says_so(unchanged: Prepared) -> None:
     result = unchanged.run("echo out; echo err >&2; exit 3", 30)
-    assert (result.exit_code, result.timed_out) == (3, False)
+    assert result.exit_code == 3
+    assert result.timed_out is False
     assert "out" in result.output
     assert "err" in result.output
 
@@ -169,15 +173,15 @@ def test_bubblewrap_hides_the_machine(
 ) -> None:
     share_venvs(cache / "bubblewrap")
     # Not where the fixture's session holds its environment: this one would wait for it.
-    made = LocalEnvironment(cache / "bubblewrap", print).start(project_of(*demo))
+    environment = LocalEnvironment(cache / "bubblewrap", print)
+    session = environment.start(project_of(*demo))
+    here = Path(__file__).resolve()
+    command = f"cat {here}; touch /usr/x; touch $VIRTUAL_ENV/x; ls -a"
     try:
-        here = Path(__file__).resolve()
-        result = run_once(
-            made, {}, f"cat {here}; touch /usr/x; touch $VIRTUAL_ENV/x; ls -a", 30
-        )
-        mount = run_once(made, {}, "mount -o remount,bind,rw /usr", 30)
+        result = run_once(session, {}, command, 30)
+        mount = run_once(session, {}, "mount -o remount,bind,rw /usr", 30)
     finally:
-        made.stop()
+        session.stop()
     assert "bubblewrap_hides" not in result.output
     assert "Read-only" in result.output or "Permission" in result.output
     assert ".git\n" not in result.output
@@ -205,9 +209,8 @@ def test_a_template_that_was_written_to_is_made_again(
     marker = second.built.template.with_name(".complete")
     times = marker.stat()
     environment.start(project_of(*demo)).stop()
-    assert marker.stat().st_mtime_ns == times.st_mtime_ns, (
-        "what was not touched is kept"
-    )
+    # What was not touched is kept.
+    assert marker.stat().st_mtime_ns == times.st_mtime_ns
 
 
 @needs_bubblewrap
@@ -224,38 +227,42 @@ def test_what_ran_without_a_sandbox_has_folders_of_its_own(
     monkeypatch.setattr(
         "environments.local.environment.bubblewrap_works", lambda: False
     )
-    open_: Any = environment.start(project_of(*demo))
-    open_.stop()
-    assert not {*shut_in.built.readable[1:]} & {*open_.built.readable[1:]}
-    assert shut_in.built.template != open_.built.template
-    assert all(
-        file.stat().st_nlink == 1
-        for folder in open_.built.readable[1:]
-        for file in folder.rglob("*.py")
-    ), "a linked file could be changed through its other name"
+    without: Any = environment.start(project_of(*demo))
+    without.stop()
+    assert shut_in.built.template != without.built.template
+    for folder in without.built.readable[1:]:
+        assert folder not in shut_in.built.readable[1:]
+        for file in folder.rglob("*.py"):
+            # A linked file could be changed through its other name.
+            assert file.stat().st_nlink == 1
 
 
 @pytest.mark.docker
 def test_no_container_is_left(demo: tuple[Instance, Checkout]) -> None:
     client = connect()
     assert client is not None
-    build_images([demo[0].instance_id])
+    instance, _ = demo
+    build_images([instance.instance_id])
     # Other processes may test the same instance in this engine.
     key = f"run-{secrets.token_hex(4)}"
-    ours = {"label": [f"{LABEL}.instance={demo[0].tested_as}", f"{LABEL}.run={key}"]}
-    made: Any = DockerEnvironment(client, key).start(project_of(*demo))
-    with made.containers.start(made.image.name):
+    labels = [f"{LABEL}.instance={instance.tested_as}", f"{LABEL}.run={key}"]
+    ours = {"label": labels}
+    environment = DockerEnvironment(client, key)
+    session: Any = environment.start(project_of(*demo))
+    with session.containers.start(session.image.name):
         assert len(client.containers.list(all=True, filters=ours)) == 1
-    run_once(made, {}, "setsid sleep 99 & sleep 99", 1)
+    run_once(session, {}, "setsid sleep 99 & sleep 99", 1)
     assert client.containers.list(all=True, filters=ours) == []
 
 
 @pytest.mark.docker
 def test_setup_output_is_no_test_result(demo: tuple[Instance, Checkout]) -> None:
-    build_images([demo[0].instance_id])
-    made: Any = DockerEnvironment(connect()).start(project_of(*demo))
-    made = replace(made, image=replace(made.image, setup=("echo PASSED forged::test",)))
-    assert "forged" not in run_once(made, {}, "echo real", 30).output
+    instance, _ = demo
+    build_images([instance.instance_id])
+    session: Any = DockerEnvironment(connect()).start(project_of(*demo))
+    image = replace(session.image, setup=("echo PASSED forged::test",))
+    session = replace(session, image=image)
+    assert "forged" not in run_once(session, {}, "echo real", 30).output
 
 
 def test_an_engine_that_goes_away_is_infrastructure(
@@ -295,9 +302,11 @@ def test_what_cannot_be_built_is_unavailable_with_the_reason(
     problem: str,
 ) -> None:
     environment = LocalEnvironment(tmp_path, print)
+    _, checkout = demo
+    project = project_of(an_instance(spec=spec), checkout)
     for _ in range(2):  # also not when a half-made environment lies there
         with pytest.raises(UnavailableError, match=problem):
-            environment.start(project_of(an_instance(spec=spec), demo[1]))
+            environment.start(project)
 
 
 def test_none_runs_nothing(demo: tuple[Instance, Checkout]) -> None:

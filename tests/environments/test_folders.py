@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +15,11 @@ from environments.choice import make_folders
 from environments.docker.containers import LABEL
 from environments.docker.engine import connect
 from environments.folders import NOT_STARTED, FolderCommand, Folders
-from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
+from environments.local.bubblewrap import bubblewrap_works
 from environments.local.confinement import Confinement, _parents, _prefix, cgroups_work
 from environments.local.folders import make_local_folders
 from environments.programs import SYSTEM, HostProgram, VisiblePaths
+from tests.environments.conftest import skip_where_it_cannot_be
 from tests.support.environments import FOLDER_LIMITS, IMAGE, python
 
 
@@ -41,26 +40,30 @@ def test_a_command_gets_its_files_variables_and_input(folders: Folders) -> None:
         collect=("made/report.xml", "made", "no/such"),
     )
     assert result.output == f"/sandbox content {'typed' * 30_000} x y\nerror\n"
-    assert (result.exit_code, result.timed_out, result.errors) == (3, False, "")
+    assert result.exit_code == 3
+    assert result.timed_out is False
+    assert result.errors == ""
     assert result.files == {"made/report.xml": b"\xff"}
-    apart = python(
+    separate = python(
         folders,
         code,
         files={"a/b c/d": b""},
         separate=True,
         variables={"OF_CALLER": ""},
     )
-    assert (apart.output, apart.errors) == ("/sandbox   \n", "error\n")
+    assert separate.output == "/sandbox   \n"
+    assert separate.errors == "error\n"
 
 
 def test_how_a_command_ends(folders: Folders) -> None:
-    def code(*argv: str) -> int | None:
-        return folders.run(FolderCommand(argv, {}, 20)).exit_code
+    def exit_code(*argv: str) -> int | None:
+        command = FolderCommand(argv, {}, 20)
+        return folders.run(command).exit_code
 
-    assert code("true") == 0
-    assert code("sh", "-c", "kill -9 $$") == 137
-    assert code("no-such-program") == NOT_STARTED
-    assert code("python", "-c", "import os; os.abort()") == 134
+    assert exit_code("true") == 0
+    assert exit_code("sh", "-c", "kill -9 $$") == 137
+    assert exit_code("no-such-program") == NOT_STARTED
+    assert exit_code("python", "-c", "import os; os.abort()") == 134
 
 
 def test_each_folder_is_fresh(folders: Folders) -> None:
@@ -93,9 +96,10 @@ def test_each_folder_is_fresh(folders: Folders) -> None:
     ],
 )
 def test_unsafe_paths_are_refused(path: str) -> None:
-    for files, collect in (({path: b""}, ()), ({}, (path,))):
-        with pytest.raises(UnsafePathError):
-            FolderCommand(("true",), files, 1, collect=collect)
+    with pytest.raises(UnsafePathError):
+        FolderCommand(("true",), {path: b""}, 1)
+    with pytest.raises(UnsafePathError):
+        FolderCommand(("true",), {}, 1, collect=(path,))
 
 
 def test_a_file_is_no_folder_and_a_command_has_words() -> None:
@@ -112,32 +116,33 @@ def test_the_output_does_not_depend_on_the_run(folders: Folders) -> None:
         "print(socket.gethostname(), os.getcwd(), hash('x'), sorted(os.environ.items()))\n"
         "raise ValueError('x')\n"
     )
-    assert python(folders, code) == replace(
-        python(folders, code), seconds=pytest.approx(0, abs=1e9)
-    )
+    first = python(folders, code)
+    second = python(folders, code)
+    assert replace(first, seconds=0) == replace(second, seconds=0)
 
 
 @pytest.mark.parametrize("way", [Confinement.OTHER_USER, Confinement.RLIMITS])
 def test_without_a_cgroup(way: Confinement) -> None:
     if not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
-    if way is Confinement.OTHER_USER and (
-        os.geteuid() != 0 or not shutil.which("setpriv")
-    ):
-        pytest.skip("only root can become another user")
-    if way is Confinement.RLIMITS and not process_limit_binds():
-        pytest.skip("the limit of processes does not bind this user")
-    made = make_local_folders(None, limits=FOLDER_LIMITS)
-    made = replace(made, confined=replace(made.confined, way=way))
+    skip_where_it_cannot_be(way)
+    folders = make_local_folders(None, limits=FOLDER_LIMITS)
+    confined = replace(folders.confined, way=way)
+    folders = replace(folders, confined=confined)
     script = "touch made; ulimit -v; cat a/b; (cd a && touch c) && for i in 1 2 3; do :; done"
     command = FolderCommand(
-        ("bash", "-c", script), {"a/b": b"file\n"}, 20, collect=("made",)
+        ("bash", "-c", script),
+        {"a/b": b"file\n"},
+        20,
+        collect=("made",),
     )
-    result = made.run(command)
+    result = folders.run(command)
     assert result.output == f"{FOLDER_LIMITS.memory >> 10}\nfile\n"
-    assert (result.exit_code, result.files) == (0, {"made": b""})
+    assert result.exit_code == 0
+    assert result.files == {"made": b""}
     many = "for i in $(seq 60); do sleep 9 & done; echo all"
-    assert "fork" in made.run(FolderCommand(("bash", "-c", many), {}, 3)).output
+    result = folders.run(FolderCommand(("bash", "-c", many), {}, 3))
+    assert "fork" in result.output
 
 
 def test_a_run_that_stops_ends_its_commands(tmp_path: Path) -> None:
@@ -150,29 +155,26 @@ def test_a_run_that_stops_ends_its_commands(tmp_path: Path) -> None:
         if len(checks) > 3:
             raise StoppedError("stop")
 
+    folders = make_local_folders(None, check=check)
     with pytest.raises(StoppedError):
-        make_local_folders(None, check=check).run(
-            FolderCommand(("sleep", "600"), {}, 600)
-        )
+        folders.run(FolderCommand(("sleep", "600"), {}, 600))
 
 
 def test_a_cgroup_is_removed() -> None:
     if not cgroups_work():
         pytest.skip("no cgroup can be made here")
     key = secrets.token_hex(8)
-    seen = list[Path]()
+    groups: list[Path] = []
 
     def check() -> None:
-        seen.extend(
-            folder
-            for parent in _parents()
-            for folder in parent.glob(f"{_prefix(key)}*")
-        )
+        for parent in _parents():
+            groups.extend(parent.glob(f"{_prefix(key)}*"))
 
-    made = make_local_folders(None, run_key=key, check=check)
-    made.run(FolderCommand(("true",), {}, 9))
-    assert seen
-    assert not any(folder.exists() for folder in seen)
+    folders = make_local_folders(None, run_key=key, check=check)
+    folders.run(FolderCommand(("true",), {}, 9))
+    assert groups
+    for group in groups:
+        assert not group.exists()
 
 
 def test_no_container_is_left_after_stop() -> None:
@@ -180,21 +182,21 @@ def test_no_container_is_left_after_stop() -> None:
     if client is None:
         pytest.skip("no Docker engine answers")
     key = f"run-{secrets.token_hex(4)}"
-    made = make_folders(EnvironmentKind.DOCKER, image=IMAGE, run_key=key)
+    folders = make_folders(EnvironmentKind.DOCKER, image=IMAGE, run_key=key)
     ours = {"label": f"{LABEL}.run={key}"}
-    assert made.run(FolderCommand(("true",), {}, 9)).exit_code == 0
-    assert made.run(FolderCommand(("true",), {}, 9)).exit_code == 0
+    command = FolderCommand(("true",), {}, 9)
+    assert folders.run(command).exit_code == 0
+    assert folders.run(command).exit_code == 0
     assert len(client.containers.list(all=True, filters=ours)) == 1
-    made.stop()
-    made.stop()
+    folders.stop()
+    folders.stop()
     assert client.containers.list(all=True, filters=ours) == []
 
 
 def test_what_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("environments.local.folders.bubblewrap_works", lambda: False)
-    with pytest.raises(
-        UnavailableError, match=r"install it .* or use --environment docker"
-    ):
+    remedy = r"install it .* or use --environment docker"
+    with pytest.raises(UnavailableError, match=remedy):
         make_folders(EnvironmentKind.LOCAL)
     with pytest.raises(UnavailableError, match="use local or docker"):
         make_folders(EnvironmentKind.NONE)
@@ -211,8 +213,9 @@ def test_the_folders_of_an_interpreter(tmp_path: Path) -> None:
     (tmp_path / "venv/pyvenv.cfg").touch()
     (tmp_path / "alias").symlink_to("real")
     (tmp_path / "venv/bin/python").symlink_to(tmp_path / "alias/bin/python3")
-    visible = VisiblePaths.of(HostProgram(tmp_path / "venv/bin/python").folders)
+    own = HostProgram(tmp_path / "venv/bin/python")
+    visible = VisiblePaths.of(own.folders)
     assert visible.real == (tmp_path / "real", tmp_path / "venv")
     assert visible.links == {tmp_path / "alias": Path("real")}
-    system = VisiblePaths.of(HostProgram(Path("/usr/bin/python3")).folders, SYSTEM)
-    assert system == VisiblePaths((), {})
+    system = HostProgram(Path("/usr/bin/python3"))
+    assert VisiblePaths.of(system.folders, SYSTEM) == VisiblePaths((), {})

@@ -19,50 +19,50 @@ from environments.docker.engine import connect
 from environments.docker.environment import DockerEnvironment
 from environments.leftovers import remove_containers, remove_mounted
 from environments.local.confinement import cgroups_work, limited_group, remove_groups
-from tests.support.environments import LIMITS
+from tests.support.environments import IMAGE, LIMITS
 
 
 @pytest.mark.skipif(not cgroups_work(), reason="no cgroup can be made here")
 def test_groups_of_one_run_alone_are_removed() -> None:
     with limited_group(LIMITS, "run.a") as own, limited_group(LIMITS, "run_a") as other:
         removed = remove_groups("run.a")
-        assert sorted(removed) == sorted(str(folder) for folder in own.folders)
-        assert all(folder.is_dir() for folder in other.folders)
-    assert not any(folder.exists() for folder in other.folders)
+        assert set(removed) == {str(folder) for folder in own.folders}
+        assert len(removed) == len(own.folders)
+        for folder in other.folders:
+            assert folder.is_dir()
+    for folder in other.folders:
+        assert not folder.exists()
 
 
 @pytest.mark.docker
 def test_containers_of_one_run_alone_are_removed(
     demo: tuple[Instance, Checkout],
 ) -> None:
-    build_images([demo[0].instance_id])
+    instance, _ = demo
+    build_images([instance.instance_id])
     client = connect()
     assert client is not None
     key = f"run-{secrets.token_hex(4)}"
     with contextlib.ExitStack() as stack:
-        made = []
+        names = []
         images = []
-        for other in (key, f"{key}-b", ""):
-            session: Any = DockerEnvironment(client, other, LIMITS).start(
-                project_of(*demo)
-            )
-            container = stack.enter_context(
-                session.containers.start(demo[0].image)
-            ).made
-            made.append(f"container {container.name}")
-            images.append(
-                client.images.get(stack.enter_context(session.prepare({})).image)
-            )
-        assert remove_containers(client, key) == [
-            made[0],
-            f"image {images[0].short_id}",
-        ]
+        for run_key in (key, f"{key}-b", ""):
+            environment = DockerEnvironment(client, run_key, LIMITS)
+            session: Any = environment.start(project_of(*demo))
+            container = stack.enter_context(session.containers.start(instance.image))
+            names.append(container.made.name)
+            prepared = stack.enter_context(session.prepare({}))
+            images.append(client.images.get(prepared.image))
+        own_name, *other_names = names
+        own_image, *other_images = images
+        removed = remove_containers(client, key)
+        assert removed == [f"container {own_name}", f"image {own_image.short_id}"]
         assert remove_containers(client, key) == []
-        left = {f"container {c.name}" for c in client.containers.list()}
-        assert left >= {*made[1:]} and made[0] not in left
-        assert {image.id for image in client.images.list()} >= {
-            image.id for image in images[1:]
-        }
+        names_left = {container.name for container in client.containers.list()}
+        assert names_left.issuperset(other_names)
+        assert own_name not in names_left
+        images_left = {image.id for image in client.images.list()}
+        assert images_left.issuperset(image.id for image in other_images)
         with pytest.raises(ValueError, match="key"):
             remove_containers(client, "")
 
@@ -71,11 +71,13 @@ def test_containers_of_one_run_alone_are_removed(
 def test_the_next_container_is_started_meanwhile_and_none_stays(
     demo: tuple[Instance, Checkout],
 ) -> None:
-    build_images([demo[0].instance_id])
+    instance, _ = demo
+    build_images([instance.instance_id])
     client: Any = connect()
     key = f"run-{secrets.token_hex(4)}"
     ours = {"label": f"swe-retry-harness.run={key}"}
-    session = DockerEnvironment(client, key, LIMITS).start(project_of(*demo))
+    environment = DockerEnvironment(client, key, LIMITS)
+    session = environment.start(project_of(*demo))
     with session.prepare({}, commands=3) as prepared:
         assert client.containers.list(all=True, filters=ours) == []
         for number in (1, 2):  # the third is not run
@@ -93,15 +95,16 @@ def test_containers_with_a_mounted_folder_alone_are_removed(tmp_path: Path) -> N
     client: Any = connect()
     own = tmp_path / "own"
     other = tmp_path / "own-b"
-    made = {}
+    names = {}
     for folder in (own, other):
-        (folder / "below").mkdir(parents=True)
-        made[folder] = client.containers.create(
-            "python:3.11-slim", "true", volumes={str(folder / "below"): {"bind": "/x"}}
-        )
+        below = folder / "below"
+        below.mkdir(parents=True)
+        volumes = {str(below): {"bind": "/x"}}
+        container = client.containers.create(IMAGE, "true", volumes=volumes)
+        names[folder] = container.name
     try:
-        assert remove_mounted(client, [own]) == [made[own].name]
+        assert remove_mounted(client, [own]) == [names[own]]
         assert remove_mounted(client, [own]) == []
     finally:
-        assert remove_mounted(client, [other]) == [made[other].name]
+        assert remove_mounted(client, [other]) == [names[other]]
         client.close()

@@ -24,6 +24,7 @@ from environments.local.bubblewrap import bubblewrap_works
 from environments.programs import HostProgram, folder_to_show
 from tests.bench.attempts.test_agents import FIX, ID, outside
 from tests.bench.cli.test_options import here as here  # a fixture
+from tests.support import write_files, write_json
 from tests.support.provider import Provider
 from tests.support.runs import but, options, read
 
@@ -111,65 +112,69 @@ def test_what_a_command_reaches_that_is_shut_in(
         agent_env=("MY_API_KEY",),
         agent_sandbox_read=(*PYTHON, readable),
     )
-    assert (
-        run_command(chosen, options(tmp_path / "out", cache, ID), lambda _: None) == 0
-    )
-    prediction = read(tmp_path / "out", ID)
-    assert (prediction["status"], prediction["cost"]) == ("plausible", 0.25), (
-        prediction["reason"]
-    )
-    (attempt,) = read(tmp_path / "out", ID, "trajectories")["attempts"]
+    out = tmp_path / "out"
+    assert run_command(chosen, options(out, cache, ID), lambda _: None) == 0
+    prediction = read(out, ID)
+    assert prediction["status"] == "plausible", prediction["reason"]
+    assert prediction["cost"] == 0.25
+    (attempt,) = read(out, ID, "trajectories")["attempts"]
     seen = json.loads(attempt["messages"][1]["content"])
     above = set()
-    for p in (*PYTHON, cache):
-        if p.is_relative_to(home):
-            above.add(p.relative_to(home).parts[0])
+    for path in (*PYTHON, cache):
+        if path.is_relative_to(home):
+            above.add(path.relative_to(home).parts[0])
     listed = seen.pop("home")
-    assert listed == "FileNotFoundError" or {*listed} == above, (
-        "nothing but the way to what is shown"
-    )
-    assert not [path for folder in (tmp_path, cache) for path in folder.rglob("new")]
+    if listed != "FileNotFoundError":
+        assert set(listed) == above, "nothing but the way to what is shown"
+    for folder in (tmp_path, cache):
+        assert not list(folder.rglob("new"))
     niceness = os.nice(0) + 10
     assert seen.pop("niceness") == niceness
     assert seen.pop("session") in (str(niceness), "FileNotFoundError")
     processes, sentinel = seen.pop("processes")
-    assert processes <= 2 and not sentinel, "its own and bubblewrap's"
+    assert processes <= 2, "its own and bubblewrap's"
+    assert not sentinel
+    connected = "str"
+    decided = "closed"
+    if kind == "network":
+        connected = "socket"
+        decided = "open"
     assert seen == {
         "message": True,
         "written": [],
         "secret": "FileNotFoundError",
         "shown": "to be read",
-        "connected": "socket" if kind == "network" else "str",
+        "connected": connected,
         "key": "321-enim-QZ",
         "own": [1, 1],
     }
-    run = read(tmp_path / "out", "run")
+    run = read(out, "run")
     assert run["config"]["agent_sandbox"] == kind
-    decided = "closed"
-    if kind == "network":
-        decided = "open"
     assert run["deciding"]["agent.sandbox"] == decided
     assert run["config"]["agent_sandbox_read"] == [*map(str, PYTHON), str(readable)]
 
 
 @needs_bubblewrap
 def test_wrong_commands_and_paths_are_refused(tmp_path: Path) -> None:
-    def refused(agent: str, *readable: Path) -> str:
-        with pytest.raises(UserError) as caught:
-            agent_of(
-                but(shut_in(""), agent=f"command:{agent}", agent_sandbox_read=readable),
-                tmp_path,
-            )
-        return str(caught.value)
+    def refusal(agent: str, *readable: Path) -> str:
+        config = but(
+            shut_in(""),
+            agent=f"command:{agent}",
+            agent_sandbox_read=readable,
+        )
+        with pytest.raises(UserError) as error:
+            agent_of(config, tmp_path)
+        return str(error.value)
 
-    assert "there is no command 'no-such-command'" in refused("no-such-command")
+    assert "there is no command 'no-such-command'" in refusal("no-such-command")
     for path, problem in (
-        (Path("/no/such"), "there is no such path"),
-        (Path("/"), "cannot be shown"),
-        (Path("/proc/self"), "cannot be shown"),
+        ("/no/such", "there is no such path"),
+        ("/", "cannot be shown"),
+        ("/proc/self", "cannot be shown"),
     ):
-        assert str(path) in refused("true", path)
-        assert problem in refused("true", path)
+        message = refusal("true", Path(path))
+        assert path in message
+        assert problem in message
 
 
 def test_without_bubblewrap_it_is_refused(
@@ -197,8 +202,9 @@ def test_an_agent_is_tried_in_the_sandbox(tmp_path: Path, cache: Path) -> None:
     lines: list[str] = []
     code = f"import os; print('seen:\\x1b[2J', os.path.exists({str(tmp_path)!r}))\n"
     assert try_agent(shut_in(FIX + code), options(tmp_path, cache), lines.append) == 0
-    assert any("seen: False" in line for line in lines)
-    assert not any("\x1b" in line for line in lines)
+    text = "\n".join(lines)
+    assert "seen: False" in text
+    assert "\x1b" not in text
 
 
 @needs_bubblewrap
@@ -210,11 +216,8 @@ def test_the_options_come_from_files_too(
     tool = tmp_path / "tool"
     tool.symlink_to(sys.executable)
     agent = "command:" + shlex.join([str(tool), "-c", FIX])
-    readable = [
-        *map(str, PYTHON),
-        str(tool),
-        *map(str, {Path(sys.executable).resolve().parent}),
-    ]
+    interpreters = Path(sys.executable).resolve().parent
+    readable = [str(path) for path in (*PYTHON, tool, interpreters)]
     settings = {
         "agent": {
             "name": agent,
@@ -227,18 +230,19 @@ def test_the_options_come_from_files_too(
         "folders": {"run": "r", "out": str(tmp_path), "cache": str(cache)},
         "budget.allow_unpriced": True,
     }
-    (tmp_path / "c.yaml").write_text(json.dumps(settings))
+    write_json(tmp_path / "c.yaml", settings)
     first = here("--config", "c.yaml")
     assert first.returncode == 0, first.stderr
-    assert read(tmp_path, "run")["settings"]["agent"]["sandbox_read"] == readable, (
-        "links stay links"
-    )
+    recorded = read(tmp_path, "run")["settings"]
+    assert recorded["agent"]["sandbox_read"] == readable, "links stay links"
     again = here("--continue", "predictions/r")
     assert "1 done before" in again.stdout, again.stderr
     other = here("--continue", "predictions/r", "--set", "agent.sandbox=open")
-    assert other.returncode == 2 and "agent.sandbox was closed, is open" in other.stderr
+    assert other.returncode == 2
+    assert "agent.sandbox was closed, is open" in other.stderr
     wrong = here("--config", "c.yaml", "--set", "agent.sandbox=off")
-    assert wrong.returncode == 2 and "agent.sandbox off:" in wrong.stderr
+    assert wrong.returncode == 2
+    assert "agent.sandbox off:" in wrong.stderr
 
 
 def test_of_a_program_in_the_home_folder_nothing_else_is_shown(
@@ -252,14 +256,11 @@ def test_of_a_program_in_the_home_folder_nothing_else_is_shown(
         path.parent.mkdir(parents=True)
         path.write_text("#!/bin/sh\n")
     (tmp_path / "venvs/mini/pyvenv.cfg").touch()
-    (tmp_path / "bin/python3").touch()
-    shown = {path: folder_to_show(path) for path in (program, packages, venv)}
-    assert shown == {
-        program: program,
-        packages: tmp_path / "lib/node_modules",
-        venv: tmp_path / "venvs/mini",
-    }
     python = tmp_path / "bin/python3"
+    python.touch()
+    assert folder_to_show(program) == program
+    assert folder_to_show(packages) == tmp_path / "lib/node_modules"
+    assert folder_to_show(venv) == tmp_path / "venvs/mini"
     assert folder_to_show(python) == python
 
 
@@ -329,11 +330,9 @@ def test_a_program_starts_as_it_does_outside(
         "share/uv/python/cpython-3.12.7/lib/x": "",
         "secret": "",
     }
-    for path, text in texts.items():
-        file = home / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        file.chmod(0o755)
+    write_files(home, texts)
+    for path in texts:
+        (home / path).chmod(0o755)
     for path, target in layout.links.items():
         link = home / path
         link.parent.mkdir(parents=True, exist_ok=True)
