@@ -12,7 +12,8 @@ import pytest
 
 from bench.repos.mirrors import Mirrors
 from core.git import git
-from tests.exercises.editpack.test_miner import mine, mined_report
+from tests.exercises.editpack.test_miner import mine
+from tests.support.editpack import report_beside
 
 pytestmark = pytest.mark.long
 
@@ -35,7 +36,7 @@ def test_a_known_history_is_counted_exactly(
         pytest.skip(f"SWE_MIRRORS names no folder with a mirror of {repo}")
     out = tmp_path / "rows.jsonl"
     rows = mine(out, mirror, options=f"--set mine.refs={ref}")
-    report = mined_report(out)
+    report = report_beside(out)
     [counts] = report["repositories"]
     assert counts["name"] == repo
     names = ("commits", "modify_python", "license")
