@@ -95,7 +95,7 @@ def test_an_agent_recovers_wherever_it_does_without_the_gateway(
     runs: GatewayRuns, agent: NamedAgent, kind: str
 ) -> None:
     if not shutil.which(agent.program):
-        pytest.skip(f"{agent.name} is not installed: {agent.install}")
+        pytest.skip(f"{agent.name} is not installed: harness.py install {agent.name}")
     recovered = {}
     for way in ("behind the gateway", "without it"):
         run = way.partition(" ")[0]
