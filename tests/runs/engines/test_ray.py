@@ -81,7 +81,8 @@ class Nodes:
     def add(self, name: str, **variables: str) -> None:
         settings = {
             "num_cpus": 1,
-            "env_vars": {NODE_VARIABLE: name, **variables},
+            # A run that goes on in this process would kill at its end what has its mark.
+            "env_vars": {NODE_VARIABLE: name, RUN_VARIABLE: "", **variables},
             "object_store_memory": 100_000_000,
             "include_dashboard": False,
         }
