@@ -87,7 +87,7 @@ class Instances(Section):
     """Take these instances: ids, or @FILE."""
 
     filter: str = ""
-    """Take the instances whose ids match this regular expression."""
+    """Take those whose ids match this regular expression."""
 
     slice: str = ""
     """Take this part of the list, as 0:10."""

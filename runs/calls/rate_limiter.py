@@ -36,10 +36,10 @@ class Calls(Section):
         Annotated[str, AfterValidator(_address), PlainSerializer(recorded_address)]
         | None
     ) = None
-    """Call the models at this server, which speaks the OpenAI protocol."""
+    """Call models at this server of the OpenAI protocol."""
 
     replay: RecordedPath | None = None
-    """Call no model: repeat the replies of this recorded run."""
+    """Call no model: repeat the replies of this run."""
 
     timeout: float = Field(default=300, ge=1)
     """Wait at most this long for a reply."""
