@@ -52,8 +52,8 @@ class LocalServer:
     Attributes:
         packages: requirements of its environment, which is not the project's.
         start: shell lines before each command, where ``$SERVER_PYTHON`` is the interpreter of
-            this environment. They set the variables that the command needs, wait for the
-            program, and print nothing.
+            this environment. They set the variables that the command needs and wait for the
+            program. The status of the last one is not 0 if it does not answer.
     """
 
     packages: Sequence[str]

@@ -38,6 +38,9 @@ NO_SANDBOX = (
     "(package bubblewrap), or use --environment docker"
 )
 
+# The status of a sandboxed command whose server did not start; no shell or test runner has it.
+_SERVER_FAILED = 113
+
 
 @dataclass(frozen=True)
 class LocalEnvironment:
@@ -88,7 +91,7 @@ class LocalEnvironment:
                 f"SERVER_PYTHON={shlex.quote(str(python))}",
                 "{",
                 spec.server.start,
-                "} >/dev/null 2>&1",
+                f"}} >/dev/null 2>&1 || exit {_SERVER_FAILED}",
             )
         key = spec_key(spec, (*spec.setup, *prelude))
         identity = f"local:{key}:{'bubblewrap' if shut_in else 'open'}"
@@ -149,13 +152,16 @@ class LocalPrepared:
         if self.session.shut_in:
             lines = "\n".join([*self.session.prelude, command])
             view = View(built.testbed, built.readable, self._variables(HOME))
-            return run_shut_in(
+            result = run_shut_in(
                 confined,
                 view,
                 lambda folder: lay_out(folder, built.template, self.changes),
                 ["bash", "-c", lines],
                 timeout,
             )
+            if self.session.prelude and result.exit_code == _SERVER_FAILED:
+                raise InfrastructureError("a server that the tests ask did not start")
+            return result
         # All copies have one folder, so commands run one at a time.
         lock = FileLock(f"{built.testbed.parent}.lock")
         with waited_for(lock, confined.check):

@@ -394,11 +394,8 @@ while True:
 START = """
 echo noise
 (exec "$SERVER_PYTHON" -I -m asked &)
-for _ in {1..500}; do
-    (: </dev/tcp/127.0.0.1/5000) && break
-    sleep 0.02
-done
 export ASKED=/dev/tcp/127.0.0.1/5000
+timeout 10 bash -c "until : <$ASKED; do sleep 0.02; done"
 """
 ASK = "timeout 5 head -c 5 <${ASKED-/dev/null}; exit 3"
 
@@ -430,6 +427,20 @@ def test_a_server_runs_beside_each_command_in_a_sandbox(
     )
     opened = environment.start(make_project(tree, spec))
     assert run_once(opened, {}, ASK, 60).output == ""
+
+
+@pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
+def test_a_server_that_does_not_start_is_a_fault_of_the_environment(
+    index: Index, tmp_path: Path
+) -> None:
+    index.add_module("asked", "1.0", "asked.py", "raise SystemExit")
+    server = LocalServer(["asked"], START.replace("10", "0.5"))
+    spec = VenvSpec(test_command="true", date="2030-02-03", server=server)
+    environment = LocalEnvironment(tmp_path / "environments", print)
+    (tmp_path / "tree").mkdir()
+    session = environment.start(make_project(tmp_path / "tree", spec))
+    with pytest.raises(InfrastructureError, match="did not start"):
+        run_once(session, {}, "true", 60)
 
 
 @pytest.mark.parametrize(
