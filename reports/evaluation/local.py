@@ -10,8 +10,9 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 from agent.workspace import UnsafePathError, Workspace
@@ -37,6 +38,7 @@ from core.errors import InfrastructureError
 from core.git import git, git_result, split_paths
 from core.plaintext import some
 from core.processes import CommandResult
+from core.shutdown import Shutdown
 from core.worktree import Changes
 from environments.base import Session, UnavailableError, run_once
 from environments.local.buildsteps import error_line
@@ -63,41 +65,58 @@ class PatchError(Exception):
 
 
 class LocalEvaluator(Evaluator):
-    """Evaluates in the local environment, one prediction at a time."""
+    """Evaluates in the local environment, in threads."""
 
     @cached_property
     def environment(self) -> LocalEnvironment:
         cache = self.settings.folders.cache
         return LocalEnvironment(cache / "environments", Once(self.say))
 
-    @cached_property
-    def mirrors(self) -> Mirrors:
-        folders = self.settings.folders
-        return mirrors_of(self.dataset, folders.cache, folders.repos)
-
     def evaluate(
         self,
         tasks: Tasks,
         run_id: str,
     ) -> Iterator[Verdict]:
+        folders = self.settings.folders
+        mirrors = mirrors_of(self.dataset, folders.cache, folders.repos)
+        stop = Shutdown()
+        environment = replace(self.environment, check=stop.check)
+        evaluate = partial(self._evaluate, mirrors=mirrors, environment=environment)
+        workers = self.settings.evaluation.workers
+        with ThreadPoolExecutor(workers, "evaluation") as pool:
+            futures = [pool.submit(evaluate, task) for task in tasks]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            except BaseException:
+                stop.request("the evaluation ends")
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _evaluate(
+        self,
+        task: EvaluationTask,
+        mirrors: Mirrors,
+        environment: LocalEnvironment,
+    ) -> Verdict:
         work = self.settings.folders.cache / "work"
         work.mkdir(parents=True, exist_ok=True)
-        for task in tasks:
-            prefix = f"{task.instance_id}.eval."
-            folder = Path(tempfile.mkdtemp(dir=work, prefix=prefix))
-            try:
-                verdict = self._verdict(task, folder)
-            except PatchError as error:
-                verdict = task.verdict(self.name, VerdictStatus.UNRESOLVED, str(error))
-            except (UnavailableError, InfrastructureError) as error:
-                verdict = self.no_result(task, str(error))
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-            yield verdict
+        prefix = f"{task.instance_id}.eval."
+        folder = Path(tempfile.mkdtemp(dir=work, prefix=prefix))
+        try:
+            return self._verdict(task, mirrors, environment, folder)
+        except PatchError as error:
+            return task.verdict(self.name, VerdictStatus.UNRESOLVED, str(error))
+        except (UnavailableError, InfrastructureError) as error:
+            return self.no_result(task, str(error))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _verdict(
         self,
         task: EvaluationTask,
+        mirrors: Mirrors,
+        environment: LocalEnvironment,
         folder: Path,
     ) -> Verdict:
         hidden = task.evaluation
@@ -106,10 +125,10 @@ class LocalEvaluator(Evaluator):
                 "the row has no FAIL_TO_PASS or no test_patch, so it cannot be evaluated"
             )
         snapshots = Snapshots(self.settings.folders.cache / "snapshots")
-        snapshot = snapshot_of(task.instance, self.mirrors, snapshots)
+        snapshot = snapshot_of(task.instance, mirrors, snapshots)
         base = make_checkout(snapshot, folder / "base")
-        project = project_of(task.instance, base, self.mirrors)
-        session = self.environment.start(project)
+        project = project_of(task.instance, base, mirrors)
+        session = environment.start(project)
         try:
             timeout = self.settings.evaluation.timeout
             tests = HiddenTests(task, session, snapshot, folder, timeout)
