@@ -452,7 +452,7 @@ def stop_when_sure(
         fit = run_fit.current or stated_fit()
         parts = make_attempts(block, attempts, sure, fit)
         for part in parts:
-            run_fit.add(part.instance.facts())
+            run_fit.add(part.instance.instance_id, part.instance.facts())
         ended += parts
     made = sum(len(part.candidates) for part in ended)
     right, _ = believe(ended)

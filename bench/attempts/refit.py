@@ -29,7 +29,7 @@ class RunFit:
 
     right: float = RIGHT
     current: BeliefFit | None = None
-    _facts: list[InstanceFacts] = field(default_factory=list)
+    _facts: dict[str, InstanceFacts] = field(default_factory=dict)
     _due: int = field(default_factory=lambda: FIRST_FIT)
 
     def now(self) -> RunFit:
@@ -45,16 +45,16 @@ class RunFit:
         """Count a result; one that was not chosen by evidence says nothing."""
         facts = facts_of_result(result)
         if facts is not None:
-            self.add(facts)
+            self.add(result.instance_id, facts)
 
-    def add(self, facts: InstanceFacts) -> None:
-        """Count an instance, and fit when it is time."""
+    def add(self, instance_id: str, facts: InstanceFacts) -> None:
+        """Count an instance, once if it is done again, and fit when it is time."""
         from bench.attempts.evidence.fit import fit_run
 
-        self._facts.append(facts)
+        self._facts[instance_id] = facts
         if self.missing > 0:
             return
-        self.current = fit_run(self._facts, self.right)
+        self.current = fit_run(list(self._facts.values()), self.right)
         self._due *= 2
 
 

@@ -66,7 +66,9 @@ def test_a_run_is_fitted_when_25_50_and_100_instances_ended() -> None:
     run_fit = RunFit(0.3)
     fits: list[BeliefFit | None] = []
     for count in range(1, 101):
-        run_fit.add(FACTS)
+        run_fit.add(f"one-{count}", FACTS)
+        # An instance that is done again counts once.
+        run_fit.add("one-1", FACTS)
         if run_fit.current not in fits:
             fits.append(run_fit.current)
             expected = fit_run([FACTS] * count, 0.3)
