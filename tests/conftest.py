@@ -6,7 +6,7 @@ import gc
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from tests.support.provider import Provider
 from tests.support.requirements import MISSING
 
 MakeMirror = Callable[..., tuple[Path, str]]
-MakeCheckout = Callable[[dict[str, bytes | str]], Checkout]
+MakeCheckout = Callable[[Mapping[str, bytes | str]], Checkout]
 ShareVenvs = Callable[[Path], None]
 _LONGEST_ID = 80
 register()
@@ -167,7 +167,7 @@ def make_mirror(tmp_path: Path) -> MakeMirror:
 def make_tree(make_mirror: MakeMirror, tmp_path: Path) -> MakeCheckout:
     """Make a fresh checkout of a repository with the given files."""
 
-    def make(files: dict[str, bytes | str]) -> Checkout:
+    def make(files: Mapping[str, bytes | str]) -> Checkout:
         mirror, commit = make_mirror(files)
         snapshot = Snapshots(tmp_path / "snapshots").get(mirror, "own/thing", commit)
         checkout = make_checkout(snapshot, tmp_path / "checkout")

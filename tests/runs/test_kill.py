@@ -101,7 +101,7 @@ class Trial:
         left = Left(self.folder / f"disturbed-{self.figures.runs}")
         self.provider.requests.clear()
         kills = 0
-        finished = {}
+        finished: dict[str, tuple[int, int]] = {}
         while kills < max_kills and self._run_and_kill(measure, left):
             kills += 1
             now = left.finished()
@@ -133,7 +133,7 @@ class Trial:
         answered = left.count("answered")
         assert answered == measure.left.count("answered"), "a reply was bought twice"
         lost = left.count("lost")
-        by_request = Counter()
+        by_request = Counter[str]()
         for (_, _, sha256), number in lost.items():
             by_request[sha256] += number
         extra = hashes(self.provider) - measure.requests

@@ -174,7 +174,7 @@ def test_a_prediction_alone_is_one_attempt() -> None:
     assert attempt.status is AttemptStatus.PLAUSIBLE
 
 
-ODD = {
+ODD: dict[str, list[Any]] = {
     "cost": [True, "5", -1, float("inf"), {}],
     "edited_files": [5, None, "a"],
     "edit_outcome": ["yes", 1],

@@ -17,6 +17,7 @@ from core.errors import StoppedError, UserError
 from core.shutdown import Shutdown
 from llm.chat import Message, Reply
 from runs.engines.threads import ThreadEngine
+from runs.progress.state import WorkStep
 from runs.slots import Slot, Slots, WaitingModel
 from runs.storage.runlock import run_lock
 from tests.conftest import an_instance
@@ -103,7 +104,7 @@ def test_a_stop_ends_who_waits_and_who_comes_back_but_keeps_other_errors() -> No
 
 def test_a_model_is_waited_for_without_a_slot() -> None:
     slots = Slots(1)
-    steps = []
+    steps: list[WorkStep] = []
     done: list[str] = []
 
     class Model:
@@ -136,7 +137,7 @@ def test_the_pool_works_on_several_and_one_that_hangs_delays_nobody() -> None:
         return job.key
 
     pool = ThreadEngine(2, solve, lambda _: None)
-    ended = []
+    ended: list[Any] = []
     for name in pool.run(jobs(6), lambda: True):
         ended.append(name)
         if len(ended) == 5:
@@ -158,7 +159,7 @@ def test_an_error_of_the_user_ends_the_pool_and_what_has_started_is_yielded() ->
         return job.key
 
     pool = ThreadEngine(2, solve, failed.append)
-    ended = []
+    ended: list[Any] = []
     with pytest.raises(UserError, match="fix it"):
         for name in pool.run(jobs(9), lambda: not failed):
             ended.append(name)

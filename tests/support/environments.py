@@ -126,6 +126,7 @@ class FolderSession:
     plugins: bool = False  # the installed ones, whose import takes most of a run's time
 
     ways: tuple[SetupWay, ...] = (SetupWay.AS_GIVEN,)
+    identity: str = "folder"
 
     def installs(self, setup: Setup) -> bool:
         return False

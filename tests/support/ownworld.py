@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def run_git(root: Path, *words: str) -> str:
 
 
 def make_repository(
-    root: Path, files: dict[str, str | bytes | None] | None = None
+    root: Path, files: Mapping[str, str | bytes | None] | None = None
 ) -> Path:
     """Make a repository with one commit, on the branch main."""
     write_files(root, FILES if files is None else files)

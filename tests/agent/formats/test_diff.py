@@ -21,7 +21,7 @@ BOTH = {"a.py": "x\n", "b.py": "x\n"}
 Files = Mapping[str, str]
 
 
-def contents(reply: str | Reply, files: Files) -> Files:
+def contents(reply: str | Reply, files: Files) -> Mapping[str, str | None]:
     """Return the files that ``reply`` changes."""
     return dict(apply("diff", reply, files).contents)
 

@@ -249,17 +249,21 @@ def test_three_equal_blocks_for_two_places_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("text", "edits", "expected"),
     [
-        ("x\na\nx\nb\nx\n", ["aA", "xy", "bB"], "x\nA\ny\nB\nx\n"),
+        (
+            "x\na\nx\nb\nx\n",
+            [("a", "A"), ("x", "y"), ("b", "B")],
+            "x\nA\ny\nB\nx\n",
+        ),
         # Places move with the lines that others put above them.
         (
             "0\nx\na\nx\nb\nx\n",
-            ["aA", "xy", "bB", "0000"],
+            [("a", "A"), ("x", "y"), ("b", "B"), ("0", "0", "0", "0")],
             "0\n0\n0\nx\nA\ny\nB\nx\n",
         ),
     ],
 )
 def test_blocks_around_an_ambiguous_one_settle_its_place(
-    text: str, edits: list[str], expected: str
+    text: str, edits: list[tuple[str, ...]], expected: str
 ) -> None:
     blocks = []
     for old, *new in edits:

@@ -133,7 +133,8 @@ def test_rendered_new_files_are_written_as_they_are(
     assume(after[-1].strip() and can_say(form, after))
     reply = render(edit_format, "new.py", None, text)
     edits = edit_format.parse(reply, ReplyScope({"a.py"}))
-    report = edit_format.apply(edits, {}.get, ())
+    no_files: dict[str, str] = {}
+    report = edit_format.apply(edits, no_files.get, ())
     assert report.contents == {"new.py": text}
 
 

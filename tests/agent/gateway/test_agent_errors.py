@@ -45,6 +45,7 @@ class Relay:
         self.model_name = model.name.rpartition("/")[2]
         self.path = socket
         address = urlsplit(os.environ["OPENAI_BASE_URL"])
+        assert address.port
         self.stub = (address.hostname, address.port)
 
     def __enter__(self) -> Relay:

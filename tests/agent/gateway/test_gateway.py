@@ -17,8 +17,11 @@ from typing import Any
 import pytest
 
 from agent.gateway import gateway as gateway_module
-from agent.gateway.dialects import DIALECTS, Chat, Gemini, Messages, Responses
+from agent.gateway.dialects import DIALECTS
+from agent.gateway.dialects.anthropic import Messages
 from agent.gateway.dialects.base import Tokens, events_of
+from agent.gateway.dialects.gemini import Gemini
+from agent.gateway.dialects.openai import Chat, Responses
 from agent.gateway.gateway import Access, Gateway
 from agent.gateway.upstream import cost_of_tokens
 from core.errors import StoppedError
@@ -144,7 +147,8 @@ def test_what_stands_twice_or_is_not_known_does_not_pass(
     assert stub.requests == [ASK]
     assert gateway.removed == {"service_tier": 1}
     path = "/v1beta/models/m:generateContent"
-    for tools in ({"googleSearch": {}}, "search", 5):
+    refused: list[Any] = [{"googleSearch": {}}, "search", 5]
+    for tools in refused:
         request = Gemini().prepare_request(path, {"tools": tools}, "m")
         assert request.body == {}
         assert request.removed == ("tools",)
@@ -240,13 +244,13 @@ def test_impossible_counts_make_a_cost_unknown(count: object) -> None:
 
 
 def test_a_tool_counts_as_the_agents_own_only_where_it_is_known_to_run_there() -> None:
-    own = {
+    own: dict[str, list[Any]] = {
         "messages": [{"name": "Bash"}, {"type": "bash_20250124"}, {"type": "custom"}],
         "chat": [{"type": "function"}],
         "responses": [{"type": "function"}, {"type": "local_shell"}],
         "generateContent": [{"functionDeclarations": []}],
     }
-    theirs = {
+    theirs: dict[str, list[Any]] = {
         "messages": [{"type": "web_fetch_20250910"}, {"type": "a_new_one_20270101"}],
         "chat": [{"type": "browser"}],
         "responses": [

@@ -130,7 +130,7 @@ def costs_of(steps: list[dict[str, Any]]) -> list[float]:
     return costs
 
 
-THOUGHTS = {
+THOUGHTS: dict[str, list[Any]] = {
     "messages": [
         {"type": "message_start", "message": {"usage": {}}},
         {

@@ -162,7 +162,7 @@ def test_an_agent_has_arguments_a_home_and_a_version(
     small = replace(qwen, line='qwen "$message_file" "$@"')
     runs.monkeypatch.setattr("agent.agents.named_agent", lambda _: small)
     home = tmp_path / "configuration"
-    settings = {"mcpServers": {"x": {}}}
+    settings: dict[str, Any] = {"mcpServers": {"x": {}}}
     for name, text in {
         ".qwen/settings.json": json.dumps(settings),
         ".qwen/output-language.md": "Answer in French.",

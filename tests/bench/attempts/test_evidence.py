@@ -321,7 +321,8 @@ def test_evidence_is_the_same_after_its_file() -> None:
 
 
 def test_damaged_evidence_is_an_error() -> None:
-    for raw in ({"classes": 3}, {"outcomes": {"s1": {"c1": "x"}}}, []):
+    damaged: list[Any] = [{"classes": 3}, {"outcomes": {"s1": {"c1": "x"}}}, []]
+    for raw in damaged:
         with pytest.raises(ValueError, match="validation error"):
             Evidence.model_validate(raw)
 

@@ -12,8 +12,8 @@ from agent.formats.diff import DiffFormat
 from bench.config import ModelChoice
 from core.errors import UserError
 from llm.chat import Traits
-from llm.client import RetryPolicy
 from llm.gate import OpenGate
+from llm.provider_errors import RetryPolicy
 from llm.settings import load_settings
 from llm.tokens import count_tokens
 from runs.modelsource import ReplayedModels

@@ -184,8 +184,8 @@ PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n
 def test_a_prior_run_of_the_older_layout(harness: Harness, tmp_path: Path) -> None:
     folder = tmp_path / "old"
     folder.mkdir()
-    content = dict.fromkeys(["edit_outcome", "lint_outcome", "resolved"], True)
-    content |= {"model_patch": PATCH, "gold_files": ["GOLD.py"]}
+    outcomes = dict.fromkeys(["edit_outcome", "lint_outcome", "resolved"], True)
+    content = {**outcomes, "model_patch": PATCH, "gold_files": ["GOLD.py"]}
     for name, outcome in ((BANK, True), ("demo__bank-2", False)):
         prediction = {"instance_id": name, "test_outcome": outcome, **content}
         (folder / f"{name}.json").write_text(json.dumps(prediction))

@@ -343,11 +343,13 @@ def test_scripts_of_other_languages_keep_their_exit_code(
     program = language.command.split()[0]
     if not shutil.which(program):
         pytest.skip(f"{program} is not installed")
-    path = tmp_path / language.file(1)
+    path = tmp_path / language.file("1")
     path.parent.mkdir(exist_ok=True)
     for code in (0, 2, 1):
         path.write_text(SOURCES[runner].replace("CODE", str(code)))
-        ran = subprocess.run(["bash", "-c", language.run(1)], cwd=tmp_path, check=False)
+        ran = subprocess.run(
+            ["bash", "-c", language.run("1")], cwd=tmp_path, check=False
+        )
         assert ran.returncode == code
 
 

@@ -50,7 +50,7 @@ def local(provider: Provider, **changes: Any) -> RunConfig:
 def test_no_model_is_called_where_no_environment_can_be_built(
     harness: Harness, provider: Provider, tmp_path: Path, cache: Path
 ) -> None:
-    where = {
+    where: dict[str, Any] = {
         "dataset": rows_without_python(tmp_path),
         "repos": build_mirrors(cache / "demo-mirrors"),
     }

@@ -155,7 +155,11 @@ def test_a_text_stays_a_text(job: Runner) -> None:
 
 
 def test_inputs_reach_the_harness(job: Runner, workspace: Path) -> None:
-    inputs = {"attempts": "2", "test_cmd": "make 'a b'", "agent": "codex"}
+    inputs: dict[str, Any] = {
+        "attempts": "2",
+        "test_cmd": "make 'a b'",
+        "agent": "codex",
+    }
     _, called = start(job, setup_cmd="pip install -e .\n\n  make $X\n", **inputs)
     work = Path(called["folder"])
     # Not in the repository, whose files must configure nothing.
@@ -192,7 +196,8 @@ REFUSED_INPUTS = (
 
 def test_refused_inputs(job: Runner) -> None:
     for name, value, message in REFUSED_INPUTS:
-        done, called = start(job, **{name: value})
+        refused: dict[str, Any] = {name: value}
+        done, called = start(job, **refused)
         assert (done.code, called) == (2, None)
         assert re.fullmatch(rf"::error::.*{message}.*\n", done.printed)
         assert not any(done.outputs.values())

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.own.discovery import Commands, FoundCommands, discover, read_saved
+from bench.instances.shape import Commands
+from bench.own.discovery import FoundCommands, discover, read_saved
 from bench.regression.runners import Runner
 from bench.regression.runners.commands import find_runner
 from core.errors import UserError

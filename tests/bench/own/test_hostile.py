@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,7 +154,7 @@ def touch(root: Path) -> None:
             os.utime(path, (1, 1))
 
 
-def base_of(root: Path, base: str = "", **options: bool) -> OwnRepository:
+def base_of(root: Path, base: str = "", **options: Any) -> OwnRepository:
     return open_repository(str(root), base, root.parent / "cache", **options)
 
 

@@ -58,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.table.requests.append((self.path, dict(self.headers)))
         path, _, query = self.path.partition("?")
         answers = self.table.answers
-        missing = (404, {}, {"message": "no"})
+        missing: Any = (404, {}, {"message": "no"})
         answer = answers.get(f"{path}?{query}", answers.get(path, missing))
         if callable(answer):
             answer(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,7 @@ def test_tests_without_readable_output_decide_by_their_exit_code(
     world: World, tmp_path: Path
 ) -> None:
     script = "#!/bin/sh\nPYTHONPATH=lib python3 -c 'from calc import add; assert add(2, 0) == 2'\n"
-    files = {"lib/calc.py": SOURCE, "check.sh": script}
+    files: Mapping[str, str] = {"lib/calc.py": SOURCE, "check.sh": script}
     calc = make_repository(tmp_path / "calc", files)
     world.record(NAME, WRONG, RIGHT)
     start(world, calc, f"{LOCAL} --test-cmd 'sh check.sh'")
@@ -460,6 +461,6 @@ def test_a_password_of_an_address_is_in_no_file(world: World, calc: Path) -> Non
     repository = OwnRepository(Repo(calc), "me/calc", "", "", calc, address)
     settings = ProjectSettings(repo=address, issue="x y")
     issue = Issue(text="x", title="x")
-    unused = [None] * 4
+    unused: list[Any] = [None] * 4
     run = OwnRun(settings, EnvironmentKind.NONE, repository, issue, *unused)
     assert secret not in str(run.recorded_settings())

@@ -363,6 +363,7 @@ def local(
 @pytest.fixture(scope="module")
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegressionTests]:
     client = connect()
+    assert client
     context = io.BytesIO()
     texts = {f"testbed/{p}": t for p, t in FILES.items()} | {
         f"plugin/{p}": PLUGIN[p] for p in PLUGIN

@@ -168,7 +168,7 @@ def test_mirrors_may_lie_on_another_mount_and_be_read_only(
     mounted.mkdir()
     script = f'{mount} || exit 77; shift; exec "$@"'
     arguments = [mounted, tmp_path / "target", later, bug]
-    command = [sys.executable, "-c", _IN_A_MOUNT, *arguments]
+    command = [sys.executable, "-c", _IN_A_MOUNT, *map(str, arguments)]
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, source, mounted, *command],
         cwd=TOP,

@@ -258,8 +258,9 @@ def test_pins_of_a_killed_process_end(disk: Disk) -> None:
     store = disk.store()
     with ThreadPoolExecutor(1) as pool:
         with other_process(disk, *disk.images("ab")) as process:
-            assert process.stdout
-            wait_until(lambda: "pinned" in process.stdout.readline())
+            output = process.stdout
+            assert output
+            wait_until(lambda: "pinned" in output.readline())
             waiting = pool.submit(store.fetch, disk.image("c"))
             time.sleep(0.5)
             assert not waiting.done()

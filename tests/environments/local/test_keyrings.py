@@ -114,7 +114,7 @@ def test_the_sandbox_does_not_list_keys(network: bool) -> None:
     if not bubblewrap_works() or not Path("/proc/keys").exists():
         pytest.skip("there is no bubblewrap, or no list of keys")
     assert Path("/proc/keys").read_text(), "there are no keys to be hidden"
-    argv = sandbox_argv_with(["sh", "-c", "cat /proc/key*"], {}, {}, network=network)
+    argv = sandbox_argv_with(["sh", "-c", "cat /proc/key*"], {}, (), network=network)
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("", "")
 

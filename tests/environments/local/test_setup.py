@@ -176,7 +176,11 @@ def test_sessions_of_one_project_do_not_wait_for_each_other_s_end(
         "environments.local.environment.bubblewrap_works", lambda: shut_in
     )
     looks = iter(range(60))
-    patient = replace(environment, check=lambda: [next(looks)])
+
+    def check() -> None:
+        next(looks)
+
+    patient = replace(environment, check=check)
     write_files(tmp_path / "tree", {"a.txt": "a"})
     made = project(tmp_path / "tree")
     first = environment.start(made)

@@ -55,7 +55,7 @@ def test_only_sockets_of_listed_families_are_made(shut_in: bool) -> None:
     if shut_in:
         if not bubblewrap_works():
             pytest.skip("bubblewrap is not installed")
-        argv = sandbox_argv_with(argv, {}, {}, network=False)
+        argv = sandbox_argv_with(argv, {}, (), network=False)
     else:
         argv[0] = sys.executable
     result = sockets(keyring_argv(argv))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from llm.client import RetryPolicy
+from llm.provider_errors import RetryPolicy
 from llm.settings import ModelSettings
 from runs.calls.budget import Budget, Reservation
 from runs.calls.journal import JOURNAL

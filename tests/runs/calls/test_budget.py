@@ -91,11 +91,11 @@ def test_reservations_of_others_may_be_returned(scope: LimitScope) -> None:
     purse = Purse(ONE_DOLLAR[scope])
     first = purse.hold("0.7")
     assert purse.ask("0.4") is None
-    assert purse.spent == (0, 0)
+    assert purse.spent == (Decimal(0), 0)
     assert purse.settle(first, "0.6") == "0"
     second = purse.hold("0.4")
     assert purse.settle(second, "0.4") == "0"
-    assert purse.spent == (1, 2)
+    assert purse.spent == (Decimal(1), 2)
     assert purse.refusal("0.000000000000000000000000000001") is scope
     assert purse.excess("0", "0") == "0"
 
@@ -148,17 +148,17 @@ def test_calls_are_reserved_too() -> None:
     first = purse.hold(None)
     second = purse.hold("5")
     assert purse.ask("0", OTHER) is None
-    assert purse.spent == (0, 0)
+    assert purse.spent == (Decimal(0), 0)
     purse.settle(first, "0")
     assert purse.settle(second, "5") == "0"
-    assert purse.spent == (5, 2)
+    assert purse.spent == (Decimal(5), 2)
     assert purse.refusal(None) is LimitScope.CALLS
 
 
 def test_an_error_counts_as_a_call_and_costs_nothing() -> None:
     purse = Purse()
     purse.excess("1", "0")
-    assert purse.spent == (0, 1)
+    assert purse.spent == (Decimal(0), 1)
     purse.hold("1")
 
 
@@ -232,7 +232,7 @@ def test_settling_twice_is_an_error_and_charges_once() -> None:
             purse.settle(reservation, cost)
     with pytest.raises(ValueError, match="settled twice"):
         Purse().settle(purse.hold("1"), "1")
-    assert purse.spent == (1, 1)
+    assert purse.spent == (Decimal(1), 1)
 
 
 @pytest.mark.parametrize("cost", ["-0.01", "NaN", "Infinity"])
@@ -247,7 +247,7 @@ def test_an_invalid_cost_changes_nothing(cost: str) -> None:
     for attempt in attempts:
         with pytest.raises(ValueError, match="is not a sum of dollars"):
             attempt()
-    assert purse.spent == (0, 0)
+    assert purse.spent == (Decimal(0), 0)
     purse.settle(reservation, "1")
 
 
@@ -259,7 +259,7 @@ def test_the_last_digit_counts() -> None:
     purse = Purse()
     for _ in range(10):
         purse.excess("0.1", "0.1")
-    assert purse.spent == (1, 10)
+    assert purse.spent == (Decimal(1), 10)
 
 
 def test_hostile_sums_are_counted() -> None:

@@ -91,8 +91,8 @@ def test_any_cut_leaves_whole_entries_alone(tmp_path: Path) -> None:
 def test_a_journal_that_is_retired_is_kept(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.jsonl")
     journal.retire()
-    for number in (1, 2):
-        journal.append(question(str(number)))
+    for number in ("1", "2"):
+        journal.append(question(number))
         journal.retire()
     assert journal.entries() == []
     for number in ("1", "2"):
@@ -189,7 +189,7 @@ def test_calls_in_flight_have_no_end() -> None:
     first = question("a")
     second = question("b")
     end = AnsweredEntry(call="b", reply=REPLY)
-    entries = [
+    entries: list[JournalEntry] = [
         first,
         second,
         end,
