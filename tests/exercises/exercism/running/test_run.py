@@ -174,6 +174,7 @@ def test_transcript_and_trajectory(late_run: LateRun) -> None:
     [attempt] = read_recording(path).values()
     assert attempt.model == "gpt-4o"
     assert attempt.edit_format == "diff"
+    assert attempt.calls is not None
     assert len(attempt.calls) == 2
     text = (run.folder / "results/gpt-4o.diff.1/python/cuckoo-clock.md").read_text()
     for part in ("- solved: solved in try 2", "| 1 | failed | 0 |", "## 5. ASSISTANT"):

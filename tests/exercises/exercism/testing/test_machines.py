@@ -82,10 +82,10 @@ def interpreters(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
             file.parts[0] for file in package.files or () if file.parts[0] != ".."
         }:
             source = Path(str(package.locate_file(top)))
-            copy = shutil.copyfile
             if source.is_dir():
-                copy = shutil.copytree
-            copy(source, site / top)
+                shutil.copytree(source, site / top)
+            else:
+                shutil.copyfile(source, site / top)
     return [Path(sys.executable), venv / "bin" / "python"]
 
 
