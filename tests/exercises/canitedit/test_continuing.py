@@ -166,7 +166,7 @@ class Refusing(Solver):
     """Refuses the second completion, or all of them."""
 
     refusal = REFUSED
-    seeds = (2,)
+    seeds: tuple[int, ...] = (2,)
 
     def answer(self, request: dict[str, Any]) -> Answer:
         if request["seed"] in self.seeds:
