@@ -79,7 +79,7 @@ def partition(texts: Sequence[str], choice: DuplicateChoice) -> set[tuple[str, .
 # The packages that are compared with are imported late: every process that collects tests would
 # wait for them.
 def test_the_bands_of_the_paper() -> None:
-    from datasketch.lsh import _optimal_param
+    from datasketch.lsh import _optimal_param  # type: ignore[import-untyped]
 
     assert banding(FAST) == (71, 7)
     for threshold, permutations in {0.5: 90, 0.7: 60, 0.9: 40}.items():

@@ -92,7 +92,7 @@ def test_an_adapter_leaves_the_model_as_it_is(
     training_input: tuple[Path, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from safetensors.torch import load_file
+    from safetensors.torch import load_file  # type: ignore[import-not-found, unused-ignore]
 
     from exercises.editpack import trainer
 
@@ -197,7 +197,7 @@ def test_weights_that_are_no_safetensors_and_code_of_a_model_are_refused(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     import torch
-    from safetensors.torch import load_file
+    from safetensors.torch import load_file  # type: ignore[import-not-found, unused-ignore]
 
     data, model = training_input
     pickled = tmp_path / "pickled"
