@@ -280,8 +280,10 @@ def test_what_cannot_be_mined_is_named_in_one_line(
     inside = ordinary / "folder"
     inside.mkdir()
     closed = MadeHistory()
-    files = {"COPYING": b"All rights reserved.\n", "a.py": b"x\n"}
-    closed.commit("Begin with a module", files)
+    closed.commit(
+        "Begin with a module",
+        {"COPYING": b"All rights reserved.\n", "a.py": b"x\n"},
+    )
     closed_path = closed.write(tmp_path / "closed")
     verbs = tmp_path / "verbs.txt"
     verbs.write_text("# none\n")
