@@ -48,7 +48,7 @@ class ColumnName(_Frozen):
 
     model: str
     edit_format: str
-    repeat: int = Field(1, ge=1)
+    repeat: int = Field(default=1, ge=1)
 
     @property
     def label(self) -> str:
@@ -120,7 +120,7 @@ class Extra(_Frozen):
 
     status: InstanceStatus
     language: str
-    repeat: int = Field(1, ge=1)
+    repeat: int = Field(default=1, ge=1)
     exercise_sha256: str = ""
     tries: tuple[TryResult, ...] = ()
     whole_file_blocks: NonNegativeInt = 0
@@ -236,8 +236,8 @@ class RunFacts(_Frozen):
     exercises_commit: str = ""
     exercises_sha256: str = ""
     profile: str = ""
-    tries: int = Field(2, ge=1)
-    timeout: float = Field(180.0, gt=0)
+    tries: int = Field(default=2, ge=1)
+    timeout: float = Field(default=180.0, gt=0)
     test_lines: int | None = None
     command: str = ""
     started: str = ""

@@ -309,7 +309,11 @@ def hostile_history() -> MadeHistory:
 
 
 def simple(
-    folder: Path, message: str = "Return two instead of one", **made: str
+    folder: Path,
+    message: str = "Return two instead of one",
+    *,
+    hash_name: str = "sha1",
+    bare: bool = True,
 ) -> Path:
     """Make a repository with a licence and one edit."""
     history = MadeHistory()
@@ -317,7 +321,7 @@ def simple(
         "Begin with a module", {"LICENSE": MIT, "a.py": b"def f():\n    return 1\n"}
     )
     history.commit(message, {"a.py": b"def f():\n    return 2\n"})
-    return history.write(folder, **made)  # type: ignore[arg-type]
+    return history.write(folder, hash_name=hash_name, bare=bare)
 
 
 def lay_traps(repository: Path, trace: Path) -> None:
