@@ -94,7 +94,9 @@ def tree(path: Path) -> ast.Module:
     return _parsed(path.read_text(encoding="utf-8"))
 
 
-_parsed = cache(ast.parse)
+@cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def sources(top: Path, *folders: str) -> Iterator[tuple[str, Path]]:
@@ -109,7 +111,7 @@ def sources(top: Path, *folders: str) -> Iterator[tuple[str, Path]]:
 
 def imported_names(path: Path) -> set[str]:
     """Return the modules that a file imports, and the names that it takes from them."""
-    names = set()
+    names: set[str] = set()
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)

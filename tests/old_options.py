@@ -39,7 +39,7 @@ def replacements() -> Iterator[tuple[str, str, str | None]]:
     for row in _OPTIONS.read_text(encoding="utf-8").splitlines():
         key, word, option = row.split("\t")
         program = by_key[key]
-        replacement = option
+        replacement: str | None = option
         if option not in options_now()[key]:
             replacement = program.replacement(option)
         yield f"{program.name} {word}".strip(), option, replacement

@@ -405,7 +405,7 @@ def _message_events(response: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "message_start", "message": start}
     for index, block in enumerate(response["content"]):
         if block["type"] == "text":
-            empty = {"text": ""}
+            empty: dict[str, Any] = {"text": ""}
             deltas = [{"type": "text_delta", "text": part} for part in block["text"]]
         else:
             empty = {"input": {}}

@@ -153,20 +153,17 @@ class MadeHistory:
     ) -> int:
         """Write a commit, by default on top of the branch, and return its number."""
         self.number += 1
-        data = message
         if isinstance(message, str):
-            data = message.encode()
-        seconds = date
+            message = message.encode()
         if date is None:
-            seconds = 1_600_000_000 + 86_400 * self.number
+            date = 1_600_000_000 + 86_400 * self.number
         who = f"{author} <ada@example.org>".encode()
         out = [f"commit refs/heads/{branch}\nmark :{self.number}\n".encode()]
         out.append(
-            b"author %s %d +0200\ncommitter %s %d +0200\n"
-            % (who, seconds, who, seconds)
+            b"author %s %d +0200\ncommitter %s %d +0200\n" % (who, date, who, date)
         )
         out.append(f"encoding {encoding}\n".encode() if encoding else b"")
-        out.append(b"data %d\n%s\n" % (len(data), data))
+        out.append(b"data %d\n%s\n" % (len(message), message))
         for index, parent in enumerate(parents or ()):
             out.append(f"{'merge' if index else 'from'} :{parent}\n".encode())
         self.stream += (
@@ -197,10 +194,9 @@ class MadeHistory:
 
 
 def _file(path: bytes | str, content: Content) -> bytes:
-    raw = path
     if isinstance(path, str):
-        raw = path.encode()
-    named = b'"' + b"".join(b"\\%03o" % byte for byte in raw) + b'"'
+        path = path.encode()
+    named = b'"' + b"".join(b"\\%03o" % byte for byte in path) + b'"'
     if content is None:
         return b"D %s\n" % named
     mode, data = content if isinstance(content, tuple) else (FILE, content)

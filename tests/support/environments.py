@@ -124,6 +124,7 @@ class FolderSession:
     files: Mapping[str, str] = field(default_factory=lambda: FILES)
     variables: Mapping[str, str] = field(default_factory=dict)
     plugins: bool = False  # the installed ones, whose import takes most of a run's time
+    identity: str = "folder"
 
     ways: tuple[SetupWay, ...] = (SetupWay.AS_GIVEN,)
     identity: str = "folder"

@@ -126,7 +126,7 @@ def request(
         return f"/v1beta/models/{model}:{verb}", body
     if DIALECT == "chat":
         tools = [{"type": "function", "function": {**tool, "parameters": SCHEMA}}]
-        extra = {"web_search_options": {}} if web else {}
+        extra: dict[str, Any] = {"web_search_options": {}} if web else {}
         body = {"model": model, "messages": conversation, "tools": tools, **extra}
         return "/chat/completions", {**body, "stream": STREAM}
     tools = [{"type": "function", **tool, "parameters": SCHEMA}]

@@ -64,7 +64,11 @@ def mini(
             "response": {"usage": usage},
             "actions": [turn.arguments],
         }
-        reply = {"role": "assistant", "content": turn.text, "extra": extra}
+        reply: dict[str, Any] = {
+            "role": "assistant",
+            "content": turn.text,
+            "extra": extra,
+        }
         seen: dict[str, Any] = {
             "role": "user",
             "content": turn.seen,
@@ -172,7 +176,7 @@ def python_of(name: str, folder: Path) -> Path:
         )
     made = folder / name
     subprocess.run([newer, "-m", "venv", made], check=True)
-    install = [made / "bin/pip", "install", "-q", *PACKAGES[name]]
+    install: list[str | Path] = [made / "bin/pip", "install", "-q", *PACKAGES[name]]
     if subprocess.run(install, capture_output=True, check=False).returncode:
         pytest.skip(f"the package index does not give {', '.join(PACKAGES[name])}")
     return made / "bin/python"
@@ -222,7 +226,8 @@ def run_mini(python: Path, mirrors: Path, folder: Path) -> Path:
             _call(SUBMIT),
             Answer(status=400),
         )
-        command = [python, program, out, provider.url, folder / "rows.json"]
+        command: list[str | Path] = [python, program, out, provider.url]
+        command.append(folder / "rows.json")
         environment = {**_ENV, "HOME": str(folder)}
         subprocess.run(command, env=environment, capture_output=True, check=True)
     return out

@@ -40,14 +40,14 @@ def commands() -> Iterator[tuple[str, Any]]:
             name = f"{program.name} {word}"
             yield name, click_command(command, name)
     for module in ("agent.formats.__main__",):
-        group = typer.main.get_command(import_module(module).app)
-        for word, command in group.commands.items():
-            yield f"python -m {module.removesuffix('.__main__')} {word}", command
+        group = typer.main.get_group(import_module(module).app)
+        for word, member in group.commands.items():
+            yield f"python -m {module.removesuffix('.__main__')} {word}", member
 
 
 def options_of(command: Any) -> list[str]:
     """Return the options of a command as they are typed."""
-    options = []
+    options: list[str] = []
     for parameter in command.params:
         if parameter.param_type_name == "option":
             options.extend((*parameter.opts, *parameter.secondary_opts))

@@ -112,9 +112,9 @@ class Registry:
             location = f"/v2/{base[0]}/blobs/{manifest['config']['digest']}"
             config = json.loads(self._ask("GET", location)[1])
             below = manifest["layers"]
-            for layer in below:
+            for blob in below:
                 mount = (
-                    f"/v2/{name}/blobs/uploads/?mount={layer['digest']}&from={base[0]}"
+                    f"/v2/{name}/blobs/uploads/?mount={blob['digest']}&from={base[0]}"
                 )
                 self._ask("POST", mount)
         parts = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 
@@ -32,7 +33,7 @@ def missing_browser() -> str:
     return ""
 
 
-MISSING = {
+MISSING: dict[str, Callable[[], str]] = {
     "browser": missing_browser,
     "docker": missing_engine,
     "ray": missing_ray,
