@@ -81,7 +81,7 @@ def test_more_attempts_are_right_where_more_is_expected(tmp_path: Path) -> None:
     assert few["weight"] < many["weight"]
 
 
-WRONG = [
+WRONG: list[tuple[dict[str, Any], str]] = [
     ({"candidates": []}, "'candidates'"),
     (
         {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def test_prices_are_those_that_calls_are_charged_with() -> None:
     for name in ("openai/gpt-4o", "openai/unheard-of", "openai/mine"):
         model = ModelChoice.parse(name, any_name=True)
         models.append(model.name)
-    stated = {"openai/mine": Price(1e-6, 2e-6)}
+    stated = {"openai/mine": Price(Decimal("1e-6"), Decimal("2e-6"))}
     prices = prices_used(models, stated)
     price = load_litellm().model_cost["gpt-4o"]["input_cost_per_token"]
     assert prices["openai/gpt-4o"]["source"] == "litellm"

@@ -61,7 +61,7 @@ def start(
     engine: Engine,
     dataset: str,
 ) -> subprocess.Popen[bytes]:
-    argv = [
+    argv: list[str | Path] = [
         sys.executable,
         TOP / "report.py",
         store.folder,

@@ -161,7 +161,7 @@ def make_image(engine: Engine, root: Path) -> None:
     (root / "etc/passwd").write_text("root:x:0:0::/tmp:/bin/bash\n")
     (root / "testbed/old.py").touch()
     commit_all(root / "testbed", "Begin")
-    tar = ["tar", "-C", root, "--owner=0", "--group=0", "-c", "."]
+    tar: list[str | Path] = ["tar", "-C", root, "--owner=0", "--group=0", "-c", "."]
     with subprocess.Popen(tar, stdout=subprocess.PIPE) as packed:
         argv = ["docker", "-H", engine.host, "import", "-", IMAGE]
         subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -69,6 +70,7 @@ def test_no_evaluation_goes_on_when_the_command_ends(
     evaluator = FirstAtOnce("local", tmp_path, settings, "demo", "test", print)
     tasks = [task(TEXTKIT) for _ in range(20)]
     verdicts = evaluator.evaluate(tasks, "r")
+    assert isinstance(verdicts, Generator)
     assert next(verdicts).status is VerdictStatus.RESOLVED
     with pytest.raises(error):
         verdicts.throw(error)

@@ -33,6 +33,10 @@ from tests.support.evaluated import (
 class Fixed(Evaluator):
     """Resolves each prediction but those of ``missing``, and records what it evaluates."""
 
+    missing: Mapping[str, str]
+    names: list[str]
+    run_ids: list[str]
+
     def __init__(
         self,
         missing: Mapping[str, str] | None = None,

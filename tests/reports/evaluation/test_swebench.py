@@ -46,7 +46,7 @@ def make_folder(
     """Make swebench's folder for an instance, where the installed version has it."""
     from swebench.harness.constants import RUN_EVALUATION_LOG_DIR
 
-    path = folder / RUN_EVALUATION_LOG_DIR / "run-1" / "me__too" / name
+    path: Path = folder / RUN_EVALUATION_LOG_DIR / "run-1" / "me__too" / name
     path.mkdir(parents=True)
     report = {name: {"resolved": resolved}}
     write_json(path / "report.json", report)

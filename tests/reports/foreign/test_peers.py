@@ -92,7 +92,7 @@ def test_exported_trajectories_pass_the_official_models(
     }
     for name, run in runs.items():
         files = report.convert(run, "atif", tmp_path / name)
-        command = [python, "-c", VALIDATE, tmp_path / name]
+        command: list[str | Path] = [python, "-c", VALIDATE, tmp_path / name]
         result = subprocess.run(
             command,
             capture_output=True,

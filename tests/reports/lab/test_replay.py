@@ -355,9 +355,12 @@ def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
         attempts = []
         for n in range(1, 6):
             has_patch, marked, why, checks = dice.choice(every)
+            edit, lint, test = checks
             candidate = make_candidate(
                 n,
-                *checks,
+                edit,
+                lint,
+                test,
                 patch=f"p{n}" if has_patch else "",
                 edits_test_configuration=marked,
                 untested=why,

@@ -115,7 +115,9 @@ def test_what_is_not_recorded_does_not_change_the_choice_of_all() -> None:
     stopped = []
     for instance in WORLD.run(40).instances:
         attempts = instance.attempts
-        if instance.chosen.plausible:
+        chosen = instance.chosen
+        assert chosen is not None
+        if chosen.plausible:
             attempts = attempts[: instance.attempt]
         stopped.append(instance.but(attempts=attempts))
     rows = results(a_run(*stopped), "all", "plausible", "evidence")

@@ -60,13 +60,14 @@ def run_js(
 
 def cells(browser: WebDriver, column: int) -> list[str]:
     """Return the texts of the visible rows in a column, from the top."""
-    return run_js(
+    texts: list[str] = run_js(
         browser,
         "return Array.from(document.querySelectorAll('#instances tbody tr'))"
         ".filter(row => row.offsetParent !== null)"
         ".map(row => row.cells[arguments[0]].textContent)",
         column,
     )
+    return texts
 
 
 def find(browser: WebDriver, selector: str) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from tests.support.reporting import statistics, write_values
 
 Stats = Callable[..., dict[str, Any]]
-FAILED = {"status": "tests_failed", "test_outcome": False}
+FAILED: dict[str, Any] = {"status": "tests_failed", "test_outcome": False}
 
 
 @pytest.fixture

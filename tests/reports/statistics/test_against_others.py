@@ -5,6 +5,7 @@ They are imported where they are used: that takes seconds, which every worker wo
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations, product
 from typing import Any
 
@@ -24,7 +25,7 @@ from reports.statistics.methods import (
     wilson,
 )
 
-CLOSE = {"rel": 1e-9, "abs": 1e-12}
+about = partial(pytest.approx, rel=1e-9, abs=1e-12)
 pairs = st.lists(
     st.tuples(st.booleans(), st.booleans()),
     min_size=1,
@@ -44,15 +45,17 @@ def shares(draw: st.DrawFn) -> tuple[int, int]:
 
 
 def assert_close(interval: Interval, low: float, high: float) -> None:
-    assert interval.low == pytest.approx(low, **CLOSE)
-    assert interval.high == pytest.approx(high, **CLOSE)
+    assert interval.low == about(low)
+    assert interval.high == about(high)
 
 
 @settings(max_examples=50)
 @given(shares(), st.floats(0.5, 0.999))
 def test_wilson(share: tuple[int, int], confidence: float) -> None:
     from scipy.stats import binomtest
-    from statsmodels.stats.proportion import proportion_confint
+    from statsmodels.stats.proportion import (  # type: ignore[import-untyped]
+        proportion_confint,
+    )
 
     count, of = share
     ours = wilson(count, of, confidence)
@@ -76,12 +79,14 @@ def test_wilson(share: tuple[int, int], confidence: float) -> None:
 @given(upto_400, upto_400)
 def test_mcnemar(only_a: int, only_b: int) -> None:
     from scipy.stats import binomtest
-    from statsmodels.stats.contingency_tables import mcnemar
+    from statsmodels.stats.contingency_tables import (  # type: ignore[import-untyped]
+        mcnemar,
+    )
 
     ours = mcnemar_exact(only_a, only_b)
     table = [[7, only_a], [only_b, 3]]
     theirs = mcnemar(table, exact=True).pvalue
-    assert ours == pytest.approx(theirs, **CLOSE)
+    assert ours == about(theirs)
     if only_a + only_b:
         scipys = binomtest(only_a, only_a + only_b, 0.5).pvalue
         assert ours == pytest.approx(scipys, rel=1e-6)
@@ -221,7 +226,8 @@ def test_the_paired_interval_agrees_with_its_test(
         b[name] = verdict_b
     comparison = compare_verdicts("a", a, "b", b)
     if not a:
-        assert comparison.interval is comparison.p_value is None
+        assert comparison.interval is None
+        assert comparison.p_value is None
         return
     interval = comparison.interval
     assert interval is not None

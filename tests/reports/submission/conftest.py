@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,7 @@ def faults(build: Build) -> Faults:
 def rows_file(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes a dataset."""
 
-    def write(rows: list[dict[str, Any]]) -> Path:
+    def write(rows: Sequence[Mapping[str, Any]]) -> Path:
         path = tmp_path / "out/rows.jsonl"
         lines = [json.dumps(row) for row in rows]
         path.write_text("\n".join(lines) + "\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def without_mirrors(run: Path, tmp_path: Path) -> None:
     set_folders(run, repos=folder)
 
 
-def changed_rows(**changes: str) -> list[dict[str, Any]]:
+def changed_rows(**changes: str) -> list[Mapping[str, Any]]:
     """Return the rows of the demo, with other values in that of ``ID``."""
     rows = []
     for row in ROWS:
