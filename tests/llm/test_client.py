@@ -13,9 +13,10 @@ import pytest
 import llm.client
 from core.errors import InfrastructureError, UserError
 from llm.chat import Message, Usage
-from llm.client import Background, LiteLLMModel, RetryPolicy, background
+from llm.client import Background, LiteLLMModel, background
 from llm.gate import OpenGate
 from llm.prices import Price, cheapest_price, cost_bound, cost_of, dearest_price
+from llm.provider_errors import RetryPolicy
 from llm.registry import load_litellm, missing_key, price_map_version, resolve_model
 from llm.settings import our_settings
 from tests.support.provider import Answer, Provider

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_a_foreign_trajectory_has_only_messages(tmp_path: Path) -> None:
     path.write_text(json.dumps({"attempts": [raw]}))
     recorded = read_recording(path)[2]
     assert recorded.model == "opus"
-    assert recorded_calls(recorded)[0] == Reply("!", cost=0.5)
+    assert recorded_calls(recorded)[0] == Reply("!", cost=Decimal("0.5"))
 
 
 @pytest.mark.parametrize("cost", [True, False, None])
