@@ -127,7 +127,6 @@ class FolderSession:
     identity: str = "folder"
 
     ways: tuple[SetupWay, ...] = (SetupWay.AS_GIVEN,)
-    identity: str = "folder"
 
     def installs(self, setup: Setup) -> bool:
         return False

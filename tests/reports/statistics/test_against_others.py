@@ -53,9 +53,7 @@ def assert_close(interval: Interval, low: float, high: float) -> None:
 @given(shares(), st.floats(0.5, 0.999))
 def test_wilson(share: tuple[int, int], confidence: float) -> None:
     from scipy.stats import binomtest
-    from statsmodels.stats.proportion import (  # type: ignore[import-untyped]
-        proportion_confint,
-    )
+    from statsmodels.stats.proportion import proportion_confint
 
     count, of = share
     ours = wilson(count, of, confidence)
@@ -79,9 +77,7 @@ def test_wilson(share: tuple[int, int], confidence: float) -> None:
 @given(upto_400, upto_400)
 def test_mcnemar(only_a: int, only_b: int) -> None:
     from scipy.stats import binomtest
-    from statsmodels.stats.contingency_tables import (  # type: ignore[import-untyped]
-        mcnemar,
-    )
+    from statsmodels.stats.contingency_tables import mcnemar
 
     ours = mcnemar_exact(only_a, only_b)
     table = [[7, only_a], [only_b, 3]]
