@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import InfrastructureError
+from core.plaintext import abbreviate
 from core.processes import run_limited, without_secrets
 from core.shutdown import Check
 from environments.base import BrokenEnvironmentError
@@ -93,7 +94,8 @@ class BuildSteps:
         if result.timed_out:
             ended = "it did not end in time"
         program = Path(command_line[0]).name
-        command = shlex.join([program, *command_line[1:]])
+        # The log has the whole command, which may name hundreds of packages.
+        command = abbreviate(shlex.join([program, *command_line[1:]]), _LONGEST)
         raise BrokenEnvironmentError(
             f"{failure} (`{command}`): {ended}; log: {self.log}"
         )

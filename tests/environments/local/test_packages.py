@@ -29,6 +29,7 @@ from environments.base import (
     run_once,
 )
 from environments.local.bubblewrap import bubblewrap_works
+from environments.local.buildsteps import BuildSteps
 from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.packages import (
     NO_UPLOAD_TIMES,
@@ -466,6 +467,19 @@ def test_requirements_of_the_python_and_the_extras(tmp_path: Path) -> None:
     write_files(tmp_path / "thing.egg-info", info)
     assert project_requirements([tmp_path], ["test"], (3, 9)) == ["six", "toml>=1"]
     assert project_requirements([tmp_path], [""], (3, 7)) == ["six", "old"]
+
+
+def test_the_cause_of_a_failed_step_does_not_name_all_packages(tmp_path: Path) -> None:
+    log = tmp_path / "build.log"
+    steps = BuildSteps("own/thing 1.0", log, lambda: None)
+    names = [f"package-{number}" for number in range(99)]
+    with pytest.raises(BrokenEnvironmentError) as caught:
+        steps.run("install packages", ["sh", "-c", "echo error: no; exit 1", *names])
+    cause = str(caught.value)
+    assert "package-9 " in cause
+    assert "package-98" not in cause
+    assert cause.endswith(f"…`): error: no; log: {log}")
+    assert "package-98" in log.read_text()
 
 
 def test_pythons_are_told_apart_by_their_numbers() -> None:
