@@ -78,8 +78,9 @@ class LocalEvaluator(Evaluator):
         run_id: str,
     ) -> Iterator[Verdict]:
         folders = self.settings.folders
-        mirrors = mirrors_of(self.dataset, folders.cache, folders.repos)
         stop = Shutdown()
+        mirrors = mirrors_of(self.dataset, folders.cache, folders.repos)
+        mirrors = replace(mirrors, check=stop.check)
         environment = replace(self.environment, check=stop.check)
         evaluate = partial(self._evaluate, mirrors=mirrors, environment=environment)
         workers = self.settings.evaluation.workers
