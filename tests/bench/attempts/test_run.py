@@ -18,7 +18,8 @@ from environments.base import EnvironmentKind
 from runs.storage.store import RunStore
 from runs.storage.versions import HARNESS_VERSION
 from tests.bench.conftest import Harness
-from tests.support.runs import IDS, config
+from tests.support import read_json
+from tests.support.runs import IDS, but, config
 
 pytestmark = pytest.mark.quick
 BANK = "demo__bank-1"
@@ -33,7 +34,8 @@ edit_outcome lint_outcome test_outcome try attempt tries status reason all_resul
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Harness:
     """A run of three instances, which no test changes."""
-    harness = Harness(tmp_path_factory.mktemp("finished"), cache)
+    folder = tmp_path_factory.mktemp("finished")
+    harness = Harness(folder, cache)
     harness.run(config(), *IDS)
     return harness
 
@@ -52,7 +54,7 @@ def test_a_run_writes_predictions_trajectories_and_transcripts(
     roles = [message["role"] for message in attempt["messages"]]
     assert roles == ["system", *["user", "assistant"] * 4]
     assert len(attempt["calls"]) == 4
-    trajectory = json.loads(finished.file(f"trajectories/{TEXTKIT}.json").read_text())
+    trajectory = read_json(finished.file(f"trajectories/{TEXTKIT}.json"))
     assert trajectory["config"]["tries"] == 3
     transcript = finished.file(f"{TEXTKIT}.md").read_text()
     assert "I had the comparison wrong" in transcript
@@ -66,9 +68,12 @@ def test_models_alternate_and_an_unplausible_instance_falls_back(
     finished: Harness,
 ) -> None:
     results = finished.prediction(UNITS)["all_results"][:4]
-    models = [(result["model"], result["try"]) for result in results]
-    both = ("scripted-a", "scripted-b")
-    assert models == [(model, number) for number in (1, 2) for model in both]
+    assert [(result["model"], result["try"]) for result in results] == [
+        ("scripted-a", 1),
+        ("scripted-b", 1),
+        ("scripted-a", 2),
+        ("scripted-b", 2),
+    ]
 
 
 def test_title_attempts_and_winning_patch_come_first(finished: Harness) -> None:
@@ -78,13 +83,17 @@ def test_title_attempts_and_winning_patch_come_first(finished: Harness) -> None:
     title = f"# {UNITS}: "
     assert lines[0].startswith(title)
     assert len(lines[0]) > len(title)
-    (head,) = (line for line in lines if line.startswith("| attempt | model |"))
+    (head,) = [line for line in lines if line.startswith("| attempt | model |")]
     table = lines.index(head)
-    rows = lines[table + 2 : table + 2 + len(prediction["all_results"])]
+    first_row = table + 2
+    rows = lines[first_row : first_row + len(prediction["all_results"])]
     cells = [row.split(" | ") for row in rows]
-    assert [row[0] for row in cells] == [f"| {n}" for n in range(1, 7)]
-    assert [row[3] for row in cells[:2]] == ["edit failed", "lint failed"]
-    assert [row.rstrip(" |").endswith("★") for row in rows].count(True) == 1
+    attempts = [row[0] for row in cells]
+    assert attempts == ["| 1", "| 2", "| 3", "| 4", "| 5", "| 6"]
+    assert cells[0][3] == "edit failed"
+    assert cells[1][3] == "lint failed"
+    starred = [row for row in rows if row.rstrip(" |").endswith("★")]
+    assert len(starred) == 1
     start = text.index("## The prediction")
     end = text.index("\n## Attempt 1: ")
     assert table < text[:start].count("\n")
@@ -95,10 +104,14 @@ def test_title_attempts_and_winning_patch_come_first(finished: Harness) -> None:
 
 def test_repeated_texts_stand_once(finished: Harness) -> None:
     text = finished.file(f"{UNITS}.md").read_text()
-    system, opening, *_ = finished.attempts(UNITS)[0]["messages"]
-    assert text.count(system["content"].strip()) == 1
-    assert text.count(opening["content"].strip()) == 1
-    third = text[text.index("\n## Attempt 3: ") : text.index("\n## Attempt 4: ")]
+    messages = finished.attempts(UNITS)[0]["messages"]
+    system = messages[0]["content"].strip()
+    opening = messages[1]["content"].strip()
+    assert text.count(system) == 1
+    assert text.count(opening) == 1
+    start = text.index("\n## Attempt 3: ")
+    end = text.index("\n## Attempt 4: ")
+    third = text[start:end]
     assert "As in attempt 1, message 1.\n" in third
     assert "As in attempt 1, message 2.\n" in third
     # A file that is shown again within another message is named as well.
@@ -110,9 +123,11 @@ def test_the_same_command_goes_on_and_other_options_are_refused(
 ) -> None:
     harness.run(config(), BANK)
     path = harness.file(f"{BANK}.json")
-    before = (path.stat().st_mtime_ns, path.read_bytes())
+    time = path.stat().st_mtime_ns
+    data = path.read_bytes()
     lines = harness.run(config(), *IDS)
-    assert (path.stat().st_mtime_ns, path.read_bytes()) == before
+    assert path.stat().st_mtime_ns == time
+    assert path.read_bytes() == data
     assert any("1 done before" in line for line in lines)
     with pytest.raises(UserError, match="tries was 3, is 2") as error:
         harness.run(config(tries=2), *IDS)
@@ -122,10 +137,10 @@ def test_the_same_command_goes_on_and_other_options_are_refused(
 def test_runs_of_other_versions_are_refused_by_name(harness: Harness) -> None:
     harness.run(config(), BANK)
     path = harness.file("run.json")
-    described = json.loads(path.read_text())
+    description = harness.description
     for version in ("0.5.0", "0.11.0"):
-        described["deciding"]["harness"] = version
-        path.write_text(json.dumps(described))
+        description["deciding"]["harness"] = version
+        path.write_text(json.dumps(description))
         message = f"was {version}, is {HARNESS_VERSION}"
         with pytest.raises(UserError, match=message) as error:
             harness.run(config(), BANK)
@@ -137,16 +152,20 @@ def test_a_run_replayed_on_its_own_trajectories_is_byte_identical(
 ) -> None:
     harness.run(config(all_attempts=True), *IDS)
     recordings = harness.file("trajectories")
-    harness.run(config(all_attempts=True, replay=recordings), *IDS, out="replay")
+    replay = config(all_attempts=True, replay=recordings)
+    harness.run(replay, *IDS, out="replay")
     for name in IDS:
-        again = harness.file(f"{name}.json", "replay").read_bytes()
-        assert again == harness.file(f"{name}.json").read_bytes()
+        data = harness.file(f"{name}.json").read_bytes()
+        replayed = harness.file(f"{name}.json", "replay")
+        assert replayed.read_bytes() == data
     # Attempts that were not recorded have no candidate.
-    assert harness.statuses(BANK)[2:] == ["not_recorded"] * 4
+    statuses = harness.statuses(BANK)
+    assert statuses[2:] == ["not_recorded"] * 4
 
 
 def test_another_recorded_model_is_refused(harness: Harness) -> None:
-    swapped = config(models=tuple(reversed(config().models)))
+    models = reversed(config().models)
+    swapped = config(models=tuple(models))
     message = "scripted-a is recorded, but it is the turn of scripted-b"
     with pytest.raises(UserError, match=message):
         harness.run(swapped, BANK)
@@ -159,23 +178,26 @@ def test_a_replay_that_recorded_none_of_the_instances_is_refused(
     recordings = tmp_path / "recorded"
     recordings.mkdir()
     (recordings / "other__thing-1.json").write_text("{}")
+    replay = config(replay=recordings)
+    message = f"{recordings} has no recording of {BANK}"
     for ids in ((BANK,), ()):
-        message = f"{recordings} has no recording of {BANK}"
         with pytest.raises(UserError, match=message):
-            harness.run(config(replay=recordings), *ids)
+            harness.run(replay, *ids)
 
 
 def test_prior_runs_spare_what_is_plausible_there(
     harness: Harness, finished: Harness
 ) -> None:
-    lines = harness.run(config(), *IDS, prior=(finished.file(""),))
+    earlier = finished.file("")
+    lines = harness.run(config(), *IDS, prior=(earlier,))
     plausible = set()
     for name in IDS:
         if finished.prediction(name)["status"] == "plausible":
             plausible.add(name)
     assert f"{len(plausible)} plausible in earlier runs" in lines[0]
-    written = {path.stem for path in harness.file("").glob("*.json")}
-    assert written == {"run", *IDS} - plausible
+    paths = harness.file("").glob("*.json")
+    names = {path.stem for path in paths}
+    assert names == {"run", *IDS} - plausible
 
 
 PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
@@ -184,22 +206,31 @@ PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n
 def test_a_prior_run_of_the_older_layout(harness: Harness, tmp_path: Path) -> None:
     folder = tmp_path / "old"
     folder.mkdir()
-    outcomes = dict.fromkeys(["edit_outcome", "lint_outcome", "resolved"], True)
-    content = {**outcomes, "model_patch": PATCH, "gold_files": ["GOLD.py"]}
-    for name, outcome in ((BANK, True), ("demo__bank-2", False)):
-        prediction = {"instance_id": name, "test_outcome": outcome, **content}
+    test_outcomes = {BANK: True, "demo__bank-2": False}
+    for name, outcome in test_outcomes.items():
+        prediction = {
+            "instance_id": name,
+            "test_outcome": outcome,
+            "edit_outcome": True,
+            "lint_outcome": True,
+            "resolved": True,
+            "model_patch": PATCH,
+            "gold_files": ["GOLD.py"],
+        }
         (folder / f"{name}.json").write_text(json.dumps(prediction))
-    lines = harness.run(config(), BANK, "demo__bank-2", prior=(folder,))
+    lines = harness.run(config(), *test_outcomes, prior=(folder,))
     assert "1 plausible in earlier runs, 1 to do" in lines[0]
     store = RunStore.of_folder(folder)
     for path in store.prediction_paths():
-        assert "GOLD" not in json.dumps(store.read_prediction(path).as_json())
+        content = store.read_prediction(path).as_json()
+        assert "GOLD" not in json.dumps(content)
 
 
 def test_require_tests_goes_on_after_an_untested_candidate(harness: Harness) -> None:
-    harness.run(config(require_tests=True), "demo__textkit-1")
-    prediction = harness.prediction("demo__textkit-1")
-    assert (prediction["attempt"], len(prediction["all_results"])) == (1, 6)
+    run = config(require_tests=True)
+    prediction = harness.solve(run, "demo__textkit-1")
+    assert prediction["attempt"] == 1
+    assert len(prediction["all_results"]) == 6
     assert prediction["status"] == "plausible"
 
 
@@ -220,8 +251,10 @@ def test_dry_run_starts_nothing(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    live = config(models=(ModelChoice.parse("gpt-4o"),), replay=None)
-    text = "\n".join(harness.run(live, *IDS, code=2, dry_run=True))
+    models = (ModelChoice.parse("gpt-4o"),)
+    live = config(models=models, replay=None)
+    lines = harness.run(live, *IDS, code=2, dry_run=True)
+    text = "\n".join(lines)
     assert "calls: at most 90" in text
     key = "a key for gpt-4o in the environment variable OPENAI_API_KEY"
     assert f"missing: {key}" in text
@@ -236,29 +269,34 @@ def test_option_values_are_checked() -> None:
         ({"temperatures": (3.0,)}, "models.temperatures 3: must be at most 2"),
     ]
     for changes, message in wrong:
+        # ``config`` itself refuses some of them.
         with pytest.raises(UserError, match=message):
             validate_config(config(**changes))
 
 
 def test_formats_of_models() -> None:
-    chosen = ModelChoice.parse("gpt-4o@whole")
-    names = (chosen.text, chosen.name, chosen.edit_format)
-    assert names == ("gpt-4o", "gpt-4o", "whole")
+    usual = ModelChoice.parse("gpt-4o@whole")
+    assert usual.text == "gpt-4o"
+    assert usual.name == "gpt-4o"
+    assert usual.edit_format == "whole"
     odd = ModelChoice.parse("vertex_ai/claude@20240101", any_name=True)
-    assert (odd.name, odd.edit_format) == ("vertex_ai/claude@20240101", "diff")
+    assert odd.name == "vertex_ai/claude@20240101"
+    assert odd.edit_format == "diff"
 
 
 def test_tests_none_and_environments_without_spec_leave_outcomes_unknown(
     harness: Harness, tmp_path: Path, cache: Path
 ) -> None:
-    row = dict(load_dataset("demo", "test").rows[0])
+    dataset = load_dataset("demo", "test")
+    row = dict(dataset.rows[0])
     row.pop("spec")
     rows = tmp_path / "rows.json"
     rows.write_text(json.dumps([row]))
     local = config(environment=EnvironmentKind.LOCAL)
-    none = config(environment=EnvironmentKind.LOCAL, tests=TestChoice.NONE, run="none")
-    harness.run(none, "demo__bank-2")
-    lines = harness.run(local, dataset=str(rows), repos=cache / "demo-mirrors")
+    untested = but(local, tests=TestChoice.NONE, run="none")
+    harness.run(untested, "demo__bank-2")
+    mirrors = cache / "demo-mirrors"
+    lines = harness.run(local, dataset=str(rows), repos=mirrors)
     assert any("no spec" in line for line in lines)
 
 
