@@ -15,13 +15,15 @@ def reason(*candidates: Attempt, rule: StopRule = StopRule.PLAUSIBLE) -> str:
 def test_the_first_plausible_attempt_ends_the_work() -> None:
     bad = make_candidate(1, test=False)
     good = make_candidate(2)
-    assert reason() == reason(bad) == ""
+    assert reason() == ""
+    assert reason(bad) == ""
     assert reason(bad, good) == "attempt 2 is plausible"
     assert reason(bad, good, rule=StopRule.ALL) == ""
-    assert reason(make_candidate(1, edits_test_configuration=True)) == ""
+    doubtful = make_candidate(1, edits_test_configuration=True)
+    assert reason(doubtful) == ""
 
 
 def test_untested_attempts_are_not_enough_where_tests_are_required() -> None:
-    attempt = make_candidate(1, test=None)
-    assert reason(attempt)
-    assert stop_reason([attempt], StopRule.PLAUSIBLE, require_tests=True) == ""
+    untested = make_candidate(1, test=None)
+    assert reason(untested)
+    assert stop_reason([untested], StopRule.PLAUSIBLE, require_tests=True) == ""

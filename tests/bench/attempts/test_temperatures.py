@@ -16,8 +16,9 @@ ID = "demo__textkit-1"
 
 def test_the_default_differs_from_try_to_try() -> None:
     def temperatures(tries: int, **changes: Any) -> list[float]:
-        made = validate_config(config(tries=tries, **changes))
-        return [made.settings.models.temperature(try_) for try_ in range(1, tries + 1)]
+        run = validate_config(config(tries=tries, **changes))
+        models = run.settings.models
+        return [models.temperature(try_) for try_ in range(1, tries + 1)]
 
     assert temperatures(1) == [0.0]
     assert temperatures(2) == [0.0, 0.4]
@@ -27,36 +28,50 @@ def test_the_default_differs_from_try_to_try() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "recorded"), [("gpt-4o", [0.0, 0.4, 0.8]), ("o3", [None, None, None])]
+    ("name", "recorded"),
+    [
+        ("gpt-4o", [0.0, 0.4, 0.8]),
+        ("o3", [None, None, None]),
+    ],
 )
 def test_what_is_sent_is_recorded_and_replayed(
-    harness: Harness, provider: Provider, name: str, recorded: list[float | None]
+    harness: Harness,
+    provider: Provider,
+    name: str,
+    recorded: list[float | None],
 ) -> None:
+    def assert_recorded(entries: list[dict[str, Any]]) -> None:
+        assert [entry["temperature"] for entry in entries] == recorded
+
     provider.will_answer("I do not know.")
     models = (ModelChoice.parse(f"{name}@diff", any_name=True),)
-    chosen: RunConfig = live(provider, models=models, tries=3)
-    prediction = harness.solve(chosen, ID)
-    first = [r for r in provider.requests if len(r["messages"]) == 2]
-    assert [request.get("temperature") for request in first] == recorded
-    made = harness.attempts(ID)
-    assert [attempt["temperature"] for attempt in made] == recorded
-    assert [result["temperature"] for result in prediction["all_results"]] == recorded
-    hashes = {attempt["calls"][0]["request_sha256"] for attempt in made}
+    run: RunConfig = live(provider, models=models, tries=3)
+    prediction = harness.solve(run, ID)
+    temperatures = []
+    for request in provider.requests:
+        if len(request["messages"]) == 2:
+            temperatures.append(request.get("temperature"))
+    assert temperatures == recorded
+    attempts = harness.attempts(ID)
+    assert_recorded(attempts)
+    assert_recorded(prediction["all_results"])
+    first_calls = [attempt["calls"][0] for attempt in attempts]
+    hashes = {call["request_sha256"] for call in first_calls}
     assert len(hashes) == 1, "the temperature is no part of a request's hash"
     # A replay at other temperatures records those of the recording.
-    replay = but(chosen, replay=harness.file(""), temperatures=(1.5,))
+    recording = harness.file("")
+    replay = but(run, replay=recording, temperatures=(1.5,))
     harness.run(replay, ID, out="replay")
-    replayed = harness.attempts(ID, "replay")
-    assert [attempt["temperature"] for attempt in replayed] == recorded
+    assert_recorded(harness.attempts(ID, "replay"))
 
 
 def test_more_tries_are_a_difference_by_themselves(
     harness: Harness, provider: Provider
 ) -> None:
     provider.will_answer("textkit/slug.py", EDIT)
-    chosen = live(provider, tries=2)
-    harness.run(chosen, ID)
-    with pytest.raises(
-        Exception, match=r"different settings: models\.tries was 2, is 3; go back"
-    ):
-        harness.run(but(chosen, tries=3), ID)
+    run = live(provider, tries=2)
+    harness.run(run, ID)
+    changed = but(run, tries=3)
+    message = r"different settings: models\.tries was 2, is 3; go back"
+    with pytest.raises(Exception, match=message):
+        harness.run(changed, ID)
