@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,32 +63,35 @@ def write_changes(tree: Checkout, changes: Changes) -> Changes:
     return tree_under_test(changes, tree.tracked_files(), read).changes
 
 
-def examine(tree: Checkout, ran: Changes | None) -> Examination:
+def examine(tree: Checkout, tested: Changes | None) -> Examination:
     raw = take_patch(tree)
-    return examine_patch(tree, raw, submittable_patch(raw).patch, ran, TestCommand())
+    patch = submittable_patch(raw).patch
+    return examine_patch(tree, raw, patch, tested, TestCommand())
 
 
 def objects_of(tree: Checkout) -> set[Path]:
-    return set((tree.root / ".git/objects").rglob("*"))
+    folder = tree.root / ".git/objects"
+    return set(folder.rglob("*"))
 
 
 def test_a_tree_is_what_its_patch_makes(make_tree: MakeCheckout) -> None:
     tree = make_tree(BASE)
     fresh = objects_of(tree)
-    ran = write_changes(tree, {**TREE, "tests/test_a.py": b"def test(): pass\n"})
+    changes = {**TREE, "tests/test_a.py": b"def test(): pass\n"}
+    tested = write_changes(tree, changes)
     raw = take_patch(tree)
     before = objects_of(tree)
-    examination = examine_patch(
-        tree, raw, submittable_patch(raw).patch, ran, TestCommand()
-    )
+    patch = submittable_patch(raw).patch
+    examination = examine_patch(tree, raw, patch, tested, TestCommand())
     assert examination == Examination(applies=True)
     # The checkout is used again: what is looked at leaves no trace in it.
-    assert objects_of(tree) == before != fresh
+    assert before != fresh
+    assert objects_of(tree) == before
 
 
 def test_another_tree_is_named(make_tree: MakeCheckout) -> None:
     tree = make_tree(BASE)
-    ran = write_changes(tree, TREE)
+    tested = write_changes(tree, TREE)
     for path, content in (
         ("more.py", b"tested alone\n"),
         ("a.py", b"x = 3\n"),
@@ -97,24 +99,29 @@ def test_another_tree_is_named(make_tree: MakeCheckout) -> None:
         ("crlf.py", b"a\nc\n"),
         ("setup.cfg", None),
     ):
-        assert examine(tree, {**ran, path: content}).differing == (path,)
+        other = {**tested, path: content}
+        assert examine(tree, other).differing == (path,)
 
 
 def test_a_link_is_not_what_was_tested(make_tree: MakeCheckout) -> None:
     tree = make_tree(BASE)
     (tree.root / "link.py").symlink_to("a.py")
-    assert examine(tree, {"link.py": None}).differing == ("link.py",)
+    examination = examine(tree, {"link.py": None})
+    assert examination.differing == ("link.py",)
 
 
 def test_edits_of_test_configuration_are_no_difference(make_tree: MakeCheckout) -> None:
     tree = make_tree(BASE)
     text = b"[metadata]\nname = y\n\n[tool:pytest]\naddopts = -x\n"
-    for path, data in {"setup.cfg": text, "conftest.py": b"x = 1\n"}.items():
-        (tree.root / path).write_bytes(data)
-    assert examine(tree, {}) == Examination(True, ConfigurationEdits.SOME)
-    assert examine(tree, None) == Examination(True, ConfigurationEdits.SOME)
-    assert examine(tree, {"setup.cfg": text}).differing == ("setup.cfg",)
-    (tree.root / "setup.cfg").write_bytes(text.replace(b"= y", b"= x"))
+    setup = tree.root / "setup.cfg"
+    setup.write_bytes(text)
+    (tree.root / "conftest.py").write_bytes(b"x = 1\n")
+    some_edits = Examination(applies=True, edits=ConfigurationEdits.SOME)
+    assert examine(tree, {}) == some_edits
+    assert examine(tree, None) == some_edits
+    tested_setup = examine(tree, {"setup.cfg": text})
+    assert tested_setup.differing == ("setup.cfg",)
+    setup.write_bytes(text.replace(b"= y", b"= x"))
     assert examine(tree, None).edits is ConfigurationEdits.ALL
 
 
@@ -122,15 +129,19 @@ def test_a_patch_that_does_not_apply(make_tree: MakeCheckout) -> None:
     tree = make_tree(BASE)
     wrong = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-9\n+2\n"
     not_applying = Examination(applies=False)
-    assert examine_patch(tree, wrong, wrong, None, TestCommand()) == not_applying
-    assert examine_patch(tree, wrong, wrong, {}, TestCommand()) == not_applying
+    untested = examine_patch(tree, wrong, wrong, None, TestCommand())
+    assert untested == not_applying
+    tested = examine_patch(tree, wrong, wrong, {}, TestCommand())
+    assert tested == not_applying
 
 
 def mirror_with_submodule(root: Path) -> tuple[Path, str]:
     """Make the demo's repository with the submodule ``sub``, as ``demo__textkit.git``."""
     folder = REPOSITORIES / "demo__textkit"
     work = root / "work"
-    for path in sorted(p for p in folder.rglob("*") if p.suffix in (".py", ".toml")):
+    for path in sorted(folder.rglob("*")):
+        if path.suffix not in (".py", ".toml"):
+            continue
         target = work / path.relative_to(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path.read_bytes())
@@ -140,16 +151,19 @@ def mirror_with_submodule(root: Path) -> tuple[Path, str]:
     mirror = root / "mirrors/demo__textkit.git"
     mirror.parent.mkdir()
     (work / ".git").replace(mirror)
-    return mirror, git("rev-parse", "HEAD", cwd=mirror).decode().strip()
+    commit = git("rev-parse", "HEAD", cwd=mirror)
+    return mirror, commit.decode().strip()
 
 
 def test_files_in_submodules_are_refused(tmp_path: Path) -> None:
     mirror, commit = mirror_with_submodule(tmp_path)
-    snapshot = Snapshots(tmp_path / "snapshots").get(mirror, "demo/textkit", commit)
+    snapshots = Snapshots(tmp_path / "snapshots")
+    snapshot = snapshots.get(mirror, "demo/textkit", commit)
     assert snapshot.submodules == ("sub",)
     tree = make_checkout(snapshot, tmp_path / "checkout")
     tree.settle()
-    space = Workspace(tree.root, submodules=frozenset(snapshot.submodules))
+    submodules = frozenset(snapshot.submodules)
+    space = Workspace(tree.root, submodules=submodules)
     for path in ("sub/x.py", "sub", "sub/deep/x.py", "SUB/x.py"):
         with pytest.raises(UnsafePathError, match=r"submodule|is there already"):
             space.write({path: "x = 1\n"})
@@ -157,8 +171,11 @@ def test_files_in_submodules_are_refused(tmp_path: Path) -> None:
     assert files_in_submodules(tree) == ()
     (tree.root / "sub/x.py").write_text("x = 1\n")
     assert files_in_submodules(tree) == ("sub/x.py",)
-    ran = {"subs/x.py": b"x = 1\n", "sub/x.py": b"x = 1\n"}
-    assert examine(tree, ran).differing == ("sub/x.py",)
+    tested = {
+        "subs/x.py": b"x = 1\n",
+        "sub/x.py": b"x = 1\n",
+    }
+    assert examine(tree, tested).differing == ("sub/x.py",)
 
 
 @pytest.fixture
@@ -166,10 +183,14 @@ def dataset(tmp_path: Path) -> dict[str, Any]:
     """Options for the demo's instance at a commit with a submodule."""
     _, commit = mirror_with_submodule(tmp_path)
     rows = load_dataset("demo", "test").rows
-    row = next(r for r in rows if r["instance_id"] == ID)
+    (row,) = [row for row in rows if row["instance_id"] == ID]
+    changed = {**row, "base_commit": commit}
     path = tmp_path / "rows.json"
-    path.write_text(json.dumps([{**row, "base_commit": commit}]))
-    return {"dataset": str(path), "repos": tmp_path / "mirrors"}
+    path.write_text(json.dumps([changed]))
+    return {
+        "dataset": str(path),
+        "repos": tmp_path / "mirrors",
+    }
 
 
 def test_a_reply_cannot_have_tested_what_is_not_predicted(
@@ -178,7 +199,8 @@ def test_a_reply_cannot_have_tested_what_is_not_predicted(
     hidden = "sub/x.py\n```\n<<<<<<< SEARCH\n=======\nx = 1\n>>>>>>> REPLACE\n```\n"
     provider.will_answer(EDIT + hidden, "No.")
     models = (ModelChoice.parse("gpt-4o@diff", any_name=True),)
-    prediction = harness.solve(live(provider, models=models), ID, **dataset)
+    run = live(provider, models=models)
+    prediction = harness.solve(run, ID, **dataset)
     assert "sub/x.py" not in prediction["model_patch"]
     assert harness.statuses(ID)[0] == "edit_failed"
     assert prediction["status"] == "fallback"
@@ -191,7 +213,7 @@ def test_what_a_command_leaves_in_a_submodule_is_named(
 ) -> None:
     code = "open('sub/x.py', 'w').write('x = 1'); open('textkit/more.py', 'w').write('x = 1')"
     harness.run(outside(code), ID, **dataset)
-    attempt, *_ = harness.attempts(ID)
+    attempt = harness.attempts(ID)[0]
     assert attempt["error"] == "not predicted, in a submodule: 'sub/x.py'"
     assert "sub/x.py" not in attempt["model_patch"]
 
@@ -203,18 +225,19 @@ def test_an_attempt_whose_tested_tree_differs_is_not_plausible(
     real = BuiltinAgent.work
 
     def work(agent: BuiltinAgent, task: Task) -> AgentResult:
-        done = real(agent, task)
+        result = real(agent, task)
         (task.root / "textkit/later.py").write_text("x = 1\n")
-        return done
+        return result
 
     monkeypatch.setattr(BuiltinAgent, "work", work)
     provider.will_answer(EDIT)
     models = (ModelChoice.parse("gpt-4o@diff", any_name=True),)
-    chosen = replace(live(provider, models=models), environment=EnvironmentKind.LOCAL)
-    prediction = harness.solve(chosen, ID)
+    run = live(provider, models=models, environment=EnvironmentKind.LOCAL)
+    prediction = harness.solve(run, ID)
+    assert prediction["status"] == "fallback"
     (result,) = prediction["all_results"]
-    assert (prediction["status"], result["status"]) == ("fallback", "tree_differs")
+    assert result["status"] == "tree_differs"
     assert result["test_outcome"] is None
     (attempt,) = harness.attempts(ID)
-    named = "the tested tree is not the predicted one: 'textkit/later.py'"
-    assert attempt["error"] == named
+    error = "the tested tree is not the predicted one: 'textkit/later.py'"
+    assert attempt["error"] == error

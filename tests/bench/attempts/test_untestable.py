@@ -31,15 +31,14 @@ CAUSE = "no Python 3.99 is installed"
 
 
 def rows_without_python(folder: Path) -> str:
-    for row in load_dataset("demo", "test").rows:
-        if row["instance_id"] == ID:
-            changed = dict(row)
-    spec: Any = changed["spec"]
+    rows = load_dataset("demo", "test").rows
+    (row,) = [dict(row) for row in rows if row["instance_id"] == ID]
+    spec: Any = row["spec"]
     if isinstance(spec, str):
         spec = json.loads(spec)
-    changed["spec"] = {**spec, "python": "3.99"}
+    row["spec"] = {**spec, "python": "3.99"}
     path = folder / "rows.json"
-    path.write_text(json.dumps([changed]))
+    path.write_text(json.dumps([row]))
     return str(path)
 
 
@@ -50,26 +49,29 @@ def local(provider: Provider, **changes: Any) -> RunConfig:
 def test_no_model_is_called_where_no_environment_can_be_built(
     harness: Harness, provider: Provider, tmp_path: Path, cache: Path
 ) -> None:
-    where: dict[str, Any] = {
+    run = local(provider)
+    dataset: dict[str, Any] = {
         "dataset": rows_without_python(tmp_path),
         "repos": build_mirrors(cache / "demo-mirrors"),
     }
-    lines = harness.run(local(provider), code=1, **where)
+    lines = harness.run(run, code=1, **dataset)
     assert provider.requests == []
-    named = [line for line in lines if ID in line and CAUSE in line]
-    assert named[0].startswith(f"no tests: {ID}: ")
-    assert any("no model was called" in line for line in named)
+    causes = [line for line in lines if ID in line and CAUSE in line]
+    assert causes[0].startswith(f"no tests: {ID}: ")
+    assert any("no model was called" in line for line in causes)
     assert not harness.file(f"{ID}.json").exists()
-    estimate = harness.run(local(provider), dry_run=True, **where)
-    assert any(line.startswith(f"no tests: {ID}: {CAUSE}") for line in estimate)
+    estimate = harness.run(run, dry_run=True, **dataset)
+    warning = f"no tests: {ID}: {CAUSE}"
+    assert any(line.startswith(warning) for line in estimate)
 
 
 def test_who_asks_for_it_gets_untested_patches_and_the_reason(
     harness: Harness, provider: Provider, tmp_path: Path, cache: Path
 ) -> None:
     provider.will_answer(EDIT)
+    run = local(provider, require_tests=False, tries=1)
     harness.run(
-        local(provider, require_tests=False, tries=1),
+        run,
         dataset=rows_without_python(tmp_path),
         repos=build_mirrors(cache / "demo-mirrors"),
     )
@@ -85,19 +87,28 @@ def test_who_asks_for_it_gets_untested_patches_and_the_reason(
             "def test_a(): pass\ndef test_b(): raise ValueError('gone')\n",
             {0.5: "", 0.6: "only 1 of 2 tests"},
         ),
-        ("import roman\ndef test_a(): pass\n", {0.1: "No module named 'roman'"}),
-        ("import pytest\n@pytest.mark.skip\ndef test_a(): pass\n", {0.5: ""}),
+        (
+            "import roman\ndef test_a(): pass\n",
+            {0.1: "No module named 'roman'"},
+        ),
+        (
+            "import pytest\n@pytest.mark.skip\ndef test_a(): pass\n",
+            {0.5: ""},
+        ),
     ],
 )
 def test_a_sample_of_the_tests_decides(
-    make_tree: MakeCheckout, cache: Path, body: str, causes: dict[float, str]
+    make_tree: MakeCheckout,
+    cache: Path,
+    body: str,
+    causes: dict[float, str],
 ) -> None:
     """Causes by the share of tests that have to pass."""
     base = make_tree({"tests/test_a.py": body, "setup.py": "import setuptools"})
-    instance = an_instance(spec=Spec(test_cmd="pytest -rA"), base_commit="a" * 40)
-    session = LocalEnvironment(cache / "environments", print).start(
-        project_of(instance, base)
-    )
+    spec = Spec(test_cmd="pytest -rA")
+    instance = an_instance(spec=spec, base_commit="a" * 40)
+    environment = LocalEnvironment(cache / "environments", print)
+    session = environment.start(project_of(instance, base))
     tests = RegressionTests(
         instance=instance,
         session=session,
@@ -110,11 +121,11 @@ def test_a_sample_of_the_tests_decides(
         log=logging.getLogger("test"),
     )
     try:
-        for least, cause in causes.items():
+        for share, cause in causes.items():
             expectation: AbstractContextManager[object] = nullcontext()
             if cause:
                 expectation = pytest.raises(BrokenEnvironmentError, match=cause)
             with expectation:
-                check_sample(tests, least)
+                check_sample(tests, share)
     finally:
         session.stop()
