@@ -83,7 +83,7 @@ class Outcomes:
 
     @property
     def is_right(self) -> bool:
-        return not any([*self.tests, *self.hidden])
+        return not any(self.tests) and not any(self.hidden)
 
 
 @dataclass(frozen=True)
@@ -114,45 +114,54 @@ class Bug:
 
     @cached_property
     def classes(self) -> list[CandidateClass]:
+        base = {"program.py": self.content["module"]}
         members: dict[str, list[Attempt]] = defaultdict(list)
         for attempt in self.attempts:
-            text = self.content["candidates"][attempt.attempt - 1]["text"]
-            base = {"program.py": self.content["module"]}
-            key = canonical_key({"program.py": text.encode()}, base.get)
+            candidate = self.content["candidates"][attempt.attempt - 1]
+            files = {"program.py": candidate["text"].encode()}
+            key = canonical_key(files, base.get)
             members[key].append(attempt)
         classes = []
         for attempts in members.values():
+            numbers = [attempt.attempt for attempt in attempts]
+            models = dict.fromkeys(attempt.model for attempt in attempts)
             equal = CandidateClass(
-                id=f"c{attempts[0].attempt}",
-                attempts=tuple(attempt.attempt for attempt in attempts),
-                models=tuple({attempt.model: None for attempt in attempts}),
+                id=f"c{numbers[0]}",
+                attempts=tuple(numbers),
+                models=tuple(models),
             )
             classes.append(equal)
         return classes
 
     def evidence(self, authors: str) -> Evidence:
-        """Return what is known of the candidates with the scripts of some authors."""
+        """Return what the scripts of some authors tell about the candidates."""
         scripts = []
         outcomes = {}
         for name, code in self.outcomes[0].scripts.items():
             if name.split()[0] not in authors:
                 continue
             script = ReproductionScript(
-                id=name, source=ScriptSource.ISSUE, base=(code, code)
+                id=name,
+                source=ScriptSource.ISSUE,
+                base=(code, code),
             )
             scripts.append(script)
-            if script.valid:
-                outcomes[name] = {
-                    equal.id: self.outcomes[equal.attempts[0]].scripts[name]
-                    for equal in self.classes
-                }
+            if not script.valid:
+                continue
+            codes = {}
+            for equal in self.classes:
+                first = equal.attempts[0]
+                codes[equal.id] = self.outcomes[first].scripts[name]
+            outcomes[name] = codes
+        failing = {}
+        for attempt in self.attempts:
+            number = attempt.attempt
+            failing[number] = self.outcomes[number].failing
         return Evidence(
             classes=tuple(self.classes),
             scripts=tuple(scripts),
             outcomes=outcomes,
-            failing={
-                a.attempt: self.outcomes[a.attempt].failing for a in self.attempts
-            },
+            failing=failing,
         )
 
 
@@ -168,7 +177,8 @@ def run_bug(path: Path, folder: Path) -> Bug:
     modules += [candidate["text"] for candidate in content["candidates"]]
     outcomes = []
     for number, module in enumerate(modules):
-        codes = iter(exit_codes(programs, module, folder / f"{path.stem}-{number}"))
+        tree = folder / f"{path.stem}-{number}"
+        codes = iter(exit_codes(programs, module, tree))
         of_module = Outcomes(
             tests=[next(codes) for _ in content["tests"]],
             hidden=[next(codes) for _ in content["hidden"]],
@@ -181,9 +191,10 @@ def run_bug(path: Path, folder: Path) -> Bug:
 @pytest.fixture(scope="module")
 def bugs(tmp_path_factory: pytest.TempPathFactory) -> list[Bug]:
     folder = tmp_path_factory.mktemp("programs")
+    paths = sorted(PROGRAMS.glob("*.yaml"))
+    run = partial(run_bug, folder=folder)
     with ThreadPoolExecutor() as pool:
-        paths = sorted(PROGRAMS.glob("*.yaml"))
-        return list(pool.map(partial(run_bug, folder=folder), paths))
+        return list(pool.map(run, paths))
 
 
 def test_the_programs_are_what_they_are_for(bugs: list[Bug]) -> None:
@@ -192,7 +203,8 @@ def test_the_programs_are_what_they_are_for(bugs: list[Bug]) -> None:
         base = bug.outcomes[0]
         assert not base.failing
         assert any(base.hidden)
-        assert (len(bug.attempts), len(base.scripts)) == (6, 18)
+        assert len(bug.attempts) == 6
+        assert len(base.scripts) == 18
         assert 0 < len(bug.right) < len(bug.classes)
 
 
@@ -202,9 +214,10 @@ def choose_all(bugs: Sequence[Bug], authors: str) -> list[Attempt]:
     fit = fit_run(facts)
     winners = []
     for bug in bugs:
-        winner = choose_by_evidence(bug.attempts, bug.evidence(authors), fit).winner
-        assert winner
-        winners.append(winner)
+        evidence = bug.evidence(authors)
+        choice = choose_by_evidence(bug.attempts, evidence, fit)
+        assert choice.winner
+        winners.append(choice.winner)
     return winners
 
 
@@ -226,14 +239,16 @@ def count_right(bugs: Sequence[Bug], winners: Sequence[Attempt]) -> int:
 
 @pytest.mark.parametrize("authors", [ALL, *AUTHORS])
 def test_no_choice_breaks_an_existing_test(bugs: list[Bug], authors: str) -> None:
-    for bug, winner in zip(bugs, choose_all(bugs, authors), strict=True):
+    winners = choose_all(bugs, authors)
+    for bug, winner in zip(bugs, winners, strict=True):
         assert any(attempt.test_outcome for attempt in bug.attempts)
         assert winner.test_outcome, bug.name
 
 
 def test_votes_of_poor_scripts_break_existing_tests(bugs: list[Bug]) -> None:
     """The programs can tell a rule that harms: the most scripts are passed by such candidates."""
-    outcomes = [choose_by_votes(bug, "poor").test_outcome for bug in bugs]
+    winners = [choose_by_votes(bug, "poor") for bug in bugs]
+    outcomes = [winner.test_outcome for winner in winners]
     assert outcomes.count(False) >= 4
 
 
@@ -244,8 +259,14 @@ def test_more_choices_are_right_than_the_first_plausible(bugs: list[Bug]) -> Non
         winner = choose(bug.attempts).winner
         assert winner
         firsts.append(winner)
-    right = {
-        name: count_right(bugs, choose_all(bugs, name)) for name in (ALL, *AUTHORS)
-    }
     assert count_right(bugs, firsts) == 3
-    assert right == {ALL: 6, "able": 8, "middling": 5, "poor": 5}
+    right = {}
+    for authors in (ALL, *AUTHORS):
+        winners = choose_all(bugs, authors)
+        right[authors] = count_right(bugs, winners)
+    assert right == {
+        ALL: 6,
+        "able": 8,
+        "middling": 5,
+        "poor": 5,
+    }
