@@ -23,8 +23,9 @@ from tests.support.runs import EDIT, config, live
 
 
 def test_a_black_box_has_no_model_to_ask() -> None:
+    run = by_evidence(replay=None, agent="command:true")
     with pytest.raises(UserError, match=r"choice\.select=evidence asks the models"):
-        validate_config(by_evidence(replay=None, agent="command:true"))
+        validate_config(run)
 
 
 def opening_requests(provider: Provider) -> list[str]:
@@ -42,19 +43,27 @@ def opening_requests(provider: Provider) -> list[str]:
 def test_the_next_attempt_is_told_what_became_of_the_others(
     harness: Harness, provider: Provider, history: HistoryChoice
 ) -> None:
-    tells = history is HistoryChoice.OUTCOMES
+    has_outcomes = history is HistoryChoice.OUTCOMES
     failing = EDIT.replace(
         "        elif letters and letters[-1] != ", "        elif letters == "
     )
     provider.will_answer("textkit/slug.py", *[failing] * 4, "textkit/slug.py")
-    local = {"environment": EnvironmentKind.LOCAL, "all_attempts": True}
-    prediction = harness.solve(live(provider, history=history, **local), NAME)
+    run = live(
+        provider,
+        history=history,
+        environment=EnvironmentKind.LOCAL,
+        all_attempts=True,
+    )
+    prediction = harness.solve(run, NAME)
     first, second = opening_requests(provider)
     assert "before yours" not in first
     sentence = "1 attempt was made on this issue before yours"
-    assert (sentence in second) is tells
+    assert (sentence in second) is has_outcomes
     told_of = prediction["all_results"][1].get("told_of", [])
-    assert told_of == ([1] if tells else [])
+    if has_outcomes:
+        assert told_of == [1]
+    else:
+        assert told_of == []
     lines = verified(harness.folder, harness.cache)
     assert lines[-1].endswith("nothing differs")
 
@@ -72,16 +81,16 @@ def test_an_attempt_gives_one_script(harness: Harness, tmp_path: Path) -> None:
         reply["content"] += test.format("new") + test.format("other")
 
     replies = recording(tmp_path / "replies", with_tests)
-    run = by_evidence(replay=replies)
-    harness.run(run, NAME)
-    scripts = harness.prediction(NAME)["evidence"]["scripts"]
-    own = [script for script in scripts if script["source"] == "attempt"]
-    assert len(own) == 1
-    assert own[0]["base"] == [2, 2]
-    assert "tests/test_new.py" in own[0]["text"]
+    prediction = harness.solve(by_evidence(replay=replies), NAME)
+    scripts = prediction["evidence"]["scripts"]
+    (own,) = [script for script in scripts if script["source"] == "attempt"]
+    assert own["base"] == [2, 2]
+    assert "tests/test_new.py" in own["text"]
 
 
 def test_stop_all_decides_as_all_attempts_does() -> None:
-    made = validate_config(config(stop=StopRule.ALL))
-    assert made.deciding() == validate_config(config(all_attempts=True)).deciding()
-    assert made.deciding() != validate_config(config()).deciding()
+    stop_all = validate_config(config(stop=StopRule.ALL))
+    all_attempts = validate_config(config(all_attempts=True))
+    assert stop_all.deciding() == all_attempts.deciding()
+    usual = validate_config(config())
+    assert stop_all.deciding() != usual.deciding()

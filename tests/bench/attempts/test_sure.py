@@ -37,7 +37,10 @@ from tests.support.runs import live, read
 
 SECOND = "demo__textkit-2"
 FACTS = InstanceFacts(
-    [ClassFacts({"a": 2}, 0), ClassFacts({"b": 1}, 0)],
+    [
+        ClassFacts({"a": 2}, 0),
+        ClassFacts({"b": 1}, 0),
+    ],
     [ScriptFacts(frozenset({0}))] * 4,
 )
 
@@ -48,9 +51,16 @@ def scripts() -> Iterator[ScriptProvider]:
         yield provider
 
 
-def when_sure(provider: ScriptProvider, sure: float, **more: Any) -> RunConfig:
-    settings = {**LOCAL, "select": "evidence", "temperatures": TEMPERATURES}
-    return live(provider, **settings, stop=StopRule.SURE, sure=sure, **more)
+def when_sure(provider: ScriptProvider, sure: float, **changes: Any) -> RunConfig:
+    return live(
+        provider,
+        **LOCAL,
+        select="evidence",
+        temperatures=TEMPERATURES,
+        stop=StopRule.SURE,
+        sure=sure,
+        **changes,
+    )
 
 
 def stop_fit_of(folder: Path, name: str) -> dict[str, Any] | None:
@@ -71,8 +81,10 @@ def test_a_run_is_fitted_when_25_50_and_100_instances_ended() -> None:
         run_fit.add("one-1", FACTS)
         if run_fit.current not in fits:
             fits.append(run_fit.current)
-            expected = fit_run([FACTS] * count, 0.3)
-            assert run_fit.current == (None if count == 1 else expected)
+            if count == 1:
+                assert run_fit.current is None
+            else:
+                assert run_fit.current == fit_run([FACTS] * count, 0.3)
     assert len(fits) == 4
     assert fits[1] == fit_run([FACTS] * 25, 0.3)
 
@@ -81,37 +93,39 @@ def test_one_class_ends_no_attempts_before_scripts_ran_on_it(
     harness: Harness, scripts: ScriptProvider
 ) -> None:
     """The first candidate would be enough by its tests, but fails scripts; the second passes."""
-    chosen = when_sure(scripts, 0.53)
-    prediction = harness.solve(chosen, NAME)
-    evidence = prediction["evidence"]
-    assert [classes["attempts"] for classes in evidence["classes"]] == [[1], [2]]
+    run = when_sure(scripts, 0.53)
+    prediction = harness.solve(run, NAME)
+    classes = prediction["evidence"]["classes"]
+    assert [equal["attempts"] for equal in classes] == [[1], [2]]
     assert prediction["attempt"] == 2
-    harness.assert_replays(chosen, NAME)
+    harness.assert_replays(run, NAME)
 
 
 def test_a_replay_ends_attempts_by_the_recorded_fit(
     harness: Harness, tmp_path: Path
 ) -> None:
-    hopeful = stated_fit(0.999)
+    hopeful = stated_fit(0.999).model_dump(mode="json")
 
     def record_fit(raw: dict[str, Any]) -> None:
         for attempt in raw["attempts"]:
-            attempt["stop_fit"] = hopeful.model_dump(mode="json")
+            attempt["stop_fit"] = hopeful
 
     replies = recording(tmp_path / "replies", record_fit)
-    sure = {"stop": StopRule.SURE, "sure": 0.95}
-    prediction = harness.solve(by_evidence(replay=replies, **sure), NAME)
+    run = by_evidence(replay=replies, stop=StopRule.SURE, sure=0.95)
+    prediction = harness.solve(run, NAME)
     assert len(prediction["all_results"]) < 4
-    assert stop_fit_of(harness.folder, NAME) == hopeful.model_dump(mode="json")
+    assert stop_fit_of(harness.folder, NAME) == hopeful
 
 
 def test_a_job_takes_what_the_run_has_learned_to_another_machine() -> None:
     instance = load_dataset("demo", "test").instances()[0]
     run_fit = RunFit(0.4)
     job = InstanceJob(instance, run_fit=run_fit)
-    assert pickle.loads(pickle.dumps(job.portable())).current_fit() is None
+    unfitted = pickle.dumps(job.portable())
+    assert pickle.loads(unfitted).current_fit() is None
     run_fit.current = stated_fit(0.3)
-    assert pickle.loads(pickle.dumps(job.portable())).current_fit() == stated_fit(0.3)
+    fitted = pickle.dumps(job.portable())
+    assert pickle.loads(fitted).current_fit() == stated_fit(0.3)
 
 
 def test_instances_that_start_later_use_what_the_run_has_learned(
@@ -119,7 +133,8 @@ def test_instances_that_start_later_use_what_the_run_has_learned(
 ) -> None:
     monkeypatch.setattr(refit, "FIRST_FIT", 1)
     with ScriptProvider() as provider:
-        prediction = harness.solve(when_sure(provider, 0.999), NAME)
+        run = when_sure(provider, 0.999)
+        prediction = harness.solve(run, NAME)
         assert len(prediction["all_results"]) == 4
         assert stop_fit_of(harness.folder, NAME) is None
         earlier = read(harness.folder, NAME, "trajectories")
@@ -127,21 +142,20 @@ def test_instances_that_start_later_use_what_the_run_has_learned(
         expected.add_result(InstanceResult.of_trajectory(earlier))
         # A prediction that cannot be read tells nothing, and stays as it is.
         harness.file("gone__gone-1.json").write_text("{")
-        harness.run(when_sure(provider, 0.999), NAME, SECOND)
+        harness.run(run, NAME, SECOND)
     assert expected.current is not None
-    assert stop_fit_of(harness.folder, SECOND) == expected.current.model_dump(
-        mode="json"
-    )
+    fit = expected.current.model_dump(mode="json")
+    assert stop_fit_of(harness.folder, SECOND) == fit
 
 
 def test_a_killed_run_asks_for_the_same_scripts_at_the_same_time(
     harness: Harness, scripts: ScriptProvider
 ) -> None:
     # The last scripts are asked for with another candidate if there are more.
-    chosen = when_sure(scripts, 0.999, scripts=12)
-    prediction = harness.solve(chosen, NAME)
+    run = when_sure(scripts, 0.999, scripts=12)
+    prediction = harness.solve(run, NAME)
     requests = len(scripts.requests)
     # As if it was killed after its last attempt.
     harness.file(f"{NAME}.json").unlink()
-    assert harness.solve(chosen, NAME) == prediction
+    assert harness.solve(run, NAME) == prediction
     assert len(scripts.requests) == requests
