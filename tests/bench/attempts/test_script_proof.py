@@ -121,15 +121,22 @@ def exit_code(runner: Runner, programs: Programs, body: str, end: str) -> int | 
     language = language_of_runner(runner)
     assert language
     folder = Path.cwd()
-    (folder / programs.module).write_text(programs.text.replace("BODY", body))
+    module = programs.text.replace("BODY", body)
+    (folder / programs.module).write_text(module)
     run = ScriptRun(language)
-    for name, data in run.files(programs.script.replace("END", end).encode()).items():
+    script = programs.script.replace("END", end)
+    files = run.files(script.encode())
+    for name, data in files.items():
         (folder / name).write_bytes(data)
-    result = subprocess.run(
-        ["bash", "-c", run.command], capture_output=True, text=True, check=False
+    process = subprocess.run(
+        ["bash", "-c", run.command],
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    output = result.stdout + result.stderr
-    return run.exit_code(CommandResult(output, result.returncode, seconds=0.0))
+    output = process.stdout + process.stderr
+    result = CommandResult(output, process.returncode, seconds=0.0)
+    return run.exit_code(result)
 
 
 @pytest.fixture(params=LANGUAGES)
@@ -150,7 +157,8 @@ def test_a_script_says_itself_how_it_ends(runner: Runner) -> None:
     programs = LANGUAGES[runner]
     ends = []
     for end, _ in programs.ends:
-        ends.append((end, exit_code(runner, programs, programs.nothing, end)))
+        code = exit_code(runner, programs, programs.nothing, end)
+        ends.append((end, code))
     assert ends == list(programs.ends)
 
 

@@ -12,11 +12,12 @@ HOSTILE = f"before {TITLE}\x1b[2J\x9b31m\x1b[31mred\x1b[0m\u202e\x08 after"
 
 
 def test_no_escape_sequence_of_an_agent_is_in_a_transcript() -> None:
+    tool_call = ToolCall(HOSTILE, HOSTILE)
     attempt = make_candidate(
         patch=HOSTILE,
         messages=(
             Message(HOSTILE, HOSTILE),
-            Message("assistant", HOSTILE, (ToolCall(HOSTILE, HOSTILE),)),
+            Message("assistant", HOSTILE, (tool_call,)),
         ),
         error=HOSTILE,
         test_note=HOSTILE,
