@@ -48,7 +48,8 @@ def history(tmp_path: Path) -> History:
     blob = data.decode().strip()
     git("update-index", "--cacheinfo", f"100644,{blob},crlf.txt", cwd=work)
     git("commit", "-q", "-m", "base", cwd=work)
-    base = git("rev-parse", "HEAD", cwd=work).decode().strip()
+    commit = git("rev-parse", "HEAD", cwd=work)
+    base = commit.decode().strip()
     (work / "sub" / "form.py").write_bytes(b"x = 'the secret fix'\n")
     fix = commit_all(work, "the fix")
     git("tag", "v2", cwd=work)
@@ -59,7 +60,8 @@ def history(tmp_path: Path) -> History:
 
 def make_snapshot(tmp_path: Path, history: History) -> Snapshot:
     mirror, base, _ = history
-    return Snapshots(tmp_path / "snapshots").get(mirror, "own/thing", base)
+    snapshots = Snapshots(tmp_path / "snapshots")
+    return snapshots.get(mirror, "own/thing", base)
 
 
 @pytest.fixture
@@ -77,25 +79,25 @@ def test_the_tree_is_the_base_commits_byte_for_byte(
 ) -> None:
     mirror, base, _ = history
     root = fresh.root
-    listing = git("ls-tree", "-r", "-z", base, cwd=mirror).split(b"\0")
-    seen = set()
-    for entry in filter(None, listing):
+    listing = git("ls-tree", "-r", "-z", base, cwd=mirror)
+    listed = set()
+    for entry in filter(None, listing.split(b"\0")):
         meta, _, name = entry.partition(b"\t")
         mode, _, blob = meta.decode().split()
+        listed.add(os.fsdecode(name))
         path = root / os.fsdecode(name)
         content = git("cat-file", "blob", blob, cwd=mirror)
         if mode == "120000":
             assert os.readlink(bytes(path)) == content, name
-        else:
-            assert path.read_bytes() == content, name
-        executable = mode == "100755"
-        assert path.is_symlink() or bool(path.stat().st_mode & 0o100) is executable
-        seen.add(os.fsdecode(name))
+            continue
+        assert path.read_bytes() == content, name
+        executable = path.stat().st_mode & 0o100
+        assert bool(executable) is (mode == "100755")
     files = set()
     for path in root.rglob("*"):
         if ".git" not in path.parts and not path.is_dir():
             files.add(str(path.relative_to(root)))
-    assert files == seen
+    assert files == listed
 
 
 def test_nothing_of_another_commit_can_be_found(
@@ -104,13 +106,18 @@ def test_nothing_of_another_commit_can_be_found(
     _, base, fix = history
     root = fresh.root
     repository = gitpython.Repo(root)
-    assert [commit.hexsha for commit in repository.iter_commits("--all")] == [base]
-    assert (repository.remotes, repository.tags) == ([], [])
-    look = subprocess.run(["git", "cat-file", "-e", fix], cwd=root, check=False)
-    assert look.returncode
-    assert not (root / ".git" / "logs").exists()
-    for path in (root / ".git").rglob("*"):
-        assert not path.is_file() or fix.encode() not in path.read_bytes()
+    (commit,) = repository.iter_commits("--all")
+    assert commit.hexsha == base
+    assert repository.remotes == []
+    assert repository.tags == []
+    command = ["git", "cat-file", "-e", fix]
+    result = subprocess.run(command, cwd=root, check=False)
+    assert result.returncode
+    dot_git = root / ".git"
+    assert not (dot_git / "logs").exists()
+    for path in dot_git.rglob("*"):
+        if path.is_file():
+            assert fix.encode() not in path.read_bytes()
     everything = git("cat-file", "--batch-all-objects", "--batch", cwd=root)
     assert b"secret fix" not in everything
 
@@ -119,15 +126,17 @@ def _writer_of(name: str, text: str) -> Callable[[Path, Path], object]:
     """Return a function that writes ``text`` to the file ``name`` of a checkout."""
 
     def write(root: Path, mirror: Path) -> None:
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text(text)
+        path = root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
 
     return write
 
 
 def _pack_the_fix(root: Path, mirror: Path) -> None:
     tip = git("rev-parse", "HEAD", cwd=mirror)
-    git("pack-objects", "-q", root / ".git/objects/pack/pack", cwd=mirror, stdin=tip)
+    pack = root / ".git/objects/pack/pack"
+    git("pack-objects", "-q", pack, cwd=mirror, stdin=tip)
 
 
 def _grow_the_pack(root: Path, mirror: Path) -> None:
@@ -157,17 +166,21 @@ _LEAKS: dict[str, Callable[[Path, Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("what", _LEAKS)
+@pytest.mark.parametrize("name", _LEAKS)
 def test_verification_notices_every_leak(
-    history: History, snapshot: Snapshot, fresh: Checkout, what: str
+    history: History,
+    snapshot: Snapshot,
+    fresh: Checkout,
+    name: str,
 ) -> None:
     verify(snapshot, fresh.root)
-    _LEAKS[what](fresh.root, history[0])
+    leak = _LEAKS[name]
+    leak(fresh.root, history[0])
     with pytest.raises(LeakError):
         verify(snapshot, fresh.root)
 
 
-def _everything(root: Path) -> dict[str, tuple[int, bytes]]:
+def _read_states(root: Path) -> dict[str, tuple[int, bytes]]:
     """Return modes and contents of all files except git's index, which holds times."""
     states = {}
     for path in sorted(root.rglob("*")):
@@ -176,7 +189,8 @@ def _everything(root: Path) -> dict[str, tuple[int, bytes]]:
             data = os.readlink(bytes(path))
         elif path.is_file():
             data = path.read_bytes()
-        states[str(path.relative_to(root))] = (path.lstat().st_mode, data)
+        name = str(path.relative_to(root))
+        states[name] = (path.lstat().st_mode, data)
     del states[".git/index"]
     return states
 
@@ -184,32 +198,36 @@ def _everything(root: Path) -> dict[str, tuple[int, bytes]]:
 def test_a_renewed_checkout_is_as_a_fresh_one(fresh: Checkout) -> None:
     used = fresh
     root = used.root
-    before = _everything(root)
+    before = _read_states(root)
     for round_ in range(2):
         used.settle()
-        same_size = (root / "crlf.txt").read_bytes()[::-1]
-        (root / "crlf.txt").write_bytes(same_size)
+        text = root / "crlf.txt"
+        same_size = text.read_bytes()[::-1]
+        text.write_bytes(same_size)
         (root / "run.sh").chmod(0o644)
         shutil.rmtree(root / "sub")
         (root / "sub").symlink_to("/")
-        (root / "link").unlink()
-        (root / "link").mkdir()
-        (root / "link/new.py").write_text("x")
-        (root / "deep/er").mkdir(parents=True)
-        (root / "deep/er/new.py").write_text("x")
+        link = root / "link"
+        link.unlink()
+        link.mkdir()
+        (link / "new.py").write_text("x")
+        deep = root / "deep/er"
+        deep.mkdir(parents=True)
+        (deep / "new.py").write_text("x")
         commit = ("commit", "-aqm", f"mine {round_}")
         git("-c", "core.logAllRefUpdates=true", *commit, cwd=root)
         git("tag", f"v{round_}", cwd=root)
         used = renew_checkout(used)
-        assert _everything(root) == before
+        assert _read_states(root) == before
         assert git("status", "--porcelain", "--ignored", cwd=root) == b""
 
 
 def test_a_settled_checkout_is_older_than_the_clock_ticks(fresh: Checkout) -> None:
     fresh.settle()
     now = time.time_ns()
-    for stamp in (*fresh.fresh.values(), *fresh.repository.values()):
-        assert now - stamp.changed >= 10_000_000
+    for stamps in (fresh.fresh, fresh.repository):
+        for stamp in stamps.values():
+            assert now - stamp.changed >= 10_000_000
 
 
 def test_a_repository_is_kept_as_long_as_nothing_in_it_was_touched(
@@ -228,10 +246,11 @@ def test_a_repository_is_kept_as_long_as_nothing_in_it_was_touched(
         used = renew_checkout(used)
         assert not (dot_git / name).exists()
     used.settle()
-    text = (dot_git / "config").read_text()
-    (dot_git / "config").write_text(text.replace("true", "TRUE"))
+    config = dot_git / "config"
+    text = config.read_text()
+    config.write_text(text.replace("true", "TRUE"))
     renew_checkout(used)
-    assert "TRUE" not in (dot_git / "config").read_text()
+    assert "TRUE" not in config.read_text()
 
 
 def test_a_snapshot_of_another_layout_is_made_again(
@@ -243,7 +262,8 @@ def test_a_snapshot_of_another_layout_is_made_again(
         (snapshot.folder / "manifest.json").write_text(text)
         old.write_text("of an older harness")
         again = make_snapshot(tmp_path, history)
-        assert make_checkout(again, tmp_path / f"fresh-{number}").tracked_files()
+        checkout = make_checkout(again, tmp_path / f"fresh-{number}")
+        assert checkout.tracked_files()
         assert not old.exists()
 
 
@@ -253,21 +273,24 @@ def test_git_finds_nothing_wrong_with_a_repository_that_it_did_not_make(
     root = fresh.root
     assert git("fsck", "--full", "--strict", cwd=root) == b""
     assert git("status", "--porcelain", "--ignored", cwd=root) == b""
-    settings = git("config", "--local", "--list", cwd=root).decode()
+    settings = git("config", "--local", "--list", cwd=root)
     theirs = tmp_path / "theirs"
     git("init", "-q", "--template=", theirs, cwd=tmp_path)
-    usual = git("config", "--local", "--list", cwd=theirs).decode()
-    assert settings == usual.replace("updates=true", "updates=false")
+    usual = git("config", "--local", "--list", cwd=theirs)
+    assert settings == usual.replace(b"updates=true", b"updates=false")
 
 
 def test_the_files_of_a_checkout_are_those_of_its_commit(
     history: History, fresh: Checkout
 ) -> None:
     mirror, base, _ = history
-    listed = git("ls-tree", "-r", base, cwd=mirror).decode().splitlines()
-    regular = [row.split() for row in listed if row.startswith("100")]
+    listing = git("ls-tree", "-r", base, cwd=mirror)
+    hashes = []
+    for row in listing.decode().splitlines():
+        if row.startswith("100"):
+            hashes.append(row.split()[2])
     blobs = fresh.snapshot.blobs
-    assert sorted(blobs.values()) == sorted(row[2] for row in regular)
+    assert sorted(blobs.values()) == sorted(hashes)
     assert fresh.tracked_files() == tuple(sorted(blobs))
     assert "link" not in blobs
     assert LATIN in blobs
@@ -280,16 +303,19 @@ def test_the_environment_and_global_settings_do_not_matter(
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    (home / ".gitconfig").write_text("[core]\nautocrlf = true\n[broken\n")
+    settings = home / ".gitconfig"
+    settings.write_text("[core]\nautocrlf = true\n[broken\n")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")
     fresh = make_checkout(make_snapshot(tmp_path, history), tmp_path / "fresh")
     assert (fresh.root / "crlf.txt").read_bytes() == b"a\r\nb\r\n"
-    assert (home / ".gitconfig").read_text() == "[core]\nautocrlf = true\n[broken\n"
+    assert settings.read_text() == "[core]\nautocrlf = true\n[broken\n"
 
 
 def test_a_half_made_snapshot_is_not_used(tmp_path: Path, history: History) -> None:
+    _, base, _ = history
     folder = tmp_path / "snapshots" / "own__thing"
-    (folder / f".{history[1][:12]}.killed").mkdir(parents=True)
+    half = folder / f".{base[:12]}.killed"
+    half.mkdir(parents=True)
     make_checkout(make_snapshot(tmp_path, history), tmp_path / "fresh")

@@ -23,11 +23,13 @@ MAKE = "import os, socket, subprocess, shutil\n"
 
 
 def run_leaving(
-    harness: Harness, code: str, exit_code: int = 0, **changes: Any
+    harness: Harness,
+    code: str,
+    **changes: Any,
 ) -> tuple[dict[str, Any], Any]:
     """Return prediction and attempts of a run whose agent fixes the bug and runs ``code``."""
-    chosen = outside(FIX + MAKE + code, **changes)
-    prediction = harness.solve(chosen, ID, code=exit_code)
+    run = outside(FIX + MAKE + code, **changes)
+    prediction = harness.solve(run, ID)
     return prediction, harness.attempts(ID)
 
 
@@ -93,9 +95,10 @@ def test_odd_trees_give_a_patch(harness: Harness, name: str) -> None:
         codes.append(f"{code}\n")
         predicted |= paths
         all_dropped |= dropped
-    prediction, (attempt, *_) = run_leaving(harness, "".join(codes))
+    prediction, attempts = run_leaving(harness, "".join(codes))
     assert prediction["attempt"] == 1, prediction["all_results"]
     assert set(patch_paths(prediction["model_patch"])) == predicted
+    attempt = attempts[0]
     assert set(attempt["dropped_files"]) == all_dropped
     assert "infra" not in attempt["status"]
 
@@ -111,11 +114,13 @@ def test_paths_that_no_system_call_takes(harness: Harness) -> None:
     code = f"root = os.getcwd()\n{DEEP}"
     prediction, (attempt,) = run_leaving(harness, code)
     assert patch_paths(prediction["model_patch"]) == (FIXED,)
-    assert attempt["dropped_files"] == ["/".join(["d" * 200] * 6)]
+    folders = ["d" * 200] * 6
+    assert attempt["dropped_files"] == ["/".join(folders)]
     log = (harness.folder / f"logs/r/{ID}.log").read_text()
     assert "(its path is longer than 1024 bytes)" in log
-    work = (harness.cache / "work").rglob("*")
-    assert not any(path.is_dir() for path in work), "nothing of it stays"
+    work = harness.cache / "work"
+    for path in work.rglob("*"):
+        assert not path.is_dir(), "nothing of it stays"
 
 
 GONE = "root = os.getcwd(); os.chdir('/'); shutil.rmtree(root)\n"
@@ -136,7 +141,8 @@ NO_TREES = {
 }
 
 
-PAIRS = list(zip(list(NO_TREES)[::2], list(NO_TREES)[1::2], strict=True))
+CODES = list(NO_TREES)
+PAIRS = list(zip(CODES[::2], CODES[1::2], strict=True))
 
 
 @pytest.mark.parametrize("codes", PAIRS)
@@ -146,20 +152,28 @@ def test_what_is_no_tree_any_more_is_an_error_of_the_attempt(
     """Each of two models leaves another one."""
     monkeypatch.setattr("bench.repos.lefttree._MAX_FILES", 100)
     code = f"import sys\nexec({codes!r}[sys.argv[1] == 'my-b'])\n"
-    chosen = outside(FIX + MAKE + code, "{model}")
-    prediction = harness.solve(chosen, ID, code=1)
-    attempts = harness.attempts(ID)
-    assert (prediction["status"], prediction["model_patch"]) == ("error", "")
-    statuses = [attempt["status"] for attempt in attempts]
-    assert statuses == ["error", "error"], "each used its try"
-    for attempt, own in zip(attempts, codes, strict=True):
-        assert NO_TREES[own] in attempt["error"]
-    assert NO_TREES[codes[1]] in prediction["reason"], "of the last attempt"
-    lines = harness.run(chosen, ID, code=1)
+    run = outside(FIX + MAKE + code, "{model}")
+    prediction = harness.solve(run, ID, code=1)
+    assert prediction["status"] == "error"
+    assert prediction["model_patch"] == ""
+    first, last = harness.attempts(ID)
+    assert first["status"] == "error"
+    assert last["status"] == "error", "each used its try"
+    errors = [NO_TREES[code] for code in codes]
+    assert errors[0] in first["error"]
+    assert errors[1] in last["error"]
+    assert errors[1] in prediction["reason"], "of the last attempt"
+    lines = harness.run(run, ID, code=1)
     assert "1 done before" in lines[0], "nothing is paid again"
 
 
-@pytest.mark.parametrize("shut_in", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "shut_in",
+    [
+        True,
+        pytest.param(False, marks=pytest.mark.long),
+    ],
+)
 def test_such_trees_are_tested(
     harness: Harness, shut_in: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,10 +189,10 @@ def test_such_trees_are_tested(
         "os.remove('README.md'); os.mkdir('README.md'); open('README.md/x', 'w').close()\n"
         "shutil.rmtree('docs', True); open('docs', 'w').close()\n"
     )
-    prediction, _ = run_leaving(harness, code, environment=EnvironmentKind.LOCAL)
-    assert (prediction["status"], prediction["test_outcome"]) == ("plausible", True), (
-        prediction["reason"]
-    )
+    local = EnvironmentKind.LOCAL
+    prediction, _ = run_leaving(harness, code, environment=local)
+    assert prediction["status"] == "plausible", prediction["reason"]
+    assert prediction["test_outcome"] is True, prediction["reason"]
 
 
 def test_a_new_link_is_predicted_and_was_not_tested(harness: Harness) -> None:
@@ -186,9 +200,11 @@ def test_a_new_link_is_predicted_and_was_not_tested(harness: Harness) -> None:
     code = "os.symlink('x', 'link')\n"
     local = EnvironmentKind.LOCAL
     prediction, attempts = run_leaving(harness, code, environment=local)
-    assert (prediction["status"], prediction["test_outcome"]) == ("fallback", None)
-    assert attempts[0]["status"] == "tree_differs"
-    assert "not the predicted one: 'link'" in attempts[0]["error"]
+    assert prediction["status"] == "fallback"
+    assert prediction["test_outcome"] is None
+    attempt = attempts[0]
+    assert attempt["status"] == "tree_differs"
+    assert "not the predicted one: 'link'" in attempt["error"]
 
 
 def test_links_and_folders_give_way(tmp_path: Path) -> None:
@@ -224,8 +240,10 @@ def test_trying_such_an_agent_names_what_is_dropped(
     tmp_path: Path, cache: Path
 ) -> None:
     lines: list[str] = []
-    agent = outside(FIX + "open('core', 'wb').truncate(1500 << 20)")
-    assert try_agent(agent, options(tmp_path, cache), lines.append) == 0
+    chosen = options(tmp_path, cache)
+    fixing = outside(FIX + "open('core', 'wb').truncate(1500 << 20)")
+    assert try_agent(fixing, chosen, lines.append) == 0
     assert lines[-1] == "dropped: core (it was made to 1,573 MB)"
-    assert try_agent(outside(MAKE + GONE), options(tmp_path, cache), lines.append) == 1
+    removing = outside(MAKE + GONE)
+    assert try_agent(removing, chosen, lines.append) == 1
     assert "the agent removed its checkout" in lines[-1]
