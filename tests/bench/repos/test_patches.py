@@ -36,13 +36,16 @@ src/runtime/test/start.js
 
 
 def test_files_of_tests_are_told_from_sources() -> None:
-    assert [path for path in TEST_FILES.split() if not is_test_path(path)] == []
-    assert [path for path in SOURCE_FILES.split() if is_test_path(path)] == []
+    for path in TEST_FILES.split():
+        assert is_test_path(path), path
+    for path in SOURCE_FILES.split():
+        assert not is_test_path(path), path
 
 
 def test_a_patch_of_strange_files_applies_to_the_clean_base(
     make_tree: MakeCheckout,
 ) -> None:
+    latin = os.fsdecode(b"na\xefve.txt")
     tree = make_tree(
         {
             "crlf.py": b"a\r\nb\r\n",
@@ -52,23 +55,28 @@ def test_a_patch_of_strange_files_applies_to_the_clean_base(
             "old.py": b"gone\n",
             "diff.md": b"x\n",
             "a b.py": b"x\n",
-            os.fsdecode(b"na\xefve.txt"): b"x\n",
+            latin: b"x\n",
         }
     )
     space = Workspace(tree.root)
     for path in ("crlf.py", "latin.py", "feed.py", "end.py", "a b.py"):
-        space.write({path: "new\n" + (space.read(path) or "")})
+        text = space.read(path) or ""
+        space.write({path: f"new\n{text}"})
     # A model may not name it, but an outside agent's command may write it.
-    (tree.root / os.fsdecode(b"na\xefve.txt")).write_text("new\nx\n")
+    (tree.root / latin).write_text("new\nx\n")
     space.write(
-        {"diff.md": "diff --git a/no b/no\nBinary files differ\n", "new/empty.py": ""}
+        {
+            "diff.md": "diff --git a/no b/no\nBinary files differ\n",
+            "new/empty.py": "",
+        }
     )
     (tree.root / "old.py").unlink()
     patch = take_patch(tree)
     patch.encode("utf-8")
     assert applies(tree.root, patch)
     fit = submittable_patch(patch)
-    assert (fit.patch, fit.dropped) == (patch, ())
+    assert fit.patch == patch
+    assert fit.dropped == ()
     assert len(patch_paths(patch)) == 9
     expected = {}
     for path in ("crlf.py", "latin.py", "feed.py"):
@@ -114,7 +122,8 @@ def test_words_like_headers_and_foreign_patches_survive() -> None:
         "diff --git a/a.md b/a.md\n--- a/a.md\n+++ b/a.md\n@@ -1,2 +1,3 @@\n x\n"
         "--- a/tests/fake.py\n+++ b/tests/fake.py\n+Binary files differ\n"
     )
-    assert [part.path for part in split_patch(patch.encode())] == ["a.md"]
+    (part,) = split_patch(patch.encode())
+    assert part.path == "a.md"
     assert submittable_patch(patch).patch == patch
 
 
@@ -144,7 +153,10 @@ def test_an_untouched_tree_has_an_empty_patch(make_tree: MakeCheckout) -> None:
 def test_a_models_gitattributes_do_not_hide_its_patch(make_tree: MakeCheckout) -> None:
     tree = make_tree({"a.py": "1\n"})
     Workspace(tree.root).write(
-        {".gitattributes": "* -diff\n*.py binary\n", "a.py": "2\n"}
+        {
+            ".gitattributes": "* -diff\n*.py binary\n",
+            "a.py": "2\n",
+        }
     )
     patch = take_patch(tree)
     assert "-1\n+2\n" in patch
@@ -156,20 +168,31 @@ def test_touched_files_give_the_patch_that_adding_all_would_give(
 ) -> None:
     latin = os.fsdecode(b"na\xefve.txt")
     glob = ":(odd)a.py"
-    names = ["same.py", "gone.py", "run.sh", "size.py", "latin.py", "folder.py"]
+    names = [
+        "same.py",
+        "gone.py",
+        "run.sh",
+        "size.py",
+        "latin.py",
+        "folder.py",
+        latin,
+        glob,
+    ]
     files = {}
-    for number, name in enumerate([*names, latin, glob]):
+    for number, name in enumerate(names):
         files[name] = f"# {number}\nx = 1\n"
     tree = make_tree(files)
     (tree.root / "gone.py").unlink()
     (tree.root / "run.sh").chmod(0o755)
     (tree.root / "size.py").write_text("# 3\nx = 2\n")
     (tree.root / "latin.py").write_bytes(b"# 4\nx = '\xe9'\n")
-    (tree.root / "folder.py").unlink()
-    (tree.root / "folder.py").mkdir()
+    folder = tree.root / "folder.py"
+    folder.unlink()
+    folder.mkdir()
     (tree.root / latin).write_text("y = 1\n")
-    (tree.root / glob).unlink()
-    (tree.root / glob).symlink_to("same.py")
+    link = tree.root / glob
+    link.unlink()
+    link.symlink_to("same.py")
     patch = take_patch(tree)
     assert len(set(patch_paths(patch))) == 7
     assert take_patch(replace(tree, fresh={})) == patch
@@ -195,8 +218,9 @@ mine.py
 
 
 def test_new_files_that_stand_in_for_what_a_runner_imports_are_dropped() -> None:
-    stand_ins = STAND_INS.split()
-    others = OTHERS.split()
-    assert [path for path in stand_ins if not is_excluded(path, new=True)] == []
-    assert [path for path in others if is_excluded(path, new=True)] == []
-    assert not any(is_excluded(path, new=False) for path in [*stand_ins, *others])
+    for path in STAND_INS.split():
+        assert is_excluded(path, new=True), path
+        assert not is_excluded(path, new=False), path
+    for path in OTHERS.split():
+        assert not is_excluded(path, new=True), path
+        assert not is_excluded(path, new=False), path
