@@ -30,8 +30,10 @@ class Harness:
     ) -> list[str]:
         """Run ``config``, which must end with ``code``, and return what it printed."""
         lines: list[str] = []
-        chosen = options(self.folder / out, self.cache, *ids, **changes)
-        assert run_command(config, chosen, lines.append) == code, lines
+        folder = self.folder / out
+        chosen = options(folder, self.cache, *ids, **changes)
+        exit_code = run_command(config, chosen, lines.append)
+        assert exit_code == code, lines
         return lines
 
     def solve(self, config: RunConfig, name: str, **changes: Any) -> dict[str, Any]:
@@ -40,13 +42,19 @@ class Harness:
         return self.prediction(name, changes.get("out", ""))
 
     def assert_replays(
-        self, config: RunConfig, name: str, code: int = 0, **changes: Any
+        self,
+        config: RunConfig,
+        name: str,
+        code: int = 0,
+        **changes: Any,
     ) -> None:
         """Replay the run with ``changes`` of ``config``: the prediction has the same bytes."""
-        replay = but(config, replay=self.file(""), **changes)
+        recording = self.file("")
+        replay = but(config, replay=recording, **changes)
         self.run(replay, name, out="replay", code=code)
-        again = self.file(f"{name}.json", "replay").read_bytes()
-        assert again == self.file(f"{name}.json").read_bytes()
+        replayed = self.file(f"{name}.json", "replay")
+        prediction = self.file(f"{name}.json")
+        assert replayed.read_bytes() == prediction.read_bytes()
 
     def file(self, name: str, out: str = "") -> Path:
         """Return the path of a file of the run."""
@@ -60,11 +68,13 @@ class Harness:
         return read(self.folder / out, name)
 
     def statuses(self, name: str) -> list[str]:
-        return [result["status"] for result in self.prediction(name)["all_results"]]
+        results = self.prediction(name)["all_results"]
+        return [result["status"] for result in results]
 
     def attempts(self, name: str, out: str = "") -> Any:
         """Return the attempts of an instance with their messages."""
-        return read(self.folder / out, name, "trajectories")["attempts"]
+        trajectory = read(self.folder / out, name, "trajectories")
+        return trajectory["attempts"]
 
 
 @pytest.fixture

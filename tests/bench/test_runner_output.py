@@ -15,7 +15,8 @@ LOGS = Path(__file__).parents[1] / "data" / "testlogs"
 
 def read(log: str, runner: Runner, *files: str) -> Results:
     text = (LOGS / f"{log}.txt").read_text(encoding="utf-8")
-    return read_run(text, an_instance(), runner, "TOKEN", files).results
+    run = read_run(text, an_instance(), runner, "TOKEN", files)
+    return run.results
 
 
 def test_a_report_of_pytest_3() -> None:
@@ -24,7 +25,10 @@ def test_a_report_of_pytest_3() -> None:
     It also has an entry without a name: the test that ended the run by pytest.exit.
     """
     results = read(
-        "pytest-3.3-report", Runner.PYTEST, "tests/test_old.py", "tests/test_doc.txt"
+        "pytest-3.3-report",
+        Runner.PYTEST,
+        "tests/test_old.py",
+        "tests/test_doc.txt",
     )
     assert results == {
         "tests/test_doc.txt::test_doc.txt": "PASSED",
@@ -37,7 +41,8 @@ def test_a_report_of_pytest_3() -> None:
 @pytest.mark.parametrize("log", ["sympy-1.1-wrapped", "sympy-1.12-wrapped"])
 def test_sympy_tests_with_long_names_and_the_last_of_a_file_are_read(log: str) -> None:
     results = read(log, Runner.SYMPY)
-    assert {name: status for name, status in results.items() if ".py" not in name} == {
+    tests = {name: status for name, status in results.items() if ".py" not in name}
+    assert tests == {
         "test_a": "PASSED",
         f"test_long_{'n' * 72}": "PASSED",
         f"test_long_{'m' * 72}": "FAILED",
