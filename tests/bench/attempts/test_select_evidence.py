@@ -56,21 +56,23 @@ def spoil_scripts(codes: Mapping[int, str]) -> Callable[[dict[str, Any]], None]:
     def spoil(raw: dict[str, Any]) -> None:
         for number, code in codes.items():
             # The writers take turns.
-            writer = raw["writers"][number % 2 == 0]
-            message = writer["messages"][(number - 1) // 2]
+            turn, writer = divmod(number - 1, 2)
+            message = raw["writers"][writer]["messages"][turn]
             message["content"] = f"```python\n{code}```\n"
 
     return spoil
 
 
 def attempts_of_classes(prediction: dict[str, Any]) -> list[list[int]]:
-    return [group["attempts"] for group in prediction["evidence"]["classes"]]
+    classes = prediction["evidence"]["classes"]
+    return [equal["attempts"] for equal in classes]
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Harness:
     """A run of two instances that chooses by evidence."""
-    harness = Harness(tmp_path_factory.mktemp("evidence"), cache)
+    folder = tmp_path_factory.mktemp("evidence")
+    harness = Harness(folder, cache)
     harness.run(by_evidence(), NAME, OTHER)
     return harness
 
@@ -83,17 +85,29 @@ def test_evidence_changes_one_choice_for_the_better_and_one_has_none(
     finished: Harness, harness: Harness
 ) -> None:
     better = finished.prediction(NAME)
-    none = finished.prediction(OTHER)
-    assert (better["attempt"], better["status"]) == (2, "plausible")
+    assert better["attempt"] == 2
+    assert better["status"] == "plausible"
     assert "it passes 4 of 4 valid scripts" in better["reason"]
-    assert better["belief"]["weight"] > 0.5 > better["belief"]["none"]
+    belief = better["belief"]
+    assert belief["weight"] > 0.5
+    assert belief["none"] < 0.5
     assert attempts_of_classes(better) == [[1], [2, 3], [4]]
-    codes = [script["base"] for script in better["evidence"]["scripts"]]
-    assert codes == [[code, code] for code in (2, 2, 2, 0, 1, 2)]
-    assert better["evidence"]["outcomes"]["s6"] == {"c1": 2, "c2": 0, "c4": 0}
-    assert none["attempt"] == 3
-    assert "no script shows the issue at the base commit" in none["reason"]
-    plain = harness.solve(config(replay=RECORDED, **LOCAL), NAME)
+    evidence = better["evidence"]
+    codes = [script["base"] for script in evidence["scripts"]]
+    assert codes == [
+        [2, 2],
+        [2, 2],
+        [2, 2],
+        [0, 0],
+        [1, 1],
+        [2, 2],
+    ]
+    assert evidence["outcomes"]["s6"] == {"c1": 2, "c2": 0, "c4": 0}
+    other = finished.prediction(OTHER)
+    assert other["attempt"] == 3
+    assert "no script shows the issue at the base commit" in other["reason"]
+    run = config(replay=RECORDED, **LOCAL)
+    plain = harness.solve(run, NAME)
     assert plain["attempt"] == 1
     assert "evidence" not in plain
     page = finished.file(f"{NAME}.md").read_text()
@@ -112,7 +126,8 @@ def test_requests_are_those_of_the_recording(finished: Harness) -> None:
         hashes = []
         for message in writer["messages"]:
             if message["role"] == "user":
-                hashes.append(request_sha256([Message("user", message["content"])]))
+                request = Message("user", message["content"])
+                hashes.append(request_sha256([request]))
         assert [call["request_sha256"] for call in writer["calls"]] == hashes
 
 
@@ -131,15 +146,20 @@ def test_verify_notices_a_choice_that_does_not_follow_from_its_evidence(
     assert "the choice from the recorded outcomes: winner" in lines
 
 
-EVIDENCE = dict(LOCAL, temperatures=TEMPERATURES, select=SelectionRule.EVIDENCE)
+EVIDENCE = {
+    **LOCAL,
+    "temperatures": TEMPERATURES,
+    "select": SelectionRule.EVIDENCE,
+}
+ONE_TRY = {**EVIDENCE, "tries": 1, "temperatures": (0.0,)}
 
 
 def test_the_budget_ends_the_scripts_and_the_rest_decides(
     harness: Harness, scripts: ScriptProvider
 ) -> None:
     money = Spending(BudgetLimits(calls=6))
-    chosen = live(scripts, **{**EVIDENCE, "tries": 1, "temperatures": (0.0,)})
-    prediction = harness.solve(chosen, NAME, code=1, money=money)
+    run = live(scripts, **ONE_TRY)
+    prediction = harness.solve(run, NAME, code=1, money=money)
     evidence = prediction["evidence"]
     assert len(scripts.requests) == 6
     assert evidence["note"] == "not all scripts could be asked for"
@@ -149,16 +169,17 @@ def test_the_budget_ends_the_scripts_and_the_rest_decides(
 def test_nothing_is_asked_where_nothing_is_to_compare(
     harness: Harness, scripts: ScriptProvider
 ) -> None:
-    alone = {**EVIDENCE, "tries": 1, "temperatures": (0.0,)}
     models = (ModelChoice.parse("gpt-4o", any_name=True),)
-    prediction = harness.solve(live(scripts, **alone, models=models), NAME)
+    run = live(scripts, **ONE_TRY, models=models)
+    prediction = harness.solve(run, NAME)
     assert len(scripts.requests) == 2
     assert prediction["evidence"]["note"] == "there is one candidate"
     assert prediction["reason"].endswith("there is one candidate")
 
 
 def test_without_an_environment_there_is_no_evidence(harness: Harness) -> None:
-    prediction = harness.solve(by_evidence(environment=EnvironmentKind.NONE), NAME)
+    run = by_evidence(environment=EnvironmentKind.NONE)
+    prediction = harness.solve(run, NAME)
     assert "no environment runs scripts" in prediction["reason"]
     assert attempts_of_classes(prediction) == [[1], [2, 3], [4]]
 
@@ -167,7 +188,8 @@ def test_a_recording_without_scripts_has_no_evidence(
     harness: Harness, tmp_path: Path
 ) -> None:
     replies = recording(tmp_path / "replies", lambda raw: raw.pop("writers"))
-    prediction = harness.solve(by_evidence(replay=replies, tries=1), NAME)
+    run = by_evidence(replay=replies, tries=1)
+    prediction = harness.solve(run, NAME)
     assert "not all scripts could be asked for" in prediction["reason"]
 
 
@@ -194,25 +216,27 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Any:
     root = tmp_path_factory.mktemp("hostile")
     folder = root / "replies"
     gold = DEMO_DATASET / "tasks" / NAME / "gold.patch"
-    hidden = [str(path) for path in (gold, folder, cache / "demo-mirrors")]
+    hidden = [str(gold), str(folder), str(cache / "demo-mirrors")]
     looks = (
         f"import os, sys\nsys.exit(0 if any(map(os.path.exists, {hidden})) else 2)\n"
     )
     no_text = "import sys  # \ud800\nsys.exit(2)\n"
-    replies = recording(
-        folder, spoil_scripts(dict(enumerate([looks, no_text, *HOSTILE.values()], 1)))
-    )
-    return Harness(root, cache).solve(by_evidence(replay=replies), NAME)
+    codes = enumerate([looks, no_text, *HOSTILE.values()], 1)
+    replies = recording(folder, spoil_scripts(dict(codes)))
+    harness = Harness(root, cache)
+    return harness.solve(by_evidence(replay=replies), NAME)
 
 
 def test_a_hostile_script_counts_as_no_answer_and_harms_nothing(hostile: Any) -> None:
-    scripts = hostile["evidence"]["scripts"]
+    evidence = hostile["evidence"]
+    scripts = evidence["scripts"]
     valid = [script["valid"] for script in scripts]
     assert valid == [True, True, False, False, True, True]
     # Each run has the tree as the set-up left it, so it never sees what it wrote.
     assert scripts[4]["base"] == [2, 2]
-    assert set(hostile["evidence"]["outcomes"]["s5"].values()) == {2}
-    assert hostile["evidence"]["outcomes"]["s6"] == {"c1": 2, "c2": 0, "c4": 0}
+    outcomes = evidence["outcomes"]
+    assert set(outcomes["s5"].values()) == {2}
+    assert outcomes["s6"] == {"c1": 2, "c2": 0, "c4": 0}
     assert hostile["attempt"] == 2
 
 
@@ -221,13 +245,20 @@ def test_a_hostile_script_counts_as_no_answer_and_harms_nothing(hostile: Any) ->
 def test_a_script_that_ends_at_a_limit_counts_as_no_answer(
     harness: Harness, tmp_path: Path, kind: str
 ) -> None:
-    replies = recording(tmp_path / "replies", spoil_scripts({3: SLOW[kind]}))
+    spoil = spoil_scripts({3: SLOW[kind]})
+    replies = recording(tmp_path / "replies", spoil)
     prediction = harness.solve(by_evidence(replay=replies), NAME)
     assert prediction["evidence"]["scripts"][2]["valid"] is False
     assert prediction["attempt"] == 2
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "kills",
+    [
+        1,
+        pytest.param(10, marks=pytest.mark.long),
+    ],
+)
 def test_a_run_that_is_killed_buys_no_script_twice(
     tmp_path: Path,
     finished: Harness,
@@ -238,40 +269,43 @@ def test_a_run_that_is_killed_buys_no_script_twice(
     commands = KilledCommands(preloaded, tmp_path)
     rng = random.Random(20261123)
 
-    def words(out: Path) -> list[str]:
+    def argv(out: Path) -> list[str]:
         models = ",".join(f"{model}@diff" for model in MODELS)
-        settings = "--set models.temperatures=0,0.25 --set choice.stop=all"
         # What is built once is there before anything is measured.
-        settings += (
+        settings = (
+            "--set models.temperatures=0,0.25 --set choice.stop=all"
             f" --set choice.select=evidence --set folders.cache={finished.cache}"
         )
         run = f"--api-base {scripts.url} --run r --workers 2 --tries 2 --out {out}"
         instance = f"--dataset demo --instances {NAME} --environment local"
         return f"{instance} --models {models} {run} {settings}".split()
 
-    measure = Left(tmp_path / "undisturbed")
-    ended = commands.run(words(measure.out))
-    assert ended.code == 0, ended.said
+    undisturbed = Left(tmp_path / "undisturbed")
+    finish = commands.run(argv(undisturbed.out))
+    assert finish.code == 0, finish.said
+    writes = finish.writes
     needed = hashes(scripts)
     killed = 0
     for number in range(kills):
         scripts.requests.clear()
-        left = Left(tmp_path / f"disturbed-{number}")
-        alive = True
-        while alive and killed < kills:
+        disturbed = Left(tmp_path / f"disturbed-{number}")
+        command = argv(disturbed.out)
+        was_killed = True
+        while was_killed and killed < kills:
             # Attempts take two thirds of the writes, and scripts the rest.
-            at = rng.randint(ended.writes // 2, ended.writes)
+            write = rng.randint(writes // 2, writes)
             torn = rng.random() < 0.5
-            ended_early = commands.run(words(left.out), kill_at=at, torn=torn)
-            alive = ended_early.code == -9
-            killed += alive
-        last = commands.run(words(left.out))
-        assert last.code == 0, last.said
-        assert left.results() == measure.results()
-        assert left.count("answered") == measure.count("answered")
-        lost = sum(left.count("lost").values())
-        assert (hashes(scripts) - needed).total() <= lost
-        check_ledger(measure, left)
+            end = commands.run(command, kill_at=write, torn=torn)
+            was_killed = end.code == -9
+            killed += was_killed
+        finish = commands.run(command)
+        assert finish.code == 0, finish.said
+        assert disturbed.results() == undisturbed.results()
+        assert disturbed.count("answered") == undisturbed.count("answered")
+        lost = disturbed.count("lost").total()
+        repeated = hashes(scripts) - needed
+        assert repeated.total() <= lost
+        check_ledger(undisturbed, disturbed)
         if killed == kills:
             break
     assert killed == kills
@@ -304,16 +338,21 @@ def test_a_close_result_asks_for_a_script_that_tells_the_groups_apart(
     """Each of two candidates passes one script; the model sees both patches."""
 
     def leave_two_attempts(raw: dict[str, Any]) -> None:
-        raw["attempts"] = [raw["attempts"][0], {**raw["attempts"][3], "attempt": 2}]
+        first, _, _, last = raw["attempts"]
+        last["attempt"] = 2
+        raw["attempts"] = [first, last]
         answer = {"role": "assistant", "content": reply}
         raw["writers"][1]["messages"].append(answer)
 
     replies = recording(tmp_path / "replies", leave_two_attempts)
-    prediction = harness.solve(by_evidence(replay=replies, tries=1, rounds=1), NAME)
+    run = by_evidence(replay=replies, tries=1, rounds=1)
+    prediction = harness.solve(run, NAME)
     assert prediction["attempt"] == attempt
-    assert prediction["evidence"]["scripts"][6]["source"] == "distinguishing"
-    writers = read_json(harness.file(f"trajectories/{NAME}.json"))["writers"]
-    (writer,) = (writer for writer in writers if writer["attempt"] == -1)
+    scripts = prediction["evidence"]["scripts"]
+    assert scripts[6]["source"] == "distinguishing"
+    trajectory = read_json(harness.file(f"trajectories/{NAME}.json"))
+    writers = trajectory["writers"]
+    (writer,) = [writer for writer in writers if writer["attempt"] == -1]
     prompt = writer["messages"][-2]["content"]
     for result in prediction["all_results"]:
         assert result["model_patch"].strip() in prompt
@@ -346,11 +385,11 @@ def test_scripts_of_other_languages_keep_their_exit_code(
     path = tmp_path / language.file("1")
     path.parent.mkdir(exist_ok=True)
     for code in (0, 2, 1):
-        path.write_text(SOURCES[runner].replace("CODE", str(code)))
-        ran = subprocess.run(
-            ["bash", "-c", language.run("1")], cwd=tmp_path, check=False
-        )
-        assert ran.returncode == code
+        source = SOURCES[runner].replace("CODE", str(code))
+        path.write_text(source)
+        command = ["bash", "-c", language.run("1")]
+        process = subprocess.run(command, cwd=tmp_path, check=False)
+        assert process.returncode == code
 
 
 def test_languages_without_scripts_that_run_alone_have_no_evidence() -> None:
@@ -359,8 +398,9 @@ def test_languages_without_scripts_that_run_alone_have_no_evidence() -> None:
 
 
 def test_a_script_that_is_no_text_is_run_all_the_same(hostile: Any) -> None:
-    assert hostile["evidence"]["scripts"][1]["base"] == [2, 2]
-    assert hostile["evidence"]["scripts"][1]["valid"] is True
+    script = hostile["evidence"]["scripts"][1]
+    assert script["base"] == [2, 2]
+    assert script["valid"] is True
 
 
 class RefusingProvider(ScriptProvider):
@@ -376,10 +416,10 @@ class RefusingProvider(ScriptProvider):
 def test_a_live_run_replayed_is_byte_identical(harness: Harness) -> None:
     """A refused script is refused again."""
     with RefusingProvider() as server:
-        chosen = live(server, **EVIDENCE)
-        prediction = harness.solve(chosen, NAME)
+        run = live(server, **EVIDENCE)
+        prediction = harness.solve(run, NAME)
         requests = list(server.requests)
-        harness.assert_replays(chosen, NAME)
+        harness.assert_replays(run, NAME)
         assert len(server.requests) == len(requests)
     assert prediction["attempt"] == 2
     notes = [script["note"] for script in prediction["evidence"]["scripts"]]
@@ -387,7 +427,8 @@ def test_a_live_run_replayed_is_byte_identical(harness: Harness) -> None:
     assert verified_lines(harness)[-1].endswith("nothing differs")
     # Scripts are charged to the instance, and to the temperature of the last try.
     cost = sum(result["cost"] for result in prediction["all_results"])
-    cost += 2 * (100 * 2.5e-6 + 10 * 1e-5) + 2 * (100 * 1.5e-7 + 10 * 6e-7)
+    cost += 2 * (100 * 2.5e-6 + 10 * 1e-5)
+    cost += 2 * (100 * 1.5e-7 + 10 * 6e-7)
     assert prediction["cost"] == pytest.approx(cost)
     temperatures = []
     for request in requests:
@@ -410,7 +451,8 @@ def test_a_damaged_cache_is_measured_again(
         path.write_text(damaged)
     harness = Harness(tmp_path, own)
     again = harness.solve(by_evidence(), NAME)
-    assert {path.read_text() for path in paths} > {damaged}
+    texts = {path.read_text() for path in paths}
+    assert texts > {damaged}
     assert again["evidence"] == finished.prediction(NAME)["evidence"]
     assert again["attempt"] == 2
 
@@ -420,11 +462,19 @@ def test_patches_that_writers_saw_are_no_leak() -> None:
     attempt = Attempt(
         edit_format="diff",
         model_patch=f"+{gold}",
-        messages=(Message("user", "x"), Message("assistant", gold)),
+        messages=(
+            Message("user", "x"),
+            Message("assistant", gold),
+        ),
     )
-    shown_patch = Message("user", f"A change:\n+{gold}")
-    writer = Attempt(edit_format="diff", messages=(shown_patch,))
-    result = InstanceResult(instance_id=NAME, attempts=(attempt,), writers=(writer,))
+    prompt = Message("user", f"A change:\n+{gold}")
+    writer = Attempt(edit_format="diff", messages=(prompt,))
+    result = InstanceResult(
+        instance_id=NAME,
+        attempts=(attempt,),
+        writers=(writer,),
+    )
     assert not texts_of(result).shows(gold.strip(), "")
     # What no attempt wrote is a leak there as well.
-    assert texts_of(result.but(attempts=())).shows(gold.strip(), "")
+    writer_alone = result.but(attempts=())
+    assert texts_of(writer_alone).shows(gold.strip(), "")

@@ -16,9 +16,12 @@ from tests.support import TOP
 def test_the_loop_is_quoted_whole() -> None:
     text = (TOP / "docs/architecture.md").read_text(encoding="utf-8")
     (quotation,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    methods = (Solver._make_attempts, Solver._solve)
     # Formatted as functions of a module are.
-    assert quotation == "\n\n".join(dedent(inspect.getsource(m)) for m in methods)
+    sources = []
+    for method in (Solver._make_attempts, Solver._solve):
+        source = inspect.getsource(method)
+        sources.append(dedent(source))
+    assert quotation == "\n\n".join(sources)
 
 
 def test_the_package_has_what_its_face_names() -> None:
@@ -34,11 +37,11 @@ def test_choosing_loads_nothing_that_works_on_an_instance() -> None:
         "from bench.attempts import InstanceJob\n"
         "print('bench.attempts.solve' in sys.modules)\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         cwd=TOP,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.split("\n") == ["[]", "True", ""]
+    assert process.stdout.split("\n") == ["[]", "True", ""]
