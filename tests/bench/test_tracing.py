@@ -35,12 +35,13 @@ Run = Callable[[str], CompletedProcess[str]]
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    for name in [name for name in os.environ if name.startswith("OTEL_")]:
-        monkeypatch.delenv(name)
+    for name in list(os.environ):
+        if name.startswith("OTEL_"):
+            monkeypatch.delenv(name)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with Collector() as made:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", made.url)
-        yield made
+    with Collector() as server:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
+        yield server
 
 
 @pytest.fixture
@@ -64,8 +65,8 @@ ONE_MODEL = "--models gpt-4o@diff"
 
 def statement() -> str:
     rows = load_dataset("demo", "test").rows
-    (text,) = (row["problem_statement"] for row in rows if row["instance_id"] == ID)
-    return str(text)
+    (row,) = [row for row in rows if row["instance_id"] == ID]
+    return str(row["problem_statement"])
 
 
 def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
@@ -75,39 +76,45 @@ def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answers = {"gpt-4o": Answer("nothing"), "gpt-4o-mini": Answer(EDIT)}
+    answers = {
+        "gpt-4o": Answer("nothing"),
+        "gpt-4o-mini": Answer(EDIT),
+    }
     monkeypatch.setattr(provider, "answer", lambda request: answers[request["model"]])
     collector.delay = 1.0  # longer than the process takes to end
-    done = run(f"{TRACED} --set choice.stop=all --set models.temperatures=0.5")
-    assert done.returncode == 0, done.stdout
-    assert "note: calls.trace" not in done.stdout
+    result = run(f"{TRACED} --set choice.stop=all --set models.temperatures=0.5")
+    assert result.returncode == 0, result.stdout
+    assert "note: calls.trace" not in result.stdout
     first, second = collector.attempts
     assert first.trace_id != second.trace_id
     assert not first.parent_span_id
     assert first.name == "invoke_agent builtin"
     prediction = read_json(tmp_path / f"predictions/r/{ID}.json")
-    outcomes = [result["status"] for result in prediction["all_results"]]
+    outcomes = [attempt["status"] for attempt in prediction["all_results"]]
     assert "plausible_untested" in outcomes
     assert len(set(outcomes)) == 2
-    for number, (span, model) in enumerate(zip((first, second), answers, strict=True)):
+    models = list(answers)
+    for number, span in enumerate((first, second), 1):
         expected = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": "builtin",
-            "gen_ai.request.model": model,
-            "gen_ai.conversation.id": f"r/{ID}/{number + 1}",
+            "gen_ai.request.model": models[number - 1],
+            "gen_ai.conversation.id": f"r/{ID}/{number}",
             "retry_harness.run": "r",
             "retry_harness.instance": ID,
-            "retry_harness.attempt": number + 1,
-            "retry_harness.outcome": outcomes[number],
+            "retry_harness.attempt": number,
+            "retry_harness.outcome": outcomes[number - 1],
         }
         assert expected.items() <= values(span).items()
 
     # The last one too: the process ends at once after it.
     calls = collector.calls
-    assert len(calls) == len(provider.requests) == len({span.span_id for span in calls})
-    by_attempt = {span.span_id: span for span in (first, second)}
+    assert len(calls) == len(provider.requests)
+    ids = {span.span_id for span in calls}
+    assert len(ids) == len(calls)
+    attempts = {first.span_id: first, second.span_id: second}
     for span, request in zip(calls, provider.requests, strict=True):
-        parent = by_attempt[span.parent_span_id]
+        parent = attempts[span.parent_span_id]
         call = values(span)
         assert span.trace_id == parent.trace_id
         assert parent.start_time_unix_nano <= span.start_time_unix_nano
@@ -132,8 +139,8 @@ def test_text_is_sent_only_where_it_is_asked_for_and_keys_never(
 ) -> None:
     assert ISSUE in statement()
     provider.will_answer("textkit/slug.py", f"The key is {KEY}.\n{EDIT}")
-    done = run_one_model(run, content=content)
-    assert done.returncode == 0, done.stdout
+    result = run_one_model(run, content=content)
+    assert result.returncode == 0, result.stdout
     assert len(collector.calls) == 2
     # As they stand in JSON, which may escape quotes and ends of lines.
     lines = []
@@ -147,17 +154,26 @@ def test_text_is_sent_only_where_it_is_asked_for_and_keys_never(
     assert KEY.encode() not in collector.received
 
 
-@pytest.mark.parametrize("content", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "content",
+    [
+        False,
+        pytest.param(True, marks=pytest.mark.long),
+    ],
+)
 def test_a_call_that_fails_is_a_span_without_what_the_provider_said(
     collector: Collector, provider: Provider, run: Run, content: bool
 ) -> None:
-    provider.will_answer(Answer(status=500, error={"message": f"{QUOTED} {KEY}"}))
-    done = run_one_model(run, content=content)
-    assert done.returncode == 1, done.stdout
+    error = {"message": f"{QUOTED} {KEY}"}
+    provider.will_answer(Answer(status=500, error=error))
+    result = run_one_model(run, content=content)
+    assert result.returncode == 1, result.stdout
     (attempt,) = collector.attempts
-    (call,) = (span for span in collector.spans if span.name.startswith("chat "))
-    assert (call.parent_span_id, call.trace_id) == (attempt.span_id, attempt.trace_id)
-    assert call.status.code == attempt.status.code == 2
+    (call,) = [span for span in collector.spans if span.name.startswith("chat ")]
+    assert call.parent_span_id == attempt.span_id
+    assert call.trace_id == attempt.trace_id
+    assert call.status.code == 2
+    assert attempt.status.code == 2
     assert values(call)["error.type"] == "Failed"
     assert values(attempt)["error.type"] == "InfrastructureError"
     assert values(attempt)["retry_harness.outcome"] == "infra_error"
@@ -204,10 +220,12 @@ def test_a_collector_that_is_not_there_takes_seconds_at_most(
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
         if not silent:
             server.close()
-        done = run(TRACED)
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.count("note: calls.trace: not all spans were sent in time") == 1
-    assert "Traceback" not in done.stdout
+        result = run(TRACED)
+    assert result.returncode == 0, result.stdout
+    assert (
+        result.stdout.count("note: calls.trace: not all spans were sent in time") == 1
+    )
+    assert "Traceback" not in result.stdout
     assert time.monotonic() - started < usual + 8
 
 
@@ -224,8 +242,8 @@ def test_the_standard_variables_give_path_and_headers(
     monkeypatch.setenv(f"{exporter}_ENDPOINT", f"{collector.url}/api/public/otel")
     monkeypatch.setenv(f"{exporter}_HEADERS", headers)
     monkeypatch.setenv("OTEL_SERVICE_NAME", "our-team")
-    done = run(f"{TRACED} {ONE_MODEL}")
-    assert done.returncode == 0, done.stdout
+    result = run(f"{TRACED} {ONE_MODEL}")
+    assert result.returncode == 0, result.stdout
     (attempt,) = collector.attempts
     assert {span.parent_span_id for span in collector.calls} == {attempt.span_id}
     received = collector.received.lower()
@@ -248,9 +266,14 @@ def test_spans_of_ray_workers_arrive_before_their_processes_end(
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds
     provider.will_answer("textkit/slug.py", EDIT)
     options = f"{TRACED} --set scale.ray=own --set scale.jobs=1".split()
-    command = [sys.executable, str(TOP / "harness.py"), *argv, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    program = str(TOP / "harness.py")
+    result = subprocess.run(
+        [sys.executable, program, *argv, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
     (attempt,) = collector.attempts
     assert values(attempt)["retry_harness.outcome"] == "plausible_untested"
     assert len(collector.calls) == 2
@@ -270,9 +293,9 @@ def test_what_cannot_be_traced_is_one_line_before_any_call(
     ):
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
-            done = run(TRACED)
-        assert done.returncode == 2
-        (line,) = done.stdout.splitlines()
+            result = run(TRACED)
+        assert result.returncode == 2
+        (line,) = result.stdout.splitlines()
         assert line.startswith(f"error: calls.trace: {message}")
         assert not provider.requests
         assert not collector.received
@@ -302,7 +325,7 @@ def test_without_the_option_nothing_is_imported(
         "litellm.callbacks, 'llm.tracing' in sys.modules)"
     )
     environment = {**os.environ, "OPENAI_API_KEY": KEY}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code],
         cwd=TOP,
         env=environment,
@@ -310,4 +333,6 @@ def test_without_the_option_nothing_is_imported(
         text=True,
         check=True,
     )
-    assert done.stdout.splitlines()[-1] == "0 [] [] True", done.stdout + done.stderr
+    output = result.stdout + result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[-1] == "0 [] [] True", output

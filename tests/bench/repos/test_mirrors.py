@@ -14,32 +14,38 @@ from bench.repos.checkout import Snapshots, make_checkout, make_spread
 from bench.repos.mirrors import Mirrors
 from core.errors import InfrastructureError, UserError
 from core.git import git
+from tests.bench.repos.test_checkout import History
 from tests.bench.repos.test_checkout import history as history  # a fixture
 from tests.support import TOP
 from tests.support.task_sets import FILES
 from tests.support.task_sets import history as write_history
 
+LAYOUTS = ("own+thing/repo", "own__thing.git", "thing.git")
 
-@pytest.mark.parametrize("layout", ["own+thing/repo", "own__thing.git", "thing.git"])
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_mirrors_are_found_in_three_layouts(
     tmp_path: Path,
-    history: tuple[Path, str, str],
+    history: History,
     layout: str,
 ) -> None:
+    mirror, base, _ = history
     root = tmp_path / "others"
-    (root / layout).parent.mkdir(parents=True)
-    shutil.copytree(history[0], root / layout)
-    assert Mirrors(root).get("own/thing", history[1]) == root / layout
+    copy = root / layout
+    copy.parent.mkdir(parents=True)
+    shutil.copytree(mirror, copy)
+    assert Mirrors(root).get("own/thing", base) == copy
 
 
 def test_a_missing_mirror_is_cloned_and_a_broken_source_is_infrastructure(
-    tmp_path: Path, history: tuple[Path, str, str]
+    tmp_path: Path, history: History
 ) -> None:
     mirror, base, _ = history
-    (mirror.parent / "own").mkdir()
-    mirror.rename(mirror.parent / "own" / "thing.git")
+    sources = mirror.parent
+    (sources / "own").mkdir()
+    mirror.rename(sources / "own" / "thing.git")
     folder = tmp_path / "clones"
-    clones = Mirrors(folder, f"{mirror.parent}/{{repo}}.git")
+    clones = Mirrors(folder, f"{sources}/{{repo}}.git")
     assert clones.get("own/thing", base) == folder / "own__thing.git"
     with pytest.raises(InfrastructureError, match="cannot clone"):
         clones.get("own/other", base)
@@ -47,14 +53,15 @@ def test_a_missing_mirror_is_cloned_and_a_broken_source_is_infrastructure(
 
 
 def test_a_mirror_without_the_base_commit_is_named(
-    history: tuple[Path, str, str],
+    history: History,
 ) -> None:
+    mirrors = Mirrors(history[0].parent)
     with pytest.raises(UserError, match=r"lacks the commit 1111"):
-        Mirrors(history[0].parent).get("own/thing", "1" * 40)
+        mirrors.get("own/thing", "1" * 40)
 
 
 def test_past_changes_hold_nothing_after_the_commit(
-    history: tuple[Path, str, str],
+    history: History,
 ) -> None:
     mirror, base, fix = history
     mirrors = Mirrors(mirror.parent)
@@ -72,56 +79,67 @@ def attributes(folder: Path) -> str:
     if shutil.which("lsattr") is None:
         pytest.skip("no lsattr")
     result = subprocess.run(
-        ["lsattr", "-d", folder], capture_output=True, text=True, check=False
+        ["lsattr", "-d", folder],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return result.stdout.partition(" ")[0]
 
 
 def test_ext4_is_asked_to_spread_subfolders(tmp_path: Path) -> None:
-    (tmp_path / "plain").mkdir()
-    plain = attributes(tmp_path / "plain")
-    if "e" not in plain:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    letters = attributes(plain)
+    if "e" not in letters:
         pytest.skip("no ext4")
-    assert "T" not in plain
+    assert "T" not in letters
+    work = tmp_path / "a" / "work"
     for _ in range(2):
-        make_spread(tmp_path / "a" / "work")
-        assert "T" in attributes(tmp_path / "a" / "work")
+        make_spread(work)
+        assert "T" in attributes(work)
 
 
 def test_other_file_systems_do_without() -> None:
     folder = Path("/dev/shm")
     if not folder.is_dir():
         pytest.skip("no tmpfs")
-    make_spread(folder / "spread-test" / "work")
-    assert (folder / "spread-test" / "work").is_dir()
-    shutil.rmtree(folder / "spread-test")
+    root = folder / "spread-test"
+    work = root / "work"
+    make_spread(work)
+    assert work.is_dir()
+    shutil.rmtree(root)
 
 
 def test_the_bug_is_planted_or_already_there(tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     base, later = write_history(repository)
-    bug = git("diff", later, base, cwd=repository).decode()
-    made = []
+    diff = git("diff", later, base, cwd=repository)
+    bug = diff.decode()
+    mirror = repository / ".git"
+    commits = set()
     for number, commit in enumerate((later, base, later)):
         snapshots = Snapshots(tmp_path / f"snapshots-{number}")
-        snapshot = snapshots.get(repository / ".git", "own/thing", commit, bug)
-        assert snapshots.get(repository / ".git", "own/thing", commit, bug) == snapshot
+        snapshot = snapshots.get(mirror, "own/thing", commit, bug)
+        assert snapshots.get(mirror, "own/thing", commit, bug) == snapshot
         root = make_checkout(snapshot, tmp_path / f"checkout-{number}").root
         assert (root / "core.py").read_text() == FILES["core.py"]
         assert not (root / "ZQHIDDEN_NEW").exists()
         assert git("log", "--all", "--format=%an %s", cwd=root) == b"base base\n"
         assert b"ZQHIDDEN" not in git("log", "--all", "-p", cwd=root)
-        made.append(snapshot.commit)
-    assert len({*made}) == 1, "the same commit on every machine"
-    assert not {*made} & {base, later}
+        commits.add(snapshot.commit)
+    assert len(commits) == 1, "the same commit on every machine"
+    assert not commits & {base, later}
 
 
 def test_a_patch_that_does_not_fit_is_named(tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     base, _ = write_history(repository)
     misfit = "diff --git a/core.py b/core.py\n--- a/core.py\n+++ b/core.py\n@@ -1 +1 @@\n-x\n+y\n"
+    mirror = repository / ".git"
+    snapshots = Snapshots(tmp_path / "s")
     with pytest.raises(InfrastructureError, match=f"fits neither {base} nor its fix"):
-        Snapshots(tmp_path / "s").get(repository / ".git", "own/thing", base, misfit)
+        snapshots.get(mirror, "own/thing", base, misfit)
 
 
 # What a process does that sees ``mirrors`` as a mount of its own.
@@ -144,7 +162,7 @@ except UserError as error:
 """
 
 
-@pytest.mark.parametrize("layout", ["own+thing/repo", "own__thing.git", "thing.git"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     "mount",
     [
@@ -159,43 +177,47 @@ def test_mirrors_may_lie_on_another_mount_and_be_read_only(
 ) -> None:
     repository = tmp_path / "repository"
     base, later = write_history(repository)
+    diff = git("diff", later, base, cwd=repository)
     bug = tmp_path / "bug.patch"
-    bug.write_bytes(git("diff", later, base, cwd=repository))
+    bug.write_bytes(diff)
     source = tmp_path / "source"
-    (source / layout).parent.mkdir(parents=True)
-    shutil.copytree(repository / ".git", source / layout)
+    mirror = source / layout
+    mirror.parent.mkdir(parents=True)
+    shutil.copytree(repository / ".git", mirror)
     mounted = tmp_path / "mounted"
     mounted.mkdir()
     script = f'{mount} || exit 77; shift; exec "$@"'
-    arguments = [mounted, tmp_path / "target", later, bug]
-    command = [sys.executable, "-c", _IN_A_MOUNT, *map(str, arguments)]
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, source, mounted, *command],
+    arguments = map(str, [mounted, tmp_path / "target", later, bug])
+    program = [sys.executable, "-c", _IN_A_MOUNT, *arguments]
+    result = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, source, mounted, *program],
         cwd=TOP,
         capture_output=True,
         text=True,
         check=False,
     )
     # unshare itself fails with 1 and writes nothing else.
-    if done.returncode == 77 or done.stderr.startswith("unshare:"):
+    unshare_failed = result.stderr.startswith("unshare:")
+    if unshare_failed or result.returncode == 77:
         pytest.skip("mounts are not permitted here")
-    assert done.returncode == 0, done.stderr
-    plain, planted, missing = done.stdout.splitlines()
+    assert result.returncode == 0, result.stderr
+    plain, planted, missing = result.stdout.splitlines()
     assert "core.py" in plain
     assert "core.py" in planted
-    mirror = f"the mirror {mounted / layout} of own/thing"
-    assert f"{mirror} lacks the commit 1111" in missing
+    named = f"the mirror {mounted / layout} of own/thing"
+    assert f"{named} lacks the commit 1111" in missing
 
 
 def test_relative_alternates_of_a_mirror_are_followed(
-    tmp_path: Path, history: tuple[Path, str, str]
+    tmp_path: Path, history: History
 ) -> None:
     mirror, base, _ = history
     borrowing = tmp_path / "borrowing" / "own__thing.git"
     git("clone", "-q", "--mirror", "--shared", mirror, borrowing, cwd=mirror)
     alternates = borrowing / "objects/info/alternates"
-    alternates.write_text(
-        os.path.relpath(mirror / "objects", borrowing / "objects") + "\n"
-    )
-    snapshot = Snapshots(tmp_path / "snapshots").get(borrowing, "own/thing", base)
-    assert make_checkout(snapshot, tmp_path / "checkout").base_commit == base
+    objects = os.path.relpath(mirror / "objects", borrowing / "objects")
+    alternates.write_text(f"{objects}\n")
+    snapshots = Snapshots(tmp_path / "snapshots")
+    snapshot = snapshots.get(borrowing, "own/thing", base)
+    checkout = make_checkout(snapshot, tmp_path / "checkout")
+    assert checkout.base_commit == base
