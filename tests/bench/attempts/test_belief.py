@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from random import Random
 
 import pytest
@@ -38,7 +38,9 @@ def instances(draw: st.DrawFn, *, smallest: int = 2) -> InstanceFacts:
     classes = []
     for _ in range(size):
         models = draw(st.sets(st.sampled_from(MODELS), min_size=1))
-        witnesses = {model: draw(st.integers(1, 4)) for model in sorted(models)}
+        witnesses = {}
+        for model in sorted(models):
+            witnesses[model] = draw(st.integers(1, 4))
         failing = draw(st.none() | st.integers(0, 5))
         classes.append(ClassFacts(witnesses, failing))
     scripts = []
@@ -51,7 +53,18 @@ def instances(draw: st.DrawFn, *, smallest: int = 2) -> InstanceFacts:
 
 def choose(instance: InstanceFacts) -> int:
     (weights,) = weigh([instance], FIT)
-    return best_class(instance, weights, FIT, range(len(instance.classes)))
+    numbers = range(len(instance.classes))
+    return best_class(instance, weights, FIT, numbers)
+
+
+def one_model(model: str, failing: int | None = 0, attempts: int = 1) -> ClassFacts:
+    """Return a class of attempts of one model."""
+    return ClassFacts({model: attempts}, failing)
+
+
+def two_models(failing: int | None = 0, attempts: int = 1) -> ClassFacts:
+    """Return a class of attempts of two models."""
+    return ClassFacts({"a": attempts, "b": attempts}, failing)
 
 
 def change_class(
@@ -78,7 +91,8 @@ def passed_like(instance: InstanceFacts, number: int, other: int) -> list[Script
 def twins(instance: InstanceFacts) -> InstanceFacts:
     """Return the instance with equal evidence for its first two classes."""
     instance = change_class(instance, 1, instance.classes[0])
-    return replace(instance, scripts=tuple(passed_like(instance, 0, 1)))
+    scripts = passed_like(instance, 0, 1)
+    return replace(instance, scripts=tuple(scripts))
 
 
 @given(instances())
@@ -86,9 +100,9 @@ def test_all_hypotheses_and_none_sum_to_one(instance: InstanceFacts) -> None:
     ((_, weights, sets),) = hypothesis_weights([instance], FIT)
     assert weights.sum() == pytest.approx(1)
     assert not sets[0].any()
-    (beliefs,) = weigh([instance], FIT)
-    assert beliefs.none == pytest.approx(weights[0])
-    assert beliefs.none + max(beliefs.classes) <= 1 + 1e-9
+    (belief,) = weigh([instance], FIT)
+    assert belief.none == pytest.approx(weights[0])
+    assert belief.none + max(belief.classes) <= 1 + 1e-9
 
 
 @given(instances(), st.integers(0, 3), st.integers(1, 3))
@@ -96,19 +110,24 @@ def test_more_failing_tests_never_win(
     instance: InstanceFacts, fewer: int, difference: int
 ) -> None:
     first = instance.classes[0]
-    instance = twins(change_class(instance, 0, replace(first, failing=fewer)))
+    better = replace(first, failing=fewer)
     worse = replace(first, failing=fewer + difference)
-    assert choose(change_class(instance, 0, worse)) != 0
+    instance = twins(change_class(instance, 0, better))
+    changed = change_class(instance, 0, worse)
+    assert choose(changed) != 0
 
 
 @given(instances(), st.integers(0, 4))
-def test_passing_more_scripts_never_loses(instance: InstanceFacts, more: int) -> None:
+def test_passing_more_scripts_never_loses(
+    instance: InstanceFacts, changed_script: int
+) -> None:
     instance = twins(instance)
-    scripts = list(instance.scripts)
-    for position in range(len(scripts)):
-        if position == more or not scripts:
-            passed = scripts[position].passed | {0}
-            scripts[position] = replace(scripts[position], passed=passed - {1})
+    scripts = []
+    for position, script in enumerate(instance.scripts):
+        if position == changed_script:
+            passed = script.passed | {0}
+            script = replace(script, passed=passed - {1})
+        scripts.append(script)
     changed = replace(instance, scripts=tuple(scripts))
     if changed.passed_by(0) > changed.passed_by(1):
         assert choose(changed) != 1
@@ -118,10 +137,10 @@ def test_passing_more_scripts_never_loses(instance: InstanceFacts, more: int) ->
 def test_a_copy_lifts_no_class_above_one_of_more_models(
     instance: InstanceFacts, model: str
 ) -> None:
-    first = ClassFacts({model: 1}, instance.classes[0].failing)
-    second = ClassFacts({"a": 1, "b": 1}, instance.classes[1].failing)
-    instance = change_class(change_class(instance, 0, first), 1, second)
-    copied = change_class(instance, 0, replace(first, witnesses={model: 4}))
+    failing = instance.classes[0].failing
+    instance = change_class(instance, 0, one_model(model, failing))
+    instance = change_class(instance, 1, two_models(instance.classes[1].failing))
+    copied = change_class(instance, 0, one_model(model, failing, attempts=4))
     (before,) = weigh([instance], FIT)
     (after,) = weigh([copied], FIT)
     if before.classes[0] < before.classes[1]:
@@ -132,47 +151,49 @@ def test_a_copy_lifts_no_class_above_one_of_more_models(
 def test_a_script_of_all_or_none_changes_no_order(
     instance: InstanceFacts, passed_by_all: bool
 ) -> None:
-    all_classes = frozenset(range(len(instance.classes)))
-    script = ScriptFacts(all_classes if passed_by_all else frozenset())
-    more = replace(instance, scripts=(*instance.scripts, script))
+    numbers = range(len(instance.classes))
+    passed = frozenset(numbers) if passed_by_all else frozenset()
+    scripts = (*instance.scripts, ScriptFacts(passed))
+    changed = replace(instance, scripts=scripts)
     (before,) = weigh([instance], FIT)
-    (after,) = weigh([more], FIT)
-    for number in all_classes:
-        for other in all_classes:
-            gap = before.classes[number] - before.classes[other]
-            gap_after = after.classes[number] - after.classes[other]
-            assert not (gap > 1e-6 and gap_after < -1e-6)
+    (after,) = weigh([changed], FIT)
+    for number, other in product(numbers, repeat=2):
+        gap = before.classes[number] - before.classes[other]
+        gap_after = after.classes[number] - after.classes[other]
+        assert not (gap > 1e-6 and gap_after < -1e-6)
 
 
 @given(instances(), st.randoms(use_true_random=False))
 def test_names_and_order_change_nothing(
-    instance: InstanceFacts, random: st.DataObject
+    instance: InstanceFacts, random: Random
 ) -> None:
     order = list(range(len(instance.classes)))
-    random.shuffle(order)  # type: ignore[attr-defined]
+    random.shuffle(order)
     scripts = []
     for script in instance.scripts:
-        passed = frozenset(order.index(number) for number in script.passed)
+        passed = frozenset(map(order.index, script.passed))
         author = script.author
         if author is not None:
             author = order.index(author)
         scripts.append(ScriptFacts(passed, author))
-    random.shuffle(scripts)  # type: ignore[attr-defined]
+    random.shuffle(scripts)
     classes = []
     for number in order:
         facts = instance.classes[number]
-        named = {f"x{model}": count for model, count in facts.witnesses.items()}
-        classes.append(replace(facts, witnesses=named))
-    (weights,) = weigh([instance], FIT)
-    (others,) = weigh([InstanceFacts(classes, scripts)], FIT)
-    assert others.none == pytest.approx(weights.none)
+        witnesses = {f"x{model}": count for model, count in facts.witnesses.items()}
+        classes.append(replace(facts, witnesses=witnesses))
+    renamed = InstanceFacts(classes, scripts)
+    (before,) = weigh([instance], FIT)
+    (after,) = weigh([renamed], FIT)
+    assert after.none == pytest.approx(before.none)
     for position, number in enumerate(order):
-        assert others.classes[position] == pytest.approx(weights.classes[number])
+        assert after.classes[position] == pytest.approx(before.classes[number])
 
 
 @given(instances(smallest=1))
 def test_one_candidate_wins_with_any_evidence(instance: InstanceFacts) -> None:
-    alone = InstanceFacts(instance.classes[:1], [ScriptFacts(frozenset())])
+    failed_script = ScriptFacts(frozenset())
+    alone = InstanceFacts(instance.classes[:1], [failed_script])
     assert choose(alone) == 0
 
 
@@ -189,36 +210,42 @@ def test_a_fit_is_within_its_bounds(run: Sequence[InstanceFacts]) -> None:
 def test_each_kind_of_script_has_some_result_whatever_is_right(kind: str) -> None:
     """The likelihoods of all results of a script sum to one under each hypothesis."""
     classes = [
-        ClassFacts({"a": 2}, 0),
-        ClassFacts({"b": 1}, 1),
-        ClassFacts({"a": 1}, 0),
+        one_model("a", attempts=2),
+        one_model("b", failing=1),
+        one_model("a"),
     ]
+    numbers = range(len(classes))
     scripts = []
     for size in range(len(classes) + 1):
-        for passed in combinations(range(len(classes)), size):
+        for passed in combinations(numbers, size):
             scripts.append(ScriptFacts(frozenset(passed)))
+    instance = InstanceFacts(classes, scripts)
     fit = FIT.model_copy(update={"shares": {kind: 1.0}})
-    (batch,) = RunArrays.of([InstanceFacts(classes, scripts)]).batches
-    sums = batch.likelihoods(fit).by_kind[kind].sum(axis=1)
-    assert sums == pytest.approx(1.0)
+    (batch,) = RunArrays.of([instance]).batches
+    likelihoods = batch.likelihoods(fit).by_kind[kind]
+    assert likelihoods.sum(axis=1) == pytest.approx(1.0)
 
 
 def test_a_script_does_not_speak_for_its_author() -> None:
     """A script that only its author's class passes leaves the weights as they are."""
-    classes = [ClassFacts({"a": 1}, 0), ClassFacts({"b": 1}, 0)]
-    own = ScriptFacts(frozenset({0}), author=0)
-    assert weigh([InstanceFacts(classes, [own])], FIT) == weigh(
-        [InstanceFacts(classes)], FIT
-    )
+    classes = [one_model("a"), one_model("b")]
+    own_script = ScriptFacts(frozenset({0}), author=0)
+    with_script = InstanceFacts(classes, [own_script])
+    without_script = InstanceFacts(classes)
+    assert weigh([with_script], FIT) == weigh([without_script], FIT)
 
 
 def test_noise_is_not_believed() -> None:
     """Scripts that pass and fail regardless of all else are taken as noise."""
     source = Random(1)
+    classes = [
+        two_models(),
+        one_model("a"),
+        one_model("a", failing=1),
+        one_model("a", failing=2),
+    ]
     run = []
     for _ in range(400):
-        classes = [ClassFacts({"a": 1, "b": 1}, 0)]
-        classes += [ClassFacts({"a": 1}, failing) for failing in (0, 1, 2)]
         scripts = []
         for _ in range(6):
             passed = [number for number in range(4) if source.random() < 0.5]
@@ -229,42 +256,57 @@ def test_noise_is_not_believed() -> None:
 
 def test_mistakes_that_attempts_share_count_less_in_the_run_that_has_them() -> None:
     """Attempts that newly fail tests are wrong: whether they are equal is fitted."""
-    shared = InstanceFacts([ClassFacts({"a": 2, "b": 2}, 3), ClassFacts({"a": 1}, 1)])
-    unlike = InstanceFacts([ClassFacts({model: 1}, 3) for model in "abcab"])
-    concentrations = [
-        fit_run([unlike] * 40),
-        fit_run([shared] * 2),
-        fit_run([shared] * 40),
-    ]
-    fitted = [fit.wrong_concentration for fit in concentrations]
-    assert fitted[0] > FIT.wrong_concentration >= fitted[1] > fitted[2]
-    agreeing = InstanceFacts([ClassFacts({"a": 1, "b": 1}, 0), ClassFacts({"a": 1}, 0)])
-    (believed,) = weigh([agreeing], concentrations[0])
-    (doubted,) = weigh([agreeing], concentrations[2])
+    shared = InstanceFacts(
+        [two_models(failing=3, attempts=2), one_model("a", failing=1)]
+    )
+    unlike = InstanceFacts([one_model(model, failing=3) for model in "abcab"])
+    unlike_fit = fit_run([unlike] * 40)
+    short_fit = fit_run([shared] * 2)
+    shared_fit = fit_run([shared] * 40)
+    assert (
+        unlike_fit.wrong_concentration
+        > FIT.wrong_concentration
+        >= short_fit.wrong_concentration
+        > shared_fit.wrong_concentration
+    )
+    agreeing = InstanceFacts([two_models(), one_model("a")])
+    (believed,) = weigh([agreeing], unlike_fit)
+    (doubted,) = weigh([agreeing], shared_fit)
     assert believed.classes[0] > doubted.classes[0]
 
 
 def test_a_strength_counts_at_the_difficulty_of_its_instances() -> None:
     """Of 100 instances all solve 30 and none solves 30: the 40 others tell the models apart."""
-    solved = InstanceFacts([ClassFacts({"a": 2, "b": 2}, 0)])
-    unsolved = InstanceFacts([ClassFacts({model: 1}, 3) for model in "abab"])
+    solved = InstanceFacts([two_models(attempts=2)])
+    unsolved = InstanceFacts([one_model(model, failing=3) for model in "abab"])
     telling = InstanceFacts(
-        [ClassFacts({"a": 2}, 0), ClassFacts({"b": 1}, 3), ClassFacts({"b": 1}, 2)]
+        [
+            one_model("a", attempts=2),
+            one_model("b", failing=3),
+            one_model("b", failing=2),
+        ]
     )
-    fit = fit_run([solved] * 30 + [unsolved] * 30 + [telling] * 40)
+    run = [solved] * 30
+    run += [unsolved] * 30
+    run += [telling] * 40
+    fit = fit_run(run)
     # By their shares of right attempts, which all instances make alike, the factor is 3.
     assert fit.strengths["a"] / fit.strengths["b"] > 5
 
 
 def test_scripts_say_whether_equal_attempts_are_a_shared_mistake() -> None:
-    classes = [ClassFacts({"a": 1, "b": 1}, None)]
-    classes += [ClassFacts({model: 1}, None) for model in "ab"]
-    concentrations = []
-    for passed in (0, 1):
+    def concentration(passed: int) -> float:
         script = ScriptFacts(frozenset({passed}))
-        fit = fit_run([InstanceFacts(classes, [script] * 6)] * 40)
-        concentrations.append(fit.wrong_concentration)
-    agreeing_passes, another_passes = concentrations
+        instance = InstanceFacts(classes, [script] * 6)
+        return fit_run([instance] * 40).wrong_concentration
+
+    classes = [
+        two_models(failing=None),
+        one_model("a", failing=None),
+        one_model("b", failing=None),
+    ]
+    agreeing_passes = concentration(passed=0)
+    another_passes = concentration(passed=1)
     assert agreeing_passes >= FIT.wrong_concentration > another_passes
 
 
@@ -274,9 +316,10 @@ def test_a_script_is_expected_to_do_no_harm(instance: InstanceFacts) -> None:
 
 
 def test_a_script_is_worth_most_where_nothing_is_sure() -> None:
-    equal = ClassFacts({"a": 1}, 0)
-    unsure = InstanceFacts([equal, equal])
-    sure = InstanceFacts(
-        [ClassFacts({"a": 2, "b": 2, "c": 2}, 0), ClassFacts({"a": 1}, 4)]
-    )
-    assert expected_gain(unsure, FIT, 0, 1) > expected_gain(sure, FIT, 0, 1)
+    unsure = InstanceFacts([one_model("a"), one_model("a")])
+    likely = ClassFacts({"a": 2, "b": 2, "c": 2}, 0)
+    unlikely = one_model("a", failing=4)
+    sure = InstanceFacts([likely, unlikely])
+    gain_if_unsure = expected_gain(unsure, FIT, 0, 1)
+    gain_if_sure = expected_gain(sure, FIT, 0, 1)
+    assert gain_if_unsure > gain_if_sure
