@@ -19,7 +19,9 @@ def expected_tier(edit: bool | None, lint: bool | None, test: bool | None) -> in
         return 1
     if lint:
         return 2
-    return 3 if edit else 4
+    if edit:
+        return 3
+    return 4
 
 
 def test_tiers_and_plausibility() -> None:
@@ -53,8 +55,9 @@ def test_unknown_goes_before_false_and_earlier_before_later() -> None:
 def test_the_first_plausible_wins_even_against_a_tested_one() -> None:
     untested = candidate(1, test=None)
     tested = candidate(2)
-    assert choose([untested, tested]).winner == untested
-    assert choose([untested, tested], require_tests=True).winner == tested
+    both = [untested, tested]
+    assert choose(both).winner == untested
+    assert choose(both, require_tests=True).winner == tested
     assert choose([untested], require_tests=True).winner == untested
 
 
@@ -63,12 +66,16 @@ def test_empty_and_unapplicable_patches_never_win() -> None:
     broken = candidate(2, applies=False)
     bad = candidate(3, False, False, False)
     assert choose([empty, broken, bad]).winner == bad
-    nothing = choose([empty, broken])
-    assert (nothing.winner, nothing.status) == (None, InstanceStatus.EMPTY)
+    choice = choose([empty, broken])
+    assert choice.winner is None
+    assert choice.status == InstanceStatus.EMPTY
 
 
 def test_the_reason_is_in_words() -> None:
-    candidates = [candidate(1, False, True, None), candidate(2, True, True, False)]
+    candidates = [
+        candidate(1, False, True, None),
+        candidate(2, True, True, False),
+    ]
     assert choose(candidates).reason == (
         "no attempt is plausible (2 attempts); attempt 2 is the least bad: edit and lint are clean "
         "(edit clean, lint clean, tests failed); next is attempt 1, where lint is clean"
@@ -77,17 +84,15 @@ def test_the_reason_is_in_words() -> None:
 
 def test_attempt_statuses() -> None:
     no_recording = AttemptStatus.NOT_RECORDED
-    for attempt, status in (
-        (candidate(), AttemptStatus.PLAUSIBLE),
-        (candidate(test=None), AttemptStatus.PLAUSIBLE_UNTESTED),
-        (candidate(edit=False), AttemptStatus.EDIT_FAILED),
-        (candidate(lint=False), AttemptStatus.LINT_FAILED),
-        (candidate(test=False), AttemptStatus.TESTS_FAILED),
-        (candidate(patch=""), AttemptStatus.EMPTY),
-        (candidate(applies=False), AttemptStatus.ERROR),
-        (candidate(patch="", ended=no_recording), no_recording),
-    ):
-        assert attempt.status is status
+    not_recorded = candidate(patch="", ended=no_recording)
+    assert candidate().status is AttemptStatus.PLAUSIBLE
+    assert candidate(test=None).status is AttemptStatus.PLAUSIBLE_UNTESTED
+    assert candidate(edit=False).status is AttemptStatus.EDIT_FAILED
+    assert candidate(lint=False).status is AttemptStatus.LINT_FAILED
+    assert candidate(test=False).status is AttemptStatus.TESTS_FAILED
+    assert candidate(patch="").status is AttemptStatus.EMPTY
+    assert candidate(applies=False).status is AttemptStatus.ERROR
+    assert not_recorded.status is no_recording
 
 
 def configuration_candidate(attempt: int, test: bool | None = True) -> Attempt:
@@ -95,17 +100,15 @@ def configuration_candidate(attempt: int, test: bool | None = True) -> Attempt:
 
 
 def test_edits_of_test_configuration_go_below_candidates_without() -> None:
-    assert choose(
-        [configuration_candidate(1), candidate(2, test=None)]
-    ).winner == candidate(2, test=None)
-    assert choose(
-        [configuration_candidate(1), candidate(2, False, False, False)]
-    ).winner == configuration_candidate(1)
+    configures = configuration_candidate(1)
+    fails = configuration_candidate(1, test=False)
+    untested = candidate(2, test=None)
     poor = candidate(2, False, False, False)
-    assert choose([configuration_candidate(1, test=False), poor]).winner == poor
-    assert choose([configuration_candidate(1)]).reason.endswith(
-        "; it edits test configuration"
-    )
+    assert choose([configures, untested]).winner == untested
+    assert choose([configures, poor]).winner == configures
+    assert choose([fails, poor]).winner == poor
+    reason = choose([configures]).reason
+    assert reason.endswith("; it edits test configuration")
 
 
 def test_outcomes_that_say_nothing_make_nothing_plausible() -> None:
@@ -116,30 +119,31 @@ def test_outcomes_that_say_nothing_make_nothing_plausible() -> None:
 
 
 def test_an_untested_candidate_that_changes_how_tests_run_is_a_fallback() -> None:
-    suspect = configuration_candidate(1, test=None).but(untested="a plugin is new")
+    configures = configuration_candidate(1, test=None)
+    suspect = configures.but(untested="a plugin is new")
+    untested = candidate(2, test=None)
     assert choose([suspect]).status is InstanceStatus.FALLBACK
-    assert choose([suspect, candidate(2, test=None)]).winner == candidate(2, test=None)
-    assert (
-        choose([configuration_candidate(1, test=None)]).status
-        is InstanceStatus.PLAUSIBLE
-    )
+    assert choose([suspect, untested]).winner == untested
+    assert choose([configures]).status is InstanceStatus.PLAUSIBLE
 
 
 def test_without_a_patch_the_reason_names_attempts_that_outgrew_the_window() -> None:
     def reason(*statuses: AttemptStatus, patch: str = "") -> str:
         attempts = []
         for number, status in enumerate(statuses, 1):
-            attempts.append(candidate(number, False, patch=patch).but(status=status))
-        return finish_choice(choose(attempts), attempts).reason
+            attempt = candidate(number, edit=False, patch=patch)
+            attempts.append(attempt.but(status=status))
+        choice = finish_choice(choose(attempts), attempts)
+        return choice.reason
 
     full = AttemptStatus.CONTEXT
     empty = AttemptStatus.EMPTY
     window = "did not fit into the model's window"
     assert reason(empty, full).endswith(f"(2 attempts); attempt 2 {window}")
-    many = reason(full, full, empty, full, full, full)
-    assert many.endswith(f"; attempts 1, 2, 4 and 2 more {window}")
-    over = reason(full, AttemptStatus.BUDGET)
-    assert over.endswith(f"{window}; the budget ended attempt 2")
+    of_many = reason(full, full, empty, full, full, full)
+    assert of_many.endswith(f"; attempts 1, 2, 4 and 2 more {window}")
+    over_budget = reason(full, AttemptStatus.BUDGET)
+    assert over_budget.endswith(f"{window}; the budget ended attempt 2")
     assert "window" not in reason(empty)
     assert "window" not in reason(full, patch="+1"), "it has a patch"
 
@@ -165,6 +169,8 @@ def test_the_status_decides_and_without_one_the_outcomes() -> None:
     ]
     usual = {"instance_id": "a", "model_patch": PATCH, **CLEAN}
     for changes in plausible:
-        assert InstanceResult.of_prediction({**usual, **changes}).plausible, changes
+        result = InstanceResult.of_prediction({**usual, **changes})
+        assert result.plausible, changes
     for changes in others:
-        assert not InstanceResult.of_prediction({**usual, **changes}).plausible, changes
+        result = InstanceResult.of_prediction({**usual, **changes})
+        assert not result.plausible, changes
