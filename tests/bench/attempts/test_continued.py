@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,18 +35,18 @@ def start(
         f"--models gpt-4o,gpt-4o-mini --tries 2 --environment local --api-base {provider.url} "
         f"--set choice.history=outcomes --set builtin.reflections=1"
     )
-    words = arguments(tmp_path, [ID], options)
-    words += ["--set", f"folders.cache={cache}"]
-    return lambda: preloaded.start(*words)
+    argv = arguments(tmp_path, [ID], options)
+    argv += ["--set", f"folders.cache={cache}"]
+    return lambda: preloaded.start(*argv)
 
 
 def openings(requests: Sequence[dict[str, Any]]) -> list[str]:
     """Return the first messages of the attempts that ask for files."""
     texts = []
     for request in requests:
-        last = request["messages"][-1]["content"]
-        if "Which files must be seen" in last:
-            texts.append(last)
+        text = request["messages"][-1]["content"]
+        if "Which files must be seen" in text:
+            texts.append(text)
     return texts
 
 
@@ -53,17 +54,19 @@ def openings(requests: Sequence[dict[str, Any]]) -> list[str]:
 def test_finished_attempts_are_not_made_again(
     tmp_path: Path, provider: Provider, start: Start, kill: bool
 ) -> None:
-    provider.will_answer("textkit/slug.py", WRONG, Answer("textkit/slug.py", hang=3))
-    first = start()
+    slow = Answer("textkit/slug.py", hang=3)
+    provider.will_answer("textkit/slug.py", WRONG, slow)
+    process = start()
     wait_until(lambda: len(openings(provider.requests)) == 2)
     if kill:
-        first.kill()
+        process.kill()
     else:
-        first.send_signal(2)
-    first.communicate(timeout=300)
-    before = list(provider.requests)
+        process.send_signal(signal.SIGINT)
+    process.communicate(timeout=300)
+    second_opening = openings(provider.requests)[-1]
     store = RunStore(tmp_path, "r")
-    (attempt,) = finished_attempts(Journal(store.journals / f"{ID}.jsonl").entries())
+    journal = Journal(store.journals / f"{ID}.jsonl")
+    (attempt,) = finished_attempts(journal.entries())
     assert attempt.status == AttemptStatus.TESTS_FAILED
     assert attempt.failing
 
@@ -74,45 +77,47 @@ def test_finished_attempts_are_not_made_again(
     output, _ = start().communicate(timeout=300)
     assert f"{ID}: plausible; attempt 2" in output, output
     trajectory = read_json(store.trajectory(ID))
-    made = [record["attempt"] for record in trajectory["attempts"]]
-    assert made == [1, 2]
+    numbers = [record["attempt"] for record in trajectory["attempts"]]
+    assert numbers == [1, 2]
     # It is the same attempt, and not another with the same replies.
     assert trajectory["attempts"][0]["seconds"] == attempt.seconds
     log = (store.logs / f"{ID}.log").read_text()
     assert log.count("attempt 1 (gpt-4o): tests_failed") == 1
     # What the second is told of the first is derived from the record.
-    told, told_again = openings(before)[-1], openings(provider.requests)[-1]
-    assert "Tests that newly failed" in told
-    assert told == told_again
+    assert "Tests that newly failed" in second_opening
+    assert openings(provider.requests)[-1] == second_opening
 
 
-def status(number: int, word: AttemptStatus) -> Attempt:
-    return make_candidate(number, test=False).but(status=word)
+def ended_attempt(number: int, status: AttemptStatus) -> Attempt:
+    return make_candidate(number, test=False).but(status=status)
 
 
-FAILED = AttemptStatus.TESTS_FAILED
-BUDGET = AttemptStatus.BUDGET
+FIRST = ended_attempt(1, AttemptStatus.TESTS_FAILED)
+FIRST_OVER_BUDGET = ended_attempt(1, AttemptStatus.BUDGET)
+FIRST_BROKEN = ended_attempt(1, AttemptStatus.ERROR)
+SECOND = ended_attempt(2, AttemptStatus.TESTS_FAILED)
+SECOND_OVER_BUDGET = ended_attempt(2, AttemptStatus.BUDGET)
+SECOND_TOO_SLOW = ended_attempt(2, AttemptStatus.TIMEOUT)
+THIRD = ended_attempt(3, AttemptStatus.TESTS_FAILED)
 
 
 @pytest.mark.parametrize(
-    ("ended", "numbers"),
+    ("recorded", "numbers"),
     [
         ([], []),
-        ([(1, FAILED), (2, FAILED)], [1, 2]),
+        ([FIRST, SECOND], [1, 2]),
         # A limit that is raised lets the attempt go on, and those after it may be told of it.
-        ([(1, FAILED), (2, BUDGET), (3, FAILED)], [1]),
-        ([(1, BUDGET), (2, FAILED), (1, FAILED)], [1]),
-        ([(1, FAILED), (2, FAILED), (1, FAILED)], [1]),
-        ([(1, AttemptStatus.ERROR), (2, AttemptStatus.TIMEOUT)], [1, 2]),
-        ([(2, FAILED)], []),
+        ([FIRST, SECOND_OVER_BUDGET, THIRD], [1]),
+        ([FIRST_OVER_BUDGET, SECOND, FIRST], [1]),
+        ([FIRST, SECOND, FIRST], [1]),
+        ([FIRST_BROKEN, SECOND_TOO_SLOW], [1, 2]),
+        ([SECOND], []),
     ],
 )
 def test_attempts_count_up_to_the_first_that_may_go_on(
-    ended: list[tuple[int, AttemptStatus]], numbers: list[int]
+    recorded: list[Attempt], numbers: list[int]
 ) -> None:
-    entries = [
-        AttemptEntry.of(status(number, word), Redactor()) for number, word in ended
-    ]
+    entries = [AttemptEntry.of(attempt, Redactor()) for attempt in recorded]
     attempts = finished_attempts(entries)
     assert [attempt.attempt for attempt in attempts] == numbers
 
