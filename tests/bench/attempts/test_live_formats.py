@@ -16,8 +16,9 @@ ID = "demo__textkit-1"
 SLUG = DEMO_DATASET / "repositories/demo__textkit/textkit/slug.py"
 
 
-def _answer(form: str, before: str, after: str) -> Answer:
-    reply = render(get_format(form), "textkit/slug.py", before, after)
+def edit_answer(format_name: str, before: str, after: str) -> Answer:
+    edit_format = get_format(format_name)
+    reply = render(edit_format, "textkit/slug.py", before, after)
     calls = tuple((call.name, call.arguments) for call in reply.tool_calls)
     finish = "stop"
     if calls:
@@ -25,27 +26,33 @@ def _answer(form: str, before: str, after: str) -> Answer:
     return Answer(reply.content or None, finish=finish, tool_calls=calls)
 
 
-@pytest.mark.parametrize("form", format_names())
+@pytest.mark.parametrize("format_name", format_names())
 def test_a_whole_run_in_each_format(
-    harness: Harness, form: str, provider: Provider
+    harness: Harness, format_name: str, provider: Provider
 ) -> None:
     before = SLUG.read_text(encoding="utf-8")
     broken = before.replace("letters = []", "letters = [")
     assert broken != before
     fixed = before.replace("letters = []", "letters: list[str] = []")
-    first = _answer(form, before, broken)
-    provider.will_answer("textkit/slug.py", first, _answer(form, broken, fixed))
-    models = (ModelChoice.parse(f"gpt-4o@{form}", any_name=True),)
-    chosen = live(provider, models=models, call_timeout=30)
+    breaking = edit_answer(format_name, before, broken)
+    fixing = edit_answer(format_name, broken, fixed)
+    provider.will_answer("textkit/slug.py", breaking, fixing)
+    model = ModelChoice.parse(f"gpt-4o@{format_name}", any_name=True)
+    chosen = live(provider, models=(model,), call_timeout=30)
     prediction = harness.solve(chosen, ID)
-    assert (prediction["status"], prediction["attempt"]) == ("plausible", 1)
+    assert prediction["status"] == "plausible"
+    assert prediction["attempt"] == 1
     assert "+    letters: list[str] = []" in prediction["model_patch"]
     assert len(provider.requests) == 3
     opening, _, last = provider.requests
     assert "# Edit format" in opening["messages"][0]["content"]
     assert "the linter finds new problems" in last["messages"][-1]["content"]
-    names = [tool["function"]["name"] for tool in opening.get("tools", ())]
-    assert names == [tool["name"] for tool in get_format(form).tools]
-    assert last["messages"][5]["role"] == ("tool" if names else "user")
-    if names:
+    offered = [tool["function"]["name"] for tool in opening.get("tools", ())]
+    tools = [tool["name"] for tool in get_format(format_name).tools]
+    assert offered == tools
+    role = last["messages"][5]["role"]
+    if tools:
+        assert role == "tool"
         harness.assert_replays(chosen, ID)
+    else:
+        assert role == "user"
