@@ -43,7 +43,8 @@ def key(
     data = None
     if text is not None:
         data = text.encode("utf-8", "surrogateescape")
-    return canonical_key({path: data}, lambda name: base if name == path else None)
+    read_base = {path: base}.get
+    return canonical_key({path: data}, read_base)
 
 
 SAME = [
@@ -68,32 +69,53 @@ OTHERS = [
 
 def test_layout_and_comments_do_not_tell_candidates_apart() -> None:
     """Trae's selector removes all whitespace, and then two of ``OTHERS`` are equal."""
-    assert len({key(text) for text in SAME}) == 1
-    assert len({key(text) for text in [SAME[0], *OTHERS]}) == 1 + len(OTHERS)
+    same_keys = {key(text) for text in SAME}
+    assert len(same_keys) == 1
+    other_keys = {key(text) for text in OTHERS}
+    assert len(same_keys | other_keys) == 1 + len(OTHERS)
 
 
-DIRECTIVES = (
-    "# noqa|# type: ignore|//go:build linux|// +build linux|/* eslint-disable */"
-)
-PROSE = "# adds one|// see above|/* the last of them */|# It is not so: why"
+DIRECTIVES = [
+    "# noqa",
+    "# type: ignore",
+    "//go:build linux",
+    "// +build linux",
+    "/* eslint-disable */",
+]
+PROSE = [
+    "# adds one",
+    "// see above",
+    "/* the last of them */",
+    "# It is not so: why",
+]
 
 
 def test_a_comment_that_a_program_reads_is_a_directive() -> None:
-    assert all(map(is_directive, DIRECTIVES.split("|")))
-    assert not any(map(is_directive, PROSE.split("|")))
+    for comment in DIRECTIVES:
+        assert is_directive(comment)
+    for comment in PROSE:
+        assert not is_directive(comment)
 
 
 def test_a_change_of_comments_alone_is_no_change() -> None:
     comment = BASE.replace("    return", "    # it adds one\n    return")
     assert key(comment) == canonical_key({}, lambda _: None)
-    unrelated = {"b.py": b"# nothing at all\n", "a.py": SAME[0].encode()}
-    read = {"a.py": BASE, "b.py": ""}.get
-    assert canonical_key(unrelated, read) == key(SAME[0])
+    changes: dict[str, bytes | None] = {
+        "a.py": SAME[0].encode(),
+        "b.py": b"# nothing at all\n",
+    }
+    read_base = {"a.py": BASE, "b.py": ""}.get
+    assert canonical_key(changes, read_base) == key(SAME[0])
 
 
 # A file, its text, an equal one, and one that differs.
 LANGUAGES = [
-    ("a.js", "f(1); // see there\n", "f( 1 )\n;", "f(2);"),
+    (
+        "a.js",
+        "f(1); // see there\n",
+        "f( 1 )\n;",
+        "f(2);",
+    ),
     (
         "a.js",
         "function f() { return g() }",
@@ -106,14 +128,24 @@ LANGUAGES = [
         "package a\nfunc f() int {\n\t// it is one\n\treturn 1\n}\n",
         "package a\nfunc f() int {\n\treturn 2\n}\n",
     ),
-    ("a.rb", "x = 'a  b'\n", "x =   'a  b'  # the c of it\n", "x = 'a b'\n"),
+    (
+        "a.rb",
+        "x = 'a  b'\n",
+        "x =   'a  b'  # the c of it\n",
+        "x = 'a b'\n",
+    ),
     (
         "a.rs",
         "fn f() -> i32 { 1 }",
         "fn f() -> i32 {\n    /* it is one */ 1\n}",
         "fn f() -> i32 { 1; }",
     ),
-    ("a.txt", "a b\n", "a b\n", "a  b\n"),
+    (
+        "a.txt",
+        "a b\n",
+        "a b\n",
+        "a  b\n",
+    ),
 ]
 
 
@@ -132,47 +164,59 @@ def test_hostile_texts_have_a_key() -> None:
         "é" * 10,
         "\ufeffx = 1",
     ]
-    assert len({key(text) for text in texts}) == len(texts)
+    keys = {key(text) for text in texts}
+    assert len(keys) == len(texts)
 
 
 def candidate(
     attempt: int,
     *,
     test: bool | None = True,
-    **more: Any,
+    **changes: Any,
 ) -> Attempt:
-    return make_candidate(attempt, test=test, patch=f"patch {attempt}").but(**more)
+    attempt_made = make_candidate(attempt, test=test, patch=f"patch {attempt}")
+    return attempt_made.but(**changes)
 
 
-def script(number: int, *, base: tuple[int | None, ...] = (2, 2)) -> ReproductionScript:
+Codes = Sequence[int | None]
+TWO_CLASSES = [[1], [2]]
+
+
+def script(number: int, *, base: Codes = (2, 2)) -> ReproductionScript:
+    """Return a script that ended with ``base`` at the base commit."""
     return ReproductionScript(
         id=f"s{number}",
         source=ScriptSource.ISSUE,
         model="m",
         text=f"script {number}",
-        base=base,
+        base=tuple(base),
     )
 
 
 def make_evidence(
     classes: Sequence[Sequence[int]],
-    outcomes: Mapping[int, Sequence[int | None]],
+    outcomes: Mapping[int, Codes],
     failing: Mapping[int, int] | None = None,
     scripts: Sequence[ReproductionScript] = (),
 ) -> Evidence:
     """Return evidence; ``outcomes`` are the exit codes of a script, in the order of classes."""
     groups = []
     for members in classes:
-        name = f"c{members[0]}"
-        group = CandidateClass(id=name, attempts=tuple(members), models=("m",))
+        group = CandidateClass(
+            id=f"c{members[0]}",
+            attempts=tuple(members),
+            models=("m",),
+        )
         groups.append(group)
     names = [group.id for group in groups]
     codes_by_script = {}
     for number, codes in outcomes.items():
-        codes_by_script[f"s{number}"] = dict(zip(names, codes, strict=True))
+        codes_by_class = zip(names, codes, strict=True)
+        codes_by_script[f"s{number}"] = dict(codes_by_class)
+    valid_scripts = map(script, outcomes)
     return Evidence(
         classes=tuple(groups),
-        scripts=(*map(script, outcomes), *scripts),
+        scripts=(*valid_scripts, *scripts),
         outcomes=codes_by_script,
         failing=failing or {},
     )
@@ -184,43 +228,69 @@ def choose_winner(candidates: Sequence[Attempt], evidence: Evidence) -> tuple[in
     return choice.winner.attempt, choice.reason
 
 
+def winner(evidence: Evidence, *candidates: Attempt) -> int:
+    attempt, _ = choose_winner(candidates, evidence)
+    return attempt
+
+
 def test_the_first_plausible_candidate_loses_to_one_that_passes_more_scripts() -> None:
-    evidence = make_evidence([[1], [2, 3]], {1: (2, 0), 2: (0, 0)})
-    attempt, reason = choose_winner([candidate(n) for n in (1, 2, 3)], evidence)
+    outcomes = {
+        1: (2, 0),
+        2: (0, 0),
+    }
+    evidence = make_evidence([[1], [2, 3]], outcomes)
+    candidates = [candidate(1), candidate(2), candidate(3)]
+    attempt, reason = choose_winner(candidates, evidence)
     assert attempt == 2
     assert "it passes 2 of 2 valid scripts" in reason
     assert "equal patches of 1 model: attempts 2, 3" in reason
 
 
 def test_tests_then_class_then_size_then_order_decide() -> None:
-    def first(evidence: Evidence, *candidates: Attempt) -> int:
-        return choose_winner(candidates, evidence)[0]
+    first = candidate(1)
+    first_failed = candidate(1, test=False)
+    first_untested = candidate(1, test=None)
+    first_long = candidate(1, model_patch=diff("a long patch" * 9))
+    first_configures = candidate(1, edits_test_configuration=True)
+    second = candidate(2)
+    second_failed = candidate(2, test=False)
 
-    both = {1: (0, 0)}
-    equal = make_evidence([[1], [2]], both)
-    assert first(equal, candidate(1, test=False), candidate(2)) == 2
-    assert first(equal, candidate(1, test=None), candidate(2)) == 2
-    failing = make_evidence([[1], [2]], both, {1: 3, 2: 1})
-    assert first(failing, candidate(1, test=False), candidate(2, test=False)) == 2
-    larger = make_evidence([[1], [2, 3]], both)
-    assert first(larger, candidate(1), candidate(2), candidate(3)) == 2
+    both_pass = {1: (0, 0)}
+    equal = make_evidence(TWO_CLASSES, both_pass)
+    failing = make_evidence(TWO_CLASSES, both_pass, {1: 3, 2: 1})
+    larger = make_evidence([[1], [2, 3]], both_pass)
     one_class = make_evidence([[1, 2]], {})
-    long = candidate(1, model_patch=diff("a long patch" * 9))
-    assert first(one_class, long, candidate(2)) == 2
-    swapped = make_evidence([[2], [1]], both)
-    assert first(swapped, candidate(1), candidate(2)) == 1
-    configures = candidate(1, edits_test_configuration=True)
-    assert first(equal, configures, candidate(2)) == 2
+    swapped = make_evidence([[2], [1]], both_pass)
+
+    assert winner(equal, first_failed, second) == 2
+    assert winner(equal, first_untested, second) == 2
+    assert winner(failing, first_failed, second_failed) == 2
+    assert winner(larger, first, second, candidate(3)) == 2
+    assert winner(one_class, first_long, second) == 2
+    assert winner(swapped, first, second) == 1
+    assert winner(equal, first_configures, second) == 2
 
 
-NOT_VALID = [script(1, base=(2, 0)), script(2, base=())]
 NO_SCRIPT = "no script shows the issue at the base commit twice"
-CLASSES = make_evidence([[1], [2]], {}).classes
 NOTHING_RUNS = "no environment runs scripts for this instance"
+ONLY_CLASSES = make_evidence(TWO_CLASSES, {})
+NOT_VALID = [
+    script(1, base=(2, 0)),
+    script(2, base=()),
+]
 WITHOUT_SCRIPTS = [
-    (make_evidence([[1], [2]], {}), f"{NO_SCRIPT} (0 scripts)"),
-    (make_evidence([[1], [2]], {}, scripts=NOT_VALID), f"{NO_SCRIPT} (2 scripts)"),
-    (Evidence(classes=CLASSES, note=NOTHING_RUNS), NOTHING_RUNS),
+    (
+        ONLY_CLASSES,
+        f"{NO_SCRIPT} (0 scripts)",
+    ),
+    (
+        make_evidence(TWO_CLASSES, {}, scripts=NOT_VALID),
+        f"{NO_SCRIPT} (2 scripts)",
+    ),
+    (
+        Evidence(classes=ONLY_CLASSES.classes, note=NOTHING_RUNS),
+        NOTHING_RUNS,
+    ),
 ]
 
 
@@ -239,69 +309,85 @@ def test_without_classes_the_usual_rule_decides() -> None:
 
 def test_a_missing_outcome_is_no_pass_and_drops_no_candidate() -> None:
     """A set-up that failed leaves no outcomes; others treat that as failed tests."""
-    evidence = make_evidence([[1], [2]], {1: (0, 0)})
-    lost = evidence.model_copy(update={"outcomes": {"s1": {"c2": 0}}})
-    assert choose_winner([candidate(1), candidate(2)], lost)[0] == 2
-    nothing = evidence.model_copy(update={"outcomes": {}})
-    assert choose_winner([candidate(1), candidate(2)], nothing)[0] == 1
+    evidence = make_evidence(TWO_CLASSES, {1: (0, 0)})
+    only_second = {"s1": {"c2": 0}}
+    without_first = evidence.model_copy(update={"outcomes": only_second})
+    assert winner(without_first, candidate(1), candidate(2)) == 2
+    without_any = evidence.model_copy(update={"outcomes": {}})
+    assert winner(without_any, candidate(1), candidate(2)) == 1
 
 
 def test_what_never_is_plausible_is_not_chosen_by_evidence() -> None:
-    evidence = make_evidence([[1], [2]], {1: (0, 2)})
+    evidence = make_evidence(TWO_CLASSES, {1: (0, 2)})
     broken = candidate(1, status=AttemptStatus.TREE_DIFFERS)
-    assert choose_winner([broken, candidate(2)], evidence)[0] == 2
+    assert winner(evidence, broken, candidate(2)) == 2
 
 
 def test_a_group_that_cannot_be_chosen_hides_no_other() -> None:
-    evidence = make_evidence(
-        [[1], [2], [3]], {1: (0, 2, 0), 2: (0, 2, 0), 3: (0, 2, 2)}
-    )
+    outcomes = {
+        1: (0, 2, 0),
+        2: (0, 2, 0),
+        3: (0, 2, 2),
+    }
+    evidence = make_evidence([[1], [2], [3]], outcomes)
     late = candidate(1, status=AttemptStatus.TIMEOUT)
-    attempt, reason = choose_winner([late, candidate(2), candidate(3)], evidence)
+    candidates = [late, candidate(2), candidate(3)]
+    attempt, reason = choose_winner(candidates, evidence)
     assert attempt == 3
     assert "it passes 2 of 3 valid scripts" in reason
 
 
 def test_the_status_says_whether_the_choice_is_plausible() -> None:
-    evidence = make_evidence([[1], [2]], {1: (0, 2)})
-    statuses = {True: InstanceStatus.PLAUSIBLE, False: InstanceStatus.FALLBACK}
-    for test, status in statuses.items():
-        candidates = [candidate(1, test=test), candidate(2, test=test)]
-        assert choose_by_evidence(candidates, evidence).status is status
+    evidence = make_evidence(TWO_CLASSES, {1: (0, 2)})
+    passing = [candidate(1), candidate(2)]
+    choice = choose_by_evidence(passing, evidence)
+    assert choice.status is InstanceStatus.PLAUSIBLE
+    failing = [candidate(1, test=False), candidate(2, test=False)]
+    choice = choose_by_evidence(failing, evidence)
+    assert choice.status is InstanceStatus.FALLBACK
 
 
 def test_the_order_of_candidates_and_classes_decides_nothing() -> None:
     """Reviewers that see patches side by side prefer the first; a pure rule must not."""
     random.seed(5)
     for _ in range(200):
-        numbers = iter(range(1, 20))
+        numbers = itertools.count(1)
         classes = []
         for _ in range(3):
             size = random.randint(1, 3)
-            classes.append([next(numbers) for _ in range(size)])
-        codes = {n: random.choices([0, 2, 1, None], k=3) for n in (1, 2, 3)}
+            classes.append(list(itertools.islice(numbers, size)))
+        outcomes = {}
+        for number in (1, 2, 3):
+            outcomes[number] = random.choices([0, 2, 1, None], k=3)
         candidates = []
         for number in itertools.chain.from_iterable(classes):
             test = random.choice([True, False, None])
             candidates.append(candidate(number, test=test))
-        results = set()
+        winners = set()
         for order in itertools.permutations(range(3)):
-            ordered = {n: [codes[n][i] for i in order] for n in codes}
-            evidence = make_evidence([classes[i] for i in order], ordered)
+            ordered_classes = [classes[position] for position in order]
+            ordered_outcomes = {}
+            for number, codes in outcomes.items():
+                ordered_outcomes[number] = [codes[position] for position in order]
+            evidence = make_evidence(ordered_classes, ordered_outcomes)
             random.shuffle(candidates)
-            results.add(choose_winner(candidates, evidence)[0])
-        assert len(results) == 1
+            winners.add(winner(evidence, *candidates))
+        assert len(winners) == 1
 
 
 def test_evidence_is_the_same_after_its_file() -> None:
     evidence = make_evidence(
-        [[1], [2, 3]], {1: (2, 0), 2: (None, 0)}, {1: 2}, [script(3, base=(1, None))]
+        classes=[[1], [2, 3]],
+        outcomes={1: (2, 0), 2: (None, 0)},
+        failing={1: 2},
+        scripts=[script(3, base=(1, None))],
     )
-    raw = json.loads(json.dumps({"evidence": evidence.model_dump(mode="json")}))
-    again = Evidence.model_validate(raw["evidence"])
+    text = json.dumps(evidence.model_dump(mode="json"))
+    raw = json.loads(text)
+    again = Evidence.model_validate(raw)
     assert again == evidence
-    assert raw["evidence"]["scripts"][0]["valid"] is True
-    candidates = [candidate(n) for n in (1, 2, 3)]
+    assert raw["scripts"][0]["valid"] is True
+    candidates = [candidate(1), candidate(2), candidate(3)]
     choice = choose_by_evidence(candidates, again)
     assert choice == choose_by_evidence(candidates, evidence)
     result = InstanceResult(
@@ -313,15 +399,23 @@ def test_evidence_is_the_same_after_its_file() -> None:
     headings, rows = matrix(result)
     assert headings == ("attempts", "models", "s1", "s2", "weight")
     cells = [row[:-1] for row in rows]
-    assert cells == [("2, 3", "m", "solved", "solved"), ("1", "m", "there", "–")]
+    assert cells == [
+        ("2, 3", "m", "solved", "solved"),
+        ("1", "m", "there", "–"),
+    ]
     weights = [float(row[-1]) for row in rows]
     assert choice.belief
-    assert weights[0] == round(choice.belief.weight, 2) > weights[1]
+    assert weights[0] == round(choice.belief.weight, 2)
+    assert weights[0] > weights[1]
     assert InstanceResult.model_validate_json(result.model_dump_json()) == result
 
 
 def test_damaged_evidence_is_an_error() -> None:
-    damaged: list[Any] = [{"classes": 3}, {"outcomes": {"s1": {"c1": "x"}}}, []]
+    damaged: list[Any] = [
+        {"classes": 3},
+        {"outcomes": {"s1": {"c1": "x"}}},
+        [],
+    ]
     for raw in damaged:
         with pytest.raises(ValueError, match="validation error"):
             Evidence.model_validate(raw)
@@ -348,9 +442,9 @@ def test_the_longest_block_of_a_reply_is_the_script() -> None:
 
 def test_a_test_of_an_attempt_becomes_a_script() -> None:
     test = b"def test(): assert '\\n'\n"
-    made = script_of_file(PYTHON, Runner.PYTEST, "tests/test_a.py", test)
-    compile(made, "s.py", "exec")
-    assert "tests/test_a.py" in made
+    text = script_of_file(PYTHON, Runner.PYTEST, "tests/test_a.py", test)
+    compile(text, "s.py", "exec")
+    assert "tests/test_a.py" in text
     assert script_of_file(PYTHON, Runner.DJANGO, "tests/test_a.py", b"x") == ""
     program = b"exit(2)\n"
     assert script_of_file(PYTHON, Runner.PYTEST, "repro.py", program) == "exit(2)\n"
@@ -358,7 +452,9 @@ def test_a_test_of_an_attempt_becomes_a_script() -> None:
 
 
 def test_large_files_are_not_shown_to_a_writer() -> None:
-    files = {"big.py": "x" * 30_000, **{f"{n}.py": str(n) * 19_000 for n in range(5)}}
+    files = {"big.py": "x" * 30_000}
+    for number in range(5):
+        files[f"{number}.py"] = str(number) * 19_000
     prompt = script_prompt(PYTHON, "It fails.", files, "")
     assert len(prompt) < 62_000
     assert "big.py" not in prompt
