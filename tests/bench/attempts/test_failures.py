@@ -25,7 +25,7 @@ def test_a_bug_in_an_attempt_is_recorded_and_counts(
 
     monkeypatch.setattr(bench.attempts.outcomes, "take_patch", explode)
     harness.run(config(), "demo__bank-2", code=1)
-    (first, *_) = harness.attempts("demo__bank-2")
+    first = harness.attempts("demo__bank-2")[0]
     assert first["status"] == "error"
     assert "ZeroDivisionError: a bug" in first["error"]
     assert harness.prediction("demo__bank-2")["status"] == "error"
@@ -34,10 +34,10 @@ def test_a_bug_in_an_attempt_is_recorded_and_counts(
 def test_a_full_disk_is_infrastructure(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def fill_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(RunStore, "save_instance", full)
+    monkeypatch.setattr(RunStore, "save_instance", fill_disk)
     harness.run(config(), "demo__bank-2", code=1)
 
 
@@ -56,13 +56,12 @@ def test_an_unreachable_hub_is_infrastructure(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     import datasets
 
-    def unreachable(*_: object, **__: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ConnectionError("no route to the hub")
 
-    monkeypatch.setattr(datasets, "load_dataset", unreachable)
-    with pytest.raises(
-        InfrastructureError, match="cannot load SWE-bench/SWE-bench_Lite"
-    ):
+    monkeypatch.setattr(datasets, "load_dataset", fail)
+    message = "cannot load SWE-bench/SWE-bench_Lite"
+    with pytest.raises(InfrastructureError, match=message):
         harness.run(config(), dataset="lite")
 
 
@@ -78,10 +77,16 @@ def test_predictions_of_another_harness_are_not_mixed_with_ours(
 
 @pytest.mark.parametrize(
     "error",
-    [OSError(28, "No space left on device"), GitError("status", Path(), "failed")],
+    [
+        OSError(28, "No space left on device"),
+        GitError("status", Path(), "failed"),
+    ],
 )
 def test_disk_and_git_errors_in_an_attempt_cost_no_try(
-    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    harness: Harness,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
 ) -> None:
     def fail(*_: object) -> None:
         raise error

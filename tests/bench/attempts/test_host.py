@@ -31,7 +31,7 @@ from tests.conftest import MakeCheckout
 
 @dataclass
 class Suite:
-    """Tests that say what they are told to say."""
+    """Tests with a fixed report, which note the trees that they run on."""
 
     report: SuiteReport
     command: TestCommand = field(default_factory=TestCommand)
@@ -62,7 +62,8 @@ class World:
             before_tests=lambda: self.tested.append("before"),
         )
         self.checks = checks
-        self.checkouts = Checkouts(self.checkout.snapshot, self.checkout.root.parent)
+        folder = self.checkout.root.parent
+        self.checkouts = Checkouts(self.checkout.snapshot, folder)
         worker = SimpleNamespace(stop=self.stop)
         context: Any = SimpleNamespace(slot=self.slot, worker=worker)
         self.host: Host = AttemptHost(
@@ -75,21 +76,25 @@ class World:
         )
 
 
-BASE: dict[str, bytes | str] = {"a.py": "x = 1\n", "tests/test_a.py": ""}
+BASE: dict[str, bytes | str] = {
+    "a.py": "x = 1\n",
+    "tests/test_a.py": "",
+}
 
 
 def test_others_have_the_slot_while_an_agent_waits(make_tree: MakeCheckout) -> None:
     world = World(make_tree(BASE))
-    replies = [Reply("one")]
+    reply = Reply("one")
 
     class Model(ReplayModel):
         def complete(self, *_: Any) -> Reply:
             with Slot(world.slots):
-                return replies[0]
+                return reply
 
     with world.slot:
         model = world.host.wait_for(Model(()))
-        assert model.complete([Message("user", "x")]) == replies[0]
+        messages = [Message("user", "x")]
+        assert model.complete(messages) == reply
         assert world.steps == [WorkStep.ASKING, WorkStep.EDITING]
         with world.host.let_others_work(), Slot(world.slots):
             assert world.steps[2:] == [WorkStep.ASKING]
@@ -108,8 +113,8 @@ def test_a_forced_shutdown_ends_what_it_killed(make_tree: MakeCheckout) -> None:
 
 def test_a_review_names_lint_then_tests_then_nothing(make_tree: MakeCheckout) -> None:
     tree = make_tree(BASE)
-    failing = SuiteReport(False, (Failure("tests/test_a.py::test", "boom"),))
-    suite = Suite(failing)
+    failure = Failure("tests/test_a.py::test", "boom")
+    suite = Suite(SuiteReport(False, (failure,)))
     world = World(tree, suite)
     assert world.host.review_tree() == "", "an unchanged tree has no problem"
     (tree.root / "a.py").write_text("def broken(\n")
@@ -153,18 +158,33 @@ def test_an_attempt_whose_tests_did_not_run_has_no_mark_of_others(
     make_tree: MakeCheckout,
 ) -> None:
     """Neither of the attempt before it, nor of its own trees before the last."""
-    suite = Suite(SuiteReport(None, untested="it forges", note="flaky", suspect=True))
-    tree = make_tree(BASE)
-    limits = ConversationLimits()
-    marks = []
-    for text in ("x = 2\n", "x = (\n", "y = 1\n"):
+
+    def check(text: str, world: World) -> Attempt:
         (tree.root / "a.py").write_text(text)
-        world = World(tree, suite)
-        attempt = check_outcomes(Attempt(), AgentResult(), world.checks, limits, print)
-        marks.append((attempt.edits_test_configuration, attempt.untested))
-    assert marks == [(True, "it forges"), (False, ""), (True, "it forges")]
+        result = AgentResult()
+        limits = ConversationLimits()
+        return check_outcomes(Attempt(), result, world.checks, limits, print)
+
+    report = SuiteReport(None, untested="it forges", note="flaky", suspect=True)
+    suite = Suite(report)
+    tree = make_tree(BASE)
+
+    suspect = check("x = 2\n", World(tree, suite))
+    assert suspect.edits_test_configuration is True
+    assert suspect.untested == "it forges"
+
+    broken = check("x = (\n", World(tree, suite))
+    assert broken.edits_test_configuration is False
+    assert broken.untested == ""
+
+    world = World(tree, suite)
+    suspect = check("y = 1\n", world)
+    assert suspect.edits_test_configuration is True
+    assert suspect.untested == "it forges"
+
     # The last tree of an attempt whose earlier tree was suspect.
-    (tree.root / "a.py").write_text("x = (\n")
-    attempt = check_outcomes(Attempt(), AgentResult(), world.checks, limits, print)
-    assert (attempt.lint_outcome, attempt.edits_test_configuration) == (False, False)
-    assert (attempt.untested, attempt.test_note) == ("", "")
+    broken = check("x = (\n", world)
+    assert broken.lint_outcome is False
+    assert broken.edits_test_configuration is False
+    assert broken.untested == ""
+    assert broken.test_note == ""
