@@ -35,49 +35,65 @@ def model_of(name: str, settings: Path | None = None) -> ModelChoice:
 def test_a_live_run_replayed_is_byte_identical(
     harness: Harness, provider: Provider
 ) -> None:
-    provider.will_answer(ASK, EDIT.replace("letters.append", "l.append"), EDIT)
+    broken = EDIT.replace("letters.append", "l.append")
+    provider.will_answer(ASK, broken, EDIT)
     prediction = harness.solve(live(provider), ID)
     assert len(provider.requests) == 3
     harness.assert_replays(live(provider), ID)
     assert len(provider.requests) == 3
-    assert prediction["cost"] == pytest.approx(3 * (100 * 2.5e-6 + 10 * 1e-5))
+    cost_of_call = 100 * 2.5e-6 + 10 * 1e-5
+    assert prediction["cost"] == pytest.approx(3 * cost_of_call)
 
 
 @pytest.mark.parametrize(
-    "answer", [Answer(status=500), Answer("x", hang=9), Answer(status=429)]
+    "answer",
+    [
+        Answer(status=500),
+        Answer("x", hang=9),
+        Answer(status=429),
+    ],
 )
 def test_infrastructure_costs_no_try_and_is_redone(
     harness: Harness, provider: Provider, answer: Answer
 ) -> None:
+    retries = RetryPolicy(1)
     provider.will_answer(answer)
-    harness.run(live(provider), ID, code=1, retries=RetryPolicy(1))
+    harness.run(live(provider), ID, code=1, retries=retries)
     assert not harness.file(f"{ID}.json").exists()
     unfinished = read_json(harness.folder / f"logs/r/{ID}.unfinished.json")
     assert unfinished["status"] == "infra_error"
     assert unfinished["attempts"][0]["status"] == "infra_error"
     provider.answers.clear()
     provider.will_answer(ASK, EDIT)
-    harness.run(live(provider), ID, retries=RetryPolicy(1))
+    harness.run(live(provider), ID, retries=retries)
     assert harness.prediction(ID)["attempt"] == 1
+
+
+BUSY = Answer(status=429, headers={"Retry-After": "0"})
+BROKEN = Answer(status=500)
+SILENT = Answer("x", hang=9)
+FIRST_HALF = Answer(EDIT[:150], finish="length")
+CUT_AT_THE_END = Answer(EDIT, finish="length")
 
 
 @pytest.mark.parametrize(
     "answers",
-    {
-        "429": [Answer(status=429, headers={"Retry-After": "0"}), ASK, EDIT],
-        "500": [ASK, Answer(status=500), EDIT],
-        "hang": [Answer("x", hang=9), ASK, EDIT],
-        "empty": [Answer(""), ASK, EDIT],
-        "truncated": [ASK, Answer(EDIT[:150], finish="length"), EDIT[150:]],
-        "sent again": [ASK, Answer(EDIT, finish="length"), EDIT],
-    }.values(),
+    [
+        [BUSY, ASK, EDIT],
+        [ASK, BROKEN, EDIT],
+        [SILENT, ASK, EDIT],
+        [Answer(""), ASK, EDIT],
+        [ASK, FIRST_HALF, EDIT[150:]],
+        [ASK, CUT_AT_THE_END, EDIT],
+    ],
 )
 def test_a_whole_run_gets_over_transient_trouble(
     harness: Harness, provider: Provider, answers: list[Answer | str]
 ) -> None:
     provider.will_answer(*answers)
     prediction = harness.solve(live(provider), ID)
-    assert (prediction["status"], prediction["attempt"]) == ("plausible", 1)
+    assert prediction["status"] == "plausible"
+    assert prediction["attempt"] == 1
     assert prediction["model_patch"].count("+        elif letters") == 1
     assert len(provider.requests) == len(answers)
 
@@ -86,10 +102,12 @@ def test_a_whole_run_in_the_whole_format(harness: Harness, provider: Provider) -
     text = "def slugify(text):\n    return '-'.join(text.lower().split())\n"
     provider.will_answer(ASK, f"textkit/slug.py\n```python\n{text}```\n")
     model = model_of("my-model@whole")
-    prediction = harness.solve(live(provider, models=(model,)), ID)
+    chosen = live(provider, models=(model,))
+    prediction = harness.solve(chosen, ID)
     assert "+    return '-'.join(text.lower().split())" in prediction["model_patch"]
     assert prediction["cost"] is None, "my-model has no known price"
-    assert harness.description["models_returned"] == {model.name: ["my-model"]}
+    returned = harness.description["models_returned"]
+    assert returned == {model.name: ["my-model"]}
 
 
 def test_a_refused_request_ends_the_attempt_and_counts(
@@ -98,7 +116,8 @@ def test_a_refused_request_ends_the_attempt_and_counts(
     provider.will_answer(Answer(status=400), ASK, EDIT)
     prediction = harness.solve(live(provider), ID)
     assert harness.statuses(ID) == ["error", "plausible_untested"]
-    assert (prediction["attempt"], prediction["model"]) == (2, "gpt-4o-mini")
+    assert prediction["attempt"] == 2
+    assert prediction["model"] == "gpt-4o-mini"
 
 
 def test_a_refused_key_stops_the_run_and_records_nothing(
@@ -110,7 +129,8 @@ def test_a_refused_key_stops_the_run_and_records_nothing(
     harness = Harness(tmp_path, tmp_path / "cache")
     with pytest.raises(UserError, match="refused the key"):
         harness.run(live(provider), *ids)
-    names = {path.stem for path in harness.file("").glob("*.json")}
+    files = harness.file("").glob("*.json")
+    names = {path.stem for path in files}
     assert names == {"run", ID}
 
 
@@ -122,7 +142,8 @@ def test_a_refused_attempt_keeps_its_edits_and_replays_the_same(
     chosen = live(provider, models=(model_of("gpt-4o"),))
     prediction = harness.solve(chosen, ID, code=1)
     assert prediction["all_results"][0]["status"] == "error"
-    assert (prediction["status"], prediction["lint_outcome"]) == ("error", False)
+    assert prediction["status"] == "error"
+    assert prediction["lint_outcome"] is False
     harness.assert_replays(chosen, ID, code=1)
 
 
@@ -139,10 +160,14 @@ def test_settings_of_models_decide_results_and_are_recorded(
     assert recorded["settings"]["context"] == 9999
     assert recorded["settings"]["cache_markers"] is False
     (attempt,) = harness.attempts(ID)
-    traits = {"context": 9999, "prefill": False, "reminder": "system"}
-    assert attempt["traits"] == traits
+    assert attempt["traits"] == {
+        "context": 9999,
+        "prefill": False,
+        "reminder": "system",
+    }
+    without_settings = model_of("my-own@diff")
     with pytest.raises(UserError, match=r"models\.file"):
-        harness.run(live(provider, models=(model_of("my-own@diff"),)), ID)
+        harness.run(live(provider, models=(without_settings,)), ID)
 
 
 class Calling(DiffFormat):
@@ -174,7 +199,8 @@ def test_a_recording_says_what_was_known_of_its_model(
     harness.run(live(provider), ID)
     source = ReplayedModels(harness.file("trajectories"))
     choice = ModelChoice.parse("gpt-4o", replay=True)
-    replayed = source.turn(ID, 1, choice, 0.0, OpenGate()).model
+    turn = source.turn(ID, 1, choice, 0.0, OpenGate())
+    replayed = turn.model
     assert replayed.traits == Traits(128000, images=True)
     word = "Übergrößenträger"
     assert replayed.count(word) == count_tokens("gpt-4o", word)
