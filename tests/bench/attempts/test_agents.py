@@ -35,13 +35,17 @@ FIX = (
 
 def outside(
     code: str,
-    *words: str,
+    *arguments: str,
     **changes: Any,
 ) -> RunConfig:
-    models = [ModelChoice.parse(name, any_name=True) for name in ("my-a", "my-b")]
+    """Return a configuration of an outside agent that runs ``code``."""
+    command = shlex.join([sys.executable, "-c", code, *arguments])
     values: dict[str, Any] = {
-        "agent": "command:" + shlex.join([sys.executable, "-c", code, *words]),
-        "models": tuple(models),
+        "agent": f"command:{command}",
+        "models": (
+            ModelChoice.parse("my-a", any_name=True),
+            ModelChoice.parse("my-b", any_name=True),
+        ),
         "replay": None,
         "tries": 1,
         "agent_timeout": 60,
@@ -65,8 +69,9 @@ def test_a_command_is_tested_and_priced(harness: Harness) -> None:
     }
     assert {name: prediction[name] for name in expected} == expected
     (attempt,) = harness.attempts(ID)
-    expected = {"edit_format": "agent", "error": "", "traits": None}
-    assert {name: attempt[name] for name in expected} == expected
+    assert attempt["edit_format"] == "agent"
+    assert attempt["error"] == ""
+    assert attempt["traits"] is None
     roles = [message["role"] for message in attempt["messages"]]
     assert roles == ["user", "assistant"]
 
@@ -79,7 +84,8 @@ def test_models_alternate_and_each_attempt_begins_afresh(harness: Harness) -> No
     )
     prediction = harness.solve(outside(code, "{model}"), ID)
     assert harness.statuses(ID) == ["lint_failed", "plausible_untested"]
-    assert (prediction["attempt"], prediction["cost"]) == (2, None)
+    assert prediction["attempt"] == 2
+    assert prediction["cost"] is None
 
 
 def test_edits_of_tests_are_not_predicted(harness: Harness) -> None:
@@ -99,7 +105,11 @@ def test_edits_of_tests_are_not_predicted(harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("code", "status", "error"),
     [
-        ("raise SystemExit(1)", "error", "the agent ended with exit code 1"),
+        (
+            "raise SystemExit(1)",
+            "error",
+            "the agent ended with exit code 1",
+        ),
         (
             "import time; time.sleep(99)",
             "timeout",
@@ -110,10 +120,13 @@ def test_edits_of_tests_are_not_predicted(harness: Harness) -> None:
 def test_the_patch_of_an_agent_that_fails_or_hangs_is_kept(
     harness: Harness, code: str, status: str, error: str
 ) -> None:
-    prediction = harness.solve(outside(FIX + code, agent_timeout=3), ID, code=1)
+    chosen = outside(FIX + code, agent_timeout=3)
+    prediction = harness.solve(chosen, ID, code=1)
     first, _ = harness.attempts(ID)
-    assert (first["status"], first["error"]) == (status, error)
-    assert (prediction["status"], prediction["attempt"]) == ("error", 1)
+    assert first["status"] == status
+    assert first["error"] == error
+    assert prediction["status"] == "error"
+    assert prediction["attempt"] == 1
     assert "textkit/slug.py" in prediction["model_patch"]
 
 
@@ -121,15 +134,15 @@ def test_an_agent_that_does_nothing_is_empty(harness: Harness) -> None:
     prediction = harness.solve(outside("print('no idea')"), ID)
     assert prediction["status"] == "empty"
     assert harness.statuses(ID) == ["empty", "empty"]
-    assert [result["edit_outcome"] for result in prediction["all_results"]] == [
-        None
-    ] * 2
+    outcomes = [result["edit_outcome"] for result in prediction["all_results"]]
+    assert outcomes == [None, None]
 
 
 GIT = (
-    "import subprocess, pathlib, os, shutil\ndef git(*a): subprocess.run(['git', '-c', "
+    "import subprocess, pathlib, os, shutil\n"
+    "IDENTITY = ['-c', 'user.name=x', '-c', 'user.email=x@x']\n"
+    "def git(*a): subprocess.run(['git', *IDENTITY, *a], check=True)\n"
 )
-GIT += "'user.name=x', '-c', 'user.email=x@x', *a], check=True)\n"
 
 
 @pytest.mark.parametrize(
@@ -160,8 +173,11 @@ def test_what_it_does_to_the_repository_hides_nothing(
 
 
 def test_what_the_agent_excludes_is_litter(harness: Harness) -> None:
-    code = "open('.git/info/exclude', 'w').write('.notes*'); open('.notes.db', 'w').write('x')\n"
-    code += "open('textkit/more.py', 'w').write('x = 1\\n')"
+    code = (
+        "open('.git/info/exclude', 'w').write('.notes*')\n"
+        "open('.notes.db', 'w').write('x')\n"
+        "open('textkit/more.py', 'w').write('x = 1\\n')"
+    )
     prediction = harness.solve(outside(FIX + code), ID)
     paths = ["textkit/more.py", "textkit/slug.py"]
     assert sorted(patch_paths(prediction["model_patch"])) == paths
@@ -173,10 +189,12 @@ def test_a_checkout_that_became_a_link_takes_nobody_elses_repository(
 ) -> None:
     other = tmp_path / "other"
     (other / ".git").mkdir(parents=True)
-    code = "import os, shutil; root = os.getcwd(); os.chdir('/'); shutil.rmtree(root)\n"
-    code += f"os.symlink({str(other)!r}, root)"
+    code = (
+        "import os, shutil; root = os.getcwd(); os.chdir('/'); shutil.rmtree(root)\n"
+        f"os.symlink({str(other)!r}, root)"
+    )
     harness.run(outside(code), ID, out="out", code=1)
-    assert [path.name for path in other.iterdir()] == [".git"]
+    assert list(other.iterdir()) == [other / ".git"]
 
 
 def test_links_out_of_the_checkout_are_not_read(
@@ -184,8 +202,8 @@ def test_links_out_of_the_checkout_are_not_read(
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("ZQSECRET")
-    wrap = "textkit/wrap.py"
-    code = f"import os; os.remove('{wrap}'); os.symlink('{secret}', '{wrap}')"
+    link = "textkit/wrap.py"
+    code = f"import os; os.remove('{link}'); os.symlink('{secret}', '{link}')"
     prediction = harness.solve(outside(FIX + code), ID, out="out")
     assert "ZQSECRET" not in json.dumps(prediction)
 
@@ -199,10 +217,11 @@ def test_what_a_run_records_holds_no_secret(
     assert deciding["agent.env"] == ["MY_API_KEY"]
     assert deciding["agent.name"].startswith("command:")
     for path in harness.folder.rglob("*"):
-        assert not path.is_file() or b"ZQSECRET" not in path.read_bytes(), path
+        if path.is_file():
+            assert b"ZQSECRET" not in path.read_bytes(), path
     # What an outside agent did cannot be replayed.
-    models = (ModelChoice.parse("my-a", replay=True),)
-    replay = config(models=models, replay=harness.file(""), run="again")
+    model = ModelChoice.parse("my-a", replay=True)
+    replay = config(models=(model,), replay=harness.file(""), run="again")
     with pytest.raises(UserError, match="what an outside agent did cannot be replayed"):
         harness.run(replay, ID)
 
@@ -212,8 +231,9 @@ def test_wrong_combinations_are_refused(
 ) -> None:
     with pytest.raises(UserError, match="--replay serves models' replies"):
         validate_config(outside("", replay=tmp_path))
+    usual = validate_config(config())
     unused = validate_config(config(agent_env=("HOME",)))
-    assert unused.deciding() == validate_config(config()).deciding()
+    assert unused.deciding() == usual.deciding()
     with pytest.raises(UserError, match=r"agent\.timeout 0: must be at least 1"):
         validate_config(outside("", agent_timeout=0))
     absent = outside("", agent="command:no-such-command-at-all")
@@ -223,14 +243,17 @@ def test_wrong_combinations_are_refused(
 
 
 def test_a_dry_run_asks_for_no_keys(harness: Harness) -> None:
-    chosen = outside("", models=(ModelChoice.parse("gpt-4o"),))
-    text = "\n".join(harness.run(chosen, ID, dry_run=True))
+    model = ModelChoice.parse("gpt-4o")
+    chosen = outside("", models=(model,))
+    lines = harness.run(chosen, ID, dry_run=True)
+    text = "\n".join(lines)
     assert "a key for" not in text
     assert "calls: those of the outside agent, 60 s for an attempt" in text
     assert "missing: " not in text
     absent = but(chosen, agent="command:no-such-command-at-all")
-    text = "\n".join(harness.run(absent, ID, dry_run=True))
-    assert "missing: --agent: there is no command 'no-such-command-at-all'" in text
+    lines = harness.run(absent, ID, dry_run=True)
+    message = "missing: --agent: there is no command 'no-such-command-at-all'"
+    assert message in "\n".join(lines)
 
 
 class Stranger:
@@ -260,7 +283,8 @@ def test_an_agent_by_module_and_attribute(
     prediction = harness.solve(chosen, ID)
     # It writes before it asks a model, so nothing else would have waited.
     assert settled
-    assert (prediction["status"], prediction["edit_outcome"]) == ("plausible", True)
+    assert prediction["status"] == "plausible"
+    assert prediction["edit_outcome"] is True
     assert not provider.requests
 
 
@@ -269,9 +293,11 @@ def test_what_commands_report_is_charged_and_ends_a_budget(
 ) -> None:
     spend = "import sys; open(sys.argv[1], 'w').write('{\"cost\": 2}')"
     chosen = outside(spend, "{result_file}", tries=3)
-    money = Spending(BudgetLimits(usd=Decimal(3)), allow_unpriced=True)
+    limits = BudgetLimits(usd=Decimal(3))
+    money = Spending(limits, allow_unpriced=True)
     prediction = harness.solve(chosen, ID, code=1, money=money)
     assert prediction["status"] == "budget"
     assert harness.statuses(ID) == ["empty", "empty", "budget", "budget"]
-    lines = list(read_ledger(RunStore(harness.folder, "r").ledger).values)
-    assert [line.cost for line in lines] == [Decimal("2.0")] * 2
+    store = RunStore(harness.folder, "r")
+    costs = [line.cost for line in read_ledger(store.ledger).values]
+    assert costs == [Decimal("2.0"), Decimal("2.0")]
