@@ -12,9 +12,14 @@ from harness import SUBCOMMANDS
 from harness import main as harness
 from report import main as report
 
-TABLE = Path(__file__).with_name("wrong-options.tsv").read_text(encoding="utf-8")
-ROWS = [line.split("\t") for line in TABLE.splitlines()]
-USUAL = {"--dataset": "demo", "--environment": "none", "--out": "o"}
+TABLE = Path(__file__).with_name("wrong-options.tsv")
+LINES = TABLE.read_text(encoding="utf-8").splitlines()
+ROWS = [line.split("\t") for line in LINES]
+USUAL = {
+    "--dataset": "demo",
+    "--environment": "none",
+    "--out": "o",
+}
 FILES = {
     "bad.yaml": "modles: x\n",
     "flag.yaml": "project: {apply: 3}\n",
@@ -48,13 +53,11 @@ def test_a_wrong_command_line_is_refused_in_one_line(
     message: str,
 ) -> None:
     argv = shlex.split(command)
-    main = report
-    if script == "harness.py":
-        main = harness
-        if argv[0] not in SUBCOMMANDS:
-            for option, value in USUAL.items():
-                if option not in argv:
-                    argv = [option, value, *argv]
+    main = harness if script == "harness.py" else report
+    if main is harness and argv[0] not in SUBCOMMANDS:
+        for option, value in USUAL.items():
+            if option not in argv:
+                argv = [option, value, *argv]
     monkeypatch.setattr(sys, "argv", [script, *argv])
     assert main() == 2
     printed = capsys.readouterr()
