@@ -55,7 +55,7 @@ def hub() -> Iterator[SilentHub]:
 def foreign_rows(folder: Path) -> Path:
     """Write a row of the demo whose repository would have to be cloned."""
     rows = load_dataset("demo", "test").rows
-    row = next(row for row in rows if row["instance_id"] == ID)
+    (row,) = [row for row in rows if row["instance_id"] == ID]
     text = json.dumps({**row, "repo": "own/thing"}, default=str)
     return write_json(folder / "rows.json", [json.loads(text)])
 
@@ -71,10 +71,10 @@ def test_a_signal_ends_a_download_with_a_word(
 ) -> None:
     script = "harness.py"
     options = f"{OFFLINE} --dataset lite"
-    word = "interrupted"
+    message = "interrupted"
     if download == "mirror":
         options = f"{OFFLINE} --dataset {foreign_rows(tmp_path)}"
-        word = "stopping: attempts end at their next step"
+        message = "stopping: attempts end at their next step"
     if download == "exercises":
         script = EXERCISM
         options = "--models gpt-4o --api-base http://127.0.0.1:9"
@@ -99,7 +99,7 @@ def test_a_signal_ends_a_download_with_a_word(
     finally:
         process.kill()
     assert process.returncode == 130, output
-    assert word in output
+    assert message in output
     assert "Traceback" not in output
     for folder in (cache, tmp_path / "hf"):
         for path in folder.rglob("*"):
