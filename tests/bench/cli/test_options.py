@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,14 +42,14 @@ def here(
 ) -> Run:
     """Run the command in this process, which has imported everything already."""
 
-    def run_here(*words: str, **env: str) -> Done:
+    def run_here(*argv: str, **env: str) -> Done:
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["harness.py", *words])
+        monkeypatch.setattr(sys, "argv", ["harness.py", *argv])
         for name, value in env.items():
             monkeypatch.setenv(name, value)
         code = harness()
-        output = capsys.readouterr()
-        return subprocess.CompletedProcess(words, code, output.out, output.err)
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess(argv, code, printed.out, printed.err)
 
     return run_here
 
@@ -92,7 +93,8 @@ def test_what_a_deleted_run_leaves_is_named_and_removed(
     assert str(tmp_path / "logs/h1/journals") in line
     assert not (tmp_path / "predictions/h1").exists(), "nothing is made"
     clean = ["clean", "h1", "--out", str(tmp_path)]
-    assert "harness.py clean --all removes it" in here(*clean).stderr
+    listed = here(*clean)
+    assert "harness.py clean --all removes it" in listed.stderr
     assert "give --yes to confirm" in refusal(here(*clean, "--all"))
     removed = here(*clean, "--all", "--yes")
     assert removed.returncode == 0, removed.stderr
@@ -103,16 +105,17 @@ def test_what_a_deleted_run_leaves_is_named_and_removed(
 def test_clean_all_asks_on_a_terminal(
     tmp_path: Path, here: Run, preloaded: Preloaded
 ) -> None:
-    here(*replayed(tmp_path, f"--run h1 --instances {ID}"))
-    for answer, left in (("n\n", True), ("y\n", False)):
+    argv = replayed(tmp_path, f"--run h1 --instances {ID}")
+    here(*argv)
+    clean = shlex.split(f"clean h1 --out {tmp_path} --all")
+    for answer, remains in {"n\n": True, "y\n": False}.items():
         master, slave = pty.openpty()
-        clean = shlex.split(f"clean h1 --out {tmp_path} --all")
         child = preloaded.start(*clean, terminal=slave)
         os.close(slave)
         os.write(master, answer.encode())
         child.wait(30)
         os.close(master)
-        assert (tmp_path / "predictions/h1").exists() is left
+        assert (tmp_path / "predictions/h1").exists() is remains
 
 
 # --- another address
@@ -123,13 +126,16 @@ def test_the_address_of_a_server_may_change_and_is_logged(
 ) -> None:
     provider.will_answer("textkit/slug.py", EDIT)
     settings = "--run r --set calls.retries=0"
-    assert here(*live(tmp_path, NOWHERE, settings)).returncode == 1
-    moved = here(*live(tmp_path, provider.url, settings))
+    unreachable = live(tmp_path, NOWHERE, settings)
+    assert here(*unreachable).returncode == 1
+    reachable = live(tmp_path, provider.url, settings)
+    moved = here(*reachable)
     assert moved.returncode == 0, moved.stderr
     change = f"--api-base was {NOWHERE} at the last start, and is {provider.url}"
     assert change in moved.stdout
-    starts = read_json(tmp_path / "predictions/r/run.json")["starts"]
-    assert [start["api_base"] for start in starts] == [NOWHERE, provider.url]
+    described = read_json(tmp_path / "predictions/r/run.json")
+    addresses = [start["api_base"] for start in described["starts"]]
+    assert addresses == [NOWHERE, provider.url]
 
 
 # --- files of options
@@ -140,8 +146,10 @@ def test_a_configuration_file_gives_options_and_the_command_line_wins(
 ) -> None:
     out = tmp_path / "out"
     (tmp_path / "run.yaml").write_text(
-        "# a comment\nmodels: {names: [scripted-a, scripted-b], tries: 2}\n"
-        f"instances: {{dataset: demo, ids: {ID}, prior: []}}\nchoice.stop: all\n"
+        "# a comment\n"
+        "models: {names: [scripted-a, scripted-b], tries: 2}\n"
+        f"instances: {{dataset: demo, ids: {ID}, prior: []}}\n"
+        "choice.stop: all\n"
         "tests.environment: none\nbudget: {usd: 5}\n"
         f"calls.replay: {TOP / 'demo/replies'}\n"
         f"folders: {{out: {out}, cache: {out / 'cache'}, run: from-file}}\n"
@@ -149,10 +157,11 @@ def test_a_configuration_file_gives_options_and_the_command_line_wins(
     done = here("--config", "run.yaml", "--tries", "1")
     assert done.returncode == 0, done.stderr
     described = read_json(out / "predictions/from-file/run.json")
-    config = described["config"]
-    assert (config["tries"], config["all_attempts"]) == (1, True)
+    assert described["config"]["tries"] == 1
+    assert described["config"]["all_attempts"] is True
     settings = described["settings"]
-    assert settings["models"] == {"names": ["scripted-a", "scripted-b"], "tries": 1}
+    models = {"names": ["scripted-a", "scripted-b"], "tries": 1}
+    assert settings["models"] == models
     assert settings["budget"] == {"usd": "5"}
     assert settings["choice"] == {"stop": "all"}
     assert "builtin" not in settings, "defaults are not recorded"
@@ -174,11 +183,13 @@ MISTAKES = {
 def test_mistakes_in_a_configuration_file_are_named(tmp_path: Path, here: Run) -> None:
     for content, message in MISTAKES.items():
         (tmp_path / "c.yaml").write_text(content)
-        assert message in refusal(here("--config", "c.yaml", "--dataset", "demo"))
+        done = here("--config", "c.yaml", "--dataset", "demo")
+        assert message in refusal(done)
 
 
 def test_continue_reuses_what_the_run_recorded(tmp_path: Path, here: Run) -> None:
-    first = here(*replayed(tmp_path, f"--run r --instances {ID}"))
+    argv = replayed(tmp_path, f"--run r --instances {ID}")
+    first = here(*argv)
     assert first.returncode == 0, first.stderr
     for run in (f"r --out {tmp_path}", f"{tmp_path}/predictions/r"):
         again = here("--continue", *run.split())
@@ -190,7 +201,8 @@ def test_continue_reuses_what_the_run_recorded(tmp_path: Path, here: Run) -> Non
     other = here("--continue", "predictions/r", "--tries", "2")
     difference = "run r was started with different settings: models.tries was 3, is 2"
     assert difference in refusal(other)
-    assert here("--continue", "nowhere", "--out", str(tmp_path)).returncode == 2
+    absent = here("--continue", "nowhere", "--out", str(tmp_path))
+    assert absent.returncode == 2
 
 
 def test_a_password_in_an_address_is_not_recorded(
@@ -199,7 +211,8 @@ def test_a_password_in_an_address_is_not_recorded(
     provider.will_answer("textkit/slug.py", EDIT)
     secret = "hunter2-hunter2"
     address = provider.url.replace("http://", f"http://me:{secret}@")
-    done = here(*live(tmp_path, address, "--run r"))
+    argv = live(tmp_path, address, "--run r")
+    done = here(*argv)
     assert done.returncode == 0, done.stderr
     texts = [done.stdout, done.stderr]
     for path in tmp_path.rglob("*"):
@@ -210,7 +223,8 @@ def test_a_password_in_an_address_is_not_recorded(
     settings = read_json(tmp_path / "predictions/r/run.json")["settings"]
     assert settings["calls"]["api_base"].startswith("http://***@127.0.0.1:")
     sent = {headers["authorization"] for headers in provider.headers}
-    assert sent == {f"Basic {base64.b64encode(f'me:{secret}'.encode()).decode()}"}
+    login = base64.b64encode(f"me:{secret}".encode()).decode()
+    assert sent == {f"Basic {login}"}
     continuing = ["--continue", "r", "--out", str(tmp_path)]
     message = "are not recorded; give --api-base again"
     assert message in refusal(here(*continuing))
@@ -218,20 +232,25 @@ def test_a_password_in_an_address_is_not_recorded(
 
 
 def test_the_report_finds_cache_and_repositories_of_the_run(
-    tmp_path: Path, here: Run, preloaded: Preloaded, share_venvs: ShareVenvs
+    tmp_path: Path,
+    here: Run,
+    preloaded: Preloaded,
+    share_venvs: ShareVenvs,
 ) -> None:
     cache = tmp_path / "elsewhere"
     share_venvs(cache / "environments")
     options = f"--run r --instances {ID} --set folders.cache={cache}"
     argv = replayed(tmp_path, options)
-    at = argv.index(f"folders.cache={tmp_path}/cache")
-    assert here(*argv[: at - 1], *argv[at + 1 :]).returncode == 0
+    usual_cache = argv.index(f"folders.cache={tmp_path}/cache")
+    del argv[usual_cache - 1 : usual_cache + 1]
+    assert here(*argv).returncode == 0
     home = tmp_path / "home"
+    homes = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
     report = preloaded.run(
         *shlex.split("predictions/r --evaluator local --set report.page=false"),
         cwd=tmp_path,
         script="report.py",
-        env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")},
+        env={**os.environ, **homes},
     )
     assert report.returncode == 0, report.stdout
     assert list((cache / "environments/instances").iterdir())
@@ -239,24 +258,28 @@ def test_the_report_finds_cache_and_repositories_of_the_run(
 
 
 def test_variables_of_the_file_are_secret_whatever_they_are_called() -> None:
-    environ = {DOTENV_VARIABLE: "MODE", "MODE": "a-value-of-mine", "PATH": "/bin"}
-    assert Redactor.of_environment(environ)("a-value-of-mine") == "[MODE]"
+    environ = {
+        DOTENV_VARIABLE: "MODE",
+        "MODE": "a-value-of-mine",
+        "PATH": "/bin",
+    }
+    redact = Redactor.of_environment(environ)
+    assert redact("a-value-of-mine") == "[MODE]"
     assert without_secrets(environ) == {"PATH": "/bin"}
 
 
 def test_the_default_name_of_a_run_names_agent_and_models() -> None:
-    models = tuple(
-        ModelChoice.parse(name, any_name=True) for name in ("openai/gpt-4o", "b")
+    def run_name(run: str = "", **changes: Any) -> str:
+        return config(run=run, **changes).run_name
+
+    models = (
+        ModelChoice.parse("openai/gpt-4o", any_name=True),
+        ModelChoice.parse("b", any_name=True),
     )
-    named = tuple(replace(model, edit_format="codex") for model in models)
-    for changes, name in (
-        ({"models": models}, "gpt-4o--b"),
-        (
-            {"models": models, "agent": "command:./run.sh {x}"},
-            "command-.-run.sh--gpt-4o--b",
-        ),
-        ({"models": models, "agent": "codex"}, "codex--gpt-4o--b"),
-        ({"models": named}, "codex--gpt-4o--b"),
-        ({"models": models, "run": "r"}, "r"),
-    ):
-        assert config(**{"run": "", **changes}).run_name == name
+    of_codex = tuple(replace(model, edit_format="codex") for model in models)
+    script = "command:./run.sh {x}"
+    assert run_name(models=models) == "gpt-4o--b"
+    assert run_name(models=models, agent=script) == "command-.-run.sh--gpt-4o--b"
+    assert run_name(models=models, agent="codex") == "codex--gpt-4o--b"
+    assert run_name(models=of_codex) == "codex--gpt-4o--b"
+    assert run_name(models=models, run="r") == "r"
