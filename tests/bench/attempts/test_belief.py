@@ -75,8 +75,10 @@ def change_class(
     return replace(instance, classes=tuple(classes))
 
 
-def passed_like(instance: InstanceFacts, number: int, other: int) -> list[ScriptFacts]:
-    """Return the scripts, which the class ``other`` passes where ``number`` does."""
+def scripts_passed_alike(
+    instance: InstanceFacts, number: int, other: int
+) -> list[ScriptFacts]:
+    """Return the scripts so that the class ``other`` passes those that ``number`` passes."""
     scripts = []
     for script in instance.scripts:
         passed = script.passed - {other}
@@ -91,7 +93,7 @@ def passed_like(instance: InstanceFacts, number: int, other: int) -> list[Script
 def twins(instance: InstanceFacts) -> InstanceFacts:
     """Return the instance with equal evidence for its first two classes."""
     instance = change_class(instance, 1, instance.classes[0])
-    scripts = passed_like(instance, 0, 1)
+    scripts = scripts_passed_alike(instance, 0, 1)
     return replace(instance, scripts=tuple(scripts))
 
 
@@ -139,7 +141,8 @@ def test_a_copy_lifts_no_class_above_one_of_more_models(
 ) -> None:
     failing = instance.classes[0].failing
     instance = change_class(instance, 0, one_model(model, failing))
-    instance = change_class(instance, 1, two_models(instance.classes[1].failing))
+    of_more = two_models(instance.classes[1].failing)
+    instance = change_class(instance, 1, of_more)
     copied = change_class(instance, 0, one_model(model, failing, attempts=4))
     (before,) = weigh([instance], FIT)
     (after,) = weigh([copied], FIT)

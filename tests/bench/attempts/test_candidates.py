@@ -37,6 +37,7 @@ def test_tiers_and_plausibility() -> None:
 
 
 def test_unknown_goes_before_false_and_earlier_before_later() -> None:
+    # The attempt, then whether its edit, its lint and its tests are clean.
     order = [
         candidate(9, True, True, False),
         candidate(2, None, True, True),
