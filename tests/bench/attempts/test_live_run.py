@@ -154,7 +154,8 @@ def test_settings_of_models_decide_results_and_are_recorded(
     settings.write_text("models: {my-*: {edit_format: diff, context: 9999}}")
     mine = model_of("my-own", settings)
     provider.will_answer(ASK, EDIT)
-    harness.run(live(provider, models=(mine,)), ID)
+    chosen = live(provider, models=(mine,))
+    harness.run(chosen, ID)
     (recorded,) = harness.description["config"]["models"]
     assert recorded["edit_format"] == "diff"
     assert recorded["settings"]["context"] == 9999
@@ -166,8 +167,9 @@ def test_settings_of_models_decide_results_and_are_recorded(
         "reminder": "system",
     }
     without_settings = model_of("my-own@diff")
+    chosen = live(provider, models=(without_settings,))
     with pytest.raises(UserError, match=r"models\.file"):
-        harness.run(live(provider, models=(without_settings,)), ID)
+        harness.run(chosen, ID)
 
 
 class Calling(DiffFormat):
@@ -186,9 +188,10 @@ def test_a_model_that_cannot_call_functions_gets_no_format_of_calls(
     settings = tmp_path / "mine.yaml"
     settings.write_text("models: {my-*: {tools: false}}")
     mine = model_of("my-own", settings)
+    chosen = live(provider, models=(mine,))
     message = "my-own cannot call functions; use @diff or @whole"
     with pytest.raises(UserError, match=message):
-        harness.run(live(provider, models=(mine,)), ID)
+        harness.run(chosen, ID)
     assert not provider.requests
 
 
@@ -202,8 +205,8 @@ def test_a_recording_says_what_was_known_of_its_model(
     turn = source.turn(ID, 1, choice, 0.0, OpenGate())
     replayed = turn.model
     assert replayed.traits == Traits(128000, images=True)
-    word = "Übergrößenträger"
-    assert replayed.count(word) == count_tokens("gpt-4o", word)
+    text = "Übergrößenträger"
+    assert replayed.count(text) == count_tokens("gpt-4o", text)
 
 
 def test_a_replay_keeps_the_model_name_of_the_run(
@@ -213,8 +216,9 @@ def test_a_replay_keeps_the_model_name_of_the_run(
     opus = model_of("opus")
     assert opus.name != "opus"
     harness.run(live(provider, models=(opus,)), ID)
-    models = (ModelChoice.parse("opus", replay=True),)
-    harness.assert_replays(config(models=models, tries=1), ID)
+    recorded = ModelChoice.parse("opus", replay=True)
+    replay = config(models=(recorded,), tries=1)
+    harness.assert_replays(replay, ID)
 
 
 def test_a_run_that_recorded_nothing_binds_nobody(
