@@ -20,7 +20,7 @@ from tests.support import TOP
 from tests.support.commands import Preloaded
 
 
-def nowhere(folder: Path) -> dict[str, str]:
+def offline_variables(folder: Path) -> dict[str, str]:
     """Return variables with which no hub is reached, and no cache is used."""
     hub = {"HF_HOME": str(folder / "hf"), "HF_ENDPOINT": "http://127.0.0.1:9"}
     return {**os.environ, **hub}
@@ -221,7 +221,7 @@ def test_without_a_network_one_line_names_the_set(
     tmp_path: Path, preloaded: Preloaded
 ) -> None:
     argv = replayed(tmp_path, "--dataset lite")
-    done = preloaded.run(*argv, cwd=tmp_path, env=nowhere(tmp_path))
+    done = preloaded.run(*argv, cwd=tmp_path, env=offline_variables(tmp_path))
     assert done.returncode == 1
     (line,) = done.stdout.strip().splitlines()
     assert "cannot load SWE-bench/SWE-bench_Lite from the hub" in line
@@ -233,7 +233,7 @@ def test_without_a_network_one_line_names_the_set(
 def test_a_missing_key_is_reported_before_a_download(
     tmp_path: Path, preloaded: Preloaded
 ) -> None:
-    env = nowhere(tmp_path)
+    env = offline_variables(tmp_path)
     env.pop("OPENAI_API_KEY", None)
     argv = demo(tmp_path, "--models gpt-4o --dataset lite")
     done = preloaded.run(*argv, cwd=tmp_path, env=env)
@@ -280,7 +280,7 @@ def test_without_a_network_the_hub_is_given_up_at_once(tmp_path: Path) -> None:
         text=True,
         capture_output=True,
         check=True,
-        env=nowhere(tmp_path),
+        env=offline_variables(tmp_path),
     )
     library, ours = done.stdout.splitlines()
     error, seconds = library.split()
