@@ -12,22 +12,29 @@ from core.processes import CommandResult
 
 BEFORE = "import os\n\nx = 1\n"
 AFTER = "import os\n\n\nx = 2\n"
-CHANGES = [Change("a.py", BEFORE, AFTER), Change("b/c.py", None, "y = 1\n")]
+CHANGED = Change("a.py", BEFORE, AFTER)
+ADDED = Change("b/c.py", None, "y = 1\n")
+CHANGES = [CHANGED, ADDED]
+UNPLACED = ("a.py", 0)
+FIRST = ("a.py", 1)
+FOURTH = ("a.py", 4)
+OF_ADDED = ("b/c.py", 1)
+OS = "a.py:1:1: F401 os"
+BAD = "a.py:4:1: E1 bad"
 
-
-# Output at the base and now, and the places of what is new.
+# Output at the base and now, and the file and line of each new complaint.
 NEW_COMPLAINTS: list[tuple[str, str, list[tuple[str, int]]]] = [
     # The line changed too.
-    ("a.py:3:1: E1 bad", "a.py:4:1: E1 bad", [("a.py", 4)]),
-    ("a.py:1:1: F401 os", "./a.py:1:8: F401 os", [("a.py", 1)]),
-    ("a.py:1:1: F401 os", "a.py:1:8: F401 os", []),
-    ("a.py:1:1: F401 os", "a.py:1:8: F401 os\na.py:4:1: E1 bad", [("a.py", 4)]),
+    ("a.py:3:1: E1 bad", BAD, [FOURTH]),
+    (OS, "./a.py:1:8: F401 os", [FIRST]),
+    (OS, "a.py:1:8: F401 os", []),
+    (OS, f"a.py:1:8: F401 os\n{BAD}", [FOURTH]),
     # A path is not a part of another.
     ("data.py:2:1: F401 x", "data.py:2:1: F401 x", []),
     (
         "",
         "xa.py:4:1: E1\nb/c.py(1): E2\nz/b/c.py:1: E3",
-        [("a.py", 0), ("a.py", 0), ("b/c.py", 1)],
+        [UNPLACED, UNPLACED, OF_ADDED],
     ),
 ]
 
@@ -35,22 +42,23 @@ NEW_COMPLAINTS: list[tuple[str, str, list[tuple[str, int]]]] = [
 def test_a_complaint_that_moved_with_its_line_is_old() -> None:
     for base, now, expected in NEW_COMPLAINTS:
         complaints = new_complaints(base, now, CHANGES)
-        places = [(complaint.path, complaint.line) for complaint in complaints]
-        assert places == expected, (base, now)
+        lines = [(complaint.path, complaint.line) for complaint in complaints]
+        assert lines == expected, (base, now)
 
 
 CONTEXT = "".join(f"context {letter}\n" for letter in "abcdefghijklmnopqrstuvwxyz")
-OS = "a.py:1:1: F401 os"
+NO_COMMAND = "sh: no such command"
+# Output and exit code at the base, output and exit code now, and what is new.
 CASES = {
-    "clean": ("", 0, "a.py:4:1: E1 bad", 1, [("a.py", 4)]),
-    "no place": ("", 0, "3 problems", 1, [("a.py", 0)]),
-    "no words": ("", 0, "", 1, [("a.py", 0)]),
+    "clean": ("", 0, BAD, 1, [FOURTH]),
+    "no place": ("", 0, "3 problems", 1, [UNPLACED]),
+    "no words": ("", 0, "", 1, [UNPLACED]),
     "one less": (f"{OS}\nFound 2 errors.", 1, "Found 1 error.", 1, []),
     "context": (OS, 1, f"{OS}\n3 | x = 2", 1, []),
-    "behind context": (OS, 1, f"{CONTEXT}a.py:4:1: E1 bad", 1, [("a.py", 4)]),
-    "passes": (OS, 1, "a.py:4:1: E1 bad", 0, []),
-    "not there": ("sh: no such command", 127, "sh: no such command", 127, []),
-    "no end": ("", None, "a.py:4:1: E1 bad", 1, []),
+    "behind context": (OS, 1, f"{CONTEXT}{BAD}", 1, [FOURTH]),
+    "passes": (OS, 1, BAD, 0, []),
+    "not there": (NO_COMMAND, 127, NO_COMMAND, 127, []),
+    "no end": ("", None, BAD, 1, []),
 }
 
 
@@ -66,5 +74,6 @@ def test_only_what_the_base_does_not_say_counts(case: str) -> None:
 
     linter = CommandLinter(run=run, command="lint", warn=warnings.append)
     findings = linter.new_findings(CHANGES)
-    assert [(finding.path, finding.line) for finding in findings] == expected
+    lines = [(finding.path, finding.line) for finding in findings]
+    assert lines == expected
     assert bool(warnings) == (base_code in (None, 127))
