@@ -18,16 +18,16 @@ from tests.support.action import EXPRESSION, TOKEN, Action, Done, Runner, run_ac
 from tests.support.ownworld import make_repository
 
 EXAMPLE = TOP / "docs/examples/retry-harness.yml"
-GIVEN = {"issue": "add subtracts", "models": "gpt-4o", "budget-usd": "2"}
+USUAL_INPUTS = {"issue": "add subtracts", "models": "gpt-4o", "budget-usd": "2"}
 TRUST = "--set=project.trust_commands=true"
 STUB = """#!{python}
 import json, os, pathlib, sys
-called = {{"words": sys.argv[1:], "variables": dict(os.environ), "folder": os.getcwd()}}
-pathlib.Path({told!r}).write_text(json.dumps(called))
-given = json.loads(pathlib.Path({given!r}).read_text())
-print(given["printed"])
+called = {{"arguments": sys.argv[1:], "variables": dict(os.environ), "folder": os.getcwd()}}
+pathlib.Path({call_file!r}).write_text(json.dumps(called))
+reply = json.loads(pathlib.Path({reply_file!r}).read_text())
+print(reply["printed"])
 print("a note", file=sys.stderr)
-sys.exit(given["code"])
+sys.exit(reply["code"])
 """
 
 
@@ -40,14 +40,16 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def job(tmp_path: Path, workspace: Path) -> Runner:
     """A job in which the harness is installed, as a stub."""
     call_file = tmp_path / "called.json"
-    reply_file = tmp_path / "given.json"
+    reply_file = tmp_path / "reply.json"
     stub = STUB.format(
-        python=sys.executable, told=str(call_file), given=str(reply_file)
+        python=sys.executable,
+        call_file=str(call_file),
+        reply_file=str(reply_file),
     )
-    programs = "temp/retry-harness/venv/bin"
-    write_files(tmp_path, {f"{programs}/retry-harness": stub})
-    (tmp_path / programs / "retry-harness").chmod(0o755)
-    (tmp_path / programs / "python").symlink_to(sys.executable)
+    programs = tmp_path / "temp/retry-harness/venv/bin"
+    write_files(programs, {"retry-harness": stub})
+    (programs / "retry-harness").chmod(0o755)
+    (programs / "python").symlink_to(sys.executable)
     (tmp_path / "workspace").symlink_to(workspace)
     return Runner(tmp_path)
 
@@ -62,9 +64,11 @@ def start(
     call_file = job.folder / "called.json"
     call_file.unlink(missing_ok=True)
     reply = json.dumps({"code": code, "printed": printed})
-    (job.folder / "given.json").write_text(reply)
-    named = {name.replace("_", "-"): value for name, value in inputs.items()}
-    done = run_action(job, {**GIVEN, **named}, "run", HOME=str(job.folder))
+    (job.folder / "reply.json").write_text(reply)
+    all_inputs = dict(USUAL_INPUTS)
+    for name, value in inputs.items():
+        all_inputs[name.replace("_", "-")] = value
+    done = run_action(job, all_inputs, "run", HOME=str(job.folder))
     if call_file.exists():
         return done, read_json(call_file)
     return done, None
@@ -72,8 +76,8 @@ def start(
 
 def options(called: Mapping[str, Any]) -> dict[str, list[str]]:
     values: dict[str, list[str]] = {}
-    for word in called["words"]:
-        name, _, value = word.partition("=")
+    for argument in called["arguments"]:
+        name, _, value = argument.partition("=")
         values.setdefault(name, []).append(value)
     return values
 
@@ -82,47 +86,60 @@ def test_inputs_and_outputs() -> None:
     action = Action.read()
     names = "issue models budget-usd attempts setup-cmd test-cmd trust-commands agent"
     assert set(action.inputs) == set(names.split())
-    assert {*action.outputs} == {"outcome", "patch", "branch", "cost-usd", "summary"}
-    used: set[str] = set()
+    assert set(action.outputs) == {"outcome", "patch", "branch", "cost-usd", "summary"}
+    expressions: set[str] = set()
     for step in action.steps:
-        for value in step.get("env", {}).values():
-            used.update(EXPRESSION.findall(value))
-    assert used == {"github.token", *(f"inputs.{name}" for name in action.inputs)}
+        variables = step.get("env", {})
+        for value in variables.values():
+            expressions.update(EXPRESSION.findall(value))
+    of_inputs = {f"inputs.{name}" for name in action.inputs}
+    assert expressions == {"github.token", *of_inputs}
 
 
 def test_scripts_have_no_expressions_and_use_no_other_action() -> None:
+    scripts = []
     for step in Action.read().steps:
         assert "${{" not in step["run"]
         assert "uses" not in step
         assert step["shell"] == "bash"
-    # The script names what the harness itself decides by.
-    named = f"from {bubblewrap_works.__module__} import {bubblewrap_works.__name__}"
-    assert any(named in step["run"] for step in Action.read().steps)
+        scripts.append(step["run"])
+    # A script names what the harness itself decides by.
+    line = f"from {bubblewrap_works.__module__} import {bubblewrap_works.__name__}"
+    assert any(line in script for script in scripts)
 
 
 def test_the_example_is_pinned_and_starts_only_when_it_is_told_to() -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
     workflow = yaml.safe_load(text)
     # YAML 1.1 reads `on` as true.
-    assert {*workflow[True]} == {"issues", "workflow_dispatch"}
-    assert workflow[True]["issues"] == {"types": ["labeled"]}
+    events = workflow[True]
+    assert set(events) == {"issues", "workflow_dispatch"}
+    assert events["issues"] == {"types": ["labeled"]}
     assert workflow["permissions"] == {}
-    for used in re.findall(r"uses: (.*)", text):
-        placeholder = used.startswith("OWNER/REPOSITORY@")
-        assert placeholder or re.fullmatch(
-            r"actions/[\w-]+@[0-9a-f]{40}  # v[\d.]+", used
-        ), used
+    for action in re.findall(r"uses: (.*)", text):
+        if not action.startswith("OWNER/REPOSITORY@"):
+            pinned = r"actions/[\w-]+@[0-9a-f]{40}  # v[\d.]+"
+            assert re.fullmatch(pinned, action), action
     solving, publishing = workflow["jobs"].values()
     assert solving["permissions"] == {"contents": "read", "issues": "read"}
     assert "github.event.label.name == 'retry-harness'" in solving["if"]
     assert "outcome == 'plausible'" in publishing["if"]
-    steps = [*solving["steps"], *publishing["steps"]]
-    assert all("${{" not in step.get("run", "") for step in steps)
-    (ours,) = (step for step in steps if step.get("uses", "").startswith("OWNER/"))
-    assert {*ours["with"]} <= {*Action.read().inputs} and ours["with"]["budget-usd"]
-    keys = [step for step in steps if "secrets." in str(step)]
-    assert keys == [ours] and "secrets." not in str(publishing)
-    assert solving["timeout-minutes"] and publishing["timeout-minutes"]
+    ours = []
+    with_secrets = []
+    for step in [*solving["steps"], *publishing["steps"]]:
+        assert "${{" not in step.get("run", "")
+        if step.get("uses", "").startswith("OWNER/"):
+            ours.append(step)
+        if "secrets." in str(step):
+            with_secrets.append(step)
+    (our_step,) = ours
+    inputs = our_step["with"]
+    assert set(inputs) <= set(Action.read().inputs)
+    assert inputs["budget-usd"]
+    assert with_secrets == ours
+    assert "secrets." not in str(publishing)
+    assert solving["timeout-minutes"]
+    assert publishing["timeout-minutes"]
 
 
 ADDRESS = "https://github.com/me/calc/issues/12"
@@ -149,18 +166,20 @@ def test_a_text_stays_a_text(job: Runner) -> None:
     for text in TEXTS:
         _, called = start(job, issue=text)
         (path,) = options(called)["--issue"]
-        assert Path(path).read_text().rstrip("\n") == text.rstrip("\n")
+        issue = Path(path).read_text()
+        assert issue.rstrip("\n") == text.rstrip("\n")
         assert options(called)["--models"] == ["gpt-4o"], text
         assert not list(job.folder.rglob("pwned")), text
 
 
 def test_inputs_reach_the_harness(job: Runner, workspace: Path) -> None:
-    inputs: dict[str, Any] = {
-        "attempts": "2",
-        "test_cmd": "make 'a b'",
-        "agent": "codex",
-    }
-    _, called = start(job, setup_cmd="pip install -e .\n\n  make $X\n", **inputs)
+    _, called = start(
+        job,
+        setup_cmd="pip install -e .\n\n  make $X\n",
+        attempts="2",
+        test_cmd="make 'a b'",
+        agent="codex",
+    )
     work = Path(called["folder"])
     # Not in the repository, whose files must configure nothing.
     assert work.parent == job.temp / "retry-harness"
@@ -178,10 +197,11 @@ def test_inputs_reach_the_harness(job: Runner, workspace: Path) -> None:
     assert expected.items() <= options(called).items()
     assert "GIT_AUTHOR_NAME" not in called["variables"]  # the checkout has a user
     _, called = start(job)
-    assert not {"--tries", "--setup-cmd", "--test-cmd", "--agent"} & {*options(called)}
-    assert TRUST not in called["words"]
+    optional = {"--tries", "--setup-cmd", "--test-cmd", "--agent"}
+    assert not optional & set(options(called))
+    assert TRUST not in called["arguments"]
     _, called = start(job, trust_commands="true")
-    assert TRUST in called["words"]
+    assert TRUST in called["arguments"]
 
 
 REFUSED_INPUTS = (
@@ -198,7 +218,8 @@ def test_refused_inputs(job: Runner) -> None:
     for name, value, message in REFUSED_INPUTS:
         refused: dict[str, Any] = {name: value}
         done, called = start(job, **refused)
-        assert (done.code, called) == (2, None)
+        assert done.code == 2
+        assert called is None
         assert re.fullmatch(rf"::error::.*{message}.*\n", done.printed)
         assert not any(done.outputs.values())
 
@@ -227,8 +248,10 @@ def test_outputs_and_summary_of_a_run(job: Runner, tmp_path: Path) -> None:
     }
     assert 1_000_000 < len(done.summary) < 1_001_000
     # Until the word that only the step knows, the runner takes no command from the output.
-    stopped = re.match(r"::stop-commands::(\w{32})\n", done.printed)
-    assert stopped and "forged" in done.printed.split(f"::{stopped[1]}::")[0]
+    stopping = re.match(r"::stop-commands::(\w{32})\n", done.printed)
+    assert stopping
+    between, _, _ = done.printed.partition(f"::{stopping[1]}::")
+    assert "forged" in between
     assert "a note" in done.printed
 
 
@@ -248,5 +271,6 @@ ENDS = (
 def test_the_exit_code_is_that_of_the_harness(job: Runner) -> None:
     for code, printed, outcome, cost in ENDS:
         done, _ = start(job, code, printed)
-        outputs = (done.outputs["outcome"], done.outputs["cost-usd"])
-        assert (done.code, *outputs) == (code, outcome, cost)
+        assert done.code == code
+        assert done.outputs["outcome"] == outcome
+        assert done.outputs["cost-usd"] == cost
