@@ -18,7 +18,14 @@ import pytest
 
 from tests.support import TOP
 from tests.support.action import TOKEN, Runner, run_action
-from tests.support.ownworld import FILES, RIGHT, SOURCE, WRONG, make_repository, run_git
+from tests.support.ownworld import (
+    FILES,
+    RIGHT,
+    SOURCE,
+    WRONG,
+    make_repository,
+    run_git,
+)
 from tests.support.provider import Provider
 
 pytestmark = [
@@ -56,7 +63,8 @@ def test_no_key():
 
 
 def test_no_folder_of_the_job():
-    assert not os.path.exists("{JOB}/files") and not os.path.exists("{JOB}/workspace")
+    assert not os.path.exists("{JOB}/files")
+    assert not os.path.exists("{JOB}/workspace")
 
 
 def test_no_network():
@@ -69,20 +77,19 @@ def test_no_network():
 SETUP = "env >/tmp/seen-by-setup\n\npython --version"
 
 
-def docker(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["docker", *words], capture_output=True, text=True, check=False
-    )
+def docker(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["docker", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
 def container() -> Iterator[str]:
     image = os.environ.get("ACTION_IMAGE", "python:3.11-slim")
     extra_options = shlex.split(os.environ.get("ACTION_DOCKER_OPTIONS", ""))
-    words = (*OPTIONS.split(), *extra_options, image, "sleep", "infinity")
-    started = docker("run", *words)
-    assert started.returncode == 0, started.stderr
-    name = started.stdout.strip()
+    options = [*OPTIONS.split(), *extra_options]
+    start = docker("run", *options, image, "sleep", "infinity")
+    assert start.returncode == 0, start.stderr
+    name = start.stdout.strip()
     try:
         for command in (
             "git --version",
@@ -91,8 +98,8 @@ def container() -> Iterator[str]:
         ):
             probe = docker("exec", name, "bash", "-c", command)
             if probe.returncode:
-                last = (probe.stderr.strip().splitlines() or [""])[-1]
-                pytest.skip(f"{image}: {command} fails ({last}); set ACTION_IMAGE")
+                last_line = probe.stderr.strip().rpartition("\n")[2]
+                pytest.skip(f"{image}: {command} fails ({last_line}); set ACTION_IMAGE")
         yield name
     finally:
         docker("rm", "--force", "--volumes", name)
@@ -103,28 +110,33 @@ def make_job(container: str, user: str, folder: Path, port: int) -> Runner:
     files = {**FILES, "tests/test_look.py": LOOK % port}
     source = make_repository(folder / "source", files)
     job = folder / "job"
-    run_git(folder, "clone", "--quiet", "--bare", str(source), str(job / "me/calc.git"))
-    run_git(folder, "clone", "--quiet", str(source), str(job / "workspace"))
+    remote = job / "me/calc.git"
+    workspace = job / "workspace"
+    run_git(folder, "clone", "--quiet", "--bare", str(source), str(remote))
+    run_git(folder, "clone", "--quiet", str(source), str(workspace))
     url = f"file://{JOB}/me/calc.git"
-    run_git(job / "workspace", "remote", "set-url", "origin", url)
+    run_git(workspace, "remote", "set-url", "origin", url)
     (job / "temp").mkdir()
     names = run_git(TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in names.split("\0"):
         if (TOP / name).is_file():
-            (job / "action" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(TOP / name, job / "action" / name)
-    assert docker("cp", str(job), f"{container}:{JOB}").returncode == 0
+            copy = job / "action" / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(TOP / name, copy)
+    copying = docker("cp", str(job), f"{container}:{JOB}")
+    assert copying.returncode == 0
     # root gets a checkout of another user, as in the container of a job.
-    prepared = f"""
+    script = f"""
         if [ {user} = root ]; then chown -R 1234 {JOB}/workspace; exit; fi
         command -v sudo >/dev/null || exit 9
         useradd --create-home {user} && chown -R {user} {JOB}
         echo '{user} ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/{user}"""
-    done = docker("exec", container, "bash", "-ec", prepared)
+    done = docker("exec", container, "bash", "-ec", script)
     if done.returncode == 9:
         pytest.skip("the image has no sudo")
     assert done.returncode == 0, done.stderr
-    return Runner(JOB, JOB / "action", ("docker", "exec", "--user", user, container))
+    prefix = ("docker", "exec", "--user", user, container)
+    return Runner(JOB, JOB / "action", prefix)
 
 
 @pytest.mark.parametrize("user", ["root", "runner"])
@@ -133,14 +145,25 @@ def test_the_steps_in_a_fresh_container(
 ) -> None:
     with Provider() as provider:
         provider.will_answer(*RIGHT)
-        job = make_job(container, user, tmp_path, urlsplit(provider.url).port or 0)
+        port = urlsplit(provider.url).port
+        assert port
+        job = make_job(container, user, tmp_path, port)
         home = "/root"
         if user != "root":
             home = f"/home/{user}"
-        keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": provider.url, "HOME": home}
-        commands = {"setup-cmd": SETUP, "test-cmd": "pytest"}
-        inputs = {"models": "gpt-4o", "budget-usd": "1", "attempts": "1"}
-        inputs |= {"issue": ISSUE, **commands}
+        keys = {
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_BASE_URL": provider.url,
+            "HOME": home,
+        }
+        inputs = {
+            "issue": ISSUE,
+            "models": "gpt-4o",
+            "budget-usd": "1",
+            "attempts": "1",
+            "setup-cmd": SETUP,
+            "test-cmd": "pytest",
+        }
         done = run_action(job, inputs, **keys)
         print(user, done.seconds, done.printed, done.outputs, sep="\n")
         assert done.code == 0, done.printed
@@ -156,23 +179,25 @@ def test_the_steps_in_a_fresh_container(
         # The tests that look for keys pass, before and after; and they do see them otherwise.
         assert "`python -m pytest`: 5 pass, 0 fail" in done.summary
         assert "all tests: 5 pass, 0 fail" in done.summary
-        looked = job.command(
+        look = job.command(
             "for name in no_key no_folder_of_the_job no_network; do PYTHONPATH=tests python3 -B -c"
             ' "import test_look; test_look.test_$name()" 2>/dev/null && exit 1; done; true',
             **keys,
         )
-        assert looked.returncode == 0, "a look outside of the sandbox finds nothing"
+        assert look.returncode == 0, "a look outside of the sandbox finds nothing"
 
         log = job.command(f"{git} log --format='%an|%s|%P' '{branch}' -2").stdout
         last, first = log.splitlines()
         base = job.command(f"{git} rev-parse HEAD").stdout.strip()
-        assert last == f"github-actions[bot]|{ISSUE.splitlines()[0]}|{base}"
+        title = ISSUE.splitlines()[0]
+        assert last == f"github-actions[bot]|{title}|{base}"
         assert first.endswith("|First|")
         fixed = job.command(f"{git} show '{branch}:lib/calc.py'").stdout
         assert fixed == SOURCE.replace("a - b", "a + b")
         assert not job.command(f"{git} status --porcelain").stdout
-        pushed = job.command(f"{git} ls-remote origin").stdout
-        assert {line.split()[0] for line in pushed.splitlines()} == {base}
+        references = job.command(f"{git} ls-remote origin").stdout
+        commits = {line.split()[0] for line in references.splitlines()}
+        assert commits == {base}
 
         folders = f"{JOB}/workspace {JOB}/temp {JOB}/files {JOB}/me /tmp {home}"
         for secret in (KEY, TOKEN):
@@ -198,8 +223,9 @@ def test_the_steps_in_a_fresh_container(
 
 def test_without_a_sandbox_nothing_runs(container: str, tmp_path: Path) -> None:
     job = make_job(container, "root", tmp_path, 9)
-    broken = "printf '#!/bin/sh\\nexit 1\\n' >/usr/local/bin/bwrap; chmod +x /usr/local/bin/bwrap"
-    assert job.command(broken).returncode == 0
+    bwrap = "/usr/local/bin/bwrap"
+    command = f"printf '#!/bin/sh\\nexit 1\\n' >{bwrap}; chmod +x {bwrap}"
+    assert job.command(command).returncode == 0
     inputs = {"models": "gpt-4o", "budget-usd": "1", "issue": "add subtracts"}
     done = run_action(job, inputs, OPENAI_API_KEY=KEY, HOME="/root")
     assert done.code == 1, done.printed
