@@ -17,7 +17,7 @@ from bench.own.issues import Issue
 from bench.own.repository import OwnRepository, open_repository
 from bench.own.settings import ProjectSettings
 from environments.base import EnvironmentKind
-from tests.support import read_json, wait_until
+from tests.support import read_json, wait_until, write_files
 from tests.support.environments import IMAGE
 from tests.support.ownworld import (
     FILES,
@@ -48,7 +48,8 @@ def start(world: World, repo: Path | str, options: str, code: int = 0) -> str:
 
 
 def outcomes(world: World, kind: str = "test_outcome") -> list[bool | None]:
-    return [attempt[kind] for attempt in world.prediction["all_results"]]
+    attempts = world.prediction["all_results"]
+    return [attempt[kind] for attempt in attempts]
 
 
 def patch_of(world: World) -> str:
@@ -59,8 +60,13 @@ def summary_of(world: World) -> str:
     return (world.run / "summary.md").read_text()
 
 
+def module_of(repository: Path) -> str:
+    return (repository / "lib/calc.py").read_text()
+
+
 def assert_fixed(repository: Path, branch: str = "fix") -> None:
-    assert run_git(repository, "show", f"{branch}:lib/calc.py") == FIXED.rstrip("\n")
+    module = run_git(repository, "show", f"{branch}:lib/calc.py")
+    assert module == FIXED.rstrip("\n")
 
 
 def test_tests_decide_between_the_models_and_the_tree_stays(
@@ -69,7 +75,8 @@ def test_tests_decide_between_the_models_and_the_tree_stays(
     """Failures from before never count, and those that are gone are named."""
     broken = "from calc import add\n\n\ndef test_broken():\n    assert False\n\n\n"
     broken += "def test_sum():\n    assert add(2, 3) == 5\n"
-    calc = make_repository(tmp_path / "calc", {**FILES, "tests/test_other.py": broken})
+    files = {**FILES, "tests/test_other.py": broken}
+    calc = make_repository(tmp_path / "calc", files)
     world.record(NAME, WRONG, RIGHT)
     before = state(calc)
     patch = world.folder / "fix.diff"
@@ -80,7 +87,7 @@ def test_tests_decide_between_the_models_and_the_tree_stays(
     assert outcomes(world) == [False, True]
     assert state(calc) == before
     run_git(calc, "apply", str(patch))
-    assert (calc / "lib/calc.py").read_text() == FIXED
+    assert module_of(calc) == FIXED
     summary = summary_of(world)
     assert "# add subtracts" in summary
     assert "**Plausible**: " in summary
@@ -106,7 +113,8 @@ def test_no_plausible_candidate_is_exit_code_1_and_not_applied(
     # The same command again has the same result without another attempt.
     output = start(world, calc, f"{command} --set project.least_bad=true", code=1)
     assert "1 done before" in output
-    assert "return a * b" in (calc / "lib/calc.py").read_text().split("mul")[0]
+    before_mul, _, _ = module_of(calc).partition("mul")
+    assert "return a * b" in before_mul
 
 
 def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None:
@@ -121,9 +129,11 @@ def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None
     start(world, calc, f"{PYTEST} --set choice.stop=all")
     assert world.prediction["attempt"] == 2
     first, second = world.prediction["all_results"]
-    assert (first["status"], first["test_outcome"]) == ("tests_failed", False)
+    assert first["status"] == "tests_failed"
+    assert first["test_outcome"] is False
     assert "all tests: 1 pass, 1 fail" in first["test_note"]
-    assert (second["status"], second["test_outcome"]) == ("plausible", True)
+    assert second["status"] == "plausible"
+    assert second["test_outcome"] is True
     assert "all tests: 2 pass" in second["test_note"]
     # The related tests end the attempts, so the whole suite has no other candidate.
     start(world, calc, f"{PYTEST} --run stopped", code=1)
@@ -169,7 +179,8 @@ MISSING = "def test_it(mocker):\n    pass\n\n\ndef test_that(mocker):\n    pass\
 def test_a_set_up_after_which_no_test_passes_costs_nothing(
     world: World, tmp_path: Path, test: str, cause: str
 ) -> None:
-    calc = make_repository(tmp_path / "calc", {**FILES, "tests/test_calc.py": test})
+    files = {**FILES, "tests/test_calc.py": test}
+    calc = make_repository(tmp_path / "calc", files)
     world.record(NAME, RIGHT)
     output = start(world, calc, PYTEST, code=3)
     (reason,) = [line for line in output.splitlines() if "No baseline" in line]
@@ -191,7 +202,10 @@ def test_tests_without_readable_output_decide_by_their_exit_code(
     world: World, tmp_path: Path
 ) -> None:
     script = "#!/bin/sh\nPYTHONPATH=lib python3 -c 'from calc import add; assert add(2, 0) == 2'\n"
-    files: Mapping[str, str] = {"lib/calc.py": SOURCE, "check.sh": script}
+    files: Mapping[str, str] = {
+        "lib/calc.py": SOURCE,
+        "check.sh": script,
+    }
     calc = make_repository(tmp_path / "calc", files)
     world.record(NAME, WRONG, RIGHT)
     start(world, calc, f"{LOCAL} --test-cmd 'sh check.sh'")
@@ -204,9 +218,8 @@ def test_a_shell_line_decides_by_its_exit_code(
     world: World, calc: Path, command: str
 ) -> None:
     world.record(NAME, WRONG, RIGHT)
-    start(
-        world, calc, f"{LOCAL} --setup-cmd 'pip install pytest' --test-cmd '{command}'"
-    )
+    setup = "--setup-cmd 'pip install pytest'"
+    start(world, calc, f"{LOCAL} {setup} --test-cmd '{command}'")
     assert outcomes(world) == [False, True]
 
 
@@ -229,7 +242,8 @@ def test_a_lint_command_counts_what_it_newly_says(world: World, tmp_path: Path) 
     lint += "bad = [n for n, line in enumerate(lines, 1) if '* ' in line]\n"
     lint += "for n in bad:\n    print(f'lib/calc.py:{n}:1: X1 a star')\nsys.exit(bool(bad))\n"
     calc = make_repository(tmp_path / "calc", {**FILES, "lint.py": lint})
-    world.record(NAME, [LOOK, edit("    return b * a\n"), "No."], RIGHT)
+    starred = [LOOK, edit("    return b * a\n"), "No."]
+    world.record(NAME, starred, RIGHT)
     start(world, calc, f"{PYTEST} --set project.lint='python3 lint.py'")
     assert outcomes(world, "lint_outcome") == [False, True]
     (transcript,) = world.run.glob("*-*.md")
@@ -248,11 +262,12 @@ def test_a_branch_has_one_commit_of_the_user(world: World, calc: Path) -> None:
     assert f"Retry-Harness-Run: {world.run.name}" in body
     assert "Retry-Harness-Cost: $0.00" in body
     assert_fixed(calc, "fix/add")
-    assert (calc / "lib/calc.py").read_text() == SOURCE
+    assert module_of(calc) == SOURCE
     assert not run_git(calc, "status", "--porcelain")
     assert "push origin fix/add" in output
     assert "gh pr create --repo me/calc" in output
-    assert "there is fix/add; choose another" in start(world, calc, command, code=2)
+    refusal = start(world, calc, command, code=2)
+    assert "there is fix/add; choose another" in refusal
 
 
 def test_apply_never_overwrites(world: World, calc: Path) -> None:
@@ -263,18 +278,22 @@ def test_apply_never_overwrites(world: World, calc: Path) -> None:
     (calc / "lib/calc.py").write_text(changed)
     run_git(calc, "commit", "--quiet", "--all", "-m", "Mine")
     command = f"{UNTESTED} --apply --set project.base=old"
-    assert "is not as the patch needs it" in start(world, calc, command, code=2)
-    assert (calc / "lib/calc.py").read_text() == changed
+    refusal = start(world, calc, command, code=2)
+    assert "is not as the patch needs it" in refusal
+    assert module_of(calc) == changed
 
 
 def test_uncommitted_changes_are_refused_or_part_of_the_base(
     world: World, calc: Path
 ) -> None:
     """Changed, new, and staged although ignored."""
-    (calc / "lib/calc.py").write_text("VERSION = 2\n\n\n" + SOURCE)
-    (calc / "new.py").write_text("NEW = 1\n")
-    (calc / ".gitignore").write_text("*.cfg\n")
-    (calc / "x.cfg").write_text("1\n")
+    changed = {
+        "lib/calc.py": f"VERSION = 2\n\n\n{SOURCE}",
+        "new.py": "NEW = 1\n",
+        ".gitignore": "*.cfg\n",
+        "x.cfg": "1\n",
+    }
+    write_files(calc, changed)
     run_git(calc, "add", "--force", ".gitignore", "x.cfg")
     run_git(calc, "config", "core.splitIndex", "true")
     world.record(NAME, RIGHT)
@@ -285,14 +304,15 @@ def test_uncommitted_changes_are_refused_or_part_of_the_base(
     start(world, calc, command)
     assert state(calc) == before
     patch = patch_of(world)
-    assert " VERSION = 2" not in patch.split("@@")[0]
+    head, _, _ = patch.partition("@@")
+    assert " VERSION = 2" not in head
     assert "+    return a + b" in patch
     assert "new.py" not in patch
     base = open_repository(str(calc), "", world.cache, include_changes=True)
     assert {".gitignore", "x.cfg", "new.py"} <= set(base.files)
     # The same changes are the same base, so the run continues.
     assert "1 done before" in start(world, calc, f"{command} --apply")
-    assert (calc / "lib/calc.py").read_text() == "VERSION = 2\n\n\n" + FIXED
+    assert module_of(calc) == f"VERSION = 2\n\n\n{FIXED}"
 
 
 def worktree(world: World, calc: Path) -> tuple[Path, str]:
@@ -303,8 +323,8 @@ def worktree(world: World, calc: Path) -> tuple[Path, str]:
 
 def shallow(world: World, calc: Path) -> tuple[Path, str]:
     run_git(calc, "commit", "--quiet", "--allow-empty", "-m", "Second")
-    clone = ("clone", "--quiet", "--depth", "1", calc.as_uri(), "shallow")
-    run_git(world.folder, *clone)
+    options = ("--quiet", "--depth", "1")
+    run_git(world.folder, "clone", *options, calc.as_uri(), "shallow")
     return world.folder / "shallow", f"{calc.parent.name}/calc"
 
 
@@ -319,22 +339,36 @@ def subfolder_behind_spaces(world: World, calc: Path) -> tuple[Path, str]:
     return folder / "tests", "local/ca-lc"
 
 
-@pytest.mark.parametrize("make", [worktree, shallow, bare, subfolder_behind_spaces])
+@pytest.mark.parametrize(
+    "make",
+    [
+        worktree,
+        shallow,
+        bare,
+        subfolder_behind_spaces,
+    ],
+)
 def test_kinds_of_repositories(world: World, calc: Path, make: Any) -> None:
     folder, name = make(world, calc)
     world.record(name, RIGHT)
-    tested = make is worktree
-    start(world, folder, f"{PYTEST if tested else UNTESTED} --branch fix")
-    assert world.prediction["test_outcome"] is (True if tested else None)
+    options = UNTESTED
+    outcome = None
+    if make is worktree:
+        options = PYTEST
+        outcome = True
+    start(world, folder, f"{options} --branch fix")
+    assert world.prediction["test_outcome"] is outcome
     assert_fixed(folder)
-    assert make is bare or not run_git(folder, "status", "--porcelain")
+    if make is not bare:
+        assert not run_git(folder, "status", "--porcelain")
 
 
 def test_a_branch_of_an_address_is_in_its_mirror(world: World, calc: Path) -> None:
     name = f"{calc.parent.name}/calc"
     world.record(name, RIGHT)
     start(world, calc.as_uri(), f"{UNTESTED} --branch fix")
-    (mirror,) = world.cache.glob(f"own/*/{name.replace('/', '__')}.git")
+    folder = name.replace("/", "__")
+    (mirror,) = world.cache.glob(f"own/*/{folder}.git")
     assert_fixed(mirror)
 
 
@@ -376,8 +410,7 @@ def test_commands_of_a_cloned_repository_need_a_yes(world: World, calc: Path) ->
     trusted = f"{LOCAL} --set project.trust_commands=true"
     assert "2 pass, 0 fail" in start(world, calc, trusted)
     # One's own commands take the place of all that the file names.
-    own = f"{PYTEST} --set project.lint=true --run own"
-    start(world, calc, own)
+    start(world, calc, f"{PYTEST} --set project.lint=true --run own")
 
 
 @pytest.mark.docker
@@ -417,7 +450,8 @@ def test_a_budget_that_allows_no_call_is_exit_code_1(
 def test_the_same_command_continues_after_ctrl_c(
     world: World, calc: Path, provider: Provider, live: str
 ) -> None:
-    provider.will_answer(RIGHT[0], Answer(RIGHT[1], hang=2))
+    slow = Answer(RIGHT[1], hang=2)
+    provider.will_answer(RIGHT[0], slow)
     before = state(calc)
     process = world.begin(calc, *shlex.split(live))
     wait_until(lambda: len(provider.requests) >= 2)
@@ -437,11 +471,16 @@ def test_the_same_command_continues_after_ctrl_c(
 def test_the_page_and_a_replay_are_as_of_any_run(world: World, calc: Path) -> None:
     """Edits of tests are left out and named; outside of the repository git ignores nothing."""
     cheat = edit("    pass\n", "tests/test_calc.py", "    assert add(2, 0) == 2\n")
-    world.record(NAME, [LOOK, RIGHT[1], cheat])
+    replies = [LOOK, RIGHT[1], cheat]
+    world.record(NAME, replies)
     output = start(world, calc, UNTESTED)
     assert "Left out, as edits of tests: `tests/test_calc.py`" in output
     assert "test_calc" not in patch_of(world)
-    report = world.preloaded.run(str(world.run), script="report.py", cwd=world.folder)
+    report = world.preloaded.run(
+        str(world.run),
+        script="report.py",
+        cwd=world.folder,
+    )
     assert report.returncode == 0, report.stdout
     (page,) = (world.run / "report/instances").glob("*.html")
     assert "add subtracts" in page.read_text()
@@ -457,8 +496,16 @@ def test_a_password_of_an_address_is_in_no_file(world: World, calc: Path) -> Non
     """The server is not there; the login must not be shown either way."""
     secret = "s3cr3t-of-the-user"
     address = f"http://bob:{secret}@127.0.0.1:9/me/calc"
-    assert secret not in start(world, address, UNTESTED, code=1)
-    repository = OwnRepository(Repo(calc), "me/calc", "", "", calc, address)
+    output = start(world, address, UNTESTED, code=1)
+    assert secret not in output
+    repository = OwnRepository(
+        repo=Repo(calc),
+        name="me/calc",
+        head="",
+        commit="",
+        mirror=calc,
+        url=address,
+    )
     settings = ProjectSettings(repo=address, issue="x y")
     issue = Issue(text="x", title="x")
     unused: list[Any] = [None] * 4
