@@ -18,7 +18,14 @@ from core.errors import InfrastructureError, UserError
 from core.git import user_environment
 from tests.support import write_files
 from tests.support.commands import Preloaded
-from tests.support.ownworld import FILES, ISSUE, SOURCE, make_repository, run_git, state
+from tests.support.ownworld import (
+    FILES,
+    ISSUE,
+    SOURCE,
+    make_repository,
+    run_git,
+    state,
+)
 from tests.support.provider import Provider
 
 PATCH = (
@@ -98,12 +105,16 @@ class Trap:
         self.mark = folder / "started"
         self.hooks = folder / "hooks"
         # A filter must not change what it is given.
-        script = f'#!/bin/sh\necho "$0 $*" >>{shlex.quote(str(self.mark))}\ncat\n'
-        write_files(folder, {"trap": script})
-        write_files(self.hooks, dict.fromkeys(HOOKS.split(), script))
+        mark = shlex.quote(str(self.mark))
+        script = f'#!/bin/sh\necho "$0 $*" >>{mark}\ncat\n'
         self.program = folder / "trap"
-        for path in (self.program, *self.hooks.iterdir()):
-            path.chmod(0o755)
+        programs = [self.program]
+        for hook in HOOKS.split():
+            programs.append(self.hooks / hook)
+        self.hooks.mkdir(parents=True)
+        for program in programs:
+            program.write_text(script)
+            program.chmod(0o755)
 
     @property
     def started(self) -> str:
@@ -116,14 +127,15 @@ class Trap:
 
     def configure(self, git_dir: Path) -> None:
         """Name the program under every key, and as every hook."""
-        for line in PROGRAMS.strip().splitlines():
+        config = str(git_dir / "config")
+        programs = PROGRAMS.format(trap=self.program, hooks=self.hooks)
+        for line in programs.strip().splitlines():
             key, _, value = line.partition(" ")
-            value = value.format(trap=self.program, hooks=self.hooks)
-            config = ("config", "--file", str(git_dir / "config"), key, value)
-            run_git(git_dir.parent, *config)
+            run_git(git_dir.parent, "config", "--file", config, key, value)
+        hooks = git_dir / "hooks"
+        hooks.mkdir(exist_ok=True)
         for hook in self.hooks.iterdir():
-            (git_dir / "hooks").mkdir(exist_ok=True)
-            (git_dir / "hooks" / hook.name).symlink_to(hook)
+            (hooks / hook.name).symlink_to(hook)
 
 
 @pytest.fixture
@@ -133,8 +145,9 @@ def trap(tmp_path: Path) -> Trap:
 
 @pytest.fixture
 def calc(tmp_path: Path) -> Path:
-    attributes = "* filter=trap diff=trap merge=trap\n"
-    root = make_repository(tmp_path / "calc", {**FILES, ".gitattributes": attributes})
+    files = dict(FILES)
+    files[".gitattributes"] = "* filter=trap diff=trap merge=trap\n"
+    root = make_repository(tmp_path / "calc", files)
     run_git(root, "config", "--unset", "user.name")
     run_git(root, "config", "--unset", "user.email")
     return root
@@ -150,12 +163,14 @@ def add_submodule(root: Path, files: dict[str, str | bytes | None]) -> None:
 def touch(root: Path) -> None:
     """Make git look into the files: their times are not those of its index."""
     for path in root.rglob("*"):
-        if path.is_file() and ".git" not in path.relative_to(root).parts:
+        parts = path.relative_to(root).parts
+        if path.is_file() and ".git" not in parts:
             os.utime(path, (1, 1))
 
 
 def base_of(root: Path, base: str = "", **options: Any) -> OwnRepository:
-    return open_repository(str(root), base, root.parent / "cache", **options)
+    cache = root.parent / "cache"
+    return open_repository(str(root), base, cache, **options)
 
 
 def use_repository(root: Path) -> OwnRepository:
@@ -179,7 +194,12 @@ def test_no_program_of_the_repositorys_configuration_is_started(
     (calc / ".git/index.lock").touch()  # another git is at work
     (calc / "new.py").write_text("NEW = 1\n")
     touch(calc)
-    plain = subprocess.run(["git", "diff"], cwd=calc, check=False, capture_output=True)
+    plain = subprocess.run(
+        ["git", "diff"],
+        cwd=calc,
+        check=False,
+        capture_output=True,
+    )
     assert trap.started, f"the trap does not work: {plain.returncode}"
     trap.forget()
     repository = use_repository(calc)
@@ -193,9 +213,11 @@ def test_no_program_of_the_repositorys_configuration_is_started(
 def test_an_included_file_of_the_tree_starts_nothing(
     trap: Trap, calc: Path, included: str
 ) -> None:
-    lines = f'[core]\n\tfsmonitor = {trap.program}\n[filter "trap"]\n\tclean = {trap.program}\n'
-    (calc / "evil").write_text(lines)
-    run_git(calc, "config", "include.path", included.format(tree=calc))
+    program = trap.program
+    config = f'[core]\n\tfsmonitor = {program}\n[filter "trap"]\n\tclean = {program}\n'
+    (calc / "evil").write_text(config)
+    path = included.format(tree=calc)
+    run_git(calc, "config", "include.path", path)
     touch(calc)
     use_repository(calc)
     assert trap.started == ""
@@ -229,7 +251,8 @@ def test_a_partial_clone_fetches_nothing(trap: Trap, calc: Path) -> None:
         "--unset remote.origin.vcs",
     ):
         run_git(calc, "config", "--file", ".git/config", *setting.split())
-    (calc / ".git/objects" / first[:2] / first[2:]).unlink()
+    missing = calc / ".git/objects" / first[:2] / first[2:]
+    missing.unlink()
     with pytest.raises((UserError, InfrastructureError)):
         base_of(calc, "HEAD~1")
     assert trap.started == ""
@@ -245,8 +268,7 @@ def test_the_work_tree_is_where_the_repository_lies(calc: Path, tmp_path: Path) 
         assert "secret.txt" not in repository.files
         if repository.tree:
             repository.apply(PATCH)
-            tree = str(calc)
-            run_git(private, "-C", tree, "--work-tree", tree, "checkout", "lib")
+            run_git(calc, "--work-tree", str(calc), "checkout", "lib")
     assert run_git(private, "status", "--porcelain") == ""
 
 
@@ -272,8 +294,13 @@ def test_line_endings_of_the_repository_count(calc: Path, tmp_path: Path) -> Non
     run_git(calc, "config", "core.autocrlf", "true")
     run_git(calc, "config", "core.excludesFile", str(tmp_path / "ignored"))
     (tmp_path / "ignored").write_text("*.log\n")
-    write_files(calc, {"a.log": "", ".git/info/exclude": "*.tmp\n", "b.tmp": ""})
-    (calc / "lib/calc.py").write_bytes(SOURCE.replace("\n", "\r\n").encode())
+    files = {
+        "a.log": "",
+        ".git/info/exclude": "*.tmp\n",
+        "b.tmp": "",
+        "lib/calc.py": SOURCE.replace("\n", "\r\n"),
+    }
+    write_files(calc, files)
     run_git(calc, "add", "lib/calc.py")
     touch(calc)
     assert not base_of(calc).changed
@@ -288,8 +315,9 @@ GIT_PROXY_COMMAND GIT_CONFIG_PARAMETERS GIT_TRACE GIT_EXEC_PATH GIT_TEMPLATE_DIR
 def test_git_takes_over_who_the_user_is_and_how_to_log_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in [name for name in os.environ if name.startswith("GIT_")]:
-        monkeypatch.delenv(name)
+    for name in list(os.environ):
+        if name.startswith("GIT_"):
+            monkeypatch.delenv(name)
     inherited = {
         "GIT_AUTHOR_NAME": "A",
         "GIT_COMMITTER_EMAIL": "a@example.org",
@@ -300,48 +328,52 @@ def test_git_takes_over_who_the_user_is_and_how_to_log_in(
         "HTTPS_PROXY": "p",
         "GIT_CONFIG_GLOBAL": "/home/me/.gitconfig",
     }
-    removed = dict.fromkeys(REMOVED_VARIABLES.split(), "x")
-    for name, value in {**inherited, **removed}.items():
+    removed = REMOVED_VARIABLES.split()
+    for name, value in inherited.items():
         monkeypatch.setenv(name, value)
+    for name in removed:
+        monkeypatch.setenv(name, "x")
     config = {
         "core.fsmonitor": "/trap",
         "safe.directory": "/theirs",
         "alias.status": "!x",
     }
     monkeypatch.setenv("GIT_CONFIG_COUNT", str(len(config)))
-    for number, (key, value) in enumerate(config.items()):
+    for number, key in enumerate(config):
         monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", key)
-        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
+        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", config[key])
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
     environment = user_environment()
-    assert {name: environment.get(name) for name in inherited} == inherited
+    assert inherited.items() <= environment.items()
     assert not {*removed, "XDG_CONFIG_HOME"} & set(environment)
     pairs = set()
-    for n in range(int(environment["GIT_CONFIG_COUNT"])):
-        key = environment[f"GIT_CONFIG_KEY_{n}"]
-        pairs.add((key, environment[f"GIT_CONFIG_VALUE_{n}"]))
-    assert {("safe.directory", "/theirs"), ("core.fsmonitor", "false")} <= pairs
+    for number in range(int(environment["GIT_CONFIG_COUNT"])):
+        key = environment[f"GIT_CONFIG_KEY_{number}"]
+        value = environment[f"GIT_CONFIG_VALUE_{number}"]
+        pairs.add((key, value))
+    assert ("safe.directory", "/theirs") in pairs
+    assert ("core.fsmonitor", "false") in pairs
     assert "/trap" not in str(environment)
     assert "alias" not in str(environment)
 
 
-@pytest.mark.parametrize("of", ["home", "repository", "environment", "login"])
+@pytest.mark.parametrize("source", ["home", "repository", "environment", "login"])
 def test_the_commit_of_a_branch_is_the_users(
     calc: Path,
     monkeypatch: pytest.MonkeyPatch,
     home: Path,
-    of: str,
+    source: str,
 ) -> None:
     who = "Of Home <home@example.org>"
-    if of == "repository":
+    if source == "repository":
         run_git(calc, "config", "user.email", "work@example.org")
         who = "Of Home <work@example.org>"
-    elif of == "environment":
+    elif source == "environment":
         for role in ("AUTHOR", "COMMITTER"):
             monkeypatch.setenv(f"GIT_{role}_NAME", "Env")
             monkeypatch.setenv(f"GIT_{role}_EMAIL", "env@example.org")
         who = "Env <env@example.org>"
-    elif of == "login":
+    elif source == "login":
         (home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
         monkeypatch.setenv("LOGNAME", "me")
         monkeypatch.setenv("EMAIL", "me@example.org")
@@ -355,11 +387,13 @@ def test_the_commit_of_a_branch_is_the_users(
 
 def test_no_file_named_env_enters_a_base(calc: Path, tmp_path: Path) -> None:
     keys = {".env", "sub/.env"}
-    write_files(calc, {"a.env": "x\n", **dict.fromkeys(keys, "KEY=committed\n")})
+    committed = dict.fromkeys(keys, "KEY=committed\n")
+    write_files(calc, {"a.env": "x\n", **committed})
     run_git(calc, "add", "--all", "--force")
     run_git(calc, "commit", "--quiet", "-m", "With keys")
     first = base_of(calc)
-    assert base_of(calc).commit == first.commit != first.head
+    assert base_of(calc).commit == first.commit
+    assert first.commit != first.head
     assert not first.changed
     assert "a.env" in first.files
     assert not keys & set(first.files)
@@ -377,7 +411,8 @@ def test_no_file_named_env_enters_a_base(calc: Path, tmp_path: Path) -> None:
     # On the user's own commit and in the tree they stay.
     commit = changed.commit_to("fix", PATCH, "Fix\n")
     assert run_git(calc, "show", f"{commit}:.env") == "KEY=committed"
-    assert run_git(calc, "diff", "--name-only", changed.head, commit) == "lib/calc.py"
+    names = run_git(calc, "diff", "--name-only", changed.head, commit)
+    assert names == "lib/calc.py"
     changed.apply(PATCH)
     assert (calc / ".env").read_text() == "KEY=mine\n"
     run_git(tmp_path, "clone", "--quiet", "--bare", str(calc), "bare.git")
@@ -400,10 +435,12 @@ def test_submodules_bring_no_file_named_env(calc: Path, tmp_path: Path) -> None:
 def test_a_patch_that_is_handed_over_has_no_file_named_env() -> None:
     new = "diff --git a/{0} b/{0}\nnew file mode 100644\n"
     new += "--- /dev/null\n+++ b/{0}\n@@ -0,0 +1 @@\n+x\n"
-    paths = (".env", "lib/.env", "lib/a.env", "tests/test_a.py")
-    fit = deliverable_patch(PATCH + "".join(map(new.format, paths)))
-    assert fit.patch == PATCH + new.format("lib/a.env")
-    assert fit.dropped == ("tests/test_a.py", ".env", "lib/.env")
+    patch = PATCH
+    for path in (".env", "lib/.env", "lib/a.env", "tests/test_a.py"):
+        patch += new.format(path)
+    deliverable = deliverable_patch(patch)
+    assert deliverable.patch == PATCH + new.format("lib/a.env")
+    assert deliverable.dropped == ("tests/test_a.py", ".env", "lib/.env")
 
 
 def test_a_clone_with_an_env_file_starts_and_configures_nothing(
