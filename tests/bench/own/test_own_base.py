@@ -36,10 +36,9 @@ def test_what_needs_no_set_up_is_checked_before_it(world: World, calc: Path) -> 
     world.record(NAME, RIGHT)
     command = f"{PYTEST} --run r"
     output = start(world, calc, command)
+    end = r"at (its|the) base commit: done in \d+:\d\d\n"
     for step in ("setting up the repository", "running all tests"):
-        assert re.search(
-            rf"{step} at (its|the) base commit: done in \d+:\d\d\n", output
-        )
+        assert re.search(f"{step} {end}", output)
 
     def refusal(options: str = "") -> str:
         output = start(world, calc, f"{command} {options}", code=2)
@@ -49,9 +48,10 @@ def test_what_needs_no_set_up_is_checked_before_it(world: World, calc: Path) -> 
     assert "r was started with different" in refusal("--set choice.stop=all")
     with run_lock(world.run):
         assert "is worked on by process" in refusal()
-    change_json(world.run / "run.json", lambda run: run["deciding"].update(harness="0"))
+    run_file = world.run / "run.json"
+    change_json(run_file, lambda run: run["deciding"].update(harness="0"))
     assert "version of the harness was 0" in refusal()
-    (world.run / "run.json").unlink()
+    run_file.unlink()
     assert "has predictions but no run.json" in refusal()
 
 
@@ -82,10 +82,10 @@ def test_a_long_step_says_how_long_it_takes() -> None:
 @pytest.mark.system  # pip installs
 def test_the_folder_is_the_project(world: World, tmp_path: Path) -> None:
     """Neither other folders nor what changed in them count."""
-    service = {f"services/calc/{path}": text for path, text in FILES.items()}
-    service["services/calc/requirements.txt"] = ""
-    broken = "def test_broken():\n    assert False\n"
-    mono = make_repository(tmp_path / "mono", {**service, "test_root.py": broken})
+    files = {f"services/calc/{path}": text for path, text in FILES.items()}
+    files["services/calc/requirements.txt"] = ""
+    files["test_root.py"] = "def test_broken():\n    assert False\n"
+    mono = make_repository(tmp_path / "mono", files)
     (mono / "test_root.py").write_text("changed")
     world.record("local/mono", WRONG, RIGHT)
     folder = mono / "services/calc"
@@ -104,8 +104,8 @@ def test_the_folder_is_the_project(world: World, tmp_path: Path) -> None:
     assert "changes" in start(world, folder, f"{LOCAL} {include}")
     (folder / "new.py").unlink()
     run_git(mono, "branch", "--quiet", "-D", "fix")
-    options = ("--continue", world.run.name, "--out", str(world.folder))
-    continued = world.preloaded.run(*options, cwd=world.folder)
+    command = f"--continue {world.run.name} --out {world.folder}"
+    continued = world.preloaded.run(*shlex.split(command), cwd=world.folder)
     assert "folder services/calc" in continued.stdout
     assert "1 done before" in continued.stdout
 
@@ -118,6 +118,16 @@ def test_a_file_of_the_repository_pulls_no_image(world: World, tmp_path: Path) -
     assert "environment  local\n" in start(world, calc, "--dry-run")
 
 
+def baselines_in(cache: Path) -> list[Path]:
+    return sorted((cache / "baselines").iterdir())
+
+
+def environments_in(cache: Path) -> dict[Path, int]:
+    """Return when each environment was completed."""
+    markers = (cache / "environments/instances").glob("*/.complete")
+    return {marker: marker.stat().st_mtime_ns for marker in markers}
+
+
 def test_a_second_issue_builds_and_measures_nothing_again(
     world: World, calc: Path
 ) -> None:
@@ -125,13 +135,11 @@ def test_a_second_issue_builds_and_measures_nothing_again(
     world.record(NAME, RIGHT)
     world.record(NAME, RIGHT, issue=other)
     start(world, calc, PYTEST)
-    environments = world.cache / "environments/instances"
-    baselines = sorted((world.cache / "baselines").iterdir())
-    markers = {p: p.stat().st_mtime_ns for p in environments.glob("*/.complete")}
+    baselines = baselines_in(world.cache)
+    environments = environments_in(world.cache)
     start(world, calc, f"{PYTEST} --issue '{other}'")
-    assert sorted((world.cache / "baselines").iterdir()) == baselines
-    after = {p: p.stat().st_mtime_ns for p in environments.glob("*/.complete")}
-    assert after == markers
+    assert baselines_in(world.cache) == baselines
+    assert environments_in(world.cache) == environments
 
 
 @pytest.mark.system  # pip installs
@@ -147,21 +155,20 @@ def test_check_shows_commands_and_all_output_and_calls_no_model(
     run_git(calc, "add", "--all")
     run_git(calc, "commit", "--quiet", "-m", "Add a package")
     before = state(calc)
-    words = ("--set", f"folders.cache={world.cache}", "--environment", "local")
-    done = world.preloaded.run("check", *words, cwd=calc)
+    options = f"--set folders.cache={world.cache} {LOCAL}"
+    command = ["check", *shlex.split(options)]
+    done = world.preloaded.run(*command, cwd=calc)
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
     assert "set-up       pip install -e .; pip install pytest" in done.stdout
     assert "$ bash -c 'pip install -e .'" in lines
     assert "Successfully installed calc-1" in done.stdout
     assert {"  | 0", "  | 500", "  | 998"} <= set(lines)
-    assert any(
-        line.startswith("Tests before") and "2 pass, 1 fail" in line for line in lines
-    )
+    results = [line for line in lines if line.startswith("Tests before")]
+    assert any("2 pass, 1 fail" in line for line in results)
     assert state(calc) == before
     assert not (calc / "predictions").exists()
-    again = world.preloaded.run(
-        "check", *words, "--test-cmd", "pytest -k nothing", cwd=calc
-    )
+    command += ["--test-cmd", "pytest -k nothing"]
+    again = world.preloaded.run(*command, cwd=calc)
     assert again.returncode == 3, again.stdout
     assert "No baseline: no " in again.stdout
