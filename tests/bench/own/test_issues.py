@@ -23,11 +23,24 @@ TOKEN = "ghp_of-the-test"
 GITEA = "/api/v1/repos/o/r/issues/5"
 GITHUB = "/repos/o/r/issues/5"
 GITLAB = "/api/v4/projects/group%2Fsub%2Fproject/issues/5"
-POST = {"title": "It fails", "body": "How:\r\n\r\n    f(1)", "user": {"login": "ann"}}
+ANN = {"login": "ann"}
+BOB = {"login": "bob"}
+POST = {"title": "It fails", "body": "How:\r\n\r\n    f(1)", "user": ANN}
+TEXT = "It fails\n\nHow:\n\n    f(1)"
+# A status, headers and content.
+Answer = tuple[int, dict[str, str], Any]
 
 
-def comment(name: str, body: str | None) -> dict[str, Any]:
-    return {"user": {"login": name, "id": 1}, "body": body}
+def comment(user: dict[str, str], body: str | None) -> dict[str, Any]:
+    return {"user": {**user, "id": 1}, "body": body}
+
+
+def status_only(code: int) -> Answer:
+    return code, {}, {}
+
+
+def moved_to(url: str) -> Answer:
+    return 301, {"Location": url}, {}
 
 
 class Server:
@@ -39,7 +52,8 @@ class Server:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         self.issue = f"{self.url}/o/r/issues/5"
-        Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+        thread = Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
 
     @property
     def paths(self) -> list[str]:
@@ -58,17 +72,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.table.requests.append((self.path, dict(self.headers)))
         path, _, query = self.path.partition("?")
         answers = self.table.answers
-        missing: Any = (404, {}, {"message": "no"})
-        answer = answers.get(f"{path}?{query}", answers.get(path, missing))
+        answer: Any = (404, {}, {"message": "no"})
+        for address in (path, f"{path}?{query}"):
+            answer = answers.get(address, answer)
         if callable(answer):
             answer(self)
             return
         if not isinstance(answer, tuple):
             answer = (200, {}, answer)
-        status, headers, value = answer
-        data = value
-        if not isinstance(value, bytes):
-            data = json.dumps(value).encode()
+        status, headers, data = answer
+        if not isinstance(data, bytes):
+            data = json.dumps(data).encode()
         self.send_response(status)
         for name, text in headers.items():
             self.send_header(name, text)
@@ -85,8 +99,9 @@ def make_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Server
     servers: list[Server] = []
 
     def make() -> Server:
-        servers.append(Server())
-        return servers[-1]
+        server = Server()
+        servers.append(server)
+        return server
 
     yield make
     for server in servers:
@@ -128,7 +143,9 @@ def test_a_text_is_an_issue() -> None:
     issue = read("# f fails for 1.5\r\n\r\nSee https://host/o/r/issues/5 and a/b.py.\n")
     text = "# f fails for 1.5\n\nSee https://host/o/r/issues/5 and a/b.py."
     assert issue == Issue(text=text, title="f fails for 1.5")
-    assert (issue.number, issue.url, issue.note) == (None, "", "")
+    assert issue.number is None
+    assert issue.url == ""
+    assert issue.note == ""
     assert read("crash").text == "crash"
     assert read("x " * 5000).title.endswith("…")
     assert read("a\0b \udcff c").text == "ab ? c"
@@ -144,24 +161,29 @@ def test_standard_input_and_files_are_read(tmp_path: Path) -> None:
 BY_ANN = {"title": "It fails", "body": "How:\r\n\r\n    f(1)"}
 OF_SERVERS: list[tuple[dict[str, Any], str, int | None]] = [
     # gh issue view 5 --json title,body
-    (BY_ANN, "It fails\n\nHow:\n\n    f(1)", None),
+    (BY_ANN, TEXT, None),
     (
         {
             **BY_ANN,
             "number": 5,
-            "author": {"login": "ann"},
+            "author": ANN,
             "comments": [
-                {"author": {"login": "ann"}, "body": "Also f(2)."},
-                {"author": {"login": "bob"}, "body": "Fix: return 3"},
+                {"author": ANN, "body": "Also f(2)."},
+                {"author": BOB, "body": "Fix: return 3"},
             ],
         },
-        "It fails\n\nHow:\n\n    f(1)\n\nAlso f(2).",
+        f"{TEXT}\n\nAlso f(2).",
         5,
     ),
     # The answers of GitHub, Gitea and GitLab.
-    ({**POST, "number": 5, "comments": 2}, "It fails\n\nHow:\n\n    f(1)", 5),
+    ({**POST, "number": 5, "comments": 2}, TEXT, 5),
     (
-        {"iid": 7, "title": "T", "description": None, "author": {"username": "x"}},
+        {
+            "iid": 7,
+            "title": "T",
+            "description": None,
+            "author": {"username": "x"},
+        },
         "T",
         7,
     ),
@@ -171,20 +193,30 @@ OF_SERVERS: list[tuple[dict[str, Any], str, int | None]] = [
 def test_the_json_of_servers_is_read(tmp_path: Path) -> None:
     path = tmp_path / "issue.json"
     for content, text, number in OF_SERVERS:
-        for data in (json.dumps(content), "\ufeff" + json.dumps(content, indent=1)):
+        line = json.dumps(content)
+        lines = json.dumps(content, indent=1)
+        for data in (line, f"\ufeff{lines}"):
             path.write_text(data, encoding="utf-8")
             for issue in (
                 read(str(path)),
                 read("-", data),
                 read(data.lstrip("\ufeff")),
             ):
-                assert (issue.text, issue.number) == (text, number)
+                assert issue.text == text
+                assert issue.number == number
                 assert issue.title == text.partition("\n")[0]
 
 
 def test_other_json_is_a_text() -> None:
-    for text in ('{"body": "x"}', '{"title": 7}', '{"title": ""}', "{broken", "[1, 2]"):
-        assert read("-", text) == Issue(text=text, title=text)
+    for text in (
+        '{"body": "x"}',
+        '{"title": 7}',
+        '{"title": ""}',
+        "{broken",
+        "[1, 2]",
+    ):
+        issue = read("-", text)
+        assert issue == Issue(text=text, title=text)
 
 
 PRIVATE = [
@@ -220,8 +252,10 @@ def test_a_name_is_not_resolved_twice(
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setattr(issues, "_is_public", lambda _: True)
     port = server.url.rpartition(":")[2]
-    assert read(f"http://localhost:{port}/o/r/issues/5").title == "It fails"
-    assert {headers["Host"] for _, headers in server.requests} == {f"localhost:{port}"}
+    issue = read(f"http://localhost:{port}/o/r/issues/5")
+    assert issue.title == "It fails"
+    hosts = {headers["Host"] for _, headers in server.requests}
+    assert hosts == {f"localhost:{port}"}
 
 
 NO_ISSUES = {
@@ -256,23 +290,26 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
         (b"\xff\xfe\0", "cannot be read as UTF-8"),
         (b"a" * (2 << 20), "larger than 1 MiB"),
     ):
-        (tmp_path / "issue").write_bytes(data)
-        assert message in error_of(str(tmp_path / "issue"))
+        path = tmp_path / "issue"
+        path.write_bytes(data)
+        assert message in error_of(str(path))
+    stdin = io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8")
     with pytest.raises(UserError, match="cannot be read as UTF-8"):
-        read_issue("-", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"))
+        read_issue("-", stdin)
 
 
 def test_gitea_gives_the_issue_with_the_comments_of_its_author(server: Server) -> None:
     comments = [
-        comment("ann", "Also f(2)."),
-        comment("bob", "Fix: return 3"),
-        comment("ann", None),
+        comment(ANN, "Also f(2)."),
+        comment(BOB, "Fix: return 3"),
+        comment(ANN, None),
     ]
     server.answers[f"{GITEA}/comments"] = comments
     for suffix in ("", "/", "?x=1#issuecomment-7"):
         issue = read(server.issue + suffix)
-        assert issue.text == "It fails\n\nHow:\n\n    f(1)\n\nAlso f(2)."
-        assert (issue.title, issue.number) == ("It fails", 5)
+        assert issue.text == f"{TEXT}\n\nAlso f(2)."
+        assert issue.title == "It fails"
+        assert issue.number == 5
         assert issue.url == server.issue
     server.answers[GITEA] = {**POST, "body": None, "user": None}
     server.answers[f"{GITEA}/comments"] = [
@@ -282,21 +319,19 @@ def test_gitea_gives_the_issue_with_the_comments_of_its_author(server: Server) -
 
 
 def test_gitlab_gives_the_issue_with_the_notes_of_its_author(server: Server) -> None:
-    server.answers[GITLAB] = {
-        "title": "T",
-        "description": "D",
-        "author": {"username": "ann"},
-    }
-    notes = [
-        {"body": "more", "author": {"username": "ann"}, "system": False},
-        {"body": "closed", "author": {"username": "ann"}, "system": True},
-        {"body": "fix", "author": {"username": "bob"}, "system": False},
+    ann = {"username": "ann"}
+    bob = {"username": "bob"}
+    server.answers[GITLAB] = {"title": "T", "description": "D", "author": ann}
+    server.answers[f"{GITLAB}/notes"] = [
+        {"body": "more", "author": ann, "system": False},
+        {"body": "closed", "author": ann, "system": True},
+        {"body": "fix", "author": bob, "system": False},
     ]
-    server.answers[f"{GITLAB}/notes"] = notes
     issue = read(f"{server.url}/group/sub/project/-/work_items/5")
-    assert (issue.text, issue.note) == ("T\n\nD\n\nmore", "")
+    assert issue.text == "T\n\nD\n\nmore"
+    assert issue.note == ""
     assert "sort=asc" in server.paths[-1]
-    server.answers[f"{GITLAB}/notes"] = (401, {}, {})
+    server.answers[f"{GITLAB}/notes"] = status_only(401)
     issue = read(f"{server.url}/group/sub/project/-/issues/5")
     assert issue.text == "T\n\nD"
     assert "comments were not read: the server wants a login" in issue.note
@@ -308,10 +343,11 @@ def test_all_pages_are_read_and_only_the_query_of_the_next_counts(
     other = make_server()
     base = f"{GITEA}/comments"
     link = {"Link": f'<{other.url}{base}?page=2>; rel="next", <x>; rel="last"'}
-    server.answers[base] = (200, link, [comment("ann", "one")])
-    server.answers[f"{base}?page=2"] = [comment("ann", "two")]
+    server.answers[base] = (200, link, [comment(ANN, "one")])
+    server.answers[f"{base}?page=2"] = [comment(ANN, "two")]
     issue = read(server.issue)
-    assert (issue.text.endswith("one\n\ntwo"), issue.note) == (True, "")
+    assert issue.text.endswith("one\n\ntwo")
+    assert issue.note == ""
     assert not other.requests
 
 
@@ -319,8 +355,10 @@ def test_pages_without_end_are_left(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(issues, "_MAX_PAGES", 4)
-    server.answers[f"{GITEA}/comments"] = (200, {"Link": '<?page=2>; rel="next"'}, [])
-    assert "only 4 pages of comments were read" in read(server.issue).note
+    link = {"Link": '<?page=2>; rel="next"'}
+    server.answers[f"{GITEA}/comments"] = (200, link, [])
+    issue = read(server.issue)
+    assert "only 4 pages of comments were read" in issue.note
     assert len(server.requests) == 5
 
 
@@ -341,10 +379,11 @@ def test_the_token_goes_to_the_api_of_github_alone(
     }
     read(other.issue)
     read(f"{other.url}/group/sub/project/-/issues/5")
-    github.answers[GITHUB] = (301, {"Location": f"{other.url}{GITEA}"}, {})
+    github.answers[GITHUB] = moved_to(f"{other.url}{GITEA}")
     assert "it has moved to another address (HTTP 301)" in error_of(github.issue)
     assert len(other.requests) == 4
-    assert not [headers for _, headers in other.requests if TOKEN in str(headers)]
+    for _, headers in other.requests:
+        assert TOKEN not in str(headers)
     # A server of GitHub without an address of its API.
     monkeypatch.delenv("GITHUB_API_URL")
     github.answers = {f"/api/v3{GITHUB}": POST, f"/api/v3{GITHUB}/comments": []}
@@ -356,18 +395,18 @@ def test_the_token_goes_to_the_api_of_github_alone(
 
 
 USER_ERRORS: list[tuple[Any, str]] = [
-    ((404, {}, {}), "there is no such issue, or it is not public (HTTP 404)"),
-    ((401, {}, {}), "(HTTP 401); set GITHUB_TOKEN, or give the text"),
-    ((403, {}, {}), "or fewer requests (HTTP 403); set GITHUB_TOKEN"),
-    ((301, {"Location": "http://[x"}, {}), "it has moved"),
+    (status_only(404), "there is no such issue, or it is not public (HTTP 404)"),
+    (status_only(401), "(HTTP 401); set GITHUB_TOKEN, or give the text"),
+    (status_only(403), "or fewer requests (HTTP 403); set GITHUB_TOKEN"),
+    (moved_to("http://[x"), "it has moved"),
     ({"message": "hello"}, "a pull request or another thing"),
     ({**POST, "title": " ", "body": ""}, "is empty"),
     ({**POST, "body": "x" * (2 << 20)}, "is larger than 1 MiB"),
     ({**POST, "pull_request": {"url": "x"}}, "it is a pull request"),
 ]
 SERVER_ERRORS: list[tuple[Any, str]] = [
-    ((500, {}, {}), "the server answers HTTP 500"),
-    ((204, {}, {}), "the server answers HTTP 204"),
+    (status_only(500), "the server answers HTTP 500"),
+    (status_only(204), "the server answers HTTP 204"),
     (b"<html>", "line 1, column 1: Expecting value"),
     (b"\xff", "it is not UTF-8"),
     (b"[" * 10_000, "nested more than"),
@@ -392,7 +431,8 @@ def test_a_server_that_does_not_help_is_one_line(server: Server) -> None:
 
 
 def test_comments_of_another_shape_are_one_line(server: Server) -> None:
-    for comments in (None, {"message": "x"}, [{"body": 1}]):
+    without_user = [{"body": 1}]
+    for comments in (None, {"message": "x"}, without_user):
         server.answers[f"{GITEA}/comments"] = comments
         assert "cannot be read" in error_of(server.issue, InfrastructureError)
 
