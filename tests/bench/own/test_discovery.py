@@ -25,12 +25,13 @@ EDITABLE = "pip install -e ."
 PYTEST = "pip install pytest"
 
 
-def found_in(files: Mapping[str, str]) -> FoundCommands:
-    return discover([*files], files.get)
+def discovery_of(files: Mapping[str, str]) -> FoundCommands:
+    return discover(list(files), files.get)
 
 
 def setup_of(files: Mapping[str, str]) -> str:
-    return "; ".join(found_in(files).commands.setup)
+    setup = discovery_of(files).commands.setup
+    return "; ".join(setup)
 
 
 # Files, their set-up, the command of the tests, and the runner that reads its results.
@@ -92,19 +93,20 @@ LANGUAGES: list[tuple[dict[str, str], str, str, str]] = [
 
 
 def assert_sources_are_named(discovery: FoundCommands) -> None:
-    commands = dict(discovery.commands)
-    assert set(discovery.sources) == {name for name in commands if commands[name]}
+    names = [name for name, command in discovery.commands if command]
+    assert set(discovery.sources) == set(names)
 
 
 def test_each_language_has_its_way() -> None:
     for files, setup, test, runner in LANGUAGES:
-        discovery = found_in(files)
+        discovery = discovery_of(files)
         assert setup_of(files) == setup
         assert discovery.commands.test == test, files
         assert_sources_are_named(discovery)
-        # The harness can read the results of what is found.
+        # The harness can read the results of these commands.
         if test:
-            assert find_runner(test, "", files.get) is Runner[runner.upper()]
+            runner_of_test = find_runner(test, "", files.get)
+            assert runner_of_test is Runner[runner.upper()]
 
 
 EXTRAS = "[options.extras_require]\ndocs =\n  x\ndev =\n  pytest\n[a]\ntest = x\n"
@@ -205,20 +207,19 @@ TOOLS: list[tuple[dict[str, str], str, str, str]] = [
 
 def test_a_project_is_installed_by_its_own_tool() -> None:
     for files, tool, command, pip in TOOLS:
-        setup = found_in({**files, **TEST}).commands.setup
+        setup = discovery_of({**files, **TEST}).commands.setup
         (line,) = [line for line in setup if f"{IN_TOOLS}{tool} && " in line]
         assert f" && {command}" in line
         assert pip in setup
-    without = [
-        {**SETUP, "noxfile.py": NOX.replace("unit_", "smoke_")},
+    smoke_tests = NOX.replace("unit_", "smoke_")
+    for files in (
+        {**SETUP, "noxfile.py": smoke_tests},
         {"tox.ini": "[tox]\n"},
-    ]
-    for files in without:
+    ):
         assert IN_TOOLS not in setup_of({**files, **TEST})
     # What is named for tests has pytest, so the environments of tox are not needed.
-    assert "tox" not in setup_of(
-        {**SETUP, "tox.ini": TOX, "requirements-dev.txt": "pytest"}
-    )
+    files = {**SETUP, "tox.ini": TOX, "requirements-dev.txt": "pytest"}
+    assert "tox" not in setup_of(files)
 
 
 RUFF = "ruff check --output-format concise"
@@ -235,7 +236,7 @@ LINTERS: list[tuple[dict[str, str], str]] = [
 
 def test_lint_is_found_where_it_is_configured() -> None:
     for files, lint in LINTERS:
-        commands = found_in(files).commands
+        commands = discovery_of(files).commands
         assert commands.lint == lint, files
         tool = lint.partition(" ")[0]
         installs = f"pip install {tool}" in commands.setup
@@ -245,12 +246,11 @@ def test_lint_is_found_where_it_is_configured() -> None:
 def test_the_image_of_a_devcontainer_and_the_pinned_python_are_found() -> None:
     path = ".devcontainer/devcontainer.json"
     text = '{\n // "image": "old",\n "name": "x", "image": "reg/py:3", // a comment\n}'
-    discovery = found_in({path: text, ".python-version": "3.9.7\n"})
-    assert (discovery.commands.image, discovery.sources["image"]) == ("reg/py:3", path)
-    assert (discovery.commands.python, discovery.sources["python"]) == (
-        "3.9",
-        ".python-version",
-    )
+    discovery = discovery_of({path: text, ".python-version": "3.9.7\n"})
+    assert discovery.commands.image == "reg/py:3"
+    assert discovery.sources["image"] == path
+    assert discovery.commands.python == "3.9"
+    assert discovery.sources["python"] == ".python-version"
     for other in (
         '{"image": "a b"}',
         '{"image": "-v"}',
@@ -258,15 +258,19 @@ def test_the_image_of_a_devcontainer_and_the_pinned_python_are_found() -> None:
         '{"image": ["x"]}',
     ):
         files = {path: other, ".python-version": "pypy3.10"}
-        assert found_in(files).commands == Commands()
+        assert discovery_of(files).commands == Commands()
 
 
 def test_sources_name_the_files() -> None:
-    discovery = found_in(
-        {"pyproject.toml": PROJECT, "requirements-dev.txt": "pytest", **TEST}
-    )
-    setup = "pyproject.toml, requirements-dev.txt"
-    assert discovery.sources == {"setup": setup, "test": "tests/test_a.py"}
+    files = {
+        "pyproject.toml": PROJECT,
+        "requirements-dev.txt": "pytest",
+        **TEST,
+    }
+    assert discovery_of(files).sources == {
+        "setup": "pyproject.toml, requirements-dev.txt",
+        "test": "tests/test_a.py",
+    }
 
 
 def test_commands_are_read_from_a_file() -> None:
@@ -321,13 +325,15 @@ PARTS = [
     "[testenv]\n", "test = [1]\n", "deps =\n  -r x\n", "optional-dependencies.test = 3\n",
     '{"scripts":', '{"test":', '"image": "', "[1]", "null", "}", '"', "\\", "\0", "\ufeff", "{}",
 ]  # fmt: skip
-TEXTS = st.lists(st.sampled_from(PARTS) | st.text(max_size=9), max_size=9).map("".join)
+TEXT_PARTS = st.sampled_from(PARTS) | st.text(max_size=9)
+TEXTS = st.lists(TEXT_PARTS, max_size=9).map("".join)
+PATHS = st.sampled_from(NAMES.split())
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.dictionaries(st.sampled_from(NAMES.split()), TEXTS))
+@given(st.dictionaries(PATHS, TEXTS))
 def test_no_content_is_an_error(files: dict[str, str]) -> None:
-    assert_sources_are_named(found_in(files))
+    assert_sources_are_named(discovery_of(files))
 
 
 @pytest.mark.parametrize(
@@ -341,8 +347,10 @@ def test_no_content_takes_long(part: str) -> None:
     """Patterns that go back take time by the square of a text: minutes instead of a second."""
     began = time.process_time()
     for start in ("", "[testenv]\n", "[dependency-groups]\n", "'test'", '"image"'):
-        text = start + part * ((1 << 16) // len(part))
-        found_in(dict.fromkeys(NAMES.split(), text))
+        repetitions = (1 << 16) // len(part)
+        text = start + part * repetitions
+        files = dict.fromkeys(NAMES.split(), text)
+        discovery_of(files)
     assert time.process_time() - began < 2
 
 
@@ -350,4 +358,4 @@ def test_a_file_that_is_too_large_or_unreadable_is_as_an_empty_one() -> None:
     unreadable = discover(["package.json", "setup.py"], lambda _: None)
     assert unreadable.commands.setup == (EDITABLE,)
     large = {"setup.py": "", "tox.ini": "pytest" + " " * (1 << 18)}
-    assert not found_in(large).commands.test
+    assert not discovery_of(large).commands.test

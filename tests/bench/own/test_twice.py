@@ -29,7 +29,8 @@ def command_line(world: World, options: str) -> list[str]:
 
 def start(world: World, root: Path, options: str = "", code: int = 0) -> str:
     """Run the command in ``root``, which must end with ``code``; return its output."""
-    done = world.preloaded.run(*command_line(world, options), cwd=root)
+    command = command_line(world, options)
+    done = world.preloaded.run(*command, cwd=root)
     assert done.returncode == code, done.stdout
     return done.stdout
 
@@ -47,15 +48,17 @@ def test_the_same_command_works_twice(world: World, calc: Path) -> None:
     assert git_status(calc) == before
     assert "1 done before" in start(world, calc, command)
     (run,) = (calc / "predictions").iterdir()  # the base is the same
-    continued = world.preloaded.run("--continue", run.name, "--out", ".", cwd=calc)
+    options = ("--continue", run.name, "--out", ".")
+    continued = world.preloaded.run(*options, cwd=calc)
     assert continued.returncode == 0, continued.stdout
     assert "1 done before" in continued.stdout
     assert git_status(calc) == before
     patch = (run / "candidate.patch").read_text()
     assert patch.count("diff --git") == 1
     assert "predictions" not in patch
-    ignored = (run / ".gitignore").read_text()
-    assert ignored == (calc / "logs" / run.name / ".gitignore").read_text()
+    of_predictions = run / ".gitignore"
+    of_logs = calc / "logs" / run.name / ".gitignore"
+    assert of_predictions.read_text() == of_logs.read_text()
 
 
 def test_a_cache_and_a_patch_may_lie_in_the_repository_too(
@@ -76,10 +79,12 @@ def test_after_a_kill_the_same_command_continues(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    provider.will_answer(RIGHT[0], Answer(RIGHT[1], hang=20))
+    slow = Answer(RIGHT[1], hang=20)
+    provider.will_answer(RIGHT[0], slow)
     model = "--models gpt-4o@diff --set calls.retries=0"
-    command = f"--api-base {provider.url} {model}"
-    process = world.preloaded.start(*command_line(world, command), cwd=calc)
+    options = f"--api-base {provider.url} {model}"
+    command = command_line(world, options)
+    process = world.preloaded.start(*command, cwd=calc)
     wait_until(lambda: len(provider.requests) >= 2)
     assert git_status(calc) == ""
     process.kill()
@@ -87,9 +92,11 @@ def test_after_a_kill_the_same_command_continues(
     assert git_status(calc) == ""
     provider.answers.clear()
     provider.will_answer(RIGHT[1])
-    assert "continuing from what it left" in start(world, calc, command)
+    output = start(world, calc, options)
+    assert "continuing from what it left" in output
     assert git_status(calc) == ""
-    assert len(list((calc / "predictions").iterdir())) == 1
+    runs = list((calc / "predictions").iterdir())
+    assert len(runs) == 1
 
 
 def test_folders_of_the_user_stay_the_users(world: World, calc: Path) -> None:
@@ -97,10 +104,14 @@ def test_folders_of_the_user_stay_the_users(world: World, calc: Path) -> None:
     write_files(calc, {"logs/mine.txt": "1\n", "predictions/mine/a.csv": "1\n"})
     run_git(calc, "add", "--all")
     run_git(calc, "commit", "--quiet", "-m", "Mine")
-    old = {"predictions/r--a/run.json": "{}\n", "predictions/r--a/harness.log": "x\n"}
-    old |= {"logs/r--a/x.unfinished.json": "{}\n", "logs/gone/journals/x.jsonl": "{}\n"}
-    old |= {"predictions/killed/.run.owner": "{}\n"}
-    write_files(calc, old)
+    files_of_runs = {
+        "predictions/r--a/run.json": "{}\n",
+        "predictions/r--a/harness.log": "x\n",
+        "logs/r--a/x.unfinished.json": "{}\n",
+        "logs/gone/journals/x.jsonl": "{}\n",
+        "predictions/killed/.run.owner": "{}\n",
+    }
+    write_files(calc, files_of_runs)
     world.record("local/calc", RIGHT)
     before = git_status(calc)
     start(world, calc)
@@ -116,15 +127,18 @@ def test_staged_and_committed_files_of_a_run_are_no_changes(
     world: World, calc: Path
 ) -> None:
     """Earlier versions advised to commit them."""
-    write_files(
-        calc, {"predictions/old/run.json": "{}\n", "logs/old/redo.json": "{}\n"}
-    )
+    committed = {
+        "predictions/old/run.json": "{}\n",
+        "logs/old/redo.json": "{}\n",
+    }
+    write_files(calc, committed)
     run_git(calc, "add", "--all")
     run_git(calc, "commit", "--quiet", "-m", "As advised")
-    write_files(
-        calc,
-        {"predictions/old/run.json": '{"a": 1}\n', "predictions/old/new.md": "x\n"},
-    )
+    staged = {
+        "predictions/old/run.json": '{"a": 1}\n',
+        "predictions/old/new.md": "x\n",
+    }
+    write_files(calc, staged)
     run_git(calc, "add", "--all")
     (calc / "mine.py").write_text("MINE = 1\n")
     world.record("local/calc", RIGHT)
@@ -133,17 +147,24 @@ def test_staged_and_committed_files_of_a_run_are_no_changes(
     start(world, calc, settings)
     (mirror,) = cache.glob("own/*/local__calc.git")
     (row,) = mirror.parent.glob("*.json")
-    base = row.read_text().partition('"base_commit": "')[2][:40]
-    listed = run_git(mirror, "ls-tree", "-r", "--name-only", base).splitlines()
-    assert "mine.py" in listed
-    assert "predictions/old/new.md" not in listed
+    _, _, rest = row.read_text().partition('"base_commit": "')
+    base = rest[:40]
+    names = run_git(mirror, "ls-tree", "-r", "--name-only", base).splitlines()
+    assert "mine.py" in names
+    assert "predictions/old/new.md" not in names
     assert run_git(mirror, "show", f"{base}:predictions/old/run.json") == "{}"
 
 
 @pytest.mark.parametrize("cache", [".", "lib", "made"])
 def test_a_cache_is_no_folder_of_the_users(calc: Path, cache: str) -> None:
     folder = calc / cache
-    find = partial(own_files, tree=calc, out=calc / "out", cache=folder, patch=None)
+    find = partial(
+        own_files,
+        tree=calc,
+        out=calc / "out",
+        cache=folder,
+        patch=None,
+    )
     if cache == "made":
         folder.mkdir()
         assert find() == {"made"}
