@@ -16,7 +16,15 @@ from bench.instances.instance import (
     split_row,
 )
 from core.errors import UserError
-from tests.support.task_sets import BASE, GOLD, PATCH, PRO, ROWS, SMITH, STATEMENT
+from tests.support.task_sets import (
+    BASE,
+    GOLD,
+    PATCH,
+    PRO,
+    ROWS,
+    SMITH,
+    STATEMENT,
+)
 
 CONDA = ("source /opt/miniconda3/bin/activate", "conda activate testbed")
 LOOKS = {
@@ -43,17 +51,24 @@ IMAGES = {
     "multi": "mswebench/own_m_thing:pr-12",
 }
 COMMANDS = {
-    "classic": (("cd /testbed",), "python -m pytest -rA", ()),
-    "live": ((), "pytest -rA", ()),
-    "multilang": (("cargo build",), "cd sub ; cargo test > out.log", ("cat out.log",)),
-    "rebench": (("pip install -e .[dev]",), "pytest --no-header -rA", ()),
-    "rebench-v2": ((), "make ; make check", ()),
-    "gym": ((), "pytest -rA", ()),
-    "smith": ((), "pytest --disable-warnings --color=no --tb=no --verbose", ()),
-    "pro": ((), "python -m pytest -rA", ()),
-    "multi": ((), "bash /home/run.sh", ()),
+    "classic": "python -m pytest -rA",
+    "live": "pytest -rA",
+    "multilang": "cd sub ; cargo test > out.log",
+    "rebench": "pytest --no-header -rA",
+    "rebench-v2": "make ; make check",
+    "gym": "pytest -rA",
+    "smith": "pytest --disable-warnings --color=no --tb=no --verbose",
+    "pro": "python -m pytest -rA",
+    "multi": "bash /home/run.sh",
 }
-PLACES = {
+# What comes before and after the command; nothing for other sets.
+SETUPS = {
+    "classic": ("cd /testbed",),
+    "multilang": ("cargo build",),
+    "rebench": ("pip install -e .[dev]",),
+}
+SHOWS = {"multilang": ("cat out.log",)}
+LAYOUTS = {
     "classic": ImageLayout(),
     "live": ImageLayout(keeps_home=True, one_commit=True),
     "rebench": ImageLayout(activation=CONDA, one_commit=True),
@@ -92,8 +107,8 @@ def test_nothing_hidden_is_in_the_harness_half_and_all_of_it_in_the_other(
 
 def test_the_sentinels_would_be_seen() -> None:
     """A column that an adapter may see and uses does arrive."""
-    row = {**ROWS["classic"], "version": "ZQHIDDEN"}
-    assert "ZQHIDDEN" in visible_text(split_row(row)[0])
+    instance, _ = split_row({**ROWS["classic"], "version": "ZQHIDDEN"})
+    assert "ZQHIDDEN" in visible_text(instance)
 
 
 INSTANCES = {name: split_row(row)[0] for name, row in ROWS.items()}
@@ -101,18 +116,23 @@ INSTANCES = {name: split_row(row)[0] for name, row in ROWS.items()}
 
 def test_statements_are_composed_as_the_set_does() -> None:
     pro = f"{STATEMENT}\n\nRequirements:\n- Add.\n\nNew interfaces introduced:\nNone."
+    statements = dict.fromkeys(ROWS, STATEMENT)
+    statements["pro"] = pro
     for name, instance in INSTANCES.items():
-        expected = pro if name == "pro" else STATEMENT
-        assert instance.problem_statement == expected, name
+        assert instance.problem_statement == statements[name], name
 
 
 def test_images_and_commands() -> None:
-    for name, expected in COMMANDS.items():
+    for name, command in COMMANDS.items():
         setup = INSTANCES[name].test_setup
         assert setup is not None
-        assert (setup.setup, setup.command, setup.show) == expected, name
-    assert {name: INSTANCES[name].image for name in IMAGES} == IMAGES
-    assert {name: INSTANCES[name].layout for name in PLACES} == PLACES
+        assert setup.command == command, name
+        assert setup.setup == SETUPS.get(name, ()), name
+        assert setup.show == SHOWS.get(name, ()), name
+    for name, image in IMAGES.items():
+        assert INSTANCES[name].image == image, name
+    for name, layout in LAYOUTS.items():
+        assert INSTANCES[name].layout == layout, name
 
 
 def test_ids_repositories_and_commits_of_every_set() -> None:
@@ -147,8 +167,13 @@ PRO_TAGS = [
 
 def test_pro_images_without_a_tag() -> None:
     for repo, name, tag in PRO_TAGS:
-        row = {**PRO, "instance_id": f"instance_{name}", "repo": repo}
-        instance, _ = split_row({**row, "dockerhub_tag": None})
+        row = {
+            **PRO,
+            "instance_id": f"instance_{name}",
+            "repo": repo,
+            "dockerhub_tag": None,
+        }
+        instance, _ = split_row(row)
         assert instance.image == f"jefzda/sweap-images:{tag}"
 
 
@@ -168,7 +193,8 @@ def test_live_parsers_are_named_or_kept_as_source() -> None:
 
 def test_smith_without_a_commit_uses_the_original_repository() -> None:
     instance, evaluation = split_row({**SMITH, "base_commit": None})
-    assert (instance.repo, instance.base_commit) == ("own/thing", "1fd52536")
+    assert instance.repo == "own/thing"
+    assert instance.base_commit == "1fd52536"
     assert "ZQHIDDEN_GOLD" not in repr(instance)
     assert "+ZQHIDDEN_GOLD\n" in evaluation.patch
 
@@ -177,8 +203,9 @@ def refusal_of(row: dict[str, Any]) -> str:
     """Return the one line by which a row is refused."""
     with pytest.raises(UserError) as caught:
         split_row(row)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -224,7 +251,8 @@ def test_rows_of_no_known_set_name_their_columns() -> None:
 
 
 def test_every_adapter_has_a_row_here() -> None:
-    assert {adapter.name for adapter in ADAPTERS} == set(LOOKS.values())
+    names = {adapter.name for adapter in ADAPTERS}
+    assert names == set(LOOKS.values())
 
 
 def test_a_reversed_patch_undoes_it() -> None:
@@ -253,4 +281,5 @@ DATES: dict[Any, str] = {
 
 
 def test_dates() -> None:
-    assert {value: date_of(value) for value in DATES} == DATES
+    for value, date in DATES.items():
+        assert date_of(value) == date, value

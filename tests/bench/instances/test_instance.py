@@ -97,7 +97,8 @@ def test_commands_without_their_tests() -> None:
 
 def test_scripts_that_are_not_understood_give_nothing() -> None:
     assert bare_setup("make test\n", ()) is None
-    assert bare_setup(SCRIPT.replace("pytest -rA", "make check"), ()) is None
+    of_make = SCRIPT.replace("pytest -rA", "make check")
+    assert bare_setup(of_make, ()) is None
     hidden = SCRIPT.replace("pytest -rA", "pytest --deselect=tests/hidden_test.py")
     assert bare_setup(hidden, ["tests/hidden_test.py"]) is None
 
@@ -118,7 +119,10 @@ def test_a_missing_field_is_named() -> None:
 
 
 def test_ids_and_commits_must_be_safe() -> None:
-    for change in ({"instance_id": "../x"}, {"base_commit": "--upload-pack=x"}):
+    for change in (
+        {"instance_id": "../x"},
+        {"base_commit": "--upload-pack=x"},
+    ):
         with pytest.raises(UserError):
             split_row({**ROW, **change})
 
@@ -126,25 +130,28 @@ def test_ids_and_commits_must_be_safe() -> None:
 def test_the_image_is_derived_when_the_row_has_none() -> None:
     instance, _ = split_row({**ROW, "instance_id": "Own__Thing-1"})
     assert instance.image == "swebench/sweb.eval.x86_64.own_1776_thing-1:latest"
-    assert split_row({**ROW, "image": "x:y"})[0].image == "x:y"
+    instance, _ = split_row({**ROW, "image": "x:y"})
+    assert instance.image == "x:y"
 
 
 def test_json_jsonl_parquet_and_saved_folders(tmp_path: Path) -> None:
     from datasets import Dataset, DatasetDict
 
-    row = {**ROW, "problem_statement": "line\u2028separator\x0cfeed"}
+    statement = "line\u2028separator\x0cfeed"
+    row = {**ROW, "problem_statement": statement}
+    line = json.dumps(row, ensure_ascii=False)
     (tmp_path / "d.json").write_text(json.dumps([row]))
-    (tmp_path / "d.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n\n")
+    (tmp_path / "d.jsonl").write_text(f"{line}\n\n")
     rows = Dataset.from_list([{**row, "PASS_TO_PASS": ["x"]}])
     rows.to_parquet(str(tmp_path / "d.parquet"))
     DatasetDict(test=rows).save_to_disk(str(tmp_path / "saved"))
-    hashes = []
+    hashes = {}
     for name in ("d.json", "d.jsonl", "d.parquet", "saved"):
         dataset = load_dataset(str(tmp_path / name), "test")
         (instance,) = dataset.instances()
-        assert instance.problem_statement == row["problem_statement"], name
-        hashes.append(dataset.identity().sha256)
-    assert hashes[0] == hashes[1]
+        assert instance.problem_statement == statement, name
+        hashes[name] = dataset.identity().sha256
+    assert hashes["d.json"] == hashes["d.jsonl"]
 
 
 NO_ROWS = r"row 1 is not an object|not a list of rows; supported are \.json"
@@ -189,10 +196,16 @@ def test_selection(tmp_path: Path) -> None:
     assert ids(pattern="[02]$") == "02"
     assert ids(part="2:4") == "23"
     assert ids(part="-2:") == "89"
-    assert ids(seed=1) == ids(seed=1) != ids(seed=2)
-    for wrong in ({"ids": ("nope",)}, {"pattern": "("}, {"part": "1"}):
+    shuffled = ids(seed=1)
+    assert ids(seed=1) == shuffled
+    assert ids(seed=2) != shuffled
+    for values in (
+        {"ids": ("nope",)},
+        {"pattern": "("},
+        {"part": "1"},
+    ):
         with pytest.raises(UserError):
-            ids(**wrong)
+            ids(**values)
     (tmp_path / "ids").write_text("a__b-1\na__b-2, a__b-3\n")
     assert read_ids(f"@{tmp_path}/ids") == ("a__b-1", "a__b-2", "a__b-3")
     with pytest.raises(UserError, match="No such file"):
@@ -215,14 +228,17 @@ def test_a_spec_may_be_json_text() -> None:
     spec = '{"python": "3.9", "test_cmd": ["x", "pytest"]}'
     instance, _ = split_row({**ROW, "spec": spec})
     assert instance.spec is not None
-    assert (instance.spec.python, instance.spec.test_cmd) == ("3.9", "pytest")
+    assert instance.spec.python == "3.9"
+    assert instance.spec.test_cmd == "pytest"
 
 
 def test_rows_of_another_split_are_left_out(tmp_path: Path) -> None:
+    first = {**ROW, "split": "dev"}
     second = {**ROW, "instance_id": "own__thing-2", "split": "test"}
     path = tmp_path / "d.json"
-    path.write_text(json.dumps([{**ROW, "split": "dev"}, second]))
-    (instance,) = load_dataset(str(path), "test").instances()
+    path.write_text(json.dumps([first, second]))
+    dataset = load_dataset(str(path), "test")
+    (instance,) = dataset.instances()
     assert instance.instance_id == "own__thing-2"
     with pytest.raises(UserError, match="no rows in this split; give another"):
         load_dataset(str(path), "nonsense")
@@ -238,7 +254,12 @@ def test_django_keeps_its_runner_when_a_hidden_file_is_called_tests() -> None:
 
 
 def test_dates_select_instances() -> None:
-    dates = ("2024-01-31T23:00:00Z", "2024-02-01", "2024-02-29T10:00:00Z", "2024-03")
+    dates = (
+        "2024-01-31T23:00:00Z",
+        "2024-02-01",
+        "2024-02-29T10:00:00Z",
+        "2024-03",
+    )
     instances = []
     for number, date in enumerate(dates):
         instances.append(an_instance(instance_id=f"a__b-{number}", created_at=date))
