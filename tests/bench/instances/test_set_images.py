@@ -61,12 +61,14 @@ HIDDEN = {
 
 def instance_of(name: str, base: str, later: str) -> Instance:
     """Return the instance of a set at ``base``; smith's bug undoes the fix of ``later``."""
-    row = {**ROWS[name], **CHANGES.get(name, {}), "base_commit": base}
+    row = ROWS[name] | CHANGES.get(name, {})
+    row["base_commit"] = base
     if name == "multi":
         row["base"] = {"sha": base}
     if name == "smith":
         row["base_commit"] = later
-    return split_row(row)[0]
+    instance, _ = split_row(row)
+    return instance
 
 
 @pytest.fixture
@@ -87,9 +89,9 @@ def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     snapshots = Snapshots(tmp_path / "snapshots")
     snapshot = snapshot_of(instance, Mirrors(tmp_path / "mirrors"), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
-    keeps = instance.layout.keeps_home
     folder = instance.layout.folder
-    with built(instance.image, folder, repository, HIDDEN, keeps_home=keeps):
+    keeps_home = instance.layout.keeps_home
+    with built(instance.image, folder, repository, HIDDEN, keeps_home=keeps_home):
         yield instance, checkout, tmp_path
 
 
@@ -119,10 +121,12 @@ def test_candidates_of_every_set_in_its_image(
     core = (checkout.root / "core.py").read_text()
     assert core == FILES["core.py"], "the tree has the bug"
     client = connect()
-    session = DockerEnvironment(client, "sets").start(project_of(instance, checkout))
+    environment = DockerEnvironment(client, "sets")
+    session = environment.start(project_of(instance, checkout))
     image_id = session.cleaned  # type: ignore[attr-defined]
     try:
-        command = " ; ".join([session.test_command, *setup_of(instance).show])
+        show = setup_of(instance).show
+        command = " ; ".join([session.test_command, *show])
         with session.prepare({}) as prepared:
             assert_nothing_hidden(prepared, instance)
             base = prepared.run(command, 60).output
@@ -133,10 +137,12 @@ def test_candidates_of_every_set_in_its_image(
         assert broken.outcome is False, broken.untested
         assert "test_double" in describe(broken.failures)
         correct = tests.run({"core.py": CORRECT.encode(), "new.py": b"x = 1\n"})
-        assert correct.outcome is True, (describe(correct.failures), correct.untested)
+        failures = describe(correct.failures)
+        assert correct.outcome is True, (failures, correct.untested)
     finally:
         session.stop()
-    assert not [image for image in client.images.list() if image.id == image_id]  # type: ignore[union-attr]
+    image_ids = [image.id for image in client.images.list()]  # type: ignore[union-attr]
+    assert image_id not in image_ids
 
 
 def setup_of(instance: Instance) -> TestSetup:
@@ -158,7 +164,8 @@ def assert_nothing_hidden(prepared: Any, instance: Instance) -> None:
     assert "fix.patch" not in output or not instance.layout.removed
     assert output.count("\nAuthor: ") == 1
     for line in ("built", folder, "core.py", "    return a - b"):
-        assert f"{line}\n" in output or f"{line}" in output.splitlines(), (line, output)
+        ended = f"{line}\n" in output
+        assert ended or line in output.splitlines(), (line, output)
     assert "v1" in output or instance.layout.fresh_tree
 
 
@@ -169,31 +176,36 @@ def test_users_and_images_without_a_repository(
     layout: tuple[Instance, Checkout, Path],
 ) -> None:
     instance, checkout, _ = layout
-    other = replace(instance, layout=replace(instance.layout, user="nobody"))
-    session = DockerEnvironment(connect(), "sets").start(project_of(other, checkout))
+    environment = DockerEnvironment(connect(), "sets")
+    layout_of_nobody = replace(instance.layout, user="nobody")
+    of_nobody = replace(instance, layout=layout_of_nobody)
+    session = environment.start(project_of(of_nobody, checkout))
     try:
         with session.prepare({"core.py": FIXED.encode()}) as prepared:
             output = prepared.run("id -un; pwd", 60).output
         assert output.split() == ["nobody", "/testbed"]
     finally:
         session.stop()
-    elsewhere = replace(instance, layout=replace(instance.layout, folder="/nowhere"))
+    layout_elsewhere = replace(instance.layout, folder="/nowhere")
+    elsewhere = replace(instance, layout=layout_elsewhere)
     with pytest.raises(UnavailableError, match="no repository in /nowhere"):
-        DockerEnvironment(connect(), "sets").start(project_of(elsewhere, checkout))
+        environment.start(project_of(elsewhere, checkout))
 
 
 @pytest.mark.docker
 def test_a_pull_that_fails_names_the_image_as_it_is_shown(tmp_path: Path) -> None:
     """A name of SWE-bench Pro's images holds the gold commit, and this ends in a log."""
     base, _ = history(tmp_path / "repository")
-    instance = replace(instance_of("pro", base, ""), image="127.0.0.1:9/gold:ZQHIDDEN")
+    image = "127.0.0.1:9/gold:ZQHIDDEN"
+    instance = replace(instance_of("pro", base, ""), image=image)
     mirror_of(tmp_path / "repository", tmp_path / "Own__Thing.git")
     snapshots = Snapshots(tmp_path / "snapshots")
     snapshot = snapshot_of(instance, Mirrors(tmp_path), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
+    environment = DockerEnvironment(connect(), "sets")
     message = "cannot pull jefzda/sweap-images:Own__Thing-"
     with pytest.raises(InfrastructureError, match=message):
-        DockerEnvironment(connect(), "sets").start(project_of(instance, checkout))
-    missing = [replace(instance, image="x:GOLD", image_label="x:neutral"), instance]
-    shown_text = hide_image_names("pull x:GOLD and 127.0.0.1:9/gold:ZQHIDDEN", missing)
-    assert shown_text == f"pull x:neutral and {instance.shown_image}"
+        environment.start(project_of(instance, checkout))
+    other = replace(instance, image="x:GOLD", image_label="x:neutral")
+    text = hide_image_names(f"pull x:GOLD and {image}", [other, instance])
+    assert text == f"pull x:neutral and {instance.shown_image}"

@@ -17,6 +17,7 @@ from llm.chat import request_sha256
 from reports.report import report_on
 from runs.storage.store import RunStore
 from tests.bench.conftest import Harness
+from tests.support import read_json
 from tests.support.evaluated import report_settings
 from tests.support.provider import Provider
 from tests.support.runs import live
@@ -31,33 +32,43 @@ EDIT = (
 
 def place_row(name: str, folder: Path) -> tuple[dict[str, Any], str]:
     """Return the row of a set with a mirror of its repository, and the later commit's hash."""
-    base, later = history(folder / "repository")
+    repository = folder / "repository"
+    base, later = history(repository)
     row = {**ROWS[name], "base_commit": base}
     if name == "multi":
         row["base"] = {"ref": "main", "sha": base}
     if name == "smith":
         row["base_commit"] = later
-        row["patch"] = git("diff", later, base, cwd=folder / "repository").decode()
-    name = split_row(row)[0].repo.replace("/", "__")
-    mirror_of(folder / "repository", folder / f"mirrors/{name}.git")
+        row["patch"] = git("diff", later, base, cwd=repository).decode()
+    instance, _ = split_row(row)
+    mirror = instance.repo.replace("/", "__")
+    mirror_of(repository, folder / f"mirrors/{mirror}.git")
     return row, later
 
 
 def run(
-    folder: Path, row: dict[str, Any], provider: Provider, kind: EnvironmentKind
+    folder: Path,
+    row: dict[str, Any],
+    provider: Provider,
+    kind: EnvironmentKind,
 ) -> tuple[RunStore, str]:
     """Run the harness on one row; return the run and what it printed."""
     rows = folder / "rows.json"
     rows.write_text(json.dumps([row]))
     provider.will_answer("core.py", EDIT)
-    models = (ModelChoice.parse("gpt-4o", any_name=True),)
-    chosen = live(provider, models=models, environment=kind, tries=3)
+    model = ModelChoice.parse("gpt-4o", any_name=True)
+    config = live(provider, models=(model,), environment=kind, tries=3)
     harness = Harness(folder / "out", folder / "cache")
-    lines = harness.run(chosen, dataset=str(rows), repos=folder / "mirrors")
-    return RunStore(harness.folder, "r"), "\n".join(lines)
+    lines = harness.run(config, dataset=str(rows), repos=folder / "mirrors")
+    store = RunStore(harness.folder, "r")
+    return store, "\n".join(lines)
 
 
-def assert_hidden(folder: Path, others: dict[str, str], hashes: set[str]) -> None:
+def assert_hidden(
+    folder: Path,
+    others: dict[str, str],
+    hashes: set[str],
+) -> None:
     """Check the files of a run and other texts; snapshots are packs of the base commit alone."""
     texts = dict(others)
     for name in ("out", "cache"):
@@ -79,20 +90,28 @@ def test_no_sentinel_of_any_set(
     row, later = place_row(name, tmp_path)
     store, output = run(tmp_path, row, provider, EnvironmentKind.NONE)
     requests = json.dumps(provider.requests)
-    printed = "\n".join([output, *capfd.readouterr()])
+    captured = capfd.readouterr()
+    others = {
+        "requests": requests,
+        "printed": output,
+        "stdout": captured.out,
+        "stderr": captured.err,
+    }
     # The commit of SWE-smith's bug is no secret.
     hashes = {later} - {row.get("base_commit")}
-    assert_hidden(tmp_path, {"requests": requests, "printed": printed}, hashes)
+    assert_hidden(tmp_path, others, hashes)
     assert "It subtracts." in requests
     assert ("https://example.org/a.png" in requests) is (name == "multimodal")
-    predicted = json.loads(store.prediction(instance_id_of(row)).read_text())
-    assert "+    return a + b" in predicted["model_patch"]
-    (read,) = store.read_result(instance_id_of(row)).attempts
-    assert read.messages
-    assert read.calls
-    assert bool(read.messages[1].images) is (name == "multimodal")
+    instance_id = instance_id_of(row)
+    prediction = read_json(store.prediction(instance_id))
+    assert "+    return a + b" in prediction["model_patch"]
+    (attempt,) = store.read_result(instance_id).attempts
+    assert attempt.messages
+    assert attempt.calls
+    assert bool(attempt.messages[1].images) is (name == "multimodal")
     # With the images, as it was sent.
-    assert request_sha256(read.messages[:2]) == read.calls[0].request_sha256
+    sent = request_sha256(attempt.messages[:2])
+    assert attempt.calls[0].request_sha256 == sent
 
 
 @pytest.mark.docker
@@ -103,8 +122,10 @@ def test_pro_in_its_image_under_a_neutral_id(
     instance, _ = split_row(row)
     commands: list[object] = []
     for name in ("put", "bash"):
-        monkeypatch.setattr(Container, name, noting(getattr(Container, name), commands))
-    with built(instance.image, "/app", tmp_path / "repository", {}, keeps_home=True):
+        noted = noting(getattr(Container, name), commands)
+        monkeypatch.setattr(Container, name, noted)
+    repository = tmp_path / "repository"
+    with built(instance.image, "/app", repository, {}, keeps_home=True):
         store, output = run(tmp_path, row, provider, EnvironmentKind.DOCKER)
     assert commands
     texts = {
@@ -113,13 +134,14 @@ def test_pro_in_its_image_under_a_neutral_id(
         "printed": output,
     }
     assert_hidden(tmp_path, texts, {later})
-    predicted = json.loads(store.prediction(instance.instance_id).read_text())
-    assert predicted["instance_id"] == instance.instance_id
-    assert predicted["test_outcome"] is True
-    described = store.read_run()
-    assert described
-    assert list(described.images) == [f"jefzda/sweap-images:{instance.instance_id}"]
-    assert described.as_json()["dataset"]["neutral_ids"] is True
+    instance_id = instance.instance_id
+    prediction = read_json(store.prediction(instance_id))
+    assert prediction["instance_id"] == instance_id
+    assert prediction["test_outcome"] is True
+    description = store.read_run()
+    assert description
+    assert list(description.images) == [f"jefzda/sweap-images:{instance_id}"]
+    assert description.as_json()["dataset"]["neutral_ids"] is True
     report_on(store, report_settings(tmp_path / "cache"), lambda _: None)
     (line,) = (store.folder / "all_preds.jsonl").read_text().splitlines()
     assert json.loads(line)["instance_id"] == row["instance_id"]
