@@ -66,8 +66,10 @@ def test_steps_classes_and_chains_find_their_block(log: str) -> None:
     assert "RuntimeError: no set-up" in why_pytest(log, "test_fixture")
     assert "DID NOT RAISE" in why_pytest(log, "TestGroup::test_in_class")
     chain = why_pytest(log, "TestGroup::test_chain")
-    places = [chain.index(part) for part in ("ValueError", "which led to:", "KeyError")]
-    assert places == sorted(places)
+    positions = []
+    for part in ("ValueError", "which led to:", "KeyError"):
+        positions.append(chain.index(part))
+    assert positions == sorted(positions)
 
 
 @every_pytest
@@ -95,14 +97,20 @@ E   assert 5 == 6
 
 
 def test_equal_names_in_two_files_and_names_cut_at_a_space_find_their_block() -> None:
-    names = ["a/test_it.py::test_x", "b/test_it.py::test_x", "b/test_it.py::test_y[a"]
+    names = [
+        "a/test_it.py::test_x",
+        "b/test_it.py::test_x",
+        "b/test_it.py::test_y[a",
+    ]
     failures = failures_of(TWO_FILES, Runner.PYTEST, names)
-    assert [failure.detail.split()[-1] for failure in failures] == ["2", "4", "6"]
+    last_words = [failure.detail.split()[-1] for failure in failures]
+    assert last_words == ["2", "4", "6"]
 
 
 def test_cases_of_one_test_fail_for_one_reason() -> None:
     names = [f"{CORE}::test_many[{n}]" for n in (1, 2, 3)]
-    report = describe(failures_of(read("pytest-7.4"), Runner.PYTEST, names))
+    failures = failures_of(read("pytest-7.4"), Runner.PYTEST, names)
+    report = describe(failures)
     assert report.count("ValueError: invalid literal") == 1
     assert f"Likewise: {names[1]}, {names[2]}" in report
     assert "value = 1" not in report
@@ -113,7 +121,8 @@ def test_tests_that_meet_in_one_frame_fail_for_one_reason() -> None:
     failures = failures_of(read("sympy-1.12"), Runner.SYMPY, names.split())
     first, second, third = failures
     assert first.detail != second.detail
-    assert first.cause == second.cause != third.cause
+    assert first.cause == second.cause
+    assert third.cause != second.cause
 
 
 def test_a_file_that_cannot_be_imported_explains_all_of_its_tests() -> None:
@@ -139,21 +148,27 @@ def test_without_tracebacks_the_summary_tells() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "suffix"), [("unittest-3.9", ""), ("unittest-3.11", ".{}")]
+    ("log", "suffix"),
+    [
+        ("unittest-3.9", ""),
+        ("unittest-3.11", ".{}"),
+    ],
 )
 def test_unittest(log: str, suffix: str) -> None:
-    def of(name: str, group: str = "A") -> str:
-        place = f"test_u.{group}{suffix.format(name)}"
-        return why(log, Runner.UNITTEST, f"{name} ({place})")
+    def why_unittest(name: str, group: str = "A") -> str:
+        test_class = f"test_u.{group}{suffix.format(name)}"
+        return why(log, Runner.UNITTEST, f"{name} ({test_class})")
 
-    assert "ValueError: invalid literal" in of("test_err")
-    assert "frame left out" in of("test_err")
-    assert "Lists differ: [1, 2] != [1, 3]" in of("test_eq")
+    error = why_unittest("test_err")
+    assert "ValueError: invalid literal" in error
+    assert "frame left out" in error
+    assert "^^^" not in error
+    assert "Lists differ: [1, 2] != [1, 3]" in why_unittest("test_eq")
     assert "Lists differ" in why(log, Runner.UNITTEST, "Doc line here.")
-    assert "0 != 1" in of("test_sub")
-    assert "2 != 1" in of("test_sub")
-    assert "RuntimeError: set up" in of("test_b", "B")
-    assert "^^^" not in of("test_err")
+    subtests = why_unittest("test_sub")
+    assert "0 != 1" in subtests
+    assert "2 != 1" in subtests
+    assert "RuntimeError: set up" in why_unittest("test_b", "B")
 
 
 def test_django() -> None:
@@ -177,7 +192,8 @@ def test_sympy() -> None:
 def test_how_a_run_ended_is_told_where_the_output_says_nothing() -> None:
     ended = "The run did not end within 5 seconds."
     output = "collected 3 items\n\ntests/test_a.py ..F.     [ 50%]\n"
-    (failure,) = failures_of(output, Runner.PYTEST, ["tests/test_a.py::test_x"], ended)
+    names = ["tests/test_a.py::test_x"]
+    (failure,) = failures_of(output, Runner.PYTEST, names, ended)
     assert failure.detail == f"{ended}\ncollected 3 items"
 
 
@@ -199,7 +215,8 @@ NOISE = {
 
 
 def test_noise() -> None:
-    assert {raw: without_noise(raw) for raw in NOISE} == NOISE
+    for raw, text in NOISE.items():
+        assert without_noise(raw) == text
 
 
 def test_progress() -> None:
@@ -209,8 +226,10 @@ def test_progress() -> None:
         "[gw0] [ 50%] PASSED tests/test_a.py::test_x",
         " 45%|####    | 9/20",
     )
-    others = ("ImportError: x", "E   assert 1 == 2", "pass", "")
-    assert [line for line in (*progress, *others) if is_progress(line)] == [*progress]
+    for line in progress:
+        assert is_progress(line)
+    for line in ("ImportError: x", "E   assert 1 == 2", "pass", ""):
+        assert not is_progress(line)
 
 
 SUITE = """
@@ -238,7 +257,11 @@ def test_two_runs_that_fail_alike_give_the_same_text(tmp_path: Path) -> None:
     reasons = []
     for _ in range(2):
         done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, check=False, env=env
+            command,
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+            env=env,
         )
         output = done.stdout.decode()
         outputs.append(output)

@@ -105,7 +105,10 @@ def test_results_and_reasons_are_read(name: str) -> None:
     runner, counts, failed, reason = EXPECTED[name]
     parsed = parse_output(read(name), runner)
     by_status = Counter(parsed.results.values())
-    assert (by_status["PASSED"], by_status["FAILED"], by_status["SKIPPED"]) == counts
+    passes, failures, skips = counts
+    assert by_status["PASSED"] == passes
+    assert by_status["FAILED"] == failures
+    assert by_status["SKIPPED"] == skips
     assert parsed.results[failed] == "FAILED"
     assert reason in parsed.details.get(failed, "")
     text = f"\x1b[32mbuilding\x1b[0m\r\n{read(name)}"
@@ -113,7 +116,12 @@ def test_results_and_reasons_are_read(name: str) -> None:
 
 
 def test_output_without_tests_has_no_results() -> None:
-    for text in (read("cargo-broken"), "", "Makefile:3: *** stop", "{}\n{\n[1]"):
+    for text in (
+        read("cargo-broken"),
+        "",
+        "Makefile:3: *** stop",
+        "{}\n{\n[1]",
+    ):
         assert parse_output(text, Runner.SCRIPT).results == {}
 
 
@@ -142,7 +150,8 @@ def test_formats_with_a_line_for_each_test() -> None:
         results = parse_output(text, Runner.SCRIPT).results
         assert results[good] == "PASSED"
         assert results[bad] == "FAILED"
-        assert not skipped or results[skipped] in ("SKIPPED", "XFAIL")
+        if skipped:
+            assert results[skipped] in ("SKIPPED", "XFAIL")
 
 
 FORGED = {
@@ -165,10 +174,12 @@ def of_status(results: Mapping[str, str], *statuses: str) -> set[str]:
 @pytest.mark.parametrize("name", FORGED)
 def test_printed_lines_make_no_test_pass(name: str) -> None:
     """A failure outweighs a pass, and tests that the runner did not count make all doubtful."""
-    runner = EXPECTED[name][0]
-    before = parse_output(read(name), runner).results
-    head, end, tail = read(name).partition("\n")
-    forged = parse_output(f"{head}{end}{FORGED[name]}\n{tail}", runner).results
+    runner, *_ = EXPECTED[name]
+    text = read(name)
+    before = parse_output(text, runner).results
+    head, end, tail = text.partition("\n")
+    forged_text = f"{head}{end}{FORGED[name]}\n{tail}"
+    forged = parse_output(forged_text, runner).results
     assert not of_status(before, "FAILED") & of_status(forged, "PASSED")
     assert not any("nvented" in test for test in forged)
 
@@ -193,7 +204,8 @@ def test_reports_of_maven_count_more_than_what_it_prints() -> None:
     assert "TOKEN" not in run.log
     # Without a report, as when the project does not compile, all tests that passed are missing.
     stopped = read_report("BUILD FAILURE\nTOKEN\n", Runner.MAVEN)
-    assert len(missing_passes(run.results, stopped.results)) == 4
+    missing = missing_passes(run.results, stopped.results)
+    assert len(missing) == 4
 
 
 def test_a_specification_that_cannot_be_loaded_says_why() -> None:
@@ -210,15 +222,21 @@ def test_reports_are_new_ones_of_this_run(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name / "surefire-reports").mkdir(parents=True)
     report = '<testsuite><testcase classname="{0}" name="t"/></testsuite>'
+    old_report = report.format("old")
+    new_report = report.format("new")
     path = "surefire-reports/TEST-a.xml"
-    (tmp_path / "old" / path).write_text(report.format("old"), encoding="utf-8")
-    command = f"sleep 0.02; echo '{report.format('new')}' >new/{path}; exit 3"
+    (tmp_path / "old" / path).write_text(old_report, encoding="utf-8")
+    command = f"sleep 0.02; echo '{new_report}' >new/{path}; exit 3"
     script = with_report_file(f"({command})", Runner.MAVEN, "TOKEN")
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 3
-    assert read_report(done.stdout, Runner.MAVEN).results == {"new::t": "PASSED"}
+    run = read_report(done.stdout, Runner.MAVEN)
+    assert run.results == {"new::t": "PASSED"}
 
 
 def test_a_report_with_entities_is_refused() -> None:
@@ -230,7 +248,10 @@ def test_swebench_s_parser_of_the_row_reads_what_ours_cannot() -> None:
     text = "pass  basics/fun.py\nFAIL  basics/gen.py\n"
     parser = "parse_log_micropython_test"
     run = read_report(text, Runner.SCRIPT, log_parser=parser)
-    assert run.results == {"basics/fun.py": "PASSED", "basics/gen.py": "FAILED"}
+    assert run.results == {
+        "basics/fun.py": "PASSED",
+        "basics/gen.py": "FAILED",
+    }
 
 
 @settings(max_examples=40)
@@ -240,15 +261,18 @@ def test_damaged_output_is_no_error_and_invents_no_pass(
     name: str, at: float, noise: str
 ) -> None:
     text = read(name)
-    runner = EXPECTED[name][0]
+    runner, *_ = EXPECTED[name]
     cut = int(len(text) * at)
+    head = text[:cut]
+    tail = text[cut:]
     complete = parse_output(text, runner).results
-    damaged = parse_output(text[:cut] + noise, runner).results
+    damaged = parse_output(head + noise, runner).results
     names = {test.rpartition("::")[2] for test in complete}
     passed = of_status(damaged, "PASSED")
     # A package of Go that was cut off stands for its tests.
     for test in passed:
         name_in_file = test.rpartition("::")[2]
         assert name_in_file in names or "/" in name_in_file or noise
-    for test in passed & of_status(complete, "FAILED", "ERROR"):
-        assert test in text[cut:]
+    failed = of_status(complete, "FAILED", "ERROR")
+    for test in passed & failed:
+        assert test in tail
