@@ -7,10 +7,15 @@ from bench.regression.statements import shadowing
 
 def test_new_files_that_imports_would_find_first_are_named() -> None:
     """A package at the root of the tree has no name, so no import finds it."""
-    base = {"begin": {"path": ["", "src"], "importable": ["json", "os"]}}
-    new = ["__init__.py", "json.py", "src/os/__init__.py", "json.txt", "tests/json.py"]
-    changes = dict.fromkeys([*new, "os.py"], b"")
-    assert sorted(shadowing(changes, ["os.py"], base)) == [
+    start = {"path": ["", "src"], "importable": ["json", "os"]}
+    paths = [
+        "__init__.py",
         "json.py",
         "src/os/__init__.py",
+        "json.txt",
+        "tests/json.py",
+        "os.py",
     ]
+    changes = dict.fromkeys(paths, b"")
+    shadows = shadowing(changes, ["os.py"], {"begin": start})
+    assert sorted(shadows) == ["json.py", "src/os/__init__.py"]

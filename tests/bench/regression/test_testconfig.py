@@ -42,11 +42,15 @@ FILES = {
 }
 
 
+def as_bytes(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    return text.encode()
+
+
 def tree_with(path: str, text: str | None) -> TreeUnderTest:
-    data = None
-    if text is not None:
-        data = text.encode()
-    return tree_under_test({path: data}, FILES, FILES.get)
+    changes = {path: as_bytes(text)}
+    return tree_under_test(changes, FILES, FILES.get)
 
 
 def replace_once(path: str, old: str, new: str) -> str:
@@ -138,9 +142,12 @@ def test_a_conftest_counts_as_a_whole() -> None:
 
 
 def test_a_file_that_was_written_as_it_was_is_not_marked() -> None:
-    assert tree_with("conftest.py", "X = 1\n").configuration == ()
-    assert tree_with("conftest.py", "X = 1\r\n").configuration == ()
-    assert tree_with("setup.cfg", SETUP_CFG.replace("\n", "\r\n")).configuration == ()
+    for path, text in (
+        ("conftest.py", "X = 1\n"),
+        ("conftest.py", "X = 1\r\n"),
+        ("setup.cfg", SETUP_CFG.replace("\n", "\r\n")),
+    ):
+        assert tree_with(path, text).configuration == ()
 
 
 def test_a_file_that_is_gone_is_put_back_when_a_runner_read_it() -> None:
@@ -157,7 +164,10 @@ def test_a_new_setup_py_that_names_plugins_is_not_tested() -> None:
     path = "new/setup.py"
     naming = "setup(entry_points={'pytest11': ['x = pkg._plug']})\n"
     assert tree_with(path, naming) == TreeUnderTest({}, (path,))
-    plain: dict[str, bytes | None] = {path: b"setup()\n", "new/entry_points.txt": b""}
+    plain: dict[str, bytes | None] = {
+        path: b"setup()\n",
+        "new/entry_points.txt": b"",
+    }
     assert tree_under_test(plain, FILES, FILES.get) == TreeUnderTest(plain)
 
 
@@ -181,7 +191,8 @@ def test_an_ini_file_that_parsers_may_read_in_two_ways_is_not_tested() -> None:
     texts = {name: SETUP_CFG + text for name, text in ODD_INI.items()}
     texts["options before any section"] = HIDDEN + SETUP_CFG
     for name, text in texts.items():
-        assert tree_with("setup.cfg", text).configuration == ("setup.cfg",), name
+        tree = tree_with("setup.cfg", text)
+        assert tree.configuration == ("setup.cfg",), name
 
 
 def test_a_section_that_no_parser_takes_for_a_runner_s_is_tested_as_it_is() -> None:
@@ -203,16 +214,19 @@ def as_parsed(text: str) -> tuple[object, object]:
     ini = iniconfig.IniConfig("setup.cfg", data=text)
     parser = configparser.RawConfigParser()
     parser.read_string(text)
-    names = ("tool:pytest", "pytest")
-    return (
-        {name: dict(ini[name].items()) for name in names if name in ini},
-        {name: dict(parser[name]) for name in names if name in parser},
-    )
+    by_pytest = {}
+    by_python = {}
+    for name in ("tool:pytest", "pytest"):
+        if name in ini:
+            by_pytest[name] = dict(ini[name].items())
+        if name in parser:
+            by_python[name] = dict(parser[name])
+    return by_pytest, by_python
 
 
 def test_what_is_tested_has_the_settings_of_the_base_for_every_parser() -> None:
     draw = random.Random(5)
-    told_apart = 0
+    unmarked = 0
     for _ in range(3_000):
         lines = SETUP_CFG.split("\n")
         for _ in range(draw.randint(1, 4)):
@@ -222,9 +236,9 @@ def test_what_is_tested_has_the_settings_of_the_base_for_every_parser() -> None:
             lines[index:index] = draw.choices(PARTS, k=draw.randint(0, 3))
         text = "\n".join(lines).replace("\r\n", "\n")
         if not tree_with("setup.cfg", text).configuration:
-            told_apart += 1
+            unmarked += 1
             assert without_blanks(as_parsed(text)) == as_parsed(SETUP_CFG), text
-    assert told_apart > 150
+    assert unmarked > 150
 
 
 def without_blanks(parsed: object) -> object:
@@ -258,7 +272,8 @@ def test_a_toml_file_that_cannot_be_told_apart_is_not_tested() -> None:
 
 def test_what_is_no_text_is_not_tested() -> None:
     latin = {"setup.cfg": SETUP_CFG.encode() + b"# \xe9\n"}
-    assert tree_under_test(latin, FILES, FILES.get) == TreeUnderTest({}, ("setup.cfg",))
+    tree = tree_under_test(latin, FILES, FILES.get)
+    assert tree == TreeUnderTest({}, ("setup.cfg",))
 
 
 @pytest.mark.parametrize(
@@ -289,14 +304,16 @@ def test_modules_that_only_test_configuration_names_are_part_of_it() -> None:
     new = "diff --git a/{0} b/{0}\nnew file mode 100644\n--- /dev/null\n+++ b/{0}\n"
     new += "@@ -0,0 +1 @@\n+{1}\n"
     names = "addopts = -p pkg._plug -p other"
-    patch = new.format("setup.cfg", names) + new.format("src/pkg/_plug.py", "x")
-    patch += new.format("pkg/_plugin.py", "x") + new.format("other/__init__.py", "x")
+    patch = new.format("setup.cfg", names)
+    for path in ("src/pkg/_plug.py", "pkg/_plugin.py", "other/__init__.py"):
+        patch += new.format(path, "x")
     assert plugins_of(patch) == {"src/pkg/_plug.py", "other/__init__.py"}
     assert plugins_of(new.format("pkg/_plug.py", names)) == frozenset()
 
 
 def manifest(**values: object) -> str:
-    return json.dumps({"name": "thing", "scripts": {"test": "mocha"}, **values})
+    usual = {"name": "thing", "scripts": {"test": "mocha"}}
+    return json.dumps({**usual, **values})
 
 
 CARGO = '[package]\nname = "thing"\nversion = "1.0.0"\n\n[dependencies]\nserde = "1"\n'
@@ -317,7 +334,9 @@ OF_OTHERS = {
     "src/a.c": "",
 }
 # A file, its new text, and whether it is taken as it is, put back, or both at once.
-AS_IT_IS, PUT_BACK, BOTH = "as it is", "put back", "both"
+AS_IT_IS = "as it is"
+PUT_BACK = "put back"
+BOTH = "both"
 EDITS_OF_OTHERS = [
     ("package.json", manifest(dependencies={"a": "1"}, main="b.js"), AS_IT_IS),
     ("package.json", manifest(scripts={"test": "true"}), PUT_BACK),
@@ -357,11 +376,11 @@ EDITS_OF_OTHERS = [
 def test_what_commands_of_any_language_read(
     path: str, text: str | None, effect: str
 ) -> None:
-    data = None if text is None else text.encode()
+    changes = {path: as_bytes(text)}
     command = TestCommand.of("make test", Runner.SCRIPT, OF_OTHERS.get)
-    tree = tree_under_test({path: data}, OF_OTHERS, OF_OTHERS.get, command)
+    tree = tree_under_test(changes, OF_OTHERS, OF_OTHERS.get, command)
     expected = {
-        AS_IT_IS: TreeUnderTest({path: data}),
+        AS_IT_IS: TreeUnderTest(changes),
         PUT_BACK: TreeUnderTest({}, (path,)),
         BOTH: TreeUnderTest({}, (path,), (path,)),
     }
@@ -371,8 +390,8 @@ def test_what_commands_of_any_language_read(
 def test_a_runner_of_python_reads_no_settings_of_other_tools() -> None:
     command = TestCommand.of("pytest -c ci/run.ini", Runner.PYTEST, OF_OTHERS.get)
     for path, text, _ in EDITS_OF_OTHERS:
-        data = None if text is None else text.encode()
-        tree = tree_under_test({path: data}, OF_OTHERS, OF_OTHERS.get, command)
+        changes = {path: as_bytes(text)}
+        tree = tree_under_test(changes, OF_OTHERS, OF_OTHERS.get, command)
         assert bool(tree.configuration) == (path == "ci/run.ini"), path
 
 
@@ -393,6 +412,8 @@ NAMED = [
 
 @pytest.mark.parametrize(("command", "named"), NAMED)
 def test_files_that_a_command_names(command: str, named: set[str]) -> None:
-    files = named | {"src/a.sh", "src/a.c", "lib/a.test.js"}
-    reads = TestCommand.of(command, Runner.SCRIPT, lambda _: None)
-    assert {path for path in files if reads.is_read(path)} == named
+    test_command = TestCommand.of(command, Runner.SCRIPT, lambda _: None)
+    for path in named:
+        assert test_command.is_read(path), path
+    for path in {"src/a.sh", "src/a.c", "lib/a.test.js"} - named:
+        assert not test_command.is_read(path), path
