@@ -38,12 +38,19 @@ def tests(tmp_path: Path) -> Iterator[RegressionTests]:
     repository = tmp_path / "repository"
     write_files(repository, NODE.files)
     base = commit_all(repository, "Begin")
-    project = {"repo": "own/thing", "base_commit": base, "image_name": IMAGE}
-    javascript = {"language": "js", "install_config": {"test_cmd": ["node --test"]}}
-    instance, _ = split_row({**ROWS["rebench-v2"], **project, **javascript})
-    mirror_of(repository, tmp_path / "mirrors" / "own__thing.git")
+    row = {
+        **ROWS["rebench-v2"],
+        "repo": "own/thing",
+        "base_commit": base,
+        "image_name": IMAGE,
+        "language": "js",
+        "install_config": {"test_cmd": ["node --test"]},
+    }
+    instance, _ = split_row(row)
+    mirrors = tmp_path / "mirrors"
+    mirror_of(repository, mirrors / "own__thing.git")
     snapshots = Snapshots(tmp_path / "snapshots")
-    snapshot = snapshot_of(instance, Mirrors(tmp_path / "mirrors"), snapshots)
+    snapshot = snapshot_of(instance, Mirrors(mirrors), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
     client: Any = connect()
     build(client, repository)
@@ -67,7 +74,11 @@ def build(client: Any, repository: Path) -> None:
         archive.addfile(entry, io.BytesIO(text))
     context.seek(0)
     client.images.build(
-        fileobj=context, custom_context=True, tag=IMAGE, rm=True, forcerm=True
+        fileobj=context,
+        custom_context=True,
+        tag=IMAGE,
+        rm=True,
+        forcerm=True,
     )
 
 
@@ -76,10 +87,14 @@ def test_a_javascript_instance_runs_its_related_tests_in_its_image(
 ) -> None:
     wrong = tests.run({NODE.source: NODE.wrong.encode()})
     assert wrong.outcome is False
-    assert [failure.name for failure in wrong.failures] == ["adds"]
+    names = [failure.name for failure in wrong.failures]
+    assert names == ["adds"]
     broken = tests.run({NODE.source: b"module.exports = (a, b) => {\n"})
     assert broken.outcome is False
     assert "SyntaxError" in broken.failures[0].detail
-    right = {NODE.source: NODE.right.encode(), "test/calc.test.js": b"// rewritten\n"}
-    report = tests.run(right)
-    assert report.outcome is True, report.untested
+    changes = {
+        NODE.source: NODE.right.encode(),
+        "test/calc.test.js": b"// rewritten\n",
+    }
+    right = tests.run(changes)
+    assert right.outcome is True, right.untested
