@@ -18,7 +18,7 @@ from agent.conversation.testreport import TestReport, describe
 from bench.regression.baselines import ALL_TESTS, Baselines, TestFiles
 from bench.regression.runners import Runner
 from bench.regression.settings import TestChoice, Tests
-from bench.regression.suite import RegressionTests
+from bench.regression.suite import RegressionTests, SuiteReport
 from core.processes import CommandResult
 from core.worktree import Changes
 from environments.base import AS_GIVEN, FailedCommand, Setup
@@ -52,9 +52,10 @@ def test_only_what_newly_fails_is_held_against_a_candidate(tmp_path: Path) -> No
     easy = b"def test_one(): pass\ndef test_two(): pass\ndef test_flaky(): pass\n"
     report = tests.run({**WRONG, CORE: easy})
     assert report.outcome is False
-    assert f"{CORE}::test_one" in describe(report.failures)
-    assert "assert 2 == 1" in describe(report.failures)
-    assert f"- {CORE}::test_known_to_fail" not in describe(report.failures)
+    failures = describe(report.failures)
+    assert f"{CORE}::test_one" in failures
+    assert "assert 2 == 1" in failures
+    assert f"- {CORE}::test_known_to_fail" not in failures
 
 
 def test_a_test_that_passes_when_run_once_more_is_not_broken(tmp_path: Path) -> None:
@@ -81,17 +82,16 @@ def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(
 ) -> None:
     report = regression_tests(tmp_path).run(edit("import os\nos._exit(3)\n"))
     assert report.outcome is False
-    hang = regression_tests(tmp_path, limits=Tests(timeout=5, baseline_timeout=40)).run(
-        edit("import time\ntime.sleep(99)\n")
-    )
+    limits = Tests(timeout=5, baseline_timeout=40)
+    tests = regression_tests(tmp_path, limits=limits)
+    hang = tests.run(edit("import time\ntime.sleep(99)\n"))
     assert hang.outcome is False
     assert "did not end" in describe(hang.failures)
 
 
 def test_a_baseline_that_times_out_leaves_the_outcome_unknown(tmp_path: Path) -> None:
-    tests = regression_tests(
-        tmp_path, (SLOW,), limits=Tests(timeout=20, baseline_timeout=1)
-    )
+    limits = Tests(timeout=20, baseline_timeout=1)
+    tests = regression_tests(tmp_path, (SLOW,), limits=limits)
     assert tests.run(WRONG).outcome is None
 
 
@@ -119,24 +119,26 @@ def test_a_file_that_changes_settings_and_more_leaves_the_outcome_unknown(
     tmp_path: Path,
 ) -> None:
     tests = regression_tests(tmp_path)
+    path = "other/setup.cfg"
     base = "[tool:pytest]\naddopts = -q\n\n[testenv]\ndeps = x\n"
-    tests.files = [*tests.files, "other/setup.cfg"]
-    read = tests.read
-    tests.read = lambda path: base if path == "other/setup.cfg" else read(path)
-    changed = base.replace("-q", "-v")
-    assert tests.run({**RIGHT, "other/setup.cfg": changed.encode()}).outcome is True
-    message = "other/setup.cfg changes test configuration and other things at once"
+    texts = {**FILES, path: base}
+    tests.files = [*tests.files, path]
+    tests.read = texts.get
+    settings = base.replace("-q", "-v")
+    settings_and_more = settings.replace("= x", "= y")
+    report = tests.run({**RIGHT, path: settings.encode()})
+    assert report.outcome is True
+    message = f"{path} changes test configuration and other things at once"
     for others in ({}, RIGHT, WRONG):
-        mixed = {**others, "other/setup.cfg": changed.replace("= x", "= y").encode()}
-        report = tests.run(mixed)
-        assert (report.outcome, report.untested) == (None, message)
+        report = tests.run({**others, path: settings_and_more.encode()})
+        assert report.outcome is None
+        assert report.untested == message
 
 
 def test_a_report_has_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """What limits one outcome, or makes one tree suspect, says nothing of the next tree."""
-    tests = regression_tests(
-        tmp_path, (CORE, SLOW), limits=Tests(timeout=20, baseline_timeout=6)
-    )
+    limits = Tests(timeout=20, baseline_timeout=6)
+    tests = regression_tests(tmp_path, (CORE, SLOW), limits=limits)
     texts = {"other/setup.cfg": "[tool:pytest]\naddopts = -q\n", **FILES}
     tests.files = [*tests.files, "other/setup.cfg"]
     tests.read = texts.get
@@ -147,16 +149,20 @@ def test_a_report_has_everything_and_leaves_nothing_behind(tmp_path: Path) -> No
     assert report.note == f"left out, the baseline takes too long or dies: {SLOW}"
     assert set(report.results) == {CORE}
     assert report.results[CORE][f"{CORE}::test_one"]
-    mixed = tests.run(
-        {**RIGHT, "other/setup.cfg": b"[tool:pytest]\naddopts = -v\n[a]\nb = 2\n"}
-    )
+    settings_and_more = b"[tool:pytest]\naddopts = -v\n[a]\nb = 2\n"
+    mixed = tests.run({**RIGHT, "other/setup.cfg": settings_and_more})
     assert mixed.outcome is None
     assert mixed.untested.startswith("other/setup.cfg changes test configuration")
     nothing = tests.run({})
-    assert (nothing.outcome, nothing.note, nothing.results) == (None, "", {})
+    assert nothing.outcome is None
+    assert nothing.note == ""
+    assert nothing.results == {}
     again = tests.run(RIGHT)
-    assert (again.outcome, again.suspect, again.untested) == (True, False, "")
-    assert {name: vars(tests)[name] for name in before} == before
+    assert again.outcome is True
+    assert again.suspect is False
+    assert again.untested == ""
+    after = vars(tests)
+    assert {name: after[name] for name in before} == before
 
 
 @dataclass
@@ -172,13 +178,13 @@ class FlakySession(FolderSession):
         setup: Setup = AS_GIVEN,
         commands: int = 1,
     ) -> Iterator[FolderPrepared]:
-        edited = b"3 - 2" in (changes.get("thing/core.py") or b"")
-        fails = edited and self.broken > 0
-        self.broken = self.broken - edited
-        failed = (FailedCommand("make", "no space left"),) if fails else ()
         tree = changes
-        if fails:
+        failed: tuple[FailedCommand, ...] = ()
+        module = changes.get("thing/core.py") or b""
+        if b"3 - 2" in module and self.broken > 0:
+            self.broken -= 1
             tree = {**changes, "thing/core.py": b"raise RuntimeError\n"}
+            failed = (FailedCommand("make", "no space left"),)
         yield FolderPrepared(self, tree, failed)
 
 
@@ -223,7 +229,7 @@ def test_a_baseline_of_a_busy_moment_is_measured_again(
 ) -> None:
     files = {**FILES, CORE: BUSY.format(busy=busy)}
 
-    def outcome() -> tuple[bool | None, str]:
+    def report_on_right() -> SuiteReport:
         session = FolderSession(tmp_path / "folder", files=files)
         tests = regression_tests(
             tmp_path,
@@ -231,15 +237,17 @@ def test_a_baseline_of_a_busy_moment_is_measured_again(
             read=files.get,
             limits=Tests(timeout=60, baseline_timeout=12),
         )
-        report = tests.run(RIGHT)
-        return report.outcome, report.note
+        return tests.run(RIGHT)
 
     (tmp_path / "flag").touch()
-    note = f"left out, the baseline takes too long or dies: {CORE}"
-    assert outcome() == (None, note)
-    assert not [*(tmp_path / "cache").glob("*.json")]
+    report = report_on_right()
+    assert report.outcome is None
+    assert report.note == f"left out, the baseline takes too long or dies: {CORE}"
+    assert not list((tmp_path / "cache").glob("*.json"))
     (tmp_path / "flag").unlink()
-    assert outcome() == (True, "")
+    report = report_on_right()
+    assert report.outcome is True
+    assert report.note == ""
 
 
 # A test passes or fails as the letters say, one for each run.
@@ -283,12 +291,13 @@ def test_a_test_that_newly_fails_at_the_base_too_is_flaky(
     shutil.copytree(passing_by_chance, tmp_path / "cache")
     tests = make_chance_tests(tmp_path, "fff" + "ff")
     report = tests.run(RIGHT)
-    note = f"flaky at the base commit: {CORE}::test_chance"
-    assert (report.outcome, report.note) == (True, note), report.untested
+    assert report.outcome is True, report.untested
+    assert report.note == f"flaky at the base commit: {CORE}::test_chance"
     # It stays known, for other candidates and other runs.
     again = make_chance_tests(tmp_path, "ff")
     report = again.run(edit("def one():\n    return 4 - 3\n"))
-    assert (report.outcome, report.note) == (True, "")
+    assert report.outcome is True
+    assert report.note == ""
 
 
 def test_a_test_that_fails_for_a_candidate_only_is_held_against_it(
@@ -307,7 +316,8 @@ def test_a_fair_coin_is_blamed_once_in_sixteen(tmp_path: Path) -> None:
     blamed = []
     for draws in itertools.product("pf", repeat=4):
         letters = "".join(draws)
-        if make_chance_tests(tmp_path / letters, letters).run(RIGHT).failures:
+        tests = make_chance_tests(tmp_path / letters, letters)
+        if tests.run(RIGHT).failures:
             blamed.append(letters)
     assert blamed == ["pffp"]
 
@@ -367,10 +377,9 @@ LOADED = [
     [
         dict(LOADED),
         {"pytest.py": b"print('PASSED tests/test_core.py::test_one')\n"},
-        *(pytest.param({path: data}, marks=pytest.mark.long) for path, data in LOADED),
         *(
             pytest.param({path: data}, marks=pytest.mark.long)
-            for path, data in SETTINGS
+            for path, data in [*LOADED, *SETTINGS]
         ),
     ],
     ids=", ".join,
@@ -392,13 +401,13 @@ def test_a_model_cannot_change_how_it_is_judged(
 def test_baselines_are_measured_at_once_in_spare_slots(tmp_path: Path) -> None:
     """Two commands wait for each other; a third has no slot."""
     meeting = threading.Barrier(2)
-    ran = []
+    commands = []
 
     class Meeting:
         failed_commands = ()
 
         def run(self, command: str, timeout: float) -> CommandResult:
-            ran.append(command)
+            commands.append(command)
             meeting.wait(20)
             return CommandResult("", 0, 0.1)
 
@@ -414,5 +423,9 @@ def test_baselines_are_measured_at_once_in_spare_slots(tmp_path: Path) -> None:
     )
     paths = ["tests/test_a.py", "tests/test_b.py", "tests/test_c.py"]
     measured = baselines.measure(Meeting(), paths, 5)
-    assert len(measured) == len(ran) == 2
-    assert [baselines.find(path) is not None for path in paths] == [True, True, False]
+    assert len(measured) == 2
+    assert len(commands) == 2
+    first, second, third = paths
+    assert baselines.find(first) is not None
+    assert baselines.find(second) is not None
+    assert baselines.find(third) is None
