@@ -64,14 +64,14 @@ def image() -> str:
     client = connect()
     if client is None:
         pytest.skip("no Docker engine answers")
-    context = io.BytesIO()
-    dockerfile = (
+    files = {f"testbed/{path}": text for path, text in FILES.items()}
+    files["Dockerfile"] = (
         "FROM python:3.11-slim\nCOPY testbed /testbed\nWORKDIR /testbed\n"
         "RUN python -m pip install --no-build-isolation --no-deps . && rm -rf build\n"
     )
+    context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as archive:
-        named = {f"testbed/{path}": text for path, text in FILES.items()}
-        for path, text in {"Dockerfile": dockerfile, **named}.items():
+        for path, text in files.items():
             info = tarfile.TarInfo(path)
             info.size = len(text)
             archive.addfile(info, io.BytesIO(text.encode()))
@@ -84,25 +84,32 @@ def image() -> str:
             rm=True,
             network_mode="none",
         )
-    except (
-        docker.errors.BuildError
-    ) as error:  # another base image may lack pip's backend
+    except docker.errors.BuildError as error:
+        # Another base image may lack pip's backend.
         pytest.skip(f"the image cannot be built: {error}")
     return IMAGE
 
 
 def regression_tests(image: str, folder: Path, *install: str) -> RegressionTests:
-    spec = ImageSpec(image, install or ("python -m pip install .",), "pytest -rA")
-    nothing = UnavailableError("not needed")
-    project = Project("own__wares-1", "own/wares", "", folder, "", nothing, spec)
+    setup = install or ("python -m pip install .",)
+    project = Project(
+        key="own__wares-1",
+        group="own/wares",
+        version="",
+        root=folder,
+        revision="",
+        venv=UnavailableError("not needed"),
+        image=ImageSpec(image, setup, "pytest -rA"),
+    )
+    files = list(FILES)
+    # Slow, and not needed.
+    files.remove("tests/test_wares.py")
     return RegressionTests(
         instance=an_instance(),
         session=DockerEnvironment(connect()).start(project),
         choice=TestChoice.RELATED,
         limits=Tests(timeout=60, baseline_timeout=60),
-        files=[
-            path for path in FILES if path != "tests/test_wares.py"
-        ],  # slow, and not needed
+        files=files,
         read=FILES.get,
         cache=folder,
         identity=image,
@@ -125,6 +132,10 @@ def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> RegressionTes
     return regression_tests(image, tmp_path_factory.mktemp("baselines"))
 
 
+def ways_of(tests: RegressionTests) -> set[SetupWay]:
+    return {proven.setup.way for proven in tests._setups.values()}
+
+
 @pytest.mark.docker
 @pytest.mark.parametrize(
     ("path", "text", "name"),
@@ -138,7 +149,10 @@ def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> RegressionTes
             marks=pytest.mark.long,
         ),
         pytest.param(
-            "setup.py", RAISES, "set-up: python -m pip install", marks=pytest.mark.long
+            "setup.py",
+            RAISES,
+            "set-up: python -m pip install",
+            marks=pytest.mark.long,
         ),
     ],
 )
@@ -149,8 +163,7 @@ def test_the_code_that_is_tested_is_the_candidates(
     assert report.outcome is False
     assert name in report.failures[0].name
     assert "broken" in report.failures[0].detail
-    (way,) = {g.setup.way for g in tests._setups.values()}
-    assert way is SetupWay.NO_ISOLATION
+    assert ways_of(tests) == {SetupWay.NO_ISOLATION}
 
 
 @pytest.mark.docker
@@ -162,7 +175,8 @@ def test_an_installation_that_cannot_work_is_replaced_by_the_path(
     assert tests.run(BROKEN).outcome is False
     unbroken = edit(HOOKS, FILES[HOOKS] + "#\n")
     assert tests.run(unbroken).outcome is True
-    assert {g.setup for g in tests._setups.values()} == {Setup(SetupWay.ON_PATH, ("",))}
+    setups = {proven.setup for proven in tests._setups.values()}
+    assert setups == {Setup(SetupWay.ON_PATH, ("",))}
     report = tests.run(edit("setup.py", RAISES))
     assert "installation of the project" in report.failures[0].name
 
@@ -177,9 +191,9 @@ def test_modules_of_an_editable_installation_need_no_new_one(
     editable = f"cd / && S={site} && rm -r $S/wares && echo /testbed >$S/wares.pth; cd /testbed"
     tests = regression_tests(image, tmp_path, editable, NOT_INSTALLING)
     assert tests.run(BROKEN).outcome is False
-    assert {g.setup.way for g in tests._setups.values()} == {SetupWay.INSTALLED}
+    assert ways_of(tests) == {SetupWay.INSTALLED}
     assert tests.run({**BROKEN, "wares/data.c": b""}).outcome is False
-    assert {g.setup.way for g in tests._setups.values()} > {SetupWay.INSTALLED}
+    assert ways_of(tests) > {SetupWay.INSTALLED}
 
 
 @pytest.mark.docker
@@ -191,17 +205,21 @@ def test_what_one_file_leaves_behind_is_gone_for_the_next(
     session: Any = tests.session
     together = []
     alone = {}
-    runner = TestFiles(tests.instance, Runner.PYTEST, session.test_command, list(FILES))
+    command = session.test_command
+    test_files = TestFiles(tests.instance, Runner.PYTEST, command, list(FILES))
     names = ["tests/test_wares.py", "tests/test_wares.py", "tests/test_hooks.py"]
     setup = Setup(SetupWay.NO_ISOLATION)
     with session.prepare({}, setup) as prepared:
         for name in names:
-            together.append(runner.run(prepared, name, 60)[1].results)
-    for name in {*names}:
+            _, run = test_files.run(prepared, name, 60)
+            together.append(run.results)
+    for name in set(names):
         with session.prepare({}, setup) as prepared:
-            alone[name] = runner.run(prepared, name, 60)[1].results
+            _, run = test_files.run(prepared, name, 60)
+            alone[name] = run.results
     assert together == [alone[name] for name in names]
-    assert {status for results in together for status in results.values()} == {"PASSED"}
+    for results in together:
+        assert set(results.values()) == {"PASSED"}
 
 
 def test_the_same_is_proven_without_containers(tmp_path: Path) -> None:
@@ -242,7 +260,8 @@ def test_the_top_level_package_of_an_edited_file() -> None:
     flask = Package("flask", "src", "src/flask/__init__.py")
     for path in ("src/flask/cli.py", "src/flask/json/tag.py", "src/flask/data.txt"):
         assert edited_packages([path], files) == (flask,)
-    assert edited_packages(["six.py"], files) == (Package("six", "", "six.py"),)
+    six = Package("six", "", "six.py")
+    assert edited_packages(["six.py"], files) == (six,)
     for path in ("setup.py", "docs/conf.py", "new_module.py", "README.md"):
         assert edited_packages([path], files) == (), path
 
@@ -274,13 +293,19 @@ def test_lines_that_install_the_project_are_told() -> None:
 
 
 def run_setup(tmp_path: Path, *lines: str) -> tuple[str, ...]:
-    script = setup_script(lines, "TOKEN").replace("/harness", str(tmp_path / "h"))
+    harness = tmp_path / "h"
+    harness.mkdir(exist_ok=True)
+    script = setup_script(lines, "TOKEN")
+    script = script.replace("/harness", str(harness))
     script = script.replace("/testbed", str(tmp_path))
-    (tmp_path / "h").mkdir(exist_ok=True)
     done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, check=False
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    return tuple(failed.command for failed in failed_commands(done.stdout, "TOKEN"))
+    failures = failed_commands(done.stdout, "TOKEN")
+    return tuple(failure.command for failure in failures)
 
 
 def test_a_set_up_line_that_fails_is_named(tmp_path: Path) -> None:
@@ -293,9 +318,11 @@ def test_a_set_up_line_that_fails_is_named(tmp_path: Path) -> None:
     assert run_setup(tmp_path, *lines) == ("ls /nowhere",)
     assert run_setup(tmp_path, "true", "exit 0") == ("the set-up of the tests",)
     run_setup(tmp_path, "export A='b c'")
-    script = command_script('echo "$A"').replace("/harness", str(tmp_path / "h"))
+    script = command_script('echo "$A"')
+    script = script.replace("/harness", str(tmp_path / "h"))
+    script = script.replace("/testbed", "/")
     done = subprocess.run(
-        ["bash", "-c", script.replace("/testbed", "/")],
+        ["bash", "-c", script],
         capture_output=True,
         text=True,
         check=True,
