@@ -133,26 +133,31 @@ CASES: dict[str, tuple[str, dict[str, str], list[str]]] = {
 
 def test_tests_belong_to_a_file_by_name_place_and_use() -> None:
     for name, (edited, files, expected) in CASES.items():
-        assert list(RelatedTests([*files], files.get).of([edited])) == expected, name
+        related = RelatedTests(list(files), files.get).of([edited])
+        assert list(related) == expected, name
         assert has_convention([edited])
 
 
 def test_an_edited_test_selects_nothing() -> None:
     files = {"a_test.go": "", "a.go": ""}
-    assert RelatedTests([*files], files.get).of(["a_test.go"]) == ()
+    assert RelatedTests(list(files), files.get).of(["a_test.go"]) == ()
     assert not has_convention(["a_test.go", "README.md", "data.json"])
 
 
 def test_tests_that_are_only_near_count_where_no_other_does() -> None:
-    files = {"a/src/test/java/x/OneTest.java": "", "a/src/test/java/y/TwoTest.java": ""}
-    related = RelatedTests([*files], files.get).of(["a/src/main/java/x/Codec.java"])
+    files = {
+        "a/src/test/java/x/OneTest.java": "",
+        "a/src/test/java/y/TwoTest.java": "",
+    }
+    tests = RelatedTests(list(files), files.get)
+    related = tests.of(["a/src/main/java/x/Codec.java"])
     assert related == ("a/src/test/java/x/OneTest.java",)
 
 
 def test_python_and_another_language_are_selected_together() -> None:
     files = {"web/a.test.js": "", "tests/test_b.py": ""}
-    related = RelatedTests([*files], files.get).of(["web/a.js", "pkg/b.py"])
-    assert set(related) == {*files}
+    related = RelatedTests(list(files), files.get).of(["web/a.js", "pkg/b.py"])
+    assert set(related) == set(files)
 
 
 def test_what_tests_use_is_no_test() -> None:

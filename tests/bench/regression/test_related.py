@@ -44,7 +44,8 @@ RELATED = {
 
 def test_tests_that_point_at_a_file() -> None:
     for edited, expected in RELATED.items():
-        related = list(RelatedTests(sorted(FILES), FILES.get).of([edited]))
+        tests = RelatedTests(sorted(FILES), FILES.get)
+        related = list(tests.of([edited]))
         assert related[: len(expected)] == expected
         assert bool(related) is bool(expected)
         assert "tests/conftest.py" not in related
@@ -115,7 +116,8 @@ def test_name_place_and_mention_decide(
     files: dict[str, str],
     expected: list[str],
 ) -> None:
-    assert list(RelatedTests([*files], files.get).of([edited])) == expected
+    related = RelatedTests(list(files), files.get).of([edited])
+    assert list(related) == expected
 
 
 CHANGED_TOGETHER = {
@@ -137,7 +139,7 @@ def test_tests_that_changed_with_a_file_are_related() -> None:
         return CHANGED_TOGETHER.get(path, [])
 
     def related(path: str) -> tuple[str, ...]:
-        return RelatedTests([*files], files.get, history).of([path])
+        return RelatedTests(list(files), files.get, history).of([path])
 
     assert related(edited) == ("tests/test_self.py", "tests/test_rare.py")
     assert related("thing/other.py") == ()
@@ -186,24 +188,25 @@ def test_a_title_names_tests_of_the_packages_around_a_file() -> None:
 def test_the_project_says_what_a_test_file_is() -> None:
     edited = "pylint/checkers/misc.py"
     test = "tests/checkers/unittest_misc.py"
-    files = dict.fromkeys([edited, test, "tests/checkers/misc.py"], "")
-    assert RelatedTests([*files], files.get).of([edited]) == ()
+    paths = [edited, test, "tests/checkers/misc.py"]
+    files = dict.fromkeys(paths, "")
+    assert RelatedTests(paths, files.get).of([edited]) == ()
     for name, settings in SETTINGS:
         read = {**files, name: settings}.get
-        assert RelatedTests([*files], read).of([edited]) == (test,), settings
+        assert RelatedTests(paths, read).of([edited]) == (test,), settings
 
 
 def test_each_test_file_is_read_once() -> None:
-    read: list[str] = []
+    paths_read: list[str] = []
 
-    def reading(path: str) -> str | None:
-        read.append(path)
+    def read(path: str) -> str | None:
+        paths_read.append(path)
         return FILES.get(path)
 
-    tests = RelatedTests(sorted(FILES), reading)
+    tests = RelatedTests(sorted(FILES), read)
     assert tests.of(["src/flask/cli.py"]) == tests.of(["src/flask/cli.py"])
     tests.of(["sympy/core/basic.py"])
-    assert read.count("tests/test_basic.py") == 1
+    assert paths_read.count("tests/test_basic.py") == 1
 
 
 def test_directives_of_the_runners() -> None:
@@ -220,7 +223,8 @@ def test_runners() -> None:
         "python -m unittest -v": Runner.UNITTEST,
         "make test": None,
     }
-    assert {command: runner_of(command) for command in runners} == runners
+    for command, runner in runners.items():
+        assert runner_of(command) is runner, command
 
 
 @pytest.mark.parametrize(
@@ -246,12 +250,19 @@ def test_results_per_test(
     output: str,
     results: dict[str, str],
 ) -> None:
-    assert read_run(output, an_instance(), runner, "", ()).results == results
+    run = read_run(output, an_instance(), runner, "", ())
+    assert run.results == results
 
 
 def test_tests_that_passed_must_be_reported_as_passed() -> None:
     """A skipped test, an expected failure and a missing test are none of them a pass."""
     before = dict.fromkeys("abdg", "PASSED") | {"c": "FAILED", "e": "XFAIL"}
-    after = {"a": "FAILED", "c": "FAILED", "d": "SKIPPED", "e": "PASSED", "g": "XFAIL"}
+    after = {
+        "a": "FAILED",
+        "c": "FAILED",
+        "d": "SKIPPED",
+        "e": "PASSED",
+        "g": "XFAIL",
+    }
     assert missing_passes(before, after) == {"a", "b", "d", "g"}
     assert missing_passes(before, before) == frozenset()
