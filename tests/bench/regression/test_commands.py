@@ -218,26 +218,26 @@ HOSTILE = [
 NO_PROGRAMS = "PATH=/nowhere; command_not_found_handle() { :; }; cd() { :; }\n"
 
 
-@pytest.mark.parametrize(
-    "command", sorted({command for command, _, expected in ONE_FILE if expected})
-)
+WITH_A_FILE = {command for command, _, expected in ONE_FILE if expected}
+
+
+@pytest.mark.parametrize("command", sorted(WITH_A_FILE))
 def test_the_name_of_a_file_never_runs(command: str, tmp_path: Path) -> None:
     runner = find_runner(command, "", FILES.get)
-    paths = [
-        f"{folder}{name}"
-        for name in HOSTILE
-        for folder in ("", "tests/", "src/test/java/")
-    ]
-    commands = [file_command(command, runner, path, TREE) for path in paths]
-    lines = [line.partition(" | tee")[0] for line in commands if line]
-    script = NO_PROGRAMS + "\n".join(lines)
+    script = NO_PROGRAMS
+    for name in HOSTILE:
+        for folder in ("", "tests/", "src/test/java/"):
+            line = file_command(command, runner, f"{folder}{name}", TREE)
+            if line:
+                line, _, _ = line.partition(" | tee")
+                assert "\n" not in line
+                script += f"{line}\n"
     subprocess.run(["/bin/bash", "-c", script], cwd=tmp_path, capture_output=True)
-    assert not [*tmp_path.iterdir()]
-    assert all("\n" not in line for line in lines)
+    assert not list(tmp_path.iterdir())
 
 
 # Of the forms in public scripts of evaluation, with names that are not theirs.
-WHOLE = {
+WITHOUT_SELECTION = {
     'go test -v ./pkg/a -run "^TestSecret"': "go test -v ./...",
     "RUSTFLAGS=-Awarnings cargo test --package a --lib -- secret::tests": (
         "RUSTFLAGS=-Awarnings cargo test"
@@ -263,7 +263,8 @@ WHOLE = {
 
 
 def test_nothing_that_selects_tests_is_taken_over() -> None:
-    assert {command: whole_suite(command) for command in WHOLE} == WHOLE
+    for command, suite in WITHOUT_SELECTION.items():
+        assert whole_suite(command) == suite, command
 
 
 SCRIPT = """cd /testbed
@@ -304,5 +305,7 @@ def test_whether_arguments_reach_the_runner() -> None:
         'sh -c "pytest -q"',
         "make test",
     )
-    assert all(takes_arguments(command, Runner.PYTEST) for command in reaching)
-    assert not any(takes_arguments(command, Runner.PYTEST) for command in others)
+    for command in reaching:
+        assert takes_arguments(command, Runner.PYTEST), command
+    for command in others:
+        assert not takes_arguments(command, Runner.PYTEST), command
