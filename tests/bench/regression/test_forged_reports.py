@@ -104,16 +104,17 @@ RunTests = Callable[..., SuiteReport]
 def run_tests(tmp_path_factory: pytest.TempPathFactory) -> RunTests:
     """Run the tests on a ``thing/core.py``; the baselines are measured once."""
     root = tmp_path_factory.mktemp("forged")
-    made: dict[str, RegressionTests] = {}
+    tests_by_identity: dict[str, RegressionTests] = {}
 
     def report_on(core: str, files: Mapping[str, str], command: str) -> SuiteReport:
-        identity = hashlib.sha256(repr((files, command)).encode()).hexdigest()
-        if identity not in made:
-            made[identity] = RegressionTests(
+        text = repr((files, command))
+        identity = hashlib.sha256(text.encode()).hexdigest()
+        if identity not in tests_by_identity:
+            test_command = f"{sys.executable} -m {command}"
+            session = FolderSession(root / "folder", test_command, files=files)
+            tests_by_identity[identity] = RegressionTests(
                 instance=an_instance(),
-                session=FolderSession(
-                    root / "folder", f"{sys.executable} -m {command}", files=files
-                ),
+                session=session,
                 choice=TestChoice.RELATED,
                 limits=Tests(timeout=120, baseline_timeout=120),
                 files=tuple(files),
@@ -122,7 +123,8 @@ def run_tests(tmp_path_factory: pytest.TempPathFactory) -> RunTests:
                 identity=identity,
                 log=logging.getLogger("test"),
             )
-        return made[identity].run({"thing/core.py": core.encode()})
+        tests = tests_by_identity[identity]
+        return tests.run({"thing/core.py": core.encode()})
 
     return report_on
 
@@ -151,17 +153,24 @@ def forms(runner: str, *bad: tuple[str, ...]) -> list[Any]:
         if name.startswith(runner):
             rows.append(pytest.param(ways, *bad[0], id=f"{name}, together"))
     for way in WAYS:
-        # The first kind is the one whose leaving is not detected.
-        for number, kind in enumerate(reversed(bad) if "leaving" in way else bad):
+        kinds = list(bad)
+        leaving = "leaving" in way
+        if leaving:
+            # The first kind is the one whose leaving is not detected.
+            kinds.reverse()
+        for number, kind in enumerate(kinds):
             other_kind = way == "at import" and number > 0 and runner == "unittest"
-            only_so = other_kind or ("leaving" in way and number == 0)
-            marks = [] if only_so else [pytest.mark.long]
-            rows.append(pytest.param((way,), *kind, marks=marks, id=f"{way}-{number}"))
+            marks = [pytest.mark.long]
+            if other_kind or (leaving and number == 0):
+                marks = []
+            row = pytest.param((way,), *kind, marks=marks, id=f"{way}-{number}")
+            rows.append(row)
     return rows
 
 
 def printing(ways: Sequence[str], text: str) -> str:
-    return "".join(WAYS[way].format(text=repr(text)) for way in ways)
+    literal = repr(text)
+    return "".join(WAYS[way].format(text=literal) for way in ways)
 
 
 @pytest.mark.parametrize(("ways", "bad"), forms("pytest", (RAISES,), (BAD,)))
@@ -179,8 +188,12 @@ def test_leaving_early_is_no_pass(by_pytest: RunTests, code: int) -> None:
     in_test = f"def one():\n    print({SUMMARY!r}, flush=True)\n    os._exit({code})\n"
     for text in (at_import, f"{in_test}def two():\n    return 2\n"):
         report = by_pytest(f"import os\n{text}")
-        assert names(report) == (BOTH if code else [])
-        assert report.outcome is (False if code else None)
+        if code:
+            assert names(report) == BOTH
+            assert report.outcome is False
+        else:
+            assert names(report) == []
+            assert report.outcome is None
 
 
 LEAVES = f"print({UNITTEST_LINES + UNITTEST_END!r}, flush=True)\n"
@@ -237,8 +250,11 @@ def test_no_print_makes_a_failing_unittest_pass(
 ) -> None:
     core = printing(ways, UNITTEST_LINES + end) + bad
     # A run that leaves by itself reports nothing.
-    expected = None if "leaving" in ways[0] else False
-    assert by_unittest(core).outcome is expected
+    report = by_unittest(core)
+    if "leaving" in ways[0]:
+        assert report.outcome is None
+    else:
+        assert report.outcome is False
 
 
 def test_a_skip_that_is_printed_is_none(by_unittest: RunTests) -> None:
@@ -257,8 +273,10 @@ def test_failing_cases_of_subtests_are_one_test(run_tests: RunTests) -> None:
         "    def test_never(self):\n        pass\n"
     )
     files = {**UNITTEST_FILES, "tests/test_core.py": test}
-    assert run_tests(CORE.replace("1", "2 - 1"), files, "unittest -v").outcome is True
-    assert run_tests(CORE.replace("1", "2"), files, "unittest -v").outcome is False
+    right = CORE.replace("1", "2 - 1")
+    assert run_tests(right, files, "unittest -v").outcome is True
+    wrong = CORE.replace("1", "2")
+    assert run_tests(wrong, files, "unittest -v").outcome is False
 
 
 def test_node_ids_are_those_of_pytest(tmp_path: Path) -> None:
@@ -294,7 +312,8 @@ def test_node_ids_are_those_of_pytest(tmp_path: Path) -> None:
     }
     assert results == {f"sub.dir/{name}": statuses[name] for name in statuses}
     for name, status in results.items():
-        assert name in log or status == "SKIPPED"
+        if status != "SKIPPED":
+            assert name in log
     assert not list(Path("/tmp").glob("WORD*"))
 
 
