@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from bench.instances.instance import split_row
+from bench.instances.instance import Instance, split_row
 from bench.instances.project import project_of
 from bench.regression.settings import TestChoice, Tests
 from bench.regression.suite import RegressionTests
-from bench.repos.checkout import Snapshots, make_checkout
+from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from bench.repos.patches import take_patch
 from demo.setup import commit_all
@@ -73,6 +73,7 @@ _SHADOW = (
     "        break\n"
 )
 _STARTUP = "import os\nos.environ['PYTEST_PLUGINS'] = 'thing._evil'\n"
+_PTH = _STARTUP.replace("\n", "; ", 1)
 _WRITES = (
     "import os, site\n"
     "for place in site.getsitepackages():\n"
@@ -202,11 +203,10 @@ CANDIDATES: Mapping[str, Mapping[str, str]] = {
     # The interpreter's start.
     "sitecustomize": {**_EVIL, "sitecustomize.py": _STARTUP},
     "usercustomize": {**_EVIL, "usercustomize/__init__.py": _STARTUP},
-    "a .pth file": {**_EVIL, "evil.pth": _STARTUP.replace("\n", "; ", 1)},
+    "a .pth file": {**_EVIL, "evil.pth": _PTH},
     "a .pth file of setup.py": {
         **_EVIL,
-        "setup.py": SETUP
-        + _WRITES.format(name="evil.pth", text=_STARTUP.replace("\n", "; ", 1)),
+        "setup.py": SETUP + _WRITES.format(name="evil.pth", text=_PTH),
     },
     "sitecustomize of setup.py": {
         **_EVIL,
@@ -263,7 +263,8 @@ FEW = (
 
 
 def changes(name: str) -> dict[str, bytes | None]:
-    return {path: text.encode() for path, text in CANDIDATES[name].items()}
+    texts = CANDIDATES[name]
+    return {path: text.encode() for path, text in texts.items()}
 
 
 IMAGE = "swe-retry-harness/forged:test"
@@ -296,15 +297,20 @@ HIDDEN = (
     "+++ b/tests/test_core.py\n@@ -2,7 +2,7 @@\n \n \n def test_one():\n"
     "-    assert one() == 1\n+    assert one() == 5\n \n \n def test_two():\n"
 )
-SOUND = {"thing/core.py": CORE.replace("return 2", "return 3 - 1").encode()}
-RIGHT = {"thing/core.py": CORE.replace("return 1", "return 5").encode()}
+SOUND_CORE = CORE.replace("return 2", "return 3 - 1")
+RIGHT_CORE = CORE.replace("return 1", "return 5")
+SOUND: dict[str, bytes | None] = {"thing/core.py": SOUND_CORE.encode()}
+RIGHT: dict[str, bytes | None] = {"thing/core.py": RIGHT_CORE.encode()}
 
 
 def forms(few: tuple[str, ...] = ()) -> list[Any]:
-    return [
-        pytest.param(name, marks=[] if name in few else [pytest.mark.long], id=name)
-        for name in CANDIDATES
-    ]
+    rows = []
+    for name in CANDIDATES:
+        marks = [pytest.mark.long]
+        if name in few:
+            marks = []
+        rows.append(pytest.param(name, marks=marks, id=name))
+    return rows
 
 
 @pytest.fixture(scope="module")
@@ -327,7 +333,7 @@ def suite(
     session: Any,
     files: list[str],
     read: Callable[[str], Any],
-    at: Path,
+    cache: Path,
 ) -> RegressionTests:
     return RegressionTests(
         instance=an_instance(),
@@ -336,10 +342,19 @@ def suite(
         limits=Tests(timeout=60, baseline_timeout=60),
         files=files,
         read=read,
-        cache=at,
+        cache=cache,
         identity=session.identity,
         log=logging.getLogger("test"),
     )
+
+
+def checkout_of(instance: Instance, root: Path, folder: Path) -> Checkout:
+    mirrors = Mirrors(root / "mirrors")
+    snapshots = Snapshots(root / "snapshots")
+    commit = instance.base_commit
+    mirror = mirrors.get(instance.repo, commit)
+    snapshot = snapshots.get(mirror, instance.repo, commit)
+    return make_checkout(snapshot, folder)
 
 
 @pytest.fixture(scope="module")
@@ -348,15 +363,11 @@ def local(
 ) -> Iterator[RegressionTests]:
     root, row = project
     instance, _ = split_row(row)
-    mirror = Mirrors(root / "mirrors").get(instance.repo, instance.base_commit)
-    snapshot = Snapshots(root / "snapshots").get(
-        mirror, instance.repo, instance.base_commit
-    )
-    base = make_checkout(snapshot, root / "base")
-    session = make_environment(EnvironmentKind.LOCAL, cache, print).start(
-        project_of(instance, base)
-    )
-    yield suite(session, [*base.tracked_files()], base.read_base, root / "local")
+    base = checkout_of(instance, root, root / "base")
+    environment = make_environment(EnvironmentKind.LOCAL, cache, print)
+    session = environment.start(project_of(instance, base))
+    files = list(base.tracked_files())
+    yield suite(session, files, base.read_base, root / "local")
     session.stop()
 
 
@@ -365,9 +376,9 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegressionTests
     client = connect()
     assert client
     context = io.BytesIO()
-    texts = {f"testbed/{p}": t for p, t in FILES.items()} | {
-        f"plugin/{p}": PLUGIN[p] for p in PLUGIN
-    }
+    texts = {f"testbed/{path}": text for path, text in FILES.items()}
+    for path, text in PLUGIN.items():
+        texts[f"plugin/{path}"] = text
     texts["Dockerfile"] = (
         "FROM python:3.11-slim\nCOPY plugin /plugin\nCOPY testbed /testbed\nWORKDIR /testbed\n"
         "RUN python -m pip install --no-build-isolation --no-deps --no-index /plugin\n"
@@ -380,14 +391,25 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegressionTests
             archive.addfile(info, io.BytesIO(text.encode()))
     context.seek(0)
     client.images.build(
-        fileobj=context, custom_context=True, tag=IMAGE, rm=True, network_mode="none"
+        fileobj=context,
+        custom_context=True,
+        tag=IMAGE,
+        rm=True,
+        network_mode="none",
     )
     spec = ImageSpec(IMAGE, ("python -m pip install -e .",), "pytest -rA")
     folder = tmp_path_factory.mktemp("docker")
-    nothing = UnavailableError("not needed")
-    project = Project("own__thing-1", "own/thing", "", folder, "", nothing, spec)
+    project = Project(
+        key="own__thing-1",
+        group="own/thing",
+        version="",
+        root=folder,
+        revision="",
+        venv=UnavailableError("not needed"),
+        image=spec,
+    )
     session = DockerEnvironment(client).start(project)
-    yield suite(session, [*FILES], FILES.get, folder)
+    yield suite(session, list(FILES), FILES.get, folder)
     session.stop()
 
 
@@ -396,7 +418,9 @@ def test_no_forged_candidate_is_plausible_locally(
     local: RegressionTests, name: str
 ) -> None:
     report = local.run(changes(name))
-    assert report.outcome is False or (report.outcome is None and report.suspect)
+    if report.outcome is not False:
+        assert report.outcome is None
+        assert report.suspect
 
 
 def test_a_sound_candidate_is_plausible_locally(local: RegressionTests) -> None:
@@ -411,7 +435,10 @@ def test_a_sound_candidate_is_plausible_locally(local: RegressionTests) -> None:
 def test_no_forged_candidate_is_plausible_in_docker(
     docker: RegressionTests, name: str
 ) -> None:
-    report = docker.run(SOUND if name == "sound" else changes(name))
+    edits = SOUND
+    if name != "sound":
+        edits = changes(name)
+    report = docker.run(edits)
     assert (report.outcome is True) is (name == "sound"), report.untested
 
 
@@ -424,23 +451,22 @@ def test_no_forged_candidate_is_resolved(
 ) -> None:
     root, row = project
     instance, evaluation = split_row(row)
-    mirrors = Mirrors(root / "mirrors")
-    snapshots = Snapshots(root / "snapshots")
-    mirror = mirrors.get(instance.repo, instance.base_commit)
-    tree = make_checkout(
-        snapshots.get(mirror, instance.repo, instance.base_commit), tmp_path / "tree"
-    )
-    write_files(tree.root, RIGHT if name == "right" else changes(name))
+    edits = RIGHT
+    status = VerdictStatus.RESOLVED
+    if name != "right":
+        edits = changes(name)
+        status = VerdictStatus.UNRESOLVED
+    tree = checkout_of(instance, root, tmp_path / "tree")
+    write_files(tree.root, edits)
     # With all files, also those that the harness does not predict.
     prediction = Prediction(instance.instance_id, "me", take_patch(tree))
     settings = report_settings(
-        root / "evaluating", "local", repos=root / "mirrors", timeout=60.0
+        root / "evaluating",
+        "local",
+        repos=root / "mirrors",
+        timeout=60.0,
     )
     evaluator = LocalEvaluator("local", tmp_path, settings, "", "test", print)
-    (verdict,) = evaluator.evaluate(
-        [EvaluationTask(prediction, instance, evaluation)], "r"
-    )
-    expected = VerdictStatus.UNRESOLVED
-    if name == "right":
-        expected = VerdictStatus.RESOLVED
-    assert verdict.status is expected, verdict.reason
+    task = EvaluationTask(prediction, instance, evaluation)
+    (verdict,) = evaluator.evaluate([task], "r")
+    assert verdict.status is status, verdict.reason
