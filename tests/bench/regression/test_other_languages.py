@@ -31,7 +31,7 @@ class Sample:
         source: the edited file.
         right, wrong: texts of it.
         failing: the test that `wrong` breaks, and a word of the reason.
-        ran: a part of the command that ran.
+        command_part: a part of the command that ran.
     """
 
     needs: tuple[str, ...]
@@ -41,7 +41,7 @@ class Sample:
     right: str
     wrong: str
     failing: tuple[str, str]
-    ran: str
+    command_part: str
 
 
 GO = Sample(
@@ -137,7 +137,13 @@ SCRIPT = Sample(
     ("adds", ""),
     "bash run.sh",
 )
-SAMPLES = {"go": GO, "rust": RUST, "node": NODE, "c++": CPP, "script": SCRIPT}
+SAMPLES = {
+    "go": GO,
+    "rust": RUST,
+    "node": NODE,
+    "c++": CPP,
+    "script": SCRIPT,
+}
 SLOW = ("rust", "c++")
 TOOLS = os.environ.get("PATH", "/usr/bin:/bin")
 
@@ -166,7 +172,9 @@ def run_sample(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def run(
-    sample: Sample, folder: Path, edits: Changes
+    sample: Sample,
+    folder: Path,
+    edits: Changes,
 ) -> tuple[SuiteReport, FolderSession]:
     for name in sample.needs:
         if shutil.which(name) is None:
@@ -180,7 +188,8 @@ def run(
     root = folder / "folder"
     files = sample.files
     session = FolderSession(root, sample.command, files=files, variables=variables)
-    tests = related_tests(session, limits=Tests(timeout=120, baseline_timeout=120))
+    limits = Tests(timeout=120, baseline_timeout=120)
+    tests = related_tests(session, limits=limits)
     return tests.run(edits), session
 
 
@@ -189,7 +198,13 @@ def edit_of(sample: Sample, text: str) -> dict[str, bytes | None]:
 
 
 def samples(*names: str) -> list[object]:
-    return [pytest.param(n, marks=[pytest.mark.long] * (n in SLOW)) for n in names]
+    rows: list[object] = []
+    for name in names:
+        marks = []
+        if name in SLOW:
+            marks.append(pytest.mark.long)
+        rows.append(pytest.param(name, marks=marks))
+    return rows
 
 
 @pytest.mark.parametrize("name", samples(*SAMPLES))
@@ -198,16 +213,19 @@ def test_only_what_newly_fails_makes_a_candidate_fail(
 ) -> None:
     sample = SAMPLES[name]
     right, session = run_sample(sample, edit_of(sample, sample.right))
-    assert (right.outcome, right.failures) == (True, ())
-    assert sample.ran in session.commands[0]
+    assert right.outcome is True
+    assert right.failures == ()
+    assert sample.command_part in session.commands[0]
     # The base commit's tests judge, also where a candidate rewrites them.
     tests = [path for path in sample.files if path.startswith("test/")]
     emptied = dict.fromkeys(tests, b"")
-    wrong, _ = run_sample(sample, {**edit_of(sample, sample.wrong), **emptied})
+    edits = edit_of(sample, sample.wrong)
+    wrong, _ = run_sample(sample, {**edits, **emptied})
     assert wrong.outcome is False
     (failure,) = wrong.failures
-    assert failure.name == sample.failing[0]
-    assert sample.failing[1] in failure.detail
+    name_of_test, reason = sample.failing
+    assert failure.name == name_of_test
+    assert reason in failure.detail
 
 
 @pytest.mark.parametrize("name", samples("go", "c++"))
@@ -215,9 +233,11 @@ def test_a_candidate_that_does_not_compile_fails_with_the_compiler_s_reason(
     name: str, run_sample: Run
 ) -> None:
     sample = SAMPLES[name]
-    report, _ = run_sample(sample, edit_of(sample, sample.right.replace("}", "")))
+    unclosed = sample.right.replace("}", "")
+    report, _ = run_sample(sample, edit_of(sample, unclosed))
     assert report.outcome is False
-    assert Path(sample.source).name in report.failures[0].detail
+    source = Path(sample.source)
+    assert source.name in report.failures[0].detail
 
 
 PARSER = "def parser(log):\n    return {'all': 'pass' if 'DONE' in log else 'fail'}\n"
@@ -225,14 +245,20 @@ PARSER = "def parser(log):\n    return {'all': 'pass' if 'DONE' in log else 'fai
 
 @pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap does not work here")
 def test_the_row_s_parser_reads_what_a_script_prints(tmp_path: Path) -> None:
-    files = {"run.sh": ". ./src/a.sh\n", "src/a.sh": "echo DONE\n", "src/a.c": ""}
+    files = {
+        "run.sh": ". ./src/a.sh\n",
+        "src/a.sh": "echo DONE\n",
+        "src/a.c": "",
+    }
     session = FolderSession(tmp_path / "folder", "bash run.sh", files=files)
     tests = related_tests(session, instance=an_instance(parser_source=PARSER))
     edit: Changes = {"src/a.c": b"int a;\n"}
     report = tests.run(edit)
-    assert (report.outcome, report.failures) == (True, ())
+    assert report.outcome is True
+    assert report.failures == ()
     wrong = tests.run({**edit, "src/a.sh": b"echo failed\n"})
-    assert [failure.name for failure in wrong.failures] == ["all"]
+    names = [failure.name for failure in wrong.failures]
+    assert names == ["all"]
 
 
 def test_a_script_without_results_is_named(tmp_path: Path) -> None:
@@ -245,7 +271,12 @@ def test_a_script_without_results_is_named(tmp_path: Path) -> None:
 
 def test_a_runner_gets_no_tests_of_another_language(tmp_path: Path) -> None:
     rust = "#[test]\nfn f() {}\n"
-    files = {**FILES, "web/a.js": "", "web/a.test.js": "", "src/b.rs": rust}
+    files = {
+        **FILES,
+        "web/a.js": "",
+        "web/a.test.js": "",
+        "src/b.rs": rust,
+    }
     session = FolderSession(tmp_path / "folder", files=files)
     report = related_tests(session).run({"web/a.js": b"x", "src/b.rs": b"x"})
     assert report.outcome is None
@@ -271,9 +302,10 @@ BY_MAKE = replace(
         "Makefile": "check:\n\t@sh tools/test.sh\n",
     },
 )
+TAP_SCRIPTS = json.dumps({"scripts": {"test": TAP}})
 REWRITTEN: list[tuple[str, Sample, dict[str, str]]] = [
-    ("scripts", NODE, {"package.json": json.dumps({"scripts": {"test": TAP}})}),
-    ("scripts", BY_SCRIPT, {"package.json": json.dumps({"scripts": {"test": TAP}})}),
+    ("scripts", NODE, {"package.json": TAP_SCRIPTS}),
+    ("scripts", BY_SCRIPT, {"package.json": TAP_SCRIPTS}),
     ("the script that scripts start", BY_SCRIPT, {"tools/test.sh": f"{TAP}\n"}),
     ("a shell", BY_SCRIPT, {".npmrc": "script-shell=./fake\n", "fake": f"{TAP}\n"}),
     ("Makefile", BY_MAKE, {"Makefile": f"check:\n\t@{TAP}\n"}),
@@ -284,7 +316,7 @@ REWRITTEN: list[tuple[str, Sample, dict[str, str]]] = [
 
 @pytest.mark.parametrize(
     ("sample", "rewritten"),
-    [pytest.param(*row[1:], id=row[0]) for row in REWRITTEN],
+    [pytest.param(sample, texts, id=name) for name, sample, texts in REWRITTEN],
 )
 def test_what_a_test_command_reads_is_that_of_the_base(
     run_sample: Run, sample: Sample, rewritten: dict[str, str]
