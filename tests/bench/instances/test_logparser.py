@@ -21,11 +21,11 @@ def parser(log):
 @pytest.fixture(scope="module")
 def folders() -> Iterator[Folders]:
     try:
-        made = parser_folders()
+        parsers = parser_folders()
     except UnavailableError as error:
         pytest.skip(str(error))
-    yield made
-    made.stop()
+    yield parsers
+    parsers.stop()
 
 
 def test_results_of_a_parser(folders: Folders) -> None:

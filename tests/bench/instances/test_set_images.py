@@ -161,12 +161,14 @@ def assert_nothing_hidden(prepared: Any, instance: Instance) -> None:
     output = prepared.run(look, 60).output
     print(output)
     assert "ZQHIDDEN" not in output
-    assert "fix.patch" not in output or not instance.layout.removed
+    if instance.layout.removed:
+        assert "fix.patch" not in output
     assert output.count("\nAuthor: ") == 1
     for line in ("built", folder, "core.py", "    return a - b"):
         ended = f"{line}\n" in output
         assert ended or line in output.splitlines(), (line, output)
-    assert "v1" in output or instance.layout.fresh_tree
+    if not instance.layout.fresh_tree:
+        assert "v1" in output
 
 
 @pytest.mark.docker
