@@ -364,24 +364,24 @@ def test_the_commit_of_a_branch_is_the_users(
     home: Path,
     source: str,
 ) -> None:
-    who = "Of Home <home@example.org>"
+    author = "Of Home <home@example.org>"
     if source == "repository":
         run_git(calc, "config", "user.email", "work@example.org")
-        who = "Of Home <work@example.org>"
+        author = "Of Home <work@example.org>"
     elif source == "environment":
         for role in ("AUTHOR", "COMMITTER"):
             monkeypatch.setenv(f"GIT_{role}_NAME", "Env")
             monkeypatch.setenv(f"GIT_{role}_EMAIL", "env@example.org")
-        who = "Env <env@example.org>"
+        author = "Env <env@example.org>"
     elif source == "login":
         (home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
         monkeypatch.setenv("LOGNAME", "me")
         monkeypatch.setenv("EMAIL", "me@example.org")
-        who = "me <me@example.org>"
+        author = "me <me@example.org>"
     repository = base_of(calc)
     commit = repository.commit_to("fix", PATCH, "Fix\n")
     people = run_git(calc, "log", "-1", "--format=%an <%ae>|%cn <%ce>", commit)
-    assert people == f"{who}|{who}"
+    assert people == f"{author}|{author}"
     assert run_git(calc, "rev-parse", "fix") == commit
 
 

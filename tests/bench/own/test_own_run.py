@@ -119,11 +119,15 @@ def test_no_plausible_candidate_is_exit_code_1_and_not_applied(
 
 def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None:
     """No related test sees the first candidate's fault, because only another part shows it."""
-    far = "import pathlib\n\n\ndef test_style():\n    assert '*' not in _body()\n\n\n"
-    far += "def _body():\n    (module,) = pathlib.Path('lib').glob('c*.py')\n"
-    far += "    return module.read_text().split('def m')[0]\n"
-    near = "def test_mul():\n    from calc import mul\n\n    assert mul(2, 3) == 6\n"
-    files = {**FILES, "tests/test_calc.py": near, "tests/test_zzz.py": far}
+    style_test = (
+        "import pathlib\n\n\ndef test_style():\n    assert '*' not in _body()\n\n\n"
+        "def _body():\n    (module,) = pathlib.Path('lib').glob('c*.py')\n"
+        "    return module.read_text().split('def m')[0]\n"
+    )
+    mul_test = (
+        "def test_mul():\n    from calc import mul\n\n    assert mul(2, 3) == 6\n"
+    )
+    files = {**FILES, "tests/test_calc.py": mul_test, "tests/test_zzz.py": style_test}
     calc = make_repository(tmp_path / "calc", files)
     world.record(NAME, WRONG, RIGHT)
     start(world, calc, f"{PYTEST} --set choice.stop=all")
@@ -225,10 +229,10 @@ def test_a_shell_line_decides_by_its_exit_code(
 
 def test_all_tests_do_not_excuse_a_related_one(world: World, tmp_path: Path) -> None:
     """In a run of all tests, another test hides what the related one shows alone."""
-    hides = "import os\n\n\ndef test_a():\n    os.environ['HIDDEN'] = '1'\n"
-    zero = "import os\n\nfrom calc import add\n\n\ndef test_zero():\n"
-    zero += "    assert 'HIDDEN' in os.environ or add(2, 0) == 2\n"
-    files = {**FILES, "tests/test_aaa.py": hides, "tests/test_calc.py": zero}
+    hiding_test = "import os\n\n\ndef test_a():\n    os.environ['HIDDEN'] = '1'\n"
+    zero_test = "import os\n\nfrom calc import add\n\n\ndef test_zero():\n"
+    zero_test += "    assert 'HIDDEN' in os.environ or add(2, 0) == 2\n"
+    files = {**FILES, "tests/test_aaa.py": hiding_test, "tests/test_calc.py": zero_test}
     calc = make_repository(tmp_path / "calc", files)
     world.record(NAME, WRONG)
     start(world, calc, f"{PYTEST} --models a --branch bad", code=1)
