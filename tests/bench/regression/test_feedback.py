@@ -23,14 +23,14 @@ def read(log: str) -> str:
     return (LOGS / f"{log}.txt").read_text(encoding="utf-8")
 
 
-def why(log: str, runner: Runner, name: str) -> str:
+def failure_reason(log: str, runner: Runner, name: str) -> str:
     (failure,) = failures_of(read(log), runner, [name])
     assert failure.name == name
     return failure.detail
 
 
-def why_pytest(log: str, name: str) -> str:
-    return why(log, Runner.PYTEST, f"{CORE}::{name}")
+def pytest_reason(log: str, name: str) -> str:
+    return failure_reason(log, Runner.PYTEST, f"{CORE}::{name}")
 
 
 LOGS_OF_PYTEST = """
@@ -41,19 +41,19 @@ every_pytest = pytest.mark.parametrize("log", LOGS_OF_PYTEST.split())
 
 @every_pytest
 def test_each_pytest_tells_the_assertion_and_its_place(log: str) -> None:
-    text = why_pytest(log, "test_equal")
+    text = pytest_reason(log, "test_equal")
     assert "E " in text
     assert "assert [1, 2, 4] == [1, 2, 3]" in text
     assert f"{CORE}:20: " in text
     assert "Captured" not in text
     assert "careful" not in text.replace('"careful', "")
-    text = why_pytest(log, "Old::test_unit")
+    text = pytest_reason(log, "Old::test_unit")
     assert "AssertionError: {'a': 1} != {'a': 2}" in text
 
 
 @every_pytest
 def test_only_the_first_and_the_last_frames_are_told(log: str) -> None:
-    text = why_pytest(log, "test_deep")
+    text = pytest_reason(log, "test_deep")
     assert "assert thing.one() == 1" in text
     assert "frame left out" in text
     assert "return two() - 1" not in text
@@ -63,9 +63,9 @@ def test_only_the_first_and_the_last_frames_are_told(log: str) -> None:
 
 @every_pytest
 def test_steps_classes_and_chains_find_their_block(log: str) -> None:
-    assert "RuntimeError: no set-up" in why_pytest(log, "test_fixture")
-    assert "DID NOT RAISE" in why_pytest(log, "TestGroup::test_in_class")
-    chain = why_pytest(log, "TestGroup::test_chain")
+    assert "RuntimeError: no set-up" in pytest_reason(log, "test_fixture")
+    assert "DID NOT RAISE" in pytest_reason(log, "TestGroup::test_in_class")
+    chain = pytest_reason(log, "TestGroup::test_chain")
     positions = []
     for part in ("ValueError", "which led to:", "KeyError"):
         positions.append(chain.index(part))
@@ -74,8 +74,8 @@ def test_steps_classes_and_chains_find_their_block(log: str) -> None:
 
 @every_pytest
 def test_addresses_and_temporary_folders_are_taken_out(log: str) -> None:
-    assert "Box object at 0x…>" in why_pytest(log, "test_object")
-    assert "/tmp/pytest/test_path0" in why_pytest(log, "test_path")
+    assert "Box object at 0x…>" in pytest_reason(log, "test_object")
+    assert "/tmp/pytest/test_path0" in pytest_reason(log, "test_path")
 
 
 TWO_FILES = """\
@@ -127,23 +127,25 @@ def test_tests_that_meet_in_one_frame_fail_for_one_reason() -> None:
 
 def test_a_file_that_cannot_be_imported_explains_all_of_its_tests() -> None:
     for name in ("test_a", "test_b"):
-        text = why("pytest-import", Runner.PYTEST, f"tests/test_import.py::{name}")
+        text = failure_reason(
+            "pytest-import", Runner.PYTEST, f"tests/test_import.py::{name}"
+        )
         assert "tests/test_import.py:1: in <module>" in text
         assert "ImportError: cannot import name 'nothing'" in text
 
 
 def test_a_run_that_breaks_before_its_tests_is_explained_by_its_end() -> None:
-    text = why("pytest-conftest", Runner.PYTEST, "conf/test_x.py::test_x")
+    text = failure_reason("pytest-conftest", Runner.PYTEST, "conf/test_x.py::test_x")
     assert "conf/conftest.py:1: in <module>" in text
     assert "No module named 'nowhere'" in text
-    text = why("sympy-1.4-crash", Runner.SYMPY, "test_factorint")
+    text = failure_reason("sympy-1.4-crash", Runner.SYMPY, "test_factorint")
     assert "cannot import name 'factorint'" in text
     assert 'File "sympy/ntheory/__init__.py", line 8' in text
     assert text.count("  File ") == 3
 
 
 def test_without_tracebacks_the_summary_tells() -> None:
-    text = why_pytest("pytest-7.4-no-traceback", "test_equal")
+    text = pytest_reason("pytest-7.4-no-traceback", "test_equal")
     assert text == "assert [1, 2, 4] == [1, 2, 3]"
 
 
@@ -155,25 +157,25 @@ def test_without_tracebacks_the_summary_tells() -> None:
     ],
 )
 def test_unittest(log: str, suffix: str) -> None:
-    def why_unittest(name: str, group: str = "A") -> str:
+    def unittest_reason(name: str, group: str = "A") -> str:
         test_class = f"test_u.{group}{suffix.format(name)}"
-        return why(log, Runner.UNITTEST, f"{name} ({test_class})")
+        return failure_reason(log, Runner.UNITTEST, f"{name} ({test_class})")
 
-    error = why_unittest("test_err")
+    error = unittest_reason("test_err")
     assert "ValueError: invalid literal" in error
     assert "frame left out" in error
     assert "^^^" not in error
-    assert "Lists differ: [1, 2] != [1, 3]" in why_unittest("test_eq")
-    assert "Lists differ" in why(log, Runner.UNITTEST, "Doc line here.")
-    subtests = why_unittest("test_sub")
+    assert "Lists differ: [1, 2] != [1, 3]" in unittest_reason("test_eq")
+    assert "Lists differ" in failure_reason(log, Runner.UNITTEST, "Doc line here.")
+    subtests = unittest_reason("test_sub")
     assert "0 != 1" in subtests
     assert "2 != 1" in subtests
-    assert "RuntimeError: set up" in why_unittest("test_b", "B")
+    assert "RuntimeError: set up" in unittest_reason("test_b", "B")
 
 
 def test_django() -> None:
     name = "test_unicode (template_tests.filter_tests.test_slugify.FunctionTests)"
-    text = why("django-3.2", Runner.DJANGO, name)
+    text = failure_reason("django-3.2", Runner.DJANGO, name)
     path = "tests/template_tests/filter_tests/test_slugify.py"
     assert text.startswith(f'  File "{path}", line 35')
     assert "AssertionError: 'un-elephant-a-loree-du-boisx' != " in text
@@ -183,7 +185,7 @@ def test_django() -> None:
 def test_sympy() -> None:
     path = "sympy/ntheory/tests/test_factor_.py"
     for name in ("test_primenu", f"{path}:test_primenu"):
-        assert why("sympy-1.12", Runner.SYMPY, name) == (
+        assert failure_reason("sympy-1.12", Runner.SYMPY, name) == (
             f'  File "{path}", line 601, in test_primenu\n'
             "    assert primenu(fac(50)) == 15\nAssertionError"
         )

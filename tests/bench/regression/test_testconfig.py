@@ -42,14 +42,14 @@ FILES = {
 }
 
 
-def as_bytes(text: str | None) -> bytes | None:
+def encode(text: str | None) -> bytes | None:
     if text is None:
         return None
     return text.encode()
 
 
 def tree_with(path: str, text: str | None) -> TreeUnderTest:
-    changes = {path: as_bytes(text)}
+    changes = {path: encode(text)}
     return tree_under_test(changes, FILES, FILES.get)
 
 
@@ -209,7 +209,7 @@ PARTS = (
 )  # fmt: skip
 
 
-def as_parsed(text: str) -> tuple[object, object]:
+def settings_by_parser(text: str) -> tuple[object, object]:
     """Return pytest's settings as pytest's own parser and as Python's read them."""
     ini = iniconfig.IniConfig("setup.cfg", data=text)
     parser = configparser.RawConfigParser()
@@ -237,7 +237,8 @@ def test_what_is_tested_has_the_settings_of_the_base_for_every_parser() -> None:
         text = "\n".join(lines).replace("\r\n", "\n")
         if not tree_with("setup.cfg", text).configuration:
             unmarked += 1
-            assert without_blanks(as_parsed(text)) == as_parsed(SETUP_CFG), text
+            settings = without_blanks(settings_by_parser(text))
+            assert settings == settings_by_parser(SETUP_CFG), text
     assert unmarked > 150
 
 
@@ -376,7 +377,7 @@ EDITS_OF_OTHERS = [
 def test_what_commands_of_any_language_read(
     path: str, text: str | None, effect: str
 ) -> None:
-    changes = {path: as_bytes(text)}
+    changes = {path: encode(text)}
     command = TestCommand.of("make test", Runner.SCRIPT, OF_OTHERS.get)
     tree = tree_under_test(changes, OF_OTHERS, OF_OTHERS.get, command)
     expected = {
@@ -390,7 +391,7 @@ def test_what_commands_of_any_language_read(
 def test_a_runner_of_python_reads_no_settings_of_other_tools() -> None:
     command = TestCommand.of("pytest -c ci/run.ini", Runner.PYTEST, OF_OTHERS.get)
     for path, text, _ in EDITS_OF_OTHERS:
-        changes = {path: as_bytes(text)}
+        changes = {path: encode(text)}
         tree = tree_under_test(changes, OF_OTHERS, OF_OTHERS.get, command)
         assert bool(tree.configuration) == (path == "ci/run.ini"), path
 
