@@ -109,7 +109,7 @@ def write_plain(path: Path, value: Mapping[str, Any] | list[Any]) -> Path:
 RUN = "r"
 
 
-def run_options(out: Path, url: str, *more: str) -> list[str]:
+def run_options(out: Path, url: str, *options: str) -> list[str]:
     """Return the options of a run ``r``, of which later ones override earlier ones."""
     return [
         "--models",
@@ -128,7 +128,7 @@ def run_options(out: Path, url: str, *more: str) -> list[str]:
         "2",
         "--set",
         "calls.retries=0",
-        *more,
+        *options,
     ]
 
 

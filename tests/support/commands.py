@@ -73,7 +73,7 @@ class Started:
     stdout: IO[str] | None
     _ending: socket.socket
     returncode: int | None = None
-    _said: list[str] = field(default_factory=list)
+    _outputs: list[str] = field(default_factory=list)
     _reader: threading.Thread | None = None
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class Started:
     def _read(self) -> None:
         assert self.stdout is not None
         with self.stdout as stream:
-            self._said.append(stream.read())
+            self._outputs.append(stream.read())
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
@@ -117,7 +117,7 @@ class Started:
         self.wait(timeout)
         if self._reader is not None:
             self._reader.join(timeout)
-        return "".join(self._said), None
+        return "".join(self._outputs), None
 
 
 class Preloaded:
@@ -175,7 +175,7 @@ class Preloaded:
 
     def start(
         self,
-        *words: str,
+        *argv: str,
         script: str = "harness.py",
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
@@ -184,7 +184,7 @@ class Preloaded:
         ignores_interrupts: bool = False,
         bomb: Bomb | None = None,
     ) -> Started:
-        """Start ``script`` with ``words``.
+        """Start ``script`` with ``argv``.
 
         Args:
             env: all its variables; without, those of this process.
@@ -193,7 +193,7 @@ class Preloaded:
             bomb: goes off in the process.
         """
         order = {
-            "words": [script, *words],
+            "argv": [script, *argv],
             "env": dict(os.environ if env is None else env),
             "cwd": str(cwd or Path.cwd()),
             "ignores": ignores_interrupts,
@@ -213,13 +213,13 @@ class Preloaded:
             self._orders.sendmsg([json.dumps(order).encode()], rights)
         for number in opened:
             os.close(number)
-        return Started(int(ours.recv(_LONGEST)), [script, *words], stdout, ours)
+        return Started(int(ours.recv(_LONGEST)), [script, *argv], stdout, ours)
 
-    def run(self, *words: str, **given: Any) -> subprocess.CompletedProcess[str]:
+    def run(self, *argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """Start as ``start`` does and wait; ``stdout`` holds both streams."""
-        process = self.start(*words, **given)
-        said, _ = process.communicate()
-        return subprocess.CompletedProcess(process.args, process.wait(), said, "")
+        process = self.start(*argv, **options)
+        output, _ = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.wait(), output, "")
 
 
 @dataclass
@@ -300,7 +300,7 @@ class _Server:
         os.environ.clear()
         os.environ.update({**order["env"], **self.settings})
         os.chdir(order["cwd"])
-        sys.argv = order["words"]
+        sys.argv = order["argv"]
         name = sys.argv[0]
         bomb = order["bomb"] and Bomb(*order["bomb"])
         return lambda: _run(self.commands[name], bomb)

@@ -56,11 +56,11 @@ class ConnectProxy:
         self._server.server_close()
 
 
-def _copy_both_ways(one: socket.socket, other: socket.socket) -> None:
+def _copy_both_ways(client: socket.socket, server: socket.socket) -> None:
     """Copy until one of the two sockets ends or both are silent."""
-    targets = {one: other, other: one}
+    targets = {client: server, server: client}
     while True:
-        ready, _, _ = select.select([one, other], [], [], _SECONDS)
+        ready, _, _ = select.select([client, server], [], [], _SECONDS)
         if not ready:
             return
         for source in ready:

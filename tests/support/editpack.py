@@ -26,9 +26,9 @@ def edit(
     old: str,
     new: str,
     message: str = "Change it",
-    **more: object,
+    **columns: object,
 ) -> EditRow:
-    return {"old_contents": old, "new_contents": new, "message": message, **more}
+    return {"old_contents": old, "new_contents": new, "message": message, **columns}
 
 
 def write_rows(path: Path, rows: Iterable[object]) -> Path:
@@ -53,9 +53,9 @@ def report_beside(path: Path) -> Any:
     return read_json(path.with_name(f"{path.name}.report.json"))
 
 
-def editpack(*words: object) -> int:
+def editpack(*arguments: object) -> int:
     """Run a command of editpack in this process and return its exit code."""
-    with patch.object(sys, "argv", ["editpack", *map(str, words)]):
+    with patch.object(sys, "argv", ["editpack", *map(str, arguments)]):
         return PROGRAM.dispatch()
 
 
@@ -205,9 +205,9 @@ def _file(path: bytes | str, content: Content) -> bytes:
     return b"M %s inline %s\ndata %d\n%s\n" % (mode, named, len(data), data)
 
 
-def file(name: str, number: int, *more: str) -> bytes:
+def file(name: str, number: int, *statements: str) -> bytes:
     """Return a content that no other name and number has."""
-    lines = (f"x = {number}", *more, f"name = {name!r}")
+    lines = (f"x = {number}", *statements, f"name = {name!r}")
     return "".join(f"{text}\n" for text in lines).encode()
 
 
@@ -476,7 +476,7 @@ SYLLABLES = [first + second for first in "bdfgklmnprst" for second in "aeiou"]
 
 
 def recipe(**values: object) -> list[str]:
-    """Return the words of a command line that give settings of ``train``."""
+    """Return the arguments that give settings of ``train``."""
     argv: list[str] = []
     for name, value in values.items():
         argv += ["--set", f"train.{name}={value}"]

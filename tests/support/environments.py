@@ -47,11 +47,13 @@ def python(
     folders: Folders,
     code: str,
     seconds: float = 20,
-    **more: Any,
+    **fields: Any,
 ) -> FolderResult:
-    """Run a program; ``more`` are fields of FolderCommand."""
-    files = {"program.py": code.encode(), **more.pop("files", {})}
-    return folders.run(FolderCommand(("python", "program.py"), files, seconds, **more))
+    """Run a program; ``fields`` are those of FolderCommand."""
+    files = {"program.py": code.encode(), **fields.pop("files", {})}
+    return folders.run(
+        FolderCommand(("python", "program.py"), files, seconds, **fields)
+    )
 
 
 LIMITS = ResourceLimits(

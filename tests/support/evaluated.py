@@ -291,13 +291,13 @@ def say_in(
     run: Path,
     text: str,
     role: str = "user",
-    place: int = 1,
+    position: int = 1,
 ) -> None:
     """Insert a message into the conversation of the first attempt."""
 
     def add(data: dict[str, Any]) -> None:
         message = {"role": role, "content": text}
-        data["attempts"][0]["messages"].insert(place, message)
+        data["attempts"][0]["messages"].insert(position, message)
 
     change_json(run / f"trajectories/{ID}.json", add)
 

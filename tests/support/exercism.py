@@ -155,19 +155,19 @@ class ExerciseProvider(Provider):
     """Answers by what is asked alone: exercise, format, and number of the message.
 
     Attributes:
-        wanted: returns the files of an exercise after a try, from 1.
+        solution: returns the files of an exercise after a try, from 1.
         latency: seconds before each answer.
     """
 
     def __init__(
         self,
         exercises: Sequence[Exercise],
-        wanted: Callable[[Exercise, int], Contents] = examples,
+        solution: Callable[[Exercise, int], Contents] = examples,
         notation: Notation = Notation.CURRENT,
         latency: float = 0.0,
     ) -> None:
         super().__init__()
-        self.wanted = wanted
+        self.solution = solution
         self.latency = latency
         self._by_solution = {
             " ".join(exercise.solution): exercise for exercise in exercises
@@ -185,9 +185,9 @@ class ExerciseProvider(Provider):
         before = (
             exercise.stubs()
             if len(prompts) == 1
-            else self.wanted(exercise, len(prompts) - 1)
+            else self.solution(exercise, len(prompts) - 1)
         )
-        after = self.wanted(exercise, len(prompts))
+        after = self.solution(exercise, len(prompts))
         return rendered(self.form(request), before, after, self.latency)
 
     def form(self, request: Mapping[str, Any]) -> EditFormat:
@@ -262,11 +262,11 @@ class ExerciseRun:
     def run(
         self,
         provider: Provider | None,
-        *more: str,
+        *options: str,
         exercises: Path = SIX,
     ) -> int:
         """Run the command in this process and return its exit code."""
-        return main(["run", *self.argv(provider, exercises), *more])
+        return main(["run", *self.argv(provider, exercises), *options])
 
     def records(self) -> Mapping[str, Record]:
         """Return the records by edit format."""

@@ -41,10 +41,10 @@ FENCE = "```"
 
 
 def parse(
-    form: str, reply: str | Reply, known: Sequence[str] = (), chat: Sequence[str] = ()
+    form: str, reply: str | Reply, paths: Sequence[str] = (), chat: Sequence[str] = ()
 ) -> Sequence[Edit]:
     message = Reply(reply) if isinstance(reply, str) else reply
-    return get_format(form).parse(message, ReplyScope(frozenset(known), chat))
+    return get_format(form).parse(message, ReplyScope(frozenset(paths), chat))
 
 
 def apply(

@@ -112,13 +112,14 @@ Mutation = Callable[[random.Random, str, Sequence[str]], str]
 
 def replies_in(folders: Sequence[Path]) -> list[str]:
     """Return the assistants' messages of the trajectories (JSON files) in ``folders``."""
-    found: list[str] = []
+    replies: list[str] = []
     for folder in folders:
         for file in sorted(folder.glob("*.json")):
             for attempt in json.loads(file.read_text())["attempts"]:
-                said = (m for m in attempt["messages"] if m["role"] == "assistant")
-                found += [message["content"] or "" for message in said]
-    return found
+                for message in attempt["messages"]:
+                    if message["role"] == "assistant":
+                        replies.append(message["content"] or "")
+    return replies
 
 
 def blocks_in(replies: Sequence[str]) -> list[SearchReplace]:

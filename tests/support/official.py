@@ -56,7 +56,7 @@ ENV PYTHONPATH={folder} PYTHONDONTWRITEBYTECODE=1 PIP_NO_INDEX=1
 RUN git config --global user.email t@example.org && git config --global user.name t \\
  && git config --global --add safe.directory '*' \\
  && git init -q . && git add -A && git commit -qm base
-{more}
+{extra_lines}
 """
 
 
@@ -64,14 +64,14 @@ RUN git config --global user.email t@example.org && git config --global user.nam
 def image(
     names: Sequence[str],
     folder: str,
-    more: str = "",
+    extra_lines: str = "",
     files: Mapping[str, str] | None = None,
 ) -> Iterator[Any]:
     """Build an image under ``names``, and remove what was not there before."""
     import docker
 
     client = docker.from_env(timeout=600)
-    dockerfile = _DOCKERFILE.format(base=BASE, folder=folder, more=more)
+    dockerfile = _DOCKERFILE.format(base=BASE, folder=folder, extra_lines=extra_lines)
     content = {
         "calc.py": _BUG,
         "test_calc.py": _TEST,

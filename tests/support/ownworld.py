@@ -52,12 +52,12 @@ WRONG = [LOOK, edit("    return a * b\n"), "I do not know."]
 RIGHT = [LOOK, edit("    return a + b\n")]
 
 
-def run_git(root: Path, *words: str) -> str:
+def run_git(root: Path, *arguments: str) -> str:
     """Run git as the user does, with a name of the user's own."""
     user = ("-c", "user.name=U Ser", "-c", "user.email=u@example.org")
     files = ("-c", "protocol.file.allow=always")
     result = subprocess.run(
-        ["git", *user, *files, *words],
+        ["git", *user, *files, *arguments],
         cwd=root,
         check=True,
         capture_output=True,
@@ -131,30 +131,30 @@ class World:
     def start(
         self,
         repo: Path | str,
-        *words: str,
-        **given: Any,
+        *arguments: str,
+        **changes: Any,
     ) -> subprocess.CompletedProcess[str]:
         """Run the command on ``repo``, without ``--api-base`` with the recorded replies."""
-        process = self.begin(repo, *words, **given)
+        process = self.begin(repo, *arguments, **changes)
         printed, _ = process.communicate()
         return subprocess.CompletedProcess(process.args, process.wait(), printed, "")
 
     def begin(
         self,
         repo: Path | str,
-        *words: str,
-        **given: Any,
+        *arguments: str,
+        **changes: Any,
     ) -> Started:
         options = ["--repo", repo, "--out", self.folder]
         options += ["--set", f"folders.cache={self.cache}"]
-        if "--issue" not in words:
+        if "--issue" not in arguments:
             options += ["--issue", ISSUE]
-        if "--tries" not in words:
+        if "--tries" not in arguments:
             options += ["--tries", "1"]
-        if "--api-base" not in words:
+        if "--api-base" not in arguments:
             options += ["--replay", self.folder / "replies", "--models", "a,b"]
-        argv = [*map(str, options), *words]
-        return self.preloaded.start(*argv, cwd=self.folder, **given)
+        argv = [*map(str, options), *arguments]
+        return self.preloaded.start(*argv, cwd=self.folder, **changes)
 
     @property
     def run(self) -> Path:

@@ -30,7 +30,7 @@ class Texts(HTMLParser):
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.words: list[str] = []
+        self.texts: list[str] = []
         self.elements: list[str] = []
         self.links: list[str] = []
         self.feed(page)
@@ -40,11 +40,11 @@ class Texts(HTMLParser):
         self.links += [str(value) for name, value in attrs if name == "href"]
 
     def handle_data(self, data: str) -> None:
-        self.words.append(data)
+        self.texts.append(data)
 
 
 def texts(path: Path) -> str:
-    return "".join(Texts(path.read_text()).words)
+    return "".join(Texts(path.read_text()).texts)
 
 
 def write_hostile_run(folder: Path, name: str = "hostile") -> Path:

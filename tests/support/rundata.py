@@ -265,7 +265,7 @@ def _write_instance(
         "status": status,
         "reason": reason,
         "winner": winner,
-        "attempts": list(_said(name, results, chance)),
+        "attempts": list(_conversations(name, results, chance)),
     }
     _write(run / "trajectories" / f"{name}.json", trajectory)
     _write_verdict(run, logs, chosen, chance)
@@ -312,7 +312,7 @@ def _lines(count: int, chance: random.Random) -> list[str]:
     return [" ".join(chance.choices(_WORDS, k=9)) for _ in range(count)]
 
 
-def _said(
+def _conversations(
     name: str,
     results: list[dict[str, Any]],
     chance: random.Random,

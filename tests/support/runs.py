@@ -155,10 +155,10 @@ def live(provider: Provider, **changes: Any) -> RunConfig:
     return config(**{**values, **changes})
 
 
-def read_money(models: Sequence[ModelChoice], **given: Any) -> Spending:
+def read_money(models: Sequence[ModelChoice], **values: Any) -> Spending:
     """Return what may be spent; the keys are the settings' names, the values are as typed."""
     layer = {}
-    for name, value in given.items():
+    for name, value in values.items():
         layer[f"budget.{name}"] = SourcedValue(name, value)
     budget = check_settings(RunSettings, merge_layers(RunSettings, [layer])).budget
     return Spending.of(budget, names_of(models))

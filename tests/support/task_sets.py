@@ -213,13 +213,13 @@ def history(folder: Path) -> tuple[str, str]:
 @contextmanager
 def built(
     name: str,
-    place: str,
+    folder: str,
     repository: Path,
     files: Mapping[str, str],
     *,
     keeps_home: bool,
 ) -> Iterator[None]:
-    """Build the image ``name`` with ``repository`` at ``place`` and other ``files``; remove it.
+    """Build the image ``name`` with ``repository`` at ``folder`` and other ``files``; remove it.
 
     Its entry point fails, so that nothing runs where it is used.
     """
@@ -233,7 +233,7 @@ def built(
     )
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as archive:
-        archive.add(repository, f"root{place}")
+        archive.add(repository, f"root{folder}")
         add_files(
             archive,
             {

@@ -103,7 +103,7 @@ def rows(page: Path) -> list[tuple[str, list[str], list[str]]]:
     for row in ROW.finditer(page.read_text()):
         html = row[0]
         keys = re.findall(r'data-unit="[^"]*" data-key="(.*?)"', html)
-        text = "".join(Texts(html).words)
+        text = "".join(Texts(html).texts)
         instances.append((row[1], text.split("\n")[2:], keys))
     return instances
 
@@ -188,8 +188,8 @@ def test_hostile_texts_make_no_elements_and_secrets_are_removed(
     seen = Texts(report.read_text())
     assert seen.elements.count("script") == 1
     assert "svg" not in seen.elements
-    assert f"{HOSTILE_NAME} [API_KEY]" in "".join(seen.words)
-    assert ATTACK in "".join(seen.words)
+    assert f"{HOSTILE_NAME} [API_KEY]" in "".join(seen.texts)
+    assert ATTACK in "".join(seen.texts)
     assert "very-secret" not in report.read_text()
 
 

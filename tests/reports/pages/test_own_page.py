@@ -70,5 +70,5 @@ def test_a_summary_is_no_html(
     world.start(calc, *untested, "--issue", ATTACK)
     report_run(world.run, cache, page=True)
     page = Texts((world.run / "report/report.html").read_text())
-    assert ATTACK[:60] in "".join(page.words)
+    assert ATTACK[:60] in "".join(page.texts)
     assert not {"script", "img", "svg"}.intersection(page.elements)

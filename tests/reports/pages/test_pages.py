@@ -143,7 +143,7 @@ def test_hostile_texts_make_no_elements(hostile: Path) -> None:
         # The page of the run has one of its own.
         assert seen.elements.count("script") == int(page is hostile)
         assert "svg" not in seen.elements
-        assert ATTACK in "".join(seen.words)
+        assert ATTACK in "".join(seen.texts)
 
 
 def test_every_field_is_attacked(hostile: Path) -> None:

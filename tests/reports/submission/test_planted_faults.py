@@ -38,7 +38,7 @@ def adds(text: str) -> Plant:
 
 
 def says(text: str, position: int = 1) -> Plant:
-    return lambda run: say_in(run, text, place=position)
+    return lambda run: say_in(run, text, position=position)
 
 
 def patches(text: str) -> Plant:

@@ -145,7 +145,7 @@ def test_a_trace_of_the_hints_counts_unless_the_issue_says_it_too(
 
 def test_what_the_model_writes_itself_is_no_trace(faults: Faults, run: Path) -> None:
     say_in(run, f"{ROW['patch']}\n{ROW['test_patch']}", role="assistant")
-    say_in(run, f"Now the files are: {ROW['patch']}\n{ROW['test_patch']}", place=2)
+    say_in(run, f"Now the files are: {ROW['patch']}\n{ROW['test_patch']}", position=2)
     assert faults() == []
 
 
@@ -179,7 +179,7 @@ def test_an_agent_that_edits_by_commands_may_be_shown_its_own_patch(
 
     change_json(run / f"trajectories/{ID}.json", commands)
     assert faults(dataset=rows_file(rows)) == []
-    say_in(run, patch, place=0)
+    say_in(run, patch, position=0)
     assert kinds(faults(dataset=rows_file(rows), target="other")) == ["trace"]
 
 
