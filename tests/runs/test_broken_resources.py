@@ -72,14 +72,14 @@ def undisturbed(trial: Trial) -> Left:
 
 
 def check_stopped(ended: Ended) -> None:
-    assert ended.code == 1, ended.said
-    assert "Traceback" not in ended.said
+    assert ended.code == 1, ended.output
+    assert "Traceback" not in ended.output
 
 
 def go_on(trial: Trial, undisturbed: Left, left: Left, argv: list[str]) -> None:
     """All is as in an undisturbed run, and no reply on record was asked for again."""
     ended = trial.harness.run(argv)
-    assert ended.code == 0, ended.said
+    assert ended.code == 0, ended.output
     assert left.results() == undisturbed.results()
     answered = left.count("answered")
     assert answered == undisturbed.count("answered")
@@ -98,7 +98,7 @@ def test_a_full_disk_of_results_ends_in_infra_error_and_goes_on_when_there_is_ro
         argv = trial.argv(disk)
         ended = trial.harness.run(argv)
         check_stopped(ended)
-        assert "No space left on device" in ended.said
+        assert "No space left on device" in ended.output
         finished = left.finished()
         enlarge(disk)
         go_on(trial, undisturbed, left, argv)
@@ -116,7 +116,7 @@ def test_a_full_disk_of_the_cache_ends_in_infra_error_and_goes_on_when_there_is_
         argv = [*trial.argv(left.out), "--set", f"folders.cache={disk}"]
         ended = trial.harness.run(argv)
         check_stopped(ended)
-        assert any(message in ended.said for message in FULL), ended.said
+        assert any(message in ended.output for message in FULL), ended.output
         enlarge(disk)
         go_on(trial, undisturbed, left, argv)
         assert left.litter(disk) == []
@@ -211,9 +211,9 @@ def test_an_engine_that_dies_in_the_middle_is_an_infra_error_and_the_run_goes_on
         started = harness.start(argv)
         wait_until(lambda: len(provider.requests) >= 4)
         proxy.break_down()
-        ended = harness.ended(started)
+        ended = harness.wait_for_end(started)
         check_stopped(ended)
-        assert "infra_error" in ended.said
+        assert "infra_error" in ended.output
         proxy.broken.clear()
         go_on(trial, undisturbed, left, argv)
         assert left.litter(cache) == []

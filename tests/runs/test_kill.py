@@ -85,7 +85,7 @@ class Trial:
         self.provider.requests.clear()
         started = time.monotonic()
         ended = self.harness.run(self.argv(left.out))
-        assert ended.code == 0, ended.said
+        assert ended.code == 0, ended.output
         assert not left.litter(self.cache_of(left.out))
         seconds = time.monotonic() - started
         return Undisturbed(
@@ -108,7 +108,7 @@ class Trial:
             assert finished.items() <= now.items(), "a finished instance was touched"
             finished = now
         ended = self.harness.run(self.argv(left.out))
-        assert ended.code == 0, ended.said
+        assert ended.code == 0, ended.output
         assert finished.items() <= left.finished().items()
         self._compare(measure, left)
         self.figures.kills += kills

@@ -83,11 +83,11 @@ class Ended:
     """How a process of the harness ended: exit code (-9 when killed) and what it printed."""
 
     code: int
-    said: str
+    output: str
 
     @property
     def writes(self) -> int:
-        match = re.search(r"^writes: (\d+)$", self.said, re.M)
+        match = re.search(r"^writes: (\d+)$", self.output, re.M)
         if match:
             return int(match[1])
         return 0
@@ -95,10 +95,10 @@ class Ended:
 
 @dataclass
 class Harness:
-    """Starts processes of the harness, or of ``script``, that write below ``place``."""
+    """Starts processes of the harness, or of ``script``, that write below ``folder``."""
 
     preloaded: Preloaded
-    place: Path
+    folder: Path
     environ: Mapping[str, str] = field(default_factory=dict)
     script: str = "harness.py"
     _count: int = 0
@@ -122,7 +122,7 @@ class Harness:
         with suppress(subprocess.TimeoutExpired):
             started.wait(seconds)
         started.kill()
-        return self.ended(started)
+        return self.wait_for_end(started)
 
     def start(
         self,
@@ -143,13 +143,13 @@ class Harness:
                 bomb=Bomb(kill_at, torn),
             )
 
-    def ended(self, started: Started) -> Ended:
+    def wait_for_end(self, started: Started) -> Ended:
         """Wait for the process that was started last and return how it ended."""
         return Ended(started.wait(), self._output.read_text(errors="replace"))
 
     @property
     def _output(self) -> Path:
-        return self.place / f"output-{self._count}.txt"
+        return self.folder / f"output-{self._count}.txt"
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ def talkative(provider: Provider, **changes: Any) -> RunConfig:
     )
 
 
-def asked(provider: Provider) -> Counter[str]:
+def requests_of(provider: Provider) -> Counter[str]:
     return Counter(json.dumps(request["messages"]) for request in provider.requests)
 
 
@@ -336,7 +336,7 @@ def kill_in_the_middle(
     """
     provider.will_answer(EDIT)
     assert run_command(talkative(provider), here, lambda _: None) == 0
-    needed = asked(provider)
+    needed = requests_of(provider)
     provider.requests.clear()
     provider.answers.clear()
     provider.will_answer(Answer(EDIT, hang=hang))
@@ -357,8 +357,8 @@ def kill_in_the_middle(
     # A call in flight at the kill is charged with its bound and made again; no other is.
     assert lines["answered"] == needed.total()
     assert 0 < lines["failed"] <= died
-    extra = asked(provider) - needed
-    assert asked(provider).total() == needed.total() + extra.total()
+    extra = requests_of(provider) - needed
+    assert requests_of(provider).total() == needed.total() + extra.total()
     assert extra.total() <= lines["failed"]
     exact_total(here.out, there.out)
     return died

@@ -282,7 +282,7 @@ def test_a_run_that_is_killed_buys_no_script_twice(
 
     undisturbed = Left(tmp_path / "undisturbed")
     finish = commands.run(argv(undisturbed.out))
-    assert finish.code == 0, finish.said
+    assert finish.code == 0, finish.output
     writes = finish.writes
     needed = hashes(scripts)
     killed = 0
@@ -299,7 +299,7 @@ def test_a_run_that_is_killed_buys_no_script_twice(
             was_killed = end.code == -9
             killed += was_killed
         finish = commands.run(command)
-        assert finish.code == 0, finish.said
+        assert finish.code == 0, finish.output
         assert disturbed.results() == undisturbed.results()
         assert disturbed.count("answered") == undisturbed.count("answered")
         lost = disturbed.count("lost").total()

@@ -53,7 +53,7 @@ def test_an_interrupt_keeps_what_was_paid_for(tmp_path: Path, command: Harness) 
         started = command.start(argv)
         assert provider.reached.wait(120)
         started.send_signal(signal.SIGINT)
-        ended = command.ended(started)
+        ended = command.wait_for_end(started)
         assert ended.code == 130, ended
         assert len(provider.requests) < 24
         assert command.run(argv).code == 0

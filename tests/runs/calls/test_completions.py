@@ -58,7 +58,7 @@ def test_a_kill_at_any_write_pays_for_no_completion_twice(
     with SeededProvider() as server:
         folder = tmp_path / "undisturbed"
         undisturbed = command.run([str(folder), server.url])
-        assert undisturbed.code == 0, undisturbed.said
+        assert undisturbed.code == 0, undisturbed.output
         assert len(server.requests) == COUNT
         assert undisturbed.writes > 4 * COUNT
         every_write = range(1, undisturbed.writes + 1)
@@ -72,8 +72,8 @@ def test_a_kill_at_any_write_pays_for_no_completion_twice(
             killed = command.run(arguments, kill_at=kill_at, torn=is_odd)
             assert killed.code == -9
             ended = command.run(arguments)
-            assert ended.code == 0, ended.said
-            first_line = ended.said.splitlines()[0]
+            assert ended.code == 0, ended.output
+            first_line = ended.output.splitlines()[0]
             assert json.loads(first_line) == CONTENTS
             seeds = [request["seed"] for request in server.requests]
             _check(folder, Counter(seeds))

@@ -49,7 +49,7 @@ class KilledRuns:
         for run in (self.run_in("first"), self.undisturbed):
             self.provider.requests.clear()
             ended = self.harness.run(run.argv(self.provider))
-            assert ended.code == 0, ended.said
+            assert ended.code == 0, ended.output
         self.writes = ended.writes
         self.sent = Counter(requests(self.provider))
 
@@ -77,7 +77,7 @@ class KilledRuns:
             assert finished <= now, "a finished exercise was written again"
             finished = now
         ended = self.harness.run(run.argv(self.provider))
-        assert ended.code == 0, ended.said
+        assert ended.code == 0, ended.output
         self._compare(run)
         return killed
 
@@ -137,8 +137,8 @@ def test_an_interrupt_keeps_what_is_paid_for(tmp_path: Path, harness: Harness) -
         started = harness.start(argv)
         assert provider.reached.wait(120)
         started.send_signal(signal.SIGTERM)
-        ended = harness.ended(started)
-        assert ended.code == 130, ended.said
+        ended = harness.wait_for_end(started)
+        assert ended.code == 130, ended.output
         [record] = run.records().values()
         assert record["not_completed"]
         assert record["total_tests"] == 3
