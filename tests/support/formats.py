@@ -230,5 +230,9 @@ def fenced(path: str, text: str) -> str:
     return f"{path}\n```\n{text}```"
 
 
-def called(name: str, arguments: object) -> Reply:
-    return Reply("", tool_calls=(ToolCall(name, json.dumps(arguments)),))
+def tool_reply(name: str, arguments: object) -> Reply:
+    """Return a reply that calls a tool; a text is its arguments as they are."""
+    text = arguments
+    if not isinstance(text, str):
+        text = json.dumps(arguments)
+    return Reply("", tool_calls=(ToolCall(name, text),))

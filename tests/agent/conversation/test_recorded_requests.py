@@ -34,8 +34,8 @@ from tests.support.formats import (
     GOOD,
     Scripted,
     block,
-    called,
     make_coder,
+    tool_reply,
 )
 
 RECORDED = Path(__file__).with_name("recorded_requests.json")
@@ -50,7 +50,7 @@ LONG = "word " * 1200
 
 
 def call(name: str, **arguments: str) -> Reply:
-    return called(name, arguments)
+    return tool_reply(name, arguments)
 
 
 def old_and_new(old: str, new: str) -> Reply:

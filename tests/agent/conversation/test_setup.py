@@ -26,8 +26,8 @@ from tests.support.formats import (
     Scripted,
     attempt,
     block,
-    called,
     fenced,
+    tool_reply,
 )
 from tests.support.render_edits import render
 
@@ -148,7 +148,7 @@ def test_what_replies_did_is_counted(tmp_path: Path) -> None:
 
 
 def test_calls_of_unknown_functions_are_counted_and_understood(tmp_path: Path) -> None:
-    call = called("write_code", {"path": "f.py", "content": DONE})
+    call = tool_reply("write_code", {"path": "f.py", "content": DONE})
     results, _ = attempt(tmp_path, call, reports=[TestReport(True)], form="whole-func")
     assert results[0].replies == (ReplyCounts(edits=1, unknown_calls=1),)
     assert results[0].test is True
@@ -156,7 +156,7 @@ def test_calls_of_unknown_functions_are_counted_and_understood(tmp_path: Path) -
 
 def test_calls_of_unknown_functions_are_malformed_in_2023(tmp_path: Path) -> None:
     files = [{"path": "f.py", "content": DONE}]
-    unknown = called("python", {"explanation": "", "files": files})
+    unknown = tool_reply("python", {"explanation": "", "files": files})
     form = get_format("whole-func", notation=Notation.OF_2023)
     right = render(form, "f.py", STUB, DONE)
     results, exercise = attempt(

@@ -8,14 +8,7 @@ import pytest
 
 from agent.formats import get_format
 from llm.chat import Reply, ToolCall
-from tests.support.formats import apply, problem
-
-
-def call(name: str, arguments: object) -> Reply:
-    text = arguments
-    if not isinstance(text, str):
-        text = json.dumps(arguments)
-    return Reply("", tool_calls=(ToolCall(name, text, "1"),))
+from tests.support.formats import apply, problem, tool_reply
 
 
 @pytest.mark.parametrize(
@@ -32,7 +25,7 @@ def call(name: str, arguments: object) -> Reply:
     ],
 )
 def test_write_file_in_every_dress(arguments: object) -> None:
-    report = apply("whole-func", call("write_file", arguments), {"a.py": "old\n"})
+    report = apply("whole-func", tool_reply("write_file", arguments), {"a.py": "old\n"})
     assert report.contents == {"a.py": "x = 1\ny\n"}
 
 
@@ -51,7 +44,9 @@ def test_write_file_in_every_dress(arguments: object) -> None:
     ],
 )
 def test_replace_lines_in_every_dress(arguments: object) -> None:
-    report = apply("diff-func", call("replace_lines", arguments), {"a.py": "a\nb\n"})
+    report = apply(
+        "diff-func", tool_reply("replace_lines", arguments), {"a.py": "a\nb\n"}
+    )
     assert report.contents == {"a.py": "a\nB\n"}
 
 
@@ -69,14 +64,14 @@ def test_replace_lines_in_every_dress(arguments: object) -> None:
     ],
 )
 def test_a_call_that_ends_in_the_middle_writes_nothing(cut: str) -> None:
-    report = apply("whole-func", call("write_file", cut), {"a.py": "old\n"})
+    report = apply("whole-func", tool_reply("write_file", cut), {"a.py": "old\n"})
     assert report.contents == {}
     assert "write_file" in problem(report)
 
 
 def test_python_with_raw_code_is_the_one_file_of_the_chat() -> None:
     code = "x = 1\ny = 2\n"
-    reply = call("python", code)
+    reply = tool_reply("python", code)
     files = {"a.py": "old\n", "b.py": "b\n"}
     report = apply("whole-func", reply, files, chat=["a.py"])
     assert report.contents == {"a.py": code}
@@ -111,7 +106,7 @@ def test_python_with_raw_code_is_the_one_file_of_the_chat() -> None:
 def test_what_cannot_be_read_is_explained(
     form: str, name: str, arguments: object, reason: str
 ) -> None:
-    report = apply(form, call(name, arguments), {"a.py": "x\n"})
+    report = apply(form, tool_reply(name, arguments), {"a.py": "x\n"})
     assert report.contents == {}
     assert reason in problem(report)
 

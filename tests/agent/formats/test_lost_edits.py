@@ -11,7 +11,7 @@ import pytest
 from agent.formats import format_names, get_format
 from agent.formats.base import ApplyReport
 from llm.chat import Reply
-from tests.support.formats import apply, block, called
+from tests.support.formats import apply, block, tool_reply
 from tests.support.render_edits import render
 
 F = "```"
@@ -200,13 +200,13 @@ NOT_A_FILE = {
 
 @pytest.mark.parametrize("content", NOT_A_FILE.values(), ids=NOT_A_FILE)
 def test_a_whole_file_is_not_a_diff_or_a_fence(content: str) -> None:
-    call = called("write_file", {"path": "a.py", "content": content})
+    call = tool_reply("write_file", {"path": "a.py", "content": content})
     report = apply("whole-func", call, FILES)
     assert report.contents == {}
     assert len(report.failures) == 1
     # A file that holds such lines anyway may be written.
     for path in ("notes.md", "fix.patch"):
-        call = called("write_file", {"path": path, "content": content})
+        call = tool_reply("write_file", {"path": path, "content": content})
         is_markup = path.endswith(".md") and content.startswith(F)
         is_diff = path.endswith(".patch") and content in (UDIFF, V4A)
         if is_markup or is_diff:

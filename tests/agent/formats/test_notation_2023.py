@@ -21,7 +21,7 @@ from agent.formats.base import (
 )
 from agent.formats.reading.calls import unknown_calls
 from llm.chat import Reply, ToolCall
-from tests.support.formats import called, can_say, join_lines, problem
+from tests.support.formats import can_say, join_lines, problem, tool_reply
 from tests.support.render_edits import render
 
 OLD = Notation.OF_2023
@@ -150,11 +150,11 @@ def test_a_rendered_call_fits_the_function_that_is_shown(name: str) -> None:
 @pytest.mark.parametrize("text", ["x\ny\n", ["x", "y"], ["x\n", "y\n"]])
 def test_texts_are_strings_or_lists_of_lines(text: object) -> None:
     files = [{"path": "a.py", "content": text}]
-    call = called("write_file", {"explanation": "", "files": files})
+    call = tool_reply("write_file", {"explanation": "", "files": files})
     report = apply("whole-func", call, {"a.py": "old\n"})
     assert report.contents == {"a.py": "x\ny\n"}
     edits = [{"path": "a.py", "original_lines": text, "updated_lines": "z"}]
-    call = called("replace_lines", {"explanation": "", "edits": edits})
+    call = tool_reply("replace_lines", {"explanation": "", "edits": edits})
     report = apply("diff-func", call, {"a.py": "x\ny\n"})
     assert report.contents == {"a.py": "z\n"}
 
@@ -178,5 +178,5 @@ def test_unknown_calls_are_counted_in_text_where_functions_are_known() -> None:
     text = Reply('{"name": "python", "arguments": "x = 1"}')
     assert unknown_calls(text, get_format("whole-func").tools) == 1
     assert unknown_calls(text, get_format("whole").tools) == 0
-    call = called("write_file", {})
+    call = tool_reply("write_file", {})
     assert unknown_calls(call, get_format("whole").tools) == 1
