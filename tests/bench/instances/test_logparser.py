@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,9 +50,9 @@ def test_broken_parsers_say_nothing(source: str, folders: Folders) -> None:
 
 
 def test_a_parser_reaches_nothing_of_this_machine(
-    folders: Folders, tmp_path: Path
+    folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.environ["ZQ_SECRET"] = "1"
+    monkeypatch.setenv("ZQ_SECRET", "1")
     mark = tmp_path / "mark"
     source = (
         "import os, socket\n"
@@ -65,4 +64,3 @@ def test_a_parser_reaches_nothing_of_this_machine(
     )
     assert run_parser(source, "", folders) == {"environment": "PASSED"}
     assert not mark.exists()
-    del os.environ["ZQ_SECRET"]
