@@ -1,12 +1,14 @@
 """The rules of the structure: each is a function from a source tree to its violations.
 
 ``python -m tests.architecture`` prints the violations of this tree, as ``architecture.json`` has
-them: those that are left from before a rule was made, and the figures that may not get worse.
+them: those that are left from before a rule was made. Form is bounded by goals, for all rooms
+together, and size for each room.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import re
 from collections import Counter, defaultdict
@@ -17,17 +19,20 @@ from pathlib import Path
 from tests.measure import Figures, measure
 
 TOP = Path(__file__).resolve().parents[1]
-# From the ground up: a room imports only rooms before it. A room may be absent.
-ROOMS = (
-    "core",
-    "llm",
-    "agent",
-    "environments",
-    "runs",
-    "bench",
-    "reports",
-    "exercises",
-)
+# From the ground up: a room imports only rooms before it. A room may be absent. The number is the
+# size that it may have, in tokens: 3 % above that of 0.13.0. Who needs more says for what in the
+# commit that raises it.
+ROOM_TOKENS = {
+    "core": 12_260,
+    "llm": 12_360,
+    "agent": 76_130,
+    "environments": 29_750,
+    "runs": 45_460,
+    "bench": 96_730,
+    "reports": 70_210,
+    "exercises": 58_610,
+}
+ROOMS = tuple(ROOM_TOKENS)
 SCRIPTS = ("harness.py", "report.py")
 ABOVE_ALL = ("demo", "benchmarks", "tests")
 MAX_MODULES = 20
@@ -39,6 +44,10 @@ PATH = re.compile(rf"(?<![\w/.-])({'|'.join((*ROOMS, *ABOVE_ALL, 'docs'))})/[\w/
 MODULE = re.compile(rf"python -m\s+((?:{'|'.join((*ROOMS, *ABOVE_ALL))})[\w.]*\w)")
 DOTTED = re.compile(r"\w+(\.\w+)+")
 CLASS_NAME = re.compile(r"[A-Z]\w*[a-z]\w*")
+WORD = re.compile(r"\w+")
+CODE_NAME = re.compile(r"`([A-Za-z_]\w*(?:\(\))?)`")
+NAME_IN_MODULE = re.compile(r"`(\w+)`\s+\(`([\w/]+\.py)`\)")
+FOR_DEVELOPERS = ("CONTRIBUTING.md", "docs/architecture.md", "docs/statistics.md")
 OPTION = re.compile(r"--[a-z][a-z-]*")
 HIDDEN = {"Evaluation", "test_patch", "FAIL_TO_PASS", "PASS_TO_PASS", "hints_text"}
 # The loader splits a row. Of all that harness.py imports, it alone may name the evaluation half.
@@ -65,16 +74,15 @@ DATA = (
     ast.expr_context,
     ast.unaryop,
 )
-Figure = dict[str, float]
-# The form of a room and its goal: a room at its goal is bounded by the goal, another by its best.
-GOALS: Figure = {
-    "per row": 7.0,
-    "p90": 15,
-    "filler": 5.0,
+# The form that all rooms together keep: what the field's models of style have, or better.
+GOALS = {
+    "tokens per statement": 10.5,
+    "conditional expressions": 15.0,
+    "comprehensions": 25.0,
+    "tuple assignments": 10.0,
+    "filler names": 3.0,
     "participles": 0.8,
-    "conditionals": 15.0,
-    "comprehensions": 20.0,
-    "tuples": 6.0,
+    "split signatures": 3.0,
 }
 TEXTS = {".py", ".md", ".json", ".yaml", ".html", ".js", ".css", ".toml", ".txt", ""}
 # Texts that models read or that a run records, and this list itself.
@@ -371,9 +379,7 @@ def join_text(text: str) -> str:
 def stale_paths(top: Path) -> set[str]:
     """Documents name files that exist; the changelog names those of its time."""
     violations = set()
-    documents = [top / "README.md", top / "CONTRIBUTING.md"]
-    documents += sorted((top / "docs").rglob("*.md"))
-    for path in filter(Path.is_file, documents):
+    for path in _documents(top):
         text = path.read_text(encoding="utf-8")
         names = [match.group() for match in PATH.finditer(text)]
         for name in names + MODULE.findall(text):
@@ -455,27 +461,65 @@ def _imported_names(path: Path) -> set[str]:
     return names
 
 
-def best_figures(top: Path) -> dict[str, Figure]:
-    """Rule 6, a ratchet: the size of all rooms together, and the form of each room."""
+def unmet_goals(top: Path) -> set[str]:
+    """Rule 6: the form of all rooms together keeps its goals."""
     total = Figures()
-    bounds: dict[str, Figure] = {}
     for room in ROOMS:
-        figures = measure(top / room)
-        total.add(figures)
-        reached = _form(figures)
-        bounds[room] = {name: max(reached[name], goal) for name, goal in GOALS.items()}
-    return {"all": {"tokens": total.tokens}, **bounds}
-
-
-def _form(figures: Figures) -> Figure:
-    form: Figure = {
-        "per row": round(figures.per_row, 2),
-        "p90": figures.p90,
-        "participles": round(figures.participles, 1),
+        total.add(measure(top / room))
+    reached = {
+        "tokens per statement": total.per_statement,
+        "conditional expressions": total.per_1000_statements("conditionals"),
+        "comprehensions": total.per_1000_statements("comprehensions"),
+        "tuple assignments": total.per_1000_statements("tuples"),
+        "filler names": total.per_1000_lines("filler"),
+        "participles": total.participles,
+        "split signatures": total.split,
     }
-    for name in ("filler", "conditionals", "comprehensions", "tuples"):
-        form[name] = round(figures.per_1000_lines(name), 1)
-    return form
+    return {name for name, goal in GOALS.items() if reached[name] > goal}
+
+
+def crowded_rooms(top: Path) -> set[str]:
+    """Rule 6: a room has at most the tokens that it is given."""
+    violations = set()
+    for room, bound in ROOM_TOKENS.items():
+        tokens = measure(top / room).tokens
+        if tokens > bound:
+            violations.add(f"{room} has {tokens} tokens, at most {bound} are allowed")
+    return violations
+
+
+def unknown_names(top: Path) -> set[str]:
+    """Documents name classes, functions and fields that the code has.
+
+    A name before the path of a module in parentheses is a word of that module. Other names of
+    documents for developers are words of the code, and so are names of classes everywhere.
+    """
+    words: set[str] = set()
+    for path in [*texts(top), *(top / "tests").glob("architecture*")]:
+        if path.suffix != ".md":
+            words.update(WORD.findall(path.read_text(encoding="utf-8")))
+    violations = set()
+    for path in _documents(top):
+        relative = path.relative_to(top).as_posix()
+        text = path.read_text(encoding="utf-8")
+        for name in _names_in_code_spans(text):
+            is_ours = relative in FOR_DEVELOPERS or CLASS_NAME.fullmatch(name)
+            if is_ours and name not in words and not hasattr(builtins, name):
+                violations.add(f"{relative} names {name}")
+        for name, module in NAME_IN_MODULE.findall(text):
+            if name not in WORD.findall((top / module).read_text(encoding="utf-8")):
+                violations.add(f"{relative} names {name} of {module}")
+    return violations
+
+
+def _names_in_code_spans(text: str) -> set[str]:
+    return {span.removesuffix("()") for span in CODE_NAME.findall(text)}
+
+
+def _documents(top: Path) -> list[Path]:
+    documents = [top / "README.md", top / "CONTRIBUTING.md"]
+    documents += sorted((top / "docs").rglob("*.md"))
+    return [path for path in documents if path.is_file()]
 
 
 RULES: dict[str, Callable[[Path], set[str]]] = {
@@ -485,33 +529,23 @@ RULES: dict[str, Callable[[Path], set[str]]] = {
     "3 class names": shared_names,
     "4 one place": repeated_facts,
     "5 evaluation half": hidden_names,
+    "6 form": unmet_goals,
+    "6 size": crowded_rooms,
     "7 formatting": skipped_formatting,
     "8 words": banned_words,
     "9 closed packages": inner_imports,
     "documents": stale_paths,
+    "names in documents": unknown_names,
 }
 
 
-def worse_figures(now: dict[str, Figure], bounds: dict[str, Figure]) -> set[str]:
-    """Return the figures of rooms that are worse than their bounds."""
-    violations = set()
-    for room, figures in now.items():
-        for name, value in figures.items():
-            bound = bounds[room][name]
-            if value > bound:
-                allowed = f"at most {bound:g} is allowed"
-                violations.add(f"{room}: {name} is {value:g}, {allowed}")
-    return violations
-
-
 def main() -> None:
-    """Print the violations and the figures, as architecture.json has them."""
+    """Print the violations, as architecture.json has them."""
     content: dict[str, object] = {}
     for name, rule in RULES.items():
         violations = rule(TOP)
         if violations:
             content[name] = sorted(violations)
-    content["figures"] = best_figures(TOP)
     print(json.dumps(content, indent=1, ensure_ascii=False))
 
 

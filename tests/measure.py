@@ -10,8 +10,12 @@
 - functions, classes: per 10,000 tokens.
 - filler: uses of names that say nothing, per 1,000 lines of code.
 - participles: the share of functions that are named by a bare participle.
-- golf: per 1,000 lines of code, conditional expressions / comprehensions / assignments of several
+- golf: per 1,000 statements, conditional expressions / comprehensions / assignments of several
   names at once.
+- statement: tokens per statement. Unlike tokens per line, neither packing nor one argument a line
+  changes it.
+- split: the share of function signatures that take several lines although they fit into one.
+- long: modules of more than 400 lines.
 """
 
 from __future__ import annotations
@@ -40,6 +44,8 @@ COUNTED_TOKENS = frozenset(
 )
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+LINE_LENGTH = 88
+MANY_LINES = 400
 
 
 def _token_types(*names: str) -> frozenset[int]:
@@ -59,8 +65,9 @@ class Figures:
 
     Attributes:
         rows: the number of tokens of each line of code.
-        counts: of filler names, functions, participles, classes, conditionals, comprehensions
-            and tuples (assignments of several names at once).
+        counts: of filler names, functions, participles, classes, statements, conditionals,
+            comprehensions, tuples (assignments of several names at once), signatures with
+            arguments, those that are split without need, and long modules.
     """
 
     files: int = 0
@@ -95,6 +102,19 @@ class Figures:
     def per_1000_lines(self, name: str) -> float:
         return 1_000 * self.counts[name] / max(len(self.rows), 1)
 
+    @property
+    def per_statement(self) -> float:
+        """Tokens per statement."""
+        return self.tokens / max(self.counts["statements"], 1)
+
+    @property
+    def split(self) -> float:
+        """The percentage of signatures that are split without need."""
+        return 100 * self.counts["split"] / max(self.counts["signatures"], 1)
+
+    def per_1000_statements(self, name: str) -> float:
+        return 1_000 * self.counts[name] / max(self.counts["statements"], 1)
+
     def per_10000_tokens(self, name: str) -> float:
         return 10_000 * self.counts[name] / max(self.tokens, 1)
 
@@ -125,6 +145,7 @@ def measure_text(text: str) -> Figures:
     except SyntaxError:
         return Figures()
     figures = Figures(files=int(bool(text.strip())), lines=text.count("\n"))
+    figures.counts["long"] += figures.lines > MANY_LINES
     documentation = _docstring_positions(module)
     rows: Counter[int] = Counter()
     for token in code_tokens(text):
@@ -185,6 +206,8 @@ def _docstring_positions(module: ast.Module) -> set[tuple[int, int]]:
 
 def _kinds(node: ast.AST) -> Iterator[str]:
     """Yield the names under which a node is counted."""
+    if isinstance(node, ast.stmt) and not _is_text(node):
+        yield "statements"
     if isinstance(node, ast.ClassDef):
         yield "classes"
     elif isinstance(node, ast.IfExp):
@@ -197,6 +220,27 @@ def _kinds(node: ast.AST) -> Iterator[str]:
         yield "functions"
         if _is_participle(node.name.strip("_")):
             yield "participles"
+        if node.args.args or node.args.kwonlyargs:
+            yield "signatures"
+            if _is_split(node):
+                yield "split"
+
+
+def _is_text(node: ast.stmt) -> bool:
+    """Return whether a statement is a docstring or another bare constant."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_split(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether a signature takes several lines although it fits into one."""
+    parts: list[ast.expr | ast.arg] = [*node.args.args, *node.args.kwonlyargs]
+    returned = ""
+    if node.returns:
+        parts.append(node.returns)
+        returned = f" -> {ast.unparse(node.returns)}"
+    line = f"def {node.name}({ast.unparse(node.args)}){returned}:"
+    last_line = max(part.end_lineno or 0 for part in parts)
+    return last_line > node.lineno and node.col_offset + len(line) <= LINE_LENGTH
 
 
 def _is_participle(name: str) -> bool:
@@ -206,9 +250,9 @@ def _is_participle(name: str) -> bool:
 def describe(name: str, figures: Figures) -> str:
     """Return a row of figures."""
     golf = (
-        f"{figures.per_1000_lines('conditionals'):.0f} / "
-        f"{figures.per_1000_lines('comprehensions'):.0f} / "
-        f"{figures.per_1000_lines('tuples'):.0f}"
+        f"{figures.per_1000_statements('conditionals'):.0f} / "
+        f"{figures.per_1000_statements('comprehensions'):.0f} / "
+        f"{figures.per_1000_statements('tuples'):.0f}"
     )
     return (
         f"{name:24} {figures.files:4} files {figures.lines:7} lines {figures.tokens:8} tokens "
@@ -216,7 +260,9 @@ def describe(name: str, figures: Figures) -> str:
         f"functions {figures.per_10000_tokens('functions'):5.1f} "
         f"classes {figures.per_10000_tokens('classes'):5.1f}  "
         f"filler {figures.per_1000_lines('filler'):5.1f} "
-        f"participles {figures.participles:5.1f}%  golf {golf}"
+        f"participles {figures.participles:5.1f}%  golf {golf}  "
+        f"statement {figures.per_statement:.1f} split {figures.split:.1f}% "
+        f"long {figures.counts['long']}"
     )
 
 

@@ -31,8 +31,12 @@ def test_the_figures_of_a_module_are_those_counted_by_hand() -> None:
     assert figures.rows == [6, 10, 12, 3, 3]
     assert (figures.tokens, figures.p90, figures.per_row) == (34, 12, 6.8)
     assert figures.participles == 100
+    assert figures.per_statement == 34 / 5
     assert figures.counts == {
         "filler": 6,
+        "statements": 5,
+        "signatures": 1,
+        "long": 0,
         "functions": 1,
         "participles": 1,
         "classes": 1,
@@ -47,6 +51,29 @@ def test_packing_and_renaming_change_no_size() -> None:
     packed = "size = [1, 2,]\nif size: width = 3\n"
     assert measure_text(plain).tokens == measure_text(packed).tokens
     assert measure_text(plain).per_row < measure_text(packed).per_row
+
+
+@pytest.mark.parametrize(
+    ("signature", "is_split"),
+    [
+        ("def f(\n    a,\n): ...\n", 1),
+        ("def f(a,\n      *, b=1) -> int: ...\n", 1),
+        ("def f(a) -> int: ...\n", 0),
+        ("def f(\n): ...\n", 0),
+        (f"def f(\n    a{'b' * 80},\n): ...\n", 0),
+    ],
+)
+def test_a_signature_that_is_split_without_need_is_counted(
+    signature: str, is_split: int
+) -> None:
+    figures = measure_text(signature)
+    assert figures.counts["split"] == is_split
+    assert figures.split == 100 * is_split
+
+
+def test_a_module_of_many_lines_is_counted() -> None:
+    assert measure_text("x = 1\n" * 400).counts["long"] == 0
+    assert measure_text("x = 1\n" * 401).counts["long"] == 1
 
 
 def test_folders_that_are_not_product_are_left_out(tmp_path: Path) -> None:
