@@ -117,6 +117,7 @@ class LiteLLMModel:
             exchange_sha256(self.name, request, options, tools),
             prompt,
             self.max_output_tokens,
+            self.traits.context,
         )
         recorded = self.gate.recorded_reply(ask.request_sha256, ask.exchange_sha256)
         if recorded:
@@ -170,6 +171,8 @@ class LiteLLMModel:
             )
             self.gate.end(ticket, failed)
             raise
+        if reply.cost is None and ask.bound == 0:
+            reply = replace(reply, cost=ask.bound)
         self.gate.end(ticket, Answered(reply))
         return reply
 
@@ -221,18 +224,22 @@ class LiteLLMModel:
         exchange: str,
         prompt: int,
         output: int | None,
+        window: int | None,
     ) -> PlannedCall:
         """Return the call for a prompt of so many tokens, by the hashes of what is asked.
 
-        ``output`` limits the answer; None leaves it to the model.
+        ``output`` limits the answer; None leaves it to the model. A provider refuses what is
+        longer than ``window``, so that it costs nothing.
         """
         output = output or self.all_settings.max_output or 0
+        if window:
+            output = min(output, window)
         return PlannedCall(
             model=self.name,
             provider=provider_of(self.name, self.api_base)[1],
             request_sha256=request,
             tokens=prompt + output,
-            bound=cost_bound(self.name, self.price, prompt, output or None),
+            bound=cost_bound(self.name, self.price, prompt, output or None, window),
             exchange_sha256=exchange,
         )
 

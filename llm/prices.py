@@ -17,6 +17,7 @@ _INPUT = ("input_cost_per_token", "cache_creation_input_token_cost")
 _OUTPUT = ("output_cost_per_token", "output_cost_per_reasoning_token")
 # Token counts are estimates where a provider publishes no tokenizer.
 _MARGIN = 1.1
+_STANDARD_TIERS = ("default", "standard", "on_demand")
 # Of another service, and of a cache for an hour.
 _OTHER_SERVICE = ("batch", "flex", "priority", "fast", "above_1hr")
 
@@ -27,12 +28,6 @@ class Price:
 
     input: Decimal
     output: Decimal
-
-    def cost(self, usage: Usage) -> Decimal | None:
-        """Return the cost of a call without a discount for cached tokens, which is unknown."""
-        if usage.prompt_tokens is None or usage.completion_tokens is None:
-            return None
-        return self.bound(usage.prompt_tokens, usage.completion_tokens)
 
     def bound(self, prompt_tokens: int, output_tokens: int) -> Decimal:
         return dollars(prompt_tokens * self.input + output_tokens * self.output)
@@ -52,34 +47,49 @@ def dearest_price(name: str) -> Price | None:
 def cost_bound(
     name: str,
     price: Price | None,
-    prompt_tokens: int,
+    prompt_tokens: int | None,
     output_tokens: int | None,
+    window: int | None = None,
 ) -> Decimal | None:
-    """Return the most dollars that a call can cost; None without a price or an output limit."""
+    """Return the most dollars that a call can cost; None without a price.
+
+    Also None if the number of tokens that have a price is unknown. A prompt is counted here, and
+    has at most the tokens of the model's ``window``.
+    """
     price = price or dearest_price(name)
-    if not price or output_tokens is None:
+    if not price:
         return None
-    return price.bound(math.ceil(prompt_tokens * _MARGIN), output_tokens)
+    if prompt_tokens is None and price.input:
+        return None
+    if output_tokens is None and price.output:
+        return None
+    prompt = math.ceil((prompt_tokens or 0) * _MARGIN)
+    if window:
+        prompt = min(prompt, window)
+    return price.bound(prompt, output_tokens or 0)
 
 
 def cost_of(
     name: str,
     price: Price | None,
-    usage: Usage,
+    usage: Usage | None,
     raw: object,
-    tier: str | None = None,
+    tier: object = None,
 ) -> Decimal | None:
     """Return the dollars of a call; None when neither price nor cost is known.
 
     Args:
         name: litellm's name of the model.
         price: the user's, which overrides litellm's map.
-        usage: the tokens.
+        usage: the tokens; None where the provider reports none that can be read.
         raw: the same in litellm's type, which knows dearer and cheaper tokens.
         tier: the service tier that the answer names.
     """
+    if not usage:
+        return None
     if price:
-        return price.cost(usage)
+        # Without a discount for cached tokens, which is unknown.
+        return price.bound(usage.prompt_tokens or 0, usage.completion_tokens or 0)
     entry = price_entry(name)
     if not entry:
         # litellm would guess a price; some providers report what they charge.
@@ -89,9 +99,13 @@ def cost_of(
 
     bare, provider = provider_of(name, None)
     try:
-        # litellm would take the standard price where the map has none for the tier.
-        key = get_service_tier_cost_key("input_cost_per_token", tier)
-        if key not in ("input_cost_per_token", *entry):
+        # litellm would take the standard price where it knows no other for the tier.
+        tier = str(tier or "default").lower()
+        suffix = get_service_tier_cost_key("", tier)
+        is_standard = tier in _STANDARD_TIERS
+        if not is_standard and (
+            not suffix or f"input_cost_per_token{suffix}" not in entry
+        ):
             return None
         into, out = litellm.cost_per_token(
             model=bare,

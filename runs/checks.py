@@ -13,7 +13,7 @@ from core.errors import UserError
 from llm.client import LiteLLMModel
 from llm.gate import OpenGate
 from llm.options import ModelChoice
-from llm.prices import cheapest_price, dearest_price
+from llm.prices import cheapest_price, cost_bound, dearest_price
 from llm.registry import (
     complete_settings,
     key_variable,
@@ -65,7 +65,9 @@ def check_models(config: RunBasics, money: Spending) -> None:
     for model in config.live_models:
         settings = complete_settings(model.settings, model.name, address)
         limit = config.settings.models.max_output_tokens
-        if money.in_dollars and not (limit or settings.max_output):
+        unlimited = cost_bound(model.name, money.prices.get(model.name), 0, None)
+        is_bound = limit or settings.max_output or unlimited is not None
+        if money.in_dollars and not is_bound:
             raise UserError(
                 f"the longest reply of {model.text} is unknown, so a budget in dollars cannot "
                 "hold: give --set models.max_output_tokens=N"

@@ -72,6 +72,8 @@ _BYTES_PER_TOKEN = 2
 # OpenAI's newer models take no other.
 _OPENAI_LIMIT_KEY = "max_completion_tokens"
 _WIDEST_WINDOW = 2_000_000
+# An agent's wish for a wider window than litellm's map knows.
+_WIDER = "context-1m"
 # How much dearer it is to write a cache for an hour than for five minutes.
 _HOUR = 1.6
 # What an agent says of the protocol; all else, such as its own key, stays here.
@@ -410,13 +412,17 @@ class Gateway:
             kind = JSON_TYPE if data.lstrip()[:1] == b"{" else STREAM
             channel.rest = Piece(data, {"content-type": kind})
             return reply
+        window = self.model.traits.context
+        if _WIDER in request.headers.get("anthropic-beta", ""):
+            window = _WIDEST_WINDOW
         prompt = token_bound(self.model.name, request.data.decode())
         if not request.is_text:
             # The bytes of a picture or of a document tell nothing of its tokens.
-            prompt = max(prompt, self.model.traits.context or _WIDEST_WINDOW)
+            prompt = max(prompt, window or _WIDEST_WINDOW)
         if b'"ttl": "1h"' in request.data:  # quotes in texts are escaped
             prompt = math.ceil(prompt * _HOUR)
-        call = self.model.plan_call(turn, exact, prompt, request.limit)
+            window = window and math.ceil(window * _HOUR)
+        call = self.model.plan_call(turn, exact, prompt, request.limit, window)
         send = partial(self._send, channel)
         return self.model.send_with_retries(call, send, self._pause)
 

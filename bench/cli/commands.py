@@ -39,7 +39,7 @@ from environments.base import EnvironmentKind
 from environments.docker.engine import connect
 from environments.docker.images import missing_images
 from llm.chat import estimate_tokens
-from llm.prices import Price, cheapest_price, dearest_price
+from llm.prices import Price, cheapest_price, cost_bound
 from llm.registry import complete_settings, missing_key
 from runs.checks import check_folders, check_models
 from runs.envfile import unread_file
@@ -345,11 +345,8 @@ def _cost_of_call(
 ) -> Decimal | None:
     """Return the dollars of a full window and the longest reply; None if they are unknown."""
     info = complete_settings(model.settings, model.name, config.settings.calls.api_base)
-    price = price or dearest_price(model.name)
     output = config.settings.models.max_output_tokens or info.max_output
-    if price is None or output is None or info.context is None:
-        return None
-    return price.bound(info.context, output)
+    return cost_bound(model.name, price, info.context, output, info.context)
 
 
 def _missing(

@@ -26,6 +26,7 @@ from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict, known_verdict, presumed_verdict, read_verdict
 from runs.calls.ledger import (
     LedgerLine,
+    at_most,
     by_instance,
     read_ledger,
     recorded_cost,
@@ -251,7 +252,9 @@ class RunData:
     @property
     def cost_at_most(self) -> Decimal | None:
         """Dollars with calls that may not have been billed; None if unknown."""
-        return total(call.cost for call in self.ledger or self.instances)
+        if self.ledger:
+            return at_most(self.ledger)
+        return total(instance.cost for instance in self.instances)
 
     def part(self, instances: Iterable[InstanceData]) -> RunData:
         """Return the run with these instances alone."""

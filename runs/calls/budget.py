@@ -111,6 +111,7 @@ class OverBudgetError(Exception):
 
     Attributes:
         limit: dollars or calls, as the option of ``scope`` sets them.
+        left: of the limit, without regard to what is reserved.
     """
 
     def __init__(
@@ -118,10 +119,12 @@ class OverBudgetError(Exception):
         scope: LimitScope,
         message: str,
         limit: Decimal,
+        left: Decimal,
     ) -> None:
         super().__init__(message)
         self.scope = scope
         self.limit = limit
+        self.left = left
 
 
 @dataclass(frozen=True)
@@ -313,6 +316,7 @@ def _over(
         scope,
         f"{scope.value}: {problem}{of}; raise it to go on",
         limit,
+        limit - account.spent,
     )
 
 

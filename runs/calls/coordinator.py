@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from statistics import median
 from typing import Protocol
 
 from core.errors import StoppedError
@@ -102,6 +103,8 @@ class CallCoordinator:
     redact: Redactor = field(default_factory=Redactor)
     called: Callable[[], None] = lambda: None
     budget_reason: str = ""
+    _denied: set[str] = field(default_factory=set)
+    _dearest: dict[tuple[str, int], Decimal] = field(default_factory=dict)
     _pending: dict[str, _Pending] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -126,10 +129,7 @@ class CallCoordinator:
         try:
             reservation = self.budget.reserve(instance_id, ask.model, ask.bound)
         except OverBudgetError as error:
-            if error.scope in (LimitScope.RUN, LimitScope.CALLS):
-                self.budget_reason = str(error)
-            self.journal(instance_id).append(DeniedEntry.of(error, ask.model))
-            raise BudgetUsedError(str(error)) from error
+            raise self._deny(instance_id, ask.model, error) from error
         if reservation is None:
             return Wait(_FOR_OTHERS)
         sent: AskedEntry | None = None
@@ -150,9 +150,35 @@ class CallCoordinator:
         finally:
             if sent is None:
                 self.budget.cancel(reservation)
+        key = instance_id, attempt
         with self._lock:
+            before = self._dearest.get(key, Decimal())
+            self._dearest[key] = max(before, ask.bound or before)
             self._pending[sent.call] = _Pending(instance_id, sent, ask, reservation)
         return Ticket(sent.call)
+
+    def _deny(
+        self,
+        instance_id: str,
+        model: str,
+        error: OverBudgetError,
+    ) -> BudgetUsedError:
+        """Return what a call that costs too much ends: its attempt alone, or the run as well.
+
+        The run goes on while what is left is enough for the dearest call of the median attempt of
+        this start; before its first call, until another instance may make none either.
+        """
+        ends_run = error.scope is LimitScope.CALLS
+        if error.scope is LimitScope.RUN:
+            dearest = list(self._dearest.values())
+            if dearest and error.left >= median(dearest):
+                return AttemptLimitError(str(error))
+            self._denied.add(instance_id)
+            ends_run = bool(dearest) or error.left < 0 or len(self._denied) > 1
+        if ends_run:
+            self.budget_reason = str(error)
+        self.journal(instance_id).append(DeniedEntry.of(error, model))
+        return BudgetUsedError(str(error))
 
     def _check_providers(self) -> None:
         paused = 0.0
@@ -231,8 +257,9 @@ def charge_budget(coordinator: CallCoordinator) -> None:
     """Charge the budget with what the ledger holds; a call of unknown cost with its bound."""
     bounds_by_instance: dict[str, dict[str, Decimal | None]] = {}
     for line in coordinator.ledger.lines():
-        cost = line.cost
+        cost = line.cost_at_most
         if cost is None:
+            # Ledgers up to version 0.13 have no bounds.
             if line.instance_id not in bounds_by_instance:
                 bounds_by_instance[line.instance_id] = bounds(
                     coordinator.journals, line.instance_id

@@ -20,7 +20,7 @@ from pydantic import Field, TypeAdapter
 from core import money
 from core.atomic import write_text_atomic
 from core.money import dollars_or_none
-from llm.chat import Reply, Usage
+from llm.chat import IfAny, Reply, Usage
 from runs.calls.journal import (
     JOURNAL,
     AnsweredEntry,
@@ -53,6 +53,8 @@ class LedgerLine:
             (``REPLAYED``) for a recorded reply, with its cost at the time.
         cost: dollars at most; None when unknown. A ``lost`` or unanswered call has its bound.
         arrived: dollars for what arrived of an answer that broke off.
+        bound: the most dollars that it could cost; None if unknown, or in a file up to version
+            0.13, whose lines are those of its journals all the same.
     """
 
     call: str
@@ -63,6 +65,14 @@ class LedgerLine:
     cost: DollarsText
     usage: Usage | None = None
     arrived: DollarsText = None
+    bound: Annotated[DollarsText, IfAny] = field(default=None, compare=False)
+
+    @property
+    def cost_at_most(self) -> Decimal | None:
+        """The cost, or the bound of a call whose cost is unknown."""
+        if self.cost is None:
+            return self.bound
+        return self.cost
 
     @property
     def is_unsure(self) -> bool:
@@ -108,6 +118,7 @@ class LedgerLine:
             cost=dollars_or_none(cost),
             usage=usage,
             arrived=arrived,
+            bound=start.bound,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -215,7 +226,7 @@ def unsure(lines: Iterable[LedgerLine]) -> Decimal | None:
 
 def at_most(lines: Iterable[LedgerLine]) -> Decimal | None:
     """Return the most dollars that ``lines`` cost, None when one of them is unknown."""
-    return money.total(line.cost for line in lines)
+    return money.total(line.cost_at_most for line in lines)
 
 
 def by_instance(lines: Iterable[LedgerLine]) -> dict[str, Decimal | None]:

@@ -237,10 +237,10 @@ INLINE = [
     ),
 ]
 WINDOWS = {
-    "messages": Decimal("0.825"),  # 200,000 tokens, written to a cache, and a tenth
-    "chat": Decimal("0.352"),
-    "responses": Decimal("0.55"),
-    "generateContent": Decimal("2.8"),  # at the price of more than 200,000 tokens
+    "messages": Decimal("0.75"),  # 200,000 tokens, written to a cache
+    "chat": Decimal("0.32"),
+    "responses": Decimal("0.5"),
+    "generateContent": Decimal("2.6"),  # at the price of more than 200,000 tokens
 }
 
 
@@ -251,7 +251,7 @@ def test_the_window_bounds_what_has_a_file_and_the_text_what_has_none(
     sent, gate = send(stub, dialect, {**body, "max_tokens": 1})
     assert "AAAA" in json.dumps(sent)
     assert gate.planned[0].bound is not None
-    assert gate.planned[0].bound >= WINDOWS[dialect]
+    assert WINDOWS[dialect] <= gate.planned[0].bound < WINDOWS[dialect] + Decimal("0.3")
     text = text_with_address(dialect)
     if dialect in ("messages", "chat"):
         text = user("a" * 4000)
@@ -307,6 +307,22 @@ def test_a_summary_by_the_provider_is_not_asked_for() -> None:
     edits = [{"type": "compact_20260112"}, {"type": "clear_thinking_20251015"}]
     sent, _ = prepare("messages", {**ASK, "context_management": {"edits": edits}})
     assert sent["context_management"] == {"edits": edits[1:]}
+
+
+@pytest.mark.parametrize(
+    ("beta", "bound"), [("", "0.75"), ("context-1m-2025-08-07", "7")]
+)
+def test_no_text_is_bound_above_the_window_that_it_may_have(
+    stub: Stub, beta: str, bound: str
+) -> None:
+    gate = RecordingGate()
+    model = LiteLLMModel(MODELS["messages"], 0.0, 30.0, gate=gate)
+    text = "word " * 900_000
+    with Gateway(model, Access((APIS["messages"],))) as gateway:
+        body = {**user(text), "max_tokens": 1, "model": gateway.model_name}
+        post(gateway, body, PATHS["messages"], anthropic_beta=beta)
+    assert gate.planned[0].bound is not None
+    assert Decimal(bound) <= gate.planned[0].bound <= Decimal(bound) * 4
 
 
 def usage(**counts: Any) -> JsonObject:
