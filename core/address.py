@@ -114,4 +114,4 @@ def recorded_address(text: str | None) -> str | None:
     query = parts.query
     if query:  # some servers take their key there
         query = HIDDEN_USER
-    return parts._replace(netloc=host, query=query).geturl()
+    return parts._replace(netloc=host, query=query, fragment="").geturl()

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urljoin
 
-from core.address import without_logins
+from core.address import recorded_address, without_logins
 from core.errors import UserError
 from llm.chat import WINDOW_WORDS, RequestRefusedError, WindowExceededError
 from llm.gate import Failed
@@ -83,6 +84,10 @@ def translate_error(
     """Return the exception of the harness for one of litellm, after what ``wire`` saw."""
     # Before the text is cut, because half a password is not found.
     message = without_logins(_text_of(error)).replace("\n", " ")
+    if wire.redirection:
+        return ProviderRefusalError(
+            f"{name}: {wire.redirection}: give the address of the provider itself"
+        )
     if not wire.sent:
         return _translate_unsent(name, error, message, wire)
     kinds = litellm.exceptions
@@ -269,6 +274,7 @@ class Wire:
         sent: a request may have reached the provider.
         unreached: why the last one did not.
         cost: dollars for what arrived of an answer that broke off.
+        url: of the last answer.
     """
 
     rehearsal: bool = False
@@ -277,11 +283,12 @@ class Wire:
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     cost: Decimal | None = None
+    url: str = ""
 
     @property
     def may_be_billed(self) -> bool:
         """Whether the provider may bill the call: it has not answered with an error."""
-        return self.sent and (self.status or 0) < 400
+        return self.sent and (self.status or 0) < 300
 
     @contextmanager
     def request(self) -> Iterator[None]:
@@ -303,10 +310,23 @@ class Wire:
                 self.unreached = decisive
             raise
 
-    def note(self, response: Any) -> None:  # noqa: ANN401 - httpx is imported late
+    @property
+    def redirection(self) -> str:
+        """Where the last answer redirects to, if it does; no redirection is followed."""
+        if not 300 <= (self.status or 0) < 400:
+            return ""
+        try:
+            location = urljoin(self.url, self.headers.get("location", ""))
+            target = recorded_address(location)
+        except ValueError:
+            target = "an address that cannot be read"
+        return f"{recorded_address(self.url)} redirects to {target}"
+
+    def note(self, url: str, status: int, headers: Mapping[str, str]) -> None:
         """Note the head of an answer."""
-        self.status = response.status_code
-        self.headers = response.headers
+        self.url = url
+        self.status = status
+        self.headers = headers
 
 
 _CURRENT: ContextVar[Wire] = ContextVar("wire")
@@ -327,22 +347,30 @@ def watch_clients() -> None:
 
     def seen(self: Any, request: Any, **options: Any) -> httpx.Response:  # noqa: ANN401
         wire = _CURRENT.get(Wire())
+        _stay(request, options)
         with wire.request():
             response = send(self, request, **options)
-        wire.note(response)
+        wire.note(str(response.url), response.status_code, response.headers)
         return response
 
     async def seen_async(self: Any, request: Any, **options: Any) -> httpx.Response:  # noqa: ANN401
         wire = _CURRENT.get(Wire())
+        _stay(request, options)
         with wire.request():
             response = await send_async(self, request, **{**options, "stream": True})
-        wire.note(response)
+        wire.note(str(response.url), response.status_code, response.headers)
         if not options.get("stream"):
             await _read(response)
         return response
 
     httpx.Client.send = seen  # type: ignore[method-assign]
     httpx.AsyncClient.send = seen_async  # type: ignore[method-assign]
+
+
+def _stay(request: Any, options: dict[str, Any]) -> None:  # noqa: ANN401
+    """Send the body and the key of a request to no other address."""
+    if request.method == "POST":
+        options["follow_redirects"] = False
 
 
 async def _read(response: Any) -> None:  # noqa: ANN401

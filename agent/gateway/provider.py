@@ -182,8 +182,7 @@ class Provider:
                 allow_redirects=False,
                 proxy=proxy_of(url),
             ) as response:
-                wire.status = response.status
-                wire.headers = response.headers
+                wire.note(url, response.status, response.headers)
                 text = await self._read(response, channel)
         except aiohttp.ClientConnectorError as error:
             failure = Failed(f"cannot connect: {error}", reached=False)
@@ -198,7 +197,9 @@ class Provider:
             raise self._failure(reason, channel, wire) from error
         if response.status != 200:
             text = upstream.without_keys(text)
-            wire.status = self._error_status(response.status)
+            if self.has_answered and response.status in (403, 404):
+                # Key and model are known to be right: it is the request.
+                wire.status = 400
             if response.status >= 400:
                 channel.error = replace(
                     channel.rest, data=text.encode(), status=response.status
@@ -206,7 +207,7 @@ class Provider:
             problem = translate_error(
                 load_litellm(), model.name, RuntimeError(text[:_MAX_ERROR]), wire
             )
-            refuses_all = response.status in _REFUSALS_OF_ALL
+            refuses_all = response.status in _REFUSALS_OF_ALL or wire.redirection
             if isinstance(problem, ProviderRefusalError) and not refuses_all:
                 raise InfrastructureError(str(problem))
             raise problem
@@ -216,15 +217,6 @@ class Provider:
         if not isinstance(answer, dict):
             raise self._failure("the answer is not a JSON object", channel, wire)
         return answer, text
-
-    def _error_status(self, status: int) -> int:
-        if status < 400:
-            # An address that redirects is a wrong one.
-            status = 404
-        if self.has_answered and status in (403, 404):
-            # Key and model are known to be right: it is the request.
-            return 400
-        return status
 
     def _failure(
         self,
