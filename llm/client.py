@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from functools import cache
 from typing import Any, TypeVar
 
@@ -52,6 +51,7 @@ from llm.registry import (
 )
 from llm.settings import ModelSettings
 from llm.tokens import count_tokens, size
+from llm.usage import is_priced
 
 _MAX_NAME = 200
 _PRIMING = 3
@@ -173,6 +173,13 @@ class LiteLLMModel:
             raise
         if reply.cost is None and ask.bound == 0:
             reply = replace(reply, cost=ask.bound)
+        if reply.cost is None:
+            problem = "reports no usage of which all prices are known"
+            if reply.usage:
+                problem = "has no known price"
+            self.warn_once(
+                f"{self.name} {problem}: its cost counts as unknown, not as 0"
+            )
         self.gate.end(ticket, Answered(reply))
         return reply
 
@@ -209,7 +216,7 @@ class LiteLLMModel:
             call = watch(wire, litellm.acompletion(**arguments))
             response = background().wait(call, self.call_timeout + 1)
             seconds = time.monotonic() - started
-            return self._reply(response, prefill(request), seconds)
+            return self._reply(response, prefill(request), seconds, wire)
         except RequestRefusedError:
             raise
         except TimeoutError as error:
@@ -302,14 +309,21 @@ class LiteLLMModel:
         response: Any,  # noqa: ANN401
         prefix: str,
         seconds: float,
+        wire: Wire,
     ) -> Reply:
         choice = response.choices[0] if response.choices else None
         message = choice.message if choice else None
         finish = choice.finish_reason if choice else ""
         content = (message.content if message else None) or ""
         extra = getattr(message, "provider_specific_fields", None) or {}
-        usage = usage_of(response)
-        cost = self._cost(response, usage)
+        tool_calls = tool_calls_of(message)
+        usage = None
+        if wire.is_priced:
+            usage = usage_of(response, is_empty=not (content or tool_calls))
+        counts = getattr(response, "usage", None)
+        tier = getattr(response, "service_tier", None)
+        tier = tier or getattr(counts, "service_tier", None)
+        cost = cost_of(self.name, self.price, usage, counts, tier)
         if finish == "content_filter" or extra.get("refusal"):
             why = extra.get("refusal") or content[:200]
             raise RequestRefusedError(f"{self.name} refused to answer: {why}", cost)
@@ -320,26 +334,12 @@ class LiteLLMModel:
             cost=cost,
             seconds=round(seconds, 3),
             model=str(response.model or "")[:_MAX_NAME],
-            tool_calls=tool_calls_of(message),
+            tool_calls=tool_calls,
         )
         # What a journal gets must be readable when the reply is needed again.
         journaled = json.dumps(REPLY.dump_python(reply, mode="json"))
         REPLY.validate_python(json.loads(journaled))
         return reply
-
-    def _cost(self, response: Any, usage: Usage | None) -> Decimal | None:  # noqa: ANN401
-        cost = None
-        problem = "reports no usage"
-        if usage:
-            tier = getattr(response, "service_tier", None)
-            tier = tier or getattr(response.usage, "service_tier", None)
-            cost = cost_of(self.name, self.price, usage, response.usage, tier)
-            problem = "has no known price"
-        if cost is None:
-            self.warn_once(
-                f"{self.name} {problem}: its cost counts as unknown, not as 0"
-            )
-        return cost
 
 
 T = TypeVar("T")
@@ -382,8 +382,6 @@ _MARKER = {"type": "ephemeral"}
 # These need a mark on the last message that the model continues.
 _PREFIX_PROVIDERS = frozenset({"deepseek", "mistral", "codestral"})
 _MAX_TOOL_NAME = 64
-# Of a call; more than a hundred times the longest window.
-_MAX_TOKENS = 1_000_000_000
 # A shorter beginning may occur twice by chance.
 _MIN_ECHO = 16
 
@@ -461,29 +459,21 @@ def tool_calls_of(message: Any) -> tuple[ToolCall, ...]:  # noqa: ANN401 - litel
     return tuple(calls)
 
 
-def usage_of(response: Any) -> Usage | None:  # noqa: ANN401
+def usage_of(response: Any, *, is_empty: bool) -> Usage | None:  # noqa: ANN401
     """Return the tokens, None if any number in the provider's counts is missing or impossible.
 
-    litellm replaces a missing count by 0, which no prompt has.
+    litellm replaces a missing count by 0, which no prompt has, nor an answer that says something.
     """
     usage = getattr(response, "usage", None)
-    if not usage or not usage.prompt_tokens or not _are_possible(usage.model_dump()):
+    if not usage or not usage.prompt_tokens or not is_priced(usage.model_dump()):
+        return None
+    if not usage.completion_tokens and not is_empty:
         return None
     details = getattr(usage, "prompt_tokens_details", None)
     cached = getattr(details, "cached_tokens", None) or 0
     if cached > usage.prompt_tokens:
         return None
     return Usage(usage.prompt_tokens, usage.completion_tokens or 0, cached)
-
-
-def _are_possible(counts: object) -> bool:
-    if isinstance(counts, dict):
-        counts = list(counts.values())
-    if isinstance(counts, list):
-        return all(map(_are_possible, counts))
-    if isinstance(counts, (int, float)) and not isinstance(counts, bool):
-        return 0 <= counts <= _MAX_TOKENS
-    return True
 
 
 def _positions_to_mark(messages: Sequence[Message]) -> Collection[int]:

@@ -18,6 +18,7 @@ from core.address import recorded_address, without_logins
 from core.errors import UserError
 from llm.chat import WINDOW_WORDS, RequestRefusedError, WindowExceededError
 from llm.gate import Failed
+from llm.usage import without_odd_counts
 
 if TYPE_CHECKING:
     import tenacity
@@ -275,6 +276,7 @@ class Wire:
         unreached: why the last one did not.
         cost: dollars for what arrived of an answer that broke off.
         url: of the last answer.
+        is_priced: whether all that the answer counts has a known price.
     """
 
     rehearsal: bool = False
@@ -284,6 +286,7 @@ class Wire:
     headers: Mapping[str, str] = field(default_factory=dict)
     cost: Decimal | None = None
     url: str = ""
+    is_priced: bool = True
 
     @property
     def may_be_billed(self) -> bool:
@@ -360,7 +363,7 @@ def watch_clients() -> None:
             response = await send_async(self, request, **{**options, "stream": True})
         wire.note(str(response.url), response.status_code, response.headers)
         if not options.get("stream"):
-            await _read(response)
+            await _read(response, wire)
         return response
 
     httpx.Client.send = seen  # type: ignore[method-assign]
@@ -373,7 +376,7 @@ def _stay(request: Any, options: dict[str, Any]) -> None:  # noqa: ANN401
         options["follow_redirects"] = False
 
 
-async def _read(response: Any) -> None:  # noqa: ANN401
+async def _read(response: Any, wire: Wire) -> None:  # noqa: ANN401
     body = bytearray()
     try:
         async for part in response.aiter_bytes():
@@ -382,4 +385,4 @@ async def _read(response: Any) -> None:  # noqa: ANN401
                 raise ValueError(f"the answer has more than {_MAX_BYTES} bytes")
     finally:
         await response.aclose()
-    response._content = bytes(body)
+    response._content, wire.is_priced = without_odd_counts(bytes(body))

@@ -141,12 +141,7 @@ class Provider:
         model = self.model
         usage = None
         cost = None
-        if not answer.tokens:
-            model.warn_once(
-                f"{model.name} reports no usage of which all prices are known: its cost counts "
-                "as unknown, not as 0"
-            )
-        else:
+        if answer.tokens:
             usage, cost = cost_of_tokens(model.name, model.price, answer.tokens)
         return Reply(
             content=answer.content,

@@ -219,17 +219,13 @@ def test_a_reply_with_impossible_usage_counts_and_is_kept(
         retries=ONCE,
         price=price,
     )
-    try:
-        reply = served.complete(ASK)
-    except InfrastructureError:
-        (end,) = books.ends
-        assert isinstance(end, Failed)
-        assert end.billed
-        return
+    reply = served.complete(ASK)
     (end,) = books.ends
     assert isinstance(end, Answered)
     assert reread(end.reply).usage == reply.usage
-    assert reply.cost is None or 0 <= reply.cost < 1
+    # What a provider says of dollars does not count where there is a price.
+    is_known = "cost" in counts
+    assert (reply.cost is not None) is is_known
 
 
 @pytest.mark.parametrize("body", UNREADABLE, ids=str)

@@ -130,7 +130,6 @@ class Messages(Dialect):
             cached=cached,
             written=max(created - hour, 0),
             written_hour=hour,
-            tier=text_at(usage, "service_tier"),
         )
         return objects(answer, "content"), text_at(answer, "stop_reason"), tokens
 

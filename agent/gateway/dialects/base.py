@@ -25,6 +25,7 @@ from core.jsontypes import (
     value_at,
 )
 from llm.chat import Message, ToolCall
+from llm.usage import is_priced
 
 Turns = Iterator[tuple[str, list[JsonObject]]]
 """The role and the parts of each message of a request."""
@@ -36,7 +37,6 @@ class Thought(str):
 
 PartContent = str | Thought | ToolCall | Message | None
 """What a part is: a text, a thought, a call of a tool, or a message with its result."""
-_MAX_TOKENS = 1_000_000_000
 _LINE = re.compile(r"\r\n|\n|\r")
 _ROLES = {"developer": "system", "model": "assistant", "": "user"}
 _CUT_OFF = frozenset({"max_tokens", "length", "incomplete", "MAX_TOKENS"})
@@ -67,9 +67,7 @@ class Tokens:
 
     @property
     def is_possible(self) -> bool:
-        if not self.prompt or max(self.prompt, self.completion) > _MAX_TOKENS:
-            return False
-        if self.reasoning > self.completion:
+        if not self.prompt or self.reasoning > self.completion:
             return False
         stored = self.cached + self.written + self.written_hour
         return stored <= self.prompt
@@ -281,29 +279,22 @@ class Dialect(ABC):
         if error:
             error_message = text_at(error, "message") or as_json(error)
         usage = answer.get("usage") or answer.get("usageMetadata")
-        is_priced = tokens.is_possible and not self.counts_others(usage)
+        content = "".join(texts)
+        is_counted = tokens.completion or not (content or calls)
+        tier = answer.get("service_tier") or value_at(usage, "service_tier")
+        tier = str(tier or value_at(usage, "trafficType") or "")
+        tokens = replace(tokens, tier=tier.removeprefix("ON_DEMAND_"))
+        is_known = tokens.is_possible and is_counted and is_priced(usage)
         return Answer(
-            content="".join(texts),
+            content=content,
             tool_calls=tuple(calls),
-            tokens=tokens if is_priced else None,
+            tokens=tokens if is_known else None,
             model=text_at(answer, "model") or text_at(answer, "modelVersion"),
             truncated=end in _CUT_OFF,
             complete=bool(end),
             error=error_message,
             reasoning="\n".join(filter(None, thoughts)),
         )
-
-    def counts_others(self, usage: object) -> bool:
-        """Return whether something was counted that is not listed, and may have its own price."""
-        if isinstance(usage, dict):
-            if "model" in usage or usage.get("modality") == "AUDIO":
-                return True
-            known_keys = SHAPES[self.name]["usage"].split()
-            for key in usage.keys() - known_keys:
-                if count_at(usage, key):
-                    return True
-            usage = list(usage.values())
-        return isinstance(usage, list) and any(map(self.counts_others, usage))
 
     def arrived_text(self, events: Iterable[JsonObject]) -> str:
         """Return what the model said in the events of a stream that broke off."""

@@ -106,7 +106,6 @@ class Gemini(Dialect):
             completion=count_at(usage, "candidatesTokenCount") + thoughts,
             cached=count_at(usage, "cachedContentTokenCount"),
             reasoning=thoughts,
-            tier=text_at(usage, "trafficType").removeprefix("ON_DEMAND_"),
         )
         blocked = value_at(answer, "promptFeedback", "blockReason")
         end = candidate.get("finishReason") or blocked

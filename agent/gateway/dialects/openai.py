@@ -58,7 +58,6 @@ class _OpenAI(Dialect):
             written=count_at(details, "cache_write_tokens"),
             reasoning=count_at(answer_details, "reasoning_tokens"),
             cost=value_at(usage, "cost"),
-            tier=text_at(answer, "service_tier"),
         )
 
 
