@@ -10,15 +10,26 @@ import stat
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import add
 from pathlib import Path
+
+from rapidfuzz.distance import Indel, MatchingBlock
 
 from core.atomic import write_bytes_atomic
 
 # A comment that names the encoding of its file (PEP 263).
-_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
+_LINE_END = re.compile(r"\r\n?|\n")
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
 _NO_CHARSETS = frozenset({"idna", "punycode", "undefined"})
 # Larger files are not sources, and several copies would not fit into memory.
 _MAX_BYTES = 512 * 1024 * 1024
+# Pairs of lines; the comparison of two files of 30,000 lines takes a second.
+_MAX_COMPARED = 10**9
 MACHINE_ERRORS = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 )
@@ -35,70 +46,97 @@ class ForeignPathError(UnsafePathError):
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file as text with ``\\n`` line ends, with the encoding and line ends for writing it back.
+    """A file as text with ``\\n`` line ends, and what it takes to write it back.
 
-    Only ``\\r\\n`` becomes ``\\n``, and only when every line ends so. With ``declared`` the file
-    names its encoding itself (PEP 263).
+    Attributes:
+        raw: the text with the line ends of the file.
+        encoding: the codec of the bytes behind ``mark``, a byte-order mark.
+        guessed: nothing tells the encoding, so only ASCII and the characters of the file are sure.
     """
 
-    text: str
+    raw: str
     encoding: str = "utf-8"
-    newline: str = "\n"
-    declared: bool = False
+    mark: bytes = b""
+    guessed: bool = False
+
+    @property
+    def text(self) -> str:
+        return _LINE_END.sub("\n", self.raw)
 
     @classmethod
     def decode(cls, data: bytes) -> TextFile:
-        """Read ``data`` as UTF-8, as its coding cookie says (PEP 263), or as latin-1."""
-        encoding = _encoding(data)
-        declared = encoding in _cookies(data)
-        text = data.decode(encoding)
-        lines = text.count("\n")
-        if lines and text.count("\r\n") == lines:
-            return cls(text.replace("\r\n", "\n"), encoding, "\r\n", declared)
-        return cls(text, encoding, declared=declared)
+        """Read ``data`` by its mark, as its coding cookie says (PEP 263), as UTF-8, or by guess."""
+        for mark, name in _MARKS.items():
+            content = data.removeprefix(mark)
+            if content != data and _decodes(name, content):
+                return cls(content.decode(name), name, mark)
+        for name in [*_cookies(data.decode("latin-1")), "utf-8"]:
+            if _decodes(name, data):
+                return cls(data.decode(name), name)
+        name = "cp1252" if _decodes("cp1252", data) else "latin-1"
+        return cls(data.decode(name), name, guessed=True)
 
     def encode(self, text: str) -> bytes:
         """Return ``text`` as bytes in this file's encoding and line ends.
 
-        Characters that the encoding lacks turn the file into UTF-8 rather than lose them.
+        Another coding cookie gives another encoding, and UTF-8 where it is gone. A line keeps its
+        end, or that of the line that it replaces; an added one has that of the line before it.
 
         Raises:
-            UnicodeEncodeError: the file declares an encoding that lacks some of ``text``.
+            UnicodeEncodeError: the encoding lacks some of ``text``, or is not known to have it.
         """
-        if self.newline == "\r\n":
-            text = text.replace("\r\n", "\n").replace("\n", "\r\n")
-        try:
-            return text.encode(self.encoding)
-        except UnicodeEncodeError:
-            if self.declared:
-                raise
-            return text.encode("utf-8", "surrogatepass")
+        text = text.replace("\r\n", "\n")
+        encoding = self.encoding
+        cookies = _cookies(text)
+        if not self.mark and cookies != _cookies(self.text):
+            names = [*cookies, "utf-8"]
+            encoding = next(name for name in names if _decodes(name, b""))
+        elif self.guessed:
+            # It is not known which other characters the encoding has.
+            text.translate(dict.fromkeys(map(ord, set(self.raw)))).encode("ascii")
+        return self.mark + self._with_line_ends(text).encode(encoding)
+
+    def _with_line_ends(self, text: str) -> str:
+        ends = _LINE_END.findall(self.raw)
+        if len(set(ends)) < 2:
+            return text.replace("\n", "".join(ends[:1]) or "\n")
+        old = self.text.split("\n")
+        new = text.split("\n")
+        matches = [MatchingBlock(len(old), len(new), 0)]
+        if len(old) * len(new) <= _MAX_COMPARED:
+            matches = Indel.opcodes(old, new).as_matching_blocks()
+        # The first of the new ends stands for a line before the first.
+        new_ends = ends[:1]
+        start = 0
+        for match in matches:
+            count = match.b + 1 - len(new_ends)
+            replaced = ends[start : match.a][:count]
+            new_ends += replaced
+            new_ends += new_ends[-1:] * (count - len(replaced))
+            start = match.a + match.size
+            new_ends += ends[match.a : start]
+        lines = map(add, new[:-1], new_ends[1:])
+        return "".join([*lines, new[-1]])
 
 
-def _encoding(data: bytes) -> str:
-    """Return the codec for ``data``; latin-1 where no other fits, as it decodes any bytes."""
-    candidates = _cookies(data)
-    if data.startswith(codecs.BOM_UTF8):
-        candidates = ["utf-8-sig"]
-    for name in [*candidates, "utf-8"]:
-        try:
-            # Some of Python's codecs take forever, and are not encodings of sources.
-            if codecs.lookup(name).name in _NO_CHARSETS:
-                continue
-            if data.decode(name).encode(name) == data:
-                return name
-        except (LookupError, UnicodeError, ValueError, TypeError, AttributeError):
-            continue
-    return "latin-1"
+def _decodes(name: str, data: bytes) -> bool:
+    """Return whether the codec ``name`` reads ``data`` and writes the same bytes."""
+    try:
+        # Some of Python's codecs take forever, and are not encodings of sources.
+        if codecs.lookup(name).name in _NO_CHARSETS:
+            return False
+        return data.decode(name).encode(name) == data
+    except (LookupError, UnicodeError, ValueError, TypeError, AttributeError):
+        return False
 
 
-def _cookies(data: bytes) -> list[str]:
+def _cookies(text: str) -> list[str]:
     """Return the encodings that the first two lines name."""
     cookies = []
-    for line in data.split(b"\n", 2)[:2]:
+    for line in text.split("\n", 2)[:2]:
         match = _COOKIE.match(line)
         if match:
-            cookies.append(match[1].decode())
+            cookies.append(match[1])
     return cookies
 
 
@@ -203,9 +241,10 @@ class Workspace:
         try:
             data = before.encode(text)
         except UnicodeEncodeError as error:
-            lost = text[error.start : error.start + 1]
+            lost = error.object[error.start]
             raise UnsafePathError(
-                f"{path} declares the encoding {error.encoding}, which lacks {lost!r}"
+                f"{path} cannot be written: its encoding lacks {lost!r}, or is not known to have "
+                "it. Write ASCII, or an escape, instead"
             ) from error
         write_bytes_atomic(file, data, durable=False)
         file.chmod(mode)

@@ -68,6 +68,98 @@ def test_encoding_line_ends_and_mode_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "tool").stat().st_mode & 0o777 == 0o755
 
 
+MIXED = b"a\r\nb\nc\r\nd\n"
+LINE_ENDS = {
+    "a replaced line": (MIXED, "a\nB\nc\nd\n", b"a\r\nB\nc\r\nd\n"),
+    "the other kind": (MIXED, "A\nb\nC\nd\n", b"A\r\nb\nC\r\nd\n"),
+    "two for one": (MIXED, "a\nb\nx\ny\nd\n", b"a\r\nb\nx\r\ny\r\nd\n"),
+    "one for two": (MIXED, "a\nx\nd\n", b"a\r\nx\nd\n"),
+    "an added line": (MIXED, "a\nx\nb\nc\nd\n", b"a\r\nx\r\nb\nc\r\nd\n"),
+    "a first line": (MIXED, "x\na\nb\nc\nd\n", b"x\r\na\r\nb\nc\r\nd\n"),
+    "a last line": (MIXED, "a\nb\nc\nd\nx\n", b"a\r\nb\nc\r\nd\nx\n"),
+    "a removed line": (MIXED, "b\nc\nd\n", b"b\nc\r\nd\n"),
+    "CRLF in the new text": (MIXED, "a\r\nB\r\nc\nd\n", b"a\r\nB\nc\r\nd\n"),
+    "no final newline": (b"a\r\nb\nc", "a\nb\nc\nd", b"a\r\nb\nc\nd"),
+    "none before": (b"a\nb\r\nc", "a\nb\nc\nd\n", b"a\nb\r\nc\r\nd\r\n"),
+    "emptied": (MIXED, "", b""),
+    "lone CR": (b"a\rb\r", "a\nx\ny\n", b"a\rx\ry\r"),
+    "lone CR among others": (b"a\rb\nc\r\n", "a\nx\nc\n", b"a\rx\nc\r\n"),
+    "form feeds": (b"a\x0cb\r\nc\x0b\n", "a\x0cb\nx\n", b"a\x0cb\r\nx\n"),
+    "no line end": (b"a", "x\ny", b"x\ny"),
+}
+
+
+@pytest.mark.parametrize("name", LINE_ENDS)
+def test_a_line_keeps_the_end_of_the_line_that_it_replaces(
+    tmp_path: Path, name: str
+) -> None:
+    before, text, after = LINE_ENDS[name]
+    (tmp_path / "a.txt").write_bytes(before)
+    space = Workspace(tmp_path)
+    assert "\r" not in (space.read("a.txt") or "")
+    space.write({"a.txt": text})
+    assert (tmp_path / "a.txt").read_bytes() == after
+
+
+COOKIE = "# coding: latin-1\n"
+UTF_16 = b"\xff\xfe" + "é = 1\r\n".encode("utf-16-le")
+BIG_ENDIAN = b"\xfe\xff" + "é = 1\n".encode("utf-16-be")
+ENCODINGS = {
+    "UTF-8": ("é = 1\n".encode(), "é = '€'\n", "é = '€'\n".encode()),
+    "ASCII": (b"x = 1\n", "x = '€'\n", "x = '€'\n".encode()),
+    "a mark": (b"\xef\xbb\xbfx\n", "é\n", b"\xef\xbb\xbf\xc3\xa9\n"),
+    "UTF-16": (UTF_16, "€ = 1\n", b"\xff\xfe" + "€ = 1\r\n".encode("utf-16-le")),
+    "big-endian": (BIG_ENDIAN, "€\n", b"\xfe\xff" + "€\n".encode("utf-16-be")),
+    "an unknown encoding": (b"\xe9 = 1\nx\n", "x\né = 2\n", b"x\n\xe9 = 2\n"),
+    "Windows' quotes": (b"\x93a\x94\n", "“b”\n", b"\x93b\x94\n"),
+    "a cookie": (
+        f"{COOKIE}é\n".encode("latin-1"),
+        f"{COOKIE}ü\n",
+        b"# coding: latin-1\n\xfc\n",
+    ),
+    "a cookie that goes": (f"{COOKIE}é\n".encode("latin-1"), "é\n", "é\n".encode()),
+    "a cookie that comes": (
+        "é\n".encode(),
+        f"{COOKIE}é\n",
+        f"{COOKIE}é\n".encode("latin-1"),
+    ),
+    "a wrong cookie": (
+        "# coding: ascii\né\n".encode(),
+        "# coding: ascii\né€\n",
+        "# coding: ascii\né€\n".encode(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_new_text_has_the_encoding_that_is_certain(tmp_path: Path, name: str) -> None:
+    before, text, after = ENCODINGS[name]
+    (tmp_path / "a.py").write_bytes(before)
+    Workspace(tmp_path).write({"a.py": text})
+    assert (tmp_path / "a.py").read_bytes() == after
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "lost"),
+    [
+        (b"caf\xe9\n", "café\n5 €\n", "'€'"),
+        (b"caf\xe9\n", "café über\n", "'ü'"),
+        (b"\x81\n", "\x81é\n", "'é'"),
+        (f"{COOKIE}é\n".encode("latin-1"), f"{COOKIE}€\n", "'€'"),
+        (b"x\n", f"{COOKIE}€\n", "'€'"),
+        (b"x\n", "\ud800\n", "'\\ud800'"),
+    ],
+)
+def test_a_character_that_cannot_be_written_for_certain_is_refused(
+    tmp_path: Path, before: bytes, text: str, lost: str
+) -> None:
+    (tmp_path / "a.py").write_bytes(before)
+    with pytest.raises(UnsafePathError) as raised:
+        Workspace(tmp_path).write({"a.py": text})
+    assert f"lacks {lost}" in str(raised.value)
+    assert (tmp_path / "a.py").read_bytes() == before
+
+
 def test_originals_are_remembered(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1\n")
     space = Workspace(tmp_path)
