@@ -43,6 +43,7 @@ class PlanFormat(EngineFormat):
     """Keeps the last reply as ``plan``: nothing in it is an edit."""
 
     name = "plan"
+    plans = True
 
     def __init__(self, rules: str = "") -> None:
         self.rules = rules

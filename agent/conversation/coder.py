@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
@@ -39,6 +39,7 @@ from agent.formats.base import (
     SearchReplace,
     after_failures,
     feedback,
+    quoted_texts,
 )
 from agent.formats.reading.answer import answer_of
 from agent.formats.reading.calls import unknown_calls
@@ -136,6 +137,7 @@ class _NextMessage:
 
     topic: Topic
     text: str = ""
+    texts: Mapping[str, str] = field(default_factory=dict)  # of files, as it shows them
     prefill: bool = False  # without a text: the model continues its own last message
 
 
@@ -175,7 +177,7 @@ class Coder:
     @cached_property
     def _shown_files(self) -> ShownFiles:
         inside = self.setup.as_edited and self.edit_format.path_inside
-        return ShownFiles(self.workspace, self.model, inside)
+        return ShownFiles(self.workspace, self.model, inside, self.messages)
 
     def run(
         self,
@@ -195,11 +197,12 @@ class Coder:
         system = fill(self.setup.system, format_rules=rules)
         self.messages.append(Message("system", system))
         files = self._shown_files.contents(self.setup.shown_files)
-        fill_opening = partial(fill, self.setup.opening, problem=issue, files=files)
-        self._shown_files.mark_sent()
+        fill_opening = partial(
+            fill, self.setup.opening, problem=issue, files=files.text
+        )
         self._opening = fill_opening(repo_map="")
         text = fill_opening(repo_map=repo_map)
-        return self._converse(_NextMessage(Topic.LOCATE, text))
+        return self._converse(_NextMessage(Topic.LOCATE, text, files.texts))
 
     def next_try(self) -> Result:
         """Continue after failing tests, with the report on them, and return the new outcomes.
@@ -249,8 +252,6 @@ class Coder:
             except ContextFullError:
                 raise error from None
             reply = self.model.complete(request, tools)
-        if self.setup.followup:
-            self._shown_files.mark_sent()
         digest = request_sha256(request)
         self.calls.append(replace(reply, request_sha256=digest))
         if step.prefill:
@@ -282,19 +283,23 @@ class Coder:
             received = render("tool_received")
             messages.append(Message("tool", received, tool_call_id=call.id))
         text = step.text
+        texts = dict(step.texts)
         changed = []
-        if self.setup.followup:
-            changed = self._shown_files.changed_files()
+        if self.setup.followup and len(messages) > 1:
+            shown = self._shown_files.texts_in(messages) | texts
+            changed = self._shown_files.changed_from(shown, self._shown_files.paths)
         if changed:
             files = self._shown_files.contents(changed)
-            text = fill(self.setup.followup, message=text, files=files)
+            text = fill(self.setup.followup, message=text, files=files.text)
+            texts.update(files.texts)
         if traits.reminder in (Reminder.USER, Reminder.BOTH):
             text = f"{text}\n\n{self._rules}"
         images: tuple[str, ...] = ()
         if traits.images and len(self.messages) == 1:
             images = self.image_urls
-        messages.append(Message("user", text, images=images))
-        return messages
+        message = Message("user", text, images=images)
+        self._shown_files.record(message, texts)
+        return [*messages, message]
 
     def _react(self, reply: Reply) -> _NextMessage | None:
         edit_format = self.edit_format
@@ -350,17 +355,21 @@ class Coder:
         if not step or not added:
             return step
         contents = self._shown_files.contents(added)
-        files = render("files_added", files=contents, edited=True)
-        return replace(step, text=f"{step.text}\n\n{files}")
+        files = render("files_added", files=contents.text, edited=True)
+        text = f"{step.text}\n\n{files}"
+        return replace(step, text=text, texts={**step.texts, **contents.texts})
 
     def _after_no_edit(self, text: str) -> _NextMessage | None:
         mentioned = self._mentioned_files(text)
         added = self._shown_files.add(mentioned)
-        if added:
-            contents = self._shown_files.contents(added)
-            files = render("files_added", files=contents, edited=False)
-            return _NextMessage(Topic.LOCATE, files)
-        if self._nudged or mentioned:
+        visible = self._shown_files.texts_in(self.messages)
+        missing = [path for path in mentioned if path not in visible]
+        contents = self._shown_files.contents(missing)
+        if added or contents.texts:
+            files = render("files_added", files=contents.text, edited=False)
+            return _NextMessage(Topic.LOCATE, files, contents.texts)
+        is_done = self.edit_format.plans or bool(self.workspace.edited_files())
+        if self._nudged or (mentioned and is_done):
             return None
         self._nudged = True
         return _NextMessage(Topic.LOCATE, render("name_files"))
@@ -379,14 +388,16 @@ class Coder:
         if report.contents:
             self.checks.discard_results()
         if report.failures:
-            files = ""
             # Files that changed come with the next message in any case where the setup says so.
-            if not self.setup.followup:
-                stale = {result.path for result in report.failures}
-                stale &= self.workspace.edited_files()
-                files = self._shown_files.contents(sorted(stale))
-            text = render("edits_failed", feedback=feedback(report), files=files)
-            return _NextMessage(Topic.EDIT, text)
+            stale = set() if self.setup.followup else self.workspace.edited_files()
+            paths = set()
+            for result in report.failures:
+                if result.path in stale or result.fault is Fault.UNSEEN:
+                    paths.add(result.path)
+            files = self._shown_files.contents(sorted(paths))
+            reasons = feedback(report)
+            text = render("edits_failed", feedback=reasons, files=files.text)
+            return _NextMessage(Topic.EDIT, text, files.texts)
         return self._check()
 
     def _check(self) -> _NextMessage | None:
@@ -437,12 +448,12 @@ def apply_reply(
 
     for edit in edits[:MAX_EDITS]:
         if isinstance(edit, SearchReplace) and bare_text(edit.path):
-            searches = [edit.search.strip()]
-            searches += [search.strip() for search, _ in edit.readings]
+            searches = map(str.strip, quoted_texts(edit))
             whole_file_blocks += bare_text(edit.path) in searches
     safe = safe_edits(edits, workspace)
     applied = edit_format.apply(safe, workspace.read, tuple(shown_files.paths))
-    report = write_report(after_failures(applied, on_failure), workspace)
+    checked = shown_files.refuse_unseen(applied, safe[:MAX_EDITS])
+    report = write_report(after_failures(checked, on_failure), workspace)
     paths = []
     for result in report.results:
         for path in (result.path, result.landed_in):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
+from agent.formats.base import ApplyReport, Edit, Fault, quoted_texts
+from agent.formats.matching.lines import bare_lines
 from agent.formats.reading.fences import shortest_fence
 from agent.prompts import render
 from agent.workspace import Workspace
@@ -19,6 +23,10 @@ _MAX_REPLY = 8192
 _SENTENCE_TOKENS = 80
 # The limit of one message when the window is unknown: about 80,000 tokens.
 _MAX_CHARACTERS = 320_000
+_UNSEEN = (
+    "it was not applied, because it would discard lines of {} that you have not seen. The file "
+    "follows as it is now: send the edit again, with all that has to stay."
+)
 
 
 def window_of(traits: Traits) -> int | None:
@@ -86,17 +94,24 @@ def fit_request(
         shortened = without_oldest(request[:-1], window // 2, count)
         choices = [[*shortened, last]]
         return _first_that_fits(choices, window, count)
-    missing = files.missing_from(last.content)
+    edited = files.workspace.edited_files()
+    # Edited files go first, then those named last.
+    newest_first = reversed(files.paths)
+    paths = sorted(newest_first, key=lambda path: path not in edited)
+    missing = files.changed_from(files.texts_in([last]), paths)
     tokens = window - _SENTENCE_TOKENS
-    room = tokens - count(files.contents(missing)) - size([last], count)
+    room = tokens - count(files.contents(missing).text) - size([last], count)
     room = min(int(window * AFTER_CUT), room)
     shortened = without_oldest(request[:-1], room, count)
     left = tokens - size([*shortened, last], count)
     contents = files.contents(missing, max(0, left))
-    text = render("rounds_dropped", files=contents, message=last.content)
+    text = render("rounds_dropped", files=contents.text, message=last.content)
     last_with_files = replace(last, content=text)
+    files.record(last_with_files, files.texts_in([last]) | contents.texts)
     system, first, *others = shortened
-    without_map = [system, replace(first, content=opening), *others]
+    first_without_map = replace(first, content=opening)
+    files.record(first_without_map, files.texts_in([first]))
+    without_map = [system, first_without_map, *others]
     choices = [
         [*shortened, last_with_files],
         [*without_map, last_with_files],
@@ -117,15 +132,30 @@ def _first_that_fits(
     raise ContextFullError
 
 
+@dataclass(frozen=True)
+class FilesText:
+    """Files as a message shows them, and by path what it shows of each."""
+
+    text: str
+    texts: dict[str, str]
+
+
 @dataclass
 class ShownFiles:
-    """The files of one conversation: those that the model was shown or has edited, in order."""
+    """The files of one conversation: those that the model was shown or has edited, in order.
+
+    What it has seen of them is what the messages hold that are still in the conversation.
+
+    Attributes:
+        messages: those of the conversation; the list changes with it.
+    """
 
     workspace: Workspace
     model: ChatModel
     path_inside: bool
+    messages: Sequence[Message] = ()
     paths: dict[str, None] = field(default_factory=dict)
-    _sent_texts: dict[str, str | None] = field(default_factory=dict)
+    _texts: dict[Message, dict[str, str]] = field(default_factory=dict)
 
     def add(self, paths: Iterable[str]) -> list[str]:
         new = []
@@ -139,7 +169,7 @@ class ShownFiles:
         self,
         paths: Iterable[str],
         room: int | None = None,
-    ) -> str:
+    ) -> FilesText:
         """Return the files in fences; unreadable files, and those without room, are only named.
 
         The most important of ``paths`` come first. ``room`` in tokens is half of the window by
@@ -180,28 +210,54 @@ class ShownFiles:
             if text and text[-1] != "\n":
                 text += "\n"
             blocks.append(f"{head}\n{text}{fence}")
-        return "\n\n".join([*blocks, *notes])
+        return FilesText("\n\n".join([*blocks, *notes]), fitting)
 
-    def changed_files(self) -> list[str]:
-        """Return the files that are not as they were when ``mark_sent`` was last called."""
+    def record(self, message: Message, texts: Mapping[str, str]) -> None:
+        """Remember what ``message`` holds of files, if it is sent."""
+        self._texts.setdefault(message, {}).update(texts)
+
+    def texts_in(self, messages: Iterable[Message]) -> dict[str, str]:
+        """Return what the user's ``messages`` show of files, by path; the latest counts."""
+        texts: dict[str, str] = {}
+        for message in messages:
+            if message.role == "user":
+                texts.update(self._texts.get(message, {}))
+        return texts
+
+    def changed_from(self, texts: Mapping[str, str], paths: Iterable[str]) -> list[str]:
+        """Return those of ``paths`` that can be read and are not as ``texts`` has them."""
         changed = []
-        for path in self.paths:
-            if self._sent_texts.get(path) != self.workspace.read(path):
+        for path in paths:
+            if self.workspace.read(path) not in (None, texts.get(path)):
                 changed.append(path)
         return changed
 
-    def mark_sent(self) -> None:
-        """Keep the texts of all files: the model has them now."""
-        read = self.workspace.read
-        self._sent_texts = {path: read(path) for path in self.paths}
+    def refuse_unseen(self, report: ApplyReport, edits: Sequence[Edit]) -> ApplyReport:
+        """Return ``report`` without changes that discard lines that the model has not seen.
 
-    def missing_from(self, message: str) -> list[str]:
-        """Return the files that ``message`` does not show: edited ones, then those named last."""
-        edited = self.workspace.edited_files()
-        newest_first = reversed(self.paths)
-        missing = []
-        for path in sorted(newest_first, key=lambda path: path not in edited):
-            text = self.workspace.read(path) or ""
-            if text not in message:
-                missing.append(path)
-        return missing
+        It has seen those that messages show, that it wrote, and that ``edits`` quote. White space
+        and the order of lines do not count.
+        """
+        problems: dict[str, str] = {}
+        for group in report.groups:
+            before = _count_lines(map(self.workspace.read, group))
+            after = _count_lines(map(report.contents.get, group))
+            # Lines that the file of an edit lacks may be in another file.
+            own_edits = [edit for edit in edits if edit.path in group] or edits
+            quoted = list(chain.from_iterable(map(quoted_texts, own_edits)))
+            seen = list(quoted)
+            for message in self.messages:
+                texts = self._texts.get(message, {})
+                seen += filter(None, map(texts.get, group))
+            if before - after - _count_lines(seen):
+                problems.update(dict.fromkeys(group, _UNSEEN.format(group[0])))
+                continue
+            # After a move the new path has what was seen of the old one.
+            known = seen if len(group) > 1 else quoted
+            written = "\n".join([*known, *(after - before)])
+            self.record(self.messages[-1], dict.fromkeys(group, written))
+        return report.without(problems, Fault.UNSEEN)
+
+
+def _count_lines(texts: Iterable[str | None]) -> Counter[str]:
+    return Counter(bare_lines("\n".join(filter(None, texts))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 
@@ -27,10 +27,10 @@ from agent.formats.matching.explain import explain_ambiguity, explain_mismatch
 from agent.formats.matching.lines import (
     Lines,
     PlacingWork,
+    bare_lines,
     final_newline,
     full_lines,
     starts_of,
-    strip_lines,
     to_lines,
     to_text,
 )
@@ -176,11 +176,11 @@ class _Session:
         """Return whether ``edit`` is no edit: its lines are the file's, or far less than it has."""
         if not isinstance(edit, Unreadable) or not edit.content:
             return False
-        quoted = _bare_lines(edit.content)
+        quoted = bare_lines(edit.content)
         original = self.read(edit.path)
         current = self._current(edit.path)
         for text in (original, current):
-            lines = _bare_lines(text or "")
+            lines = bare_lines(text or "")
             start = next(starts_of(lines, quoted), None)
             if start is not None or 2 * len(quoted) < len(lines):
                 return True
@@ -294,12 +294,6 @@ class _Session:
         return self._finish(edit.path, text)
 
 
-def _bare_lines(text: str) -> list[str]:
-    """Return the lines that are not blank, without the white space around them."""
-    lines = full_lines(to_lines(text))
-    return strip_lines(lines)
-
-
 def _looks_for_lines(edit: SearchReplace, text: str | None) -> bool:
     """Return whether the edit has lines to find; blank lines count if they are the whole file."""
     if edit.search.strip() or edit.headers:
@@ -408,28 +402,14 @@ def _safe_edit(edit: Edit, space: Workspace) -> Edit:
 
 def write_report(report: ApplyReport, space: Workspace) -> ApplyReport:
     """Write the new contents; edits of a file that cannot be written fail."""
-    written = {}
     problems = {}
-    # A move writes the new file and removes the old one in one step.
-    groups: list[tuple[str, ...]] = list(report.moved.items())
-    in_moves = {*report.moved, *report.moved.values()}
-    for path in report.contents:
-        if path not in in_moves:
-            groups.append((path,))
-    for group in groups:
+    for group in report.groups:
         contents = {}
         for path in group:
             if path in report.contents:
                 contents[path] = report.contents[path]
         try:
             space.write(contents, report.moved)
-            written.update(contents)
         except UnsafePathError as error:
             problems.update(dict.fromkeys(group, str(error)))
-    results = []
-    for result in report.results:
-        problem = problems.get(result.landed_in)
-        if problem:
-            result = EditResult(result.path, problem)
-        results.append(result)
-    return replace(report, contents=written, results=tuple(results))
+    return report.without(problems)

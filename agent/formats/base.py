@@ -50,6 +50,7 @@ class Fault(str, Enum):
     UNSAFE = "unsafe"
     FOREIGN = "foreign"
     AMBIGUOUS = "ambiguous"
+    UNSEEN = "unseen"
 
 
 class OnFailure(str, Enum):
@@ -140,6 +141,15 @@ Part = Edit | list[str]
 """A part of a reply: an edit, or the lines between edits."""
 
 
+def quoted_texts(edit: Edit) -> list[str]:
+    """Return the old lines that ``edit`` quotes, by each of its readings."""
+    if isinstance(edit, SearchReplace):
+        return [edit.search, *(search for search, _ in edit.readings)]
+    if isinstance(edit, DeleteFile) and edit.content:
+        return [edit.content]
+    return []
+
+
 @dataclass(frozen=True)
 class EditResult:
     """The result of one edit.
@@ -184,6 +194,32 @@ class ApplyReport:
                 failures.append(result)
         return tuple(failures)
 
+    @property
+    def groups(self) -> list[tuple[str, ...]]:
+        """The paths that change together: a move makes the new file and removes the old one."""
+        groups: list[tuple[str, ...]] = list(self.moved.items())
+        in_moves = {*self.moved, *self.moved.values()}
+        for path in self.contents:
+            if path not in in_moves:
+                groups.append((path,))
+        return groups
+
+    def without(
+        self, problems: Mapping[str, str], fault: Fault | None = None
+    ) -> ApplyReport:
+        """Return the report without the files of ``problems``, whose edits fail for these."""
+        contents = dict(self.contents)
+        for path in problems:
+            contents.pop(path, None)
+        moved = {new: old for new, old in self.moved.items() if new in contents}
+        results = []
+        for result in self.results:
+            problem = problems.get(result.landed_in)
+            if problem:
+                result = EditResult(result.path, problem, fault)
+            results.append(result)
+        return replace(self, contents=contents, moved=moved, results=tuple(results))
+
 
 @dataclass(frozen=True)
 class ReplyScope:
@@ -221,6 +257,8 @@ class EditFormat(ABC):
     """Whether a file in full in a fence is an edit in this format."""
     rules: str = "format_"
     """How the name of the prompt with its rules begins."""
+    plans: bool = False
+    """Whether a reply is a plan for another model, and no edits are asked for."""
     tools: tuple[Tool, ...] = ()
     """The functions that the model calls to edit; none for text formats."""
 

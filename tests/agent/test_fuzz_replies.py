@@ -206,7 +206,7 @@ def carry_out(
     mentioned = set(index.mentioned_files(reply.content))
     mentioned.update(index.plainly_mentioned_files(reply.content[:2000]))
     shown_files = ShownFiles(space, ReplayModel([]), path_inside=False)
-    text += shown_files.contents(sorted(mentioned))
+    text += shown_files.contents(sorted(mentioned)).text
     checks = ConversationChecks(space, Linter(), None, harness_setup())
     text += str(checks.problem())
     message = Message("assistant", reply.content, reply.tool_calls)

@@ -95,6 +95,11 @@ def strip_lines(lines: Lines) -> list[str]:
     return [line.strip() for line in lines]
 
 
+def bare_lines(text: str) -> list[str]:
+    """Return the lines that are not blank, without the white space around them."""
+    return strip_lines(full_lines(to_lines(text)))
+
+
 def has_text(lines: Lines) -> bool:
     """Return whether a line is not blank."""
     return any(line.strip() for line in lines)

@@ -89,9 +89,18 @@ CASES = {
         requests=2,
         result={"edit": None, "lint": None, "test": None},
     ),
-    "a reply that names a shown file and edits nothing ends it": Case(
-        ["app/main.py", "app/main.py is right as it is."],
-        requests=2,
+    "a reply that names a shown file and edits nothing is asked once for others": Case(
+        ["app/main.py", "app/main.py is right as it is.", "app/main.py, I say."],
+        requests=3,
+        result={"ending": Ending.DONE, "reflections": 2},
+    ),
+    "a reply that names a shown file ends a conversation with edits": Case(
+        [
+            "app/main.py",
+            GOOD.replace("return 2", "return missing"),
+            "app/main.py is right.",
+        ],
+        requests=3,
         result={"ending": Ending.DONE},
     ),
     "words about a file edit nothing": Case(

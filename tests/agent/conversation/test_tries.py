@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.agents import load_agent
-from agent.builtin import BuiltinAgent, tries
-from agent.conversation.base import Ending, harness_setup
+from agent.builtin import BuiltinAgent, PlanFormat, tries
+from agent.conversation.base import ConversationLimits, Ending, harness_setup
 from agent.conversation.testreport import Failure, TestReport
 from llm.chat import BudgetUsedError, RequestRefusedError, Traits
 from tests.support import write_files
@@ -113,3 +114,17 @@ def test_the_builtin_agent_makes_one_try_with_the_brief_of_its_task(
     assert work.result.test is False
     assert exercise.task(harness_setup(), "diff").setup == harness_setup()
     assert load_agent("builtin") == BuiltinAgent()
+
+
+def test_a_plan_that_names_shown_files_is_the_last_reply(tmp_path: Path) -> None:
+    write_files(tmp_path, FILES)
+    plan = "In f.py, let f return 1."
+    model = Scripted(["I need f.py.", plan, "never asked"])
+    task = Attempt(tmp_path, model, []).task(harness_setup(), "diff")
+    task = replace(task, limits=ConversationLimits())
+    plan_format = PlanFormat()
+    work = next(tries(task, plan_format))
+    assert len(model.requests) == 2
+    assert work.result
+    assert work.result.ending is Ending.DONE
+    assert plan_format.plan == plan
