@@ -1,26 +1,31 @@
 """Measure the longest replies on the largest files: ``python -m benchmarks.edit_bound``.
 
 Each reply has at most 1 MB, each file 1 MB. Prints the CPU seconds of reading, placing and
-explaining the edits, and their ratio to the limit; exits with 1 above it.
+explaining the edits, their ratio to the limit and to the seconds of half the reply; exits with 1
+above the limit. Ten replies are generated: pieces of the formats' own examples, repeated.
 """
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from agent.formats import get_format
+from agent.formats import format_names, get_format
 from agent.formats.base import ReplyScope, feedback
-from llm.chat import Reply
+from llm.chat import Reply, ToolCall
 
 PATH = "a.py"
 LIMIT = 2.0
 _SIZE = 1_000_000
 _FENCE = "```"
+_FORMATS = format_names()
+_TAGS = ("<think>", "</think>", "[THINK]", "<reasoning>")
+_GENERATED = 10
 
 
 def _repeat(text: str, size: int = _SIZE) -> str:
@@ -91,6 +96,7 @@ def _replies() -> Sequence[tuple[str, str, str, str]]:
         ("a whole file", "whole", "calls", _listing(_FILES["calls"] + "# ...\n")),
         ("pairs of fences", "diff", "two characters", _repeat(pairs)),
         ("tags", "diff", "calls", _repeat("</think>\n<think>\n")),
+        *[("opening tags", form, "calls", _repeat("<think>")) for form in _FORMATS],
         ("fences in items", "diff", "calls", _repeat("    ```\n    a\n")),
         ("nested items", "diff", "calls", nested),
         ("texts of JSON", "diff", "calls", _repeat('"*** Begin Patch \\')),
@@ -103,27 +109,48 @@ def _replies() -> Sequence[tuple[str, str, str, str]]:
     )
 
 
+def _generate(seed: int) -> Iterator[tuple[str, str, str, str]]:
+    """Yield a repeated combination of pieces for each format in turn."""
+    source = random.Random(seed)
+    for number in range(_GENERATED):
+        form = _FORMATS[number % len(_FORMATS)]
+        example = get_format(form).instructions(_FENCE).splitlines()
+        pieces = [*example, *_TAGS, *source.sample(example, 3)]
+        unit = ""
+        for piece in source.sample(pieces, source.randint(1, 4)):
+            unit += piece + source.choice(("", "\n"))
+        yield f"{unit!r}", form, "calls", _repeat(unit or "\n")
+
+
+def _measure(form: str, text: str, reply: str) -> tuple[float, int, int]:
+    """Return the CPU seconds of a reply, its edits, and how many failed."""
+    files = {PATH: text}
+    edit_format = get_format(form)
+    scope = ReplyScope(frozenset(files))
+    calls = [ToolCall(tool["name"], reply) for tool in edit_format.tools]
+    start = time.process_time()
+    edits = edit_format.parse(Reply(reply, tool_calls=tuple(calls)), scope)
+    report = edit_format.apply(edits, files.get, ())
+    feedback(report)
+    return time.process_time() - start, len(edits), len(report.failures)
+
+
 def main(
     only: Annotated[str, typer.Option(help="Run only cases with this name.")] = "",
+    seed: Annotated[int, typer.Option(help="Of the replies that are generated.")] = 1,
 ) -> None:
     """Print the time of each case, and its ratio to the limit."""
+    print(f"seed {seed}")
     bad = 0
-    for name, form, file, reply in _replies():
+    for name, form, file, reply in (*_replies(), *_generate(seed)):
         if only not in name:
             continue
-        files = {PATH: _FILES[file]}
-        edit_format = get_format(form)
-        scope = ReplyScope(frozenset(files))
-        start = time.process_time()
-        edits = edit_format.parse(Reply(reply), scope)
-        report = edit_format.apply(edits, files.get, ())
-        feedback(report)
-        seconds = time.process_time() - start
+        half = _measure(form, _FILES[file], reply[: len(reply) // 2])[0]
+        seconds, edits, failed = _measure(form, _FILES[file], reply)
         bad += seconds > LIMIT
-        failed = len(report.failures)
-        counts = f"{len(edits):>7} edits {failed:>7} failed"
-        share = f"{seconds / LIMIT:5.2f} of the limit"
-        print(f"{name:22} {counts} {seconds:6.2f} s  {share}")
+        counts = f"{edits:>7} edits {failed:>7} failed"
+        share = f"{seconds / LIMIT:5.2f} of the limit, {seconds / half:4.1f} of half"
+        print(f"{name:22.22} {form:11} {counts} {seconds:6.2f} s  {share}")
     print(f"{bad} above {LIMIT} s")
     raise typer.Exit(bool(bad))
 

@@ -65,10 +65,11 @@ def _is_content(
     """Return whether a tag belongs to a file, not to the reply."""
     start = tag.start()
     end = tag.end()
-    line_start = text.rfind("\n", 0, start) + 1
-    before = text[line_start:start]
+    # Two characters tell whether a mark begins the line; lines may be as long as the reply.
+    before = text[max(start - 2, 0) : start]
     after = text[end : end + 1]
-    if before in _DIFF_MARKS or before.endswith(_QUOTES) or after in _QUOTES:
+    begins_diff_line = before.removeprefix("\n") in _DIFF_MARKS
+    if begins_diff_line or before.endswith(_QUOTES) or after in _QUOTES:
         return True
     count_before = bisect_left(fences, start)
     count_after = len(fences) - count_before

@@ -9,7 +9,7 @@ import resource
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import pytest
 
@@ -19,6 +19,7 @@ from agent.formats import format_names, get_format
 from agent.formats.apply import MAX_EDITS
 from agent.formats.base import Matching, ReplyScope, SearchReplace, Unreadable, feedback
 from agent.formats.reading import listings
+from agent.formats.reading.answer import answer_of
 from agent.formats.reference import _split_at_dots
 from llm.chat import Message, Reply, ToolCall
 from llm.client import messages_as_sent
@@ -195,6 +196,29 @@ def test_markers_are_measured_once_for_each_reading() -> None:
     for (_, _, name), (count, *_) in stats.items():
         calls[name] += count
     assert 0 < calls["marker_size"] < 30 * 8_000
+
+
+class CountedText(str):
+    """Counts the characters that are copied or searched backwards."""
+
+    read = 0
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        part = super().__getitem__(key)
+        CountedText.read += len(part)
+        return part
+
+    def rfind(self, *arguments: Any) -> int:
+        CountedText.read += len(self)
+        return super().rfind(*arguments)
+
+
+@pytest.mark.parametrize("unit", ["<think>", "</think>", "x <think>", "[THINK]\n"])
+def test_tags_are_read_in_linear_time(unit: str) -> None:
+    text = CountedText(unit * 2_000)
+    CountedText.read = 0
+    answer_of(text)
+    assert 0 < CountedText.read < 3 * len(text)
 
 
 def test_long_code_without_a_fence_is_not_parsed() -> None:
