@@ -66,6 +66,18 @@ class AgentSettings(Section):
         description="Ask for answers of at most this many tokens on behalf of an agent; one that "
         "is cut off is asked for again, with the agent's own limit.",
     )
+    max_request: int = Field(
+        default=32,
+        ge=1,
+        le=64,
+        description="End the attempt of an agent that sends a request of more than this many MiB.",
+    )
+    max_record: int = Field(
+        default=32,
+        ge=1,
+        description="End the attempt of an agent when its messages and answers, equal ones once, "
+        "have more than this many MiB.",
+    )
     feedback: int = Field(
         default=0,
         ge=0,

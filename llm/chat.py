@@ -75,7 +75,7 @@ class ToolCall:
     id: AnyText = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation, in the roles of the OpenAI chat protocol.
 

@@ -21,13 +21,15 @@ from pydantic import (
     ConfigDict,
     Field,
     OnErrorOmit,
+    SerializerFunctionWrapHandler,
     StrictBool,
     StrictStr,
+    WrapSerializer,
 )
 from typing_extensions import Self
 
 from agent.named import is_outside, named_agent
-from core.jsontypes import JsonMapping, JsonObject
+from core.jsontypes import JsonMapping, JsonObject, count_at, object_at, value_at
 from core.money import total
 from llm.chat import (
     AnyText,
@@ -83,6 +85,43 @@ NotFalse = Annotated[
     Field(exclude_if=lambda value: value is True),
 ]
 Position = Annotated[int, Field(strict=True)]
+
+
+def _expand_repeats(value: object) -> object:
+    """Return the messages of a file, each in full."""
+    if not isinstance(value, list):
+        return value
+    messages: list[object] = []
+    for raw in value:
+        position = count_at(raw, "same_as")
+        if value_at(raw, "same_as") == position < len(messages):
+            raw = {**object_at(messages[position]), "lane": raw.get("lane", 0)}
+        messages.append(raw)
+    return messages
+
+
+def _name_repeats(
+    messages: tuple[Message, ...] | None, dump: SerializerFunctionWrapHandler
+) -> Any:  # noqa: ANN401
+    """Return messages for a file, where further conversations name those that they repeat."""
+    values = dump(messages)
+    if messages is None:
+        return values
+    values = list(values)
+    positions: dict[Message, int] = {}
+    for number, message in enumerate(messages):
+        first = positions.setdefault(replace(message, lane=0), number)
+        if message.lane and first != number:
+            values[number] = {"lane": message.lane, "same_as": first}
+    return values
+
+
+Messages = Annotated[
+    tuple[Message, ...] | None,
+    BeforeValidator(_expand_repeats),
+    WrapSerializer(_name_repeats),
+]
+"""The conversations of an attempt; a file holds equal messages of several once."""
 
 
 class InstanceStatus(str, Enum):
@@ -300,7 +339,7 @@ class Attempt(Recorded):
     # In trajectories alone.
     edit_format: Known[AnyText] = None
     traits: Traits | None = None
-    messages: tuple[Message, ...] | None = None
+    messages: Messages = None
     calls: tuple[Reply, ...] | None = None
     totals: Annotated[Totals | None, IfAny] = None
     reflections: Known[Whole] = None

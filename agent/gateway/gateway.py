@@ -28,7 +28,7 @@ from aiohttp import web
 
 from agent.gateway.dialects import dialect_of
 from agent.gateway.dialects.base import AgentRequest, Dialect, parse_json
-from agent.gateway.lanes import Lane, Lanes
+from agent.gateway.lanes import Lanes
 from agent.gateway.provider import (
     JSON_TYPE,
     NO_RETRY,
@@ -41,6 +41,7 @@ from agent.gateway.provider import (
 )
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.jsontypes import JsonObject
+from core.parsing.untrusted import MIB
 from core.plaintext import abbreviate
 from llm.chat import (
     AttemptLimitError,
@@ -62,10 +63,9 @@ GRACE = 10.0
 PING = 10.0
 _MAX_CONCURRENT = 64
 _MAX_FAILURES = 20
-# Of an attempt. Providers take requests of at most 32 MB; parsed they take many times that.
+# Of an attempt. Parsed, requests take many times their size.
 _MAX_CONNECTIONS = 256
-_MAX_REQUEST = 32 * 2**20
-_MAX_IN_FLIGHT = 64 * 2**20
+_MAX_IN_FLIGHT = 64 * MIB
 _PATIENCE = 30.0
 # JSON of code has three to four bytes for a token; base64 and other scripts have less than two.
 _BYTES_PER_TOKEN = 2
@@ -99,12 +99,16 @@ class Access:
         max_calls: of an attempt; None for no limit.
         allow_web: keep tools that the provider runs, such as a search of the web.
         max_output: tokens of an answer, unless it is cut off at this limit.
+        max_request: MiB of a request.
+        max_record: MiB of the messages and answers of an attempt.
     """
 
     apis: tuple[str, ...]
     max_calls: int | None = None
     allow_web: bool = False
     max_output: int = 16_000
+    max_request: int = 32
+    max_record: int = 32
 
 
 @dataclass
@@ -252,13 +256,18 @@ class Gateway:
             from_agent = self.socket is not None
             message = "this is not the token of the attempt"
             return self._refuse(dialect, message, counted=from_agent)
+        if self.problem:
+            return self._refuse(dialect, str(self.problem))
         data = bytearray()
         try:
             async for chunk in http_request.content.iter_any():
                 data += chunk
                 self.bytes_in_flight += len(chunk)
-                if len(data) > _MAX_REQUEST:
-                    return self._refuse(dialect, "the request is too large", 413)
+                if len(data) > self.access.max_request * MIB:
+                    size = f"{self.access.max_request} MiB"
+                    message = f"agent.max_request: a request has more than {size}"
+                    self._refuse_calls(AttemptLimitError(message))
+                    return self._refuse(dialect, message, 413)
                 if self.bytes_in_flight > _MAX_IN_FLIGHT:
                     message = "the requests of this attempt are too large together"
                     return self._refuse(dialect, message, 503)
@@ -386,6 +395,12 @@ class Gateway:
                 raise AttemptLimitError(
                     "agent.max_calls: all calls of this attempt are made"
                 )
+            self._lanes.keep(request.conversation)
+            if self._lanes.size > self.access.max_record * MIB:
+                size = f"{self.access.max_record} MiB"
+                raise AttemptLimitError(
+                    f"agent.max_record: the record of this attempt has more than {size}"
+                )
             self.call_count += 1
         reply = self._ask(channel, turn)
         if reply.truncated and request.is_limited:
@@ -449,7 +464,7 @@ class Gateway:
         *,
         is_used: bool = True,
     ) -> None:
-        """Keep an answer and its cost; one that the agent does not get in a lane of its own."""
+        """Keep an answer and its cost."""
         answer = request.dialect.read_text(reply.body)
         message = Message(
             "assistant",
@@ -460,7 +475,7 @@ class Gateway:
         call = replace(reply, request_sha256=turn)
         with self._lock:
             if not is_used:
-                self._lanes.lanes.append(Lane([message], [call]))
+                self._lanes.add_unused(message, call)
                 return
             self._failures = 0
             self._unanswered = None

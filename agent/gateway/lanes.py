@@ -6,10 +6,14 @@ So an answer is known again by its texts and the names of its calls, in their or
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
-from llm.chat import Message, Reply
+from llm.chat import REPLY, Message, Reply
+
+# Bytes of the place of a message in a file that has its text already.
+_PLACE = 64
 
 
 @dataclass
@@ -22,9 +26,25 @@ class Lane:
 
 @dataclass
 class Lanes:
-    """All conversations of an agent, in the order in which they began."""
+    """All conversations of an agent, in the order in which they began.
+
+    Attributes:
+        size: bytes of their record; equal messages count once.
+    """
 
     lanes: list[Lane] = field(default_factory=list)
+    size: int = 0
+    _unique: dict[Message, Message] = field(default_factory=dict)
+
+    def keep(self, messages: Sequence[Message]) -> list[Message]:
+        """Count the messages that are new, and return equal ones of which each is held once."""
+        kept = []
+        for message in messages:
+            if message not in self._unique:
+                self._unique[message] = message
+                self.size += len(json.dumps(asdict(message)))
+            kept.append(self._unique[message])
+        return kept
 
     def add(
         self, conversation: Sequence[Message], answer: Message, call: Reply
@@ -33,12 +53,24 @@ class Lanes:
         lane = self._find(conversation)
         if lane:
             answered = len(_answer_parts(lane.messages[:-1]))
-            lane.messages += _messages_after(conversation, answered)
+            following = _messages_after(conversation, answered)
         else:
-            lane = Lane(list(conversation))
+            lane = Lane([])
+            following = list(conversation)
             self.lanes.append(lane)
-        lane.messages.append(answer)
+        self._extend(lane, [*following, answer], call)
+
+    def add_unused(self, answer: Message, call: Reply) -> None:
+        """Add an answer that the agent does not get, in a conversation of its own."""
+        lane = Lane([])
+        self.lanes.append(lane)
+        self._extend(lane, [answer], call)
+
+    def _extend(self, lane: Lane, messages: Sequence[Message], call: Reply) -> None:
+        lane.messages += self.keep(messages)
         lane.calls.append(call)
+        self.size += len(json.dumps(REPLY.dump_python(call, mode="json")))
+        self.size += _PLACE * len(messages)
 
     def messages(self, first_lane: int) -> list[Message]:
         messages = []

@@ -204,7 +204,12 @@ def _make_by_name(
     access = None
     if apis:
         access = Access(
-            apis, settings.max_calls, settings.allow_web, settings.max_output
+            apis=apis,
+            max_calls=settings.max_calls,
+            allow_web=settings.allow_web,
+            max_output=settings.max_output,
+            max_request=settings.max_request,
+            max_record=settings.max_record,
         )
     agent = load_agent(name, settings.env, settings.timeout, bubble, access)
     if not isinstance(agent, CommandAgent):

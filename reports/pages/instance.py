@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 
 from bench.attempts import conversation_origins
 from core.hashing import sha256_of
@@ -17,6 +18,8 @@ from runs.storage.store import RunStore
 INSTANCES = "instances"
 """The folder of the pages of instances."""
 _START = 90
+# Of an attempt; browsers take seconds for more.
+_MAX_MESSAGES = 2_000
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,150}")
 ShownMessage = JsonObject
 
@@ -28,11 +31,13 @@ class PageTexts:
     Attributes:
         messages: of each attempt, by its number.
         output: of the tests of the evaluation.
+        left_out: how many messages of each attempt are not shown.
     """
 
     issue: str
     messages: Mapping[int, list[ShownMessage]]
     output: str
+    left_out: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -58,7 +63,12 @@ def read_texts(
     # An id with `..` or `/` could name a file outside the folder.
     if not _SAFE_NAME.fullmatch(name):
         return PageTexts(issues.get(name, ""), {}, "")
-    messages = _messages(store.read_trajectory(name))
+    trajectory = store.read_trajectory(name)
+    messages = _messages(trajectory)
+    left_out = {}
+    for attempt in trajectory.attempts if trajectory else ():
+        count = len(attempt.messages or ())
+        left_out[attempt.attempt] = count - len(messages[attempt.attempt])
     output = ""
     if instance.verdict:
         for path in sorted(store.logs.glob(f"{name}.*.eval.log"))[:1]:
@@ -67,6 +77,7 @@ def read_texts(
         issues.get(name) or _issue_in(messages),
         messages,
         output,
+        left_out,
     )
 
 
@@ -92,7 +103,8 @@ def _messages(trajectory: InstanceResult | None) -> dict[int, list[ShownMessage]
     for attempt in trajectory.attempts if trajectory else ():
         rows = messages[attempt.attempt] = []
         origins = conversation_origins(attempt.messages or ())
-        for number, message in enumerate(attempt.messages or (), 1):
+        shown = islice(attempt.messages or (), _MAX_MESSAGES)
+        for number, message in enumerate(shown, 1):
             content = message.with_calls
             role = (message.role or "unknown") + origins[number - 1]
             row = {

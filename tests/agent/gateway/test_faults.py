@@ -154,6 +154,15 @@ def test_a_limit_ends_an_attempt_in_its_middle(
     assert stub.billed == 1
 
 
+def test_the_record_of_an_attempt_is_limited_by_a_setting(runs: GatewayRuns) -> None:
+    with runs.serve(turns=(Turn("I edit." * 200_000, ("replace", EDIT)),)):
+        limited = agent_config("messages", agent_max_record=1)
+        prediction = runs.solve(limited)
+    assert prediction["status"] == "plausible", "what it did until then counts"
+    (attempt,) = runs.attempts()
+    assert "agent.max_record: the record of this attempt" in attempt["error"]
+
+
 def test_a_reservation_that_does_not_fit_is_not_sent(runs: GatewayRuns) -> None:
     money = Spending(BudgetLimits(usd=Decimal("0.0001")))
     with runs.serve() as stub, pytest.raises(FileNotFoundError):

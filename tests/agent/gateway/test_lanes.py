@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from agent.gateway.lanes import Lanes
 from bench.attempts import transcript
@@ -14,7 +16,7 @@ from llm.chat import Message, Reply, ToolCall, Usage
 from reports.data.rundata import InstanceData
 from reports.foreign.atif import atif_files
 from reports.pages.instance import _messages
-from runs.records import InstanceResult
+from runs.records import Attempt, InstanceResult
 from tests.agent.gateway.conftest import BY_NAME
 from tests.support.attempts import make_candidate
 
@@ -97,6 +99,42 @@ def fork_conversation() -> InstanceResult:
         cost=Decimal("0.03"),
     )
     return InstanceResult(instance_id="a__b-1", attempts=(attempt,))
+
+
+def test_messages_that_conversations_share_are_recorded_once() -> None:
+    lanes = Lanes()
+    history = [SYSTEM, Message("user", "x" * 100_000)]
+    for number in range(12):
+        # What a request reads is a new object, and the answers are not sent back.
+        request = [Message(m.role, m.content + " ") for m in history]
+        call = reply(f"answer {number}")
+        lanes.add(request, answer(call), call)
+    assert len(lanes.lanes) == 12
+    assert 100_000 < lanes.size < 110_000
+    messages = tuple(lanes.messages(0))
+    assert len({id(message.content) for message in messages}) == 2 + 12
+    attempt = make_candidate(messages=messages, calls=())
+    values = attempt.as_json()
+    assert len(json.dumps(values)) < 110_000
+    assert values["messages"][3] == {"lane": 1, "same_as": 0}
+    assert Attempt.model_validate(json.loads(json.dumps(values))) == attempt
+
+
+def test_messages_of_earlier_versions_and_broken_references_are_read_as_they_are() -> (
+    None
+):
+    full = make_candidate(messages=(TASK, replace(TASK, lane=1)))
+    values = full.as_json()
+    for message in (
+        {"role": "user", "content": "Fix it.", "lane": 1},
+        {"lane": 1, "same_as": 0},
+    ):
+        values["messages"][1] = message
+        assert Attempt.model_validate(values) == full
+    for position in (1, 99, -1, "0", None):
+        values["messages"][1] = {"lane": 1, "same_as": position}
+        with pytest.raises(ValidationError):
+            Attempt.model_validate(values)
 
 
 CONTINUES = "conversation 2, continues conversation 1 after message 4"

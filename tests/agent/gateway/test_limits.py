@@ -10,11 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
 from agent.gateway import gateway as gateway_module
 from agent.gateway.gateway import Gateway
+from llm.chat import AttemptLimitError
 from llm.client import background
 from tests.agent.gateway.test_provider_words import ask, gateway_of, request_of
 from tests.support import TOP, wait_until
@@ -88,6 +90,30 @@ def test_bytes_in_flight_are_limited_over_all_requests(
         assert not stub.requests
     wait_until(lambda: gateway.bytes_in_flight == 0)
     assert ask(gateway, "messages").status == 200
+
+
+def test_a_request_beyond_its_bound_ends_the_attempt(pair: Pair) -> None:
+    gateway, stub = pair
+    gateway.access = replace(gateway.access, max_request=1)
+    assert b" 413 " in send(gateway, b" " * 1_100_000)
+    assert isinstance(gateway.problem, AttemptLimitError)
+    assert "agent.max_request: a request has more than 1 MiB" in str(gateway.problem)
+    assert ask(gateway, "messages").status == 400
+    assert not stub.requests
+
+
+def test_a_record_beyond_its_bound_ends_the_attempt(pair: Pair) -> None:
+    gateway, stub = pair
+    gateway.access = replace(gateway.access, max_record=1)
+    _, body = request_of("messages")
+    body["system"] = "x" * 600_000
+    for _ in range(5):
+        assert b" 200 " in send(gateway, json.dumps(body).encode()), "it is kept once"
+    body["system"] = "y" * 600_000
+    assert b" 400 " in send(gateway, json.dumps(body).encode())
+    assert isinstance(gateway.problem, AttemptLimitError)
+    assert "agent.max_record" in str(gateway.problem)
+    assert len(stub.requests) == 5
 
 
 def test_connections_are_limited(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

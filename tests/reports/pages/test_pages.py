@@ -70,6 +70,21 @@ def test_texts_are_cut_to_the_budget_and_no_shorter(
     assert sum(longer) > budget
 
 
+def test_a_page_shows_a_limited_number_of_messages(tmp_path: Path) -> None:
+    run = write_generated_run(tmp_path, instances=1, attempts=1)
+    (path,) = (run / "trajectories").iterdir()
+    content = read_json(path)
+    content["attempts"][0]["messages"] = [
+        {"role": "user", "content": f"line {number}"} for number in range(150_000)
+    ]
+    write_json(path, content)
+    (page,) = instance_pages(make_pages(run))
+    text = texts(page)
+    assert "line 1999" in text
+    assert "The trajectory has 148,000 further messages." in text
+    assert page.stat().st_size < 1_500_000
+
+
 @settings(max_examples=50)
 @given(st.text(), st.integers(0, 60))
 def test_a_cut_text_keeps_its_ends(text: str, limit: int) -> None:
