@@ -14,6 +14,7 @@ from bench.regression.settings import TestChoice, Tests
 from bench.selection import Instances
 from core.data import read_yaml
 from core.errors import UserError
+from core.hashing import fitting_name
 from core.jsontypes import JsonMapping, JsonObject
 from core.settings import values_of
 from environments.base import AgentSandbox, EnvironmentKind
@@ -146,7 +147,7 @@ class RunConfig(RunBasics):
             return models
         # Of a command, its program alone.
         names = (name_slug(agent.partition(" ")[0]) for agent in agents)
-        return "--".join([*names, models])
+        return fitting_name("--".join([*names, models]))
 
     @property
     def model_name_or_path(self) -> str:

@@ -92,7 +92,8 @@ def sweep(path: Path) -> None:
 
 
 def _prefix(path: Path) -> str:
-    return f".{path.name[:_LONGEST]}."
+    beginning = os.fsencode(path.name)[:_LONGEST]
+    return f".{os.fsdecode(beginning)}."
 
 
 def check_folder(option: str, folder: Path) -> None:

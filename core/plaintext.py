@@ -29,14 +29,14 @@ def say_aside(line: str) -> None:
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` in one line, without escape sequences and control characters."""
+    """Return ``text`` in one line, without escape sequences; see ``escape_invisible``."""
     characters = map(_visible_character, _ESCAPE.sub("", text))
     parts = "".join(characters).split()
     return " ".join(parts)
 
 
 def visible(text: str) -> str:
-    """Return ``text`` with its lines and tabs, without escape sequences and control characters."""
+    """Return ``text`` without escape sequences; see ``escape_invisible``."""
     lines = text.split("\n")
     return "\n".join(map(_visible_line, lines))
 
@@ -50,6 +50,24 @@ def _visible_line(line: str) -> str:
             character = _visible_character(character)
         characters.append(character)
     return "".join(characters)
+
+
+def escape_invisible(text: str) -> str:
+    """Return ``text`` with its lines and tabs, and what cannot be seen as escapes."""
+    return "\n".join(map(_escape_line, text.split("\n")))
+
+
+def _escape_line(line: str) -> str:
+    if line.replace("\t", "").isprintable():
+        return line
+    text = line.removesuffix("\r")
+    return "".join(map(_escape_character, text)) + line[len(text) :]
+
+
+def _escape_character(character: str) -> str:
+    if character != "\t" and unicodedata.category(character) in _INVISIBLE:
+        return character.encode("unicode_escape").decode()
+    return character
 
 
 def quantity(
@@ -153,6 +171,4 @@ def _aligned_lines(
 def _visible_character(character: str) -> str:
     if character.isspace():
         return " "
-    if unicodedata.category(character) in _INVISIBLE:
-        return ""
-    return character
+    return _escape_character(character)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StrictStr
 
+from core.hashing import fitting_name
+
 RUN_FILE, RESULTS_FILE, STATS_FILE = OWN_FILES = (
     "run.json",
     "results.json",
@@ -19,7 +21,9 @@ _LONGEST = 60
 
 def is_safe_name(name: object) -> bool:
     """Return whether ``name`` may name a file or a folder."""
-    return isinstance(name, str) and _SAFE_KEY.fullmatch(name) is not None
+    if not isinstance(name, str) or not _SAFE_KEY.fullmatch(name):
+        return False
+    return fitting_name(name) == name
 
 
 def is_safe_key(name: object) -> bool:

@@ -18,6 +18,7 @@ from agent.formats import format_names
 from agent.prompts import prompts_hash
 from core.address import recorded_address
 from core.errors import UserError
+from core.hashing import LONGEST_NAME, fitting_name
 from core.jsontypes import JsonObject
 from environments.base import EnvironmentKind
 from llm.options import ModelChoice, names_of
@@ -86,7 +87,10 @@ class RunBasics:
 
     def check_name(self) -> None:
         if not is_safe_name(self.run_name):
-            raise UserError(f"--run {self.run_name!r}: letters, digits and ._+- only")
+            raise UserError(
+                f"--run {self.run_name!r}: letters, digits and ._+- only, at most "
+                f"{LONGEST_NAME} bytes"
+            )
 
     @property
     def called_models(self) -> tuple[ModelChoice, ...]:
@@ -172,12 +176,12 @@ def folder_sha256(folder: Path) -> str:
 def model_slug(models: Iterable[ModelChoice]) -> str:
     """Return a folder name made of the models' names: ``gpt-4o--claude-opus-4``."""
     names = [model.name.rsplit("/", 1)[-1] for model in models]
-    return "--".join(map(name_slug, names))
+    return fitting_name("--".join(map(name_slug, names)))
 
 
 def name_slug(name: str) -> str:
     """Return a name with hyphens for what the name of a folder may not hold."""
-    return re.sub(r"[^\w.+-]+", "-", name)
+    return fitting_name(re.sub(r"[^\w.+-]+", "-", name))
 
 
 def redact_address(text: str | None) -> None:

@@ -12,6 +12,7 @@ from operator import attrgetter
 from bench.attempts import rank
 from core.atomic import write_bytes_atomic
 from core.errors import UserError
+from core.hashing import fitting_name
 from core.money import total
 from core.plaintext import Say
 from reports.data.predictions import Prediction
@@ -227,7 +228,7 @@ def _describe_run(
     for model in models:
         base = model.rsplit("/", 1)[-1]
         slugs.append(name_slug(base))
-    label = "--".join(["combined", *(slugs or [target.run])])
+    label = fitting_name("--".join(["combined", *(slugs or [target.run])]))
     return Run(
         run=target.run,
         model_name_or_path=label,

@@ -7,10 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from core.hashing import sha256_of
+from core.hashing import fitting_name, sha256_of
 from runs.storage.store import RunStore
 
 ALL_PREDS = "all_preds.jsonl"
+# swebench joins the names of model and evaluation in the name of a file.
+_LONGEST_PAIR = 235
+_SHORTEST_NAME = 20
 OTHERS = "attempts"
 """The folder for verdicts on patches that are not predicted, and for their logs."""
 
@@ -84,4 +87,6 @@ def run_id(store: RunStore, predictions: Sequence[Prediction]) -> str:
     patches = [[p.instance_id, p.patch_sha256] for p in predictions]
     text = json.dumps([str(store.folder.resolve()), patches])
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", store.run)
+    longest = max(len(p.model_name_or_path) for p in predictions)
+    name = fitting_name(name, max(_SHORTEST_NAME, _LONGEST_PAIR - longest))
     return f"{name}-{sha256_of(text)[:12]}"

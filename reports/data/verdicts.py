@@ -16,6 +16,7 @@ from pydantic import Field, StrictStr, ValidationError, computed_field
 
 from bench.instances.instance import Evaluation
 from core.atomic import write_json_atomic, write_text_atomic
+from core.hashing import fitting_name
 from core.jsontypes import JsonObject
 from core.parsing.untrusted import damage_at, invalid, read_object
 from llm.chat import AnyText
@@ -65,6 +66,10 @@ class SwebenchLogs:
                 if (folder / PATCH_FILE).read_bytes().strip() == expected:
                     folders.append(folder)
         return folders
+
+
+# Bytes of the name of a log, with 9 for its ending.
+_LONGEST = 246
 
 
 class VerdictStatus(str, Enum):
@@ -179,7 +184,8 @@ def eval_log(store: RunStore, prediction: Prediction) -> Path:
     if not prediction.chosen:
         return store.logs / f"{prediction.file_stem}.eval.log"
     model = prediction.model_name_or_path.replace("/", "__")
-    return store.logs / f"{prediction.instance_id}.{model}.eval.log"
+    name = f"{prediction.instance_id}.{model}"
+    return store.logs / f"{fitting_name(name, _LONGEST)}.eval.log"
 
 
 def eval_report(store: RunStore, prediction: Prediction) -> Path:

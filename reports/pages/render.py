@@ -23,6 +23,7 @@ from markupsafe import Markup, escape
 
 from bench.attempts import describe_script, matrix
 from core.money import column, in_words
+from core.plaintext import escape_invisible
 from core.redaction import Redactor
 from reports.pages.tables import (
     agreement_rows,
@@ -122,19 +123,22 @@ class Renderer:
 
     def _finalize(self, value: object) -> object:
         if isinstance(value, str) and not isinstance(value, Markup):
-            return self.redact(value)
+            return self._plain(value)
         return value
+
+    def _plain(self, text: str) -> str:
+        return escape_invisible(self.redact(text))
 
     def _cut(self, text: str) -> Cut:
         # Redacted before it is cut, because half a secret would not be recognized.
-        return cut(self.redact(text), self.longest)
+        return cut(self._plain(text), self.longest)
 
     def _diff(self, patch: str) -> Markup:
-        return highlight_diff(self.redact(patch))
+        return highlight_diff(self._plain(patch))
 
     def _issue(self, text: str) -> Markup | None:
         """Return an issue as HTML; redacted twice, because rendering may join parts of a secret."""
-        html = rendered_issue(self.redact(text))
+        html = rendered_issue(self._plain(text))
         if html is None:
             return None
         return Markup(self.redact(html))

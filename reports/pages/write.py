@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from core.atomic import write_text_atomic
-from core.hashing import sha256_of
+from core.hashing import fitting_name
 from core.redaction import Redactor
 from reports.data.rundata import RunData
 from reports.pages.instance import INSTANCES, long_texts, page_name, read_texts
@@ -26,7 +26,6 @@ from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
 from runs.storage.store import RunStore
 
-_LONGEST_NAME = 150
 _BUDGET = 45_000_000
 """Bytes of all long texts in the pages of a run; the rest of the pages is small."""
 
@@ -87,9 +86,7 @@ def write_comparison(
 ) -> Path:
     """Write the page of a comparison into ``out/comparisons/`` and return its path."""
     name = "--vs--".join(compared.run.folder.name for compared in runs)
-    if len(name) > _LONGEST_NAME:
-        name = f"{name[:_LONGEST_NAME]}-{sha256_of(name)[:12]}"
-    folder = out / "comparisons" / name
+    folder = out / "comparisons" / fitting_name(name)
     shutil.rmtree(folder / "figures", ignore_errors=True)
     linked = []
     all_stats = []

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from core.plaintext import escape_invisible
 from core.redaction import RedactingFormatter, Redactor
 
 # The name of the run's own logger, in place of an instance's id.
@@ -99,14 +100,4 @@ class _OneRecordOneLine(RedactingFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         lines = super().format(record).split("\n")
-        return "\n    ".join(map(_visible, lines))
-
-
-def _visible(line: str) -> str:
-    """Return ``line`` with control characters as escapes: logs are read on terminals."""
-    if line.isprintable():
-        return line
-    return "".join(
-        c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode()
-        for c in line
-    )
+        return escape_invisible("\n    ".join(lines))

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from core.money import in_words
-from core.plaintext import some, table
+from core.plaintext import escape_invisible, one_line, some, table, visible
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,24 @@ def test_markdown_escapes_what_would_end_a_cell() -> None:
 def test_long_lists_of_names_end_with_a_count() -> None:
     assert some(["a", "b"], 2) == "a, b"
     assert some(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\tb\r\n\nc", "a\tb\r\n\nc"),
+        ("caf\u00e9 \u65e5\xa0\U0001f600", "caf\u00e9 \u65e5\xa0\U0001f600"),
+        ("\x1b[31m\x00\x07\x7f", "\\x1b[31m\\x00\\x07\\x7f"),
+        ("a\rb", "a\\rb"),
+        ("\u202eabc\u2066\u200b\u061c", "\\u202eabc\\u2066\\u200b\\u061c"),
+        ("\ud800\u2028\U000e0041", "\\ud800\\u2028\\U000e0041"),
+    ],
+)
+def test_what_cannot_be_seen_is_shown_as_an_escape(text: str, shown: str) -> None:
+    assert escape_invisible(text) == shown
+    assert escape_invisible(shown) == shown
+
+
+def test_terminals_show_marks_that_turn_the_direction() -> None:
+    assert one_line("a\u202eb\nc") == "a\\u202eb c"
+    assert visible("a\u202eb\nc") == "a\\u202eb\nc"

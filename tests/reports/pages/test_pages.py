@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.plaintext import escape_invisible
 from llm.chat import Message, ToolCall
 from reports.pages.instance import page_name
 from reports.pages.render import cut, fitting_size, size
@@ -68,6 +69,22 @@ def test_texts_are_cut_to_the_budget_and_no_shorter(
     assert sum(shortened) <= budget
     longer = [min(length, limit + 1) for length in sizes]
     assert sum(longer) > budget
+
+
+def test_pages_show_what_cannot_be_seen_as_escapes(tmp_path: Path) -> None:
+    run = write_hostile_run(tmp_path)
+    marks = "".join(map(chr, [0x1B, 0x07, 0x202E, 0x2066, 0x200F, 0x9B, 0xE0041]))
+    for path in [*run.rglob("*.json"), *tmp_path.rglob("*.log")]:
+        text = path.read_text()
+        quoted = marks
+        if path.suffix == ".json":
+            quoted = json.dumps(marks)[1:-1]
+        path.write_text(text.replace("javascript:", f"javascript:{quoted}"))
+    report = make_pages(run)
+    for page in (report, *instance_pages(report)):
+        text = page.read_text()
+        assert not set(marks) & set(text)
+        assert text.count("javascript:" + escape_invisible(marks)) > 5
 
 
 def test_a_page_shows_a_limited_number_of_messages(tmp_path: Path) -> None:
