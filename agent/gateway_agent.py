@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.command_agent import (
@@ -69,14 +69,7 @@ class GatewayAgent(CommandAgent):
                 with gateway:
                     ended = self._run_with(gateway, task, folder)
             finally:
-                redact = self.redactor
-                for message in gateway.messages:
-                    redacted = replace(
-                        message,
-                        content=redact(message.content),
-                        reasoning=redact(message.reasoning),
-                    )
-                    transcript.messages.append(redacted)
+                transcript.messages.extend(gateway.messages)
                 transcript.calls.extend(gateway.calls)
         refused = gateway.problem
         if ended.result.timed_out:

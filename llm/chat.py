@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, ClassVar, Protocol
@@ -162,6 +162,21 @@ class Reply:
     def sha256_pair(self) -> tuple[str | None, str]:
         """The hashes of the exchange (None if unknown) and of the reply: do replies vary?"""
         return self.exchange_sha256, reply_sha256(self)
+
+
+def redact_reply(reply: Reply, redact: Callable[[str], str]) -> Reply:
+    """Return what of a reply is used and recorded: the same, so that a replay goes on equally."""
+    calls = []
+    for call in reply.tool_calls:
+        words = map(redact, (call.name, call.arguments, call.id))
+        calls.append(ToolCall(*words))
+    return replace(
+        reply,
+        content=redact(reply.content),
+        model=redact(reply.model),
+        tool_calls=tuple(calls),
+        body=redact(reply.body),
+    )
 
 
 REPLY = TypeAdapter(Reply)

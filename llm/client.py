@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from core.errors import InfrastructureError
 from core.plaintext import quantity
+from core.redaction import Redactor
 from llm.chat import (
     REPLY,
     Message,
@@ -25,6 +26,7 @@ from llm.chat import (
     Traits,
     Usage,
     exchange_sha256,
+    redact_reply,
     request_sha256,
 )
 from llm.gate import Answered, Failed, Gate, PlannedCall, Refused
@@ -70,6 +72,7 @@ class LiteLLMModel:
         sampling: options of sampling; those that the model does not take are not sent.
         price: the user's price, which overrides litellm's map.
         warn_once: prints a warning once, such as an unknown price.
+        redact: takes the secrets out of replies before anything uses them.
     """
 
     name: str
@@ -83,6 +86,7 @@ class LiteLLMModel:
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     warn_once: Callable[[str], None] = print
     price: Price | None = None
+    redact: Redactor = field(default_factory=Redactor.of_environment)
 
     @property
     def traits(self) -> Traits:
@@ -154,7 +158,7 @@ class LiteLLMModel:
         ticket = self.gate.begin(ask)
         wire = Wire()
         try:
-            reply = send(wire)
+            reply = redact_reply(send(wire), self.redact)
         except TransientError as error:
             error.uses_try = self.gate.end(ticket, error.failure)
             raise

@@ -331,7 +331,8 @@ class Gateway:
             )
             own_limit = request.own_limit or model.all_settings.max_output or 0
             limits = filter(None, (own_limit, self.access.max_output))
-            return replace(request, own_limit=own_limit).with_limit(min(limits))
+            request = replace(request, own_limit=own_limit, redact=model.redact)
+            return request.with_limit(min(limits))
 
     def _refuse(
         self,
@@ -415,7 +416,7 @@ class Gateway:
         request = channel.request
         gate = self.model.gate
         # Without ids and times, which differ in each run.
-        body = _without_ids(request.body)
+        body = _without_ids(request.recorded_body)
         exact = canonical_sha256([request.path, body, request.limit])
         with self._lock:
             reply = gate.recorded_reply(turn, exact)

@@ -12,7 +12,13 @@ from decimal import Decimal
 
 import aiohttp
 
-from agent.gateway.dialects.base import AgentRequest, Tokens, events_of, parse_json
+from agent.gateway.dialects.base import (
+    AgentRequest,
+    Tokens,
+    events_of,
+    parse_json,
+    redact_answer,
+)
 from agent.gateway.upstream import cost_of_tokens, proxy_of, upstream_of
 from core.errors import InfrastructureError
 from core.jsontypes import JsonObject
@@ -139,6 +145,11 @@ class Provider:
             raise self._failure(answer.error or "the answer broke off", channel, wire)
         self.has_answered = True
         model = self.model
+        # What the agent acts on is what a replay serves.
+        rest = channel.rest.data.decode("utf-8", "replace")
+        redacted = redact_answer(rest, model.redact)
+        if redacted != rest:
+            channel.rest = replace(channel.rest, data=redacted.encode())
         usage = None
         cost = None
         if answer.tokens:
@@ -151,7 +162,7 @@ class Provider:
             seconds=round(time.monotonic() - started, 3),
             model=answer.model[:200],
             tool_calls=answer.tool_calls,
-            body=text,
+            body=redact_answer(text, model.redact),
         )
 
     async def _post(self, channel: Channel, wire: Wire) -> tuple[JsonObject, str]:

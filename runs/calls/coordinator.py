@@ -112,7 +112,7 @@ class CallCoordinator:
         return self.journal(instance_id).entries()
 
     def journal(self, instance_id: str) -> Journal:
-        return Journal(self.journals / f"{instance_id}.jsonl")
+        return Journal(self.journals / f"{instance_id}.jsonl", self.redact)
 
     def stopping(self) -> str:
         return self.stop.reason
@@ -197,7 +197,7 @@ class CallCoordinator:
         uses_try = self.rate_limiter.note_outcome(pending.ask.provider, outcome)
         if isinstance(outcome, Answered):
             self.called()
-        ended = end_of(call, outcome, self.redact)
+        ended = end_of(call, outcome)
         line = LedgerLine.of_call(pending.instance_id, pending.entry, ended)
         try:
             self.journal(pending.instance_id).append(ended)
@@ -214,7 +214,7 @@ class CallCoordinator:
         return uses_try
 
     def note_attempt(self, instance_id: str, attempt: Attempt) -> None:
-        entry = AttemptEntry.of(attempt, self.redact)
+        entry = AttemptEntry.of(attempt)
         self.journal(instance_id).append(entry)
 
     def abandon(self, instance_id: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -140,9 +140,8 @@ class AttemptEntry(_Entry):
     failing: tuple[AnyText, ...] = ()
 
     @classmethod
-    def of(cls, attempt: Attempt, redact: Redactor) -> AttemptEntry:
-        values = {"attempt": attempt.as_json(), "failing": attempt.failing}
-        return cls.model_validate(redact.of(values))
+    def of(cls, attempt: Attempt) -> AttemptEntry:
+        return cls(attempt=attempt, failing=attempt.failing)
 
     @property
     def record(self) -> Attempt:
@@ -171,14 +170,15 @@ class Journal:
     """The journal at ``path``; written by one process at a time, one thread for each instance."""
 
     path: Path
+    redact: Redactor = field(default_factory=Redactor)
 
     def append(self, entry: JournalEntry) -> None:
-        """Write ``entry`` and wait until the disk has it.
+        """Write ``entry`` without secrets, and wait until the disk has it.
 
         Raises:
             OSError: the disk is full or gone; a later entry starts on a line of its own.
         """
-        append_line(self.path, entry.model_dump(), durable=True)
+        append_line(self.path, self.redact.of(entry.model_dump()), durable=True)
 
     def entries(self) -> list[JournalEntry]:
         """Return what was written, without damaged lines; nothing when there is no journal."""
@@ -212,19 +212,13 @@ def append_line(
             os.fsync(stream.fileno())
 
 
-def end_of(
-    call: str,
-    outcome: CallOutcome,
-    redact: Redactor,
-) -> EndEntry:
-    """Return the entry that ends ``call``, redacted where providers quote keys: in errors."""
+def end_of(call: str, outcome: CallOutcome) -> EndEntry:
+    """Return the entry that ends ``call``."""
     if isinstance(outcome, Answered):
         reply = replace(outcome.reply, request_sha256="", exchange_sha256=None)
         return AnsweredEntry(call=call, reply=reply)
-    values = {**asdict(outcome), "error": redact(outcome.error)}
-    return (RefusedEntry if isinstance(outcome, Refused) else FailedEntry)(
-        call=call, **values
-    )
+    kind = RefusedEntry if isinstance(outcome, Refused) else FailedEntry
+    return kind(call=call, **asdict(outcome))
 
 
 def starts_and_ends(

@@ -148,3 +148,12 @@ def run_script(
         timeout=120,
         env={**os.environ, "COLUMNS": "80", **env},
     )
+
+
+def assert_in_no_file(text: str, folder: Path) -> None:
+    count = 0
+    for path in folder.rglob("*"):
+        if path.is_file():
+            count += 1
+            assert text.encode() not in path.read_bytes(), path
+    assert count > 10

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,6 +25,7 @@ from core.jsontypes import (
     text_at,
     value_at,
 )
+from core.redaction import Redactor
 from llm.chat import Message, ToolCall
 from llm.usage import is_priced
 
@@ -111,6 +113,7 @@ class AgentRequest:
         limit: that is sent, at ``limit_key``.
         data: the body as it is sent, with ``limit``.
         headers: those that the provider gets; ``query`` likewise.
+        redact: takes secrets out of what is recorded and compared.
     """
 
     dialect: Dialect
@@ -125,6 +128,7 @@ class AgentRequest:
     data: bytes = field(default=b"", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
+    redact: Redactor = field(default_factory=Redactor)
 
     def with_limit(self, limit: int) -> AgentRequest:
         """Return it with another limit of the answer."""
@@ -139,8 +143,14 @@ class AgentRequest:
         return self.limit < self.own_limit
 
     @cached_property
+    def recorded_body(self) -> JsonObject:
+        """The body as a replay may compare it: the agent gets recorded answers without secrets."""
+        body: JsonObject = self.redact.of(self.body)
+        return body
+
+    @cached_property
     def conversation(self) -> list[Message]:
-        return self.dialect.conversation(self.body)
+        return self.dialect.conversation(self.recorded_body)
 
     @cached_property
     def answer_identities(self) -> list[list[Any]]:
@@ -428,6 +438,46 @@ def events_of(text: str) -> Iterator[JsonObject]:
         event = parse_json("\n".join(data))
         if isinstance(event, dict):
             yield event
+
+
+def redact_answer(text: str, redact: Redactor) -> str:
+    """Return an answer as it came, without secrets, also those that a stream splits."""
+    events = list(events_of(text))
+    fragments = defaultdict(list)
+    for event in events:
+        for key, holder, name in _fragments_in(event):
+            fragments[key].append((holder, name))
+    is_split = False
+    for places in fragments.values():
+        whole = "".join(holder[name] for holder, name in places)
+        if len(places) > 1 and redact.named_in(whole):
+            is_split = True
+            for holder, name in places:
+                holder[name] = ""
+            holder, name = places[0]
+            holder[name] = redact(whole)
+    if not is_split:
+        return redact(text)
+    end = "data: [DONE]\n\n" if "[DONE]" in text else ""
+    return redact(b"".join(map(sse, events)).decode() + end)
+
+
+def _fragments_in(
+    value: Any,  # noqa: ANN401
+    path: tuple[object, ...] = (),
+) -> Iterator[tuple[tuple[object, ...], Any, Any]]:
+    """Yield the texts of an event: which text of the answer each is a part of, and its place."""
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        path += tuple(v for k, v in value.items() if k == "type" or k.endswith("index"))
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    for key, item in items:
+        if isinstance(item, str):
+            yield (*path, key), value, key
+        else:
+            yield from _fragments_in(item, (*path, key))
 
 
 def texts_in(value: object) -> Iterator[str]:

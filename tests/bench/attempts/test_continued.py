@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from core.redaction import Redactor
 from runs.calls.journal import AttemptEntry, Journal, finished_attempts
 from runs.records import Attempt, AttemptStatus
 from runs.storage.store import RunStore
@@ -117,7 +116,7 @@ THIRD = ended_attempt(3, AttemptStatus.TESTS_FAILED)
 def test_attempts_count_up_to_the_first_that_may_go_on(
     recorded: list[Attempt], numbers: list[int]
 ) -> None:
-    entries = [AttemptEntry.of(attempt, Redactor()) for attempt in recorded]
+    entries = [AttemptEntry.of(attempt) for attempt in recorded]
     attempts = finished_attempts(entries)
     assert [attempt.attempt for attempt in attempts] == numbers
 
@@ -130,5 +129,5 @@ def test_an_attempt_in_a_journal_has_all_that_the_next_is_told(tmp_path: Path) -
         seconds=1.5,
     )
     journal = Journal(tmp_path / "j.jsonl")
-    journal.append(AttemptEntry.of(attempt, Redactor()))
+    journal.append(AttemptEntry.of(attempt))
     assert finished_attempts(journal.entries()) == [attempt]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,11 @@ from llm.gate import OpenGate
 from llm.provider_errors import RetryPolicy
 from llm.settings import load_settings
 from llm.tokens import count_tokens
+from reports.report import report_command
 from runs.modelsource import ReplayedModels
 from tests.bench.conftest import Harness
-from tests.support import read_json
+from tests.support import assert_in_no_file, read_json
+from tests.support.evaluated import report_settings
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, config, live
 
@@ -43,6 +46,30 @@ def test_a_live_run_replayed_is_byte_identical(
     assert len(provider.requests) == 3
     cost_of_call = 100 * 2.5e-6 + 10 * 1e-5
     assert prediction["cost"] == pytest.approx(3 * cost_of_call)
+
+
+def test_no_file_of_a_run_holds_a_key_that_a_provider_quotes(
+    harness: Harness, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "sk-sentinel-0123456789"
+    monkeypatch.setenv("QUOTED_API_KEY", key)
+    quoting = EDIT.replace("letters.append", f"key = '{key}'; l.append")
+    error = {"message": f"the key {key} is busy"}
+    busy = Answer(status=500, headers={"x-request-id": key}, error=error)
+    call = ("look", json.dumps({"path": key}))
+    asking = Answer(f"{ASK} {key}", tool_calls=(call,))
+    provider.will_answer(busy, asking, quoting, f"{EDIT}\n{key}")
+    prediction = harness.solve(live(provider), ID)
+    assert prediction["status"] == "plausible"
+    assert len(provider.requests) == 4
+    settings = report_settings(harness.cache, page=True)
+    report_command([harness.file("")], settings, lambda _: None)
+    assert_in_no_file(key, harness.folder)
+    assert "[QUOTED_API_KEY]" in harness.file(f"trajectories/{ID}.json").read_text()
+    harness.assert_replays(live(provider), ID)
+    recorded = harness.file(f"trajectories/{ID}.json", "replay").read_text()
+    calls = json.loads(recorded)["attempts"][0]["calls"]
+    assert all(call["request_sha256"] for call in calls), "no request has changed"
 
 
 @pytest.mark.parametrize(
