@@ -15,7 +15,7 @@ from reports.data.predictions import Prediction, run_id
 from reports.data.verdicts import Verdict, VerdictStatus, eval_log, save_verdict
 from runs.keys import is_safe_key
 from runs.storage.store import RunStore
-from tests.support import read_json
+from tests.support import read_json, write_json
 from tests.support.reporting import report
 from tests.support.rundata import write_generated_run
 from tests.support.runs import config
@@ -48,9 +48,10 @@ def test_a_run_of_thirty_models_is_reported(tmp_path: Path) -> None:
     run = write_generated_run(tmp_path, instances=1, attempts=1)
     (path,) = run.glob("*__*.json")
     label = "retry--" + "--".join(NAMES).replace("provider/", "")
-    path.write_text(path.read_text().replace('"me"', f'"{label}"'))
     content = read_json(path)
-    content["model_name_or_path"] = label
+    for part in (content, *content["all_results"]):
+        part["model_name_or_path"] = label
+    write_json(path, content)
     store = RunStore.of_folder(run)
     prediction = Prediction(path.stem, label, "p")
     verdict = Verdict(
