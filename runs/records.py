@@ -116,7 +116,7 @@ def _name_repeats(
     return values
 
 
-Messages = Annotated[
+Conversations = Annotated[
     tuple[Message, ...] | None,
     BeforeValidator(_expand_repeats),
     WrapSerializer(_name_repeats),
@@ -339,7 +339,7 @@ class Attempt(Recorded):
     # In trajectories alone.
     edit_format: Known[AnyText] = None
     traits: Traits | None = None
-    messages: Messages = None
+    messages: Conversations = None
     calls: tuple[Reply, ...] | None = None
     totals: Annotated[Totals | None, IfAny] = None
     reflections: Known[Whole] = None
