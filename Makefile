@@ -18,8 +18,7 @@ setup: $(VENV)/.run-ready
 setup-dev: $(VENV)/.dev-ready
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
-		{ echo "error: $(PYTHON) is older than 3.10; use make PYTHON=python3.12"; exit 2; }
+	@$(PYTHON) -B bench/cli/oldest.py || { echo "give another: make PYTHON=python3.12"; exit 2; }
 	@echo "installing into $(VENV): the first time takes a minute or more"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip uv

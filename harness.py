@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """Attempt SWE-bench instances: ``python harness.py --models gpt-4o,opus``."""
 
-from __future__ import annotations
-
 import sys
-from pathlib import Path
 
+# Python 2.7 and 3.6 read this file too, and stop at this line.
+import bench.cli.oldest  # noqa: F401
 from bench.cli.dispatch import Command, Program
-from demo import register
 
 DEFAULT = Command("bench.cli.command_line")
 SUBCOMMANDS = {
@@ -44,11 +42,8 @@ SUBCOMMANDS = {
     ),
 }
 
-
-def main() -> int:
-    register()
-    name = Path(sys.argv[0]).name
-    return Program("harness", name, SUBCOMMANDS, DEFAULT).dispatch()
+PROGRAM = Program("harness", "", SUBCOMMANDS, DEFAULT, data_sets="demo")
+main = PROGRAM.dispatch
 
 
 if __name__ == "__main__":

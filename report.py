@@ -1,37 +1,41 @@
 #!/usr/bin/env python3
 """Evaluate and report on runs: ``python report.py predictions/run1``."""
 
-from __future__ import annotations
-
 import sys
-from pathlib import Path
 
+# Python 2.7 and 3.6 read this file too, and stop at this line.
+import bench.cli.oldest  # noqa: F401
 from bench.cli.dispatch import Command, Program
-from demo import register
 
 _COMMANDS = "reports.subcommands"
 DEFAULT = Command(_COMMANDS, "report")
 SUBCOMMANDS = {
     "compare": Command(
-        _COMMANDS, "compare", "RUN RUN…", "Compare runs, each with each."
+        _COMMANDS, "compare", "RUN RUN...", "Compare runs, each with each."
     ),
     "combine": Command(
         _COMMANDS,
         "combine",
-        "RUN RUN…",
+        "RUN RUN...",
         "Write a run with the best prediction of each instance.",
     ),
     "select": Command(
         "reports.selecting",
         "main",
-        "RUN…",
+        "RUN...",
         "Choose among the candidates of runs by scripts that models write.",
     ),
     "lab": Command(
-        _COMMANDS, "lab", "RUN…", "Replay runs under other policies, without any call."
+        _COMMANDS,
+        "lab",
+        "RUN...",
+        "Replay runs under other policies, without any call.",
     ),
     "verify": Command(
-        _COMMANDS, "verify", "RUN…", "Compute derived files again and say what differs."
+        _COMMANDS,
+        "verify",
+        "RUN...",
+        "Compute derived files again and say what differs.",
     ),
     "package": Command(
         _COMMANDS,
@@ -53,11 +57,8 @@ SUBCOMMANDS = {
     ),
 }
 
-
-def main() -> int:
-    register()
-    name = Path(sys.argv[0]).name
-    return Program("report", name, SUBCOMMANDS, DEFAULT).dispatch()
+PROGRAM = Program("report", "", SUBCOMMANDS, DEFAULT, data_sets="demo")
+main = PROGRAM.dispatch
 
 
 if __name__ == "__main__":

@@ -155,6 +155,7 @@ def test_a_missing_package_asks_for_no_make(commands: Path, there: Path) -> None
     done = run(commands / "python", "-I", "-c", code, cwd=there)
     assert done.returncode == 2
     message = (
-        "error: the package typer is not installed; install swe-retry-harness again\n"
+        "error: the package typer is missing or of another version; "
+        "install swe-retry-harness again\n"
     )
     assert done.stderr == message

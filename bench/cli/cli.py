@@ -150,11 +150,14 @@ def run_cli(
     command: Callable[..., object],
     name: str,
     program: Program | None = None,
+    arguments: list[str] | None = None,
 ) -> int:
     """Run ``command`` with the options of the command line and return the exit code.
 
-    ``program`` is the one that the command belongs to; the help of its default command lists its
-    subcommands.
+    Args:
+        program: the one that the command belongs to; the help of its default command lists its
+            subcommands.
+        arguments: None for those of the process.
 
     What the user can fix, and infrastructure that failed, is one line and no traceback. No secret
     of the environment is shown, also not in tracebacks of our own mistakes.
@@ -166,7 +169,7 @@ def run_cli(
     app = make_app(command, name)
     try:
         with sigterm_as_interrupt():
-            code = app(standalone_mode=False, prog_name=name, obj=program)
+            code = app(arguments, standalone_mode=False, prog_name=name, obj=program)
     except TyperException as error:
         return _say(
             _replacement(error, program) or f"{_problem(error)} (see --help)", 2

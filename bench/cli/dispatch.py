@@ -34,25 +34,33 @@ class Program:
 
     Attributes:
         key: names the program in ``renamed.tsv``.
-        name: as it is typed.
+        module: as it is typed; empty for a script.
+        data_sets: a package whose ``register`` makes data sets known.
     """
 
     key: str
-    name: str
+    module: str
     subcommands: Mapping[str, Command]
     default: Command | None = None
+    data_sets: str = ""
+
+    @property
+    def name(self) -> str:
+        """The program as it is typed."""
+        return self.module or Path(sys.argv[0]).name
 
     def dispatch(self) -> int:
         """Run the subcommand that the command line names, else the default; return the exit code.
 
         Only the module of that command is imported.
         """
-        word = (*sys.argv, "")[1]
+        _, *arguments = sys.argv
+        word = (*arguments, "")[0]
         if word in self.subcommands:
-            del sys.argv[1]
-            return self._launch(self.subcommands[word], f"{self.name} {word}")
+            name = f"{self.name} {word}"
+            return self._launch(self.subcommands[word], name, arguments[1:])
         if self.default:
-            return self._launch(self.default, self.name)
+            return self._launch(self.default, self.name, arguments)
         if word in ("-h", "--help"):
             print(f"Usage: {self.name} COMMAND [OPTIONS], with --help for its options")
             for usage, help in self.usages().items():
@@ -98,28 +106,36 @@ class Program:
         self,
         command: Command,
         name: str,
+        arguments: list[str],
     ) -> int:
         try:
+            if self.data_sets:
+                import_module(self.data_sets).register()
             run = getattr(import_module(command.module), command.function)
             run_cli = import_module("bench.cli.cli").run_cli
-        except ModuleNotFoundError as error:
+        except ImportError as error:
             fix = "install swe-retry-harness again"
             if CHECKOUT is not None:
                 _run_in_own_environment(CHECKOUT / ".venv")
                 fix = f"run `make setup` in {CHECKOUT}"
             print(
-                f"error: the package {error.name} is not installed; {fix}",
+                f"error: the package {error.name} is missing or of another version; {fix}",
                 file=sys.stderr,
             )
             return 2
         except KeyboardInterrupt:
             return _INTERRUPTED
-        return int(run_cli(run, name, self))
+        return int(run_cli(run, name, self, arguments))
 
 
 def _run_in_own_environment(own: Path) -> None:
     """Replace this process by one of ``own``; return where there is none, or this is it."""
     python = own / "bin" / "python"
-    if python.exists() and Path(sys.prefix).resolve() != own.resolve():
-        # As it was called: a module started with -m has no path that could be started.
-        os.execv(python, [str(python), *sys.orig_argv[1:]])
+    if not python.exists() or Path(sys.prefix).resolve() == own.resolve():
+        return
+    # Without options of this interpreter: -S would hide the packages again.
+    script = [sys.argv[0]]
+    spec = sys.modules["__main__"].__spec__
+    if spec is not None:  # started with -m
+        script = ["-m", spec.name.removesuffix(".__main__")]
+    os.execv(python, [str(python), *script, *sys.argv[1:]])

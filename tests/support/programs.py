@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -13,8 +14,8 @@ import report
 from bench.cli.cli import make_app
 from bench.cli.dispatch import Command, Program
 
-_HARNESS = Program("harness", "harness.py", harness.SUBCOMMANDS, harness.DEFAULT)
-_REPORT = Program("report", "report.py", report.SUBCOMMANDS, report.DEFAULT)
+_HARNESS = replace(harness.PROGRAM, module="harness.py")
+_REPORT = replace(report.PROGRAM, module="report.py")
 _EXERCISES = ("exercism", "canitedit", "editpack")
 
 

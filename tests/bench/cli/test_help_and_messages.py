@@ -45,7 +45,7 @@ NAMES = {
         "--config",
         "--continue",
     ],
-    "report.py": ["--all-attempts", "--evaluator", "verify RUN…"],
+    "report.py": ["--all-attempts", "--evaluator", "verify RUN..."],
 }
 
 
