@@ -13,7 +13,8 @@ from pydantic import AfterValidator
 
 from bench.instances.names import ALIASES, BUNDLED
 from core.errors import UserError
-from core.settings import Commas, Folder, RecordedPath, Section
+from core.settings import Commas, Section
+from runs.storage.places import NamedRun
 
 if TYPE_CHECKING:  # the help of commands needs the settings alone
     from bench.instances.instance import Instance
@@ -101,10 +102,10 @@ class Instances(Section):
     until: str = ""
     """Take instances created on this day or earlier."""
 
-    prior: Annotated[tuple[Folder, ...], Commas] = ()
+    prior: Annotated[tuple[NamedRun, ...], Commas] = ()
     """Skip what these earlier runs have a plausible patch for."""
 
-    only_valid: RecordedPath | None = None
+    only_valid: Path | None = None
     """Leave out what this file of `report.py gold` does not call valid."""
 
     @property

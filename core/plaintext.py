@@ -6,6 +6,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 
 Say = Callable[[str], None]
 """Shows a line to the user; ``functools.cache(say)`` shows each line once."""
@@ -68,6 +69,12 @@ def _escape_character(character: str) -> str:
     if character != "\t" and unicodedata.category(character) in _INVISIBLE:
         return character.encode("unicode_escape").decode()
     return character
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return ``; did you mean NAME?`` for the nearest of ``names``; empty where none is near."""
+    hints = get_close_matches(name, list(names), 1)
+    return "".join(f"; did you mean {hint}?" for hint in hints)
 
 
 def quantity(

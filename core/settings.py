@@ -24,8 +24,8 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    PlainSerializer,
     ValidationError,
+    field_validator,
 )
 from pydantic.fields import FieldInfo
 
@@ -56,16 +56,32 @@ _WORDING = {
 Root = TypeVar("Root", bound="Section")
 
 
+def absolute(path: Path) -> Path:
+    """Return a path as a command can be called by: absolute, with its links."""
+    # pathlib raises an error for an unknown user.
+    return Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111
+
+
 class Section(BaseModel):
-    """A part of the settings, or the root of all."""
+    """A part of the settings, or the root of all; its paths are absolute, defaults too."""
 
     model_config = ConfigDict(
         frozen=True,
+        validate_default=True,
         extra="forbid",
         allow_inf_nan=False,
         arbitrary_types_allowed=True,
         use_attribute_docstrings=True,
     )
+
+    @field_validator("*")
+    @classmethod
+    def _make_absolute(cls, value: Any) -> Any:  # noqa: ANN401 - of any field
+        if isinstance(value, Path):
+            return absolute(value)
+        if isinstance(value, tuple):
+            return tuple(map(cls._make_absolute, value))
+        return value
 
 
 class NoSuchSettingError(UserError):
@@ -173,12 +189,8 @@ Commas = BeforeValidator(split_commas)
 SplitLines = BeforeValidator(lambda value: _split(value, str.splitlines))
 Pairs = BeforeValidator(split_pairs)
 TextList = Annotated[tuple[str, ...], Commas]
-Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())]
-"""A path that code receives absolute and without links."""
-RecordedPath = Annotated[
-    Path, PlainSerializer(lambda path: str(path.expanduser().resolve()))
-]
-"""A path that code receives as it was given, and that is recorded absolute."""
+Folder = Annotated[Path, AfterValidator(lambda path: absolute(path).resolve())]
+"""A path without links, which can be compared with others; each path is absolute."""
 
 
 @cache

@@ -11,8 +11,7 @@ from demo.images import build_images
 from demo.setup import DEMO_DATASET
 from environments.docker.engine import engine_answers
 from environments.local.environment import NO_SANDBOX
-from runs.settings import TOP
-from runs.storage.versions import CHECKOUT, CODE
+from runs.storage.versions import CHECKOUT, CODE, TOP
 
 _TOP = TOP.resolve()
 _RUN = _TOP / "predictions" / "demo"

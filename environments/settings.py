@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,11 +14,6 @@ from core.hashing import sha256_of
 from core.settings import Commas, Section, TextList
 
 _NAMES = ", ".join(agent.name for agent in AGENTS)
-
-
-def absolute(path: Path) -> Path:
-    """Return a path as a command can be called by: absolute, with its links."""
-    return Path(os.path.abspath(path.expanduser()))  # noqa: PTH100
 
 
 def home_hashes(folder: Path) -> dict[str, str]:
@@ -106,13 +100,11 @@ class AgentSettings(Section):
         "its models alone (closed), or with your rights (none); default: closed for named agents "
         "and with agent.api, else none (docs/agents.md).",
     )
-    home: Annotated[Path, AfterValidator(absolute)] | None = Field(
+    home: Path | None = Field(
         default=None,
         description="Put the files of this folder into the home of a command: configuration, "
         "MCP servers, skills (docs/agents.md).",
     )
-    sandbox_read: Annotated[
-        tuple[Annotated[Path, AfterValidator(absolute)], ...], Commas
-    ] = Field(
+    sandbox_read: Annotated[tuple[Path, ...], Commas] = Field(
         default=(), description="Show a command in the sandbox these paths, read-only."
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from core.errors import UserError
-from core.settings import Commas, RecordedPath, Section
+from core.plaintext import did_you_mean
+from core.settings import Commas, Section
 from llm.registry import complete_settings, map_entry, resolve_model
 from llm.settings import ModelSettings, SettingsBook, our_settings
 
@@ -55,7 +57,7 @@ class Models(Section):
         ge=1,
         description="Limit a reply to this many tokens; default: the model's.",
     )
-    file: RecordedPath | None = Field(
+    file: Path | None = Field(
         default=None,
         description="Read settings and aliases of models from this YAML file (docs/models.md).",
     )
@@ -168,6 +170,7 @@ def _name_and_format(
     alternatives = ", ".join(formats)
     raise UserError(
         f"--models {text}: unknown edit format or agent {last!r}; there are {alternatives}"
+        + did_you_mean(last, formats)
     )
 
 

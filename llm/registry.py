@@ -17,6 +17,7 @@ from typing import Any
 from core.address import basic_auth
 from core.errors import UserError
 from core.hashing import sha256_of
+from core.plaintext import did_you_mean
 from llm.chat import Reminder, Traits
 from llm.provider_errors import watch_clients
 from llm.settings import ModelSettings
@@ -94,9 +95,10 @@ def resolve_model(
     try:
         litellm.get_llm_provider(model=name)
     except litellm.exceptions.BadRequestError as error:
+        hint = did_you_mean(name, [*aliases, *litellm.model_cost])
         raise UserError(
             f"unknown model {name!r}: give an alias ({', '.join(aliases)}), a litellm name such "
-            "as openai/NAME, or --api-base for a server of your own"
+            f"as openai/NAME, or --api-base for a server of your own{hint}"
         ) from error
     return name
 

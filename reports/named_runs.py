@@ -49,6 +49,28 @@ def import_foreign(runs: Sequence[Path], out: Path, say: Say) -> list[Path]:
     return folders
 
 
+def link_run(folder: Path, out: Path) -> Path:
+    """Return a run below ``out`` of links to the files of ``folder``, which nothing is written to.
+
+    What a report writes takes the place of links, and stays when the run is linked again.
+    """
+    source = RunStore.of_folder(folder)
+    target = RunStore(out, source.run)
+    if target.folder == source.folder:
+        return folder
+    if not all(path.is_symlink() for path in target.prediction_paths()):
+        raise UserError(
+            f"--out {out}: {target.folder} is another run; give another folder"
+        )
+    for path in source.folder.rglob("*"):
+        link = target.folder / path.relative_to(source.folder)
+        if path.is_file() and not link.exists():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.unlink(missing_ok=True)
+            link.symlink_to(path)
+    return target.folder
+
+
 def runs_and_filters(arguments: Sequence[Path]) -> tuple[list[Path], str]:
     """Return the runs among the arguments beside ``--settings``, and the words to filter by."""
     runs = []

@@ -42,6 +42,7 @@ from runs.jobs import WorkerAccess
 from runs.modelsource import ReplayedModels, replay_folder
 from runs.records import InstanceResult, Origin
 from runs.session import start_run
+from runs.storage.places import find_run
 from runs.storage.store import RunStore
 
 _NAME = "selected"
@@ -66,6 +67,7 @@ def main(
         list[Path] | None,
         typer.Argument(
             metavar="RUN",
+            parser=find_run,
             help="Choose among the candidates of these runs, of any harness.",
             show_default=False,
         ),

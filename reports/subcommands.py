@@ -25,19 +25,28 @@ from reports.evaluation.settings import (
 )
 from reports.named_runs import (
     import_foreign,
+    link_run,
     recorded_layer,
     runs_and_filters,
     stores_of,
 )
-from runs.settings import TOP
+from runs.storage.places import find_run
+from runs.storage.versions import TOP
 
 RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run: a folder under predictions/.")
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        parser=find_run,
+        help="A run: its name, or a folder under predictions/.",
+    ),
 ]
 RunArguments = Annotated[
     list[Path],
     typer.Argument(
-        metavar="RUN", help="Folders under predictions/, or runs of other harnesses."
+        metavar="RUN",
+        parser=find_run,
+        help="Runs: names, folders under predictions/, or those of other harnesses.",
     ),
 ]
 
@@ -47,6 +56,7 @@ FLAGS = (
     SettingFlag("evaluation.dataset", "--dataset", "NAME", OPTIONS, "-d"),
     WORKERS_FLAG,
     SettingFlag("evaluation.all_attempts", "--all-attempts", "", OPTIONS),
+    SettingFlag("folders.out", "--out", "FOLDER", OPTIONS, "-o"),
 )
 
 
@@ -57,7 +67,9 @@ def report(
         list[Path] | None,
         typer.Argument(
             metavar="RUN",
-            help="Report on these runs: folders under predictions/, or runs of other harnesses.",
+            parser=find_run,
+            help="Report on these runs: names, folders under predictions/, or those of other "
+            "harnesses.",
         ),
     ] = None,
     format: Annotated[
@@ -91,7 +103,10 @@ def report(
 
     # Other formats stand alone on standard output, so that they can be sent to a file.
     say = print if format == "text" else say_aside
-    folders = import_foreign(runs, settings.folders.out, say)
+    out = settings.folders.out
+    folders = import_foreign(runs, out, say)
+    if "folders.out" in line.chosen:
+        folders = [link_run(folder, out) for folder in folders]
     return report_command(folders, settings, say, print, format)
 
 

@@ -17,9 +17,8 @@ from llm.options import Models
 from llm.prices import Price
 from runs.calls.budget import BudgetLimits, BudgetSettings
 from runs.calls.rate_limiter import Calls, Rates
-from runs.storage.versions import CHECKOUT
+from runs.storage.versions import TOP
 
-TOP = CHECKOUT or Path()
 OWN_RAY = "own"
 Resolve = Callable[[str], str]
 """Makes litellm's name of a model of the one that the user wrote."""

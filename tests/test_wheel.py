@@ -14,6 +14,8 @@ from uv import find_uv_bin
 from runs.storage.versions import HARNESS_VERSION
 from tests.architecture import ROOMS, SCRIPTS
 from tests.support import TOP, read_json, run_script
+from tests.support.ownworld import FILES, ISSUE, RIGHT, make_repository, run_git
+from tests.support.provider import Provider
 
 pytestmark = pytest.mark.system
 ID = "demo__textkit-1"
@@ -159,3 +161,73 @@ def test_a_missing_package_asks_for_no_make(commands: Path, there: Path) -> None
         "install swe-retry-harness again\n"
     )
     assert done.stderr == message
+
+
+PYTHON = {"pyproject.toml": '[project]\nname = "calc"\nversion = "1"\n'}
+SETUPS = {
+    "plain folder": {},
+    "uv": {**PYTHON, "uv.lock": "version = 1\n"},
+    "Poetry": {"pyproject.toml": '[tool.poetry]\nname = "calc"\nversion = "1"\n'},
+    "PDM": {**PYTHON, "pdm.lock": ""},
+    "hatch": {**PYTHON, "hatch.toml": "[envs.default]\n"},
+    "setuptools": {"setup.py": "from setuptools import setup\n\nsetup()\n"},
+    "tox": {"tox.ini": "[testenv]\ndeps = pytest\ncommands = pytest\n"},
+    "npm": {"package.json": '{"name": "calc", "scripts": {"test": "node t.js"}}\n'},
+    "go": {"go.mod": "module calc\n\ngo 1.21\n"},
+    "cargo": {"Cargo.toml": '[package]\nname = "calc"\nversion = "0.1.0"\n'},
+}
+"""Build files of projects, which lie beside those of ``FILES``."""
+PLACES = ("root", "ignored", "subfolder", "linked", "worktree", "submodule", "above")
+"""Where the command is started."""
+
+
+def place(root: Path, kind: str) -> Path:
+    """Return the folder to work in, of the repository at ``root``."""
+    elsewhere = root.parent / f"{root.name} of {kind}"
+    if kind == "ignored":
+        (root / ".gitignore").write_text("/predictions\n*.log\n")
+        run_git(root, "add", "--all")
+        run_git(root, "commit", "--quiet", "-m", "Ignore")
+    if kind == "subfolder":
+        return root / "lib"
+    if kind == "linked":
+        elsewhere.symlink_to(root)
+        return elsewhere
+    if kind == "worktree":
+        run_git(root, "worktree", "add", "--quiet", str(elsewhere), "-b", "other")
+        return elsewhere
+    if kind in ("submodule", "above"):
+        make_repository(elsewhere, {"README": "above\n"})
+        run_git(elsewhere, "submodule", "add", "--quiet", str(root), "calc")
+        run_git(elsewhere, "commit", "--quiet", "-m", "Add")
+        return elsewhere / "calc" if kind == "submodule" else elsewhere
+    return root
+
+
+@pytest.mark.parametrize(
+    ("setup", "kind"), list(zip(SETUPS, (*PLACES, *PLACES), strict=False))
+)
+def test_the_command_works_twice_in_a_repository(
+    setup: str,
+    kind: str,
+    commands: Path,
+    tmp_path: Path,
+) -> None:
+    root = make_repository(tmp_path / "söme pröject", {**FILES, **SETUPS[setup]})
+    cwd = place(root, kind)
+    repo = "calc" if kind == "above" else "."
+    cache = f"folders.cache={tmp_path}/cache"
+    options = ["--environment", "none", "--set", "tests.required=false", "--set", cache]
+    with Provider() as provider:
+        provider.will_answer(*RIGHT)
+        options += ["--models", "gpt-4o@diff", "--api-base", provider.url]
+        argv = [commands / "retry-harness", "--repo", repo, "--issue", ISSUE, *options]
+        for name in ("first", "second"):
+            done = run(*argv, "--run", name, cwd=cwd, OPENAI_API_KEY="sk-none")
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert (cwd / f"predictions/{name}/candidate.patch").read_text()
+            assert run_git(cwd, "status", "--porcelain") == ""
+            assert run_git(root, "status", "--porcelain") == ""
+    report = run(commands / "retry-report", "second", cwd=cwd)
+    assert "candidate.patch" in report.stdout, report.stderr
+    assert run_git(cwd, "status", "--porcelain") == ""

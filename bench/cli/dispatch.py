@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from runs.storage.versions import CHECKOUT
+from core.plaintext import did_you_mean
+from runs.storage.versions import CHECKOUT, TOP
 
 _INTERRUPTED = 130
 _RENAMED = Path(__file__).with_name("renamed.tsv")
@@ -59,7 +60,10 @@ class Program:
         if word in self.subcommands:
             name = f"{self.name} {word}"
             return self._launch(self.subcommands[word], name, arguments[1:])
-        if self.default:
+        hint = did_you_mean(word, self.subcommands)
+        places = (Path(word), TOP / "predictions" / word)
+        is_mistyped = bool(hint) and not any(path.exists() for path in places)
+        if self.default and not is_mistyped:
             return self._launch(self.default, self.name, arguments)
         if word in ("-h", "--help"):
             print(f"Usage: {self.name} COMMAND [OPTIONS], with --help for its options")
@@ -67,7 +71,8 @@ class Program:
                 print(f"  {usage:13}  {help}")
             return 0
         names = ", ".join(self.subcommands)
-        message = f"there is no command {word!r}; choose {names} (see --help)"
+        hint = hint or f"; choose {names} (see --help)"
+        message = f"there is no command {word!r}{hint}"
         print(f"error: {self.replacement_of(word) or message}", file=sys.stderr)
         return 2
 

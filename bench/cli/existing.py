@@ -9,8 +9,9 @@ import typer
 
 from bench.cli.cli import JsonFormat, OutOption
 from core.errors import UserError
-from runs.settings import TOP, default_cache
+from runs.settings import default_cache
 from runs.storage.store import RunStore
+from runs.storage.versions import TOP
 from runs.upkeep import clean_command, clean_images_command, status_command
 
 _RUN_HELP = "A run, by its name or its folder."

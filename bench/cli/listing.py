@@ -23,7 +23,7 @@ from agent.named.installed import (
 from bench.cli.cli import JsonFormat
 from bench.config import RunSettings
 from core.errors import UserError
-from core.plaintext import Say, table
+from core.plaintext import Say, did_you_mean, table
 from core.settings import CommandLine, command
 from environments.leftovers import installed_images
 from llm.options import ModelChoice
@@ -176,7 +176,8 @@ def find_agent(name: str) -> NamedAgent:
     agent = named_agent(name)
     if agent is None:
         names = ", ".join(agent.name for agent in AGENTS)
-        raise UserError(f"unknown agent {name!r}; there are {names}")
+        hint = did_you_mean(name, names.split(", "))
+        raise UserError(f"unknown agent {name!r}; there are {names}{hint}")
     return agent
 
 

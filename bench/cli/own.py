@@ -156,7 +156,7 @@ class OwnRun:
                 say(json.dumps(content))
             return NOTHING_TO_TEST
         for folder in (benchmark.store.folder, benchmark.store.logs):
-            hide(folder, self.repository.tree)
+            hide(folder)
         if start_run(benchmark) == INTERRUPTED:
             return INTERRUPTED
         return self._hand_over(benchmark, before, note)
@@ -365,10 +365,10 @@ def own_files(
     for journal in (out / "logs").glob("*/journals/*.jsonl"):
         paths.append(journal.parent.parent)
     if patch:
-        paths.append(patch.expanduser().parent.resolve() / patch.name)
+        paths.append(patch)
     if cache.is_relative_to(tree):
         _check_cache(cache, tree)
-        hide(cache, tree)
+        hide(cache)
     ours = set()
     for path in paths:
         if path.is_relative_to(tree):
@@ -387,10 +387,8 @@ def _check_cache(cache: Path, tree: Path) -> None:
         )
 
 
-def hide(folder: Path, tree: Path | None) -> None:
-    """Make a folder of the harness's own in ``tree`` such that git does not show it."""
-    if tree is None or not folder.is_relative_to(tree):
-        return
+def hide(folder: Path) -> None:
+    """Make a folder of the harness's own such that no work tree around it shows it."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / IGNORING).exists():
         (folder / IGNORING).write_text("*\n")

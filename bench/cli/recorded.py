@@ -8,9 +8,8 @@ from core.address import HIDDEN_USER
 from core.errors import UserError
 from core.settings import Layer, Section, SourcedValue, of_mapping
 from runs.keys import RUN_FILE
-from runs.settings import TOP
 from runs.storage.store import RunStore
-from runs.storage.versions import HARNESS_VERSION
+from runs.storage.versions import HARNESS_VERSION, TOP
 
 
 def recorded_settings(
@@ -31,7 +30,10 @@ def recorded_settings(
     where = f"--continue {run}"
     if not run:
         raise UserError("--continue is empty; give the name or the folder of a run")
-    store = RunStore.of_folder(_folder(run, chosen))
+    out = TOP
+    if "folders.out" in chosen:
+        out = Path(chosen["folders.out"].value)
+    store = RunStore.of_folder(RunStore.find(run, out).folder)
     description = store.read_run()
     version = description.versions.get("harness")
     if description.is_ours and version != HARNESS_VERSION:
@@ -56,13 +58,3 @@ def recorded_settings(
         "folders.out": SourcedValue("--continue", str(store.out)),
     }
     return recorded, place
-
-
-def _folder(run: str, chosen: Layer) -> Path:
-    path = Path(run).expanduser()
-    if path.name != run or (path / RUN_FILE).exists():
-        return path.resolve()
-    out = TOP
-    if "folders.out" in chosen:
-        out = Path(chosen["folders.out"].value)
-    return out.expanduser().resolve() / "predictions" / run

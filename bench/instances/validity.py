@@ -50,7 +50,6 @@ class _ValidityFile(BaseModel):
 
 def read_validity(path: Path) -> dict[str, Validity]:
     """Return the states in a validity file, by instance id."""
-    path = path.expanduser().resolve()
     try:
         data = read_object(path, VALIDITY_FIX)
     except FileNotFoundError as error:

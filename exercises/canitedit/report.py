@@ -36,6 +36,7 @@ from exercises.settings import CHART, settings_command
 from reports.data.jsonvalues import values_of
 from reports.statistics.methods import compare_means
 from runs.signals import INTERRUPTED
+from runs.storage.places import find_run
 
 Columns = dict[tuple[str, str], list[ScoreRow]]
 """The scores of each model and instruction."""
@@ -54,6 +55,7 @@ def main(
         list[Path] | None,
         typer.Argument(
             metavar="DIR",
+            parser=find_run,
             help="Score these runs, or folders of files *.json.gz, one for each model.",
         ),
     ] = None,

@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, Field, FilePath
+from pydantic import Field, FilePath
 
 from core.settings import Commas, Folder, Section
 from environments.base import EnvironmentKind
-from environments.settings import absolute
 from exercises.canitedit.problems import HUB_ID, KINDS, InstructionKind
 from exercises.canitedit.prompts import Prompt
 from exercises.settings import Distinct
@@ -91,7 +90,7 @@ class ProgramEvaluation(Section):
     workers: int | None = Field(default=None, ge=1, le=4 * (os.cpu_count() or 1))
     """Run this many programs at once; default: one for each core."""
 
-    interpreter: Annotated[FilePath, AfterValidator(absolute)] | None = None
+    interpreter: FilePath | None = None
     """Use this Python, with the libraries, for local; default: one made for it."""
 
     output: Folder | None = None

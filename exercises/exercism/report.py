@@ -42,6 +42,7 @@ from reports.pages.tables import Table
 from reports.statistics.comparing import compare_verdicts
 from reports.statistics.methods import Interval, Share, percent
 from reports.texts import NONE, number_text, of, points
+from runs.storage.places import find_run
 
 if TYPE_CHECKING:
     from reports.plots.write import Picture
@@ -308,7 +309,8 @@ def main(
         list[Path] | None,
         typer.Argument(
             metavar="RUN",
-            help="Report on these runs: folders under predictions/.",
+            parser=find_run,
+            help="Report on these runs: names, or folders under predictions/.",
         ),
     ] = None,
     chart: Annotated[

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, partial
+from pathlib import Path
 
 from agent.formats import format_names
 from bench.cli.cli import EnvFileOption, JsonFormat
@@ -169,10 +170,7 @@ def _make_benchmark(
     config: ExercismConfig, resources: RunResources
 ) -> ExerciseBenchmark:
     settings = config.settings.exercises
-    if settings.folder:
-        catalog = read_catalog(settings.folder.expanduser())
-    else:
-        catalog = fetched_catalog(resources.cache)
+    catalog = _catalog(settings.folder, resources.cache)
     exercises, tools = _usable_exercises(
         settings.select(catalog.exercises), config, resources
     )
@@ -193,6 +191,12 @@ def _make_benchmark(
         exercises,
         tools,
     )
+
+
+def _catalog(folder: Path | None, cache: Path) -> Catalog:
+    if folder is None:
+        return fetched_catalog(cache)
+    return read_catalog(folder)
 
 
 def _usable_exercises(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -13,7 +14,7 @@ from agent.formats import format_names
 from bench.selection import Selection, read_ids
 from core.errors import UserError
 from core.jsontypes import JsonObject
-from core.settings import Commas, RecordedPath, Section, TextList
+from core.settings import Commas, Section, TextList
 from environments.base import EnvironmentKind
 from exercises.exercism.catalog import Exercise
 from exercises.exercism.languages import LANGUAGES
@@ -38,7 +39,7 @@ class ExercismModels(Models):
 class Exercises(Section):
     """Which exercises, and how models get them."""
 
-    folder: RecordedPath | None = None
+    folder: Path | None = None
     """Take exercises of this checkout of exercism/python or polyglot-benchmark, folder,
     or .tar.gz of one; default: the 133 of the published runs, fetched once."""
 
@@ -166,8 +167,7 @@ class ExercismConfig(RunBasics):
             **super().as_json(),
             "run": self.run_name,
             "formats": list(settings.formats),
-            "exercises": settings.folder
-            and str(settings.folder.expanduser().resolve()),
+            "exercises": settings.folder and str(settings.folder),
             "profile": profile.name,
             "tries": self.settings.models.tries,
             "repeats": settings.repeats,

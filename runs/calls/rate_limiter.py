@@ -15,8 +15,9 @@ from pydantic import AfterValidator, Field, PlainSerializer
 
 from core.address import parse_address, recorded_address
 from core.errors import UserError
-from core.settings import EVERY, Pairs, RecordedPath, Section, WrongValueError
+from core.settings import EVERY, Pairs, Section, WrongValueError
 from llm.gate import CallOutcome, Failed
+from runs.storage.places import NamedRun
 
 PerMinute = Annotated[dict[str, Annotated[int, Field(ge=1, lt=10**15)]], Pairs]
 
@@ -38,7 +39,7 @@ class Calls(Section):
     ) = None
     """Call models at this server of the OpenAI protocol."""
 
-    replay: RecordedPath | None = None
+    replay: NamedRun | None = None
     """Call no model: repeat the replies of this run."""
 
     timeout: float = Field(default=300, ge=1)

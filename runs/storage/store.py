@@ -15,10 +15,12 @@ from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import DamagedFileError, UserError
 from core.jsontypes import JsonMapping, JsonObject
 from core.parsing.untrusted import damage_at, invalid, read_object
+from core.plaintext import did_you_mean
 from core.redaction import Redactor
 from runs.description import Run
-from runs.keys import OWN_FILES, RUN_FILE, is_safe_key, quoted_name
+from runs.keys import OWN_FILES, RUN_FILE, is_safe_key, is_safe_name, quoted_name
 from runs.records import InstanceResult
+from runs.storage.versions import TOP
 
 _FIX_PREDICTION = "fix it, or delete it to redo the instance"
 _FIX_TRAJECTORY = "fix it or move it away"
@@ -45,8 +47,10 @@ class RunStore:
         """Return the store of an existing run; a UserError if another command reads it."""
         folder = folder.expanduser().resolve()
         if not folder.is_dir():
+            names = [path.name for path in (TOP / "predictions").glob("*/")]
+            hint = did_you_mean(folder.name, names)
             raise UserError(
-                f"there is no run {folder}; give a folder under predictions/"
+                f"there is no run {folder}; give a folder under predictions/{hint}"
             )
         out = folder.parent
         if folder.parent.name == "predictions":
@@ -55,11 +59,12 @@ class RunStore:
 
     @classmethod
     def find(cls, run: str, out: Path) -> RunStore:
-        """Return the store of a run by its name, or by its folder."""
+        """Return the store of a run by its name below ``out``, else by its folder."""
+        store = cls(out.expanduser().resolve(), run)
         folder = Path(run).expanduser()
-        if folder.name != run or (folder / RUN_FILE).exists():
-            return cls.of_folder(folder)
-        return cls(out.expanduser().resolve(), run)
+        if is_safe_name(run) and (store.folder.is_dir() or not folder.is_dir()):
+            return store
+        return cls.of_folder(folder)
 
     def check(self) -> RunStore:
         """Return this store; a UserError if another command reads the run."""

@@ -12,6 +12,8 @@ HARNESS_VERSION = "0.13.0"
 CODE = Path(__file__).resolve().parents[2]
 CHECKOUT = CODE if (CODE / "pyproject.toml").exists() else None
 """The project's folder; None where its packages are installed."""
+TOP = CHECKOUT or Path()
+"""The folder that ``predictions/`` and ``logs/`` lie in by default."""
 _RECORDED = ("litellm", "swebench", "datasets", "pyflakes")
 
 

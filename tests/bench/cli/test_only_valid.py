@@ -32,7 +32,7 @@ def test_what_is_not_valid_is_left_out_and_recorded(tmp_path: Path, here: Run) -
     done = here(*argv)
     assert done.returncode == 0, done.stderr
     states = "1 flaky, 1 invalid, 3 not evaluated"
-    message = f"left out: 5 instances that v.json does not call valid: {states}"
+    message = f"left out: 5 instances that {path} does not call valid: {states}"
     assert message in done.stdout
     recorded = read_json(run)
     assert recorded["selected"] == [ID]
