@@ -16,8 +16,9 @@ from core.errors import UserError
 
 UNFINISHED = ".tmp"
 """Suffix of unfinished files; killed processes may leave some."""
-# The part of a name that ``tempfile`` generates.
-_RANDOM = "????????"
+# The parts of a name that the process and ``tempfile`` give.
+_PROCESS_DIGITS = 8
+_RANDOM_DIGITS = 8
 _LONGEST = 80
 
 
@@ -30,7 +31,7 @@ def writing_atomic(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(
-        dir=path.parent, prefix=_prefix(path), suffix=UNFINISHED
+        dir=path.parent, prefix=_own_prefix(path), suffix=UNFINISHED
     )
     temporary = Path(name)
     try:
@@ -41,7 +42,9 @@ def writing_atomic(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
                 os.fsync(handle.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a full disk names no file
         temporary.unlink(missing_ok=True)
         raise
 
@@ -74,7 +77,9 @@ def scratch_folder(path: Path) -> Iterator[Path]:
     The caller holds the lock of ``path``; see ``sweep``.
     """
     sweep(path)
-    name = tempfile.mkdtemp(dir=path.parent, prefix=_prefix(path), suffix=UNFINISHED)
+    name = tempfile.mkdtemp(
+        dir=path.parent, prefix=_own_prefix(path), suffix=UNFINISHED
+    )
     try:
         yield Path(name)
     finally:
@@ -83,7 +88,8 @@ def scratch_folder(path: Path) -> Iterator[Path]:
 
 def sweep(path: Path) -> None:
     """Remove the unfinished files of ``path`` by killed processes; the caller holds its lock."""
-    pattern = f"{glob.escape(_prefix(path))}{_RANDOM}{UNFINISHED}"
+    any_part = "?" * (_PROCESS_DIGITS + _RANDOM_DIGITS)
+    pattern = f"{glob.escape(_prefix(path))}{any_part}{UNFINISHED}"
     for unfinished in path.parent.glob(pattern):
         if unfinished.is_dir():
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -91,9 +97,24 @@ def sweep(path: Path) -> None:
             unfinished.unlink(missing_ok=True)
 
 
+def is_left_behind(unfinished: Path) -> bool:
+    """Return whether the process that wrote an unfinished file is gone, or is this one."""
+    digits = unfinished.name.removesuffix(UNFINISHED)[:-_RANDOM_DIGITS]
+    try:
+        process = int(digits[-_PROCESS_DIGITS:], 16)
+    except ValueError:  # written by version 0.13.0 or older
+        return True
+    # Without /proc every process counts as gone.
+    return process == os.getpid() or not Path(f"/proc/{process}").exists()
+
+
 def _prefix(path: Path) -> str:
     beginning = os.fsencode(path.name)[:_LONGEST]
     return f".{os.fsdecode(beginning)}."
+
+
+def _own_prefix(path: Path) -> str:
+    return f"{_prefix(path)}{os.getpid():0{_PROCESS_DIGITS}x}"
 
 
 def check_folder(option: str, folder: Path) -> None:

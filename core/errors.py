@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+
+_FREE = "free space there, or choose another folder, as by --out"
+_PERMIT = "correct its permissions, or choose another folder, as by --out"
+_FIXES = {
+    errno.ENOSPC: _FREE,
+    errno.EDQUOT: _FREE,
+    errno.EROFS: _PERMIT,
+    errno.EACCES: _PERMIT,
+    errno.EPERM: _PERMIT,
+}
 
 
 class UserError(Exception):
@@ -28,8 +39,23 @@ class DamagedFileError(UserError):
 
 
 class InfrastructureError(Exception):
-    """An engine, network or disk failed: uses no try, writes no prediction. Exit 1."""
+    """An engine, network or disk failed: uses no try, writes no prediction.
+
+    Exit 1 where it ended an instance, 2 where it ended a command.
+    """
 
 
 class StoppedError(Exception):
     """The run is stopping: work ends here, and finished results are kept. Exit 130."""
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return what the system refused in one line: path, cause and fix."""
+    if error.filename is None:
+        return f"{error}; correct it, and repeat the command"
+    path = str(error.filename)
+    fix = _FIXES.get(error.errno or 0, "correct it, and repeat the command")
+    is_program = isinstance(error, FileNotFoundError) and "/" not in path
+    if is_program:
+        return f"{path} is not in PATH; install it, or add its folder to PATH"
+    return f"{path}: {error.strerror}; {fix}"

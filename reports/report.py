@@ -35,7 +35,7 @@ class Report:
     """What was written about a run.
 
     Attributes:
-        exit_code: 1 if something was to be evaluated and was not.
+        exit_code: 1 if something was to be evaluated and was not, or the ledger is damaged.
     """
 
     run: RunData
@@ -107,13 +107,14 @@ def report_on(
         page = _write_page(requested, run, stats)
     write_checksums(store)
     is_incomplete = lacking > 0 and requested.kind != EvaluatorKind.NONE
+    is_damaged = bool(run.damaged)
     return Report(
         run=run,
         stats=stats,
         all_preds=preds_path,
         page=page,
         verdicts=evaluated.verdicts,
-        exit_code=int(is_incomplete),
+        exit_code=int(is_incomplete or is_damaged),
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.atomic import UNFINISHED
+from core.atomic import UNFINISHED, is_left_behind
 from core.hashing import sha256_of
 from core.processes import RUN_VARIABLE, kill_marked, remove_tree
 from environments.docker.engine import connect
@@ -89,15 +89,19 @@ def kill_processes(key: str) -> list[str]:
 
 
 def remove_files(work: Path, *folders: Path) -> list[str]:
-    """Remove the work folder and the half-written files in ``folders``, and return which."""
+    """Remove the work folder and half-written files in ``folders``, and return which.
+
+    A report that works on the same run meanwhile keeps its own.
+    """
     removed = []
     if work.exists():
         removed.append(f"folder {work}")
         remove_tree(work)
     for folder in folders:
         for path in folder.rglob(f".*{UNFINISHED}"):
-            removed.append(f"file {path}")
-            path.unlink(missing_ok=True)
+            if is_left_behind(path):
+                removed.append(f"file {path}")
+                path.unlink(missing_ok=True)
     return removed
 
 

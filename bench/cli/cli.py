@@ -17,7 +17,7 @@ from typer.exceptions import TyperException
 
 from bench.cli.dispatch import Program
 from core.address import without_logins
-from core.errors import InfrastructureError, UserError
+from core.errors import InfrastructureError, UserError, describe_os_error
 from core.plaintext import one_line
 from core.redaction import Redactor
 from core.settings import SETTINGS, NoSuchSettingError, plain_wording
@@ -166,6 +166,8 @@ def run_cli(
     _survive_readers()
     # Packages such as swebench would load a file .env of the folders above their own.
     os.environ["PYTHON_DOTENV_DISABLED"] = "1"
+    # GitPython would end its import with a page of text where there is no git.
+    os.environ["GIT_PYTHON_REFRESH"] = "quiet"
     app = make_app(command, name)
     try:
         with sigterm_as_interrupt():
@@ -178,8 +180,10 @@ def run_cli(
         return _say(_renamed_setting(error, program) or error, 2)
     except UserError as error:
         return _say(error, 2)
-    except (InfrastructureError, OSError) as error:
-        return _say(error, 1)
+    except InfrastructureError as error:
+        return _say(error, 2)
+    except OSError as error:
+        return _say(describe_os_error(error), 2)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception:

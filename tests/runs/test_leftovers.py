@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runs.leftovers import claim, node_cache, sweep, sweep_here
+from runs.leftovers import claim, clean_run, node_cache, sweep, sweep_here
+from runs.storage.store import RunStore
 from tests.support import TOP
 
 WORKER = """
@@ -87,3 +88,43 @@ def test_a_claim_holds_as_long_as_its_process(tmp_path: Path) -> None:
     own.lock.release()
     sweep(tmp_path, containers=False)
     assert list((tmp_path / "work").glob("[!.]*")) == []
+
+
+REPORT = """
+import sys
+from pathlib import Path
+from core.atomic import writing_atomic
+with writing_atomic(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    print("writing", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_files_in_work_of_another_process_stay(tmp_path: Path) -> None:
+    store = RunStore(tmp_path, "run")
+    path = store.folder / "report/report.html"
+    older = store.folder / ".stats.json.abcd1234.tmp"
+
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", REPORT, str(path)],
+            cwd=TOP,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    with start() as killed, start() as report:
+        for process in (killed, report):
+            assert process.stdout is not None
+            assert process.stdout.readline() == "writing\n"
+        killed.kill()
+        killed.wait()
+        older.write_text("half")
+        removed = clean_run(store, tmp_path / "cache", containers=False)
+        report.communicate("\n")
+    assert report.returncode == 0
+    assert path.read_text() == "half"
+    assert len(removed) == 2
+    assert [file for file in store.folder.rglob("*") if file.is_file()] == [path]

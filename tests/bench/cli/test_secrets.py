@@ -64,8 +64,8 @@ def test_no_exception_shows_a_secret(
     monkeypatch.setattr(sys, "argv", ["harness.py"])
     codes = {
         UserError: 2,
-        InfrastructureError: 1,
-        OSError: 1,
+        InfrastructureError: 2,
+        OSError: 2,
         ValueError: 1,
     }
     for kind, code in codes.items():

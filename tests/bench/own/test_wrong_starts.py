@@ -53,5 +53,5 @@ def test_an_address_that_is_not_reached_is_one_line(world: World, calc: Path) ->
         f"--repo {address} --issue 'x y'",
     ):
         code, line = start(world, calc, options)
-        assert code == 1, (options, line)
+        assert code == 2, (options, line)
         assert "127.0.0.1:9" in line, options
