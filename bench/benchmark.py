@@ -180,6 +180,7 @@ def make_services(
             worker.warn_once,
             worker.key,
             worker.stop.check,
+            config.settings.tests.limits,
         ),
         models=LiveModels(
             config,

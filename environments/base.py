@@ -241,7 +241,7 @@ def run_once(
         return prepared.run(command, timeout)
 
 
-_GIB = 1 << 30
+GIB = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -261,12 +261,19 @@ class ResourceLimits:
     """
 
     processes: int = 1024
-    memory: int = 8 * _GIB
-    file_size: int = 2 * _GIB
-    written: int = 4 * _GIB
-    temporary: int = _GIB
+    memory: int = 8 * GIB
+    file_size: int = 2 * GIB
+    written: int = 4 * GIB
+    temporary: int = GIB
     output: int = 10_000_000
     collected: int = 16 << 20
+
+    @property
+    def mark(self) -> str:
+        """What results are kept under, beside the environment; empty for the defaults."""
+        if self == ResourceLimits():
+            return ""
+        return f":{self.memory}:{self.processes}"
 
     def tail(self) -> Tail:
         """Return what keeps the output within its limit."""

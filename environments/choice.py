@@ -51,10 +51,12 @@ def make_environment(
     warn_once: Say,
     run_key: str = "",
     check: Check = lambda: None,
+    limits: ResourceLimits = ResourceLimits(),  # noqa: B008 - it is frozen
 ) -> Environment:
     """Return the environment of ``kind``; its containers and processes are marked with ``run_key``.
 
     ``check`` raises when the run stops: no command starts then, and running ones are killed.
+    ``limits`` are those of each command.
 
     Raises:
         UserError: ``kind`` is Docker and no engine answers.
@@ -62,8 +64,9 @@ def make_environment(
     if kind is EnvironmentKind.NONE:
         return NoEnvironment()
     if kind is EnvironmentKind.LOCAL:
-        return LocalEnvironment(cache / "environments", warn_once, run_key, check=check)
-    return DockerEnvironment(docker_engine(), run_key, check=check)
+        root = cache / "environments"
+        return LocalEnvironment(root, warn_once, run_key, limits, check=check)
+    return DockerEnvironment(docker_engine(), run_key, limits, check)
 
 
 def make_folders(

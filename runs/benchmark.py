@@ -137,15 +137,15 @@ class Benchmark(ABC, Generic[V]):
     def plan_work(
         self,
         say: Say,
-        earlier: Collection[str] | None = None,
+        earlier: Collection[str] = (),
     ) -> Plan:
         """Return what is to do, without what ``earlier`` runs have, and say how much it is."""
         keys = [*self.jobs]
         every = plan(self.store, self.options.money.limits, keys)
-        pending = every.without(earlier or ())
+        pending = every.without(earlier)
         skipped = len(every.todo) - len(pending.todo)
         before = ""
-        if earlier is not None:
+        if skipped:
             before = f"{skipped} {self.statuses[0]} in earlier runs, "
         selected = quantity(len(keys), self.noun)
         done = len(pending.done)

@@ -449,7 +449,13 @@ def measure_base(
             mirrors = make_mirrors(options)
             snapshot = snapshot_of(instance, mirrors, Snapshots(cache / "snapshots"))
             base = make_checkout(snapshot, Path(folder) / "base")
-            environment = make_environment(config.environment, cache, Once(note), key)
+            environment = make_environment(
+                config.environment,
+                cache,
+                Once(note),
+                key,
+                limits=config.settings.tests.limits,
+            )
             with timed_step("setting up the repository at its base commit", note):
                 tests = start_tests(config, instance, mirrors, environment, base, cache)
         except UnavailableError as error:

@@ -7,7 +7,7 @@ from enum import Enum
 from pydantic import Field
 
 from core.settings import Section
-from environments.base import EnvironmentKind
+from environments.base import GIB, EnvironmentKind, ResourceLimits
 
 
 class TestChoice(str, Enum):
@@ -49,3 +49,13 @@ class Tests(Section):
 
     baseline_timeout: float = Field(default=600, ge=1)
     """End the tests at the base commit after these seconds."""
+
+    memory: float = Field(default=ResourceLimits.memory / GIB, gt=0)
+    """Give a command and all that it starts this memory, in GiB."""
+
+    processes: int = Field(default=ResourceLimits.processes, ge=1)
+    """Let a command have this many processes and threads at a time."""
+
+    @property
+    def limits(self) -> ResourceLimits:
+        return ResourceLimits(self.processes, int(self.memory * GIB))

@@ -134,6 +134,7 @@ class DockerSession:
     def identity(self) -> str:
         with engine_errors():
             identity = f"docker:{self.containers.client.images.get(self.image.name).id}"
+        identity += self.containers.limits.mark
         if not self.cleaned:
             return identity
         spec = self.image

@@ -95,6 +95,7 @@ class LocalEnvironment:
             )
         key = spec_key(spec, (*spec.setup, *prelude))
         identity = f"local:{key}:{'bubblewrap' if shut_in else 'open'}"
+        identity += self.limits.mark
         return LocalSession(
             built=built,
             test_command=spec.test_command,

@@ -28,7 +28,7 @@ DONE = "done"
 class WorkStep(str, Enum):
     """The present work on a running instance; the value is shown."""
 
-    WAITING = "waiting"
+    WAITING = "waiting for a processor"
     CHECKOUT = "checkout"
     MAP = "map"
     ASKING = "asking"
@@ -209,7 +209,9 @@ class ProgressState:
         rest = [max(mean - age, 0.0) for age in ages]
         waiting = max(self.total - done - len(ages), 0)
         longest = mean if waiting else max(rest, default=0.0)
-        return max(longest, (waiting * mean + sum(rest)) / self._widest)
+        seconds = max(longest, (waiting * mean + sum(rest)) / self._widest)
+        # The last ones take longer than the others did: how much longer is unknown.
+        return seconds or None
 
     def _forget_calls(self, now: float) -> None:
         while self._calls and self._calls[0] <= now - _MINUTE:

@@ -16,9 +16,13 @@ from typing import Any
 
 import pytest
 
-from bench.config import ModelChoice
+from bench.config import EnvironmentKind, ModelChoice, RunConfig, RunSettings
 from core.processes import without_secrets
 from core.redaction import DOTENV_VARIABLE, Redactor
+from core.settings import check_settings, of_texts
+from environments.base import ResourceLimits
+from environments.choice import make_environment
+from environments.local.environment import LocalEnvironment
 from harness import main as harness
 from tests.conftest import ShareVenvs
 from tests.support import TOP, read_json
@@ -196,13 +200,13 @@ def test_continue_reuses_what_the_run_recorded(tmp_path: Path, here: Run) -> Non
         assert again.returncode == 0, again.stderr
         assert "1 instance selected, 1 done before" in again.stdout
     larger = here("--continue", "predictions/r", "--instances", f"{ID},demo__units-1")
-    counts = "2 instances selected, 1 done before, 0 plausible in earlier runs, 1 to do"
+    counts = "2 instances selected, 1 done before, 1 to do"
     assert counts in larger.stdout
     other = here("--continue", "predictions/r", "--tries", "2")
     difference = "run r was started with different settings: models.tries was 3, is 2"
     assert difference in refusal(other)
     absent = here("--continue", "nowhere", "--out", str(tmp_path))
-    assert absent.returncode == 2
+    assert "there is no run" in refusal(absent)
 
 
 def test_a_password_in_an_address_is_not_recorded(
@@ -283,3 +287,17 @@ def test_the_default_name_of_a_run_names_agent_and_models() -> None:
     assert run_name(models=models, agent="codex") == "codex--gpt-4o--b"
     assert run_name(models=of_codex) == "codex--gpt-4o--b"
     assert run_name(models=models, run="r") == "r"
+
+
+def test_limits_of_commands_are_settings_that_the_run_records(tmp_path: Path) -> None:
+    texts = ["tests.memory=0.5", "tests.processes=50"]
+    settings = check_settings(RunSettings, of_texts(RunSettings, texts))
+    limits = settings.tests.limits
+    assert (limits.memory, limits.processes) == (1 << 29, 50)
+    deciding = RunConfig(settings).deciding()
+    assert (deciding["tests.memory"], deciding["tests.processes"]) == (0.5, 50)
+    local = make_environment(EnvironmentKind.LOCAL, tmp_path, print, limits=limits)
+    assert isinstance(local, LocalEnvironment)
+    assert local.limits == limits
+    assert RunSettings().tests.limits == ResourceLimits()
+    assert (ResourceLimits().mark, limits.mark) == ("", ":536870912:50")

@@ -49,7 +49,7 @@ def test_running_ones_are_sorted_by_how_long_they_run(clock: Clock) -> None:
     clock.now += 4
     assert running_lines(progress.snapshot(None), 24, 80) == [
         "  late-z  attempt 2  gpt-4o  testing  1:05",
-        "  early-a  waiting  0:04",
+        "  early-a  waiting for a processor  0:04",
     ]
 
 
@@ -134,6 +134,9 @@ def test_time_left_is_shared_by_those_that_run_side_by_side(clock: Clock) -> Non
     # Nobody shares the last one.
     mean = (4 * 100 + 4 * 40) / 10
     assert progress.snapshot(None).seconds_left == pytest.approx(mean)
+    clock.now += mean
+    progress.note_end("m", "failed")
+    assert progress.snapshot(None).seconds_left is None
 
 
 def test_the_headline_says_what_is_unknown(clock: Clock) -> None:
