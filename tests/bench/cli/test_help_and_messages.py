@@ -222,7 +222,7 @@ def test_without_a_network_one_line_names_the_set(
 ) -> None:
     argv = replayed(tmp_path, "--dataset lite")
     done = preloaded.run(*argv, cwd=tmp_path, env=offline_variables(tmp_path))
-    assert done.returncode == 1
+    assert done.returncode == 2
     (line,) = done.stdout.strip().splitlines()
     assert "cannot load SWE-bench/SWE-bench_Lite from the hub" in line
     assert "--dataset FILE" in line

@@ -41,8 +41,7 @@ def report_on(run: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 
 def test_without_git_each_command_says_so(tmp_path: Path) -> None:
     repo = make_repository(tmp_path / "repo")
-    model = "--set budget.allow_unpriced=true --models a "
-    model += f"--api-base http://127.0.0.1:9/v1 --out {tmp_path}"
+    model = f"--models a,b --replay {TOP}/demo/replies --out {tmp_path}"
     common = f"{model} --environment none --set folders.cache={tmp_path}/c"
     for data in ("--dataset demo --run x", f"--repo {repo} --issue fix"):
         argv = f"{data} {common}".split()
