@@ -62,7 +62,8 @@ class Program:
             return self._launch(self.subcommands[word], name, arguments[1:])
         hint = did_you_mean(word, self.subcommands)
         places = (Path(word), TOP / "predictions" / word)
-        is_mistyped = bool(hint) and not any(path.exists() for path in places)
+        is_word = bool(hint) and "/" not in word
+        is_mistyped = is_word and not any(path.exists() for path in places)
         if self.default and not is_mistyped:
             return self._launch(self.default, self.name, arguments)
         if word in ("-h", "--help"):
