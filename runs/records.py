@@ -295,6 +295,8 @@ class Attempt(Recorded):
         added_files: files that were in the conversation.
         edits_test_configuration: part of it changes how existing tests run; the outcome of its
             tests is that without this part.
+        tests_doubted: the run of its tests did not report what passed before, or loaded other
+            things; older files say ``edits_test_configuration`` of this too.
         test_note: what limits the test outcome.
         try_: from 1, per model.
         attempt: from 1 over the instance; below 1 for what a writer of scripts said.
@@ -326,6 +328,7 @@ class Attempt(Recorded):
     lint_outcome: Outcome = None
     test_outcome: Outcome = None
     edits_test_configuration: Flag = False
+    tests_doubted: Annotated[Flag, IfAny] = False
     test_note: Word = ""
     try_: Annotated[Position, Field(alias="try")] = 1
     attempt: Position = 1
@@ -392,10 +395,17 @@ class Attempt(Recorded):
         return self.status in PLAUSIBLE
 
     @property
+    def ranks_low(self) -> bool:
+        """Whether it goes after others of its kind, because of what it does to tests."""
+        return self.edits_test_configuration or self.tests_doubted
+
+    @property
     def suspect(self) -> bool:
-        """Whether it changes how tests run, and its tests could not tell (docs/environments.md)."""
-        untold = self.test_outcome is None and bool(self.untested)
-        return self.edits_test_configuration and untold
+        """Whether it ranks low, and its tests could not tell (docs/environments.md)."""
+        if self.test_outcome is not None:
+            return False
+        untold = bool(self.untested)
+        return self.tests_doubted or (self.edits_test_configuration and untold)
 
     @property
     def broken(self) -> bool:
@@ -698,6 +708,10 @@ class InstanceResult(Recorded):
         return self.winner is not None and self.winner.edits_test_configuration
 
     @property
+    def tests_doubted(self) -> bool:
+        return self.winner is not None and self.winner.tests_doubted
+
+    @property
     def test_note(self) -> str:
         if self.chosen:
             return self.chosen.test_note
@@ -728,6 +742,7 @@ class InstanceResult(Recorded):
         top = dict(results.get(self.attempt, first))
         if not self.model_patch.strip():
             top |= {"edited_files": [], "edits_test_configuration": False}
+            top.pop("tests_doubted", None)
         own = self.as_json()
         origin = top.pop("origin", None)
         prediction = {

@@ -51,11 +51,11 @@ def tier(candidate: Attempt) -> int:
 def rank(candidate: Attempt) -> tuple[int, ...]:
     """Return the sort key: tier, then unknown before false, then the earlier attempt.
 
-    Candidates that edit test configuration come last.
+    Candidates that edit test configuration, or whose tests are doubted, come last.
     """
     ranks = [_RANKS[outcome] for outcome in candidate.outcomes.values()]
-    edits_configuration = int(candidate.edits_test_configuration)
-    return (edits_configuration, tier(candidate), *ranks, candidate.attempt)
+    ranks_low = int(candidate.ranks_low)
+    return (ranks_low, tier(candidate), *ranks, candidate.attempt)
 
 
 def choose(
@@ -65,8 +65,8 @@ def choose(
 ) -> CandidateChoice:
     """Choose what to predict: the first plausible candidate, else the least bad one.
 
-    Plausible candidates that edit test configuration go after those that do not, and are not
-    plausible if the tests ran and could not tell. With ``require_tests`` one that passed tests goes
+    Plausible candidates that rank low go after those that do not, and are not plausible if the
+    tests ran and could not tell. With ``require_tests`` one that passed tests goes
     before untested ones.
     """
     winner = _best_plausible(candidates, require_tests=require_tests)
@@ -106,7 +106,7 @@ def _best_plausible(
 def comes_last(candidate: Attempt, *, require_tests: bool) -> tuple[bool, bool]:
     """Return the first sort key of candidates that are not to be chosen before others."""
     untested = require_tests and not candidate.test_outcome
-    return candidate.edits_test_configuration, untested
+    return candidate.ranks_low, untested
 
 
 def _why_plausible(winner: Attempt) -> str:
@@ -120,7 +120,7 @@ def _why_plausible(winner: Attempt) -> str:
     )
     if winner.error:
         reason += f"; it did not end by itself: {winner.error}"
-    return reason + configuration_note(winner)
+    return reason + doubt_note(winner)
 
 
 def _why_least_bad(ranked: Sequence[Attempt]) -> str:
@@ -129,7 +129,7 @@ def _why_least_bad(ranked: Sequence[Attempt]) -> str:
     for name, outcome in best.outcomes.items():
         outcomes.append(f"{name} {OUTCOME_WORDS[outcome]}")
     reason = f"attempt {best.attempt} is the least bad: {_TIERS[tier(best)]}"
-    reason += f" ({', '.join(outcomes)}){configuration_note(best)}"
+    reason += f" ({', '.join(outcomes)}){doubt_note(best)}"
     if len(ranked) == 1:
         return reason
     second = ranked[1]
@@ -138,14 +138,17 @@ def _why_least_bad(ranked: Sequence[Attempt]) -> str:
             f"{reason}; attempt {second.attempt} has the same outcomes but came later"
         )
     reason += f"; next is attempt {second.attempt}, where {_TIERS[tier(second)]}"
-    return reason + configuration_note(second)
+    return reason + doubt_note(second)
 
 
-def configuration_note(candidate: Attempt) -> str:
-    """Return the end of a reason for a candidate that edits test configuration."""
+def doubt_note(candidate: Attempt) -> str:
+    """Return the end of a reason for a candidate that ranks low."""
+    note = ""
     if candidate.edits_test_configuration:
-        return "; it edits test configuration"
-    return ""
+        note = "; it edits test configuration"
+    if candidate.tests_doubted:
+        note += "; the run of its tests is doubted"
+    return note
 
 
 def finish_choice(

@@ -14,7 +14,7 @@ from runs.records import Attempt, AttemptStatus
 
 def is_enough(candidate: Attempt, *, require_tests: bool) -> bool:
     """Return whether a candidate ends the work where the first plausible one is predicted."""
-    if candidate.edits_test_configuration:
+    if candidate.ranks_low:
         return False
     if require_tests and not candidate.test_outcome:
         return False

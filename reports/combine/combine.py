@@ -253,10 +253,10 @@ def _check(target: RunStore, described: Run) -> None:
 
 
 def pick(offers: Sequence[Offer]) -> Offer:
-    """Return the first plausible prediction, of them one with its test configuration as it was."""
+    """Return the first plausible prediction, of them one that does not rank low."""
     plausible = _plausible(offers)
     if plausible:
-        return min(plausible, key=lambda offer: offer.instance.edits_test_configuration)
+        return min(plausible, key=lambda offer: offer.candidate.ranks_low)
     usable = [offer for offer in offers if offer.candidate.usable]
     return min(usable, key=lambda offer: rank(offer.candidate), default=offers[0])
 
@@ -296,7 +296,7 @@ def _reason(chosen: Offer, offers: Sequence[Offer]) -> str:
     if plausible:
         reason = f"{name} is the first run with a plausible prediction"
         if chosen is not plausible[0]:
-            reason += " that leaves test configuration alone"
+            reason += " that leaves tests as they are"
     elif chosen.candidate.usable:
         reason = (
             f"no run of {len(offers)} has a plausible prediction; "

@@ -31,6 +31,7 @@ _EXTENSION_FIELDS = (
     *(name for name in Attempt.model_fields if name.endswith("_outcome")),
     "added_files",
     "edits_test_configuration",
+    "tests_doubted",
 )
 
 
@@ -211,7 +212,8 @@ def extension_of_attempt(instance: InstanceData, attempt: Attempt) -> JsonObject
     if attempt.outcomes_known:
         values = attempt.as_json()
         for name in ("try", *_EXTENSION_FIELDS):
-            outcomes[name] = values[name]
+            if name in values:
+                outcomes[name] = values[name]
     return {
         **extension_of_instance(instance),
         "attempt": attempt.attempt,

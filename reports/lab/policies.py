@@ -92,7 +92,7 @@ def least_bad(
         attempt = candidate.attempt
         if attempt.plausible and not attempt.suspect:
             untested = require_tests and not attempt.test_outcome
-            return (0, attempt.edits_test_configuration, untested)
+            return (0, attempt.ranks_low, untested)
         return (1, *rank(attempt)[:-1])
 
     usable = [candidate for candidate in tried if candidate.attempt.usable]

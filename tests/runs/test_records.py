@@ -302,6 +302,23 @@ def test_a_read_attempt_is_suspect_where_it_was() -> None:
     assert again.attempts[0].suspect
 
 
+def test_the_doubt_about_tests_is_in_files_only_where_there_is_one() -> None:
+    attempt = Attempt(model_patch=PATCH, status="plausible_untested")
+    for doubted in (True, False):
+        marked = attempt.but(tests_doubted=doubted)
+        result = InstanceResult(
+            instance_id="a", model_patch=PATCH, attempts=(marked,), status="fallback"
+        )
+        prediction = result.prediction()
+        assert prediction["edits_test_configuration"] is False
+        assert ("tests_doubted" in prediction) is doubted
+        read = InstanceResult.of_prediction(prediction)
+        assert read.tests_doubted is doubted
+        assert read.attempts[0].suspect is doubted
+        empty = result.but(model_patch="").prediction()
+        assert "tests_doubted" not in empty
+
+
 def test_the_status_follows_from_the_outcomes() -> None:
     clean = Attempt(model_patch=PATCH, edit_outcome=True, lint_outcome=True)
     assert status_by(clean) is AttemptStatus.PLAUSIBLE_UNTESTED

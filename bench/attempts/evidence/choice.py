@@ -11,7 +11,7 @@ from bench.attempts.choose import (
     CandidateChoice,
     choose,
     comes_last,
-    configuration_note,
+    doubt_note,
 )
 from bench.attempts.evidence.facts import (
     ClassFacts,
@@ -159,7 +159,7 @@ def choose_by_evidence(
     """Choose from the class with the greatest weight; without evidence as ``choose`` does.
 
     Inside the class: fewest newly failing tests, the smaller patch, the earlier attempt. Candidates
-    that edit test configuration come last, as in ``choose``.
+    that rank low come last, as in ``choose``.
 
     Args:
         fit: of the run; None for what is stated.
@@ -309,6 +309,6 @@ def _reasons(
         scripts = quantity(len(evidence.valid), "valid script")
         alone = f"{weights.without_scripts[position]:.2f}"
         yield f"it passes {passed} of {scripts}, and without scripts the weight is {alone}"
-    note = configuration_note(winner)
+    note = doubt_note(winner)
     if note:
         yield note.removeprefix("; ")

@@ -112,6 +112,19 @@ def test_edits_of_test_configuration_go_below_candidates_without() -> None:
     assert reason.endswith("; it edits test configuration")
 
 
+def test_candidates_whose_tests_are_doubted_rank_as_those_that_edit_configuration() -> (
+    None
+):
+    doubted = candidate(1, test=None, tests_doubted=True, untested="2 tests are gone")
+    poor = candidate(2, False, False, False)
+    assert choose([doubted]).status is InstanceStatus.FALLBACK
+    assert choose([doubted]).reason.endswith("; the run of its tests is doubted")
+    assert choose([doubted, poor]).winner == poor
+    assert choose([doubted, candidate(2, test=None)]).winner == candidate(2, test=None)
+    # All tests, which ran later, could tell.
+    assert choose([doubted.but(test_outcome=True)]).status is InstanceStatus.PLAUSIBLE
+
+
 def test_outcomes_that_say_nothing_make_nothing_plausible() -> None:
     for status in (AttemptStatus.ONLY_TEST_CONFIGURATION, AttemptStatus.TREE_DIFFERS):
         attempt = candidate(ended=status)

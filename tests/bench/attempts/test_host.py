@@ -170,21 +170,24 @@ def test_an_attempt_whose_tests_did_not_run_has_no_mark_of_others(
     tree = make_tree(BASE)
 
     suspect = check("x = 2\n", World(tree, suite))
-    assert suspect.edits_test_configuration is True
+    assert suspect.edits_test_configuration is False, "it edits a source alone"
+    assert suspect.tests_doubted is True
+    assert suspect.suspect
     assert suspect.untested == "it forges"
 
     broken = check("x = (\n", World(tree, suite))
     assert broken.edits_test_configuration is False
+    assert broken.tests_doubted is False
     assert broken.untested == ""
 
     world = World(tree, suite)
     suspect = check("y = 1\n", world)
-    assert suspect.edits_test_configuration is True
+    assert suspect.tests_doubted is True
     assert suspect.untested == "it forges"
 
     # The last tree of an attempt whose earlier tree was suspect.
     broken = check("x = (\n", world)
     assert broken.lint_outcome is False
-    assert broken.edits_test_configuration is False
+    assert broken.tests_doubted is False
     assert broken.untested == ""
     assert broken.test_note == ""

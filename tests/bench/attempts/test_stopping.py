@@ -21,6 +21,7 @@ def test_the_first_plausible_attempt_ends_the_work() -> None:
     assert reason(bad, good, rule=StopRule.ALL) == ""
     doubtful = make_candidate(1, edits_test_configuration=True)
     assert reason(doubtful) == ""
+    assert reason(make_candidate(1, tests_doubted=True)) == ""
 
 
 def test_untested_attempts_are_not_enough_where_tests_are_required() -> None:

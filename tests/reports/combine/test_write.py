@@ -184,7 +184,7 @@ def test_what_edits_test_configuration_goes_after_what_does_not(tmp_path: Path) 
     assert first.origin == "r2"
     assert second.origin == "r2"
     assert first.edits_test_configuration is False
-    assert "the first run with a plausible prediction that leaves test" in first.reason
+    assert "the first run with a plausible prediction that leaves tests" in first.reason
 
 
 @pytest.mark.parametrize("first", [True, None, False])

@@ -223,6 +223,7 @@ def test_reports_show_the_mark(tmp_path: Path, cache: Path) -> None:
     changes: dict[str, dict[str, Any]] = {
         "a__a-1": {"edits_test_configuration": True},
         "a__a-2": {"test_note": note},
+        "a__a-3": {"tests_doubted": True},
     }
     files = []
     for name, change in changes.items():
@@ -237,6 +238,8 @@ def test_reports_show_the_mark(tmp_path: Path, cache: Path) -> None:
     assert line.startswith("a__a-1")
     (line,) = printed.containing("tests/test_a.py")
     assert line.startswith("a__a-2")
+    (line,) = printed.containing("(its tests are doubted)")
+    assert line.startswith("a__a-3")
     page = make_pages(folder).read_text()
     summary = "Edits of test configuration: in 1 prediction, marked below"
     assert f'<p class="note">{summary}' in page

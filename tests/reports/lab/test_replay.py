@@ -346,7 +346,8 @@ def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
     """Of random attempts, that alone is resolved which the harness would predict."""
     outcomes = product((True, None, False), repeat=3)
     notes = ("", "no test could tell")
-    kinds = product((True, False), (False, True), notes, outcomes)
+    flags = (False, True)
+    kinds = product((True, False), flags, flags, notes, outcomes)
     every = list(kinds)
     dice = Random(2)
     instances = []
@@ -354,7 +355,7 @@ def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
     for number in range(250):
         attempts = []
         for n in range(1, 6):
-            has_patch, marked, why, checks = dice.choice(every)
+            has_patch, marked, doubted, why, checks = dice.choice(every)
             edit, lint, test = checks
             candidate = make_candidate(
                 n,
@@ -363,6 +364,7 @@ def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
                 test,
                 patch=f"p{n}" if has_patch else "",
                 edits_test_configuration=marked,
+                tests_doubted=doubted,
                 untested=why,
                 try_=n,
                 model="m",

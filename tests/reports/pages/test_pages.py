@@ -344,6 +344,9 @@ PREDICTIONS: dict[str, dict[str, Any]] = {
     "It edits test configuration; existing tests ran without these edits.": {
         "attempts": (an_attempt(edits_test_configuration=True),)
     },
+    "The run of its tests is doubted: 2 tests are gone.": {
+        "attempts": (an_attempt(tests_doubted=True, untested="2 tests are gone"),)
+    },
     "too slow": {"attempts": (an_attempt(test_note="too slow"),)},
     "verdict✗ not resolved": {"resolved": False},
     "verdict– not evaluated": {"resolved": None},
