@@ -199,12 +199,10 @@ class RunData:
 
     @property
     def is_evaluated(self) -> bool:
-        """Whether a patch has a verdict, or none of the instances has a patch."""
+        """Whether a patch has a verdict, or where none has a patch, an empty prediction."""
         patched = [instance for instance in self.instances if instance.may_resolve]
-        for instance in patched:
-            if instance.resolved is not None:
-                return True
-        return bool(self.instances) and not patched
+        deciding = patched or self.instances
+        return any(instance.resolved is not None for instance in deciding)
 
     @property
     def not_predicted(self) -> set[str]:
@@ -350,7 +348,7 @@ def read_run(
         models = tuple(labels)
     names = {instance.instance_id for instance in instances}
     names.update(described.selected or ())
-    return RunData(
+    run = RunData(
         name=store.run,
         folder=store.folder,
         model_name_or_path=instances[0].model_name_or_path,
@@ -362,6 +360,16 @@ def read_run(
         ledger=ledger.values,
         damaged=ledger.damaged,
     )
+    if not run.is_evaluated:
+        # Empty predictions alone would be a score of 0 %.
+        instances = list(map(_without_presumption, run.instances))
+    return replace(run, instances=tuple(instances))
+
+
+def _without_presumption(instance: InstanceData) -> InstanceData:
+    if instance.may_resolve:
+        return instance
+    return instance.but(verdict=None)
 
 
 class _RowFacts(BaseModel):

@@ -226,9 +226,14 @@ class Compared:
     page: str = ""
 
 
-def agreement_rows(runs: Sequence[Compared]) -> list[JsonObject]:
+def agreement_rows(
+    runs: Sequence[Compared], comparisons: Iterable[RunComparison]
+) -> list[JsonObject]:
     """Return a row for each instance of any run; those whose verdicts differ come first."""
     names: set[str] = set()
+    differing: set[str] = set()
+    for comparison in comparisons:
+        differing.update(comparison.only_a, comparison.only_b)
     predicted = []
     for compared in runs:
         names.update(compared.run.selected)
@@ -238,11 +243,11 @@ def agreement_rows(runs: Sequence[Compared]) -> list[JsonObject]:
         instances = [by_id.get(name) for by_id in predicted]
         present = list(filter(None, instances))
         verdicts = {instance.resolved for instance in present}
-        agreement = _SAME
-        if {True, False} <= verdicts:
+        agreement = _INCOMPLETE
+        if name in differing:
             agreement = _DIFFER
-        elif None in verdicts or len(present) < len(runs):
-            agreement = _INCOMPLETE
+        elif len(present) == len(runs) and verdicts in ({True}, {False}):
+            agreement = _SAME
         row = {
             "instance_id": name,
             "repo": present[0].repo if present else "",

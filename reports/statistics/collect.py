@@ -295,7 +295,7 @@ def failures(run: RunData) -> Failures:
             chosen = str(instance.chosen.status)
         reasons[status].append(chosen)
         resolved[status] += instance.resolved is True
-        if instance.resolved is None:
+        if instance.may_resolve and instance.resolved is None:
             reason = ""
             if instance.verdict:
                 reason = abbreviate(instance.verdict.reason, 100)

@@ -49,8 +49,8 @@ class RunComparison:
 
 def compare(a: RunData, b: RunData) -> RunComparison:
     """Compare two runs on the instances that have a verdict in both."""
-    verdicts_a = _verdicts(a)
-    verdicts_b = _verdicts(b)
+    verdicts_a = _verdicts(a, b)
+    verdicts_b = _verdicts(b, a)
     common = verdicts_a.keys() & verdicts_b.keys()
     comparison = compare_verdicts(a.name, verdicts_a, b.name, verdicts_b)
     return replace(
@@ -106,9 +106,17 @@ def _cost(
     return total(i.cost for i in run.instances if i.instance_id in names)
 
 
-def _verdicts(run: RunData) -> dict[str, bool]:
+def _verdicts(run: RunData, other: RunData) -> dict[str, bool]:
+    """Return the verdicts of a run, by id.
+
+    Where no patch for an instance of ``other`` has one, empty predictions do not count either:
+    they alone would be compared.
+    """
+    names = {instance.instance_id for instance in other.instances}
+    shared = run.part(i for i in run.instances if i.instance_id in names)
     verdicts = {}
     for instance in run.instances:
-        if instance.resolved is not None:
+        counts = shared.is_evaluated or instance.may_resolve
+        if counts and instance.resolved is not None:
             verdicts[instance.instance_id] = instance.resolved
     return verdicts

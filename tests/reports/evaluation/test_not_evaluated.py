@@ -72,6 +72,93 @@ def test_a_comparison_without_common_verdicts_has_no_p_value(
     assert not list(tmp_path.rglob("*.svg"))
 
 
+def write_compared(
+    out: Path, name: str, *instances: tuple[str, str, bool | None]
+) -> Path:
+    """Write a run of ids, patches and verdicts; another model left each empty patch."""
+    written = []
+    for instance_id, patch, resolved in instances:
+        model = "m" if patch else "silent"
+        attempt = an_attempt(model=model, model_patch=patch, cost=Decimal(1))
+        written.append(
+            an_instance(
+                instance_id,
+                model_patch=patch,
+                status="plausible" if patch else "empty",
+                attempts=(attempt,),
+                resolved=resolved,
+            )
+        )
+    return write_values(out / "predictions" / name, *written)
+
+
+EVALUATED = (("a__a-1", "p", True), ("a__a-2", "p", True), ("a__a-3", "p", False))
+
+
+@pytest.mark.parametrize(
+    "instances",
+    [
+        # Not evaluated at all.
+        [("a__a-1", "", None), ("a__a-2", "", None), ("a__a-3", "q", None)],
+        # Evaluated on what the other run lacks, by its verdict or by its prediction.
+        [("a__a-1", "", None), ("a__a-3", "q", None), ("b__b-1", "q", True)],
+    ],
+)
+def test_empty_predictions_of_a_run_without_an_evaluation_are_no_difference(
+    tmp_path: Path, instances: list[tuple[str, str, bool | None]]
+) -> None:
+    a = write_compared(tmp_path, "a", *EVALUATED)
+    b = write_compared(tmp_path, "b", *instances)
+    text = "\n".join(compare(a, b))
+    assert "points" not in text
+    assert "not evaluated: no instance has a verdict in both runs" in text
+    (comparison,) = comparisons(a, b)
+    assert comparison["difference"] is None
+    assert comparison["only_a"] == []
+    page = (tmp_path / "comparisons/a--vs--b/report.html").read_text()
+    assert "percentage points" not in page
+    assert 'data-agreement="differ"' not in page
+
+
+def test_empty_predictions_of_a_run_that_was_evaluated_are_failures(
+    tmp_path: Path,
+) -> None:
+    a = write_compared(tmp_path, "a", *EVALUATED)
+    instances = [("a__a-1", "", None), ("a__a-2", "q", None), ("a__a-3", "q", True)]
+    b = write_compared(tmp_path, "b", *instances)
+    (comparison,) = comparisons(a, b)
+    assert comparison["only_a"] == ["a__a-1"]
+    assert comparison["only_b"] == ["a__a-3"]
+    page = (tmp_path / "comparisons/a--vs--b/report.html").read_text()
+    assert page.count('data-agreement="differ"') == 2
+    # A run without any patch needs no evaluator.
+    c = write_compared(tmp_path, "c", *[(name, "", None) for name, _, _ in EVALUATED])
+    (comparison,) = comparisons(a, c)
+    assert comparison["only_a"] == ["a__a-1", "a__a-2"]
+
+
+def test_no_model_has_a_score_in_a_run_that_was_not_evaluated(
+    tmp_path: Path, cache: Path
+) -> None:
+    instances = [("a__a-1", "", None), ("a__a-2", "p", None), ("a__a-3", "", None)]
+    run = write_compared(tmp_path, "r", *instances)
+    printed = report_run(run, cache, format="markdown", page=True)
+    assert "| silent | 2 | – | – |" in printed.text
+    stats = read_json(run / "stats.json")
+    for rows in ("by_model", "by_repository", "by_year"):
+        for row in stats[rows]:
+            assert row["evaluated"] == 0
+            assert row["resolved"]["share"] is None
+    assert stats["scores"]["evaluated"]["of"] == 0
+    assert set(stats["plausible"].values()) == {0, None}
+    assert stats["failures"]["not_evaluated"] == [
+        {"reason": "not evaluated yet", "count": 1}
+    ]
+    page = (run / "report/report.html").read_text()
+    assert "0.0 %" not in page
+    assert "✗ no patch" in page
+
+
 def test_a_free_run_has_no_price_per_resolved_instance(
     tmp_path: Path, cache: Path
 ) -> None:
