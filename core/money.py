@@ -80,6 +80,15 @@ def in_words(cost: Decimal | float | None, places: int | None = None) -> str:
     return f"${cost:,.{places}f}"
 
 
+def sum_words(known: Decimal | float, *, complete: bool) -> str:
+    """Return a sum for a reader: the least that it is where a part is unknown."""
+    if complete:
+        return in_words(known)
+    if known:
+        return f"at least {in_words(known)}"
+    return UNKNOWN
+
+
 def range_words(cost: Decimal | None, at_most: Decimal | None) -> str:
     """Return what is known of a cost, and the most that it can be where that is another sum."""
     if cost == at_most:

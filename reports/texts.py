@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.instances.validity import states_in_words
-from core.money import dollars, in_words, range_words
+from core.money import dollars, in_words, range_words, sum_words
 from core.plaintext import one_line, quantity, some, table
 from core.texts import make_environment
 from reports.data.provenance import provenance
@@ -62,6 +62,7 @@ FILTERS = {
     "range": range_words,
     "some": some,
     "split": short_split,
+    "sum_words": sum_words,
     "states": states_in_words,
     "wilson": wilson,
     "with_interval": with_interval,

@@ -10,6 +10,7 @@ from agent.named import is_outside
 from core.address import has_password, recorded_address
 from core.atomic import check_folder
 from core.errors import UserError
+from core.money import in_words
 from llm.client import LiteLLMModel
 from llm.gate import OpenGate
 from llm.options import ModelChoice
@@ -105,8 +106,12 @@ def assumptions(config: RunBasics, money: Spending) -> Iterator[str]:
         price = cheapest_price(model.name)
         window = map_entry(model.name).get("max_input_tokens")
         if price and model.name not in money.prices:
-            dear = f"${price.input * 1_000_000:.2f} in, ${price.output * 1_000_000:.2f} out"
-            yield f"{where} {dear} per million tokens; --price {model.text}=0,0 makes it free"
+            into = in_words(price.input * 1_000_000, 2)
+            out = in_words(price.output * 1_000_000, 2)
+            yield (
+                f"{where} {into} in, {out} out per million tokens; "
+                f"--price {model.text}=0,0 makes it free"
+            )
         if window and not model.settings.context:
             yield f"{where} a window of {window} tokens; set `context` in the file of models.file"
 

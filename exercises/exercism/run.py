@@ -18,7 +18,7 @@ from bench.cli.command_line import INSTANCES, MODELS, RedoOption
 from core.address import without_logins
 from core.errors import DamagedFileError, UserError
 from core.jsontypes import JsonObject
-from core.money import in_words, known_sum, total
+from core.money import in_words, known_sum, sum_words, total
 from core.plaintext import Say, quantity, say_aside
 from core.redaction import Redactor
 from core.settings import SettingFlag
@@ -88,11 +88,9 @@ class RunProgress:
             first = f"{len(tries)} solved ({tries.count(1)} in the first try)"
             lines.append(f"{column.label}: {done}, {first}, {in_words(total(costs))}")
             every += costs
-        spent = f"cost: {in_words(known_sum(every))}"
-        if None in every:
-            spent += " and what is unknown"
         if every:
-            lines.append(spent)
+            spent = sum_words(known_sum(every), complete=None not in every)
+            lines.append(f"cost: {spent}")
         return lines
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import StrMethodFormatter
 
 from core.atomic import write_bytes_atomic, write_text_atomic
 from reports.lab.replay import ORACLE, RECORDED, LabRow
@@ -17,6 +16,7 @@ from reports.plots.style import (
     LIGHT,
     as_png,
     as_svg,
+    dollar_axis,
     drawing,
     label,
     new_figure,
@@ -119,8 +119,8 @@ def _draw(rows: Sequence[LabRow]) -> Figure:
         zorder=2,
     )
     axes.set(xlabel="dollars in all", ylabel="resolved; 95 % interval")
-    axes.xaxis.set_major_formatter(StrMethodFormatter("${x:,.4g}"))
     axes.set_xlim(0, max(row["dollars"]["value"] for row in rows) * 1.2)
+    dollar_axis(axes.xaxis)
     highest = max(row["resolved"]["interval"]["high"] for row in rows)
     percent_axis(axes.yaxis, 0, min(highest * 1.1, 1.0))
     axes.grid(visible=True)

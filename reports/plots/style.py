@@ -5,6 +5,7 @@ Adjacent areas also differ in hatching, for print without colour.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from core.data import read_yaml
+from core.money import in_words
 from core.plaintext import one_line
 
 _DOTS_PER_INCH = 200
@@ -109,6 +111,16 @@ def percent_axis(
     axis.set_ticks(ticks)
     axis.set_view_interval(lowest, highest, ignore=True)
     axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+
+
+def dollar_axis(axis: Axis) -> None:
+    """Label ``axis`` with dollars, of as many decimals as the distance of two ticks needs."""
+    ticks = axis.get_ticklocs()
+    distance = ticks[1] - ticks[0]
+    decimals = 0
+    if distance < 1:
+        decimals = max(2, math.ceil(-math.log10(distance)))
+    axis.set_major_formatter(lambda dollars, _: in_words(dollars, decimals))
 
 
 def as_svg(figure: Figure) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -14,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import column
@@ -29,6 +28,7 @@ from reports.plots.style import (
     Theme,
     as_png,
     as_svg,
+    dollar_axis,
     drawing,
     label,
     new_figure,
@@ -238,13 +238,7 @@ def _draw_cost_against_score(rows: Sequence[PlottedRow], theme: Theme) -> Figure
         ylabel="score",
     )
     axes.set_xlim(0, max(dollars) * 1.08)
-    # With as many decimals as the distance of two ticks needs.
-    ticks = axes.get_xticks()
-    distance = ticks[1] - ticks[0]
-    decimals = 0
-    if distance < 1:
-        decimals = max(2, math.ceil(-math.log10(distance)))
-    axes.xaxis.set_major_formatter(StrMethodFormatter(f"${{x:,.{decimals}f}}"))
+    dollar_axis(axes.xaxis)
     percent_axis(axes.yaxis, 0, max(scores) * 1.2)
     axes.grid(visible=True)
     return figure

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from core.money import in_words
 from core.settings import EVERY, Pairs, Section, split_commas
 
 Resolve = Callable[[str], str]
@@ -305,7 +306,7 @@ def _over(
     if scope is LimitScope.CALLS:
         problem = f"{account.spent} of {limit} calls are made"
     else:
-        spent, maximum, call = (f"${x:.6f}" for x in (account.spent, limit, amount))
+        spent, maximum, call = (in_words(x, 6) for x in (account.spent, limit, amount))
         problem = f"{spent} of {maximum} are spent, and the next call may cost {call}"
     names = {
         LimitScope.INSTANCE: f" for {instance_id}",

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Protocol
 
 from core.errors import StoppedError
-from core.money import as_text
+from core.money import in_words
 from core.plaintext import Say
 from core.redaction import Redactor
 from core.shutdown import Shutdown
@@ -205,9 +205,10 @@ class CallCoordinator:
             if line is None:
                 self.budget.cancel(pending.reservation)
             elif excess := self.budget.settle(pending.reservation, line.cost):
+                bound = in_words(pending.ask.bound, 6)
                 self.say(
                     f"{line.instance_id}: call {line.call} of {line.model} cost "
-                    f"${as_text(excess)} more than its bound of ${pending.ask.bound}: charged"
+                    f"{in_words(excess, 6)} more than its bound of {bound}: charged"
                 )
         if line is not None:
             self.ledger.add(line)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from tqdm.utils import disp_trim
 
+from core.money import in_words
 from core.plaintext import one_line
 
 _MINUTE = 60.0
@@ -224,14 +225,14 @@ def headline(seen: ProgressSnapshot) -> str:
         f"{seen.done}/{seen.total} done",
         f"{seen.succeeded} {seen.word}",
         f"{seen.failed} failed",
-        "cost unknown" if seen.spent is None else f"${seen.spent:.2f}",
+        "cost unknown" if seen.spent is None else in_words(seen.spent, 2),
     ]
     if seen.stopping:
         parts.insert(0, "stopping")
     if seen.projected is not None:
-        parts[-1] += f" of ~${seen.projected:.2f}"
+        parts[-1] += f" of ~{in_words(seen.projected, 2)}"
     if seen.at_most is not None and seen.at_most != seen.spent:
-        parts[-1] += f" (at most ${seen.at_most:.2f})"
+        parts[-1] += f" (at most {in_words(seen.at_most, 2)})"
     if seen.seconds_left is not None and seen.done < seen.total:
         parts.append(f"{duration(seen.seconds_left)} left")
     return ", ".join([*parts, f"{seen.calls_per_minute} calls/min"])

@@ -279,6 +279,26 @@ def test_secrets_are_not_imported(report: Report, run_with_secret: Path) -> None
     assert "[OPENAI_API_KEY]" in text
 
 
+def test_costs_that_no_file_holds_are_not_zero(report: Report, tmp_path: Path) -> None:
+    paths = []
+    for name in ("one", "two"):
+        path = write_json(tmp_path / name / f"{name}.json", {"a__b-1": ONE})
+        code, out, error = report(path, "--evaluator", "none")
+        assert code == 0, error
+        assert "cost unknown" in words_of_lines(out)
+        paths.append(tmp_path / f"out/predictions/{name}")
+    page = (paths[0] / "report/report.html").read_text()
+    assert "<li>Cost<strong>unknown</strong>" in page
+    for path in paths[0].rglob("*.html"):
+        assert "$0.00" not in path.read_text()
+    code, out, error = report("compare", *paths)
+    assert code == 0, error
+    assert "$0.00" not in out
+    compared = (tmp_path / "out/comparisons/one--vs--two/report.html").read_text()
+    assert "cost unknown" in compared
+    assert "$0.00" not in compared
+
+
 def test_counts_costs_and_patches_are_those_of_the_originals(
     report: Report, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from core import money
 from core.money import as_text
 from llm.prices import Price
 from runs.settings import Spending
+from tests.architecture import ROOMS
 from tests.reports.conftest import differs, report_run
-from tests.support import read_json
+from tests.support import TOP, read_json
 from tests.support.evaluated import TEXTKIT
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, live, options
@@ -87,6 +89,28 @@ def test_amounts_are_rounded_once(amount: Decimal) -> None:
 def test_what_is_no_amount_is_named(amount: Any) -> None:
     with pytest.raises(ValueError, match="not an amount of dollars"):
         money.dollars(amount)
+
+
+def test_a_sum_says_where_a_part_is_unknown() -> None:
+    assert money.sum_words(Decimal("1.5"), complete=True) == "$1.50"
+    assert money.sum_words(Decimal("1.5"), complete=False) == "at least $1.50"
+    assert money.sum_words(Decimal(0), complete=True) == "$0.00"
+    assert money.sum_words(Decimal(0), complete=False) == "unknown"
+
+
+# A dollar sign before a number: f"${cost:.2f}", "${x:,.4g}", f"${as_text(cost)}", "$%.2f".
+WRITES_DOLLARS = re.compile(r"\$\{+[^{}:\n]+:[,.\d{]|\$%[.\d]|\$\{as_")
+SUFFIXES = (".py", ".html", ".md", ".txt", ".js")
+
+
+def test_one_module_writes_dollars() -> None:
+    modules = []
+    for room in ROOMS:
+        for suffix in SUFFIXES:
+            for path in (TOP / room).rglob(f"*{suffix}"):
+                if WRITES_DOLLARS.search(path.read_text()):
+                    modules.append(path.relative_to(TOP).as_posix())
+    assert modules == ["core/money.py"]
 
 
 def test_a_column_has_one_format() -> None:

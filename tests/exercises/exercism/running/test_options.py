@@ -163,6 +163,8 @@ def test_how_far_a_run_is() -> None:
     assert lines[-1] == "cost: $4.00", "all is done"
     unknown = [result("python/a", model="b", cost=None)]
     lines = progress_of([second], 4, unknown)
-    assert lines[-1] == "cost: $0.00 and what is unknown"
+    assert lines[-1] == "cost: unknown"
+    lines = progress_of([first, second], 4, [*results, *unknown])
+    assert lines[-1] == "cost: at least $4.00"
     nothing = "b@diff: 0 of 4 done, 0 solved (0 in the first try), $0.00"
     assert progress_of([second], 4, []) == [nothing]
