@@ -184,7 +184,9 @@ def package(
             "no such file."
         ),
     ],
-    dataset: Annotated[str, typer.Option(help="By default that of the run.")] = "",
+    dataset: Annotated[
+        str, typer.Option(help="The data set of the split, with @ and a revision.")
+    ] = "",
     allow_partial: Annotated[
         bool,
         typer.Option(

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from reports.submission.commands import package_command
+from runs.settings import FolderSettings
 from tests.exercises.commands import CANITEDIT, EDITPACK, EXERCISM
 from tests.support import TOP, read_json
 from tests.support.commands import Preloaded
+from tests.support.evaluated import split_of_dataset
 
 RECORDED = TOP / "tests/data/run-0.12"
 EVALUATED = ("demo", "full-suite", "evidence", "history", "feedback", "combined")
@@ -103,14 +106,20 @@ def test_it_is_not_continued(runs: Path, preloaded: Preloaded, name: str) -> Non
     assert "0.12.0" in line
 
 
-def test_the_package_is_built_again(
-    runs: Path, preloaded: Preloaded, tmp_path: Path
-) -> None:
+def test_the_package_is_built_again(runs: Path, tmp_path: Path) -> None:
     package = tmp_path / "package"
     meta = shutil.copytree(RECORDED / "meta", tmp_path / "meta") / "meta.yaml"
-    options = ("--split", "lite", "--meta", meta, "--dataset", "demo")
-    run = runs / "predictions/packaged"
-    code, printed = run_report(preloaded, "package", run, package, *options)
+    printed: list[str] = []
+    with split_of_dataset("lite", "demo"):
+        code = package_command(
+            runs / "predictions/packaged",
+            package,
+            printed.append,
+            split="lite",
+            meta_file=meta,
+            folders=FolderSettings(cache=tmp_path / "cache"),
+            dataset_name="",
+        )
     assert code == 0, printed
     assert read_folder(package) == read_folder(RECORDED / "package")
 

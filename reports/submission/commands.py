@@ -14,9 +14,9 @@ import yaml
 
 from bench.instances.adapters.base import Row
 from bench.instances.dataset import Dataset, load_dataset
-from bench.instances.names import ALIASES
+from bench.instances.names import ALIASES, DEFAULT_SPLIT, DatasetName
 from bench.repos.mirrors import Mirrors, mirrors_of
-from core.errors import UserError
+from core.errors import InfrastructureError, UserError
 from core.jsontypes import value_at
 from core.parsing.untrusted import damage_at, read_object
 from core.plaintext import Say, some
@@ -39,7 +39,7 @@ from runs.keys import RESULTS_FILE
 from runs.settings import FolderSettings
 from runs.storage.store import RunStore
 
-_SPLITS = {
+SPLITS = {
     "lite": ALIASES["lite"],
     "verified": ALIASES["verified"],
     "test": ALIASES["full"],
@@ -84,7 +84,7 @@ def package_command(
     Args:
         split: of the leaderboard.
         folders: have the mirrors.
-        dataset_name: that of the run or of the split where it is empty.
+        dataset_name: that of the split, perhaps with a revision; empty for the newest.
         allow_partial: count instances without a prediction or a verdict as unresolved.
     """
     split = _split_of(split)
@@ -143,27 +143,39 @@ def _split_of(name: str) -> str:
     """Return the name of a split; a UserError if the leaderboard has none of this name."""
     if name == "full":
         return "test"
-    if name not in _SPLITS:
-        names = ", ".join(_SPLITS)
+    if name not in SPLITS:
+        names = ", ".join(SPLITS)
         raise UserError(f"--split {name!r} is not a split of the leaderboard: {names}")
     return name
 
 
 def _load_dataset(store: RunStore, split: str, name: str) -> Dataset:
-    """Return the dataset of this name, else that of the run, else that of the split."""
+    """Return the rows of a split: its ids are those that a package must and may have."""
     if not store.run_file.exists():
         raise UserError(
             f"{store.folder} has no run.json, so the leaderboard's checklist on the prompts cannot "
             "be answered: package runs of harness.py"
         )
-    run = store.read_run()
-    name = name or run.dataset.name or _SPLITS[split]
-    for other, dataset in _SPLITS.items():
-        if other != split and name in (other, dataset):
+    made_on = name or store.read_run().dataset.name
+    for other, dataset in SPLITS.items():
+        if other != split and made_on in (other, dataset):
             raise UserError(
-                f"the run was made on {name}: submit it with --split {other}, not {split}"
+                f"the run was made on {made_on}: submit it with --split {other}, not {split}"
             )
-    return load_dataset(name, run.dataset.split or "test")
+    expected = SPLITS[split]
+    parsed = DatasetName.parse(name or expected)
+    if expected not in (parsed.hub_id, parsed.name):
+        raise UserError(
+            f"--dataset {name} is not the dataset of --split {split}, whose ids a package must "
+            f"have: leave it out, or give {expected}"
+        )
+    try:
+        return load_dataset(name or expected, DEFAULT_SPLIT)
+    except InfrastructureError as error:
+        raise UserError(
+            f"the ids of --split {split} are those of {name or expected}, which cannot be loaded: "
+            "run this where the hub is reached, or copy its cache (HF_HOME)"
+        ) from error
 
 
 def _research_notes(package: PackageFolder, meta: Meta, split: str) -> Iterator[str]:

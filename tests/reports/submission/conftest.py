@@ -19,6 +19,7 @@ from tests.support.evaluated import (
     change_json,
     entry_of,
     replay_demo,
+    split_of_dataset,
     write_meta,
     write_verdicts,
 )
@@ -80,20 +81,22 @@ def build(
     run: Path,
     tmp_path: Path,
 ) -> Build:
-    """Return a function that packages the run with changed options and metadata."""
+    """Return a function that packages the run as a split that has these ``rows``."""
 
     def make(
         split: str = "lite",
         target: str = "package",
         partial: bool = False,
-        dataset: object = "demo",
+        dataset: object = "",
+        rows: object = "demo",
         **meta: Any,
     ) -> tuple[int, Path, list[str]]:
         path = write_meta(tmp_path / "meta", meta)
         arguments = ["--split", split, "--meta", path, "--dataset", dataset]
         if partial:
             arguments.append("--allow-partial")
-        code, lines = package(run, tmp_path / target, *arguments)
+        with split_of_dataset(split, rows):
+            code, lines = package(run, tmp_path / target, *arguments)
         return code, tmp_path / target, lines
 
     return make

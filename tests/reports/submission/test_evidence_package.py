@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.cli.commands import run_command
 from tests.reports.submission.conftest import Package
 from tests.support import read_json
-from tests.support.evaluated import write_meta, write_verdicts
+from tests.support.evaluated import split_of_dataset, write_meta, write_verdicts
 from tests.support.evidence import NAME, OTHER, by_evidence
 from tests.support.runs import options
 
@@ -22,7 +22,8 @@ def test_scripts_matrix_groups_and_reason_are_in_the_package(
     write_verdicts(run, (NAME, OTHER))
     meta = write_meta(tmp_path / "meta", {})
     arguments = ("--split", "lite", "--meta", meta, "--allow-partial")
-    code, lines = package(run, tmp_path / "package", *arguments)
+    with split_of_dataset("lite", "demo"):
+        code, lines = package(run, tmp_path / "package", *arguments)
     assert code == 0, lines
     trajectories = tmp_path / "package/artifacts/trajs"
     transcript = (trajectories / f"{NAME}.md").read_text()

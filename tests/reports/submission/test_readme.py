@@ -155,13 +155,13 @@ def test_rates_are_rounded_as_the_leaderboards_script_does(
     for number in range(14):
         rows.append({**ROW, "instance_id": f"x__y-{number}", "repo": "x/y"})
     dataset = rows_file(rows)
-    text = built_readme(build, partial=True, dataset=dataset)
+    text = built_readme(build, partial=True, rows=dataset)
     assert "\nResolved 3 instances (15.0%)\n" in text
     of_one_group = []
     for row in rows[:17]:
         of_one_group.append({**row, "repo": "x/y", "created_at": "2019"})
     dataset = rows_file(of_one_group)
-    text = built_readme(build, partial=True, dataset=dataset, target="other")
+    text = built_readme(build, partial=True, rows=dataset, target="other")
     assert "\nResolved 3 instances (17.65%)\n" in text
     assert "\n- x/y: 3/17 (17.65%)\n" in text
     assert "\n- 2019: 3/17 (17.65%)\n" in text

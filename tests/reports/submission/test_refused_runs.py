@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from bench.instances.dataset import Dataset
+from core.errors import InfrastructureError, UserError
 from report import main
+from reports.submission import commands
 from tests.reports.submission.conftest import Refusal, readme_of
 from tests.support import read_json
 from tests.support.evaluated import (
     IDS,
     RESOLVED,
+    ROW,
     Build,
     change_json,
     entry_of,
@@ -86,9 +90,37 @@ def test_a_run_that_gives_no_package_leaves_nothing(
     tmp_path: Path,
 ) -> None:
     spoil(run)
-    assert re.search(problem, refusal(dataset=""))
+    assert re.search(problem, refusal())
     names = [path.name for path in tmp_path.iterdir()]
     assert sorted(names) == ["meta", "out"]
+
+
+def test_the_split_decides_which_ids_a_package_has(
+    refusal: Refusal, rows_file: Callable[..., Path]
+) -> None:
+    """The data set that the run was made on, or that is named, does not."""
+    others = [{**ROW, "instance_id": f"x__y-{number}"} for number in range(6)]
+    rows = rows_file(others)
+    assert f"{IDS[0]}, " in refusal(rows=rows)
+    assert "are not in the dataset of --split lite" in refusal(rows=rows, partial=True)
+    named = refusal(rows=rows, dataset="demo")
+    assert named.startswith("--dataset demo is not the dataset of --split lite")
+
+
+def test_the_rows_are_those_that_the_leaderboard_tests(
+    refusal: Refusal, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(name: str, split: str) -> Dataset:
+        if name == "lite":
+            raise InfrastructureError("the hub cannot be reached; --dataset demo")
+        raise UserError(f"{name}, {split}")
+
+    monkeypatch.setattr(commands, "load_dataset", load)
+    change_json(run / "run.json", lambda data: data["dataset"].update(split="dev"))
+    lite = commands.SPLITS["lite"]
+    assert refusal(rows=lite) == f"{lite}, test"
+    assert refusal(rows=lite, dataset="lite@v1") == "lite@v1, test"
+    assert refusal(rows=lite, dataset="lite").startswith("the ids of --split lite are")
 
 
 def test_a_package_that_is_there_is_not_written_over(

@@ -19,6 +19,7 @@ from tests.support.evaluated import (
     ROWS,
     Build,
     entry_of,
+    split_of_dataset,
     whole_output,
     write_meta,
 )
@@ -206,7 +207,7 @@ def test_the_lists_count_the_whole_split(
         rows.append(row)
     rows.append({**rows[5], "instance_id": "r__x-7"})
     dataset = rows_file(rows)
-    _, package, _ = build(partial=True, dataset=dataset)
+    _, package, _ = build(partial=True, rows=dataset)
     folder = entry_of(package) / "results"
     results = read_json(folder / "results.json")
     assert results["no_generation"] == [IDS[3], "r__x-7"]
@@ -295,7 +296,8 @@ def test_the_template_is_a_meta_file_once_it_is_filled_in(
             value = "https://a.example/b"
         lines.append(line.replace("TODO", value))
     path.write_text("\n".join(lines))
-    code, _ = package(*arguments)
+    with split_of_dataset("lite", "demo"):
+        code, _ = package(*arguments)
     assert code in (0, 1), "its day may be to come"
     assert (folder / "entry/evaluation/lite/20260930_some").is_dir()
 

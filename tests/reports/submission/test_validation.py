@@ -137,10 +137,10 @@ def test_a_trace_of_the_hints_counts_unless_the_issue_says_it_too(
     hint = "The maintainer suggested to withdraw the amount before depositing it."
     rows = changed_rows(hints_text=hint)
     say_in(run, hint)
-    assert kinds(faults(dataset=rows_file(rows))) == ["trace"]
+    assert kinds(faults(rows=rows_file(rows))) == ["trace"]
     issue = f"{ROW['problem_statement']}\n{hint}"
     rows = changed_rows(hints_text=hint, problem_statement=issue)
-    assert faults(dataset=rows_file(rows), target="other") == []
+    assert faults(rows=rows_file(rows), target="other") == []
 
 
 def test_what_the_model_writes_itself_is_no_trace(faults: Faults, run: Path) -> None:
@@ -155,9 +155,9 @@ def test_what_stands_in_the_base_commit_is_no_trace(
     line = "from bank.account import Account"
     rows = changed_rows(test_patch=diff("tests/test_account.py", "x", line))
     say_in(run, line)
-    assert faults(dataset=rows_file(rows)) == []
+    assert faults(rows=rows_file(rows)) == []
     without_mirrors(run, tmp_path)
-    assert kinds(faults(dataset=rows_file(rows), target="other")) == ["trace"]
+    assert kinds(faults(rows=rows_file(rows), target="other")) == ["trace"]
 
 
 def test_an_agent_that_edits_by_commands_may_be_shown_its_own_patch(
@@ -178,9 +178,9 @@ def test_an_agent_that_edits_by_commands_may_be_shown_its_own_patch(
             )
 
     change_json(run / f"trajectories/{ID}.json", commands)
-    assert faults(dataset=rows_file(rows)) == []
+    assert faults(rows=rows_file(rows)) == []
     say_in(run, patch, position=0)
-    assert kinds(faults(dataset=rows_file(rows), target="other")) == ["trace"]
+    assert kinds(faults(rows=rows_file(rows), target="other")) == ["trace"]
 
 
 def test_what_the_issue_shows_is_no_trace(
@@ -190,7 +190,7 @@ def test_what_the_issue_shows_is_no_trace(
     (line,) = faults()
     assert "shows the hidden tests: " in line
     rows = changed_rows(problem_statement=ROW["test_patch"])
-    assert faults(dataset=rows_file(rows), target="other") == []
+    assert faults(rows=rows_file(rows), target="other") == []
 
 
 def test_marks_are_traces_by_themselves(
