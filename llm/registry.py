@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -166,6 +166,16 @@ def map_entry(name: str) -> dict[str, Any]:
     entries = load_litellm().model_cost
     without_provider = name.partition("/")[2]
     return entries.get(name) or entries.get(without_provider) or {}
+
+
+def ending_models(names: Iterable[str]) -> dict[str, str]:
+    """Return the models that their providers end, with the days, as litellm's map has them."""
+    days = {}
+    for name in names:
+        day = map_entry(name).get("deprecation_date")
+        if day:
+            days[name] = str(day)
+    return days
 
 
 def price_entry(name: str) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from runs.jobs import Finished, Job, WorkerAccess, longest_first
 from runs.options import RunBasics, RunResources
 from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
 from runs.records import InstanceResult
-from runs.redo import Plan, Redo, plan, prepare_redo
+from runs.redo import Plan, Redo, plan, put_aside_redone, select_redo
 from runs.storage.manifest import (
     all_versions,
     changed_address,
@@ -115,20 +115,31 @@ class Benchmark(ABC, Generic[V]):
             say(changed)
         # First: another configuration must not put the files of this run aside.
         self.open()
-        keys = [*self.jobs]
-        if self.options.redo:
-            redo = Redo.parse(self.options.redo, keys, self.statuses)
-            chosen = prepare_redo(self.store, coordinator, redo, keys)
-            say(f"{quantity(len(keys), self.noun)} selected, {len(chosen)} to redo")
-            rest = [key for key in keys if key not in chosen]
-            pending = replace(
-                plan(self.store, self.options.money.limits, rest), todo=tuple(chosen)
-            )
-        else:
-            pending = self.plan_work(say)
-        return self.prepare_jobs(
-            [self.jobs[key] for key in keys if key in {*pending.todo}], say
-        ), pending
+        pending = self.select_jobs(say)
+        redo = self.redo
+        if redo:
+            put_aside_redone(self.store, coordinator, redo, pending.todo)
+        todo = set(pending.todo)
+        jobs = [job for key, job in self.jobs.items() if key in todo]
+        return self.prepare_jobs(jobs, say), pending
+
+    @property
+    def redo(self) -> Redo | None:
+        if not self.options.redo:
+            return None
+        return Redo.parse(self.options.redo, [*self.jobs], self.statuses)
+
+    def select_jobs(self, say: Say) -> Plan:
+        """Return what this start works on, and say how much it is; change nothing."""
+        redo = self.redo
+        if redo is None:
+            return self.plan_work(say)
+        keys = list(self.jobs)
+        chosen = select_redo(self.store, redo, keys)
+        say(f"{quantity(len(keys), self.noun)} selected, {len(chosen)} to redo")
+        rest = [key for key in keys if key not in chosen]
+        pending = plan(self.store, self.options.money.limits, rest)
+        return replace(pending, todo=tuple(chosen))
 
     def open(self) -> None:
         """Write ``run.json``, or compare with the one that is there."""

@@ -44,24 +44,34 @@ def check_models(config: RunBasics, money: Spending) -> None:
         UserError: naming the first thing that is missing, and the fix.
     """
     address = config.settings.calls.api_base
-    lacking = []
+    lacking = {}
     for model in config.live_models:
         key = missing_key(model.name, address)
         if key:
-            lacking.append(f"{model.text} needs {key}")
+            lacking[f"{model.text} needs {key}"] = True
     if lacking:
         raise UserError(
             f"API keys are missing: {', '.join(lacking)}; {where_keys_go()}"
         )
+    check_known_models(config, money)
+
+
+def check_known_models(config: RunBasics, money: Spending) -> None:
+    """Check what is known of every model of a run that calls them, keys aside.
+
+    Raises:
+        UserError: naming the first thing that is missing, and the fix.
+    """
+    address = config.settings.calls.api_base
     _check_addresses(config)
     for model in config.live_models:
         _check_tools(model, config)
-    unpriced = [m.text for m in config.live_models if _is_unpriced(m, money)]
+    unpriced = {m.text: True for m in config.live_models if _is_unpriced(m, money)}
     if unpriced:
         options = " ".join(f"--price {name}=IN,OUT" for name in unpriced)
         raise UserError(
             f"no price is known for {', '.join(unpriced)}: give {options} (dollars per million "
-            "tokens), or --set budget.allow_unpriced=true"
+            "tokens; =0,0 if it is free), or --set budget.allow_unpriced=true"
         )
     for model in config.live_models:
         settings = complete_settings(model.settings, model.name, address)
@@ -73,6 +83,8 @@ def check_models(config: RunBasics, money: Spending) -> None:
                 f"the longest reply of {model.text} is unknown, so a budget in dollars cannot "
                 "hold: give --set models.max_output_tokens=N"
             )
+        if missing_key(model.name, address):
+            continue  # without it no request can be made
         quiet = LiteLLMModel(
             model.name,
             0.0,

@@ -158,13 +158,8 @@ def _stopped_by(
     return denial.limit.value
 
 
-def prepare_redo(
-    store: RunStore,
-    coordinator: CallCoordinator,
-    redo: Redo,
-    ids: Sequence[str],
-) -> list[str]:
-    """Put aside what is to be redone and return the ids, in the order of ``ids``.
+def select_redo(store: RunStore, redo: Redo, ids: Sequence[str]) -> list[str]:
+    """Return the ids of what is to be redone, in the order of ``ids``.
 
     The same redo, when it was cut short, goes on: what it has redone is not redone again.
     """
@@ -175,24 +170,30 @@ def prepare_redo(
             continue
         if redo.takes(result, finished=store.prediction(name).exists()):
             to_redo.add(name)
-    last = _LastRedo.read(store)
-    remaining = set()
-    if last is not None and last.repeats(redo):
-        remaining = last.remaining(store)
-    if remaining:
+    last = _LastRedo.unfinished(store, redo)
+    if last:
         for name in list(to_redo):
             if store.prediction(name).exists():
                 to_redo.remove(name)
-        to_redo |= remaining
-    chosen = [name for name in ids if name in to_redo]
-    if remaining and last and last.put_aside:
-        return chosen
+        to_redo |= last.remaining(store)
+    return [name for name in ids if name in to_redo]
+
+
+def put_aside_redone(
+    store: RunStore,
+    coordinator: CallCoordinator,
+    redo: Redo,
+    chosen: Sequence[str],
+) -> None:
+    """Put aside what ``select_redo`` chose, unless the redo that goes on has done so."""
+    last = _LastRedo.unfinished(store, redo)
+    if last and last.put_aside:
+        return
     now = _LastRedo(redo.words, redo.ids, redo.good, tuple(chosen), put_aside=False)
     write_json_atomic(store.redo, asdict(now))
     for name in chosen:
         _put_aside(store, coordinator, redo, name)
     write_json_atomic(store.redo, asdict(replace(now, put_aside=True)))
-    return chosen
 
 
 def _put_aside(
@@ -215,10 +216,6 @@ class _LastRedo(Redo):
     chosen: tuple[str, ...]
     put_aside: bool  # the old files are out of the way, and work has started
 
-    def repeats(self, redo: Redo) -> bool:
-        own = (self.words, self.ids, self.good)
-        return own == (redo.words, redo.ids, redo.good)
-
     def remaining(self, store: RunStore) -> set[str]:
         return {
             n
@@ -227,10 +224,14 @@ class _LastRedo(Redo):
         }
 
     @classmethod
-    def read(cls, store: RunStore) -> _LastRedo | None:
+    def unfinished(cls, store: RunStore, redo: Redo) -> _LastRedo | None:
+        """Return the last redo if it was the same one and was cut short."""
         try:
-            return TypeAdapter(cls).validate_python(
-                read_object(store.redo, "delete it")
-            )
+            data = read_object(store.redo, "delete it")
+            last = TypeAdapter(cls).validate_python(data)
         except (OSError, UserError, ValidationError):
             return None
+        repeats = (last.words, last.ids, last.good) == (redo.words, redo.ids, redo.good)
+        if repeats and last.remaining(store):
+            return last
+        return None

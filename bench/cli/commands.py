@@ -8,6 +8,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,17 +23,24 @@ from bench.benchmark import (
     tracing_of,
     used_images,
 )
+from bench.cli.likely import (
+    ASSUMPTION,
+    expect_attempt,
+    likely_dollars,
+    recorded_attempts,
+)
 from bench.config import ModelChoice, RunConfig, validate_config
 from bench.instances.dataset import load_dataset, needs_hub
-from bench.instances.instance import Instance
+from bench.instances.instance import Instance, has_test_lists
 from bench.instances.validity import left_out_instances
 from bench.options import Options
+from bench.policy import StopRule
 from bench.regression.health import problem_lines
 from bench.repos.mirrors import Mirrors, has_commit
 from bench.selection import created_between
 from core.errors import UserError
 from core.money import as_text, in_words
-from core.plaintext import Say, quantity
+from core.plaintext import Say, quantity, some
 from core.redaction import Redactor
 from core.texts import render_text
 from environments.base import EnvironmentKind
@@ -40,8 +48,8 @@ from environments.docker.engine import connect
 from environments.docker.images import missing_images
 from llm.chat import estimate_tokens
 from llm.prices import Price, cheapest_price, cost_bound
-from llm.registry import complete_settings, missing_key
-from runs.checks import check_folders, check_models
+from llm.registry import complete_settings, ending_models, missing_key
+from runs.checks import check_folders, check_known_models, check_models
 from runs.envfile import unread_file
 from runs.modelsource import (
     ReplayedModels,
@@ -49,6 +57,7 @@ from runs.modelsource import (
     recorded_of,
     replay_folder,
 )
+from runs.records import Attempt
 from runs.session import start_run
 from runs.settings import Spending
 from runs.storage.manifest import recorded_differences
@@ -146,7 +155,7 @@ def _with_recording(
 def forecast_run(benchmark: InstanceBenchmark) -> int:
     """Print what a run would do; return 2 if it would be refused."""
     notes: list[str] = []
-    plan = benchmark.plan_work(notes.append)
+    plan = benchmark.select_jobs(notes.append)
     names = set(plan.todo)
     todo = [i for i in benchmark.selected if i.instance_id in names]
     differences = recorded_differences(benchmark.store, benchmark.deciding())
@@ -159,11 +168,12 @@ def forecast_run(benchmark: InstanceBenchmark) -> int:
         }
         benchmark.say(json.dumps(forecast, default=as_text))
     else:
-        functions = (in_words, problem_lines, quantity)
-        text = render_text(_TEMPLATE, *functions, assumption=_ASSUMPTION, **forecast)
+        functions = (in_words, problem_lines, quantity, some)
+        today = date.today().isoformat()
+        text = render_text(_TEMPLATE, *functions, today=today, **forecast)
         for line in (*notes, *text.splitlines()):
             benchmark.say(line)
-    if differences or any(_missing_keys(benchmark.config)):
+    if differences or any(_refusals(benchmark.config, benchmark.options)):
         return 2
     return 0
 
@@ -188,6 +198,7 @@ def make_forecast(
     elif calls:
         calls = 0
     lower, upper = cost_bounds(config, options.money, todo)
+    likely, basis = _likely_cost(benchmark, len(todo), (lower, upper))
     cache = options.cache
     while not cache.exists():
         cache = cache.parent
@@ -199,23 +210,31 @@ def make_forecast(
         "attempts": attempts,
         "calls": calls,
         "lower": lower,
-        "likely": _likely_cost(
-            config,
-            options.money,
-            len(todo),
-            (lower, upper),
-        ),
+        "likely": likely,
+        "likely_basis": basis,
         "upper": upper,
         "budget": options.money.limits.usd,
         "environment": config.environment.value,
         "tests": settings.tests.which.value,
         "agent_timeout": settings.agent.timeout,
+        "ending": ending_models(model.name for model in config.live_models),
+        "without_tests": _without_tests(benchmark, todo),
         "untestable": find_untestable(config, cache, todo),
-        "missing": list(_missing(config, options, todo)),
+        "missing": list(dict.fromkeys(_missing(config, options, todo))),
         "differences": list(differences),
         "cache": str(cache),
         "free": shutil.disk_usage(cache).free,
     }
+
+
+def _without_tests(benchmark: InstanceBenchmark, todo: Sequence[Instance]) -> list[str]:
+    """Return the ids of the instances that no evaluator can judge; one's own need none."""
+    rows = benchmark.dataset.by_id
+    names = []
+    for instance in todo:
+        if not (instance.commands or has_test_lists(rows[instance.instance_id])):
+            names.append(instance.instance_id)
+    return names
 
 
 def _model_names(
@@ -288,25 +307,37 @@ def _lower_bound(
     return dollars
 
 
-_LIKELY_CALLS = 4
-_LIKELY_TOKENS = (10_000, 500)
-_ASSUMPTION = "4 calls of 10,000 tokens in and 500 out for each instance"
-
-
 def _likely_cost(
-    config: RunConfig,
-    money: Spending,
-    instances: int,
-    bounds: Bounds,
-) -> Decimal | None:
-    """Return the dollars under ``_ASSUMPTION``, with the first model; None if unknown."""
+    benchmark: InstanceBenchmark, instances: int, bounds: Bounds
+) -> tuple[Decimal | None, str]:
+    """Return the expected dollars within ``bounds``, and what tells them; None if nothing does."""
+    config = benchmark.config
     lower, upper = bounds
-    model = config.called_models[0]
-    price = money.prices.get(model.name) or cheapest_price(model.name)
-    if price is None or lower is None or upper is None:
-        return None
-    dollars = price.bound(*_LIKELY_TOKENS) * _LIKELY_CALLS * instances
-    return min(max(dollars, lower), upper)
+    if not config.calls_models or not instances:
+        return upper, ""
+    labels = []
+    for model in config.models:
+        attempt = Attempt(model=model.label, edit_format=model.edit_format)
+        labels.append(attempt.label)
+    runs = benchmark.store.folder.parent.glob("*/")
+    recorded = recorded_attempts(runs, set(labels))
+    turns = []
+    for model, label in zip(config.models, labels, strict=True):
+        price = benchmark.options.money.prices.get(model.name)
+        price = price or cheapest_price(model.name)
+        expected = expect_attempt(recorded.get(label, ()), price)
+        if expected is None:
+            return None, ""
+        turns.append(expected)
+    stops = config.settings.choice.stop is StopRule.PLAUSIBLE
+    dollars = likely_dollars(turns, config.settings.models.tries, stops=stops)
+    dollars = max(dollars * instances, lower or Decimal())
+    if upper is not None:
+        dollars = min(dollars, upper)
+    if recorded.keys() < set(labels):
+        return dollars, ASSUMPTION
+    count = sum(map(len, recorded.values()))
+    return dollars, f"by {quantity(count, 'recorded attempt')}"
 
 
 def _script_calls(config: RunConfig) -> int:
@@ -354,14 +385,23 @@ def _missing(
     options: Options,
     todo: Sequence[Instance],
 ) -> Iterator[str]:
-    """Yield what the run lacks: mirrors, keys, an agent, an engine, images."""
+    """Yield what the run lacks: an agent, keys, prices, mirrors, an engine, images."""
+    yield from _refusals(config, options)
     yield from _missing_mirrors(todo, make_mirrors(options))
-    yield from _missing_keys(config)
+    yield from _missing_engine(config, todo)
+
+
+def _refusals(config: RunConfig, options: Options) -> Iterator[str]:
+    """Yield what the run would be refused for."""
     try:
         agent_of(config, options.cache)
     except UserError as error:
         yield str(error)
-    yield from _missing_engine(config, todo)
+    yield from _missing_keys(config)
+    try:
+        check_known_models(config, options.money)
+    except UserError as error:
+        yield str(error)
 
 
 def _missing_keys(config: RunConfig) -> Iterator[str]:

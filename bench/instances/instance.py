@@ -147,6 +147,11 @@ _OPPOSITE_HEADERS = {
 }
 
 
+def has_test_lists(row: JsonMapping) -> bool:
+    """Return whether a row has tests to evaluate by; which they are is not looked at."""
+    return any(row.get(name) for name in _FAIL_TO_PASS)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """The half that only ``report.py`` may know: the gold patch and the hidden tests.

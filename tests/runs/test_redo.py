@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 
 from bench.attempts import RESULTS
+from bench.cli.commands import run_command
 from core.errors import UserError
 from core.processes import RUN_VARIABLE
 from core.shutdown import Shutdown
 from runs.calls.ledger import total
 from runs.leftovers import run_key
 from runs.records import InstanceResult
-from runs.redo import Redo, prepare_redo
+from runs.redo import Redo, put_aside_redone, select_redo
 from runs.session import make_coordinator
 from runs.settings import Spending
 from runs.storage.runlock import run_lock
@@ -31,7 +32,7 @@ from runs.upkeep import clean_command, status_command
 from tests.runs.conftest import ID as PLAUSIBLE
 from tests.runs.conftest import OTHER as EMPTY
 from tests.runs.conftest import Outcome, Runner
-from tests.support import read_json
+from tests.support import contents_below, read_json
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, IDS, config, options, read_money
 
@@ -103,6 +104,29 @@ def test_statuses_and_ids(finished_run: Runner, redo: str, names: list[str]) -> 
     assert replaced_folders(finished_run) == [f"{name}.1" for name in names]
 
 
+def test_a_dry_run_chooses_what_the_run_would_redo(finished_run: Runner) -> None:
+    for redo, names in {"not_plausible": [EMPTY], PLAUSIBLE: [PLAUSIBLE]}.items():
+        before = contents_below(finished_run.out)
+        lines: list[str] = []
+        dry = options(
+            finished_run.out,
+            finished_run.cache,
+            *finished_run.ids,
+            redo=redo,
+            dry_run=True,
+        )
+        assert run_command(finished_run.live(), dry, lines.append) == 0
+        assert lines[0] == "2 instances selected, 1 to redo"
+        assert contents_below(finished_run.out) == before
+        shown = replace(dry, as_json=True)
+        lines.clear()
+        run_command(finished_run.live(), shown, lines.append)
+        forecast = json.loads(lines[-1])
+        assert forecast["todo"] == names
+        assert float(forecast["likely"]) > 0
+        assert "1 to redo" in redo_run(finished_run, redo).output
+
+
 def prepare(runner: Runner, redo: str) -> list[str]:
     """Put aside what a redo names, as the command does before it works."""
     run = options(runner.out, runner.cache)
@@ -115,7 +139,8 @@ def prepare(runner: Runner, redo: str) -> list[str]:
     )
     selected = list(runner.ids)
     parsed = Redo.parse(redo, selected, RESULTS)
-    names = prepare_redo(runner.store, coordinator, parsed, selected)
+    names = select_redo(runner.store, parsed, selected)
+    put_aside_redone(runner.store, coordinator, parsed, names)
     return list(names)
 
 

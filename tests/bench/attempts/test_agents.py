@@ -251,7 +251,7 @@ def test_a_dry_run_asks_for_no_keys(harness: Harness) -> None:
     assert "calls: those of the outside agent, 60 s for an attempt" in text
     assert "missing: " not in text
     absent = but(chosen, agent="command:no-such-command-at-all")
-    lines = harness.run(absent, ID, dry_run=True)
+    lines = harness.run(absent, ID, code=2, dry_run=True)
     message = "missing: --agent: there is no command 'no-such-command-at-all'"
     assert message in "\n".join(lines)
 

@@ -8,15 +8,20 @@ import re
 import shlex
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bench.instances.dataset import load_dataset
 from bench.selection import read_ids
+from llm.registry import ending_models
+from runs.records import Attempt, InstanceResult
 from runs.storage.versions import HARNESS_VERSION
 from tests.bench.cli.test_options import ID, NOWHERE, Run, demo, refusal, replayed
 from tests.bench.cli.test_options import here as here  # a fixture
-from tests.support import TOP
+from tests.support import TOP, write_json
 from tests.support.commands import Preloaded
 
 
@@ -91,8 +96,10 @@ def test_a_dry_run_estimates_the_cost(tmp_path: Path, here: Run) -> None:
     cost = r"^cost: at least \$0\.0\d+, at most \$\d+\.\d+, likely \$(\S+) \(assumed: "
     match = re.search(cost, output, re.MULTILINE)
     assert match
-    # Six instances with four calls each: 10,000 tokens at $2.50 and 500 at $10 per million.
-    assert float(match[1]) == pytest.approx(6 * 4 * 0.03, abs=0.01)
+    # Four calls for an attempt: 10,000 tokens at $2.50 and 500 at $10 per million. An eighth
+    # of the attempts is plausible, so that a second and a third may follow.
+    attempts = 1 + 7 / 8 + 49 / 64
+    assert float(match[1]) == pytest.approx(6 * attempts * 4 * 0.03, abs=0.01)
     limits = ("--format", "json", "--budget-usd", "3")
     output = here(*argv, *limits, OPENAI_API_KEY=key).stdout
     estimate = json.loads(output)
@@ -101,6 +108,65 @@ def test_a_dry_run_estimates_the_cost(tmp_path: Path, here: Run) -> None:
     assert len(estimate["todo"]) == 6
     assert 0 < float(estimate["lower"]) < 1
     assert not (tmp_path / "predictions").exists()
+
+
+def test_recorded_runs_tell_the_cost_and_a_far_bound_is_left_out(
+    tmp_path: Path, here: Run
+) -> None:
+    folder = tmp_path / "predictions/before"
+    attempt = Attempt(
+        model="gpt-4o", cost=Decimal("0.01"), status="plausible", model_patch="p"
+    )
+    result = InstanceResult(
+        instance_id="a__a-1", model_patch="p", status="plausible", attempts=(attempt,)
+    )
+    folder.mkdir(parents=True)
+    write_json(folder / "run.json", {"config": {"models": [{"name": "gpt-4o"}]}})
+    write_json(folder / "a__a-1.json", result.prediction())
+    argv = demo(tmp_path, "--models gpt-4o --dry-run")
+    output = here(*argv, OPENAI_API_KEY="sk-of-a-test-1234").stdout
+    (cost,) = [line for line in output.splitlines() if line.startswith("cost: ")]
+    assert cost.endswith(", likely $0.0600 (by 1 recorded attempt)")
+    assert "at most" not in cost
+    output = here(*argv, "--format", "json", OPENAI_API_KEY="sk-of-a-test-1234").stdout
+    estimate = json.loads(output)
+    assert estimate["likely"] == "0.06"
+    assert float(estimate["upper"]) > 6
+
+
+def test_a_dry_run_says_what_the_run_would_refuse(tmp_path: Path, here: Run) -> None:
+    """Each thing once, whatever the formats, the agent before the keys."""
+    models = "--models openai/my-own@diff,openai/my-own@whole --agent nosuch --dry-run"
+    done = here(*demo(tmp_path, models), OPENAI_API_KEY="")
+    assert done.returncode == 2
+    missing = re.findall(r"^missing: (.*)$", done.stdout, re.MULTILINE)
+    agent, key, price = missing[:3]
+    assert agent.startswith("--agent 'nosuch': give one of builtin")
+    assert key.startswith("a key for openai/my-own in the environment variable")
+    advice = (
+        "give --price openai/my-own=IN,OUT (dollars per million tokens; =0,0 if it is"
+    )
+    assert price.startswith(f"no price is known for openai/my-own: {advice}")
+    # The run itself says the same of the first of them.
+    real = here(*demo(tmp_path, models.replace(" --dry-run", "")), OPENAI_API_KEY="")
+    assert agent in real.stderr
+
+
+def test_a_dry_run_names_models_that_end_and_rows_without_tests(
+    tmp_path: Path, here: Run
+) -> None:
+    rows: list[dict[str, Any]] = []
+    for row in load_dataset("demo", "test").rows:
+        rows.append(dict(row))
+    del rows[0]["FAIL_TO_PASS"]
+    dataset = write_json(tmp_path / "rows.json", rows)
+    day = ending_models(["gpt-4", "no-such-model"])["gpt-4"]
+    argv = demo(tmp_path, f"--models gpt-4 --dry-run --dataset {dataset}")
+    output = here(*argv, OPENAI_API_KEY="sk-of-a-test-1234").stdout
+    note = rf"^note: the provider of gpt-4 (ended|ends) it on {day}$"
+    assert re.search(note, output, re.MULTILINE)
+    only = f"1 instance without FAIL_TO_PASS: {rows[0]['instance_id']}"
+    assert f"note: no evaluator can judge {only}" in output
 
 
 def test_models_as_json(here: Run) -> None:

@@ -187,7 +187,7 @@ def test_without_bubblewrap_it_is_refused(
         run_command(shut_in("pass"), options(tmp_path, cache, ID), lambda _: None)
     lines: list[str] = []
     dry = options(tmp_path, cache, ID, dry_run=True)
-    assert run_command(shut_in("pass"), dry, lines.append) == 0
+    assert run_command(shut_in("pass"), dry, lines.append) == 2
     assert any(line.startswith("missing: agent.sandbox: bubblewrap") for line in lines)
 
 
