@@ -32,10 +32,17 @@ from llm.gate import Gate, OpenGate
 
 @dataclass
 class Transcript:
-    """Messages and calls of an attempt, filled by the agent and kept after any end."""
+    """What is to be recorded of an attempt, filled by the agent and kept after any end.
+
+    Attributes:
+        hidden_paths: what its sandbox hid of the machine's packages.
+        readable_copies: installed copies of the project that it could read all the same.
+    """
 
     messages: list[Message] = field(default_factory=list)
     calls: list[Reply] = field(default_factory=list)
+    hidden_paths: tuple[str, ...] = ()
+    readable_copies: tuple[str, ...] = ()
 
 
 class Host(Protocol):

@@ -110,6 +110,15 @@ class HostProgram:
         return list(dict.fromkeys((*paths, *folders)))
 
     @property
+    def environment(self) -> list[Path]:
+        """The folders with packages of its own; an interpreter alone has none."""
+        folders = [folder.resolve() for folder in self.folders]
+        venvs = [folder for folder in folders if (folder / "pyvenv.cfg").exists()]
+        if venvs or len(self.argv) == 1:
+            return venvs
+        return folders
+
+    @property
     def argv(self) -> list[str]:
         """The command line that starts it as it starts here, whatever PATH is there."""
         return [*interpreter_argv(self.path), str(self.path)]

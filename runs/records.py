@@ -279,6 +279,7 @@ CONVERSATION_FIELDS = frozenset(
         "dropped_files",
         "untested",
         "newly_passing",
+        "hidden_paths",
         "applies",
     }
 )
@@ -305,6 +306,7 @@ class Attempt(Recorded):
         patch_known: False where the files of another harness hold no patch.
         outcomes_known: False in runs of other harnesses, which do not say what is plausible.
         agent_version: of a coding agent of others; empty where it is unknown.
+        readable_copies: installed copies of the project that its agent could read.
         edit_format: None without a trajectory.
         traits: what the conversation knew of its model.
         messages: None where no file holds the conversation.
@@ -313,6 +315,7 @@ class Attempt(Recorded):
         dropped_files: files of ``model_patch`` that are not predicted.
         untested: why the test outcome is unknown, where more is to be said than that.
         newly_passing: tests that fail at the base commit and pass now.
+        hidden_paths: what the sandbox hid from its agent.
         applies: whether the patch to predict applies to the clean base commit.
         stop_fit: what decides whether more attempts are made; None for the stated values.
         failing: tests that newly fail; no file holds them, but evidence their number.
@@ -339,6 +342,7 @@ class Attempt(Recorded):
     outcomes_known: NotFalse = True
     origin: Annotated[Known[Origin], IfAny] = None
     agent_version: Annotated[Word, IfAny] = ""
+    readable_copies: Annotated[Texts, IfAny] = ()
     # In trajectories alone.
     edit_format: Known[AnyText] = None
     traits: Traits | None = None
@@ -351,6 +355,7 @@ class Attempt(Recorded):
     dropped_files: Texts = ()
     untested: Word = ""
     newly_passing: Annotated[Texts, IfAny] = ()
+    hidden_paths: Annotated[Texts, IfAny] = ()
     applies: StrictBool = True
     stop_fit: Annotated[Known[BeliefFit], IfAny] = None
     # In no file.
@@ -710,6 +715,10 @@ class InstanceResult(Recorded):
     @property
     def tests_doubted(self) -> bool:
         return self.winner is not None and self.winner.tests_doubted
+
+    @property
+    def readable_copies(self) -> Texts:
+        return self.winner.readable_copies if self.winner else ()
 
     @property
     def test_note(self) -> str:

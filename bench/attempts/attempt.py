@@ -234,4 +234,8 @@ def _with_conversation(
     transcript: Transcript,
     status: AttemptStatus | str = "",
 ) -> Attempt:
-    return attempt.with_call(transcript.messages, *transcript.calls).but(status=status)
+    return attempt.with_call(transcript.messages, *transcript.calls).but(
+        status=status,
+        hidden_paths=transcript.hidden_paths,
+        readable_copies=transcript.readable_copies,
+    )

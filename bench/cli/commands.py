@@ -221,6 +221,7 @@ def make_forecast(
         "without_tests": _without_tests(benchmark, todo),
         "untestable": find_untestable(config, cache, todo),
         "missing": list(dict.fromkeys(_missing(config, options, todo))),
+        "hides_packages": config.outside_agent and config.agent_sandbox is not None,
         "differences": list(differences),
         "cache": str(cache),
         "free": shutil.disk_usage(cache).free,

@@ -19,19 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from agent.command_agent import CommandRun, Surroundings, last_lines
-from core.errors import UserError
+from core.errors import InfrastructureError, UserError
 from core.processes import CommandResult
+from environments import copies
 from environments.base import Session, Setup, SetupWay
 from environments.docker.containers import Container, Sinks, run_exec
 from environments.docker.engine import engine_errors
 from environments.docker.environment import AgentImage, DockerSession
-from environments.docker.setupscript import ENVIRONMENT
+from environments.docker.setupscript import ENVIRONMENT, HARNESS
 from environments.layout import copy_built_files
 from environments.local.agentsandbox import (
     AGENT_HOME,
     SCRATCH,
     AgentBubble,
     forwarded_argv,
+    source_names,
 )
 from environments.local.environment import LocalSession
 from environments.programs import HostProgram, VisiblePaths
@@ -40,6 +42,8 @@ from environments.programs import HostProgram, VisiblePaths
 _MACHINE = SCRATCH.parent / "machine"
 _PYTHON = SCRATCH.parent / "python"
 _SCRIPT = SCRATCH / "agent.sh"
+_COPIES = f"{HARNESS}/copies.py"
+_NAMES = f"{HARNESS}/sources"
 # Every image has its own, and scripts start with them as well.
 _SHELLS = ("sh", "bash", "env")
 # Between the users that systems make and "nobody".
@@ -65,11 +69,12 @@ done"""
 # Argument: a program. Prints its libraries, with what loads them.
 _LIBRARIES = """ldd "$0" | sed -n 's/.*[[:space:]]\\(\\/[^ ]*\\) (0x.*/\\1/p'"""
 # Puts the work tree before the installed packages where no package of it is imported from it: it
-# is not installed, or as a copy. Argument: the project's folder.
+# is not installed, or as a copy. Argument: the project's folder. Prints where Python imports from.
 _LINK = """
 import importlib.util, os, sys, sysconfig
 folder = sys.argv[1]
 sys.path.remove("")
+print("\\n".join(sys.path))
 roots = {}
 for root in (folder, folder + "/src", folder + "/lib"):
     for name in os.listdir(root) if os.path.isdir(root) else ():
@@ -96,6 +101,8 @@ class AgentContainer(Surroundings):
 
     bubble: AgentBubble
     session: DockerSession
+    hidden: tuple[str, ...] = ()
+    readable_copies: tuple[str, ...] = ()
 
     @property
     def behind_socket(self) -> bool:
@@ -104,12 +111,23 @@ class AgentContainer(Surroundings):
     def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
         return SCRATCH, AGENT_HOME
 
+    def hide_copies(self, project: Path) -> AgentContainer:
+        images = self.session.agent_images
+        program = self.bubble.program
+        if program not in images:
+            images[program] = self._make_image(project)
+        system = tuple(_interpreter()[1])
+        bubble = replace(self.bubble, system=system).hide_copies(project)
+        return replace(
+            self,
+            bubble=bubble,
+            hidden=(*images[program].hidden, *bubble.hidden),
+            readable_copies=bubble.readable_copies,
+        )
+
     def run(self, command: CommandRun) -> CommandResult:
         session = self.session
         program = self.bubble.program
-        is_new = program not in session.agent_images
-        if is_new:
-            session.agent_images[program] = self._make_image(command.scratch.parent)
         image = session.agent_images[program]
         copy_built_files(image.built, command.root)
         argv = self._write_scripts(command, image)
@@ -118,8 +136,8 @@ class AgentContainer(Surroundings):
             f"{command.scratch}:{SCRATCH}",
             f"{command.scratch}/home:{AGENT_HOME}",
         ]
-        for source, target in (image.mounts | _interpreter()[1]).items():
-            volumes.append(f"{source}:{target}:ro")
+        volumes += _volumes(image.mounts | _interpreter()[1])
+        volumes += self._covers(command.scratch / "empty", image.mounts)
         options: dict[str, Any] = {"volumes": volumes}
         if self.bubble.network:
             options["network_mode"] = "default"
@@ -128,7 +146,7 @@ class AgentContainer(Surroundings):
             ended = _run_in(container, argv, command)
             # An agent takes seconds to say its version, so only where it failed by itself.
             has_failed = 0 < (ended.exit_code or 0) < _SIGNALS
-            if is_new and has_failed and program and program.is_agent:
+            if has_failed and program and program.is_agent:
                 self._check_start(container, program)
             return ended
 
@@ -158,10 +176,20 @@ class AgentContainer(Surroundings):
             command,
         )
 
-    def _make_image(self, parent: Path) -> AgentImage:
+    def _covers(self, empty: Path, mounts: Mapping[Path, Path]) -> Iterator[str]:
+        """Yield volumes that cover what is hidden of the machine's files in the container."""
+        empty.mkdir(exist_ok=True)
+        for source, target in (*mounts.items(), *_interpreter()[1].items()):
+            for path in map(Path, self.bubble.hidden):
+                cover = empty if path.is_dir() else os.devnull
+                if path.is_relative_to(source):
+                    yield f"{cover}:{target / path.relative_to(source)}:ro"
+
+    def _make_image(self, project: Path) -> AgentImage:
         """Make the image for the agent's containers, set up without a new installation.
 
-        The checkout will cover its work tree, of which a copy is kept in ``parent``.
+        The checkout will cover its work tree, of which a copy is kept beside the fresh checkout
+        ``project``. Other versions of the project are removed.
         """
         session = self.session
         folder = session.image.folder
@@ -173,17 +201,31 @@ class AgentContainer(Surroundings):
             if path.name not in _SHELLS:
                 paths.append(path)
         setup = Setup(SetupWay.INSTALLED)
+        python, mounts = _interpreter()
+        volumes = _volumes({project: SCRATCH, **mounts})
+        containers = replace(session.containers, options={"volumes": volumes})
+        session = replace(session, containers=containers)
         with session.set_up({}, setup) as (container, _), engine_errors():
             run = partial(container.made.exec_run, user="0")
             arguments = (_user(), folder, *map(str, paths))
             prepared = run(["sh", "-c", _PREPARE, "sh", *arguments])
-            run(["bash", "-c", _LINK_SCRIPT, _LINK, folder])
+            linked = run(["bash", "-c", _LINK_SCRIPT, _LINK, folder])
+            names = "\0".join(source_names(project))
+            program = Path(copies.__file__).read_text("utf-8")
+            container.put({}, {_COPIES: program, _NAMES: names})
+            search = [*python, _COPIES, str(SCRATCH), _NAMES, folder]
+            search += linked.output.decode().splitlines()
+            result = run(search, environment={"PYTHONHOME": str(_PYTHON)})
+            output = os.fsdecode(result.output)
+            if result.exit_code:
+                raise InfrastructureError(f"an image cannot be searched: {output}")
+            hidden = tuple(filter(None, output.split("\0")))
+            run(["rm", "-rf", *hidden])
             archive = container.made.get_archive(folder)
-            built = _unpack(archive[0], parent)
+            built = _unpack(archive[0], project.parent)
             image = container.commit()
         targets = map(Path, prepared.output.decode().splitlines())
-        mounts = dict(zip(paths, targets, strict=True))
-        return AgentImage(image, built, mounts)
+        return AgentImage(image, built, hidden, dict(zip(paths, targets, strict=True)))
 
     def _check_start(self, container: Container, program: HostProgram) -> None:
         # Not every program can say its version.
@@ -220,6 +262,10 @@ def join_tests(surroundings: Surroundings, session: Session) -> Surroundings:
         if isinstance(session, DockerSession):
             return AgentContainer(surroundings, session)
     return surroundings
+
+
+def _volumes(mounts: Mapping[Path, Path]) -> list[str]:
+    return [f"{source}:{target}:ro" for source, target in mounts.items()]
 
 
 def _unpack(archive: Iterable[bytes], parent: Path) -> Path:

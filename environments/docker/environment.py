@@ -104,11 +104,13 @@ class AgentImage:
 
     Attributes:
         built: a folder with what the installation built in the work tree.
+        hidden: what was removed for the agent.
         mounts: where the agent's files lie in it, by their paths in the machine.
     """
 
     name: str
     built: Path
+    hidden: tuple[str, ...]
     mounts: dict[Path, Path]
 
 

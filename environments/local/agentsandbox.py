@@ -7,25 +7,38 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import distributions
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from agent.agents import load_agent
 from agent.command_agent import PORT, SOCKET, CommandAgent, CommandRun, Surroundings
 from agent.gateway import forward
 from agent.gateway.gateway import Access
+from agent.grammars import language_of
 from agent.named import named_agent
 from agent.named.installed import find_agent
 from agent.protocol import Agent, AgentResult, Task
 from core.errors import UserError
 from core.processes import CommandResult
+from core.worktree import stamps
 from environments.base import AgentSandbox
+from environments.copies import (
+    IMPORT_ROOTS,
+    find_hidden,
+    is_within,
+    read_sources,
+    read_tree,
+)
 from environments.folders import check_readable
 from environments.layout import copy_built_files
 from environments.local.bubblewrap import HARNESS, bubblewrap_works, sandbox_argv_with
 from environments.local.environment import LocalSession
 from environments.local.launcher import keyring_argv
 from environments.local.venvs import Built, site_packages
-from environments.programs import SYSTEM, HostProgram, is_below
+from environments.programs import SYSTEM, HostProgram, VisiblePaths, is_below
 from environments.settings import AgentSettings
 
 ROOT = Path("/testbed")
@@ -42,19 +55,48 @@ class AgentBubble(Surroundings):
         network: whether it has the machine's.
         program: the agent's.
         session: the environment of the tests, which it sees too; None where there is none.
+        system: what is visible besides.
+        own: folders with packages of the agent.
     """
 
     readable: tuple[Path, ...]
     network: bool
     program: HostProgram | None = None
     session: LocalSession | None = None
+    system: tuple[Path, ...] = SYSTEM
+    own: tuple[Path, ...] = ()
+    hidden: tuple[str, ...] = ()
+    readable_copies: tuple[str, ...] = ()
 
     @property
     def behind_socket(self) -> bool:
         return not self.network
 
+    @property
+    def visible(self) -> list[Path]:
+        visible = [*self.system, *self.readable]
+        if self.session:
+            visible += self.session.built.readable
+        return visible
+
     def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
         return SCRATCH, AGENT_HOME
+
+    def hide_copies(self, project: Path) -> AgentBubble:
+        sources = read_sources(project, source_names(project))
+        own = list(map(str, self.own))
+        named = [str(path) for path in self.readable if path.name in IMPORT_ROOTS]
+        found: set[str] = set()
+        for folder in VisiblePaths.of(self.visible).real:
+            tree = read_tree(str(folder))
+            found.update(find_hidden(sources, tree, [*own, *named]))
+        copies = {path for path in found if is_within(path, own) and is_needed(path)}
+        hidden = VisiblePaths.of(map(Path, found - copies)).real
+        return replace(
+            self,
+            hidden=tuple(map(str, hidden)),
+            readable_copies=tuple(sorted(copies)),
+        )
 
     def run(self, command: CommandRun) -> CommandResult:
         folders = {
@@ -64,13 +106,11 @@ class AgentBubble(Surroundings):
         }
         argv = list(command.argv)
         variables = dict(command.variables)
-        readable = self.readable
         if self.session:
             built = self.session.built
             copy_built_files(built.template, command.root)
             folders[built.testbed] = command.root
             folders |= _redirected_files(built, command.scratch)
-            readable += built.readable
             path = variables.pop("PATH")
             variables = built.command_variables(variables["HOME"], path) | variables
         if self.program:
@@ -88,7 +128,8 @@ class AgentBubble(Surroundings):
         argv = sandbox_argv_with(
             argv,
             folders,
-            readable,
+            self.visible,
+            self.hidden,
             network=self.network,
         )
         if not self.session:
@@ -135,6 +176,36 @@ def _redirected_files(
     return copies
 
 
+def source_names(project: Path) -> list[str]:
+    """Return the paths of the files in ``project`` that are in a known language."""
+    states = stamps(project).items()
+    return [path for path, state in states if state.is_file and language_of(path)]
+
+
+def is_needed(path: str) -> bool:
+    """Return whether a program may not run without a package of its own environment.
+
+    npm installs no other; of Python's packages, one that is there requires it.
+    """
+    for root in Path(path).parents:
+        if root.name == "node_modules":
+            return True
+        if root.name in IMPORT_ROOTS:
+            return _is_required(path.removeprefix(f"{root}/"), root)
+    return False
+
+
+def _is_required(package: str, root: Path) -> bool:
+    owners = set()
+    required = set()
+    for distribution in distributions(path=[str(root)]):
+        for text in distribution.requires or ():
+            required.add(canonicalize_name(Requirement(text).name))
+        if any(is_within(str(file), [package]) for file in distribution.files or ()):
+            owners.add(canonicalize_name(distribution.metadata["Name"]))
+    return not owners.isdisjoint(required)
+
+
 @dataclass(frozen=True)
 class NamedAgents:
     """Agents by name; the edit format of a task names its agent."""
@@ -179,9 +250,12 @@ def make_agent(
                 "here; install it (package bubblewrap), or give --set agent.sandbox=none"
             )
         # The forwarder's interpreter is the harness's.
-        own = HostProgram(Path(sys.executable).resolve()).folders
-        readable = (*check_readable(settings.sandbox_read), *own)
-        bubble = AgentBubble(readable, sandbox is AgentSandbox.NETWORK)
+        forwarder = HostProgram(Path(sys.executable).resolve())
+        bubble = AgentBubble(
+            readable=check_readable(settings.sandbox_read),
+            network=sandbox is AgentSandbox.NETWORK,
+            system=() if in_container else (*SYSTEM, *forwarder.folders),
+        )
     if not named_agents:
         return _make_by_name(settings, settings.name, bubble, cache)
     agents = {}
@@ -227,8 +301,9 @@ def _make_by_name(
             path = f"{program.parent}:{os.environ.get('PATH', os.defpath)}"
             agent = replace(agent, environment={"PATH": path, **agent.environment})
         return agent
+    host_program = HostProgram(program, is_agent=recipe is not None)
+    bubble = replace(bubble, own=(*folders, *host_program.environment))
     if recipe or not is_below(program, SYSTEM):
-        host_program = HostProgram(program, is_agent=recipe is not None)
         readable = (*bubble.readable, *folders, *host_program.folders)
         bubble = replace(bubble, readable=readable, program=host_program)
     return replace(agent, surroundings=bubble)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -125,18 +125,24 @@ def sandbox_argv_with(
     command: Sequence[str],
     writable: Mapping[Path, Path],
     readable: Sequence[Path],
+    hidden: Iterable[str] = (),
     *,
     network: bool,
 ) -> list[str]:
     """Return the command line that runs ``command`` in a sandbox with folders of the machine.
 
     ``writable`` has folders and files by their places in the sandbox, and it runs in the first of
-    them. It inherits its environment variables, because every user of the machine can read a
-    command line.
+    them. ``hidden`` are empty there, although they lie in what is shown. It inherits its
+    environment variables, because every user of the machine can read a command line.
     """
     argv = _base(ResourceLimits(), as_other=False, network=network)
     argv += _open_parents([*writable])
     argv += _show(readable)
+    for hidden_path in hidden:
+        if Path(hidden_path).is_dir():
+            argv += ["--tmpfs", hidden_path, "--remount-ro", hidden_path]
+        else:
+            argv += ["--dev-bind", "/dev/null", hidden_path]
     for target, path in writable.items():
         argv += ["--bind", str(path), str(target)]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/"]
