@@ -22,7 +22,7 @@ from bench.repos.mirrors import Mirrors
 from benchmarks.regression import InstanceTests, TestBench
 from core.errors import InfrastructureError
 from environments.base import EnvironmentKind, UnavailableError
-from reports.evaluation.local import apply_patches
+from reports.evaluation.trees import apply_patch
 from runs.patches import is_test_path, patch_paths
 
 _LIMITS = Tests(timeout=900, baseline_timeout=900)
@@ -73,7 +73,8 @@ def _measure(
         with bench.tests_of(instance, EnvironmentKind.LOCAL) as tests:
             before = _run(tests, evaluation, {})
             with bench.checkout(instance) as checkout:
-                changes = apply_patches(checkout, patches)
+                for patch in patches:
+                    changes = apply_patch(checkout, patch)
                 after = _run(tests, evaluation, changes)
     except (UnavailableError, InfrastructureError) as error:
         return f"no: {error}", "", ""

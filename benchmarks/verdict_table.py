@@ -31,7 +31,7 @@ from core.atomic import write_json_atomic
 from core.errors import InfrastructureError, UserError
 from core.worktree import Changes
 from environments.base import EnvironmentKind, UnavailableError
-from reports.evaluation.local import PatchError, apply_patches
+from reports.evaluation.trees import PatchError, apply_patch
 from runs.modelsource import read_recording
 from runs.patches import submittable_patch
 
@@ -229,7 +229,7 @@ def _changes(instance: Instance, patch: str, bench: TestBench) -> Changes | None
     bench.work.mkdir(parents=True, exist_ok=True)
     try:
         with bench.checkout(instance) as base:
-            return apply_patches(base, [submittable_patch(patch).patch])
+            return apply_patch(base, submittable_patch(patch).patch)
     except PatchError:
         return None
 

@@ -32,7 +32,7 @@ from bench.instances.validity import (
 from bench.selection import Instances, created_between
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import UserError
-from core.jsontypes import JsonMapping, object_at, value_at
+from core.jsontypes import JsonMapping
 from core.parsing.untrusted import invalid, read_object
 from core.plaintext import Say, one_line, quantity
 from core.settings import (
@@ -41,7 +41,6 @@ from core.settings import (
     SourcedValue,
     command,
 )
-from reports.data.jsonvalues import texts
 from reports.data.predictions import Prediction
 from reports.data.verdicts import MANUAL_TOOLS, Verdict
 from reports.evaluation.evaluator import (
@@ -49,6 +48,7 @@ from reports.evaluation.evaluator import (
     Evaluator,
     Tasks,
 )
+from reports.evaluation.grading import failed_tests, failure_cause
 from reports.evaluation.requested import RequestedEvaluation
 from reports.evaluation.settings import (
     EVALUATOR_FLAG,
@@ -65,9 +65,6 @@ from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from runs.storage.versions import versions
 
-# The lists of swebench's report that decide whether an instance is resolved.
-_DECIDING = {"FAIL_TO_PASS", "PASS_TO_PASS"}
-_MAX_NAMES = 3
 PATCHES = ("gold", "empty")
 # swebench evaluates no empty patch, so this adds a file that nothing reads.
 EMPTY_PATCH = """\
@@ -401,17 +398,6 @@ def usable_trials(
     return InstanceTrials(versions=versions)
 
 
-def failed_tests(verdict: Verdict) -> tuple[str, ...] | None:
-    """Return the deciding tests that did not pass, by swebench's report; None without one."""
-    status = object_at(verdict.report, verdict.instance_id, "tests_status")
-    if not status.keys() & _DECIDING:
-        return None
-    failed: set[str] = set()
-    for key in _DECIDING:
-        failed.update(texts(value_at(status, key, "failure")))
-    return tuple(sorted(failed))
-
-
 def judge_trials(
     trials: InstanceTrials,
     repeat: int,
@@ -487,13 +473,8 @@ def _cause(
     trials: Sequence[Trial],
     tests: Iterable[str],
 ) -> str:
-    for trial in trials:
-        if trial.reason and not trial.resolved:
-            return trial.reason
-    names = sorted(tests)
-    if len(names) > _MAX_NAMES:
-        names[_MAX_NAMES:] = ["…"]
-    return ", ".join(names) or "no test results were read"
+    reasons = [trial.reason for trial in trials if not trial.resolved and trial.reason]
+    return failure_cause(tests, "".join(reasons[:1]))
 
 
 if __name__ == "__main__":

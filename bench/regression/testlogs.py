@@ -181,8 +181,11 @@ Results = Mapping[str, str]
 """Test name to swebench's status: PASSED, FAILED, ERROR, SKIPPED, XFAIL."""
 
 
-def fallback_parser(command: str) -> str:
-    """Return the name of swebench's parser for the output of ``command``."""
+def fallback_parser(repo: str, command: str) -> str:
+    """Return the name of swebench's parser for ``repo``, or for the output of ``command``."""
+    name = _parser_names().get(repo, "")
+    if name in _registry():
+        return name
     return SUPPORT[runner_of(command) or Runner.PYTEST].swebench_parser
 
 
@@ -313,6 +316,20 @@ def _registry() -> Mapping[str, LogParser]:
 
     registry: Mapping[str, LogParser] = PARSER_REGISTRY
     return registry
+
+
+@cache
+def _parser_names() -> Mapping[str, str]:
+    """Return the names of swebench's parsers by repository, from its tables for each language."""
+    from swebench.harness import log_parsers
+
+    names = {}
+    for module in vars(log_parsers).values():
+        for table in dir(module):
+            if table.startswith("MAP_REPO_TO_PARSER_"):
+                for repo, parse in getattr(module, table).items():
+                    names[repo] = parse.__name__
+    return names
 
 
 def passing_tests(results: Results) -> frozenset[str]:

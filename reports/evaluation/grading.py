@@ -7,12 +7,14 @@ if pytest's own report, unittest's results, or the count of sympy's runner confi
 from __future__ import annotations
 
 import tempfile
-from pathlib import Path
+from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 from bench.instances.project import local_command
 from bench.instances.shape import END_MARKER, START_MARKER
 from bench.regression.runners import OF_PYTHON, Runner, runner_of
+from bench.regression.runners.base import XFAIL
 from bench.regression.statements import Statements
 from bench.regression.testlogs import (
     cross_check,
@@ -23,14 +25,19 @@ from bench.regression.testlogs import (
     results_in,
     split_report,
 )
+from core.jsontypes import JsonObject, object_at, value_at
 from core.plaintext import some
+from reports.data.jsonvalues import texts
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.evaluator import EvaluationTask
+from reports.evaluation.evaluator import EXIT_CODE, EvaluationTask
 from reports.evaluation.settings import EvaluatorKind
 from runs.patches import patch_paths
 
 # A test that is expected to fail counts as passed for swebench.
-_PASSING = frozenset({"PASSED", "XFAIL"})
+_PASSING = frozenset({"PASSED", XFAIL})
+_FIXED = "FAIL_TO_PASS"
+_KEPT = "PASS_TO_PASS"
+_UNCONFIRMED = "not_reported_as_passed"
 _HEAD = "swe-retry-harness: the report of pytest follows on the line "
 
 
@@ -44,17 +51,27 @@ def grade_output(
     output: str,
     token: str,
     statements: Statements,
+    exit_code: int | None = 0,
 ) -> Verdict:
-    """Return the verdict on the output of a local evaluation, with swebench's report."""
+    """Return the verdict on the output of a local evaluation, with swebench's report.
+
+    A test that swebench counts as passed in doubt is unconfirmed (``unconfirmed_tests``).
+    """
     from swebench.harness.constants import EvalType, ResolvedStatus
-    from swebench.harness.grading import get_eval_tests_report, get_resolution_status
+    from swebench.harness.grading import (
+        get_eval_tests_report,
+        get_resolution_status,
+        test_maintained,
+        test_passed,
+    )
 
     test_spec = _test_spec(task)
     fail_to_pass = test_spec.FAIL_TO_PASS
     pass_to_pass = test_spec.PASS_TO_PASS
     printed, junit_report = split_report(output, token)
     printed = limited_output(printed)
-    statuses = _printed_statuses(test_spec, printed)
+    marked = f"{_with_markers(printed)}{EXIT_CODE}{exit_code}\n"
+    statuses = _read_statuses(test_spec, marked)
     runner = None
     if task.instance.spec:
         runner = runner_of(local_command(task.instance.spec))
@@ -73,9 +90,17 @@ def grade_output(
             statuses = {}
     tests = get_eval_tests_report(
         statuses,
-        {"FAIL_TO_PASS": fail_to_pass, "PASS_TO_PASS": pass_to_pass},
+        {_FIXED: fail_to_pass, _KEPT: pass_to_pass},
         eval_type=EvalType(test_spec.eval_type),
     )
+    # Where failures alone count, swebench takes a test that did not run for one that is fixed.
+    absent = [name for name in fail_to_pass if not test_passed(name, statuses)]
+    _move_to_failures(tests, absent)
+    certain = _without_expected_failures(statuses)
+    unconfirmed = []
+    for kind, is_good in ((_FIXED, test_passed), (_KEPT, test_maintained)):
+        names = tests[kind]["success"]
+        unconfirmed += [name for name in names if not is_good(name, certain)]
     # Without any status no test ran, even if swebench counts unnamed tests as passed.
     resolved = get_resolution_status(tests) == ResolvedStatus.FULL.value
     resolved = resolved and bool(statuses)
@@ -86,6 +111,7 @@ def grade_output(
         "resolved": resolved,
         "infra_failure": False,
         "tests_status": tests,
+        _UNCONFIRMED: unconfirmed,
     }
     return task.verdict(
         EvaluatorKind.LOCAL.value,
@@ -96,11 +122,79 @@ def grade_output(
     )
 
 
+def unconfirmed_tests(verdict: Verdict) -> frozenset[str]:
+    """Return the deciding tests that count as passed, and that the run does not report as passed.
+
+    They are expected failures, and where failures alone count, tests that did not run. Whether the
+    gold patch passes them decides.
+    """
+    return frozenset(texts(value_at(verdict.report, verdict.instance_id, _UNCONFIRMED)))
+
+
+def failed_tests(verdict: Verdict) -> tuple[str, ...] | None:
+    """Return the deciding tests that did not pass, by swebench's report; None without one."""
+    status = object_at(verdict.report, verdict.instance_id, "tests_status")
+    if not status.keys() & {_FIXED, _KEPT}:
+        return None
+    failed: set[str] = set()
+    for kind in (_FIXED, _KEPT):
+        failed.update(texts(value_at(status, kind, "failure")))
+    return tuple(sorted(failed))
+
+
+def failure_cause(tests: Iterable[str], reason: str) -> str:
+    """Return why a patch is unresolved: the tests that did not pass, and the evaluator's reason."""
+    parts = [some(sorted(tests), 3), reason]
+    return "; ".join(filter(None, parts)) or "no test results were read"
+
+
+def unresolve(
+    verdict: Verdict,
+    reason: str,
+    failed: Collection[str] = (),
+) -> Verdict:
+    """Return ``verdict`` as unresolved, also in its report, where the tests ``failed`` fail."""
+    report = deepcopy(verdict.report)
+    part = object_at(report, verdict.instance_id)
+    part["resolved"] = False
+    _move_to_failures(part["tests_status"], failed)
+    return verdict.but(status=VerdictStatus.UNRESOLVED, reason=reason, report=report)
+
+
+def _move_to_failures(tests: JsonObject, names: Collection[str]) -> None:
+    for kind in (_FIXED, _KEPT):
+        lists = tests[kind]
+        lists["failure"] += [name for name in lists["success"] if name in names]
+        lists["success"] = [name for name in lists["success"] if name not in names]
+
+
+def doubt_official(task: EvaluationTask, output: str) -> str:
+    """Return our doubt of an output that swebench calls resolved; empty if there is none."""
+    from swebench.harness.grading import test_passed
+
+    test_spec = _test_spec(task)
+    statuses = _read_statuses(test_spec, limited_output(output))
+    certain = _without_expected_failures(statuses)
+    names = test_spec.FAIL_TO_PASS
+    failed = [name for name in names if not test_passed(name, certain)]
+    if not failed:
+        return ""
+    return f"official: resolved; reported as failing: {some(failed, 3)}"
+
+
+def _without_expected_failures(statuses: Mapping[str, str]) -> dict[str, str]:
+    return {name: status for name, status in statuses.items() if status != XFAIL}
+
+
 def _test_spec(task: EvaluationTask) -> Any:  # noqa: ANN401 - swebench has no types
+    from swebench.harness.constants import FAIL_ONLY_REPOS
     from swebench.types import TestSpec
 
     instance = task.instance
     command = instance.spec.test_cmd if instance.spec else ""
+    eval_type = "pass_and_fail"
+    if instance.repo in FAIL_ONLY_REPOS:
+        eval_type = "fail_only"
     return TestSpec(
         instance_id=instance.instance_id,
         image=instance.image,
@@ -109,20 +203,18 @@ def _test_spec(task: EvaluationTask) -> Any:  # noqa: ANN401 - swebench has no t
         version=instance.version,
         FAIL_TO_PASS=list(task.evaluation.fail_to_pass),
         PASS_TO_PASS=list(task.evaluation.pass_to_pass),
-        log_parser=instance.log_parser or fallback_parser(command),
-        eval_type=task.evaluation.row.get("eval_type") or "pass_and_fail",
+        log_parser=instance.log_parser or fallback_parser(instance.repo, command),
+        eval_type=task.evaluation.row.get("eval_type") or eval_type,
     )
 
 
-def _printed_statuses(test_spec: Any, printed: str) -> dict[str, str]:  # noqa: ANN401
+def _read_statuses(test_spec: Any, output: str) -> dict[str, str]:  # noqa: ANN401
     from swebench.harness.grading import get_logs_eval
 
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch, "test_output.txt")
-        text = _with_markers(printed)
-        path.write_text(text, encoding="utf-8", errors="replace")
-        statuses = get_logs_eval(test_spec, path)[0]
-    return dict(statuses)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace") as file:
+        file.write(output)
+        file.flush()
+        return dict(get_logs_eval(test_spec, file.name)[0])
 
 
 def _with_markers(output: str) -> str:

@@ -5,17 +5,18 @@ Packages and the system differ from those of the official images, so verdicts ma
 
 from __future__ import annotations
 
+import json
 import secrets
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
 
-from agent.workspace import UnsafePathError, Workspace
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.related import directive
 from bench.regression.runners import OF_PYTHON, Runner, runner_of
@@ -25,7 +26,7 @@ from bench.regression.statements import (
     shadowing,
     split_statements,
 )
-from bench.regression.testconfig import may_configure_tests, tree_under_test
+from bench.regression.testconfig import tree_under_test
 from bench.regression.testlogs import split_report, with_report_file
 from bench.repos.checkout import (
     Checkout,
@@ -35,13 +36,12 @@ from bench.repos.checkout import (
 )
 from bench.repos.mirrors import Mirrors, mirrors_of
 from core.errors import InfrastructureError
-from core.git import git, git_result, split_paths
+from core.hashing import sha256_of
 from core.plaintext import some
 from core.processes import CommandResult
 from core.shutdown import Shutdown
 from core.worktree import Changes
 from environments.base import Session, UnavailableError, run_once
-from environments.local.buildsteps import error_line
 from environments.local.environment import LocalEnvironment
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluator import (
@@ -51,17 +51,20 @@ from reports.evaluation.evaluator import (
     Tasks,
     tests_ended,
 )
-from reports.evaluation.grading import grade_output, output_for_log
+from reports.evaluation.grading import (
+    grade_output,
+    output_for_log,
+    unconfirmed_tests,
+    unresolve,
+)
+from reports.evaluation.proofs import GoldProofs
 from reports.evaluation.settings import EvaluatorKind
-from runs.patches import is_test_path, patch_paths
+from reports.evaluation.trees import PatchError, apply_patch
+from runs.patches import is_test_path
 from runs.session import Once
 
 # swebench reads no results from an output with these words.
 _TIMED_OUT = ">>>>> Tests Timed Out"
-
-
-class PatchError(Exception):
-    """A patch does not apply."""
 
 
 class LocalEvaluator(Evaluator):
@@ -94,6 +97,10 @@ class LocalEvaluator(Evaluator):
                 pool.shutdown(cancel_futures=True)
                 raise
 
+    @cached_property
+    def proofs(self) -> GoldProofs:
+        return GoldProofs(self.folder / "gold")
+
     def _evaluate(
         self,
         task: EvaluationTask,
@@ -106,8 +113,6 @@ class LocalEvaluator(Evaluator):
         folder = Path(tempfile.mkdtemp(dir=work, prefix=prefix))
         try:
             return self._verdict(task, mirrors, environment, folder)
-        except PatchError as error:
-            return task.verdict(self.name, VerdictStatus.UNRESOLVED, str(error))
         except (UnavailableError, InfrastructureError) as error:
             return self.no_result(task, str(error))
         finally:
@@ -121,9 +126,9 @@ class LocalEvaluator(Evaluator):
         folder: Path,
     ) -> Verdict:
         hidden = task.evaluation
-        if not hidden.fail_to_pass or not hidden.test_patch:
+        if not (hidden.fail_to_pass and hidden.test_patch and hidden.patch):
             raise UnavailableError(
-                "the row has no FAIL_TO_PASS or no test_patch, so it cannot be evaluated"
+                "the row has no FAIL_TO_PASS, test_patch or gold patch, so it cannot be evaluated"
             )
         snapshots = Snapshots(self.settings.folders.cache / "snapshots")
         snapshot = snapshot_of(task.instance, mirrors, snapshots)
@@ -133,9 +138,43 @@ class LocalEvaluator(Evaluator):
         try:
             timeout = self.settings.evaluation.timeout
             tests = HiddenTests(task, session, snapshot, folder, timeout)
-            return tests.verdict(base)
+            limits = {"seconds": timeout, **asdict(environment.limits)}
+            return self._compare_with_gold(tests, limits)
         finally:
             session.stop()
+
+    def _compare_with_gold(
+        self, tests: HiddenTests, limits: Mapping[str, float]
+    ) -> Verdict:
+        """Return the verdict that is certain by what the gold patch does here."""
+        task = tests.task
+        gold = task.evaluation.patch
+        verdict = tests.evaluate(task.prediction.patch)
+        unconfirmed = unconfirmed_tests(verdict)
+        is_certain = task.is_trial
+        if verdict.resolved:
+            is_certain = not unconfirmed or task.prediction.patch == gold
+        if is_certain:
+            return verdict
+        row = json.dumps(task.evaluation.row, sort_keys=True, default=str)
+        conditions = {
+            "row_sha256": sha256_of(row),
+            "environment": tests.session.identity,
+            "limits": limits,
+            "swebench": version("swebench"),
+        }
+        proof = self.proofs.prove(task, conditions, partial(tests.evaluate, gold))
+        if proof is None:
+            cause = self.proofs.causes[task.instance_id]
+            reason = (
+                f"the gold patch is not resolved in this environment either: {cause}"
+            )
+            return verdict.but(status=VerdictStatus.NOT_EVALUATED, reason=reason)
+        lost = sorted(unconfirmed.difference(proof.not_reported_as_passed))
+        if verdict.resolved and lost:
+            reason = f"not reported as passed, as with the gold patch: {some(lost, 3)}"
+            return unresolve(verdict, reason, lost)
+        return verdict
 
 
 @dataclass(frozen=True)
@@ -148,59 +187,56 @@ class HiddenTests:
     folder: Path
     timeout: float
 
-    def verdict(self, base: Checkout) -> Verdict:
-        """Evaluate the predicted tree; an environment that cannot resolve it gives no verdict."""
-        verdict = self._compare_trees(base)
-        if verdict.status is not VerdictStatus.UNRESOLVED or verdict.reason:
-            return verdict
-        problem = self._environment_problem()
-        if problem:
-            return verdict.but(status=VerdictStatus.NOT_EVALUATED, reason=problem)
-        return verdict
-
-    def _environment_problem(self) -> str:
-        """Return why this environment does not resolve the gold patch; empty if it does."""
-        hidden = self.task.evaluation
-        predicted = self.task.prediction.patch
-        if self.task.is_trial or not predicted or not hidden.patch:
-            return ""
-        base = make_checkout(self.snapshot, self.folder / "gold")
-        try:
-            changes = apply_patches(base, [hidden.patch, hidden.test_patch])
-        except PatchError:
-            return ""
-        verdict = self._run(changes, compare_with_base=False)
-        if verdict.status is VerdictStatus.RESOLVED:
-            return ""
-        cause = verdict.reason or error_line(verdict.log)
-        return f"the gold patch is not resolved in this environment either: {cause}"
-
-    def _compare_trees(self, base: Checkout) -> Verdict:
-        """Evaluate the predicted tree; if resolved, also without edits of test configuration.
+    def evaluate(self, patch: str) -> Verdict:
+        """Evaluate a patch; if it is resolved, also without edits of test configuration.
 
         An edited ``conftest.py`` or ``addopts`` can make any test pass.
         """
-        patch = self.task.prediction.patch
-        test_patch = self.task.evaluation.test_patch
-        edits: Sequence[str] = ()
-        if any(map(may_configure_tests, patch_paths(patch))):
-            restored = make_checkout(self.snapshot, self.folder / "restored")
-            edits = apply_without_configuration(restored, patch)
+        checkout = self._make_checkout()
+        try:
+            changes = apply_patch(checkout, patch)
+        except PatchError as error:
+            name = "gold" if patch == self.task.evaluation.patch else "predicted"
+            return self.task.verdict(
+                EvaluatorKind.LOCAL.value,
+                VerdictStatus.UNRESOLVED,
+                f"the {name} patch does not apply: {error}",
+            )
+        tree = tree_under_test(changes, checkout.tracked_files(), checkout.read_base)
+        edits = [path for path in tree.configuration if path not in self._test_files]
         # With other configuration a run need not state what the base commit's run does.
-        changes = apply_patches(base, [patch, test_patch])
         verdict = self._run(changes, compare_with_base=not edits)
-        if verdict.status is not VerdictStatus.RESOLVED or not edits:
+        if not verdict.resolved or not edits:
             return verdict
-        changes = apply_patches(restored, [test_patch])
+        changes = {path: changes[path] for path in changes if path not in edits}
         second = self._run(changes, compare_with_base=True)
         files = some(list(map(ascii, edits)), 3)
-        if second.status is not VerdictStatus.RESOLVED:
+        if not second.resolved:
             reason = f"resolved only with its edits of test configuration in {files}"
             return second.but(reason=reason)
         reason = f"with and without its edits of test configuration in {files}"
         if verdict.reason:
             reason = f"{verdict.reason}; {reason}"
         return second.but(reason=reason)
+
+    def _make_checkout(self) -> Checkout:
+        folder = tempfile.mkdtemp(dir=self.folder)
+        return make_checkout(self.snapshot, Path(folder, "tree"))
+
+    @cached_property
+    def _test_files(self) -> Changes:
+        """The files of the test patch, as they are at the base commit with it.
+
+        swebench checks them out before it applies the test patch, whatever a prediction made of
+        them.
+        """
+        try:
+            patch = self.task.evaluation.test_patch
+            return apply_patch(self._make_checkout(), patch, tries=1)
+        except PatchError as error:
+            raise UnavailableError(
+                f"the row's test patch does not apply: {error}"
+            ) from error
 
     @cached_property
     def _runner(self) -> Runner | None:
@@ -212,6 +248,7 @@ class HiddenTests:
         *,
         compare_with_base: bool,
     ) -> Verdict:
+        changes = {**changes, **self._test_files}
         token = secrets.token_hex(16)
         result = self._test(changes, token)
         output, statements = split_statements(result.output, token)
@@ -224,8 +261,8 @@ class HiddenTests:
             )
         if not tests_ended(result.exit_code):
             raise UnavailableError(INCOMPLETE)
-        verdict = grade_output(self.task, output, token, statements)
-        if verdict.status is not VerdictStatus.RESOLVED or not compare_with_base:
+        verdict = grade_output(self.task, output, token, statements, result.exit_code)
+        if not verdict.resolved or not compare_with_base:
             return verdict
         if self._runner not in OF_PYTHON:
             return verdict
@@ -236,25 +273,18 @@ class HiddenTests:
             break
         if not reason:
             return verdict
-        log = f"{verdict.log}{reason}"
-        return verdict.but(
-            status=VerdictStatus.UNRESOLVED,
-            reason=reason,
-            log=log,
-        )
+        return unresolve(verdict.but(log=f"{verdict.log}{reason}"), reason)
 
     @cached_property
     def _base_statements(self) -> Statements:
         """What a run of these tests on the base commit states of its modules."""
-        base = make_checkout(self.snapshot, self.folder / "plain")
-        changes = apply_patches(base, [self.task.evaluation.test_patch])
         options = [""]
         if self._runner is Runner.PYTEST:
             # A bug may keep the tests of the base commit from ending.
             options.append(" --collect-only")
         for option in options:
             token = secrets.token_hex(16)
-            result = self._test(changes, token, option)
+            result = self._test(self._test_files, token, option)
             statements = split_statements(result.output, token)[1]
             if "end" in statements:
                 return statements
@@ -270,59 +300,9 @@ class HiddenTests:
     ) -> CommandResult:
         command = self.session.test_command
         if self._runner:
-            for path in patch_paths(self.task.evaluation.test_patch):
+            for path, data in self._test_files.items():
                 # Data files and deleted tests cannot be run.
-                is_test = path.endswith(".py") and is_test_path(path)
-                if is_test and changes.get(path) is not None:
+                if data is not None and path.endswith(".py") and is_test_path(path):
                     command += f" {shlex.quote(directive(self._runner, path))}"
             command = with_report_file(f"{command}{option}", self._runner, token)
         return run_once(self.session, changes, command, self.timeout)
-
-
-def apply_patches(
-    checkout: Checkout,
-    patches: Sequence[str],
-) -> Changes:
-    """Apply ``patches`` in order to a checkout and return the changed files."""
-    root = checkout.root
-    for patch in patches:
-        data = patch.encode("utf-8", "surrogateescape")
-        result = git_result("apply", "--whitespace=nowarn", "-", cwd=root, stdin=data)
-        if result.returncode:
-            lines = result.stderr.decode("utf-8", "replace").strip().splitlines()
-            reason = lines[0] if lines else "no reason given"
-            raise PatchError(f"the patch does not apply: {reason}")
-    git("add", "--all", "--force", ".", cwd=root)
-    options = ("--cached", "--name-only", "--no-renames", "-z", "HEAD")
-    changes = {}
-    for path in split_paths(git("diff", *options, cwd=root)):
-        file = root / path
-        changes[path] = file.read_bytes() if file.is_file() else None
-    return changes
-
-
-def apply_without_configuration(
-    checkout: Checkout,
-    patch: str,
-) -> Sequence[str]:
-    """Apply ``patch`` but for its edits of test configuration; return the restored files."""
-    changes = apply_patches(checkout, [patch])
-    files = checkout.tracked_files()
-    tree = tree_under_test(changes, files, checkout.read_base)
-    for path in tree.configuration:
-        data = tree.changes.get(path)
-        blob = checkout.snapshot.blobs.get(path)
-        if data is None and blob:
-            data = git("cat-file", "blob", blob, cwd=checkout.root)
-        try:
-            file = Workspace(checkout.root).check(path)
-            if data is None:
-                file.unlink(missing_ok=True)
-                continue
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
-        except (UnsafePathError, OSError) as error:
-            raise PatchError(
-                f"the base commit's {path} cannot be put back: {error}"
-            ) from error
-    return tree.configuration

@@ -48,6 +48,7 @@ from reports.evaluation.evaluator import (
     printed_exit_code,
     tests_ended,
 )
+from reports.evaluation.grading import doubt_official
 from reports.evaluation.settings import EvaluatorKind
 from runs.leftovers import kill_processes
 
@@ -344,9 +345,10 @@ def logged_verdict(
         if shows_end(output):
             part = object_at(report, task.instance_id)
             status = VerdictStatus.UNRESOLVED
+            reason = ""
             if part.get("resolved"):
                 status = VerdictStatus.RESOLVED
-            reason = ""
+                reason = doubt_official(task, output)
             fault = part.get("infra_failure_reason")
             if fault:
                 reason = f"no test results could be read; the output looks like {fault}"

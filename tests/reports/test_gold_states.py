@@ -75,6 +75,14 @@ SLOW = "the tests did not end within 5 s"
             "results of an empty patch differ",
             "tu",
         ),
+        # A note of the evaluator does not hide the tests.
+        (
+            (bad("t", reason="a note"), bad("t", reason="a note")),
+            EMPTY,
+            "invalid",
+            f"{NOT_RESOLVED}: t; a note",
+            "",
+        ),
         ((GOOD,), EMPTY, "not_evaluated", "", ""),
         (BOTH, EMPTY[:1], "not_evaluated", "", ""),
         ((), (), "not_evaluated", "", ""),
@@ -100,7 +108,7 @@ def test_long_lists_of_tests_are_cut_in_the_reason_alone() -> None:
     tests = tuple(f"t{number}" for number in range(9))
     trials = InstanceTrials(gold=(GOOD, bad(*tests)), empty=EMPTY)
     outcome = judge_trials(trials, 2)
-    assert outcome.reason.endswith(": t0, t1, t2, …")
+    assert outcome.reason.endswith(": t0, t1, t2 and 6 more")
     assert outcome.flaky_tests == tests
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
+from core.errors import UserError
 from demo.images import build_images
-from demo.setup import build_mirrors
+from demo.setup import REPOSITORIES, build_mirrors
+from reports.data.verdicts import Verdict
 from reports.evaluation.engine import ENGINE_STOPPED
+from reports.evaluation.local import HiddenTests
 from tests.reports.conftest import report_run
 from tests.support import read_json, write_json
 from tests.support.evaluated import (
@@ -130,24 +135,146 @@ def test_locally(tmp_path: Path, cache: Path) -> None:
     assert on_disk(store, right)["status"] == "resolved"
 
 
-def test_a_spoilt_environment_gives_no_verdict(tmp_path: Path, cache: Path) -> None:
-    """Where the gold patch is not resolved either, the prediction is not to blame."""
-    other_test = f"{HIDDEN}_of_another_system"
-    row = {**rows()[TEXTKIT], "FAIL_TO_PASS": [other_test]}
-    dataset = write_json(tmp_path / "rows.json", [row])
-    store = make_run(tmp_path, {TEXTKIT: WRONG})
+Judge = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def judge(tmp_path: Path, cache: Path) -> Judge:
+    """Evaluates a patch for ``TEXTKIT``, whose row is changed, and returns the verdict."""
     repos = build_mirrors(cache / "demo-mirrors")
-    printed = report_run(
-        store.folder,
-        cache,
-        "local",
-        dataset=str(dataset),
-        repos=repos,
-    )
-    assert printed.code == 1
-    verdict = on_disk(store, TEXTKIT)
+
+    def call(patch: str, /, timeout: float = 120, **changes: object) -> dict[str, Any]:
+        row = {**rows()[TEXTKIT], **changes}
+        dataset = write_json(tmp_path / "rows.json", [row])
+        store = make_run(tmp_path, {TEXTKIT: patch})
+        store.verdict(TEXTKIT).unlink(missing_ok=True)
+        report_run(
+            store.folder,
+            cache,
+            "local",
+            dataset=str(dataset),
+            repos=repos,
+            timeout=timeout,
+        )
+        verdict: dict[str, Any] = on_disk(store, TEXTKIT)
+        return verdict
+
+    return call
+
+
+SLOW = WRONG.replace("+1,4 @@", "+1,5 @@").replace(
+    '+"""Names."""\n', '+"""Names."""\n+import time; time.sleep(1000)\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "timeout", "cause"),
+    [
+        ({"FAIL_TO_PASS": [f"{HIDDEN}_elsewhere"]}, 120, f"{HIDDEN}_elsewhere"),
+        # A name that pytest's report cannot confirm gives each verdict a reason.
+        (
+            {"PASS_TO_PASS": ["[100%]", f"{HIDDEN}_elsewhere"]},
+            120,
+            f"[100%], {HIDDEN}_elsewhere",
+        ),
+        ({"patch": SLOW}, 10, "the tests did not end within 10 s"),
+        ({"patch": "no patch"}, 120, "the gold patch does not apply: error: "),
+    ],
+    ids=["missing", "phantom", "slow", "broken"],
+)
+def test_without_a_resolved_gold_patch_nothing_is_unresolved(
+    judge: Judge, changes: dict[str, object], timeout: float, cause: str
+) -> None:
+    verdict = judge(WRONG, timeout, **changes)
     assert verdict["status"] == "not_evaluated"
-    assert "the gold patch is not resolved in this environment" in verdict["reason"]
+    start = "the gold patch is not resolved in this environment either: "
+    assert verdict["reason"].startswith(start + cause)
+    # What swebench appends to an output is no cause.
+    assert ">>>>>" not in verdict["reason"]
+
+
+def test_a_row_without_gold_patch_gives_no_verdict(judge: Judge) -> None:
+    verdict = judge(WRONG, patch="")
+    assert verdict["status"] == "not_evaluated"
+    assert "gold patch, so it cannot be evaluated" in verdict["reason"]
+    assert judge("", patch="")["status"] == "empty"
+    broken = rows()[TEXTKIT]["test_patch"].replace("a-b", "a+b")
+    verdict = judge(WRONG, test_patch=broken)
+    assert verdict["status"] == "not_evaluated"
+    assert verdict["reason"].startswith("the row's test patch does not apply: error: ")
+
+
+def test_one_proof_serves_all_predictions_under_its_limits(
+    judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated: list[str] = []
+    evaluate = HiddenTests.evaluate
+
+    def note(tests: HiddenTests, patch: str) -> Verdict:
+        evaluated.append(patch)
+        return evaluate(tests, patch)
+
+    monkeypatch.setattr(HiddenTests, "evaluate", note)
+    gold = rows()[TEXTKIT]["patch"]
+    for patch in (WRONG, FORGED):
+        assert judge(patch)["status"] == "unresolved"
+    # A patch that does not apply is evaluated like others.
+    verdict = judge(WRONG.replace("Names for", "Names of"))
+    assert verdict["status"] == "unresolved"
+    assert verdict["reason"].startswith("the predicted patch does not apply: error: ")
+    assert evaluated.count(gold) == 1
+    proof = tmp_path / f"logs/r/evaluation/gold/{TEXTKIT}.json"
+    assert read_json(proof)["conditions"]["limits"]["seconds"] == 120
+    assert proof.with_suffix(".eval.log").exists()
+    assert judge(WRONG, timeout=121)["status"] == "unresolved"
+    assert evaluated.count(gold) == 2
+    proof.write_text("{}")
+    with pytest.raises(UserError, match="delete it and evaluate again"):
+        judge(WRONG)
+
+
+def test_an_expected_failure_is_no_solution(judge: Judge) -> None:
+    """Unless the gold patch leaves it one."""
+    fails = '+    import pytest; pytest.xfail("no")\n'
+    gold = rows()[TEXTKIT]["patch"]
+    start = gold.index("+    letters =")
+    patch = gold[:start].replace("-3,10 +3,5", "-3,10 +3,4") + fails
+    verdict = judge(patch)
+    assert verdict["status"] == "unresolved"
+    assert "not reported as passed, as with the gold patch: tests/" in verdict["reason"]
+    other = patch.replace("no", "never")
+    assert judge(patch, patch=other)["status"] == "resolved"
+
+
+def test_patches_are_applied_as_swebench_applies_them(
+    tmp_path: Path, cache: Path
+) -> None:
+    """Whatever a prediction does to the files of the test patch: they are replaced."""
+    row = rows()
+    gold = {name: row[name]["patch"] for name in row}
+    added = (
+        "diff --git a/tests/test_wrap.py b/tests/test_wrap.py\n"
+        "--- a/tests/test_wrap.py\n+++ b/tests/test_wrap.py\n"
+        "@@ -11,3 +11,4 @@\n \n def test_empty_text_has_no_lines():\n"
+        '     assert wrap("", 10) == []\n+    assert False\n'
+    )
+    tests = (REPOSITORIES / "demo__units/tests/test_convert.py").read_text()
+    lines = tests.splitlines(keepends=True)
+    deleted = (
+        "diff --git a/tests/test_convert.py b/tests/test_convert.py\n"
+        "deleted file mode 100644\n--- a/tests/test_convert.py\n+++ /dev/null\n"
+        f"@@ -1,{len(lines)} +0,0 @@\n" + "".join(f"-{line}" for line in lines)
+    )
+    patches = {
+        BANK: gold[BANK].replace("Move ``amount``", "Moves ``amount``"),
+        TEXTKIT: gold[TEXTKIT].replace("\n", "\r\n"),
+        "demo__textkit-2": gold["demo__textkit-2"] + added,
+        "demo__units-2": gold["demo__units-2"] + deleted,
+    }
+    store = make_run(tmp_path, patches)
+    report_run(store.folder, cache, "local")
+    for name in patches:
+        assert on_disk(store, name)["status"] == "resolved", name
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from tests.support import write_json
 from tests.support.evaluated import (
     BANK,
     FORGED,
+    HIDDEN,
     TEXTKIT,
     WRONG,
     Say,
@@ -28,6 +29,7 @@ from tests.support.evaluated import (
 BEGIN = "+ : '>>>>> Start Test Output'\n"
 END = "+ : '>>>>> End Test Output'\n"
 CODE = ">>>>> Test Exit Code: 0\n"
+PRINTED = "PASSED tests/test_slug.py::test_lower_case\n"
 WHOLE = f"{BEGIN}PASSED a\n{END}{CODE}"
 AT = "2026-01-01 10:00:01,123"
 
@@ -123,6 +125,25 @@ def test_tests_that_ended_by_themselves_have_a_verdict(
             resolved=False,
         )
         assert verdict_by(folder).status is VerdictStatus.UNRESOLVED
+
+
+@pytest.mark.parametrize(
+    ("line", "is_doubted"),
+    [
+        (f"PASSED {HIDDEN}\n", False),
+        (f"XFAIL {HIDDEN}\n", True),
+        ("", True),
+    ],
+)
+def test_our_doubt_stands_beside_swebenchs_verdict(
+    tmp_path: Path, line: str, is_doubted: bool
+) -> None:
+    """swebench resolves by expected failures, and by tests that vanish if failures alone count."""
+    folder = make_folder(tmp_path, output=WHOLE.replace("PASSED a\n", line + PRINTED))
+    verdict = verdict_by(folder)
+    assert verdict.status is VerdictStatus.RESOLVED
+    doubt = f"official: resolved; reported as failing: {HIDDEN}"
+    assert verdict.reason == (doubt if is_doubted else "")
 
 
 def test_logs_are_found_in_linear_time(

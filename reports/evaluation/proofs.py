@@ -1,0 +1,88 @@
+"""Proofs that gold patches are resolved here, without which no prediction is unresolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from core.atomic import write_json_atomic, write_text_atomic
+from core.jsontypes import JsonObject
+from core.parsing.untrusted import invalid, read_object
+from reports.data.verdicts import FIX, Time, Verdict
+from reports.evaluation.evaluator import EvaluationTask
+from reports.evaluation.grading import (
+    failed_tests,
+    failure_cause,
+    unconfirmed_tests,
+)
+from runs.records import Recorded
+from runs.storage.manifest import timestamp
+
+
+class GoldProof(Recorded):
+    """That the gold patch of an instance is resolved.
+
+    Attributes:
+        conditions: the row, the environment, the limits and the grader for which it is so.
+        not_reported_as_passed: the deciding tests that count as passed in doubt.
+        evaluated: the time in UTC.
+    """
+
+    conditions: JsonObject
+    not_reported_as_passed: tuple[str, ...]
+    evaluated: Time
+
+
+@dataclass(frozen=True)
+class GoldProofs:
+    """The proofs of a run, each in a file in ``folder``, beside its test output.
+
+    Attributes:
+        causes: by id, why this command found that a gold patch is not resolved.
+    """
+
+    folder: Path
+    causes: dict[str, str] = field(default_factory=dict)
+
+    def prove(
+        self,
+        task: EvaluationTask,
+        conditions: JsonObject,
+        evaluate: Callable[[], Verdict],
+    ) -> GoldProof | None:
+        """Return the proof under ``conditions``; None if the gold patch is not resolved.
+
+        The gold patch is evaluated once for all predictions: later commands find the proof.
+        """
+        name = task.instance_id
+        path = self.folder / f"{name}.json"
+        if name in self.causes:
+            return None
+        proof = _read_proof(path)
+        if proof and proof.conditions == conditions:
+            return proof
+        verdict = evaluate()
+        write_text_atomic(path.with_suffix(".eval.log"), verdict.log)
+        if not verdict.resolved:
+            tests = failed_tests(verdict) or ()
+            self.causes[name] = failure_cause(tests, verdict.reason)
+            return None
+        proof = GoldProof(
+            conditions=conditions,
+            not_reported_as_passed=tuple(sorted(unconfirmed_tests(verdict))),
+            evaluated=timestamp(),
+        )
+        write_json_atomic(path, proof.as_json())
+        return proof
+
+
+def _read_proof(path: Path) -> GoldProof | None:
+    try:
+        return GoldProof.model_validate(read_object(path, FIX))
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise invalid(path, error, "a proof", FIX) from error
