@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from core.atomic import write_json_atomic, write_text_atomic
 from core.jsontypes import JsonObject
 from core.parsing.untrusted import invalid, read_object
-from reports.data.verdicts import FIX, Time, Verdict
+from environments.base import UnavailableError
+from reports.data.verdicts import FIX, Verdict
 from reports.evaluation.evaluator import EvaluationTask
 from reports.evaluation.grading import (
     failed_tests,
@@ -19,7 +20,6 @@ from reports.evaluation.grading import (
     unconfirmed_tests,
 )
 from runs.records import Recorded
-from runs.storage.manifest import timestamp
 
 
 class GoldProof(Recorded):
@@ -28,12 +28,10 @@ class GoldProof(Recorded):
     Attributes:
         conditions: the row, the environment, the limits and the grader for which it is so.
         not_reported_as_passed: the deciding tests that count as passed in doubt.
-        evaluated: the time in UTC.
     """
 
     conditions: JsonObject
     not_reported_as_passed: tuple[str, ...]
-    evaluated: Time
 
 
 @dataclass(frozen=True)
@@ -41,42 +39,45 @@ class GoldProofs:
     """The proofs of a run, each in a file in ``folder``, beside its test output.
 
     Attributes:
-        causes: by id, why this command found that a gold patch is not resolved.
+        problems: by id, why this command found no proof.
     """
 
     folder: Path
-    causes: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
 
     def prove(
         self,
         task: EvaluationTask,
         conditions: JsonObject,
         evaluate: Callable[[], Verdict],
-    ) -> GoldProof | None:
-        """Return the proof under ``conditions``; None if the gold patch is not resolved.
+    ) -> GoldProof:
+        """Return the proof under ``conditions``.
 
         The gold patch is evaluated once for all predictions: later commands find the proof.
+
+        Raises:
+            UnavailableError: the gold patch is not resolved.
         """
         name = task.instance_id
         path = self.folder / f"{name}.json"
-        if name in self.causes:
-            return None
         proof = _read_proof(path)
         if proof and proof.conditions == conditions:
             return proof
-        verdict = evaluate()
-        write_text_atomic(path.with_suffix(".eval.log"), verdict.log)
-        if not verdict.resolved:
-            tests = failed_tests(verdict) or ()
-            self.causes[name] = failure_cause(tests, verdict.reason)
-            return None
-        proof = GoldProof(
-            conditions=conditions,
-            not_reported_as_passed=tuple(sorted(unconfirmed_tests(verdict))),
-            evaluated=timestamp(),
-        )
-        write_json_atomic(path, proof.as_json())
-        return proof
+        if name not in self.problems:
+            verdict = evaluate()
+            write_text_atomic(path.with_suffix(".eval.log"), verdict.log)
+            if verdict.resolved:
+                proof = GoldProof(
+                    conditions=conditions,
+                    not_reported_as_passed=tuple(sorted(unconfirmed_tests(verdict))),
+                )
+                write_json_atomic(path, proof.as_json())
+                return proof
+            cause = failure_cause(failed_tests(verdict) or (), verdict.reason)
+            self.problems[name] = (
+                f"the gold patch is not resolved in this environment either: {cause}"
+            )
+        raise UnavailableError(self.problems[name])
 
 
 def _read_proof(path: Path) -> GoldProof | None:
