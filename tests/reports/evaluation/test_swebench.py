@@ -12,9 +12,16 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.data.verdicts import SwebenchLogs, Verdict, VerdictStatus
+from reports.data.rundata import read_predictions
+from reports.data.verdicts import (
+    SwebenchLogs,
+    Verdict,
+    VerdictStatus,
+    save_verdict,
+)
 from reports.evaluation.swebench import DockerEvaluator, logged_verdict
-from tests.support import write_json
+from tests.reports.conftest import report_run
+from tests.support import read_json, write_json
 from tests.support.evaluated import (
     BANK,
     FORGED,
@@ -22,6 +29,7 @@ from tests.support.evaluated import (
     TEXTKIT,
     WRONG,
     Say,
+    make_run,
     report_settings,
     task,
 )
@@ -144,6 +152,25 @@ def test_our_doubt_stands_beside_swebenchs_verdict(
     assert verdict.status is VerdictStatus.RESOLVED
     doubt = f"official: resolved; reported as failing: {HIDDEN}"
     assert verdict.reason == (doubt if is_doubted else "")
+
+
+def test_a_report_shows_the_doubt_and_counts_the_verdict(
+    tmp_path: Path, cache: Path
+) -> None:
+    store = make_run(tmp_path, {TEXTKIT: WRONG})
+    output = WHOLE.replace("PASSED a", f"XFAIL {HIDDEN}")
+    verdict = verdict_by(make_folder(tmp_path, output=output))
+    (prediction,) = read_predictions(store)
+    save_verdict(store, prediction, verdict, None)
+    printed = report_run(store.folder, cache, page=True)
+    doubt = f"official: resolved; reported as failing: {HIDDEN}"
+    (line,) = printed.containing(doubt)
+    assert line.startswith(TEXTKIT)
+    assert read_json(store.verdict(TEXTKIT))["reason"] == doubt
+    (page,) = (store.folder / "report").glob(f"**/{TEXTKIT}.html")
+    assert doubt in page.read_text()
+    score = read_json(store.folder / "stats.json")["scores"]["selected"]
+    assert score["share"] == 1
 
 
 def test_logs_are_found_in_linear_time(
