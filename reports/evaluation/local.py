@@ -161,7 +161,7 @@ class LocalEvaluator(Evaluator):
             "swebench": version("swebench"),
         }
         evaluate = partial(tests.evaluate, task.evaluation.patch)
-        proof = self.proofs.prove(task, conditions, evaluate)
+        proof = self.proofs.prove(task.instance_id, conditions, evaluate)
         lost = sorted(unconfirmed.difference(proof.not_reported_as_passed))
         if verdict.resolved and lost:
             reason = f"not reported as passed, as with the gold patch: {some(lost, 3)}"

@@ -13,7 +13,6 @@ from core.jsontypes import JsonObject
 from core.parsing.untrusted import invalid, read_object
 from environments.base import UnavailableError
 from reports.data.verdicts import FIX, Verdict
-from reports.evaluation.evaluator import EvaluationTask
 from reports.evaluation.grading import (
     failed_tests,
     failure_cause,
@@ -47,18 +46,17 @@ class GoldProofs:
 
     def prove(
         self,
-        task: EvaluationTask,
+        name: str,
         conditions: JsonObject,
         evaluate: Callable[[], Verdict],
     ) -> GoldProof:
-        """Return the proof under ``conditions``.
+        """Return the proof for the instance ``name`` under ``conditions``.
 
         The gold patch is evaluated once for all predictions: later commands find the proof.
 
         Raises:
             UnavailableError: the gold patch is not resolved.
         """
-        name = task.instance_id
         path = self.folder / f"{name}.json"
         proof = _read_proof(path)
         if proof and proof.conditions == conditions:
