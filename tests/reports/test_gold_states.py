@@ -8,11 +8,11 @@ import pytest
 
 from bench.instances.validity import Validity
 from reports.data.verdicts import Verdict, VerdictStatus
+from reports.evaluation.grading import failed_tests
 from reports.gold import (
     InstanceTrials,
     Trial,
     changing_tests,
-    failed_tests,
     judge_trials,
     usable_trials,
 )
