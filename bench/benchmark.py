@@ -24,7 +24,7 @@ from bench.attempts import (
     transcript,
     with_choice,
 )
-from bench.config import RunConfig, TestChoice
+from bench.config import RunConfig, RunSettings, TestChoice
 from bench.instances.dataset import Dataset, DatasetIdentity
 from bench.instances.instance import Instance
 from bench.instances.project import hide_image_names
@@ -37,6 +37,7 @@ from bench.repos.mirrors import Mirrors, mirrors_of
 from core.errors import InfrastructureError, UserError
 from core.jsontypes import JsonMapping, JsonObject
 from core.plaintext import Say, quantity
+from core.settings import values_of
 from environments.base import EnvironmentKind
 from environments.choice import make_environment, make_image_store
 from environments.docker.engine import connect
@@ -268,7 +269,14 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
 
     def deciding(self) -> JsonObject:
         digest = self.dataset.identity().sha256
-        return {**super().deciding(), "dataset_sha256": digest}
+        deciding = {**super().deciding(), "dataset_sha256": digest}
+        recorded = self.store.read_run().deciding
+        if recorded:
+            for name, default in values_of(RunSettings()).items():
+                # A version without this setting did what its default says.
+                if name not in recorded and deciding.get(name) == default:
+                    deciding.pop(name, None)
+        return deciding
 
     def describe(self) -> Run:
         return (

@@ -71,6 +71,7 @@ SETTINGS = {
     "map_tokens": "builtin.map_tokens",
     "matching": "builtin.matching",
     "max_calls_per_attempt": "agent.max_calls",
+    "memory": "tests.memory",
     "agent_max_record": "agent.max_record",
     "max_output_tokens": "models.max_output_tokens",
     "max_reflections": "builtin.reflections",

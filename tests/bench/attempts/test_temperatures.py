@@ -8,6 +8,7 @@ import pytest
 
 from bench.config import ModelChoice, RunConfig, validate_config
 from tests.bench.conftest import Harness
+from tests.support import change_json
 from tests.support.provider import Provider
 from tests.support.runs import EDIT, but, config, live
 
@@ -74,4 +75,18 @@ def test_more_tries_are_a_difference_by_themselves(
     changed = but(run, tries=3)
     message = r"different settings: models\.tries was 2, is 3; go back"
     with pytest.raises(Exception, match=message):
+        harness.run(changed, ID)
+
+
+def test_a_run_of_a_version_without_a_setting_is_continued_at_its_default(
+    harness: Harness, provider: Provider
+) -> None:
+    provider.will_answer("textkit/slug.py", EDIT)
+    run = live(provider)
+    harness.run(run, ID)
+    record = harness.file("run.json")
+    change_json(record, lambda value: value["deciding"].pop("tests.memory"))
+    harness.run(run, ID)
+    changed = but(run, memory=1)
+    with pytest.raises(Exception, match=r"different settings: tests\.memory"):
         harness.run(changed, ID)

@@ -500,7 +500,7 @@ def test_a_password_of_an_address_is_in_no_file(world: World, calc: Path) -> Non
     """The server is not there; the login must not be shown either way."""
     secret = "s3cr3t-of-the-user"
     address = f"http://bob:{secret}@127.0.0.1:9/me/calc"
-    output = start(world, address, UNTESTED, code=1)
+    output = start(world, address, UNTESTED, code=2)
     assert secret not in output
     repository = OwnRepository(
         repo=Repo(calc),
