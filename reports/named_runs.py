@@ -56,15 +56,16 @@ def link_run(folder: Path, out: Path) -> Path:
     """
     source = RunStore.of_folder(folder)
     target = RunStore(out, source.run)
-    if target.folder == source.folder:
+    files = [path for path in source.folder.rglob("*") if path.is_file()]
+    if target.folder == source.folder or not files:
         return folder
     if not all(path.is_symlink() for path in target.prediction_paths()):
         raise UserError(
             f"--out {out}: {target.folder} is another run; give another folder"
         )
-    for path in source.folder.rglob("*"):
+    for path in files:
         link = target.folder / path.relative_to(source.folder)
-        if path.is_file() and not link.exists():
+        if not link.exists():
             link.parent.mkdir(parents=True, exist_ok=True)
             link.unlink(missing_ok=True)
             link.symlink_to(path)

@@ -87,6 +87,6 @@ def run_id(store: RunStore, predictions: Sequence[Prediction]) -> str:
     patches = [[p.instance_id, p.patch_sha256] for p in predictions]
     text = json.dumps([str(store.folder.resolve()), patches])
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", store.run)
-    longest = max(len(p.model_name_or_path) for p in predictions)
+    longest = max((len(p.model_name_or_path) for p in predictions), default=0)
     name = fitting_name(name, max(_SHORTEST_NAME, _LONGEST_PAIR - longest))
     return f"{name}-{sha256_of(text)[:12]}"

@@ -36,7 +36,7 @@ def test_a_wrong_key_ends_the_run_without_results(
 ) -> None:
     provider.will_answer(Answer(status=401, error={"message": "no such key"}))
     ended = generate(provider, tmp_path, LAZY)
-    assert ended.code == 1
+    assert ended.code == 2
     assert "error: gpt-4o: the provider refused the key or the account" in ended.err
     assert "no such key" in ended.err
     assert len(provider.requests) <= 4, "one for each worker"

@@ -194,7 +194,7 @@ def test_a_set_on_a_hub_that_is_not_reached_is_one_line(
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     ended = EDITPACK.run(f"format own/no-such-set --set rows.config=python --out {out}")
-    assert ended.code == 1
+    assert ended.code == 2
     [line] = ended.err.splitlines()
     assert line.startswith("error: cannot load own/no-such-set from the hub")
     assert list(tmp_path.iterdir()) == []

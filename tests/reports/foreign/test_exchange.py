@@ -21,7 +21,12 @@ from tests.reports.foreign.test_reading import (
     write_result,
 )
 from tests.support import files_below, read_json, write_json
-from tests.support.evaluated import change_json, write_meta, write_verdicts
+from tests.support.evaluated import (
+    change_json,
+    split_of_dataset,
+    write_meta,
+    write_verdicts,
+)
 from tests.support.foreign import (
     CRASHED,
     NAME,
@@ -468,14 +473,9 @@ def test_a_package_of_a_run_of_others(report: Report, tmp_path: Path) -> None:
     write_verdicts(report.import_run(SAMPLES / "mini"), [RESOLVED])
     meta = write_meta(tmp_path / "meta", {})
     folder = tmp_path / "package"
-    options = ("--split", "lite", "--meta", meta, "--dataset", "demo")
-    code, out, _ = report(
-        "package",
-        SAMPLES / "mini",
-        folder,
-        *options,
-        "--allow-partial",
-    )
+    options = ("--split", "lite", "--meta", meta, "--allow-partial")
+    with split_of_dataset("lite", "demo"):
+        code, out, _ = report("package", SAMPLES / "mini", folder, *options)
     # Whether hints and test knowledge were used, only the authors can say.
     assert code == 1
     boxes = [line for line in out.splitlines() if "README.md: " in line]

@@ -39,7 +39,7 @@ def test_a_wrong_option_is_one_line(tmp_path: Path) -> None:
         "--set exercises.profile=2023 --formats udiff": "has the formats whole, diff, "
         "whole-func",
         "--environment none": "--environment none runs no tests",
-        "--exercises gone": "there is no gone",
+        f"--exercises {tmp_path}/gone": f"there is no {tmp_path}/gone",
         "--set exercises.ids=gone": "no exercise is called gone",
         "--set exercises.ids=@gone": "exercises.ids @gone cannot be read",
         "--languages rust": "no exercise is in them",
@@ -51,7 +51,7 @@ def test_a_wrong_option_is_one_line(tmp_path: Path) -> None:
         "--run ../r": "--run '../r'",
         "--models gpt-4o,": "--models has an empty name",
         "--models openai/a/b,openai/a_b": "would have one folder, openai_a_b.whole.1",
-        "--replay gone": "--replay gone: no trajectories there",
+        f"--replay {tmp_path}/gone": f"--replay {tmp_path}/gone: no trajectories there",
         f"--replay {DEMO_DATASET}/replies": "replies has no recording of gpt-4o.",
     }.items():
         ended = EXERCISM.run(run_line(tmp_path, options))
