@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,9 +17,8 @@ from core.errors import UserError
 
 UNFINISHED = ".tmp"
 """Suffix of unfinished files; killed processes may leave some."""
-# The parts of a name that the process and ``tempfile`` give.
-_PROCESS_DIGITS = 8
-_RANDOM_DIGITS = 8
+# The part of a name that ``tempfile`` generates.
+_RANDOM = "????????"
 _LONGEST = 80
 
 
@@ -30,9 +30,7 @@ def writing_atomic(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     lost when the machine stops.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(
-        dir=path.parent, prefix=_own_prefix(path), suffix=UNFINISHED
-    )
+    descriptor, name = _make_unfinished(path)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as handle:
@@ -40,8 +38,9 @@ def writing_atomic(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
             handle.flush()
             if durable:
                 os.fsync(handle.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
+            # Closing ends the lock, and ``remove_unfinished`` might come between.
+            temporary.chmod(0o644)
+            temporary.replace(path)
     except BaseException as error:
         if isinstance(error, OSError) and error.filename is None:
             error.filename = str(path)  # a full disk names no file
@@ -77,9 +76,7 @@ def scratch_folder(path: Path) -> Iterator[Path]:
     The caller holds the lock of ``path``; see ``sweep``.
     """
     sweep(path)
-    name = tempfile.mkdtemp(
-        dir=path.parent, prefix=_own_prefix(path), suffix=UNFINISHED
-    )
+    name = tempfile.mkdtemp(dir=path.parent, prefix=_prefix(path), suffix=UNFINISHED)
     try:
         yield Path(name)
     finally:
@@ -88,8 +85,7 @@ def scratch_folder(path: Path) -> Iterator[Path]:
 
 def sweep(path: Path) -> None:
     """Remove the unfinished files of ``path`` by killed processes; the caller holds its lock."""
-    any_part = "?" * (_PROCESS_DIGITS + _RANDOM_DIGITS)
-    pattern = f"{glob.escape(_prefix(path))}{any_part}{UNFINISHED}"
+    pattern = f"{glob.escape(_prefix(path))}{_RANDOM}{UNFINISHED}"
     for unfinished in path.parent.glob(pattern):
         if unfinished.is_dir():
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -97,24 +93,33 @@ def sweep(path: Path) -> None:
             unfinished.unlink(missing_ok=True)
 
 
-def is_left_behind(unfinished: Path) -> bool:
-    """Return whether the process that wrote an unfinished file is gone, or is this one."""
-    digits = unfinished.name.removesuffix(UNFINISHED)[:-_RANDOM_DIGITS]
+def remove_unfinished(path: Path) -> bool:
+    """Remove a file that no process on any host writes any longer; return whether it did."""
     try:
-        process = int(digits[-_PROCESS_DIGITS:], 16)
-    except ValueError:  # written by version 0.13.0 or older
-        return True
-    # Without /proc every process counts as gone.
-    return process == os.getpid() or not Path(f"/proc/{process}").exists()
+        with path.open("rb+") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _make_unfinished(path: Path) -> tuple[int, str]:
+    """Create a file beside ``path``, locked until it is closed."""
+    while True:
+        descriptor, name = tempfile.mkstemp(
+            dir=path.parent, prefix=_prefix(path), suffix=UNFINISHED
+        )
+        with suppress(OSError):  # a disk without locks, where ``remove_unfinished`` removes nothing
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.path.exists(name):  # noqa: PTH110
+            return descriptor, name
+        os.close(descriptor)  # it was removed before it was locked
 
 
 def _prefix(path: Path) -> str:
     beginning = os.fsencode(path.name)[:_LONGEST]
     return f".{os.fsdecode(beginning)}."
-
-
-def _own_prefix(path: Path) -> str:
-    return f"{_prefix(path)}{os.getpid():0{_PROCESS_DIGITS}x}"
 
 
 def check_folder(option: str, folder: Path) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.atomic import UNFINISHED, is_left_behind
+from core.atomic import UNFINISHED, remove_unfinished
 from core.hashing import sha256_of
 from core.processes import RUN_VARIABLE, kill_marked, remove_tree
 from environments.docker.engine import connect
@@ -99,9 +99,8 @@ def remove_files(work: Path, *folders: Path) -> list[str]:
         remove_tree(work)
     for folder in folders:
         for path in folder.rglob(f".*{UNFINISHED}"):
-            if is_left_behind(path):
+            if remove_unfinished(path):
                 removed.append(f"file {path}")
-                path.unlink(missing_ok=True)
     return removed
 
 

@@ -90,8 +90,11 @@ def test_a_claim_holds_as_long_as_its_process(tmp_path: Path) -> None:
     assert list((tmp_path / "work").glob("[!.]*")) == []
 
 
+# Its id is that of no process here: on a shared disk it may run on another host.
 REPORT = """
+import os
 import sys
+os.getpid = lambda: 1 << 28
 from pathlib import Path
 from core.atomic import writing_atomic
 with writing_atomic(Path(sys.argv[1])) as file:
