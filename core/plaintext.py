@@ -31,26 +31,13 @@ def say_aside(line: str) -> None:
 
 def one_line(text: str) -> str:
     """Return ``text`` in one line, without escape sequences; see ``escape_invisible``."""
-    characters = map(_visible_character, _ESCAPE.sub("", text))
-    parts = "".join(characters).split()
-    return " ".join(parts)
+    words = _ESCAPE.sub("", text).split()
+    return escape_invisible(" ".join(words))
 
 
 def visible(text: str) -> str:
     """Return ``text`` without escape sequences; see ``escape_invisible``."""
-    lines = text.split("\n")
-    return "\n".join(map(_visible_line, lines))
-
-
-def _visible_line(line: str) -> str:
-    if line.isprintable():
-        return line
-    characters = []
-    for character in _ESCAPE.sub("", line):
-        if character != "\t":
-            character = _visible_character(character)
-        characters.append(character)
-    return "".join(characters)
+    return escape_invisible(_ESCAPE.sub("", text))
 
 
 def escape_invisible(text: str) -> str:
@@ -173,9 +160,3 @@ def _aligned_lines(
                     line += row[position] + padding
                 line += " " * _GAP
             yield line.rstrip()
-
-
-def _visible_character(character: str) -> str:
-    if character.isspace():
-        return " "
-    return _escape_character(character)

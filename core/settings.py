@@ -209,10 +209,6 @@ def _help_of(field: FieldInfo) -> str:
     return " ".join(str(field.description).split())
 
 
-def _holds_several(field: FieldInfo) -> bool:
-    return get_origin(field.annotation) in (tuple, dict)
-
-
 def no_such_setting(
     root: type[Section],
     name: str,
@@ -250,7 +246,8 @@ def of_texts(root: type[Section], texts: Iterable[str]) -> Layer:
             )
         if name not in settings:
             raise no_such_setting(root, name, f"--set {text}")
-        if name in layer and _holds_several(settings[name]):
+        kind = get_origin(settings[name].annotation)
+        if name in layer and kind in (tuple, dict):
             earlier = layer[name].value
             parts = earlier if isinstance(earlier, list) else [earlier]
             layer[name] = SourcedValue(name, [*parts, value])
