@@ -178,9 +178,7 @@ def run_cli(
         )
     except NoSuchSettingError as error:
         return _say(_renamed_setting(error, program) or error, 2)
-    except UserError as error:
-        return _say(error, 2)
-    except InfrastructureError as error:
+    except (UserError, InfrastructureError) as error:
         return _say(error, 2)
     except OSError as error:
         return _say(describe_os_error(error), 2)

@@ -390,7 +390,8 @@ def _check_cache(cache: Path, tree: Path) -> None:
 def hide(folder: Path) -> None:
     """Make a folder of the harness's own such that no work tree around it shows it."""
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / IGNORING).exists():
+    in_tree = any((parent / ".git").exists() for parent in folder.parents)
+    if in_tree and not (folder / IGNORING).exists():
         (folder / IGNORING).write_text("*\n")
 
 

@@ -33,4 +33,4 @@ def test_no_escape_sequence_of_an_agent_is_in_a_transcript() -> None:
         )
         text = transcript(result)
         assert text.replace("\n", "").isprintable()
-        assert text.count("before red") >= 8
+        assert text.count("before red\\u202e\\x08 after") >= 8
