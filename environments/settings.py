@@ -40,48 +40,33 @@ class AgentSettings(Section):
         description=f"Let this agent edit: builtin, {_NAMES}, or command:TEMPLATE "
         "(docs/agents.md).",
     )
-    from_path: bool = Field(
-        default=False,
-        description="Use the coding agent that is in PATH, not that of harness.py install.",
-    )
-    timeout: float = Field(
-        default=1800,
-        ge=1,
-        description="End a command after this many seconds of an attempt.",
-    )
-    max_calls: int | None = Field(
-        default=None,
-        ge=1,
-        description="Refuse further calls of an agent after this many in an attempt.",
-    )
-    max_output: int = Field(
-        default=16_000,
-        ge=2_000,
-        description="Ask for answers of at most this many tokens on behalf of an agent; one that "
-        "is cut off is asked for again, with the agent's own limit.",
-    )
-    max_request: int = Field(
-        default=32,
-        ge=1,
-        le=64,
-        description="End the attempt of an agent that sends a request of more than this many MiB.",
-    )
-    max_record: int = Field(
-        default=32,
-        ge=1,
-        description="End the attempt of an agent when its messages and answers, equal ones once, "
-        "have more than this many MiB.",
-    )
-    feedback: int = Field(
-        default=0,
-        ge=0,
-        description="Send lint findings and newly failing tests back to an outside agent this "
-        "often.",
-    )
-    env: TextList = Field(
-        default=(),
-        description="Pass these environment variables to a command: NAME,NAME.",
-    )
+    from_path: bool = False
+    """Use the coding agent that is in PATH, not that of harness.py install."""
+
+    timeout: float = Field(default=1800, ge=1)
+    """End a command after this many seconds of an attempt."""
+
+    max_calls: int | None = Field(default=None, ge=1)
+    """Refuse further calls of an agent after this many in an attempt."""
+
+    max_output: int = Field(default=16_000, ge=2_000)
+    """Ask for answers of at most this many tokens on behalf of an agent; one that is
+    cut off is asked for again, with the agent's own limit."""
+
+    max_request: int = Field(default=32, ge=1, le=64)
+    """End the attempt of an agent that sends a request of more than this many MiB."""
+
+    max_record: int = Field(default=32, ge=1)
+    """End the attempt of an agent when its messages and answers, equal ones once, have
+    more than this many MiB."""
+
+    feedback: int = Field(default=0, ge=0)
+    """Send lint findings and newly failing tests back to an outside agent this
+    often."""
+
+    env: TextList = ()
+    """Pass these environment variables to a command: NAME,NAME."""
+
     api: Annotated[tuple[Annotated[str, AfterValidator(_check_api)], ...], Commas] = (
         Field(
             default=(),
@@ -89,22 +74,18 @@ class AgentSettings(Section):
             f"{','.join(APIS)} (docs/agents.md).",
         )
     )
-    allow_web: bool = Field(
-        default=False,
-        description="Keep tools that the provider runs for an agent, such as a search of the web; "
-        "leaderboards forbid them.",
-    )
-    sandbox: Literal["open", "closed", "none"] | None = Field(
-        default=None,
-        description="Run a command in bubblewrap, with the network of the machine (open) or with "
-        "its models alone (closed), or with your rights (none); default: closed for named agents "
-        "and with agent.api, else none (docs/agents.md).",
-    )
-    home: Path | None = Field(
-        default=None,
-        description="Put the files of this folder into the home of a command: configuration, "
-        "MCP servers, skills (docs/agents.md).",
-    )
-    sandbox_read: Annotated[tuple[Path, ...], Commas] = Field(
-        default=(), description="Show a command in the sandbox these paths, read-only."
-    )
+    allow_web: bool = False
+    """Keep tools that the provider runs for an agent, such as a search of the web;
+    leaderboards forbid them."""
+
+    sandbox: Literal["open", "closed", "none"] | None = None
+    """Run a command in bubblewrap, with the network of the machine (open) or with its
+    models alone (closed), or with your rights (none); default: closed for named agents
+    and with agent.api, else none (docs/agents.md)."""
+
+    home: Path | None = None
+    """Put the files of this folder into the home of a command: configuration, MCP
+    servers, skills (docs/agents.md)."""
+
+    sandbox_read: Annotated[tuple[Path, ...], Commas] = ()
+    """Show a command in the sandbox these paths, read-only."""

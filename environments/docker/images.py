@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, ByteSize, PlainSerializer
 
 from core.errors import InfrastructureError
 from core.settings import Commas, Section
@@ -189,11 +189,10 @@ def _check_size(size: int) -> int:
 class Images(Section):
     """How images are pulled, and how much room they may take."""
 
-    disk: Annotated[ByteSize, AfterValidator(_check_size)] | None = Field(
-        default=None,
-        description="Keep pulled images within this size, as 60GB: those used longest ago are "
-        "removed, but none that was there before.",
-    )
+    disk: Annotated[ByteSize, AfterValidator(_check_size)] | None = None
+    """Keep pulled images within this size, as 60GB: those used longest ago are removed,
+    but none that was there before."""
+
     mirrors: Annotated[
         tuple[
             Annotated[
@@ -202,10 +201,8 @@ class Images(Section):
             ...,
         ],
         Commas,
-    ] = Field(
-        default=(),
-        description="FROM=TO: pull images whose names start with FROM from a mirror.",
-    )
+    ] = ()
+    """FROM=TO: pull images whose names start with FROM from a mirror."""
 
 
 def whole_name(image: str) -> str:

@@ -42,30 +42,23 @@ class EvaluationSettings(Section):
         f"{', '.join(OFFICIAL_TOOLS)}; or write the predictions for a program that you run: "
         f"{', '.join(MANUAL_TOOLS)}. By default docker if an engine answers, else local.",
     )
-    dataset: str = Field(
-        default="",
-        description="Use this data set; by default the one that the run recorded.",
-    )
-    split: str = Field(
-        default="",
-        description="Use this split of the data set; by default the one that the run recorded.",
-    )
-    workers: int = Field(
-        default=2, ge=1, description="Run this many evaluations at once."
-    )
-    timeout: float = Field(
-        default=1800,
-        ge=1,
-        description="End the tests of an instance after these seconds.",
-    )
-    all_attempts: bool = Field(
-        default=False,
-        description="Evaluate the patches of all attempts too, for pass@k.",
-    )
-    python: str = Field(
-        default="",
-        description="Run the official program of a task set with this Python; default: this one.",
-    )
+    dataset: str = ""
+    """Use this data set; by default the one that the run recorded."""
+
+    split: str = ""
+    """Use this split of the data set; by default the one that the run recorded."""
+
+    workers: int = Field(default=2, ge=1)
+    """Run this many evaluations at once."""
+
+    timeout: float = Field(default=1800, ge=1)
+    """End the tests of an instance after these seconds."""
+
+    all_attempts: bool = False
+    """Evaluate the patches of all attempts too, for pass@k."""
+
+    python: str = ""
+    """Run the official program of a task set with this Python; default: this one."""
 
 
 class EvaluationRoot(Section):
@@ -79,14 +72,12 @@ class EvaluationRoot(Section):
 class OutputSettings(Section):
     """What a report writes beside its numbers."""
 
-    page: bool = Field(
-        default=True, description="Write the page of the run with its pictures."
-    )
-    validity: Path | None = Field(
-        default=None,
-        description="Also state the score of the instances that this file of `report.py gold` "
-        "calls valid.",
-    )
+    page: bool = True
+    """Write the page of the run with its pictures."""
+
+    validity: Path | None = None
+    """Also state the score of the instances that this file of `report.py gold` calls
+    valid."""
 
 
 class ReportSettings(EvaluationRoot):
