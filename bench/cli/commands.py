@@ -50,6 +50,7 @@ from llm.chat import estimate_tokens
 from llm.prices import Price, cheapest_price, cost_bound
 from llm.registry import complete_settings, ending_models, missing_key
 from runs.checks import check_folders, check_known_models, check_models
+from runs.description import RecordedConfig
 from runs.envfile import unread_file
 from runs.modelsource import (
     ReplayedModels,
@@ -57,7 +58,6 @@ from runs.modelsource import (
     recorded_of,
     replay_folder,
 )
-from runs.records import Attempt
 from runs.session import start_run
 from runs.settings import Spending
 from runs.storage.manifest import recorded_differences
@@ -316,10 +316,8 @@ def _likely_cost(
     lower, upper = bounds
     if not config.calls_models or not instances:
         return upper, ""
-    labels = []
-    for model in config.models:
-        attempt = Attempt(model=model.label, edit_format=model.edit_format)
-        labels.append(attempt.label)
+    described = RecordedConfig.model_validate(config.as_json())
+    labels = [model.label for model in described.models]
     runs = benchmark.store.folder.parent.glob("*/")
     recorded = recorded_attempts(runs, set(labels))
     turns = []
