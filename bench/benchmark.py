@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -50,14 +50,8 @@ from runs.description import Run
 from runs.jobs import Finished, WorkerAccess, longest_first
 from runs.modelsource import LiveModels, ReplayedModels, replay_folder
 from runs.records import InstanceResult
-from runs.redo import Plan
 from runs.storage.manifest import note_images, note_left_out
 from runs.storage.store import RunStore
-
-
-def _hide_names(instances: Sequence[Instance], say: Say) -> Say:
-    # Names of images may hold the gold commit.
-    return lambda text: say(hide_image_names(text, instances))
 
 
 def uses_images(config: RunConfig) -> bool:
@@ -324,13 +318,8 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             states = {name: state.value for name, state in self.left_out.items()}
             note_left_out(self.store, only_valid.name, states)
 
-    def plan_work(
-        self,
-        say: Say,
-        earlier: Collection[str] | None = None,
-    ) -> Plan:
-        prior = plausible_instances(self.options.settings.instances.prior)
-        return super().plan_work(say, prior)
+    def done_elsewhere(self) -> frozenset[str]:
+        return plausible_instances(self.options.settings.instances.prior)
 
     @property
     def _has_image_limit(self) -> bool:
@@ -359,7 +348,11 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         on_ray = self.options.settings.scale.ray
         if not images or on_ray or self._has_image_limit:
             return jobs
-        store = image_store(self.config, self.options, _hide_names(todo, say))
+
+        def say_hidden(text: str) -> None:  # names of images may hold the gold commit
+            say(hide_image_names(text, todo))
+
+        store = image_store(self.config, self.options, say_hidden)
         if store is not None:
             failed = store.fetch_all(images)
             for reason in failed.values():

@@ -110,7 +110,9 @@ def _make_unfinished(path: Path) -> tuple[int, str]:
         descriptor, name = tempfile.mkstemp(
             dir=path.parent, prefix=_prefix(path), suffix=UNFINISHED
         )
-        with suppress(OSError):  # a disk without locks, where ``remove_unfinished`` removes nothing
+        with suppress(
+            OSError
+        ):  # a disk without locks, where ``remove_unfinished`` removes nothing
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.path.exists(name):  # noqa: PTH110
             return descriptor, name

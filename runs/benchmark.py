@@ -127,7 +127,7 @@ class Benchmark(ABC, Generic[V]):
     def redo(self) -> Redo | None:
         if not self.options.redo:
             return None
-        return Redo.parse(self.options.redo, [*self.jobs], self.statuses)
+        return Redo.parse(self.options.redo, self.jobs, self.statuses)
 
     def select_jobs(self, say: Say) -> Plan:
         """Return what this start works on, and say how much it is; change nothing."""
@@ -145,15 +145,15 @@ class Benchmark(ABC, Generic[V]):
         """Write ``run.json``, or compare with the one that is there."""
         open_run(self.store, self.describe(), self.jobs, self.recorded_settings())
 
-    def plan_work(
-        self,
-        say: Say,
-        earlier: Collection[str] = (),
-    ) -> Plan:
-        """Return what is to do, without what ``earlier`` runs have, and say how much it is."""
-        keys = [*self.jobs]
+    def done_elsewhere(self) -> Collection[str]:
+        """Return the keys of jobs that earlier runs have done."""
+        return ()
+
+    def plan_work(self, say: Say) -> Plan:
+        """Return what is to do, without what earlier runs have, and say how much it is."""
+        keys = list(self.jobs)
         every = plan(self.store, self.options.money.limits, keys)
-        pending = every.without(earlier)
+        pending = every.without(self.done_elsewhere())
         skipped = len(every.todo) - len(pending.todo)
         before = ""
         if skipped:

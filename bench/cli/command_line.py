@@ -169,7 +169,10 @@ def make_configuration(
         agents=[agent.name for agent in AGENTS],
     )
     if environment is None:
-        environment = settings.tests.environment or _environment_here()
+        # Imported late: it loads what runs containers.
+        from environments.choice import default_environment
+
+        environment = settings.tests.environment or default_environment()
     config = RunConfig(settings, models, environment, settings.folders.run)
     options = Options.of(
         settings,
