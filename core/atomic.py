@@ -30,8 +30,7 @@ def writing_atomic(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     lost when the machine stops.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = _make_unfinished(path)
-    temporary = Path(name)
+    descriptor, temporary = _make_unfinished(path)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             yield handle
@@ -104,7 +103,7 @@ def remove_unfinished(path: Path) -> bool:
     return True
 
 
-def _make_unfinished(path: Path) -> tuple[int, str]:
+def _make_unfinished(path: Path) -> tuple[int, Path]:
     """Create a file beside ``path``, locked until it is closed."""
     while True:
         descriptor, name = tempfile.mkstemp(
@@ -114,8 +113,8 @@ def _make_unfinished(path: Path) -> tuple[int, str]:
             OSError
         ):  # a disk without locks, where ``remove_unfinished`` removes nothing
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.path.exists(name):  # noqa: PTH110
-            return descriptor, name
+        if Path(name).exists():
+            return descriptor, Path(name)
         os.close(descriptor)  # it was removed before it was locked
 
 

@@ -55,7 +55,6 @@ def describe_os_error(error: OSError) -> str:
         return f"{error}; correct it, and repeat the command"
     path = str(error.filename)
     fix = _FIXES.get(error.errno or 0, "correct it, and repeat the command")
-    is_program = isinstance(error, FileNotFoundError) and "/" not in path
-    if is_program:
+    if isinstance(error, FileNotFoundError) and "/" not in path:
         return f"{path} is not in PATH; install it, or add its folder to PATH"
     return f"{path}: {error.strerror}; {fix}"

@@ -156,11 +156,7 @@ def git(
 
 def join_paths(paths: Iterable[str]) -> bytes:
     """Return paths in the format that git's ``-z`` and ``xargs -0`` read."""
-    joined = bytearray()
-    for path in paths:
-        joined += os.fsencode(path)
-        joined += b"\0"
-    return bytes(joined)
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
 def split_paths(output: bytes) -> list[str]:

@@ -166,9 +166,7 @@ def split_commas(value: Any) -> Any:  # noqa: ANN401 - of any source
 
 def split_pairs(value: Any) -> Any:  # noqa: ANN401 - of any source
     """Return the mapping of ``NAME=VALUE,NAME=VALUE``; a bare value is that of ``EVERY`` name."""
-    if isinstance(value, (int, float)):
-        value = str(value)
-    if isinstance(value, str):
+    if isinstance(value, (int, float, str)):
         value = [value]
     if not isinstance(value, (list, tuple)):
         return value
@@ -481,7 +479,7 @@ class CommandLine(Generic[Root]):
     @property
     def chosen(self) -> Layer:
         """The values of the command line and the files."""
-        of_files = map(self._of_file, self.files)
+        of_files = [of_file(self.root, path) for path in self.files]
         return merge_layers(self.root, [*of_files, self.layer])
 
     def load(
@@ -502,7 +500,7 @@ class CommandLine(Generic[Root]):
             UserError: a name is unknown or a value is wrong; one line says where it stands.
         """
         environment = of_environment(self.root, os.environ)
-        files = map(self._of_file, self.files)
+        files = [of_file(self.root, path) for path in self.files]
         layers = [environment, recorded or {}, *files, self.layer, fixed or {}]
         return check_settings(self.root, merge_layers(self.root, layers))
 
@@ -512,9 +510,6 @@ class CommandLine(Generic[Root]):
             for line in setting_lines(settings, self.flags, word):
                 print(line)
         return self.asks_for_list
-
-    def _of_file(self, path: Path) -> Layer:
-        return of_file(self.root, path)
 
 
 def command(

@@ -155,12 +155,12 @@ def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
         position = f"line {error.lineno}, column {error.colno}"
         raise DamagedError(f"{position}: {error.msg}") from error
     except RecursionError as error:
-        line = _deep_line(text, _TOKENS) or 1
+        line = _deep_line(text) or 1
         raise DamagedError(f"line {line}: {TOO_DEEP}") from error
     except ValueError as error:  # Python's own limit of digits
         raise DamagedError("a number is too long") from error
     if _is_deep(value):
-        raise DamagedError(f"line {_deep_line(text, _TOKENS)}: {TOO_DEEP}")
+        raise DamagedError(f"line {_deep_line(text)}: {TOO_DEEP}")
     return value
 
 
@@ -177,9 +177,9 @@ def text_of(data: bytes) -> str:
         raise DamagedError(f"line {line}: it is not UTF-8") from error
 
 
-def _deep_line(text: str, brackets: re.Pattern[str]) -> int:
+def _deep_line(text: str) -> int:
     depth = 0
-    for token in brackets.finditer(text):
+    for token in _TOKENS.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
         if depth > MAX_DEPTH:
             return text.count("\n", 0, token.start()) + 1
@@ -203,8 +203,6 @@ def _is_deep(value: object) -> bool:
 
 MAX_YAML = 32 * 1024
 """The largest YAML text in bytes: PyYAML reads it in a second."""
-# Brackets in quotes count as well: these texts have few of them.
-_BRACKETS = re.compile(r"[\[{\]}]")
 
 
 class ShallowNodes(yaml.composer.Composer):
@@ -268,9 +266,6 @@ def yaml_of(
         DamagedError: ``loader`` cannot read it, or it is too large or nested too deep.
     """
     _check_size(len(text.encode("utf-8", "surrogatepass")), limit)
-    line = _deep_line(text, _BRACKETS)
-    if line:
-        raise DamagedError(f"line {line}: {TOO_DEEP}")
     try:
         return yaml.load(text, loader)  # type: ignore[arg-type]
     except yaml.reader.ReaderError as error:
