@@ -21,15 +21,13 @@ from pydantic import (
     ConfigDict,
     Field,
     OnErrorOmit,
-    SerializerFunctionWrapHandler,
     StrictBool,
     StrictStr,
-    WrapSerializer,
 )
 from typing_extensions import Self
 
 from agent.named import is_outside, named_agent
-from core.jsontypes import JsonMapping, JsonObject, count_at, object_at, value_at
+from core.jsontypes import JsonMapping, JsonObject
 from core.money import total
 from llm.chat import (
     AnyText,
@@ -42,6 +40,7 @@ from llm.chat import (
     Usage,
     Whole,
 )
+from runs.conversations import Conversations
 from runs.evidence import Belief, BeliefFit, Evidence
 from runs.patches import SubmittablePatch, patch_paths, submittable_patch
 
@@ -85,43 +84,6 @@ NotFalse = Annotated[
     Field(exclude_if=lambda value: value is True),
 ]
 Position = Annotated[int, Field(strict=True)]
-
-
-def _expand_repeats(value: object) -> object:
-    """Return the messages of a file, each in full."""
-    if not isinstance(value, list):
-        return value
-    messages: list[object] = []
-    for raw in value:
-        position = count_at(raw, "same_as")
-        if value_at(raw, "same_as") == position < len(messages):
-            raw = {**object_at(messages[position]), "lane": raw.get("lane", 0)}
-        messages.append(raw)
-    return messages
-
-
-def _name_repeats(
-    messages: tuple[Message, ...] | None, dump: SerializerFunctionWrapHandler
-) -> Any:  # noqa: ANN401
-    """Return messages for a file, where further conversations name those that they repeat."""
-    values = dump(messages)
-    if messages is None:
-        return values
-    values = list(values)
-    positions: dict[Message, int] = {}
-    for number, message in enumerate(messages):
-        first = positions.setdefault(replace(message, lane=0), number)
-        if message.lane and first != number:
-            values[number] = {"lane": message.lane, "same_as": first}
-    return values
-
-
-Conversations = Annotated[
-    tuple[Message, ...] | None,
-    BeforeValidator(_expand_repeats),
-    WrapSerializer(_name_repeats),
-]
-"""The conversations of an attempt; a file holds equal messages of several once."""
 
 
 class InstanceStatus(str, Enum):
