@@ -100,15 +100,7 @@ class CommandRun:
 
 
 class Surroundings:
-    """Where a command runs and what it sees; this one changes nothing.
-
-    Attributes:
-        hidden: paths of the machine, or of the image, that it hides.
-        readable_copies: of the project; a command can read them because it needs them.
-    """
-
-    hidden: tuple[str, ...] = ()
-    readable_copies: tuple[str, ...] = ()
+    """Where a command runs and what it sees; this one changes nothing."""
 
     @property
     def behind_socket(self) -> bool:
@@ -119,8 +111,8 @@ class Surroundings:
         """Return where a command finds its scratch folder and its home."""
         return scratch, scratch / "home"
 
-    def hide_copies(self, project: Path) -> Surroundings:
-        """Return those that hide installed copies of the fresh checkout ``project``."""
+    def hide_copies(self, task: Task) -> Surroundings:
+        """Return those that hide installed copies of the fresh checkout of ``task``."""
         return self
 
     def run(self, command: CommandRun) -> CommandResult:
@@ -174,9 +166,7 @@ class CommandAgent:
     def work(self, task: Task) -> AgentResult:
         # A command may write at once.
         task.host.settle_checkout()
-        surroundings = self.surroundings_of(task).hide_copies(task.root)
-        task.transcript.hidden_paths = surroundings.hidden
-        task.transcript.readable_copies = surroundings.readable_copies
+        surroundings = self.surroundings_of(task).hide_copies(task)
         task = replace(task, surround=lambda _: surroundings)
         result = self._run_session(task)
         for number in range(1, self.feedback_rounds + 1):

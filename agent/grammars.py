@@ -19,6 +19,10 @@ _PACKAGE = "tree_sitter_language_pack"
 _BY_SUFFIX: dict[str, str] = read_yaml(__file__, "grammars.yaml")
 
 
+SUFFIXES = tuple(_BY_SUFFIX)
+"""The suffixes of files in a known language."""
+
+
 def language_of(path: str) -> str | None:
     """Return the name of the grammar for ``path``, None when there is none."""
     return _BY_SUFFIX.get(splitext(path.rstrip("/"))[1].lower())

@@ -9,8 +9,7 @@ import os
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
@@ -18,151 +17,136 @@ from zipfile import BadZipFile, ZipFile
 # Python's module ``site`` and Debian's have no others.
 IMPORT_ROOTS = ("site-packages", "dist-packages")
 _IN_PACKAGES = re.compile(r"/(site-packages|dist-packages|node_modules)/")
-_ZIPS = (".whl", ".egg", ".zip", ".pyz")
-# To list their files takes long, or more than the standard library; packages seldom need them.
-_ARCHIVE = re.compile(r"\.(tar(\.\w+)?|tgz|conda|crate)$")
-# The system's, and those of the instances at work.
-_TREES = 64
-_MIN_LINE = 20
+# Those in a folder of programs may have any name.
+_ZIP = re.compile(r"\.(whl|egg|zip|pyz|jar)$|/bin/[^/]+$")
+# To list their files takes long; packages seldom need them. A pack is of git.
+_ARCHIVE = re.compile(r"\.(tar(\.\w+)?|tgz|conda|crate|pack)$")
+# Caches of pip, npm and pnpm, and git, store files by hashes of their content.
+_IN_STORE = re.compile(r"(/[0-9a-f]{1,3})+/[0-9a-f]{32,}(\.body|-exec)?$")
+# As many instances are at work at once, by default.
+_STATES = 4
+# With its indentation.
+_MIN_LINE = 24
 # A file without a package around it may have a licence and imports in common with any other.
 _MIN_SHARED = 25
 
-FileTree = Mapping[str, Sequence[str]]
-"""The folders of files and folders, by the names of these."""
+
+Source = tuple[str, bytes]
+"""A file of a project: its path from where Python imports it, else its name; and its content."""
+SourcesByName = Mapping[str, list[Source]]
 
 
-@dataclass(frozen=True)
-class Source:
-    """A file of a project; ``key`` is its path from where Python imports it, else its name."""
-
-    key: str
-    content: bytes
-
-    @classmethod
-    def read(cls, project: Path, name: str) -> Source:
-        path = project / name
-        top = path
-        while top.parent != project and (top.parent / "__init__.py").exists():
-            top = top.parent
-        return cls(str(path.relative_to(top.parent)), path.read_bytes())
-
-    def resembles(self, root: str, content: bytes) -> bool:
-        """Return whether ``content``, of a file with this key below ``root``, is a version."""
-        if root.endswith(IMPORT_ROOTS):
-            return True
-        lines = _lines(self.content)
-        shared = len(lines & _lines(content))
-        enough = "/" in self.key or shared >= _MIN_SHARED
-        return enough and 2 * shared > len(lines)
+def read_sources(project: Path, suffixes: Collection[str]) -> tuple[Source, ...]:
+    sources = []
+    for path in sorted(project.rglob("*")):
+        is_file = path.is_file() and not path.is_symlink()
+        if is_file and path.suffix.lower() in suffixes:
+            name = _import_path(project, path.relative_to(project))
+            sources.append((name, path.read_bytes()))
+    return tuple(sources)
 
 
-ProjectSources = Mapping[str, Sequence[Source]]
-"""The sources of a project by the names of their files."""
+def _import_path(project: Path, path: Path) -> str:
+    top = path
+    # What a package vendors is the package's, also in folders that are none.
+    for folder in path.parents:
+        if folder.name and (project / folder / "__init__.py").exists():
+            top = folder
+    return str(path.relative_to(top.parent))
 
 
-def _lines(content: bytes) -> frozenset[bytes]:
-    lines = (line.strip() for line in content.splitlines())
-    return frozenset(line for line in lines if len(line) >= _MIN_LINE)
-
-
-def read_sources(project: Path, names: Iterable[str]) -> ProjectSources:
-    sources = defaultdict(list)
-    for name in names:
-        sources[Path(name).name].append(Source.read(project, name))
-    return sources
-
-
-@lru_cache(_TREES)
-def read_tree(top: str, skipped: tuple[str, ...] = ()) -> FileTree:
-    """List what lies below ``top``; kept, because it may take seconds."""
-    tree = defaultdict(list)
-    for folder, names, files in os.walk(top):
-        parent = folder.rstrip("/")
-        names[:] = [name for name in names if f"{parent}/{name}" not in skipped]
-        for name in (*names, *files):
-            tree[name].append(parent)
-    return tree
-
-
-def is_within(path: str, folders: Iterable[str]) -> bool:
+def is_within(path: str, folders: Iterable[Path | str]) -> bool:
     return any(f"{path}/".startswith(f"{folder}/") for folder in folders)
 
 
+@lru_cache(_STATES)
 def find_hidden(
-    sources: ProjectSources,
-    tree: FileTree,
-    kept: Collection[str] = (),
-) -> Iterator[str]:
-    """Yield what to hide of ``tree``.
+    sources: tuple[Source, ...],
+    tops: tuple[Path, ...],
+    kept: tuple[Path | str, ...],
+    skipped: tuple[str, ...] = (),
+) -> frozenset[str]:
+    """Return what to hide below ``tops``, without a look into ``skipped``.
 
     That are the packages of interpreters, but for virtual environments and what lies in ``kept``;
     and packages, files and archives that may hold another version of one of ``sources``.
     """
-    for name, folders in tree.items():
-        for folder in folders:
-            path = f"{folder}/{name}"
-            if _is_closed(name, path, sources, kept):
-                yield path
-            elif name in sources:
-                yield from _copies_at(path, sources)
+    by_name = defaultdict(list)
+    for source in sources:
+        by_name[Path(source[0]).name].append(source)
+    hidden: set[str] = set()
+    for top in tops:
+        for folder, names, files in os.walk(top):
+            parent = folder.rstrip("/")
+            names[:] = [name for name in names if f"{parent}/{name}" not in skipped]
+            for name in IMPORT_ROOTS:
+                path = f"{parent}/{name}"
+                is_venv = Path(path, "../../../pyvenv.cfg").exists()
+                if name in names and not is_venv and not is_within(path, kept):
+                    names.remove(name)
+                    hidden.add(path)
+            for name in files:
+                hidden.update(_copies_at(f"{parent}/{name}", by_name))
+    return frozenset(hidden)
 
 
-def _is_closed(
-    name: str, path: str, sources: ProjectSources, kept: Collection[str]
-) -> bool:
-    """Return whether to hide ``path`` although it is no source itself."""
-    if name in IMPORT_ROOTS:
-        is_venv = Path(path, "../../../pyvenv.cfg").exists()
-        return not is_venv and not is_within(path, kept)
-    if name.endswith(_ZIPS):
-        return _may_hold(path, sources)
-    return bool(_ARCHIVE.search(name)) and not _IN_PACKAGES.search(path)
-
-
-def _matching(path: str, sources: ProjectSources) -> list[Source]:
-    versions = sources.get(Path(path).name, ())
-    return [source for source in versions if f"/{path}".endswith(f"/{source.key}")]
-
-
-def _copies_at(path: str, sources: ProjectSources) -> Iterator[str]:
-    """Yield the package or file of ``path`` that has another version of a source."""
-    matching = _matching(path, sources)
+def _copies_at(path: str, by_name: SourcesByName) -> Iterator[str]:
+    """Yield what to hide because of the file ``path``: itself, or the package that it is in."""
+    stored = _IN_STORE.search(path)
+    if stored:
+        yield path[: stored.start()]
+    if _ARCHIVE.search(path) and not _IN_PACKAGES.search(path):
+        yield path
+    if _ZIP.search(path) and _may_hold(path, by_name):
+        yield path
+    matching = _matching(path, by_name)
     file = Path(path)
     if not matching or file.is_symlink() or not file.is_file():
         return
     content = file.read_bytes()
-    if any(content == source.content for source in matching):
+    if content in [source for _, source in matching]:
         return
-    for source in matching:
-        root = path.removesuffix(f"/{source.key}")
-        if source.resembles(root, content):
-            top = source.key.split("/")[0]
+    for name, source in matching:
+        root = path.removesuffix(f"/{name}")
+        if root.endswith(IMPORT_ROOTS) or _resembles(name, source, content):
+            top = name.split("/")[0]
             yield f"{root}/{top}"
-            if top == source.key:
+            if top == name:
                 yield from map(str, file.parent.glob(f"__pycache__/{file.stem}.*"))
 
 
-def _may_hold(path: str, sources: ProjectSources) -> bool:
-    """Return whether a zip file has a source, or cannot be listed."""
-    if not Path(path).is_file():
-        return False
+def _matching(path: str, by_name: SourcesByName) -> list[Source]:
+    sources = by_name.get(path.rpartition("/")[2], [])
+    return [source for source in sources if f"/{path}".endswith(f"/{source[0]}")]
+
+
+def _resembles(name: str, source: bytes, content: bytes) -> bool:
+    lines = _lines(source)
+    shared = len(lines & _lines(content))
+    return ("/" in name or shared >= _MIN_SHARED) and 2 * shared > len(lines)
+
+
+def _lines(content: bytes) -> set[bytes]:
+    return {line for line in content.split(b"\n") if len(line) >= _MIN_LINE}
+
+
+def _may_hold(path: str, by_name: SourcesByName) -> bool:
+    """Return whether a zip file has a source; False for other files."""
     try:
         with ZipFile(path) as archive:
-            return any(_matching(name, sources) for name in archive.namelist())
-    except (OSError, BadZipFile):
-        return True
+            return any(_matching(name, by_name) for name in archive.namelist())
+    except (OSError, ValueError, NotImplementedError, BadZipFile):
+        return False
 
 
-def main(project: str, names: str, folder: str, *kept: str) -> None:
+def main(project: str, suffixes: str, folder: str, *kept: str) -> None:
     """Print what to hide in a container, each path with a NUL.
 
-    The file ``names`` has the paths of the project's sources in the same way; ``folder`` is left
-    out, and packages in ``kept`` stay.
+    ``folder`` is left out, and packages in ``kept`` stay.
     """
-    paths = Path(names).read_text("utf-8", "surrogateescape").split("\0")
-    sources = read_sources(Path(project), paths)
-    tree = read_tree("/", ("/proc", "/sys", "/dev", "/run/harness", folder))
-    for path in find_hidden(sources, tree, kept):
+    sources = read_sources(Path(project), suffixes.split())
+    skipped = ("/proc", "/sys", "/dev", "/run/harness", folder)
+    for path in find_hidden(sources, (Path("/"),), kept, skipped):
         sys.stdout.buffer.write(os.fsencode(path) + b"\0")
 
 

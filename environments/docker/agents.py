@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.command_agent import CommandRun, Surroundings, last_lines
+from agent.grammars import SUFFIXES
+from agent.protocol import Task
 from core.errors import InfrastructureError, UserError
 from core.processes import CommandResult
 from environments import copies
@@ -33,7 +35,6 @@ from environments.local.agentsandbox import (
     SCRATCH,
     AgentBubble,
     forwarded_argv,
-    source_names,
 )
 from environments.local.environment import LocalSession
 from environments.programs import HostProgram, VisiblePaths
@@ -43,7 +44,6 @@ _MACHINE = SCRATCH.parent / "machine"
 _PYTHON = SCRATCH.parent / "python"
 _SCRIPT = SCRATCH / "agent.sh"
 _COPIES = f"{HARNESS}/copies.py"
-_NAMES = f"{HARNESS}/sources"
 # Every image has its own, and scripts start with them as well.
 _SHELLS = ("sh", "bash", "env")
 # Between the users that systems make and "nobody".
@@ -101,8 +101,6 @@ class AgentContainer(Surroundings):
 
     bubble: AgentBubble
     session: DockerSession
-    hidden: tuple[str, ...] = ()
-    readable_copies: tuple[str, ...] = ()
 
     @property
     def behind_socket(self) -> bool:
@@ -111,19 +109,14 @@ class AgentContainer(Surroundings):
     def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
         return SCRATCH, AGENT_HOME
 
-    def hide_copies(self, project: Path) -> AgentContainer:
+    def hide_copies(self, task: Task) -> AgentContainer:
         images = self.session.agent_images
         program = self.bubble.program
         if program not in images:
-            images[program] = self._make_image(project)
-        system = tuple(_interpreter()[1])
-        bubble = replace(self.bubble, system=system).hide_copies(project)
-        return replace(
-            self,
-            bubble=bubble,
-            hidden=(*images[program].hidden, *bubble.hidden),
-            readable_copies=bubble.readable_copies,
-        )
+            images[program] = self._make_image(task.root)
+        bubble = self.bubble.hide_copies(task, system=tuple(_interpreter()[1]))
+        task.transcript.hidden_paths += images[program].hidden
+        return replace(self, bubble=bubble)
 
     def run(self, command: CommandRun) -> CommandResult:
         session = self.session
@@ -136,8 +129,9 @@ class AgentContainer(Surroundings):
             f"{command.scratch}:{SCRATCH}",
             f"{command.scratch}/home:{AGENT_HOME}",
         ]
-        volumes += _volumes(image.mounts | _interpreter()[1])
-        volumes += self._covers(command.scratch / "empty", image.mounts)
+        mounts = image.mounts | _interpreter()[1]
+        volumes += _volumes(mounts)
+        volumes += self._covers(command.scratch / "empty", mounts)
         options: dict[str, Any] = {"volumes": volumes}
         if self.bubble.network:
             options["network_mode"] = "default"
@@ -179,11 +173,12 @@ class AgentContainer(Surroundings):
     def _covers(self, empty: Path, mounts: Mapping[Path, Path]) -> Iterator[str]:
         """Yield volumes that cover what is hidden of the machine's files in the container."""
         empty.mkdir(exist_ok=True)
-        for source, target in (*mounts.items(), *_interpreter()[1].items()):
-            for path in map(Path, self.bubble.hidden):
+        for source, target in mounts.items():
+            real = source.resolve()
+            for path in self.bubble.hidden:
                 cover = empty if path.is_dir() else os.devnull
-                if path.is_relative_to(source):
-                    yield f"{cover}:{target / path.relative_to(source)}:ro"
+                if path.is_relative_to(real):
+                    yield f"{cover}:{target / path.relative_to(real)}:ro"
 
     def _make_image(self, project: Path) -> AgentImage:
         """Make the image for the agent's containers, set up without a new installation.
@@ -210,10 +205,8 @@ class AgentContainer(Surroundings):
             arguments = (_user(), folder, *map(str, paths))
             prepared = run(["sh", "-c", _PREPARE, "sh", *arguments])
             linked = run(["bash", "-c", _LINK_SCRIPT, _LINK, folder])
-            names = "\0".join(source_names(project))
-            program = Path(copies.__file__).read_text("utf-8")
-            container.put({}, {_COPIES: program, _NAMES: names})
-            search = [*python, _COPIES, str(SCRATCH), _NAMES, folder]
+            container.put({}, {_COPIES: Path(copies.__file__).read_text("utf-8")})
+            search = [*python, _COPIES, str(SCRATCH), " ".join(SUFFIXES), folder]
             search += linked.output.decode().splitlines()
             result = run(search, environment={"PYTHONHOME": str(_PYTHON)})
             output = os.fsdecode(result.output)
@@ -258,7 +251,8 @@ def join_tests(surroundings: Surroundings, session: Session) -> Surroundings:
     """
     if isinstance(surroundings, AgentBubble):
         if isinstance(session, LocalSession):
-            return replace(surroundings, session=session)
+            readable = surroundings.readable + session.built.readable
+            return replace(surroundings, session=session, readable=readable)
         if isinstance(session, DockerSession):
             return AgentContainer(surroundings, session)
     return surroundings

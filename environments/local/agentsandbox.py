@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -17,20 +19,18 @@ from agent.agents import load_agent
 from agent.command_agent import PORT, SOCKET, CommandAgent, CommandRun, Surroundings
 from agent.gateway import forward
 from agent.gateway.gateway import Access
-from agent.grammars import language_of
+from agent.grammars import SUFFIXES
 from agent.named import named_agent
 from agent.named.installed import find_agent
 from agent.protocol import Agent, AgentResult, Task
 from core.errors import UserError
 from core.processes import CommandResult
-from core.worktree import stamps
 from environments.base import AgentSandbox
 from environments.copies import (
     IMPORT_ROOTS,
     find_hidden,
     is_within,
     read_sources,
-    read_tree,
 )
 from environments.folders import check_readable
 from environments.layout import copy_built_files
@@ -55,7 +55,6 @@ class AgentBubble(Surroundings):
         network: whether it has the machine's.
         program: the agent's.
         session: the environment of the tests, which it sees too; None where there is none.
-        system: what is visible besides.
         own: folders with packages of the agent.
     """
 
@@ -63,40 +62,26 @@ class AgentBubble(Surroundings):
     network: bool
     program: HostProgram | None = None
     session: LocalSession | None = None
-    system: tuple[Path, ...] = SYSTEM
     own: tuple[Path, ...] = ()
-    hidden: tuple[str, ...] = ()
-    readable_copies: tuple[str, ...] = ()
+    hidden: tuple[Path, ...] = ()
 
     @property
     def behind_socket(self) -> bool:
         return not self.network
 
-    @property
-    def visible(self) -> list[Path]:
-        visible = [*self.system, *self.readable]
-        if self.session:
-            visible += self.session.built.readable
-        return visible
-
     def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
         return SCRATCH, AGENT_HOME
 
-    def hide_copies(self, project: Path) -> AgentBubble:
-        sources = read_sources(project, source_names(project))
-        own = list(map(str, self.own))
-        named = [str(path) for path in self.readable if path.name in IMPORT_ROOTS]
-        found: set[str] = set()
-        for folder in VisiblePaths.of(self.visible).real:
-            tree = read_tree(str(folder))
-            found.update(find_hidden(sources, tree, [*own, *named]))
-        copies = {path for path in found if is_within(path, own) and is_needed(path)}
+    def hide_copies(self, task: Task, system: Sequence[Path] = SYSTEM) -> AgentBubble:
+        sources = read_sources(task.root, SUFFIXES)
+        visible = VisiblePaths.of((*system, *self.readable))
+        found = find_hidden(sources, visible.real, self.own)
+        own = filter(partial(is_within, folders=self.own), found)
+        copies = set(filter(is_needed, own))
         hidden = VisiblePaths.of(map(Path, found - copies)).real
-        return replace(
-            self,
-            hidden=tuple(map(str, hidden)),
-            readable_copies=tuple(sorted(copies)),
-        )
+        task.transcript.hidden_paths = tuple(map(_as_published, hidden))
+        task.transcript.readable_copies = tuple(map(_as_published, sorted(copies)))
+        return replace(self, hidden=hidden)
 
     def run(self, command: CommandRun) -> CommandResult:
         folders = {
@@ -128,7 +113,7 @@ class AgentBubble(Surroundings):
         argv = sandbox_argv_with(
             argv,
             folders,
-            self.visible,
+            self.readable,
             self.hidden,
             network=self.network,
         )
@@ -176,10 +161,9 @@ def _redirected_files(
     return copies
 
 
-def source_names(project: Path) -> list[str]:
-    """Return the paths of the files in ``project`` that are in a known language."""
-    states = stamps(project).items()
-    return [path for path, state in states if state.is_file and language_of(path)]
+def _as_published(path: str | Path) -> str:
+    """Return ``path`` without the name of the user, because trajectories are published."""
+    return re.sub(f"^{re.escape(str(Path.home()))}/", "~/", str(path))
 
 
 def is_needed(path: str) -> bool:
@@ -249,13 +233,13 @@ def make_agent(
                 "agent.sandbox: bubblewrap is not installed, or it may not make namespaces "
                 "here; install it (package bubblewrap), or give --set agent.sandbox=none"
             )
-        # The forwarder's interpreter is the harness's.
-        forwarder = HostProgram(Path(sys.executable).resolve())
-        bubble = AgentBubble(
-            readable=check_readable(settings.sandbox_read),
-            network=sandbox is AgentSandbox.NETWORK,
-            system=() if in_container else (*SYSTEM, *forwarder.folders),
-        )
+        readable = check_readable(settings.sandbox_read)
+        own = tuple(path for path in readable if path.name in IMPORT_ROOTS)
+        if not in_container:
+            # The forwarder's interpreter is the harness's.
+            forwarder = HostProgram(Path(sys.executable).resolve())
+            readable = (*readable, *forwarder.folders)
+        bubble = AgentBubble(readable, sandbox is AgentSandbox.NETWORK, own=own)
     if not named_agents:
         return _make_by_name(settings, settings.name, bubble, cache)
     agents = {}
@@ -302,7 +286,8 @@ def _make_by_name(
             agent = replace(agent, environment={"PATH": path, **agent.environment})
         return agent
     host_program = HostProgram(program, is_agent=recipe is not None)
-    bubble = replace(bubble, own=(*folders, *host_program.environment))
+    own = (*bubble.own, *folders, *host_program.environment)
+    bubble = replace(bubble, own=own)
     if recipe or not is_below(program, SYSTEM):
         readable = (*bubble.readable, *folders, *host_program.folders)
         bubble = replace(bubble, readable=readable, program=host_program)

@@ -125,7 +125,7 @@ def sandbox_argv_with(
     command: Sequence[str],
     writable: Mapping[Path, Path],
     readable: Sequence[Path],
-    hidden: Iterable[str] = (),
+    hidden: Iterable[Path] = (),
     *,
     network: bool,
 ) -> list[str]:
@@ -139,10 +139,11 @@ def sandbox_argv_with(
     argv += _open_parents([*writable])
     argv += _show(readable)
     for hidden_path in hidden:
-        if Path(hidden_path).is_dir():
-            argv += ["--tmpfs", hidden_path, "--remount-ro", hidden_path]
+        name = str(hidden_path)
+        if hidden_path.is_dir():
+            argv += ["--tmpfs", name, "--remount-ro", name]
         else:
-            argv += ["--dev-bind", "/dev/null", hidden_path]
+            argv += ["--dev-bind", "/dev/null", name]
     for target, path in writable.items():
         argv += ["--bind", str(path), str(target)]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/"]

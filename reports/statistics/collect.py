@@ -545,11 +545,6 @@ def _evaluators(run: RunData) -> tuple[str, ...]:
     return tuple(sorted({verdict.evaluator for verdict in verdicts}))
 
 
-def _instances_with_readable_copies(run: RunData) -> tuple[str, ...]:
-    marked = [instance for instance in run.instances if instance.readable_copies]
-    return tuple(instance.instance_id for instance in marked)
-
-
 @dataclass(frozen=True)
 class RunStats:
     """The statistics of a run.
@@ -557,8 +552,6 @@ class RunStats:
     Attributes:
         schema_version: of this format.
         official: whether swebench itself gave every verdict.
-        readable_copies: instances whose prediction an agent made that could read an installed copy
-            of the project.
         evaluators: that gave the verdicts on patches.
         validity: which selected instances are not known to be valid; None without a validity file.
     """
@@ -590,7 +583,6 @@ class RunStats:
     bought: tuple[LimitedRun, ...] = of_run(limited_runs)
     pass_at_k: tuple[PassAtK, ...] = of_run(pass_at_ks)
     failures: Failures = of_run(failures)
-    readable_copies: tuple[str, ...] = of_run(_instances_with_readable_copies)
     validity: UsedValidity | None = statistic(
         lambda source: source.validity, default=None
     )

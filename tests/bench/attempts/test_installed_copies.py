@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -11,13 +12,15 @@ from typing import Any
 
 import pytest
 
+from agent.grammars import SUFFIXES
 from bench.config import ModelChoice, RunConfig
 from demo.images import build_images
 from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
+from environments.copies import find_hidden, read_sources
 from environments.local.bubblewrap import bubblewrap_works
 from tests.bench.conftest import Harness
-from tests.support import read_json, write_files
+from tests.support import write_files
 from tests.support.reporting import report
 from tests.support.runs import config
 
@@ -28,7 +31,9 @@ LINE = "PLANTED = 'a release of the project'"
 FIXED = f"{BASE.read_text()}\n\n{LINE}\n"
 SITE = "lib/python3.11/site-packages"
 OWN_PACKAGES = "usr/local/lib/python3.11/dist-packages"
+# What is no release, and no zip file.
 CONTROL = "share/notes.txt"
+PROGRAM = "bin/program"
 needs_bubblewrap = pytest.mark.skipif(
     not bubblewrap_works(), reason="bubblewrap is not installed"
 )
@@ -42,6 +47,12 @@ PLANTED = {
     "cache/uv/archive-v0/x1/textkit/unlike.py": LINE,
     "pkgs/textkit-9/info/textkit-9.tar.bz2": LINE,
     "opt/sdk/third_party/textkit/slug.py": FIXED,
+    # Stores that name files by their content.
+    f".cache/pip/http-v2/a/b/c/d/e/{'ab' * 28}.body": LINE,
+    f".npm/_cacache/content-v2/sha512/00/1f/{'ab' * 62}": LINE,
+    f".store/v3/files/00/{'ab' * 63}-exec": LINE,
+    f"mirror.git/objects/ab/{'cd' * 19}": LINE,
+    f"mirror.git/objects/pack/pack-{'ab' * 20}.pack": LINE,
 }
 OWN = {
     f"{SITE}/textkit/slug.py": FIXED,
@@ -61,11 +72,13 @@ ENVIRONMENTS = [
 
 def plant(folder: Path) -> None:
     """Make ``folder`` look like the prefix of an interpreter with releases in it."""
-    write_files(folder, {**PLANTED, CONTROL: LINE})
-    wheels = folder / "lib/python3.11/ensurepip/_bundled"
-    wheels.mkdir(parents=True)
-    with zipfile.ZipFile(wheels / "pip-9-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("pip/_vendor/textkit/slug.py", FIXED)
+    write_files(folder, {**PLANTED, CONTROL: LINE, PROGRAM: f"PK\5\6 {LINE}"})
+    wheel = "lib/python3.11/ensurepip/_bundled/pip-9-py3-none-any.whl"
+    for name in (wheel, "bin/bundled"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("pip/_vendor/textkit/slug.py", FIXED)
 
 
 def make_agent(folder: Path, **metadata: str) -> Path:
@@ -142,12 +155,16 @@ def test_a_search_by_content_finds_no_release(
 ) -> None:
     prefix = tmp_path / "prefix"
     plant(prefix)
-    expected = [str(prefix / CONTROL)]
+    # In a container a link to a folder is a folder.
+    link = tmp_path / "link"
+    link.symlink_to(prefix)
+    expected = [str(prefix / CONTROL), str(prefix / PROGRAM)]
     if environment is EnvironmentKind.DOCKER:
         request.getfixturevalue("image")
-        expected.append(f"/opt/conda/{CONTROL}")
+        expected += [str(link / CONTROL), str(link / PROGRAM)]
+        expected += [f"/opt/conda/{CONTROL}", f"/opt/conda/{PROGRAM}"]
     program = make_agent(tmp_path / "own")
-    harness.solve(finder(program, environment, prefix), ID)
+    harness.solve(finder(program, environment, link), ID)
     assert found_paths(harness) == sorted(expected)
     (attempt,) = harness.attempts(ID)
     assert f"{prefix}/{SITE}" in attempt["hidden_paths"]
@@ -155,25 +172,52 @@ def test_a_search_by_content_finds_no_release(
     assert "readable_copies" not in harness.prediction(ID)
 
 
+def test_what_a_package_vendors_is_no_release_of_it(tmp_path: Path) -> None:
+    """It may be in no package there, and be a package that the tests need."""
+    write_files(
+        tmp_path,
+        {
+            "project/kit/__init__.py": "",
+            "project/kit/_vendor/six.py": FIXED,
+            "venv/pyvenv.cfg": "",
+            f"venv/{SITE}/six.py": f"{FIXED}\n",
+            f"venv/{SITE}/kit/_vendor/six.py": f"{FIXED}\n",
+        },
+    )
+    sources = read_sources(tmp_path / "project", SUFFIXES)
+    hidden = find_hidden(sources, (tmp_path / "venv",), ())
+    assert hidden == {f"{tmp_path}/venv/{SITE}/kit"}
+    # Each attempt has a checkout of its own, for which nothing is searched again.
+    shutil.copytree(tmp_path / "project", tmp_path / "again")
+    sources = read_sources(tmp_path / "again", SUFFIXES)
+    assert find_hidden(sources, (tmp_path / "venv",), ()) is hidden
+
+
 @needs_bubblewrap
 @pytest.mark.parametrize("requires", ["", "Requires-Dist: TextKit>=1\n"])
 def test_what_an_agent_itself_needs_is_marked(
-    harness: Harness, tmp_path: Path, requires: str
+    harness: Harness,
+    tmp_path: Path,
+    requires: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Records are published, without the name of the user.
+    monkeypatch.setenv("HOME", str(tmp_path))
     program = make_agent(tmp_path / "own", helper=requires)
     prediction = harness.solve(finder(program, EnvironmentKind.NONE), ID)
-    package = tmp_path / "own" / SITE / "textkit"
-    readable = [str(package)] if requires else []
-    assert found_paths(harness) == [f"{path}/slug.py" for path in readable]
-    assert prediction.get("readable_copies", []) == readable
+    package = f"own/{SITE}/textkit"
+    readable = [package] if requires else []
+    found = [f"{tmp_path}/{path}/slug.py" for path in readable]
+    assert found_paths(harness) == found
+    recorded = [f"~/{path}" for path in readable]
+    assert prediction.get("readable_copies", []) == recorded
     (attempt,) = harness.attempts(ID)
-    vendored = package.parent / "pip/_vendor/textkit"
-    hidden = [package, vendored][len(readable) :]
-    assert set(map(str, hidden)) <= set(attempt["hidden_paths"])
+    hidden = [f"~/{package}", f"~/own/{SITE}/pip/_vendor/textkit"][len(readable) :]
+    assert set(hidden) <= set(attempt["hidden_paths"])
     if requires:
         run = harness.file("")
         (line, *_) = report(run, page=True)
         assert "could read an installed copy" in line
-        assert read_json(run / "stats.json")["readable_copies"] == [ID]
-        assert "could read an installed copy" in (run / "report/index.html").read_text()
-        assert str(package) in (run / f"report/instances/{ID}.html").read_text()
+        page = (run / "report/report.html").read_text()
+        assert "could read an installed copy" in page
+        assert f"~/{package}" in (run / f"report/instances/{ID}.html").read_text()
