@@ -168,8 +168,8 @@ def test_on_a_terminal_a_bar_the_running_ones_below_and_the_finished_above() -> 
     without_times = [re.sub(r"\d:\d\d$", "", line) for line in running]
     assert without_times == [
         "  own__thing-1  attempt 2  gpt-4o  testing  ",
-        "  own__thing-2  waiting  ",
-        "  own__thing-3  waiting  ",
+        "  own__thing-2  waiting for a processor  ",
+        "  own__thing-3  waiting for a processor  ",
     ]
     later = [lines for lines in seen if lines[:3] == PLAIN and len(lines) == 5]
     bar, last_running = later[-1][3:]
