@@ -26,6 +26,8 @@ _ESCAPED = re.compile("%[0-9A-F]{2}")
 _SHORTEST = 8
 # A value with white space is a sentence, unless it is long enough for a PEM or JSON key.
 _LONGEST_SENTENCE = 100
+# As "postgres": code has such words, and edits and patches in which they are replaced are wrong.
+_WORD = re.compile(r"(?=.{0,19}$)(?:[a-z]+|[A-Z][a-z]+|[A-Z]+)\d{0,4}", re.ASCII)
 # Whole words of a name, so that GIT_AUTHOR_NAME, MAX_TOKENS and KEYBOARD do not match.
 _WORDS = re.compile(
     r"""(?:^|_)
@@ -53,7 +55,7 @@ class Redactor:
         """Return the redactor of the variables whose names and values suggest secrets.
 
         A value counts if it has at least 8 characters, no white space (except above 100 characters)
-        and is not an existing path. In addresses, in any variable, user and password count, and
+        and is neither an existing path nor a short word. In addresses, in any variable, user and password count, and
         keys in the headers of OpenTelemetry.
         """
         of_file = environ.get(DOTENV_VARIABLE, "").split(",")
@@ -128,7 +130,7 @@ def holds_secret(name: str, value: str) -> bool:
 
 
 def _may_be_secret(value: str) -> bool:
-    if len(value.strip()) < _SHORTEST:
+    if len(value.strip()) < _SHORTEST or _WORD.fullmatch(value.strip()):
         return False
     parts = value.split()
     if len(parts) > 1 and len(value) <= _LONGEST_SENTENCE:

@@ -12,7 +12,12 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from core.redaction import RedactingFormatter, Redactor, holds_secret
+from core.redaction import (
+    DOTENV_VARIABLE,
+    RedactingFormatter,
+    Redactor,
+    holds_secret,
+)
 
 KEY = 'sk-"Zq9/+é&<x>\\7%f'
 REDACT = Redactor({"MY_API_KEY": KEY})
@@ -92,6 +97,25 @@ def test_values_that_are_no_secrets(tmp_path: Path) -> None:
     assert holds_secret(
         "PRIVATE_KEY", "-----BEGIN RSA PRIVATE KEY-----\n" + "QUJD" * 30
     )
+
+
+@pytest.mark.parametrize(
+    "word", ["postgres", "changeme", "PASSWORD", "Password", "postgres123", "mysecretpassword"]
+)
+def test_a_word_is_no_secret(word: str) -> None:
+    """Code has it as well, and edits and patches without it would be wrong ones."""
+    redact = Redactor.of_environment(
+        {"POSTGRES_PASSWORD": word, "KEY_OF_FILE": word, DOTENV_VARIABLE: "KEY_OF_FILE"}
+    )
+    code = f'vendor == "{word}"'
+    assert redact(code) == code
+
+
+@pytest.mark.parametrize(
+    "secret", ["kXqZpWmBv", "hunter2hunter2", "postgres12345", "sk-abcdefgh", "a" * 20]
+)
+def test_what_is_no_word_is_a_secret(secret: str) -> None:
+    assert holds_secret("POSTGRES_PASSWORD", secret)
 
 
 def test_values_read_from_files_are_found_without_their_line_ends() -> None:
