@@ -27,6 +27,7 @@ from bench.regression.testlogs import (
 )
 from core.jsontypes import JsonObject, object_at, value_at
 from core.plaintext import some
+from environments.base import UnavailableError
 from reports.data.jsonvalues import texts
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluator import EXIT_CODE, EvaluationTask
@@ -187,14 +188,21 @@ def _without_expected_failures(statuses: Mapping[str, str]) -> dict[str, str]:
 
 
 def _test_spec(task: EvaluationTask) -> Any:  # noqa: ANN401 - swebench has no types
-    from swebench.harness.constants import FAIL_ONLY_REPOS
+    from swebench.harness.constants import FAIL_ONLY_REPOS, EvalType
+    from swebench.harness.log_parsers import PARSER_REGISTRY
     from swebench.types import TestSpec
 
     instance = task.instance
     command = instance.spec.test_cmd if instance.spec else ""
+    log_parser = instance.log_parser or fallback_parser(instance.repo, command)
+    if log_parser not in PARSER_REGISTRY:
+        raise UnavailableError(f"swebench has no log_parser {log_parser!a}")
     eval_type = "pass_and_fail"
     if instance.repo in FAIL_ONLY_REPOS:
         eval_type = "fail_only"
+    eval_type = task.evaluation.row.get("eval_type") or eval_type
+    if eval_type not in [kind.value for kind in EvalType]:
+        raise UnavailableError(f"swebench has no eval_type {eval_type!a}")
     return TestSpec(
         instance_id=instance.instance_id,
         image=instance.image,
@@ -203,8 +211,8 @@ def _test_spec(task: EvaluationTask) -> Any:  # noqa: ANN401 - swebench has no t
         version=instance.version,
         FAIL_TO_PASS=list(task.evaluation.fail_to_pass),
         PASS_TO_PASS=list(task.evaluation.pass_to_pass),
-        log_parser=instance.log_parser or fallback_parser(instance.repo, command),
-        eval_type=task.evaluation.row.get("eval_type") or eval_type,
+        log_parser=log_parser,
+        eval_type=eval_type,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from bench.regression.testlogs import fallback_parser
+from environments.base import UnavailableError
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.grading import grade_output, unconfirmed_tests
 from tests.support.evaluated import (
@@ -136,6 +137,12 @@ def test_a_run_that_fails_without_a_failed_test_is_not_what_it_reports() -> None
     line = f"PASSED {HIDDEN}\n"
     assert graded(line, "", exit_code=0).resolved
     assert not graded(line, "", exit_code=1).resolved
+
+
+@pytest.mark.parametrize("key", ["log_parser", "eval_type"])
+def test_what_swebench_cannot_read_is_not_evaluated(key: str) -> None:
+    with pytest.raises(UnavailableError, match=f"{key} 'nowhere'"):
+        grade_output(task(TEXTKIT, **{key: "nowhere"}), PRINTED, "TOKEN", {})
 
 
 def test_the_parser_is_that_of_the_repository() -> None:
