@@ -55,8 +55,8 @@ class Redactor:
         """Return the redactor of the variables whose names and values suggest secrets.
 
         A value counts if it has at least 8 characters, no white space (except above 100 characters)
-        and is neither an existing path nor a short word. In addresses, in any variable, user and password count, and
-        keys in the headers of OpenTelemetry.
+        and is neither an existing path nor a short word. In addresses, in any variable, user and
+        password count, and keys in the headers of OpenTelemetry.
         """
         of_file = environ.get(DOTENV_VARIABLE, "").split(",")
         secrets = {}

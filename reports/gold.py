@@ -30,7 +30,7 @@ from bench.instances.validity import (
     Validity,
 )
 from bench.selection import Instances, created_between
-from core.atomic import check_folder, write_json_atomic, write_text_atomic
+from core.atomic import check_folder, write_json_atomic
 from core.errors import UserError
 from core.jsontypes import JsonMapping
 from core.parsing.untrusted import invalid, read_object
@@ -42,7 +42,7 @@ from core.settings import (
     command,
 )
 from reports.data.predictions import Prediction
-from reports.data.verdicts import MANUAL_TOOLS, Verdict
+from reports.data.verdicts import MANUAL_TOOLS, Verdict, write_eval_log
 from reports.evaluation.evaluator import (
     EvaluationTask,
     Evaluator,
@@ -367,7 +367,7 @@ class GoldRun:
         self._write()
         if verdict.log:
             log = self.logs / name / f"{kind}.{number}.eval.log"
-            write_text_atomic(log, verdict.log)
+            write_eval_log(log, verdict.log)
         self.done += 1
         result = "resolved" if verdict.resolved else "unresolved"
         self.say(

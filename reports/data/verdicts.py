@@ -19,6 +19,7 @@ from core.atomic import write_json_atomic, write_text_atomic
 from core.hashing import fitting_name
 from core.jsontypes import JsonObject
 from core.parsing.untrusted import damage_at, invalid, read_object
+from core.redaction import Redactor
 from llm.chat import AnyText
 from reports.data.predictions import OTHERS, Prediction
 from runs.keys import quoted_name
@@ -142,7 +143,7 @@ class Verdict(Recorded):
         return self.resolved
 
     def write(self, path: Path) -> None:
-        write_json_atomic(path, self.as_json())
+        write_json_atomic(path, Redactor.of_environment().of(self.as_json()))
 
 
 def save_verdict(
@@ -170,9 +171,14 @@ def save_verdict(
     log.unlink(missing_ok=True)
     report.unlink(missing_ok=True)
     if verdict.log:
-        write_text_atomic(log, verdict.log)
+        write_eval_log(log, verdict.log)
     if verdict.report is not None:
-        write_json_atomic(report, verdict.report)
+        write_json_atomic(report, Redactor.of_environment().of(verdict.report))
+
+
+def write_eval_log(path: Path, output: str) -> None:
+    """Write what hidden tests printed, without the secrets of this machine."""
+    write_text_atomic(path, Redactor.of_environment()(output))
 
 
 def verdict_path(store: RunStore, prediction: Prediction) -> Path:

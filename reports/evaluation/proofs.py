@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from core.atomic import write_json_atomic, write_text_atomic
+from core.atomic import write_json_atomic
 from core.jsontypes import JsonObject
 from core.parsing.untrusted import invalid, read_object
 from environments.base import UnavailableError
-from reports.data.verdicts import FIX, Verdict
+from reports.data.verdicts import FIX, Verdict, write_eval_log
 from reports.evaluation.grading import (
     failed_tests,
     failure_cause,
@@ -63,7 +63,7 @@ class GoldProofs:
             return proof
         if name not in self.problems:
             verdict = evaluate()
-            write_text_atomic(path.with_suffix(".eval.log"), verdict.log)
+            write_eval_log(path.with_suffix(".eval.log"), verdict.log)
             if verdict.resolved:
                 proof = GoldProof(
                     conditions=conditions,

@@ -100,7 +100,8 @@ def test_values_that_are_no_secrets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["postgres", "changeme", "PASSWORD", "Password", "postgres123", "mysecretpassword"]
+    "word",
+    ["postgres", "changeme", "PASSWORD", "Password", "postgres123", "mysecretpassword"],
 )
 def test_a_word_is_no_secret(word: str) -> None:
     """Code has it as well, and edits and patches without it would be wrong ones."""

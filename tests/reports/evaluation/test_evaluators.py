@@ -18,7 +18,7 @@ from reports.data.verdicts import Verdict
 from reports.evaluation.engine import ENGINE_STOPPED
 from reports.evaluation.local import HiddenTests
 from tests.reports.conftest import report_run
-from tests.support import read_json, write_json
+from tests.support import assert_in_no_file, read_json, write_json
 from tests.support.evaluated import (
     BANK,
     FORGED,
@@ -202,6 +202,15 @@ def test_a_row_without_gold_patch_gives_no_verdict(judge: Judge) -> None:
     verdict = judge(WRONG, test_patch=broken)
     assert verdict["status"] == "not_evaluated"
     assert verdict["reason"].startswith("the row's test patch does not apply: error: ")
+
+
+def test_no_file_of_an_evaluation_holds_a_key_that_tests_print(
+    judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRINTED_API_KEY", HIDDEN)
+    assert judge(WRONG)["status"] == "unresolved"
+    assert_in_no_file(HIDDEN, tmp_path / "predictions/r/verdicts", at_least=1)
+    assert_in_no_file(HIDDEN, tmp_path / "logs/r", at_least=3)
 
 
 def test_one_proof_serves_all_predictions_under_its_limits(
