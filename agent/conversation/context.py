@@ -236,7 +236,7 @@ class ShownFiles:
         """Return ``report`` without changes that discard lines that the model has not seen.
 
         It has seen those that messages show, that it wrote, and that ``edits`` quote. White space
-        and the order of lines do not count.
+        and the order of lines do not count. A file that is no text can be deleted once it was named.
         """
         problems: dict[str, str] = {}
         for group in report.groups:
@@ -249,8 +249,12 @@ class ShownFiles:
             for message in self.messages:
                 texts = self._texts.get(message, {})
                 seen += filter(None, map(texts.get, group))
-            if before - after - _count_lines(seen):
-                problems.update(dict.fromkeys(group, _UNSEEN.format(group[0])))
+            path = group[0]
+            # Of a file that is no text a message can say no more.
+            is_known = path in self.paths and "\0" in (self.workspace.read(path) or "")
+            is_deletion = is_known and report.contents[path] is None
+            if before - after - _count_lines(seen) and not is_deletion:
+                problems.update(dict.fromkeys(group, _UNSEEN.format(path)))
                 continue
             # After a move the new path has what was seen of the old one.
             known = seen if len(group) > 1 else quoted

@@ -216,6 +216,25 @@ def test_a_file_too_long_to_be_shown_is_not_overwritten(tmp_path: Path) -> None:
     assert result.edit is False
 
 
+@pytest.mark.parametrize("form", ["patch", "diff"])
+def test_a_file_that_is_no_text_can_be_deleted_on_purpose(
+    tmp_path: Path, form: str
+) -> None:
+    files = {**FILES, "app/logo.png": "\x89PNG\0"}
+    reply = patch("*** Delete File: app/logo.png")
+    result, script, _ = converse(tmp_path, reply, reply, files=files, form=form)
+    assert "app/logo.png is not a text file." in script.prompt(1)
+    assert not (tmp_path / "app/logo.png").exists()
+    assert result.edit is True
+
+
+def test_a_file_that_is_no_text_is_not_overwritten(tmp_path: Path) -> None:
+    files = {**FILES, "app/logo.png": "\x89PNG\0"}
+    reply = fenced("app/logo.png", "a logo\n")
+    converse(tmp_path, reply, reply, files=files, form="whole")
+    assert (tmp_path / "app/logo.png").read_text() == files["app/logo.png"]
+
+
 def test_a_setup_that_shows_changed_files_shows_a_refused_one_too(
     tmp_path: Path,
 ) -> None:
