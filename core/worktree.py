@@ -12,6 +12,11 @@ from typing import NamedTuple
 Changes = Mapping[str, bytes | None]
 """New content by path, None for a file that is gone; everything else is as in the base commit."""
 
+
+class Executable(bytes):
+    """The content of a file that can be executed."""
+
+
 # Longer than a tick of the file systems' clock (4 ms on most kernels, 10 on some).
 _TICK_NS = 20_000_000
 

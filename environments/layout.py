@@ -14,7 +14,7 @@ from agent.workspace import UnsafePathError
 from core.errors import InfrastructureError
 from core.git import git_result, join_paths, split_paths
 from core.processes import remove_tree
-from core.worktree import Changes, stamps
+from core.worktree import Changes, Executable, stamps
 
 
 def lay_out(
@@ -128,3 +128,5 @@ def _obstacle(tree: Path, path: str) -> str:
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
+    if isinstance(data, Executable):
+        path.chmod(0o755)

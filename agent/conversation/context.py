@@ -236,7 +236,7 @@ class ShownFiles:
         """Return ``report`` without changes that discard lines that the model has not seen.
 
         It has seen those that messages show, that it wrote, and that ``edits`` quote. White space
-        and the order of lines do not count. A file that is no text can be deleted once it was named.
+        and the order of lines do not count. A file that is no text can be deleted once it is named.
         """
         problems: dict[str, str] = {}
         for group in report.groups:

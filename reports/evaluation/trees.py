@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.repos.checkout import Checkout
 from core.git import git, git_environment, git_result, split_paths
 from core.processes import run_limited
-from core.worktree import Changes
+from core.worktree import Changes, Executable
 from environments.base import UnavailableError
 from environments.local.bubblewrap import bubblewrap_works
 
@@ -98,6 +98,9 @@ def changed_files(root: Path) -> Changes:
     top = Path(os.path.realpath(root))
     for path in split_paths(git("diff", *options, cwd=root)):
         file = Path(os.path.realpath(root / path))
-        is_inside = file.is_relative_to(top) and file.is_file()
-        changes[path] = file.read_bytes() if is_inside else None
+        changes[path] = None
+        if file.is_relative_to(top) and file.is_file():
+            is_executable = os.access(file, os.X_OK)
+            content = Executable if is_executable else bytes
+            changes[path] = content(file.read_bytes())
     return changes

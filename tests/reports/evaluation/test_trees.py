@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from core.git import git
+from environments.layout import lay_out
 from environments.local.bubblewrap import bubblewrap_works
 from reports.evaluation.trees import PatchError, apply_patch
 from tests.conftest import MakeCheckout
@@ -52,6 +56,31 @@ def test_what_one_of_swebenchs_commands_applies_is_applied(
     # GNU patch keeps the original of a file where it was unsure.
     changes.pop("a.txt.orig", None)
     assert changes == {"a.txt": NEW.encode()}
+
+
+NEW_PROGRAM = """\
+diff --git a/run.sh b/run.sh
+new file mode 100755
+--- /dev/null
++++ b/run.sh
+@@ -0,0 +1 @@
++#!/bin/sh
+"""
+MODE = "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n"
+
+
+@pytest.mark.parametrize("path", ["run.sh", "a.txt"])
+def test_what_a_patch_makes_executable_can_be_executed(
+    make_tree: MakeCheckout, tmp_path: Path, path: str
+) -> None:
+    checkout = make_tree({"a.txt": OLD, "b.txt": OLD})
+    changes = apply_patch(checkout, NEW_PROGRAM + MODE)
+    template = tmp_path / "template"
+    template.mkdir()
+    (template / "a.txt").write_text(OLD)
+    lay_out(tmp_path / "tree", template, {**changes, "b.txt": b""})
+    assert os.access(tmp_path / "tree" / path, os.X_OK)
+    assert not os.access(tmp_path / "tree/b.txt", os.X_OK)
 
 
 def test_a_command_that_fails_leaves_nothing_to_the_next(
