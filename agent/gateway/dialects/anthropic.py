@@ -84,12 +84,14 @@ class Messages(Dialect):
             elif kind == "message_delta":
                 answer |= object_at(event, "delta")
                 usage = dict(object_at(answer, "usage"))
+                # The first event counts a beginning.
+                usage.pop("output_tokens", None)
                 for name, count in object_at(event, "usage").items():
                     if count is not None:
                         usage[name] = count
                 answer["usage"] = usage
-            elif kind == "message_stop":
-                answer["stop_reason"] = answer.get("stop_reason") or "end_turn"
+            elif kind == "message_stop" and not answer.get("stop_reason"):
+                answer |= {"stop_reason": "end_turn", "usage": {}}
             elif kind == "error":
                 answer["error"] = object_at(event, "error")
         for block in blocks.values():

@@ -290,7 +290,7 @@ class Dialect(ABC):
             error_message = text_at(error, "message") or as_json(error)
         usage = answer.get("usage") or answer.get("usageMetadata")
         content = "".join(texts)
-        is_counted = tokens.completion or not (content or calls)
+        is_counted = tokens.completion or not (content or calls or thoughts)
         tier = answer.get("service_tier") or value_at(usage, "service_tier")
         tier = str(tier or value_at(usage, "trafficType") or "")
         tokens = replace(tokens, tier=tier.removeprefix("ON_DEMAND_"))

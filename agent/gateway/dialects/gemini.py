@@ -89,8 +89,11 @@ class Gemini(Dialect):
         parts = []
         finish = None
         for event in events:
-            answer |= event
             candidate = first_object(event, "candidates")
+            if candidate:
+                # Counts before the end are those of a part.
+                answer.pop("usageMetadata", None)
+            answer |= event
             parts += objects(candidate, "content", "parts")
             finish = candidate.get("finishReason") or finish
         answer["candidates"] = [{"content": {"parts": parts}, "finishReason": finish}]

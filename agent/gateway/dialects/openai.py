@@ -103,10 +103,13 @@ class Chat(_OpenAI):
         answer = {}
         finish = None
         for event in events:
+            choice = first_object(event, "choices")
+            if choice:
+                # Counts before the end are those of a part.
+                answer.pop("usage", None)
             for key in ("model", "usage", "error", "service_tier"):
                 if event.get(key):
                     answer[key] = event[key]
-            choice = first_object(event, "choices")
             message["content"] += text_at(choice, "delta", "content")
             message["reasoning"] += _thought_in(object_at(choice, "delta"))
             for part in objects(choice, "delta", "tool_calls"):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agent.gateway.dialects import Chat, Gemini, Messages, Responses
 from agent.gateway.gateway import Access, Gateway
 from core.jsontypes import JsonObject
 from llm.chat import Message, Reply
@@ -44,6 +45,12 @@ NO_COUNTS: tuple[Any, ...] = (
     [5],
     {"a": 1},
 )
+READERS = {
+    "messages": Messages(),
+    "chat": Chat(),
+    "responses": Responses(),
+    "gemini": Gemini(),
+}
 Change = Callable[[JsonObject], object]
 
 
@@ -220,3 +227,46 @@ def test_what_is_no_count_is_no_doubt(
     }
     server.answer = {**answer, USAGE[dialect]: {**usage, **others}}
     assert ask(dialect).cost == cost
+
+
+def spoil_last_counts(dialect: str, value: object) -> list[JsonObject]:
+    """Return the events of a stream whose counts came early, and are ``value`` at the end."""
+    events = [event for _, event in dialects._events(dialect, ANSWER)]
+    events = [copy.deepcopy(event) for event in events if event != "[DONE]"]
+    key = USAGE[dialect]
+    holders = [event.get("response", event) for event in events]
+    last = [holder for holder in holders if key in holder][-1]
+    usage = last.pop(key)
+    if dialect != "messages":  # its first event has counts of its own
+        holders[0][key] = usage
+    if value is not ...:
+        last[key] = value
+    return events
+
+
+@pytest.mark.parametrize(
+    "value", [..., None, "none", 5, [], {}, {"output_tokens": True}]
+)
+@each_dialect
+def test_counts_before_the_end_of_a_stream_are_not_those_of_the_answer(
+    dialect: str, value: object
+) -> None:
+    reader = READERS[dialect]
+    answer = reader.read_answer(reader.merge_events(spoil_last_counts(dialect, value)))
+    assert answer.content == "hello"
+    assert answer.tokens is None
+
+
+@pytest.mark.parametrize("dialect", ["messages", "chat"])
+def test_a_thought_that_counts_nothing_is_no_count(dialect: str) -> None:
+    thought = {"type": "thinking", "thinking": "hm"}
+    message = {"content": "", "reasoning_content": "hm"}
+    usage = {"prompt_tokens": 9, "input_tokens": 9, "completion_tokens": 0}
+    answer = {
+        "content": [thought],
+        "choices": [{"message": message, "finish_reason": "stop"}],
+        "usage": usage,
+    }
+    read = READERS[dialect].read_answer(answer)
+    assert read.reasoning == "hm"
+    assert read.tokens is None
