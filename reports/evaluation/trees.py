@@ -100,7 +100,6 @@ def changed_files(root: Path) -> Changes:
         file = Path(os.path.realpath(root / path))
         changes[path] = None
         if file.is_relative_to(top) and file.is_file():
-            is_executable = os.access(file, os.X_OK)
-            content = Executable if is_executable else bytes
-            changes[path] = content(file.read_bytes())
+            data = file.read_bytes()
+            changes[path] = Executable(data) if os.access(file, os.X_OK) else data
     return changes

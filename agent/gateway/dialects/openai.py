@@ -100,7 +100,7 @@ class Chat(_OpenAI):
     def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
         message: JsonObject = {"content": "", "reasoning": ""}
         calls: dict[int, JsonObject] = {}
-        answer = {}
+        answer: JsonObject = {}
         finish = None
         for event in events:
             choice = first_object(event, "choices")

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from agent.gateway.dialects import Chat, Gemini, Messages, Responses
+from agent.gateway.dialects.anthropic import Messages
+from agent.gateway.dialects.base import Dialect
+from agent.gateway.dialects.gemini import Gemini
+from agent.gateway.dialects.openai import Chat, Responses
 from agent.gateway.gateway import Access, Gateway
 from core.jsontypes import JsonObject
 from llm.chat import Message, Reply
@@ -45,7 +48,7 @@ NO_COUNTS: tuple[Any, ...] = (
     [5],
     {"a": 1},
 )
-READERS = {
+READERS: dict[str, Dialect] = {
     "messages": Messages(),
     "chat": Chat(),
     "responses": Responses(),
