@@ -184,6 +184,8 @@ def run_cli(
         return _say(describe_os_error(error), 2)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
+    except ImportError:
+        raise  # a package is missing: `Program` says what to do
     except Exception:
         return _say(traceback.format_exc(), 1)
     return int(code or 0)

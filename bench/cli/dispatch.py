@@ -119,19 +119,19 @@ class Program:
                 import_module(self.data_sets).register()
             run = getattr(import_module(command.module), command.function)
             run_cli = import_module("bench.cli.cli").run_cli
-        except ImportError as error:
+            return int(run_cli(run, name, self, arguments))
+        except ImportError as error:  # also of a module that the command imports later
             fix = "install swe-retry-harness again"
             if CHECKOUT is not None:
                 _run_in_own_environment(CHECKOUT / ".venv")
                 fix = f"run `make setup` in {CHECKOUT}"
             print(
-                f"error: the package {error.name} is missing or of another version; {fix}",
+                f"error: the package {error.name or error} is missing or of another version; {fix}",
                 file=sys.stderr,
             )
             return 2
         except KeyboardInterrupt:
             return _INTERRUPTED
-        return int(run_cli(run, name, self, arguments))
 
 
 def _run_in_own_environment(own: Path) -> None:

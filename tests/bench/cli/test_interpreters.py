@@ -36,6 +36,7 @@ def version_of(name: str) -> tuple[int, ...]:
 
 
 OLD = [name for name in INTERPRETERS if version_of(name) < OLDEST]
+OLD_RUN = TOP / "tests/data/run-0.12/predictions/demo"
 NEW = [name for name in INTERPRETERS if version_of(name) >= OLDEST]
 
 
@@ -80,6 +81,32 @@ def test_subcommands_and_modules_are_started_again_as_they_were() -> None:
             f"Usage: {' '.join(command[:2]).replace('-m ', 'python -m ')}"
             in done.stdout
         )
+
+
+@needs_environment
+@pytest.mark.parametrize(
+    ("script", "words", "package"),
+    [
+        ("harness", "--dataset demo --models gpt-4o --run x --dry-run", "litellm"),
+        ("harness", "list models", "litellm"),
+        ("report", f"verify {OLD_RUN}", "swebench"),
+    ],
+)
+def test_a_package_that_a_command_imports_late_is_named_in_one_line(
+    script: str,
+    words: str,
+    package: str,
+) -> None:
+    """An environment may be half made."""
+    code = (
+        f"import sys; sys.modules[{package!r}] = None; "
+        f"sys.argv = {[f'{script}.py', *words.split()]!r}; "
+        f"import {script}; sys.exit({script}.main())"
+    )
+    done = start(TOP / ".venv/bin/python", "-c", code)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: the package {package}")
 
 
 def test_the_oldest_python_is_stated_alike() -> None:
