@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from agent.named import AGENTS, named_agent
 from core.address import has_password
 from core.errors import UserError
+from core.plaintext import did_you_mean
 from core.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def _load_plugin(name: str) -> Agent:
             names += entries
             raise UserError(
                 f"--agent {name!r}: give one of {', '.join(names)}, or MODULE:ATTRIBUTE"
+                + did_you_mean(name, names)
             )
     except (ImportError, AttributeError) as error:
         raise UserError(f"--agent {name}: it cannot be loaded: {error}") from error

@@ -13,6 +13,7 @@ from pydantic import AfterValidator
 
 from bench.instances.names import ALIASES, BUNDLED
 from core.errors import UserError
+from core.plaintext import did_you_mean
 from core.settings import Commas, Section
 from runs.storage.places import NamedRun
 
@@ -143,6 +144,7 @@ class Selection:
         if missing:
             raise UserError(
                 f"not in the dataset: {', '.join(missing)}; check --instances"
+                + did_you_mean(missing[0], by_id)
             )
         chosen = list(dict.fromkeys(self.ids))
         if not chosen:

@@ -184,6 +184,7 @@ def names_of(models: Sequence[ModelChoice]) -> Callable[[str], str]:
             alternatives = ", ".join(model.text for model in models)
             raise UserError(
                 f"{written!r} is not a model of this run; there are {alternatives}"
+                + did_you_mean(written, names)
             )
         return names[written]
 

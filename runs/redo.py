@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from core.atomic import write_json_atomic
 from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import read_object
+from core.plaintext import did_you_mean
 from runs.calls.budget import BudgetLimits
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import AnsweredEntry, Journal, last_denial
@@ -47,7 +48,7 @@ class Redo:
         if unknown:
             raise UserError(
                 f"--redo {unknown[0]!r}: give {', '.join(alternatives)}, or ids of the selected "
-                "instances"
+                "instances" + did_you_mean(unknown[0], [*alternatives, *ids])
             )
         return cls(
             tuple(sorted(parts & {*alternatives})),

@@ -111,7 +111,7 @@ def clean_command(
     """Remove what a killed process of a run left, or ``everything`` of it; ``yes``: do not ask."""
     folders = [folder for folder in (store.folder, store.logs) if folder.is_dir()]
     if not folders:
-        raise UserError(f"there is no run {store.folder}; check its name and --out")
+        raise store.missing()
     if not everything and store.folder not in folders:
         raise UserError(
             f"there is no run {store.folder}, but {store.logs} is left of it; "

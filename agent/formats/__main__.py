@@ -20,6 +20,7 @@ from agent.formats.base import (
 )
 from agent.workspace import Workspace
 from core.git import git_result, split_paths
+from core.plaintext import did_you_mean
 from llm.chat import Reply
 
 app = typer.Typer(
@@ -92,7 +93,7 @@ def _apply_reply(
 def _format(name: str) -> EditFormat:
     names = format_names()
     if name not in names:
-        _refuse(f"{name}: there are {', '.join(names)}")
+        _refuse(f"{name}: there are {', '.join(names)}{did_you_mean(name, names)}")
     return get_format(name)
 
 

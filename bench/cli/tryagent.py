@@ -72,8 +72,8 @@ def try_agent(
     Nothing is tested, and nothing is written but to a folder that is removed.
     """
     config = validate_config(config)
-    check_models(config, options.money)
     agent = agent_of(config, options.cache)
+    check_models(config, options.money)
     instances = load_dataset("demo", "test").instances()
     by_id = {instance.instance_id: instance for instance in instances}
     instance = by_id[_INSTANCE]

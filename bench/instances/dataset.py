@@ -20,6 +20,7 @@ from bench.instances.instance import Instance, instance_id_of, split_row
 from bench.instances.names import ALIASES, BUNDLED, DatasetName
 from core.errors import InfrastructureError, UserError
 from core.hashing import sha256_of
+from core.plaintext import did_you_mean
 
 _CACHED_REVISION = re.compile(r"^hf://datasets/[^@]+@([0-9a-f]{40})/")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
@@ -145,9 +146,10 @@ def load_dataset(
         return Dataset(name, split, _check_rows(name, rows))
     hub_id = dataset_name.hub_id
     if not hub_id:
+        names = [*ALIASES, *BUNDLED]
         raise UserError(
-            f"unknown dataset {name!r}: give {', '.join([*ALIASES, *BUNDLED])}, a hub id, a "
-            f"file or a folder; {_SUPPORTED}"
+            f"unknown dataset {name!r}: give {', '.join(names)}, a hub id, a file or a "
+            f"folder; {_SUPPORTED}{did_you_mean(name, names)}"
         )
     split = dataset_name.split(split)
     rows, revision = rows_of_hub(hub_id, split, dataset_name.revision, config)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from core.plaintext import did_you_mean
 from core.settings import Section, SettingFlag
 from environments.docker.images import Images
 from reports.data.verdicts import MANUAL_TOOLS, OFFICIAL_TOOLS
@@ -29,7 +30,7 @@ class EvaluatorKind(str, Enum):
 def _check_evaluator(name: str) -> str:
     names = [*EvaluatorKind, *OFFICIAL_TOOLS, *MANUAL_TOOLS]
     if name not in names:
-        raise ValueError(f"give one of {', '.join(names)}")
+        raise ValueError(f"give one of {', '.join(names)}{did_you_mean(name, names)}")
     return name
 
 

@@ -19,7 +19,7 @@ from bench.repos.mirrors import Mirrors, mirrors_of
 from core.errors import InfrastructureError, UserError
 from core.jsontypes import value_at
 from core.parsing.untrusted import damage_at, read_object
-from core.plaintext import Say, some
+from core.plaintext import Say, did_you_mean, some
 from core.redaction import Redactor
 from reports.data.predictions import all_preds
 from reports.data.rundata import InstanceData, RunData, read_run
@@ -145,7 +145,10 @@ def _split_of(name: str) -> str:
         return "test"
     if name not in SPLITS:
         names = ", ".join(SPLITS)
-        raise UserError(f"--split {name!r} is not a split of the leaderboard: {names}")
+        raise UserError(
+            f"--split {name!r} is not a split of the leaderboard: {names}"
+            + did_you_mean(name, SPLITS)
+        )
     return name
 
 

@@ -138,7 +138,7 @@ def overview(
         UserError: there is no such run.
     """
     if not store.folder.is_dir():
-        raise UserError(f"there is no run {store.folder}; check its name and --out")
+        raise store.missing()
     reading = _Reading(store)
     owner = last_owner(store.folder)
     working = is_locked(store.folder)

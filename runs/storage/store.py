@@ -66,6 +66,14 @@ class RunStore:
             return store
         return cls.of_folder(folder)
 
+    def missing(self) -> UserError:
+        """Return the error that there is no such run."""
+        names = [path.name for path in self.folder.parent.glob("*/")]
+        hint = did_you_mean(self.run, names)
+        return UserError(
+            f"there is no run {self.folder}; check its name and --out{hint}"
+        )
+
     def check(self) -> RunStore:
         """Return this store; a UserError if another command reads the run."""
         with suppress(DamagedFileError, OSError):  # reported where the file is needed

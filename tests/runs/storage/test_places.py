@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness import main as harness
 from report import main as report
 from runs.storage import places, versions
 from runs.storage.store import RunStore
@@ -53,6 +54,9 @@ def test_a_name_precedes_a_folder_here(top: Path) -> None:
     [
         ("comapre a b", "there is no command 'comapre'; did you mean compare?"),
         ("--settings", "evaluation.evaluator"),
+        ("./mine --evaluator lcoal", "; did you mean local?"),
+        ("package mine x --split lit --meta m", "multimodal; did you mean lite?"),
+        ("gold dmeo x", "; did you mean demo?"),
     ],
 )
 def test_a_mistyped_command_is_named(
@@ -65,3 +69,34 @@ def test_a_mistyped_command_is_named(
     report()
     captured = capsys.readouterr()
     assert hint in captured.out + captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("status mien --out ../top", "; did you mean mine?"),
+        ("clean mien --out ../top", "; did you mean mine?"),
+        ("--dataset dmeo --models gpt-4o", "; did you mean demo?"),
+        ("--dataset demo --models gpt-4o --agent codxe --run x", "mean codex?"),
+        ("try codxe", "--agent 'codxe': give one of"),  # before keys are asked for
+        (
+            "--dataset demo --models gpt-4o --instances demo__bnak-1 --run x",
+            "check --instances; did you mean demo__bank-1?",
+        ),
+        (
+            "--dataset demo --models gpt-4o --price gtp-4o=1,2 --run x",
+            "; did you mean gpt-4o?",
+        ),
+    ],
+)
+def test_names_of_closed_lists_are_hinted_at(
+    words: str,
+    hint: str,
+    top: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", ["harness.py", *words.split()])
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert harness() == 2
+    assert hint in capsys.readouterr().err
