@@ -11,6 +11,9 @@ from typing import Any
 from llm.chat import Message, request_sha256
 from tests.support.servers import Handler, LoopbackServer
 
+_SHOW = "/api/show"
+"""A question of Ollama's protocol, which is a POST."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -67,8 +70,16 @@ class _Handler(Handler):
     stub: Provider
 
     def respond(self) -> None:
-        request = json.loads(self.read_body())
         provider = self.stub
+        if self.command == "GET":
+            status, value = provider.describe(self.path)
+            self.send_json(value, status)
+            return
+        request = json.loads(self.read_body())
+        if self.path == _SHOW:
+            status, value = provider.describe(self.path, request)
+            self.send_json(value, status)
+            return
         host, port = self.client_address
         provider.headers.append({k.lower(): v for k, v in self.headers.items()})
         provider.paths.append(self.path)
@@ -138,6 +149,10 @@ class Provider(LoopbackServer):
     def will_answer(self, *answers: Answer | str) -> None:
         for answer in answers:
             self.answers.append(Answer(answer) if isinstance(answer, str) else answer)
+
+    def describe(self, path: str, body: Any = None) -> tuple[int, Any]:
+        """Return the status and the answer to a question about the server; it has none."""
+        return 404, {"error": {"message": "not found"}}
 
     def answer(self, request: dict[str, Any]) -> Answer:
         """Choose the answer to ``request``."""
