@@ -39,17 +39,21 @@ _TOO_LONG = re.compile(
     r"|(?:prompt|input|inputs|messages|conversation|request)\b[^.]{0,80}"
     r"(?:too long\b|too large for model|longer than|exceeds? the (?:model|maximum|limit))"
     r"|(?:token count|tokens)\b[^.]{0,60}exceeds?|too many (?:input )?tokens"
-    r"|must have less than \d+ tokens|tokens`? \+ `max_new_tokens` must be",
+    r"|must have less than \d+ tokens|tokens`? \+ `max_new_tokens` must be|\bn_ctx\b",
     re.IGNORECASE,
 )
 # Of servers that compare the prompt and the limit of the reply with their window.
 _WINDOW = re.compile(
-    r"(?:context (?:length|window|size|limit)|must be <=)\D{0,30}(\d+)", re.IGNORECASE
+    r"(?:context (?:length|window|size|limit)|maximum (?:prompt|model|input) length"
+    r"|must be <=|less than|\bn_ctx)\D{0,30}(\d+)",
+    re.IGNORECASE,
 )
 # vLLM counts no more of a long prompt than it has to: at least so many.
 _PROMPT = re.compile(
     r"(?<!at least )\b(\d+)(?: tokens)? "
     r"(?:in the messages|in your prompt|from the input|input tokens|`inputs`)"
+    r"|(?:request|input|tokens|n_keep) \((?:length )?(\d+)|resulted in (\d+)"
+    r"|first (\d+) tokens|n_prompt_tokens\D{1,4}(\d+)"
 )
 _RATE = re.compile(r"per min|\bTPM\b|rate.limit", re.IGNORECASE)
 
@@ -139,18 +143,21 @@ def room_for_reply(
         window: of the model, as far as it is known here.
         prompt: the tokens of the request as counted here.
     """
-    stated_window = _WINDOW.search(problem)
-    if stated_window:
-        window = int(stated_window[1])
+    stated_window, stated_prompt = stated_sizes(problem)
     # Another tokenizer may count more.
-    prompt += prompt // 4
-    stated_prompt = _PROMPT.search(problem)
-    if stated_prompt:
-        prompt = int(stated_prompt[1])
-    room = (window or 0) - prompt
+    room = (stated_window or window or 0) - (stated_prompt or prompt + prompt // 4)
     if 0 < room < limit:
         return room
     return None
+
+
+def stated_sizes(problem: str) -> tuple[int | None, int | None]:
+    """Return the tokens of the window and of the prompt in what a provider says; or None."""
+    sizes = []
+    for pattern in (_WINDOW, _PROMPT):
+        match = pattern.search(problem)
+        sizes.append(match and int(match[match.lastindex or 0]))
+    return sizes[0], sizes[1]
 
 
 def _translate_unsent(
@@ -187,6 +194,10 @@ def _text_of(error: Exception) -> str:
     message = body
     if isinstance(body, Mapping):
         message = body.get("message")
+    if isinstance(body, Mapping) and "n_ctx" in body:
+        # llama.cpp has stated the numbers only here.
+        sizes = {key: body.get(key) for key in ("n_ctx", "n_prompt_tokens")}
+        return f"{text} - {sizes}"
     if not body or (message and str(message) in text):
         return text
     return f"{text} - {body}"

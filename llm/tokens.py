@@ -13,6 +13,9 @@ from llm.registry import load_litellm
 
 Count = Callable[[str], int]
 
+MAX_REPLY = 8192
+"""Tokens of the longest reply where the model's own limit is unknown."""
+
 ESTIMATE = "four characters a token"
 """The name of the estimate, in place of a ``counter_name``."""
 

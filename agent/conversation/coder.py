@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
@@ -23,6 +24,7 @@ from agent.conversation.context import (
     ShownFiles,
     fit_request,
     fits,
+    window_after,
     window_of,
 )
 from agent.conversation.mentions import FileIndex
@@ -239,19 +241,7 @@ class Coder:
             return self.result(Ending.CONTEXT)
 
     def _ask(self, step: _NextMessage) -> Reply:
-        tools = self.edit_format.tools
-        request = self._fit_request(step)
-        try:
-            reply = self.model.complete(request, tools)
-        except WindowExceededError as error:
-            # The provider knows its window better: once more, with less.
-            tokens = size(request, self.model.count)
-            self._reduced_window = tokens - 1
-            try:
-                request = self._fit_request(step)
-            except ContextFullError:
-                raise error from None
-            reply = self.model.complete(request, tools)
+        request, reply = self._ask_within_window(self._fit_request(step), step)
         digest = request_sha256(request)
         self.calls.append(replace(reply, request_sha256=digest))
         if step.prefill:
@@ -265,6 +255,27 @@ class Coder:
         message = Message("assistant", reply.content, tuple(tool_calls))
         self.messages[:] = [*request, message]
         return reply
+
+    def _ask_within_window(
+        self, request: list[Message], step: _NextMessage
+    ) -> tuple[list[Message], Reply]:
+        """Return the reply with its request, which is shorter after each refusal."""
+        while True:
+            try:
+                return request, self.model.complete(request, self.edit_format.tools)
+            except WindowExceededError as error:
+                request = self._shorten(request, step, error)
+
+    def _shorten(
+        self, request: list[Message], step: _NextMessage, error: WindowExceededError
+    ) -> list[Message]:
+        tokens = size(request, self.model.count)
+        # The provider knows its window better, but a reply may need less than its share.
+        for window in (window_after(str(error), tokens), tokens - 1):
+            self._reduced_window = window
+            with suppress(ContextFullError):
+                return self._fit_request(step)
+        raise error
 
     def _fit_request(self, step: _NextMessage) -> list[Message]:
         window = self._reduced_window or window_of(self.model.traits)

@@ -13,12 +13,12 @@ from agent.formats.reading.fences import shortest_fence
 from agent.prompts import render
 from agent.workspace import Workspace
 from llm.chat import ChatModel, Message, Traits
-from llm.tokens import Count, most_tokens, size
+from llm.provider_errors import stated_sizes
+from llm.tokens import MAX_REPLY, Count, most_tokens, size
 
 # A full conversation is cut to this share of the window: cutting a little each time would change
 # the cached prefix with every message.
 AFTER_CUT = 0.6
-_MAX_REPLY = 8192
 # Tokens of the sentence around the files when earlier rounds were removed.
 _SENTENCE_TOKENS = 80
 # The limit of one message when the window is unknown: about 80,000 tokens.
@@ -36,8 +36,28 @@ def window_of(traits: Traits) -> int | None:
     """
     if traits.context is None:
         return None
-    reply = min(traits.context // 4, _MAX_REPLY)
-    return traits.context - reply
+    return traits.context - reply_room(traits.context)
+
+
+def reply_room(window: int) -> int:
+    """Return the tokens of a window that a request leaves for its reply."""
+    return min(window // 4, MAX_REPLY)
+
+
+def window_after(problem: str, tokens: int) -> int:
+    """Return the tokens that a request may have after a refusal, as they are counted here.
+
+    Args:
+        problem: the provider's words, which may state its window and what it counted.
+        tokens: of the refused request.
+    """
+    window, prompt = stated_sizes(problem)
+    if not window:
+        return tokens - 1
+    # Another tokenizer may count more.
+    counted = prompt or tokens + tokens // 4
+    room = window - reply_room(window)
+    return min(tokens - 1, room * tokens // counted)
 
 
 def fits(

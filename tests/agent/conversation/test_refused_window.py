@@ -13,9 +13,10 @@ from agent.conversation.coder import Coder
 from bench.cli.commands import run_command
 from bench.config import ModelChoice
 from llm.chat import RequestRefusedError, WindowExceededError
-from llm.provider_errors import RetryPolicy
+from llm.provider_errors import RetryPolicy, stated_sizes
 from tests.llm.test_client import ASK, model
 from tests.support.formats import BAD, GOOD, make_coder
+from tests.support.modelserver import LLAMA_CPP, LM_STUDIO, VLLM, ModelServer
 from tests.support.provider import Answer, Provider
 from tests.support.runs import live, options, read
 
@@ -92,6 +93,33 @@ def test_each_server_s_words_are_understood(
     with pytest.raises(WindowExceededError):
         model(provider).complete(ASK)
     assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "window", "prompt"),
+    [
+        (OPENAI["message"], 8192, 9000),
+        ("request (9030 tokens) exceeds the available context size (8192 tokens)", 8192, 9030),
+        ("exceeds the available context size. - {'n_ctx': 64, 'n_prompt_tokens': 99}", 64, 99),
+        ("Requested tokens (2285) exceed context window of 2048", 2048, 2285),
+        ("maximum context length is 16384 tokens. However, you requested 122946 tokens "
+         "(112946 in the messages, 10000 in the completion).", 16384, 112946),
+        ("maximum context length is 4096 tokens. However, you requested 8 output tokens and "
+         "your prompt contains at least 4097 input tokens", 4096, None),
+        ("You passed 9000 input tokens and requested 10 output tokens. However, the model's "
+         "context length is only 8192 tokens, resulting in a maximum input length of 8182 "
+         "tokens.", 8192, 9000),
+        ("Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)", 7424, 15028),
+        (MESSAGES[0], 8192, 9000),
+        (MESSAGES[1], 4096, 5000),
+        ("the prompt is longer than the context length currently available", None, None),
+        ("Context size has been exceeded.", None, None),
+    ],
+)  # fmt: skip
+def test_the_numbers_in_a_refusal_are_read(
+    message: str, window: int | None, prompt: int | None
+) -> None:
+    assert stated_sizes(message) == (window, prompt)
 
 
 @pytest.mark.parametrize("message", ANTHROPIC)
@@ -189,3 +217,35 @@ def test_an_attempt_whose_request_fits_in_no_way_ends_as_context(
     assert prediction["model_patch"] == ""
     assert prediction["reason"].endswith(ending)
     assert any(name in line and ending in line for line in lines)
+
+
+@pytest.mark.parametrize("kind", [LLAMA_CPP, VLLM, LM_STUDIO])
+def test_the_window_in_a_refusal_decides_the_next_request(
+    tmp_path: Path, kind: str
+) -> None:
+    with ModelServer(kind, window=2000) as server:
+        server.refuses = True
+        server.will_answer(GOOD)
+        local = model(server, name="a-local-model")
+        limits = ConversationLimits(Reflections(shared=9))
+        coder = make_coder(tmp_path, local, limits=limits)
+        result = coder.run("f is wrong", "x = 1\n" * 2000)
+    assert result.ending is Ending.DONE
+    assert result.edit is True
+    # vLLM then refuses the limit of the reply, too, whose window is not known before.
+    requests = 3 if kind == VLLM else 2
+    assert [len(server.requests), len(coder.calls)] == [requests, 1]
+
+
+def test_a_conversation_goes_on_within_the_window_that_a_refusal_states(
+    tmp_path: Path,
+) -> None:
+    long = "word " * 600
+    with ModelServer(LLAMA_CPP, window=4000) as server:
+        server.refuses = True
+        server.will_answer(*[f"{BAD}{number}{long}" for number in range(6)], GOOD)
+        limits = ConversationLimits(Reflections(shared=9))
+        coder = make_coder(tmp_path, model(server, name="a-local-model"), limits=limits)
+        result = coder.run("f is wrong", "the map")
+    assert result.edit is True
+    assert len(server.requests) - len(coder.calls) == 1, "one refusal is enough"
