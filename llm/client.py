@@ -25,6 +25,7 @@ from llm.chat import (
     ToolCall,
     Traits,
     Usage,
+    WindowExceededError,
     exchange_sha256,
     redact_reply,
     request_sha256,
@@ -37,6 +38,7 @@ from llm.provider_errors import (
     TransientError,
     Wire,
     make_retries,
+    room_for_reply,
     translate_error,
     watch,
 )
@@ -52,10 +54,11 @@ from llm.registry import (
     traits,
 )
 from llm.settings import ModelSettings
-from llm.tokens import count_tokens, size
+from llm.tokens import MAX_REPLY, count_tokens, size
 from llm.usage import is_priced
 
 _MAX_NAME = 200
+_MIN_REPLY = 256
 _PRIMING = 3
 """Tokens that open every reply (OpenAI's counting guide)."""
 
@@ -116,22 +119,47 @@ class LiteLLMModel:
         prompt = size(request, self.count) + _PRIMING
         if tools:
             prompt += self.count(json.dumps(tools_as_sent(tools)))
+        limit = self._default_limit(prompt)
         ask = self.plan_call(
             request_sha256(request),
             exchange_sha256(self.name, request, options, tools),
             prompt,
-            self.max_output_tokens,
+            self.max_output_tokens or limit,
             self.traits.context,
         )
-        recorded = self.gate.recorded_reply(ask.request_sha256, ask.exchange_sha256)
-        if recorded:
-            return recorded
 
         def send(wire: Wire) -> Reply:
             arguments = self._arguments(request, tools) | options
+            if limit:
+                arguments["max_tokens"] = limit
             return self._send(request, arguments, wire)
 
-        return self.send_with_retries(ask, send, self.gate.pause)
+        try:
+            recorded = self.gate.recorded_reply(ask.request_sha256, ask.exchange_sha256)
+            if recorded:
+                return recorded
+            return self.send_with_retries(ask, send, self.gate.pause)
+        except WindowExceededError as error:
+            # Some servers refuse a prompt that leaves no room for so long a reply.
+            window = self.traits.context
+            room = room_for_reply(str(error), limit or 0, window, prompt)
+            if room is None:
+                raise
+            limited = replace(self, max_output_tokens=room)
+        return limited.complete(request, tools)
+
+    def _default_limit(self, prompt: int) -> int | None:
+        """Return the limit that is sent to a server of the user where no other one is known.
+
+        The exchange does not contain it: a recorded reply answers the request all the same.
+        """
+        settings = self.all_settings
+        if self.max_output_tokens or settings.max_output:
+            return None
+        if not (self.api_base or is_ollama(self.name, None)):
+            return None
+        room = (settings.context or prompt + MAX_REPLY) - prompt
+        return max(_MIN_REPLY, min(room, MAX_REPLY))
 
     def send_with_retries(
         self,

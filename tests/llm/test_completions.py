@@ -27,12 +27,14 @@ from llm.chat import (
     request_sha256,
 )
 from llm.client import LiteLLMModel
-from llm.gate import OpenGate
+from llm.gate import OpenGate, PlannedCall
 from llm.options import Sampling
+from llm.prices import Price
 from llm.provider_errors import RetryPolicy
 from llm.replay import ReplayModel
 from llm.settings import ModelSettings
 from tests.llm.test_client import ASK, model
+from tests.support.modelserver import VLLM, ModelServer
 from tests.support.provider import Answer, Provider
 
 PROMPT = "## Code Before:\nx = 1 \n## Instruction:\nRename é.\n## Code After:\n"
@@ -68,6 +70,8 @@ def test_options_that_are_not_set_are_not_sent(provider: Provider, text: bool) -
     ask(model(provider, name="own/model"), text)
     (request,) = provider.requests
     expected: dict[str, Any] = {"model": "own/model", "temperature": 0.4}
+    # The limit of a reply where nothing else limits it.
+    expected["max_tokens"] = 8192
     if text:
         path = "/v1/completions"
         expected["prompt"] = PROMPT
@@ -401,3 +405,70 @@ def test_a_replay_has_the_recorded_exchange_only_for_the_recorded_request() -> N
     replayed = ReplayModel((reply, reply))
     assert replayed.complete(ASK) == reply
     assert replayed.complete(ASK[1:]) == Reply("hi")
+
+
+def own(server: Provider, **changes: Any) -> LiteLLMModel:
+    """Return a model of which litellm's map knows nothing."""
+    return model(server, name="qwen", **changes)
+
+
+def sent_limits(server: Provider) -> list[int | None]:
+    return [request.get("max_tokens") for request in server.requests]
+
+
+@pytest.mark.parametrize(
+    ("window", "limit"),
+    [(None, 8192), (200_000, 8192), (4096, range(4000, 4096)), (10, 256)],
+)
+def test_a_reply_of_unknown_length_has_what_the_window_leaves(
+    provider: Provider, window: int | None, limit: Any
+) -> None:
+    provider.will_answer("hi")
+    own(provider, settings=ModelSettings(context=window)).complete(ASK)
+    (sent,) = sent_limits(provider)
+    assert sent in (limit if isinstance(limit, range) else [limit])
+
+
+def test_a_known_limit_is_left_to_the_model(provider: Provider) -> None:
+    provider.will_answer("hi")
+    model(provider, name="gpt-4o").complete(ASK)
+    own(provider, max_output_tokens=9).complete(ASK)
+    own(provider, settings=ModelSettings(max_output=70)).complete(ASK)
+    assert sent_limits(provider) == [None, 9, 70]
+
+
+@pytest.mark.parametrize("window", [None, 8192])
+def test_a_default_limit_is_no_part_of_the_exchange(
+    provider: Provider, window: int | None
+) -> None:
+    provider.will_answer("hi")
+    settings = ModelSettings(context=window)
+    reply = own(provider, settings=settings).complete(ASK)
+    options = {"temperature": 0.4}
+    assert reply.exchange_sha256 == exchange_sha256("qwen", ASK, options)
+
+
+def test_a_refused_default_limit_is_lowered_to_what_the_server_states() -> None:
+    request = [Message("user", "word " * 600)]
+    with ModelServer(VLLM, window=3000) as server:
+        server.refuses = True
+        server.will_answer("hi")
+        assert own(server).complete(request).content == "hi"
+        assert sent_limits(server) == [8192, 2000]
+        # A limit that the user sets is not lowered in silence.
+        with pytest.raises(WindowExceededError):
+            own(server, max_output_tokens=8000).complete(request)
+
+
+def test_a_default_limit_bounds_the_cost(provider: Provider) -> None:
+    provider.will_answer("hi")
+    calls: list[PlannedCall] = []
+
+    class Asked(OpenGate):
+        def begin(self, call: PlannedCall) -> str:
+            calls.append(call)
+            return ""
+
+    price = Price(Decimal(0), Decimal("0.001"))
+    own(provider, price=price, gate=Asked()).complete(ASK)
+    assert calls[0].bound == Decimal("8.192")
