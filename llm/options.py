@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ from core.errors import UserError
 from core.plaintext import did_you_mean
 from core.settings import Commas, Section
 from llm.registry import complete_settings, map_entry, resolve_model
+from llm.servers import ServedModel
 from llm.settings import ModelSettings, SettingsBook, our_settings
 
 DEFAULT_MODELS = "gpt-4o,opus"
@@ -74,6 +75,7 @@ class ModelChoice:
     Attributes:
         settings: what the files of settings say of it, without what litellm knows.
         architect: plans what this model edits, in the pair ``architect+editor``.
+        server: one of the user's, which was asked what it states of the model; else None.
     """
 
     text: str
@@ -81,6 +83,7 @@ class ModelChoice:
     edit_format: str
     settings: ModelSettings = field(default_factory=ModelSettings)
     architect: ModelChoice | None = None
+    server: ServedModel | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -88,6 +91,18 @@ class ModelChoice:
         if self.architect:
             return f"{self.architect.name} + {self.name}"
         return self.name
+
+    @property
+    def settings_at_server(self) -> ModelSettings:
+        """The settings, with the window that the server states where no file sets one."""
+        if not self.server:
+            return self.settings
+        return self.settings.or_else(ModelSettings(context=self.server.window))
+
+    def at(self, servers: Mapping[str, ServedModel]) -> ModelChoice:
+        """Return the model, and the architect of a pair, with what servers state of them."""
+        architect = self.architect and self.architect.at(servers)
+        return replace(self, architect=architect, server=servers.get(self.name))
 
     @property
     def parts(self) -> tuple[ModelChoice, ...]:
@@ -136,7 +151,7 @@ class ModelChoice:
 
     def as_json(self, *, completed: bool, api_base: str | None) -> dict[str, Any]:
         """Return the choice for ``run.json``; ``completed`` with what litellm knows."""
-        settings = self.settings
+        settings = self.settings_at_server
         if completed:
             settings = complete_settings(settings, self.name, api_base)
         content: dict[str, Any] = {
@@ -145,6 +160,8 @@ class ModelChoice:
             "edit_format": self.edit_format,
             "settings": settings.as_json(),
         }
+        if self.server:
+            content["server"] = asdict(self.server)
         if self.architect:
             content["architect"] = self.architect.as_json(
                 completed=completed, api_base=api_base

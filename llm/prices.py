@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -24,13 +24,18 @@ _OTHER_SERVICE = ("batch", "flex", "priority", "fast", "above_1hr")
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars for an input token and for an output token."""
+    """Dollars for an input token and for an output token; ``source`` is who states them."""
 
     input: Decimal
     output: Decimal
+    source: str = field(default="--price", kw_only=True)
 
     def bound(self, prompt_tokens: int, output_tokens: int) -> Decimal:
         return dollars(prompt_tokens * self.input + output_tokens * self.output)
+
+
+FREE = Price(Decimal(), Decimal(), source="local: free")
+"""The price of a model that is a file of the user's own server."""
 
 
 def dearest_price(name: str) -> Price | None:

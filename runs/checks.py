@@ -22,6 +22,7 @@ from llm.registry import (
     missing_key,
     provider_of,
 )
+from llm.servers import ServedModel
 from runs.envfile import where_keys_go
 from runs.options import RunBasics, RunResources
 from runs.settings import Spending
@@ -65,16 +66,12 @@ def check_known_models(config: RunBasics, money: Spending) -> None:
     address = config.settings.calls.api_base
     _check_addresses(config)
     for model in config.live_models:
+        if model.server:
+            model.server.check()
         _check_tools(model, config)
-    unpriced = {m.text: True for m in config.live_models if _is_unpriced(m, money)}
-    if unpriced:
-        options = " ".join(f"--price {name}=IN,OUT" for name in unpriced)
-        raise UserError(
-            f"no price is known for {', '.join(unpriced)}: give {options} (dollars per million "
-            "tokens; =0,0 if it is free), or --set budget.allow_unpriced=true"
-        )
+    _check_prices(config, money)
     for model in config.live_models:
-        settings = complete_settings(model.settings, model.name, address)
+        settings = complete_settings(model.settings_at_server, model.name, address)
         limit = config.settings.models.max_output_tokens
         unlimited = cost_bound(model.name, money.prices.get(model.name), 0, None)
         is_bound = limit or settings.max_output or unlimited is not None
@@ -91,7 +88,7 @@ def check_known_models(config: RunBasics, money: Spending) -> None:
             config.settings.calls.timeout,
             limit,
             address,
-            model.settings,
+            model.settings_at_server,
             gate=OpenGate(),
             warn_once=lambda _: None,
         )
@@ -108,9 +105,15 @@ def key_variables(config: RunBasics) -> list[str]:
     return sorted(name for name in names if os.environ.get(name))
 
 
-def assumptions(config: RunBasics, money: Spending) -> Iterator[str]:
-    """Yield what litellm's map says of names that a server of the user may give to any model."""
+def assumptions(config: RunBasics, options: RunResources) -> Iterator[str]:
+    """Yield what the user's server states, and what litellm's map says of names on it."""
+    money = options.money
     address = config.settings.calls.api_base
+    for text, server in {m.text: m.server for m in config.live_models}.items():
+        if server and server != ServedModel(server.address):
+            yield f"{text}: {server}"
+    if not options.settings.scale.workers and options.default_workers == 1:
+        yield "one at a time, as the server states no more slots; --workers N changes it"
     if not address:
         return
     for model in config.live_models:
@@ -124,7 +127,7 @@ def assumptions(config: RunBasics, money: Spending) -> Iterator[str]:
                 f"{where} {into} in, {out} out per million tokens; "
                 f"--price {model.text}=0,0 makes it free"
             )
-        if window and not model.settings.context:
+        if window and not model.settings_at_server.context:
             yield f"{where} a window of {window} tokens; set `context` in the file of models.file"
 
 
@@ -155,6 +158,21 @@ def _check_tools(model: ModelChoice, config: RunBasics) -> None:
     settings = complete_settings(model.settings, model.name, address)
     if getattr(get_format(model.edit_format), "tools", ()) and settings.tools is False:
         raise UserError(f"{model.text} cannot call functions; use @diff or @whole")
+
+
+def _check_prices(config: RunBasics, money: Spending) -> None:
+    unpriced = {m.text: m.server for m in config.live_models if _is_unpriced(m, money)}
+    if not unpriced:
+        return
+    options = " ".join(f"--price {name}=IN,OUT" for name in unpriced)
+    problem = (
+        f"no price is known for {', '.join(unpriced)}: give {options} (dollars per million "
+        "tokens; =0,0 if it is free), or --set budget.allow_unpriced=true"
+    )
+    for name, server in unpriced.items():
+        if server:
+            problem += f"; {server}; --price {name}=0,0 makes it free"
+    raise UserError(problem)
 
 
 def _is_unpriced(model: ModelChoice, money: Spending) -> bool:

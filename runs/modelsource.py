@@ -25,7 +25,7 @@ from llm.replay import RecordedGate, ReplayModel
 from llm.settings import our_settings
 from llm.tokens import ESTIMATE, count_tokens, counter_name
 from runs.evidence import BeliefFit
-from runs.options import RunBasics
+from runs.options import RunBasics, ask_servers
 from runs.records import Attempt, AttemptStatus, Origin
 from runs.storage.store import RunStore, read_trajectory_file
 
@@ -117,6 +117,7 @@ class LiveModels:
         temperature: float,
         gate: Gate,
     ) -> Turn:
+        choice = self._at_server_now(choice)
         model = self.model(choice, temperature, gate)
         turn = Turn(model, choice.name, choice.edit_format, counter_name(choice.name))
         if is_outside(choice.edit_format):
@@ -127,6 +128,19 @@ class LiveModels:
             architect = self.model(choice.architect, temperature, gate)
             return _turn_of_pair(turn, choice.label, architect)
         return turn
+
+    def _at_server_now(self, choice: ModelChoice) -> ModelChoice:
+        """Return the model as its server states it now: it may have been started again."""
+        if not choice.server:
+            return choice
+        (now,) = ask_servers([choice], self.config.settings.calls, wait=False)
+        assert now.server
+        now.server.check()
+        if now.server != choice.server:
+            self.warn_once(f"{now.server}; at the start: {choice.server}")
+        if now.server.problem:
+            return choice
+        return now
 
     def model(
         self,
@@ -143,7 +157,7 @@ class LiveModels:
             call_timeout=settings.calls.timeout,
             max_output_tokens=settings.models.max_output_tokens,
             api_base=settings.calls.api_base,
-            settings=choice.settings,
+            settings=choice.settings_at_server,
             sampling=sampling or Sampling(),
             retries=self.retries,
             warn_once=self.warn_once,

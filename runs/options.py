@@ -22,14 +22,18 @@ from core.hashing import LONGEST_NAME, fitting_name
 from core.jsontypes import JsonObject
 from environments.base import EnvironmentKind
 from llm.options import ModelChoice, names_of
+from llm.prices import FREE
 from llm.provider_errors import RetryPolicy
+from llm.registry import is_ollama, provider_of
+from llm.servers import ask_server, ollama_address
 from llm.settings import SettingsBook, our_settings, settings_sha256
-from runs.calls.rate_limiter import Rates
+from runs.calls.rate_limiter import Calls, Rates
 from runs.keys import is_safe_name
 from runs.settings import CommonSettings, Spending, make_rates
 from runs.storage.versions import HARNESS_VERSION
 
 OUT = ("--out", "-o")
+_WORKERS = 4
 _PAIR = re.compile(r"(.+?)\+([^@+].*)")
 
 
@@ -116,6 +120,7 @@ class RunResources:
         book: the settings of models.
         redo: ids and statuses of what is done again.
         as_json: the result is printed as JSON.
+        default_workers: how many work at once where no setting says it.
     """
 
     settings: CommonSettings = field(default_factory=CommonSettings)
@@ -125,6 +130,12 @@ class RunResources:
     book: SettingsBook = field(default_factory=our_settings)
     redo: str = ""
     as_json: bool = False
+    default_workers: int = _WORKERS
+
+    @property
+    def workers(self) -> int:
+        """How many instances are worked on at once."""
+        return self.settings.scale.workers or self.default_workers
 
     @classmethod
     def of(
@@ -135,11 +146,20 @@ class RunResources:
     ) -> Self:
         """Return what the settings mean for these models; ``fields`` are no settings."""
         resolve = names_of(models)
+        money = Spending.of(settings.budget, resolve)
+        free = {}
+        slots = []
+        for model in models:
+            if model.server and model.server.is_free:
+                free[model.name] = FREE
+            if model.server and model.server.kind:
+                slots.append(model.server.slots or 1)
         return cls(
             settings=settings,
             retries=RetryPolicy(attempts=1 + settings.calls.retries),
             rates=make_rates(settings.calls, resolve),
-            money=Spending.of(settings.budget, resolve),
+            money=replace(money, prices=free | dict(money.prices)),
+            default_workers=min(slots, default=_WORKERS),
             **fields,
         )
 
@@ -217,6 +237,31 @@ def parse_models(
     if pairs:
         read = partial(model_or_pair, parse=parse)
     return tuple(read(name.strip()) for name in names)
+
+
+def ask_servers(
+    models: Sequence[ModelChoice], calls: Calls, *, wait: bool
+) -> tuple[ModelChoice, ...]:
+    """Return the models with what the user's server states of them; a replay asks none.
+
+    ``wait`` for a server that says that it is loading, at most ``calls.give_up_after``.
+    """
+    address = calls.api_base
+    names = {}
+    for model in models:
+        for part in model.parts:
+            if address or is_ollama(part.name, None):
+                names[part.name] = provider_of(part.name, address)[0]
+    if calls.replay is not None or not names:
+        return tuple(models)
+    stated = ask_server(
+        address or ollama_address(),
+        names.values(),
+        native=not address,
+        patience=calls.give_up_after if wait else 0.0,
+    )
+    servers = {name: stated[bare] for name, bare in names.items()}
+    return tuple(model.at(servers) for model in models)
 
 
 def model_or_pair(text: str, parse: Callable[[str], ModelChoice]) -> ModelChoice:

@@ -201,7 +201,7 @@ class RunSession:
             log.warning,
         )
         jobs, plan = benchmark.choose(coordinator, lines)
-        for line in assumptions(config, options.money):
+        for line in assumptions(config, options):
             lines(line)
         check_keys(jobs)
         progress = ProgressState(len(jobs))

@@ -46,8 +46,8 @@ def default_cache() -> Path:
 class ScaleSettings(Section):
     """How much at once; nothing here decides a result."""
 
-    workers: int = Field(default=4, ge=1)
-    """Work on this many instances at once."""
+    workers: int | None = Field(default=None, ge=1)
+    """Work on this many instances at once; default: 4, or your own server's slots."""
 
     jobs: int | None = Field(default=None, ge=1)
     """Make this many checkouts, maps, lints and tests at once; default: the cores."""

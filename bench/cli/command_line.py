@@ -18,7 +18,7 @@ from core.errors import UserError
 from core.settings import CommandLine, Layer, SettingFlag, chosen_settings, command
 from environments.base import EnvironmentKind
 from llm.settings import load_settings
-from runs.options import parse_models, redact_address
+from runs.options import ask_servers, parse_models, redact_address
 
 MODELS = "Models and agent"
 INSTANCES = "Instances and tests"
@@ -154,7 +154,8 @@ def make_configuration(
     Args:
         settings: of the run.
         environment: runs the tests; None for that of the settings.
-        actions: fields of ``Options`` that are no settings.
+        actions: fields of ``Options`` that are no settings; a server that loads its model
+            is waited for unless ``dry_run``.
     """
     calls = settings.calls
     redact_address(calls.api_base)
@@ -168,6 +169,8 @@ def make_configuration(
         replay=calls.replay is not None,
         agents=[agent.name for agent in AGENTS],
     )
+    if not calls_itself:
+        models = ask_servers(models, calls, wait=not actions.get("dry_run"))
     if environment is None:
         # Imported late: it loads what runs containers.
         from environments.choice import default_environment

@@ -49,7 +49,12 @@ from environments.docker.images import missing_images
 from llm.chat import estimate_tokens
 from llm.prices import Price, cheapest_price, cost_bound
 from llm.registry import complete_settings, ending_models, missing_key
-from runs.checks import check_folders, check_known_models, check_models
+from runs.checks import (
+    assumptions,
+    check_folders,
+    check_known_models,
+    check_models,
+)
 from runs.description import RecordedConfig
 from runs.envfile import unread_file
 from runs.modelsource import (
@@ -206,6 +211,7 @@ def make_forecast(
         "run": config.run_name,
         "folder": str(benchmark.store.folder),
         "models": _model_names(config, todo),
+        "server": list(assumptions(config, options)),
         "todo": [instance.instance_id for instance in todo],
         "attempts": attempts,
         "calls": calls,
@@ -374,7 +380,9 @@ def _cost_of_call(
     price: Price | None,
 ) -> Decimal | None:
     """Return the dollars of a full window and the longest reply; None if they are unknown."""
-    info = complete_settings(model.settings, model.name, config.settings.calls.api_base)
+    info = complete_settings(
+        model.settings_at_server, model.name, config.settings.calls.api_base
+    )
     output = config.settings.models.max_output_tokens or info.max_output
     return cost_bound(model.name, price, info.context, output, info.context)
 

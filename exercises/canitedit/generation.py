@@ -54,6 +54,7 @@ from runs.modelsource import LiveModels
 from runs.options import (
     RunBasics,
     RunResources,
+    ask_servers,
     model_slug,
     name_slug,
     parse_models,
@@ -97,7 +98,7 @@ def main(
     redact_address(calls.api_base)
     book = load_settings(settings.models.file, format_names())
     refuse(settings, _UNHEEDED)
-    models = chosen_models(settings, book)
+    models = ask_servers(chosen_models(settings, book), calls, wait=True)
     config = GenerationConfig(settings, models, run=settings.folders.run)
     config.check_name()
     options = RunResources.of(

@@ -57,7 +57,12 @@ from runs.checks import check_folders, check_models
 from runs.description import Run
 from runs.jobs import Finished, WorkerAccess
 from runs.modelsource import LiveModels, ReplayedModels, recorded_of, replay_folder
-from runs.options import RunResources, parse_models, redact_address
+from runs.options import (
+    RunResources,
+    ask_servers,
+    parse_models,
+    redact_address,
+)
 from runs.progress.summary_json import RunSummary
 from runs.records import InstanceResult, InstanceStatus
 from runs.session import start_run
@@ -136,6 +141,7 @@ def main(
         any_name=bool(calls.api_base),
         replay=calls.replay is not None,
     )
+    models = ask_servers(models, calls, wait=True)
     config = ExercismConfig(
         settings=settings,
         models=in_formats(

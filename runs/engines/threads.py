@@ -54,7 +54,7 @@ class ThreadEngine:
             except OSError as error:
                 return Finished.without_log(job.key, error)
 
-        return cls(scale.workers, work, lambda error: stop.request(str(error)))
+        return cls(options.workers, work, lambda error: stop.request(str(error)))
 
     def run(
         self,

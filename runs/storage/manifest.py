@@ -31,8 +31,8 @@ def prices_used(
 ) -> dict[str, JsonObject]:
     """Return by model the prices of its calls, in dollars per token.
 
-    The keys are litellm's; ``source`` is ``litellm`` for its map, or ``--price`` for
-    ``user_prices``. A model without a known price has an empty entry.
+    The keys are litellm's; ``source`` is ``litellm`` for its map, and for ``user_prices``
+    ``--price`` or ``local: free``. A model without a known price has an empty entry.
     """
     return {name: _price(name, user_prices.get(name)) for name in models}
 
@@ -40,7 +40,7 @@ def prices_used(
 def _price(name: str, user_price: Price | None) -> JsonObject:
     if user_price is not None:
         return {
-            "source": "--price",
+            "source": user_price.source,
             "input_cost_per_token": as_number(user_price.input),
             "output_cost_per_token": as_number(user_price.output),
         }

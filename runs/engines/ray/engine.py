@@ -94,7 +94,7 @@ class RayEngine:
             keys=key_variables(benchmark.config),
             versions=versions(),
         )
-        count = min(scale.workers, len(jobs))
+        count = min(options.workers, len(jobs))
         with ExitStack() as stack:
             stack.callback(ray.shutdown)
             if scale.cluster:

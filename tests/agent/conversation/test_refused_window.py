@@ -84,6 +84,45 @@ OTHER: list[tuple[int, str]] = [
     (400, "Invalid type for 'input': expected a text."),
 ]
 
+SIZES: list[tuple[str, int | None, int | None]] = [
+    (OPENAI["message"], 8192, 9000),
+    (
+        "request (9030 tokens) exceeds the available context size (8192 tokens)",
+        8192,
+        9030,
+    ),
+    (
+        "exceeds the available context size. - {'n_ctx': 64, 'n_prompt_tokens': 99}",
+        64,
+        99,
+    ),
+    ("Requested tokens (2285) exceed context window of 2048", 2048, 2285),
+    (
+        "maximum context length is 16384 tokens. However, you requested 122946 tokens "
+        "(112946 in the messages, 10000 in the completion).",
+        16384,
+        112946,
+    ),
+    (
+        "maximum context length is 4096 tokens. However, you requested 8 output tokens and "
+        "your prompt contains at least 4097 input tokens",
+        4096,
+        None,
+    ),
+    (
+        "You passed 9000 input tokens and requested 10 output tokens. However, the model's "
+        "context length is only 8192 tokens, resulting in a maximum input length of 8182 "
+        "tokens.",
+        8192,
+        9000,
+    ),
+    ("Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)", 7424, 15028),
+    (MESSAGES[0], 8192, 9000),
+    (MESSAGES[1], 4096, 5000),
+    ("the prompt is longer than the context length currently available", None, None),
+    ("Context size has been exceeded.", None, None),
+]
+
 
 @pytest.mark.parametrize(("status", "body"), BODIES)
 def test_each_server_s_words_are_understood(
@@ -95,27 +134,7 @@ def test_each_server_s_words_are_understood(
     assert len(provider.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("message", "window", "prompt"),
-    [
-        (OPENAI["message"], 8192, 9000),
-        ("request (9030 tokens) exceeds the available context size (8192 tokens)", 8192, 9030),
-        ("exceeds the available context size. - {'n_ctx': 64, 'n_prompt_tokens': 99}", 64, 99),
-        ("Requested tokens (2285) exceed context window of 2048", 2048, 2285),
-        ("maximum context length is 16384 tokens. However, you requested 122946 tokens "
-         "(112946 in the messages, 10000 in the completion).", 16384, 112946),
-        ("maximum context length is 4096 tokens. However, you requested 8 output tokens and "
-         "your prompt contains at least 4097 input tokens", 4096, None),
-        ("You passed 9000 input tokens and requested 10 output tokens. However, the model's "
-         "context length is only 8192 tokens, resulting in a maximum input length of 8182 "
-         "tokens.", 8192, 9000),
-        ("Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)", 7424, 15028),
-        (MESSAGES[0], 8192, 9000),
-        (MESSAGES[1], 4096, 5000),
-        ("the prompt is longer than the context length currently available", None, None),
-        ("Context size has been exceeded.", None, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("message", "window", "prompt"), SIZES)
 def test_the_numbers_in_a_refusal_are_read(
     message: str, window: int | None, prompt: int | None
 ) -> None:
