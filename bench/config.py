@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from agent.agents import BUILTIN, is_command
 from agent.conversation.base import Builtin
-from agent.gateway.dialects import DIALECTS
 from agent.named import OUTSIDE, named_agent
 from bench.own.settings import ProjectSettings
 from bench.policy import ChoiceSettings, HistoryChoice, SelectionRule, StopRule
@@ -20,6 +19,7 @@ from core.settings import values_of
 from environments.base import AgentSandbox, EnvironmentKind
 from environments.docker.images import Images
 from environments.settings import AgentSettings, home_hashes
+from llm.dialects import DIALECTS
 from llm.options import DEFAULT_TEMPERATURES, ModelChoice
 from runs.options import RunBasics, model_slug, name_slug
 from runs.settings import CommonSettings

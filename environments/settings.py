@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from agent.agents import BUILTIN
-from agent.gateway.dialects import APIS
 from agent.named import AGENTS
 from core.hashing import sha256_of
 from core.settings import Commas, Section, TextList
+from llm.dialects import APIS
 
 _NAMES = ", ".join(agent.name for agent in AGENTS)
 

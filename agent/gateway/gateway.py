@@ -26,8 +26,6 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from agent.gateway.dialects import dialect_of
-from agent.gateway.dialects.base import AgentRequest, Dialect, parse_json
 from agent.gateway.lanes import Lanes
 from agent.gateway.provider import (
     JSON_TYPE,
@@ -53,6 +51,8 @@ from llm.chat import (
     canonical_sha256,
 )
 from llm.client import LiteLLMModel, background
+from llm.dialects import dialect_of
+from llm.dialects.base import AgentRequest, Dialect, parse_json
 from llm.provider_errors import TransientError, Wire
 from llm.registry import provider_of
 from llm.tokens import token_bound

@@ -12,18 +12,12 @@ from decimal import Decimal
 
 import aiohttp
 
-from agent.gateway.dialects.base import (
-    AgentRequest,
-    Tokens,
-    events_of,
-    parse_json,
-    redact_answer,
-)
 from agent.gateway.upstream import cost_of_tokens, proxy_of, upstream_of
 from core.errors import InfrastructureError
 from core.jsontypes import JsonObject
 from llm.chat import Reply, RequestRefusedError
 from llm.client import LiteLLMModel
+from llm.dialects.base import AgentRequest, Tokens, events_of, parse_json, redact_answer
 from llm.gate import Failed
 from llm.provider_errors import (
     ProviderRefusalError,

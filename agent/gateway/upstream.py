@@ -9,11 +9,11 @@ from decimal import Decimal
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from agent.gateway.dialects import APIS
-from agent.gateway.dialects.base import Dialect, Tokens
 from core.address import basic_auth
 from core.errors import UserError
 from llm.chat import Usage
+from llm.dialects import APIS
+from llm.dialects.base import Dialect, Tokens
 from llm.prices import Price, cost_of
 from llm.registry import load_litellm, provider_of
 

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from agent.gateway.dialects import DIALECTS
 from agent.gateway.gateway import Gateway
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig
 from core.plaintext import Say
 from environments.local.bubblewrap import bubblewrap_works
+from llm.dialects import DIALECTS
 from llm.provider_errors import RetryPolicy
 from reports.foreign.convert import export_command
 from reports.report import report_command

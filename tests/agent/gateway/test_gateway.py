@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 
 from agent.gateway import gateway as gateway_module
-from agent.gateway.dialects import DIALECTS
-from agent.gateway.dialects.anthropic import Messages
-from agent.gateway.dialects.base import Tokens, events_of
-from agent.gateway.dialects.gemini import Gemini
-from agent.gateway.dialects.openai import Chat, Responses
 from agent.gateway.gateway import Access, Gateway
 from agent.gateway.upstream import cost_of_tokens
 from core.errors import StoppedError
 from llm.client import LiteLLMModel
+from llm.dialects import DIALECTS
+from llm.dialects.anthropic import Messages
+from llm.dialects.base import Tokens, events_of
+from llm.dialects.gemini import Gemini
+from llm.dialects.openai import Chat, Responses
 from llm.gate import OpenGate
 from tests.agent.gateway.conftest import (
     ASK,

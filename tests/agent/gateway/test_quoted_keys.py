@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from agent.gateway.dialects.base import redact_answer
 from core.redaction import Redactor
+from llm.dialects.base import redact_answer
 from tests.agent.gateway.conftest import (
     BY_NAME,
     EDIT,

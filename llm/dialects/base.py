@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from agent.gateway.dialects.shapes import SHAPES, Rewriter
 from core.jsontypes import (
     JsonObject,
     count_at,
@@ -27,6 +26,7 @@ from core.jsontypes import (
 )
 from core.redaction import Redactor
 from llm.chat import Message, ToolCall
+from llm.dialects.shapes import SHAPES, Rewriter
 from llm.usage import is_priced
 
 Turns = Iterator[tuple[str, list[JsonObject]]]

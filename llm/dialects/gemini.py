@@ -6,15 +6,6 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
-from agent.gateway.dialects.base import (
-    AnswerOutcome,
-    Dialect,
-    PartContent,
-    Thought,
-    Tokens,
-    Turns,
-    as_json,
-)
 from core.jsontypes import (
     JsonObject,
     count_at,
@@ -25,6 +16,15 @@ from core.jsontypes import (
     value_at,
 )
 from llm.chat import Message, ToolCall
+from llm.dialects.base import (
+    AnswerOutcome,
+    Dialect,
+    PartContent,
+    Thought,
+    Tokens,
+    Turns,
+    as_json,
+)
 
 
 class Gemini(Dialect):

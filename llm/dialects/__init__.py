@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agent.gateway.dialects.anthropic import Messages
-from agent.gateway.dialects.base import Dialect
-from agent.gateway.dialects.gemini import Gemini
-from agent.gateway.dialects.openai import Chat, Responses
+from llm.dialects.anthropic import Messages
+from llm.dialects.base import Dialect
+from llm.dialects.gemini import Gemini
+from llm.dialects.openai import Chat, Responses
 
 DIALECTS: tuple[Dialect, ...] = (
     Messages(),

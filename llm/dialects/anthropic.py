@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agent.gateway.dialects.base import (
+from core.jsontypes import JsonObject, count_at, object_at, objects, text_at
+from llm.chat import Message, ToolCall
+from llm.dialects.base import (
     AnswerOutcome,
     Dialect,
     PartContent,
@@ -17,8 +19,6 @@ from agent.gateway.dialects.base import (
     parse_json,
     result_text,
 )
-from core.jsontypes import JsonObject, count_at, object_at, objects, text_at
-from llm.chat import Message, ToolCall
 
 
 class Messages(Dialect):

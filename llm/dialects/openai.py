@@ -6,17 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent.gateway.dialects.base import (
-    AnswerOutcome,
-    Dialect,
-    PartContent,
-    Thought,
-    Tokens,
-    Turns,
-    as_json,
-    join_texts,
-    result_text,
-)
 from core.jsontypes import (
     JsonObject,
     count_at,
@@ -27,6 +16,17 @@ from core.jsontypes import (
     value_at,
 )
 from llm.chat import Message, ToolCall
+from llm.dialects.base import (
+    AnswerOutcome,
+    Dialect,
+    PartContent,
+    Thought,
+    Tokens,
+    Turns,
+    as_json,
+    join_texts,
+    result_text,
+)
 
 
 class _OpenAI(Dialect):
