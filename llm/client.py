@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from core.errors import InfrastructureError
@@ -32,15 +32,14 @@ from llm.chat import (
 )
 from llm.gate import Answered, Failed, Gate, PlannedCall, Refused
 from llm.options import Sampling
-from llm.prices import Price, cost_bound, cost_of
+from llm.prices import Price, cost_bound, cost_of, cost_of_tokens
 from llm.provider_errors import (
     RetryPolicy,
     TransientError,
-    Wire,
+    failure_of,
     make_retries,
     room_for_reply,
     translate_error,
-    watch,
 )
 from llm.registry import (
     accepts_options,
@@ -51,14 +50,17 @@ from llm.registry import (
     is_ollama,
     load_litellm,
     provider_of,
+    reports_usage,
     traits,
 )
 from llm.settings import ModelSettings
 from llm.tokens import MAX_REPLY, count_tokens, size
 from llm.usage import is_priced
+from llm.wire import Wire, watch
 
 _MAX_NAME = 200
 _MIN_REPLY = 256
+_PATIENCE = 1.0
 _PRIMING = 3
 """Tokens that open every reply (OpenAI's counting guide)."""
 
@@ -68,7 +70,7 @@ class LiteLLMModel:
     """A model behind a provider, called through litellm.
 
     Attributes:
-        call_timeout: seconds for one call from request to last byte, without retries.
+        call_timeout: seconds of silence that end a call, however long its answer is.
         gate: every request passes it; it records replies and enforces limits.
         max_output_tokens: the limit to send; by default that of ``settings``, or none.
         settings: litellm's map completes them.
@@ -168,8 +170,13 @@ class LiteLLMModel:
         pause: Callable[[float], None],
     ) -> Reply:
         """Return the reply of ``send``, which passes the gate each time that it is tried."""
+
+        def say(problem: str) -> None:
+            self.gate.note_retry(f"{self.name}: {problem}")
+
+        retries = make_retries(self.retries, pause, say)
         try:
-            reply: Reply = make_retries(self.retries, pause)(self._call_once, ask, send)
+            reply: Reply = retries(self._call_once, ask, send)
         except TransientError as error:
             calls = quantity(self.retries.attempts, "call")
             raise InfrastructureError(
@@ -184,7 +191,7 @@ class LiteLLMModel:
 
     def _call_once(self, ask: PlannedCall, send: Callable[[Wire], Reply]) -> Reply:
         ticket = self.gate.begin(ask)
-        wire = Wire()
+        wire = Wire(report=partial(self.gate.note_arrival, ticket))
         try:
             reply = redact_reply(send(wire), self.redact)
         except TransientError as error:
@@ -200,6 +207,7 @@ class LiteLLMModel:
                 billed=wire.may_be_billed,
                 reached=wire.status is not None,
                 cost=wire.cost,
+                usage=wire.usage,
             )
             self.gate.end(ticket, failed)
             raise
@@ -243,19 +251,27 @@ class LiteLLMModel:
         )
         if allowed:
             arguments["allowed_openai_params"] = allowed
+        wire.reports_usage = reports_usage(self.name, self.api_base)
         started = time.monotonic()
         try:
-            call = watch(wire, litellm.acompletion(**arguments))
-            response = background().wait(call, self.call_timeout + 1)
+            call = litellm.acompletion(**arguments)
+            response = background().wait(watch(wire, call, self.call_timeout))
             seconds = time.monotonic() - started
             return self._reply(response, prefill(request), seconds, wire)
         except RequestRefusedError:
             raise
         except TimeoutError as error:
-            why = f"no answer within {self.call_timeout:.0f} s"
-            raise TransientError(Failed(why, billed=wire.may_be_billed)) from error
+            self.price_arrival(wire, size(request, self.count))
+            raise TransientError(failure_of(str(error), wire)) from error
         except Exception as error:
+            self.price_arrival(wire, size(request, self.count))
             raise translate_error(litellm, self.name, error, wire) from error
+
+    def price_arrival(self, wire: Wire, prompt: int) -> None:
+        """Note the tokens and the cost of what arrived of an answer that broke off."""
+        tokens = wire.arrived_tokens(prompt, self.count)
+        if tokens:
+            wire.usage, wire.cost = cost_of_tokens(self.name, self.price, tokens)
 
     def plan_call(
         self,
@@ -288,14 +304,14 @@ class LiteLLMModel:
         markers = bool(settings.cache_markers)
         arguments: dict[str, Any] = {
             "messages": messages_as_sent(request, markers=markers, provider=provider),
-            # litellm's time-out is per read, and its clients would retry unnoticed.
-            "timeout": self.call_timeout,
+            # The wire ends a silence before litellm, whose clients would retry unnoticed.
+            "timeout": self.call_timeout + _PATIENCE,
             "num_retries": 0,
             "max_retries": 0,
             **endpoint_arguments(
                 self.name,
                 self.api_base,
-                self.call_timeout,
+                self.call_timeout + _PATIENCE,
                 text=isinstance(request, str),
             ),
         }
@@ -329,6 +345,11 @@ class LiteLLMModel:
         if is_ollama(self.name, self.api_base):
             # Its small default drops the beginning of longer prompts without an error.
             options["num_ctx"] = settings.context
+        parameters = settings.parameters or {}
+        if self.api_base and parameters:
+            options["extra_body"] = dict(parameters)
+        else:
+            options |= parameters
         for name, value in self.sampling.as_sent().items():
             if accepts_options(self.name, self.api_base, {name: value}):
                 options[name] = value
@@ -387,13 +408,15 @@ class Background:
             target=self._loop.run_forever, name="calls", daemon=True
         ).start()
 
-    def wait(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
+    def wait(
+        self, coroutine: Coroutine[Any, Any, T], seconds: float | None = None
+    ) -> T:
         limited = asyncio.wait_for(coroutine, seconds)
         future = asyncio.run_coroutine_threadsafe(limited, self._loop)
         try:
             return future.result()
         except asyncio.TimeoutError as error:  # another class before Python 3.11
-            raise TimeoutError(f"no answer within {seconds:.0f} s") from error
+            raise TimeoutError(str(error) or f"no answer within {seconds} s") from error
         except BaseException:
             future.cancel()
             raise

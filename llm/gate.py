@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
-from llm.chat import Reply
+from llm.chat import Reply, Usage
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Failed:
         billed: it may be billed: the connection broke, or time ran out.
         reached: the provider was connected to.
         retry_after: seconds that the provider asked to wait.
-        cost: dollars for what arrived of an answer that broke off.
+        cost: dollars for what arrived of an answer that broke off; ``usage`` are its tokens.
     """
 
     error: str
@@ -67,6 +67,7 @@ class Failed:
     reached: bool = True
     retry_after: float | None = None
     cost: Decimal | None = None
+    usage: Usage | None = None
 
 
 CallOutcome = Answered | Refused | Failed
@@ -99,6 +100,14 @@ class Gate(Protocol):
             StoppedError: the run is stopping.
         """
         return ""
+
+    def note_arrival(self, ticket: str, tokens: int) -> None:
+        """Note how many tokens of an answer have arrived, about."""
+        return
+
+    def note_retry(self, problem: str) -> None:
+        """Note why a request is sent again, and when."""
+        return
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:
         """Record the outcome of a request, before it is used.

@@ -9,6 +9,7 @@ from typing import Any
 
 from core.money import dollars
 from llm.chat import Usage
+from llm.dialects.base import Tokens
 from llm.registry import load_litellm, price_entry, price_tiers, provider_of
 
 # Key prefixes of litellm's map: they include the prices of long prompts and of writing a cache,
@@ -123,6 +124,30 @@ def cost_of(
         Exception
     ):  # the reply is paid for and kept, whatever litellm makes of its tokens
         return None
+
+
+def cost_of_tokens(
+    name: str, price: Price | None, tokens: Tokens
+) -> tuple[Usage, Decimal | None]:
+    """Return the usage of a call, and its dollars by litellm's prices; None without a price."""
+    usage = Usage(tokens.prompt, tokens.completion, tokens.cached)
+    load_litellm()
+    from litellm.types.utils import Usage as LitellmUsage
+
+    cache_writes = {
+        "ephemeral_5m_input_tokens": tokens.written,
+        "ephemeral_1h_input_tokens": tokens.written_hour,
+    }
+    litellm_usage = LitellmUsage(
+        prompt_tokens=tokens.prompt,
+        completion_tokens=tokens.completion,
+        prompt_tokens_details={"cache_creation_token_details": cache_writes},
+        completion_tokens_details={"reasoning_tokens": tokens.reasoning},
+        cache_creation_input_tokens=tokens.written + tokens.written_hour,
+        cache_read_input_tokens=tokens.cached,
+        cost=tokens.cost,
+    )
+    return usage, cost_of(name, price, usage, litellm_usage, tokens.tier)
 
 
 def cheapest_price(name: str) -> Price | None:

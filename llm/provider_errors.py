@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urljoin
+from typing import TYPE_CHECKING, Any
 
-from core.address import recorded_address, without_logins
+from core.address import without_logins
 from core.errors import UserError
+from core.plaintext import Say
 from llm.chat import WINDOW_WORDS, RequestRefusedError, WindowExceededError
 from llm.gate import Failed
-from llm.usage import without_odd_counts
+from llm.wire import Wire
 
 if TYPE_CHECKING:
     import tenacity
@@ -88,7 +86,7 @@ def translate_error(
 ) -> Exception:
     """Return the exception of the harness for one of litellm, after what ``wire`` saw."""
     # Before the text is cut, because half a password is not found.
-    message = without_logins(_text_of(error)).replace("\n", " ")
+    message = without_logins(wire.problem or _text_of(error)).replace("\n", " ")
     if wire.redirection:
         return ProviderRefusalError(
             f"{name}: {wire.redirection}: give the address of the provider itself"
@@ -100,7 +98,7 @@ def translate_error(
     status = wire.status
     cost: Decimal | None = Decimal()
     if wire.may_be_billed:
-        status = getattr(error, "status_code", None)
+        status = 500 if wire.problem else getattr(error, "status_code", None)
         cost = None
     if status == 403 and _MODERATED.search(text):
         return RequestRefusedError(f"{name}: {text}", cost)
@@ -121,10 +119,18 @@ def translate_error(
     if isinstance(error, kinds.BadRequestError) or status in (400, 413, 422):
         return RequestRefusedError(f"{name}: {text}", cost)
     # Without an answer it is unknown what the provider did, and whether it bills it.
-    failed = Failed(
-        text, billed=wire.may_be_billed, retry_after=retry_after(wire.headers)
+    return TransientError(failure_of(text, wire))
+
+
+def failure_of(problem: str, wire: Wire) -> Failed:
+    """Return the failure of a call that may have been answered in part."""
+    return Failed(
+        problem,
+        billed=wire.may_be_billed,
+        retry_after=retry_after(wire.headers),
+        cost=wire.cost,
+        usage=wire.usage,
     )
-    return TransientError(failed)
 
 
 def room_for_reply(
@@ -204,9 +210,12 @@ def _text_of(error: Exception) -> str:
 
 
 def make_retries(
-    policy: RetryPolicy, pause: Callable[[float], None]
+    policy: RetryPolicy, pause: Callable[[float], None], say: Say
 ) -> tenacity.Retrying:
-    """Return the retries of a call after transient errors, as far as these use tries."""
+    """Return the retries of a call after transient errors, as far as these use tries.
+
+    ``say`` takes a line for each, with its cause.
+    """
     import tenacity
 
     used = 0
@@ -231,10 +240,18 @@ def make_retries(
             return backoff(state)
         return min(requested, policy.longest_wait)
 
+    def say_retry(state: tenacity.RetryCallState) -> None:
+        assert state.next_action
+        say(
+            f"{error_of(state)}; asked again in {state.next_action.sleep:.0f} s "
+            f"({used} of {policy.attempts} tries used)"
+        )
+
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(TransientError),
         stop=is_used_up,
         wait=seconds,
+        before_sleep=say_retry,
         sleep=pause,
         reraise=True,
     )
@@ -257,143 +274,3 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         if math.isfinite(seconds):
             return max(0.0, seconds)
     return None
-
-
-T = TypeVar("T")
-# The longest replies of models have about a million bytes.
-_MAX_BYTES = 32 * 2**20
-# The classes raised before a request is sent; subclasses count. litellm also raises httpx's
-# ConnectError for a connection that was reset after sending: where it translates an error of
-# aiohttp, that one decides.
-_BEFORE_SENDING = {
-    "ClientConnectorError",
-    "ConnectionTimeoutError",
-    "ClientHttpProxyError",  # aiohttp's
-    "ConnectError",
-    "ConnectTimeout",
-    "PoolTimeout",
-    "ProxyError",
-    "UnsupportedProtocol",
-    "InvalidURL",
-}
-
-
-@dataclass
-class Wire:
-    """The HTTP requests of one call, and the head of the last answer; a rehearsal sends none.
-
-    Attributes:
-        sent: a request may have reached the provider.
-        unreached: why the last one did not.
-        cost: dollars for what arrived of an answer that broke off.
-        url: of the last answer.
-        is_priced: whether all that the answer counts has a known price.
-    """
-
-    rehearsal: bool = False
-    sent: bool = False
-    unreached: BaseException | None = None
-    status: int | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    cost: Decimal | None = None
-    url: str = ""
-    is_priced: bool = True
-
-    @property
-    def may_be_billed(self) -> bool:
-        """Whether the provider may bill the call: it has not answered with an error."""
-        return self.sent and (self.status or 0) < 300
-
-    @contextmanager
-    def request(self) -> Iterator[None]:
-        before = self.sent
-        self.sent = True
-        self.status = None
-        if self.rehearsal:
-            raise RuntimeError("a rehearsal sends nothing")
-        try:
-            yield
-        except Exception as error:
-            decisive: BaseException = error
-            cause = error.__cause__
-            if cause and type(cause).__module__.startswith("aiohttp"):
-                decisive = cause
-            kinds = [kind.__name__ for kind in type(decisive).__mro__]
-            if not _BEFORE_SENDING.isdisjoint(kinds):
-                self.sent = before
-                self.unreached = decisive
-            raise
-
-    @property
-    def redirection(self) -> str:
-        """Where the last answer redirects to, if it does; no redirection is followed."""
-        if not 300 <= (self.status or 0) < 400:
-            return ""
-        try:
-            location = urljoin(self.url, self.headers.get("location", ""))
-            target = recorded_address(location)
-        except ValueError:
-            target = "an address that cannot be read"
-        return f"{recorded_address(self.url)} redirects to {target}"
-
-    def note(self, url: str, status: int, headers: Mapping[str, str]) -> None:
-        """Note the head of an answer."""
-        self.url = url
-        self.status = status
-        self.headers = headers
-
-
-_CURRENT: ContextVar[Wire] = ContextVar("wire")
-
-
-async def watch(wire: Wire, call: Awaitable[T]) -> T:
-    """Return the result of ``call``, while ``wire`` sees what it sends."""
-    _CURRENT.set(wire)
-    return await call
-
-
-def watch_clients() -> None:
-    """Make the clients of this process report to the wire of their call."""
-    import httpx
-
-    send = httpx.Client.send
-    send_async = httpx.AsyncClient.send
-
-    def seen(self: Any, request: Any, **options: Any) -> httpx.Response:  # noqa: ANN401
-        wire = _CURRENT.get(Wire())
-        _stay(request, options)
-        with wire.request():
-            response = send(self, request, **options)
-        wire.note(str(response.url), response.status_code, response.headers)
-        return response
-
-    async def seen_async(self: Any, request: Any, **options: Any) -> httpx.Response:  # noqa: ANN401
-        wire = _CURRENT.get(Wire())
-        _stay(request, options)
-        with wire.request():
-            response = await send_async(self, request, **{**options, "stream": True})
-        wire.note(str(response.url), response.status_code, response.headers)
-        if not options.get("stream"):
-            await _read(response, wire)
-        return response
-
-    httpx.Client.send = seen  # type: ignore[method-assign]
-    httpx.AsyncClient.send = seen_async  # type: ignore[method-assign]
-
-
-def _stay(request: Any, options: dict[str, Any]) -> None:  # noqa: ANN401
-    """Send the body and the key of a request to no other address."""
-    if request.method == "POST":
-        options["follow_redirects"] = False
-
-
-async def _read(response: Any, wire: Wire) -> None:  # noqa: ANN401
-    body = bytearray()
-    try:
-        async for part in response.aiter_bytes():
-            body += part
-            if len(body) > _MAX_BYTES:
-                raise ValueError(f"the answer has more than {_MAX_BYTES} bytes")
-    finally:
-        await response.aclose()
-    response._content, wire.is_priced = without_odd_counts(bytes(body))

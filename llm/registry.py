@@ -19,8 +19,8 @@ from core.errors import UserError
 from core.hashing import sha256_of
 from core.plaintext import did_you_mean
 from llm.chat import Reminder, Traits
-from llm.provider_errors import watch_clients
 from llm.settings import ModelSettings
+from llm.wire import watch_clients
 
 # Dates have more digits and are not versions: the name without a date means the same model.
 _VERSION = r"(\d{1,2})(?:[-.](\d{1,2}))?"
@@ -275,6 +275,14 @@ def accepts_options(
     except litellm.UnsupportedParamsError:
         return False
     return True
+
+
+@cache
+def reports_usage(name: str, api_base: str | None) -> bool:
+    """Return whether the model's provider takes the option that asks a stream for its usage."""
+    bare, provider = provider_of(name, api_base)
+    supported = load_litellm().get_supported_openai_params(bare, provider)
+    return "stream_options" in (supported or ())
 
 
 def endpoint_arguments(

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.dataclasses import dataclass
 
 from core.errors import UserError
@@ -30,6 +37,28 @@ from llm.chat import Reminder
 
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 TokenCount = Annotated[int, Field(strict=True, gt=0)]
+_OF_THE_HARNESS = {
+    *(
+        "model",
+        "messages",
+        "prompt",
+        "stream",
+        "stream_options",
+        "tools",
+        "tool_choice",
+    ),
+    *("n", "temperature", "max_tokens", "max_completion_tokens", "reasoning_effort"),
+}
+
+
+def _check_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
+    taken = sorted(_OF_THE_HARNESS.intersection(parameters))
+    if taken:
+        raise ValueError(f"the harness itself sets {', '.join(taken)}; leave it out")
+    return parameters
+
+
+Parameters = Annotated[dict[str, Any], AfterValidator(_check_parameters)]
 _CLOSED = ConfigDict(extra="forbid")
 _OURS = Path(__file__).with_name("model-settings.yaml")
 _FIXES = {
@@ -54,6 +83,7 @@ class ModelSettings:
         prefill: whether the model continues a last message of the role ``assistant``.
         context: tokens of the window.
         max_output: tokens of the longest reply; sent as the limit if a rule sets it.
+        parameters: what else is sent with every call, such as ``top_k``; else the server decides.
     """
 
     edit_format: str | None = None
@@ -66,6 +96,8 @@ class ModelSettings:
     images: StrictBool | None = None
     context: TokenCount | None = None
     max_output: TokenCount | None = None
+    # The settings are keys of caches: an object has no hash.
+    parameters: Parameters | None = field(default=None, hash=False)
 
     def or_else(self, other: ModelSettings) -> ModelSettings:
         return ModelSettings(**asdict(other) | self.as_json())

@@ -145,6 +145,12 @@ class TracedGate:
         )
         return ticket
 
+    def note_arrival(self, ticket: str, tokens: int) -> None:
+        self.inner.note_arrival(ticket, tokens)
+
+    def note_retry(self, problem: str) -> None:
+        self.inner.note_retry(problem)
+
     def end(self, ticket: str, outcome: CallOutcome) -> bool:
         span = self.spans.pop(ticket)
         if isinstance(outcome, Answered):

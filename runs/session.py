@@ -217,6 +217,8 @@ class RunSession:
             return total(lines), at_most(lines)
 
         display = make_display(stream_of(benchmark.say), progress, sum_spent)
+        coordinator.arrived = progress.note_tokens
+        coordinator.retried = display.note_retry
         warn_once = Once(display.note, log.warning)
         engine = make_engine(Driver(benchmark, coordinator, progress, warn_once, log))
         models = [model.name for model in config.live_models]

@@ -53,9 +53,10 @@ from llm.chat import (
 from llm.client import LiteLLMModel, background
 from llm.dialects import dialect_of
 from llm.dialects.base import AgentRequest, Dialect, parse_json
-from llm.provider_errors import TransientError, Wire
+from llm.provider_errors import TransientError
 from llm.registry import provider_of
 from llm.tokens import token_bound
+from llm.wire import Wire
 
 GRACE = 10.0
 """Seconds that an agent has to end by itself after its calls are refused for good."""
@@ -67,6 +68,8 @@ _MAX_FAILURES = 20
 _MAX_CONNECTIONS = 256
 _MAX_IN_FLIGHT = 64 * MIB
 _PATIENCE = 30.0
+# Of a limit that cut an answer off; servers may not count the last tokens.
+_SHARE_OF_LIMIT = 0.9
 # JSON of code has three to four bytes for a token; base64 and other scripts have less than two.
 _BYTES_PER_TOKEN = 2
 # OpenAI's newer models take no other.
@@ -327,7 +330,12 @@ class Gateway:
                 limit_key = _OPENAI_LIMIT_KEY
             # The name without litellm's provider is what the provider knows too.
             request = dialect.prepare_request(
-                path, body, name, web=self.access.allow_web, limit_key=limit_key
+                path,
+                body,
+                name,
+                web=self.access.allow_web,
+                own=bool(model.api_base),
+                limit_key=limit_key,
             )
             own_limit = request.own_limit or model.all_settings.max_output or 0
             limits = filter(None, (own_limit, self.access.max_output))
@@ -404,7 +412,7 @@ class Gateway:
                 )
             self.call_count += 1
         reply = self._ask(channel, turn)
-        if reply.truncated and request.is_limited:
+        if reply.truncated and request.is_limited and _fills(reply, request.limit):
             self._record_answer(request, turn, reply, is_used=False)
             channel.request = request.with_limit(request.own_limit)
             reply = self._ask(channel, turn)
@@ -448,9 +456,8 @@ class Gateway:
 
     def _send(self, channel: Channel, wire: Wire) -> Reply:
         self._check_open()  # it may have waited for long
-        limit = self.model.call_timeout + _PATIENCE
         try:
-            return background().wait(self._provider.send(channel, wire), limit)
+            return background().wait(self._provider.send(channel, wire))
         except TransientError as error:
             self.failed_try = InfrastructureError(
                 f"{self.model.name} did not answer: {error}"
@@ -482,6 +489,13 @@ class Gateway:
             self._unanswered = None
             self.failed_try = None
             self._lanes.add(request.conversation, message, call)
+
+
+def _fills(reply: Reply, limit: int) -> bool:
+    """Return whether ``limit`` may have cut an answer off, and not the model's window before."""
+    if reply.usage is None:
+        return True
+    return (reply.usage.completion_tokens or 0) >= limit * _SHARE_OF_LIMIT
 
 
 class _Full(asyncio.Protocol):

@@ -8,29 +8,29 @@ import re
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 
 import aiohttp
 
-from agent.gateway.upstream import cost_of_tokens, proxy_of, upstream_of
+from agent.gateway.upstream import proxy_of, upstream_of
 from core.errors import InfrastructureError
 from core.jsontypes import JsonObject
 from llm.chat import Reply, RequestRefusedError
 from llm.client import LiteLLMModel
-from llm.dialects.base import AgentRequest, Tokens, events_of, parse_json, redact_answer
+from llm.dialects.base import AgentRequest, events_of, parse_json, redact_answer
 from llm.gate import Failed
+from llm.prices import cost_of_tokens
 from llm.provider_errors import (
     ProviderRefusalError,
     TransientError,
-    Wire,
+    failure_of,
     translate_error,
 )
-from llm.registry import load_litellm
+from llm.registry import load_litellm, reports_usage
+from llm.wire import Wire, refuses_streams
 
 STREAM = "text/event-stream"
 JSON_TYPE = "application/json"
 NO_RETRY = {"x-should-retry": "false"}
-_MAX_ANSWER = 32 * 2**20
 _MAX_ERROR = 2**20
 _RETURNED_HEADERS = frozenset(
     {
@@ -72,7 +72,6 @@ class Channel:
     """The way of one answer to the agent; None ends it.
 
     Attributes:
-        data: the present answer of the provider.
         rest: of it, which the agent has not got yet.
         error: what the provider says of the call, where it failed.
     """
@@ -81,7 +80,6 @@ class Channel:
     loop: asyncio.AbstractEventLoop
     queue: asyncio.Queue[Piece | None] = field(default_factory=asyncio.Queue)
     started: bool = False
-    data: bytearray = field(default_factory=bytearray)
     rest: Piece = Piece(b"", {})
     error: Piece | None = None
 
@@ -121,11 +119,13 @@ class Provider:
 
     Attributes:
         has_answered: whether it has answered before, so that key and model are right.
+        refuses_streams: whether an answer must not be asked for as a stream unless the agent does.
     """
 
     model: LiteLLMModel
     client: aiohttp.ClientSession
     has_answered: bool = False
+    refuses_streams: bool = False
 
     async def send(self, channel: Channel, wire: Wire) -> Reply:
         """Return what the provider answered; ``channel`` gets what the agent can get at once."""
@@ -135,7 +135,8 @@ class Provider:
         answer = dialect.read_answer(body)
         if answer.error or not answer.complete:
             if dialect.is_error(body):
-                channel.error = channel.rest
+                status = 200 if channel.request.streamed else 502
+                channel.error = replace(channel.rest, status=status)
             raise self._failure(answer.error or "the answer broke off", channel, wire)
         self.has_answered = True
         model = self.model
@@ -160,12 +161,20 @@ class Provider:
         )
 
     async def _post(self, channel: Channel, wire: Wire) -> tuple[JsonObject, str]:
-        """Return the answer as an object, and as it came."""
+        """Return the answer as an object, and as the agent gets it.
+
+        The provider streams every answer, so that only silence ends it.
+        """
         model = self.model
         channel.error = None
         request = channel.request
-        upstream = upstream_of(model.name, model.api_base, request.dialect)
-        url = upstream.url(request.path)
+        dialect = request.dialect
+        upstream = upstream_of(model.name, model.api_base, dialect)
+        merges = not (request.streamed or self.refuses_streams)
+        path, data = request.path, request.data
+        if merges:
+            path, data = self._ask_for_stream(request)
+        url = upstream.url(path)
         headers = {
             **request.headers,
             "content-type": JSON_TYPE,
@@ -176,14 +185,16 @@ class Provider:
             async with self.client.post(
                 url,
                 params=request.query,
-                data=request.data,
+                data=data,
                 headers=headers,
-                timeout=aiohttp.ClientTimeout(total=model.call_timeout),
+                timeout=aiohttp.ClientTimeout(
+                    sock_connect=model.call_timeout, sock_read=model.call_timeout
+                ),
                 allow_redirects=False,
                 proxy=proxy_of(url),
             ) as response:
                 wire.note(url, response.status, response.headers)
-                text = await self._read(response, channel)
+                text = await self._read(response, channel, wire)
         except aiohttp.ClientConnectorError as error:
             failure = Failed(f"cannot connect: {error}", reached=False)
             raise TransientError(failure) from error
@@ -193,30 +204,54 @@ class Provider:
             asyncio.TimeoutError,
             OSError,
         ) as error:
-            reason = str(error) or f"no answer within {model.call_timeout:.0f} s"
+            reason = str(error)
+            if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
+                reason = wire.describe_silence(model.call_timeout)
             raise self._failure(reason, channel, wire) from error
+        if merges and refuses_streams(response.status, text.encode()):
+            self.refuses_streams = True
+            return await self._post(channel, wire)
         if response.status != 200:
             text = upstream.without_keys(text)
-            if self.has_answered and response.status in (403, 404):
-                # Key and model are known to be right: it is the request.
-                wire.status = 400
-            if response.status >= 400:
-                channel.error = replace(
-                    channel.rest, data=text.encode(), status=response.status
-                )
-            problem = translate_error(
-                load_litellm(), model.name, RuntimeError(text[:_MAX_ERROR]), wire
-            )
-            refuses_all = response.status in _REFUSALS_OF_ALL or wire.redirection
-            if isinstance(problem, ProviderRefusalError) and not refuses_all:
-                raise InfrastructureError(str(problem))
-            raise problem
+            raise self._refusal(text, response.status, channel, wire)
         if response.content_type == STREAM:
-            return request.dialect.merge_events(list(events_of(text))), text
+            answer = dialect.merge_events(list(events_of(text)))
+            if merges:
+                text = json.dumps(answer)
+                channel.rest = replace(
+                    channel.rest,
+                    data=text.encode(),
+                    headers={**channel.rest.headers, "content-type": JSON_TYPE},
+                )
+            return answer, text
         answer = parse_json(text)
         if not isinstance(answer, dict):
             raise self._failure("the answer is not a JSON object", channel, wire)
         return answer, text
+
+    def _ask_for_stream(self, request: AgentRequest) -> tuple[str, bytes]:
+        """Return path and body by which a request that asks for no stream gets one."""
+        dialect = request.dialect
+        is_reported = reports_usage(self.model.name, self.model.api_base)
+        body = parse_json(request.data)
+        body = dialect.stream_body(body, reports_usage=is_reported)
+        return dialect.stream_address(request.path), json.dumps(body).encode()
+
+    def _refusal(
+        self, text: str, status: int, channel: Channel, wire: Wire
+    ) -> Exception:
+        """Return what an answer with an error means; the agent gets it as it came."""
+        if self.has_answered and status in (403, 404):
+            # Key and model are known to be right: it is the request.
+            wire.status = 400
+        if status >= 400:
+            channel.error = replace(channel.rest, data=text.encode(), status=status)
+        error = RuntimeError(text[:_MAX_ERROR])
+        problem = translate_error(load_litellm(), self.model.name, error, wire)
+        refuses_all = status in _REFUSALS_OF_ALL or wire.redirection
+        if isinstance(problem, ProviderRefusalError) and not refuses_all:
+            return InfrastructureError(str(problem))
+        return problem
 
     def _failure(
         self,
@@ -225,45 +260,30 @@ class Provider:
         wire: Wire,
     ) -> Exception:
         """Return what an answer that failed means: another try, unless the agent has a part."""
-        wire.cost = self._cost_of_part(channel)
+        request = channel.request
+        prompt = 0
+        if request.is_text:
+            prompt = self.model.count(request.data.decode())
+        self.model.price_arrival(wire, prompt)
         if channel.started:
             return BrokenStreamError(f"{self.model.name}: {problem[:500]}")
-        return TransientError(Failed(problem[:500], billed=True, cost=wire.cost))
+        return TransientError(replace(failure_of(problem[:500], wire), billed=True))
 
-    def _cost_of_part(self, channel: Channel) -> Decimal | None:
-        """Return the dollars for what arrived of an answer; None where nothing did."""
-        model = self.model
-        request = channel.request
-        events = list(events_of(channel.data.decode("utf-8", "replace")))
-        if not events:
-            return None
-        dialect = request.dialect
-        tokens = dialect.read_answer(dialect.merge_events(events)).tokens
-        if not tokens:
-            # Most report their counts at the end.
-            prompt = model.count(request.data.decode()) if request.is_text else 0
-            tokens = Tokens(prompt, 0)
-        arrived = model.count(dialect.arrived_text(events))
-        tokens = replace(tokens, completion=max(tokens.completion, arrived))
-        return cost_of_tokens(model.name, model.price, tokens)[1]
-
-    async def _read(self, response: aiohttp.ClientResponse, channel: Channel) -> str:
+    async def _read(
+        self, response: aiohttp.ClientResponse, channel: Channel, wire: Wire
+    ) -> str:
         """Read the body, and pass events on until the first on which the agent can act."""
         dialect = channel.request.dialect
         headers = pick_values(response.headers, _RETURNED_HEADERS)
-        data = channel.data
-        data.clear()
+        data = wire.data
         passed = 0  # bytes that the agent has got
         searched = 0  # bytes in which no event ends behind those
         passing = response.status == 200 and response.content_type == STREAM
         # A limited answer may be cut off, and asked for again.
-        passing &= not channel.request.is_limited
+        passing &= channel.request.streamed and not channel.request.is_limited
         try:
             async for chunk in response.content.iter_any():
-                data += chunk
-                if len(data) > _MAX_ANSWER:
-                    problem = f"the answer has more than {_MAX_ANSWER} bytes"
-                    raise RequestRefusedError(problem, None)
+                wire.note_part(chunk)
                 before = passed
                 while passing and (
                     end := _EVENT_END.search(data, max(passed, searched))
@@ -276,6 +296,8 @@ class Provider:
                 searched = max(0, len(data) - _MAX_EVENT_END)
                 if passed > before:
                     channel.put(Piece(bytes(data[before:passed]), headers))
+        except ValueError as error:
+            raise RequestRefusedError(str(error), None) from error
         finally:
             channel.rest = Piece(bytes(data[passed:]), headers)
         return data.decode("utf-8", "replace")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from core.address import basic_auth
 from core.errors import UserError
-from llm.chat import Usage
 from llm.dialects import APIS
-from llm.dialects.base import Dialect, Tokens
-from llm.prices import Price, cost_of
+from llm.dialects.base import Dialect
 from llm.registry import load_litellm, provider_of
 
 _KEY_HEADERS = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
@@ -111,27 +108,3 @@ def proxy_of(url: str) -> str | None:
     if proxy_bypass(parts.hostname or ""):
         return None
     return getproxies().get(parts.scheme)
-
-
-def cost_of_tokens(
-    name: str, price: Price | None, tokens: Tokens
-) -> tuple[Usage, Decimal | None]:
-    """Return the usage of a call, and its dollars by litellm's prices; None without a price."""
-    usage = Usage(tokens.prompt, tokens.completion, tokens.cached)
-    load_litellm()
-    from litellm.types.utils import Usage as LitellmUsage
-
-    cache_writes = {
-        "ephemeral_5m_input_tokens": tokens.written,
-        "ephemeral_1h_input_tokens": tokens.written_hour,
-    }
-    litellm_usage = LitellmUsage(
-        prompt_tokens=tokens.prompt,
-        completion_tokens=tokens.completion,
-        prompt_tokens_details={"cache_creation_token_details": cache_writes},
-        completion_tokens_details={"reasoning_tokens": tokens.reasoning},
-        cache_creation_input_tokens=tokens.written + tokens.written_hour,
-        cache_read_input_tokens=tokens.cached,
-        cost=tokens.cost,
-    )
-    return usage, cost_of(name, price, usage, litellm_usage, tokens.tier)

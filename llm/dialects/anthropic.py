@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar
 
 from core.jsontypes import JsonObject, count_at, object_at, objects, text_at
 from llm.chat import Message, ToolCall
@@ -28,13 +27,9 @@ class Messages(Dialect):
     api = "anthropic"
     limit_keys = ("max_tokens",)
     path_pattern = re.compile(r"/v1/messages")
+    path_ends = ("/v1/messages",)
     ping = b'event: ping\ndata: {"type": "ping"}\n\n'
-    # The texts of a block, and what their parts in a stream are called.
-    _DELTAS: ClassVar[dict[str, str]] = {
-        "text": "text",
-        "thinking": "thinking",
-        "_json": "partial_json",
-    }
+    _INPUT = "partial_json"
     _CLIENT = re.compile(r"(custom|(bash|text_editor|computer|memory)_\d+)$")
 
     def is_client_tool(self, tool: JsonObject) -> bool:
@@ -95,13 +90,17 @@ class Messages(Dialect):
             elif kind == "error":
                 answer["error"] = object_at(event, "error")
         for block in blocks.values():
-            if block.get("_json"):
-                block["input"] = parse_json(block["_json"])
+            text = block.pop(self._INPUT, "")
+            if text:
+                block["input"] = parse_json(text)
         return {**answer, "content": [blocks[index] for index in sorted(blocks)]}
 
     def _add(self, delta: JsonObject, block: JsonObject) -> None:
-        for key, name in self._DELTAS.items():
-            block[key] = text_at(block, key) + text_at(delta, name)
+        for key, value in delta.items():
+            if key == "citation":
+                block["citations"] = [*objects(block, "citations"), value]
+            elif key != "type" and isinstance(value, str):
+                block[key] = text_at(block, key) + value
 
     def limit_body(
         self,

@@ -1,9 +1,9 @@
 """Pure: a protocol in which coding agents call models, as far as the gateway reads it.
 
-Answers pass through byte for byte. The gateway reads which model is asked, what the conversation
-holds, and what the answer says and costs. It writes a request again: with the keys and parts that
-are listed, without tools that the provider itself would run, with a limit of the answer, and with
-the wish for a report of the usage.
+Streamed answers pass through byte for byte, others are merged from a stream. The gateway reads
+which model is asked, what the conversation holds, and what the answer says and costs. It writes a
+request again: with the keys and parts that are listed, without tools that the provider itself would
+run, with a limit of the answer, and with the wish for a report of the usage.
 """
 
 from __future__ import annotations
@@ -178,6 +178,7 @@ class Dialect(ABC):
     Attributes:
         api: the name for ``agent.api``, and litellm's for the provider whose protocol it is.
         common: it is spoken by each provider that has no protocol of its own here.
+        path_ends: what the paths of its requests end with, at any provider.
         limit_keys: where a request limits its answer.
     """
 
@@ -185,6 +186,7 @@ class Dialect(ABC):
     api: str
     common: bool = False
     path_pattern: re.Pattern[str]
+    path_ends: tuple[str, ...]
     limit_keys: tuple[str, ...]
     ping: bytes = b": waiting\n\n"
 
@@ -203,6 +205,20 @@ class Dialect(ABC):
     @abstractmethod
     def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
         """Return the events of a stream as the answer that is not streamed."""
+
+    def read_events(self, text: str) -> Iterator[JsonObject]:
+        """Yield the events of a stream."""
+        return events_of(text)
+
+    def stream_address(self, address: str) -> str:
+        """Return the path or URL at which a request to ``address`` is answered by a stream."""
+        return address
+
+    def stream_body(
+        self, body: JsonObject, *, reports_usage: bool = True
+    ) -> JsonObject:
+        """Return the body that asks for a stream, and for its usage if ``reports_usage``."""
+        return {**body, "stream": True}
 
     @abstractmethod
     def outcome(self, answer: JsonObject) -> AnswerOutcome:
@@ -312,7 +328,8 @@ class Dialect(ABC):
         for event in events:
             choices = objects(event, "choices") + objects(event, "candidates")
             for part in (event, *choices):
-                texts += texts_in(part.get("delta") or part.get("content"))
+                content = part.get("delta") or part.get("content") or part.get("text")
+                texts += texts_in(content)
         return "".join(texts)
 
     def is_actionable(self, event: JsonObject) -> bool:
@@ -351,18 +368,24 @@ class Dialect(ABC):
         model: str,
         *,
         web: bool = False,
+        own: bool = False,
         limit_key: str = "",
     ) -> AgentRequest:
         """Return the request for the provider's ``model``, without a limit of the answer.
 
-        ``web``: the provider may fetch what the request names, and run tools. ``limit_key``: where
-        the limit stands, in a dialect that has this key.
+        ``web``: the provider may fetch what the request names, and run tools. ``own``: it is a
+        server of the user's own, which may sample in its own ways. ``limit_key``: where the limit
+        stands, in a dialect that has this key.
         """
         streamed = body.get("stream") is True
         if path.endswith(":streamGenerateContent"):
             streamed = True
-        rewriter = Rewriter(SHAPES[self.name])
-        body = rewriter.rewrite(body, "web" if web else "request") or {}
+        shapes = SHAPES[self.name]
+        shape = "web" if web else "request"
+        if own:
+            shapes = {**shapes, shape: f"{shapes[shape]} {shapes.get('own', '')}"}
+        rewriter = Rewriter(shapes)
+        body = rewriter.rewrite(body, shape) or {}
         if not web:
             body = self._without_provider_tools(body, rewriter.removed)
         keys = sorted(self.limit_keys, key=body.keys().__contains__, reverse=True)
@@ -480,12 +503,52 @@ def _fragments_in(
             yield from _fragments_in(item, (*path, key))
 
 
+# What a stream says piece by piece; other texts, such as ids, come whole, perhaps several times.
+_GROWING = (
+    *("content", "reasoning", "reasoning_content", "thinking", "refusal", "summary"),
+    *("text", "response", "name", "arguments", "input"),
+)
+
+
+def join_parts(value: Any, part: Any, key: str = "") -> Any:  # noqa: ANN401
+    """Return a value of a stream with the next part of it, which stands at ``key``.
+
+    Objects are joined by their keys, and lists of objects by their ``index``.
+    """
+    if part is None:
+        return value
+    if isinstance(value, dict) and isinstance(part, dict):
+        joined = dict(value)
+        for name, item in part.items():
+            joined[name] = join_parts(value.get(name), item, name)
+        return joined
+    if isinstance(part, list):
+        return _join_lists(value if isinstance(value, list) else [], part)
+    if key in _GROWING and isinstance(value, str) and isinstance(part, str):
+        return value + part
+    return part
+
+
+def _join_lists(items: list[Any], parts: list[Any]) -> list[Any]:
+    joined = list(items)
+    indices = [value_at(item, "index") for item in items]
+    for part in parts:
+        index = value_at(part, "index")
+        if isinstance(index, int) and index in indices:
+            position = indices.index(index)
+            joined[position] = join_parts(joined[position], part)
+        else:
+            joined.append(part)
+            indices.append(index)
+    return joined
+
+
 def texts_in(value: object) -> Iterator[str]:
     """Yield the texts in a part of an answer."""
     if isinstance(value, str):
         yield value
     if isinstance(value, dict):
-        value = [item for key, item in value.items() if key != "type"]
+        value = [item for key, item in value.items() if key not in ("type", "role")]
     if isinstance(value, list):
         for item in value:
             yield from texts_in(item)

@@ -24,6 +24,7 @@ from llm.dialects.base import (
     Tokens,
     Turns,
     as_json,
+    join_parts,
 )
 
 
@@ -36,6 +37,18 @@ class Gemini(Dialect):
     path_pattern = re.compile(
         r"/v1(?:beta)?/models/([^/:]+):(generateContent|streamGenerateContent)"
     )
+
+    path_ends = (":generateContent", ":streamGenerateContent")
+
+    def stream_address(self, address: str) -> str:
+        path, _, query = address.partition("?")
+        path = path.removesuffix(":generateContent") + ":streamGenerateContent"
+        return f"{path}?{'&'.join(filter(None, ('alt=sse', query)))}"
+
+    def stream_body(
+        self, body: JsonObject, *, reports_usage: bool = True
+    ) -> JsonObject:
+        return body
 
     def is_client_tool(self, tool: JsonObject) -> bool:
         return set(tool) <= {"functionDeclarations", "function_declarations"}
@@ -86,17 +99,21 @@ class Gemini(Dialect):
 
     def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
         answer: JsonObject = {}
-        parts = []
-        finish = None
+        merged: JsonObject = {}
+        parts: list[JsonObject] = []
         for event in events:
             candidate = first_object(event, "candidates")
             if candidate:
                 # Counts before the end are those of a part.
                 answer.pop("usageMetadata", None)
             answer |= event
-            parts += objects(candidate, "content", "parts")
-            finish = candidate.get("finishReason") or finish
-        answer["candidates"] = [{"content": {"parts": parts}, "finishReason": finish}]
+            for part in objects(candidate, "content", "parts"):
+                if parts and part.keys() == parts[-1].keys() == {"text"}:
+                    part = {"text": parts.pop()["text"] + text_at(part, "text")}
+                parts.append(part)
+            merged = join_parts(merged, candidate)
+        content = {**object_at(merged, "content"), "parts": parts}
+        answer["candidates"] = [{"finishReason": None, **merged, "content": content}]
         return answer
 
     def outcome(self, answer: JsonObject) -> AnswerOutcome:

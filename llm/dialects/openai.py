@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from core.jsontypes import (
@@ -24,8 +24,11 @@ from llm.dialects.base import (
     Tokens,
     Turns,
     as_json,
+    join_parts,
     join_texts,
+    parse_json,
     result_text,
+    texts_in,
 )
 
 
@@ -61,6 +64,10 @@ class _OpenAI(Dialect):
         )
 
 
+def _without_index(call: JsonObject) -> JsonObject:
+    return {key: value for key, value in call.items() if key != "index"}
+
+
 def _thought_in(message: JsonObject) -> str:
     """Return what servers add to the protocol, under one of two names."""
     return text_at(message, "reasoning_content") or text_at(message, "reasoning")
@@ -73,6 +80,7 @@ class Chat(_OpenAI):
     common = True
     limit_keys = ("max_tokens", "max_completion_tokens")
     path_pattern = re.compile(r"(/v1)?/chat/completions")
+    path_ends: tuple[str, ...] = ("/completions",)  # of texts as well
     _THOUGHT = "thought"
 
     def is_client_tool(self, tool: JsonObject) -> bool:
@@ -98,31 +106,31 @@ class Chat(_OpenAI):
         )
 
     def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
-        message: JsonObject = {"content": "", "reasoning": ""}
-        calls: dict[int, JsonObject] = {}
         answer: JsonObject = {}
-        finish = None
         for event in events:
-            choice = first_object(event, "choices")
-            if choice:
+            # Some servers leave out the number of the only choice.
+            numbered = [{"index": 0, **choice} for choice in objects(event, "choices")]
+            if numbered:
                 # Counts before the end are those of a part.
                 answer.pop("usage", None)
-            for key in ("model", "usage", "error", "service_tier"):
-                if event.get(key):
-                    answer[key] = event[key]
-            message["content"] += text_at(choice, "delta", "content")
-            message["reasoning"] += _thought_in(object_at(choice, "delta"))
-            for part in objects(choice, "delta", "tool_calls"):
-                index = count_at(part, "index")
-                call = calls.setdefault(index, {"function": {}, "id": ""})
-                call["id"] = text_at(part, "id") or call["id"]
-                function = call["function"]
-                for key, value in object_at(part, "function").items():
-                    function[key] = function.get(key, "") + text_at(value)
-            finish = choice.get("finish_reason") or finish
-        message["tool_calls"] = [calls[index] for index in sorted(calls)]
-        answer["choices"] = [{"message": message, "finish_reason": finish}]
+            answer = join_parts(answer, {**event, "choices": numbered})
+        if "object" in answer:
+            answer["object"] = text_at(answer, "object").removesuffix(".chunk")
+        choices = objects(answer, "choices") or [{"delta": {}}]
+        answer["choices"] = [self._merge_choice(choice) for choice in choices]
         return answer
+
+    def _merge_choice(self, choice: JsonObject) -> JsonObject:
+        merged = {"finish_reason": None, **choice}
+        delta = merged.pop("delta", None)
+        if isinstance(delta, dict):
+            message = {"role": "assistant", "content": None, **delta}
+            calls = objects(delta, "tool_calls")
+            if calls:
+                # An index tells calls apart in streams alone.
+                message["tool_calls"] = [_without_index(call) for call in calls]
+            merged["message"] = message
+        return merged
 
     def outcome(self, answer: JsonObject) -> AnswerOutcome:
         choice = first_object(answer, "choices")
@@ -132,6 +140,15 @@ class Chat(_OpenAI):
         tokens = self._tokens(answer, "prompt", "completion")
         return parts, text_at(choice, "finish_reason"), tokens
 
+    def stream_body(
+        self, body: JsonObject, *, reports_usage: bool = True
+    ) -> JsonObject:
+        body = super().stream_body(body)
+        if reports_usage:
+            options = object_at(body, "stream_options")
+            body["stream_options"] = {**options, "include_usage": True}
+        return body
+
     def _address_request(
         self,
         path: str,
@@ -140,8 +157,7 @@ class Chat(_OpenAI):
     ) -> tuple[str, JsonObject]:
         body = {**body, "model": model}
         if body.get("stream") is True:
-            options = object_at(body, "stream_options")
-            body["stream_options"] = {**options, "include_usage": True}
+            body = self.stream_body(body)
         return path, body
 
 
@@ -151,6 +167,7 @@ class Responses(_OpenAI):
     name = "responses"
     limit_keys = ("max_output_tokens",)
     path_pattern = re.compile(r"(/v1)?/responses")
+    path_ends = ("/responses",)
     _CLIENT = frozenset({"function", "custom", "local_shell", "apply_patch"})
     _DONE = "response.output_item.done"
     _FAILED = "response.failed"
@@ -214,3 +231,44 @@ class Responses(_OpenAI):
 
     def _event_of(self, error: JsonObject) -> JsonObject:
         return {"type": self._FAILED, "response": {"status": "failed", **error}}
+
+
+class Ollama(Chat):
+    """Ollama's own protocol, for the built-in agent (https://docs.ollama.com/api/chat).
+
+    A stream has an object a line, each with a piece of the text; the last one counts the tokens.
+    """
+
+    name = "ollama"
+    path_ends = ("/api/chat", "/api/generate")
+
+    def stream_body(
+        self, body: JsonObject, *, reports_usage: bool = True
+    ) -> JsonObject:
+        return {**body, "stream": True}
+
+    def read_events(self, text: str) -> Iterator[JsonObject]:
+        for line in text.split("\n"):
+            event = parse_json(line)
+            if isinstance(event, dict):
+                yield event
+
+    def arrived_text(self, events: Iterable[JsonObject]) -> str:
+        texts: list[str] = []
+        for event in events:
+            texts += texts_in([event.get("message"), event.get("response")])
+        return "".join(texts)
+
+    def merge_events(self, events: Sequence[JsonObject]) -> JsonObject:
+        answer: JsonObject = {}
+        for event in events:
+            answer = join_parts(answer, event)
+        return answer
+
+    def outcome(self, answer: JsonObject) -> AnswerOutcome:
+        end = text_at(answer, "done_reason") or ("stop" if answer.get("done") else "")
+        tokens = Tokens(
+            prompt=count_at(answer, "prompt_eval_count"),
+            completion=count_at(answer, "eval_count"),
+        )
+        return [object_at(answer, "message")], end, tokens

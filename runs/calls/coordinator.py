@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from statistics import median
@@ -70,6 +70,12 @@ class WorkerCalls(Protocol):
     ) -> Ticket | Wait:
         """Let a request through, or say when to ask again."""
 
+    def note_arrival(self, call: str, tokens: int) -> None:
+        """Note how many tokens of an answer have arrived, about."""
+
+    def note_retry(self, instance_id: str, problem: str) -> None:
+        """Say why a request of an instance is sent again, and when."""
+
     def end(self, call: str, outcome: CallOutcome) -> bool:
         """Record the outcome of a request; see ``Gate.end``."""
 
@@ -102,10 +108,13 @@ class CallCoordinator:
     say: Say = lambda _: None
     redact: Redactor = field(default_factory=Redactor)
     called: Callable[[], None] = lambda: None
+    arrived: Callable[[str, int], None] = lambda *_: None
+    retried: Say = lambda _: None
     budget_reason: str = ""
     _denied: set[str] = field(default_factory=set)
     _dearest: dict[tuple[str, int], Decimal] = field(default_factory=dict)
     _pending: dict[str, _Pending] = field(default_factory=dict)
+    _arriving: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def entries(self, instance_id: str) -> Sequence[JournalEntry]:
@@ -141,7 +150,6 @@ class CallCoordinator:
                 instance_id,
             )
             if seconds:
-                # Checked only here, where a worker waits: without requests no provider is down.
                 self._check_providers()
                 return Wait(seconds)
             entry = AskedEntry.of(uuid.uuid4().hex, attempt, ask)
@@ -181,22 +189,45 @@ class CallCoordinator:
         return BudgetUsedError(str(error))
 
     def _check_providers(self) -> None:
-        paused = 0.0
-        if self.providers:
-            paused = self.rate_limiter.all_paused_for(self.providers)
-        if paused >= self.give_up_after:
-            names = ", ".join(self.providers)
-            self.stop.request(
-                f"no model has answered for {paused:.0f} s ({names}); run it again"
-            )
+        """End the run where no provider has answered for too long, and none is answering."""
+        seconds = self.rate_limiter.unanswered_for(self.providers)
+        if seconds < self.give_up_after or self._arriving:
+            return
+        failures = self.rate_limiter.describe_failures(self.providers)
+        self.stop.request(
+            f"no model has answered for {seconds:.0f} s ({failures}); run it again once it "
+            "answers, or raise calls.give_up_after to wait longer"
+        )
+
+    def note_arrival(self, call: str, tokens: int) -> None:
+        with self._lock:
+            pending = self._pending.get(call)
+            if not pending:
+                return
+            self._arriving.add(call)
+        self.rate_limiter.note_arrival(pending.ask.provider)
+        self.arrived(pending.instance_id, tokens)
+
+    def note_retry(self, instance_id: str, problem: str) -> None:
+        line = f"{instance_id}: {self.redact(problem)}"
+        self.say(line)
+        self.retried(line)
 
     def end(self, call: str, outcome: CallOutcome) -> bool:
         with self._lock:
             pending = self._pending.pop(call)
+            self._arriving.discard(call)
+        self.arrived(pending.instance_id, 0)
+        if isinstance(
+            outcome, Failed
+        ):  # of whose words the ledger and the display tell
+            outcome = replace(outcome, error=self.redact(outcome.error))
         # Even if the disk fails, the budget and the rate limiter learn the outcome.
         uses_try = self.rate_limiter.note_outcome(pending.ask.provider, outcome)
         if isinstance(outcome, Answered):
             self.called()
+        elif isinstance(outcome, Failed):
+            self._check_providers()
         ended = end_of(call, outcome)
         line = LedgerLine.of_call(pending.instance_id, pending.entry, ended)
         try:
@@ -304,6 +335,12 @@ class AttemptGate:
 
     def pause(self, seconds: float) -> None:
         self.sleep(seconds)
+
+    def note_arrival(self, ticket: str, tokens: int) -> None:
+        self.coordinator.note_arrival(ticket, tokens)
+
+    def note_retry(self, problem: str) -> None:
+        self.coordinator.note_retry(self.instance_id, problem)
 
     def begin(self, call: PlannedCall) -> str:
         while True:

@@ -24,7 +24,7 @@ from pydantic.functional_validators import BeforeValidator
 from core.jsontypes import JsonMapping
 from core.money import as_number, as_text, dollars_or_none
 from core.redaction import Redactor
-from llm.chat import AnyText, IfAny, Reply, refusal
+from llm.chat import AnyText, IfAny, Reply, Usage, refusal
 from llm.gate import Answered, CallOutcome, PlannedCall, Refused
 from runs.calls.budget import BudgetLimits, LimitScope, OverBudgetError
 from runs.records import Attempt, AttemptStatus
@@ -103,6 +103,7 @@ class FailedEntry(_Entry):
     reached: bool = True
     retry_after: float | None = None
     cost: Annotated[DollarsText, IfAny] = None
+    usage: Annotated[Usage | None, IfAny] = None
     error: AnyText
 
 

@@ -20,7 +20,7 @@ from pydantic import Field, TypeAdapter
 from core import money
 from core.atomic import write_text_atomic
 from core.money import dollars_or_none
-from llm.chat import IfAny, Reply, Usage
+from llm.chat import AnyText, IfAny, Reply, Usage
 from runs.calls.journal import (
     JOURNAL,
     AnsweredEntry,
@@ -52,9 +52,11 @@ class LedgerLine:
         kind: as in the journal (``answered``, ``refused``, ``failed``, ``lost``), or ``replayed``
             (``REPLAYED``) for a recorded reply, with its cost at the time.
         cost: dollars at most; None when unknown. A ``lost`` or unanswered call has its bound.
+        usage: the tokens; without a price also those of an answer that broke off.
         arrived: dollars for what arrived of an answer that broke off.
         bound: the most dollars that it could cost; None if unknown, or in a file up to version
             0.13, whose lines are those of its journals all the same.
+        error: why a call failed.
     """
 
     call: str
@@ -66,6 +68,7 @@ class LedgerLine:
     usage: Usage | None = None
     arrived: DollarsText = None
     bound: Annotated[DollarsText, IfAny] = field(default=None, compare=False)
+    error: Annotated[AnyText, IfAny] = field(default="", compare=False)
 
     @property
     def cost_at_most(self) -> Decimal | None:
@@ -99,11 +102,15 @@ class LedgerLine:
         """
         usage = None
         arrived = None
+        error = ""
         if isinstance(end, FailedEntry):
             if not end.billed:
                 return None
             cost = start.bound
             arrived = end.cost
+            error = end.error
+            if start.bound is None:
+                usage = end.usage
         elif isinstance(end, AnsweredEntry):
             cost = end.reply.cost
             usage = end.reply.usage
@@ -119,6 +126,7 @@ class LedgerLine:
             usage=usage,
             arrived=arrived,
             bound=start.bound,
+            error=error,
         )
 
     def as_json(self) -> dict[str, Any]:

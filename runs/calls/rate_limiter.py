@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, PlainSerializer
 
 from core.address import parse_address, recorded_address
 from core.errors import UserError
+from core.plaintext import quantity
 from core.settings import EVERY, Pairs, Section, WrongValueError
 from llm.gate import CallOutcome, Failed
 from runs.storage.places import NamedRun
@@ -43,7 +44,7 @@ class Calls(Section):
     """Call no model: repeat the replies of this run."""
 
     timeout: float = Field(default=300, ge=1)
-    """Wait at most this long for a reply."""
+    """End a call in which nothing has arrived for this long."""
 
     retries: int = Field(default=5, ge=0)
     """Repeat a call this often after transient errors."""
@@ -84,7 +85,8 @@ class RateLimiterPolicy:
         failures: number of failures in a row that opens the circuit.
         first_wait: seconds of the first pause, and the most random delay of a waiting caller.
         longest_wait: seconds of the longest pause, and the most that a Retry-After counts.
-        probe_patience: seconds after which a probe counts as lost; more than a call's time-out.
+        probe_patience: seconds of silence after which a probe counts as lost; more than a call's
+            time-out.
     """
 
     failures: int = 5
@@ -98,19 +100,17 @@ class _Provider:
     """The state of a provider; times are those of the clock."""
 
     failures: int = 0  # since the last success
+    error: str = ""  # of the last failure
     pauses: int = 0  # of the open circuit; 0 while it is closed
     asked_until: float = -math.inf  # the end of the longest Retry-After
     paused_until: float = -math.inf
     probed_until: float = -math.inf  # then the present probe counts as lost
-    down_since: float = 0.0
-    answered: bool = False  # ever
+    failing_since: float = 0.0
+    answered_at: float = -math.inf
 
     @property
     def open(self) -> bool:
         return self.pauses > 0
-
-    def down(self, now: float) -> bool:
-        return self.open or now < self.asked_until
 
     def blocked_until(self) -> float:
         return max(self.asked_until, self.paused_until)
@@ -202,11 +202,12 @@ class RateLimiter:
         with self._lock:
             state = self._provider(provider)
             was_open = state.open
-            answered = state.answered
-        if not outcome.reached and not answered:
-            # A wrong address, or a server that was not started: waiting longer does not help.
-            return True
-        self.note_failure(provider, outcome.retry_after)
+            answered = state.answered_at > -math.inf
+            if not outcome.reached and not answered:
+                # A wrong address, or a server that was not started: a pause does not help.
+                self._count_failure(state, outcome.error)
+                return True
+        self.note_failure(provider, outcome.retry_after, outcome.error)
         return not was_open
 
     def note_success(self, provider: str) -> None:
@@ -216,11 +217,19 @@ class RateLimiter:
             state = self._provider(provider)
             self._providers[provider] = _Provider(
                 asked_until=state.asked_until,
-                down_since=now,
-                answered=True,
+                answered_at=now,
             )
 
-    def note_failure(self, provider: str, retry_after: float | None = None) -> None:
+    def note_arrival(self, provider: str) -> None:
+        """Note a part of an answer: a probe that is being answered is not lost."""
+        with self._lock:
+            state = self._provider(provider)
+            if state.probed_until > -math.inf:
+                state.probed_until = self._clock() + self._policy.probe_patience
+
+    def note_failure(
+        self, provider: str, retry_after: float | None = None, error: str = ""
+    ) -> None:
         """Note a failure that may be temporary: an error status, or no answer.
 
         Calls that were pending when a pause started do not lengthen it. ``retry_after`` has the
@@ -229,9 +238,7 @@ class RateLimiter:
         with self._lock:
             now = self._clock()
             state = self._provider(provider)
-            if not state.down(now):
-                state.down_since = now
-            state.failures += 1
+            self._count_failure(state, error)
             many = state.failures >= self._policy.failures
             opens = many and (not state.open or now >= state.blocked_until())
             if (
@@ -249,17 +256,37 @@ class RateLimiter:
                 state.paused_until = now + pause
                 state.probed_until = -math.inf
 
-    def all_paused_for(self, providers: Collection[str]) -> float:
-        """Return for how many seconds all ``providers`` have been paused; 0.0 when one is not.
+    def unanswered_for(self, providers: Collection[str]) -> float:
+        """Return for how many seconds none of ``providers`` has answered, though some were asked.
 
-        An open circuit counts as paused until a success, between its pauses too.
+        It is 0.0 while none of them has failed often in turn.
         """
         with self._lock:
-            now = self._clock()
             states = [self._provider(name) for name in providers]
-            if not states or not all(state.down(now) for state in states):
+            failing = [s for s in states if s.failures >= self._policy.failures]
+            if not failing:
                 return 0.0
-            return now - max(state.down_since for state in states)
+            answered_at = max(state.answered_at for state in states)
+            failing_since = min(state.failing_since for state in failing)
+            return self._clock() - max(answered_at, failing_since)
+
+    def describe_failures(self, providers: Collection[str]) -> str:
+        """Return how often each of ``providers`` has failed in turn, and why the last time."""
+        with self._lock:
+            descriptions = []
+            for name in providers:
+                state = self._provider(name)
+                if not state.failures:
+                    continue
+                calls = quantity(state.failures, "call")
+                descriptions.append(f"{name}: {calls}, the last: {state.error}")
+        return "; ".join(descriptions)
+
+    def _count_failure(self, state: _Provider, error: str) -> None:
+        if not state.failures:
+            state.failing_since = self._clock()
+        state.failures += 1
+        state.error = error
 
     def _provider(self, name: str) -> _Provider:
         return self._providers.setdefault(name, _Provider())

@@ -86,6 +86,10 @@ class Display:
             self._stream.write(_encodable(one_line(text), self._stream) + "\n")
             self._stream.flush()
 
+    def note_retry(self, line: str) -> None:
+        """Show why a call is repeated, in a line of its own."""
+        self.note(line)
+
     def close(self) -> None:
         """Write pending lines and clear the bars; safe to call twice."""
 
@@ -140,6 +144,9 @@ class TerminalDisplay(Display):
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(_CLOSING)
+
+    def note_retry(self, line: str) -> None:
+        self.progress.note_retry(line)
 
     def note(self, text: str) -> None:
         self._lines.put(one_line(text))

@@ -39,13 +39,24 @@ class WorkStep(str, Enum):
 
 @dataclass(frozen=True)
 class Running:
-    """A running instance; ``attempt`` is 0 before the first, ``since`` a time of the clock."""
+    """A running instance.
+
+    Attributes:
+        since: a time of the clock.
+        attempt: 0 before the first.
+        tokens: that have arrived of the present answer, about; 0 while none arrives.
+        rate: tokens a second since the first of them.
+        first: the time of the first, and their number then.
+    """
 
     instance_id: str
     since: float
     attempt: int = 0
     model: str = ""
     step: WorkStep = WorkStep.WAITING
+    tokens: int = 0
+    rate: float = 0.0
+    first: tuple[float, int] = (0.0, 0)
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,7 @@ class ProgressSnapshot:
         spent: dollars, None when unknown; ``at_most`` with calls that may not be billed.
         projected: dollars for all at the mean of those done; None before one is done.
         running: the longest running instance first.
+        retry: why the last call failed, and when it is repeated; empty after an answer.
         stopping: the running instances end at their next step.
     """
 
@@ -74,6 +86,7 @@ class ProgressSnapshot:
     running: tuple[Running, ...]
     word: str
     stopping: bool
+    retry: str = ""
 
 
 class Steps(Protocol):
@@ -118,6 +131,7 @@ class ProgressState:
         self._durations: list[float] = []
         self._calls: deque[float] = deque()
         self._widest = 1
+        self._retry = ""
 
     def note_earlier(self, statuses: Mapping[str, str]) -> None:
         """Count the instances, by id, that earlier starts finished."""
@@ -152,8 +166,31 @@ class ProgressState:
         """Count an answered model call."""
         with self._lock:
             now = self._clock()
+            self._retry = ""
             self._calls.append(now)
             self._forget_calls(now)
+
+    def note_retry(self, line: str) -> None:
+        """Keep the last failure of a call until one is answered."""
+        with self._lock:
+            self._retry = line
+
+    def note_tokens(self, instance_id: str, tokens: int) -> None:
+        """Note how many tokens of an answer have arrived; 0 when it has ended."""
+        with self._lock:
+            running = self._running.get(instance_id)
+            if running is None:
+                return
+            now = self._clock()
+            first, number = running.first
+            rate = 0.0
+            if not running.tokens or tokens < running.tokens:
+                first, number = now, tokens
+            elif now > first:
+                rate = (tokens - number) / (now - first)
+            self._running[instance_id] = replace(
+                running, tokens=tokens, rate=rate, first=(first, number)
+            )
 
     def note_end(self, instance_id: str, status: str) -> int:
         """Note the end of an instance; return how many are done, this one unless interrupted."""
@@ -201,6 +238,7 @@ class ProgressState:
                 running=tuple(running),
                 word=self.word,
                 stopping=bool(self.stopping()),
+                retry=self._retry,
             )
 
     def _seconds_left(self, done: int, ages: list[float]) -> float | None:
@@ -251,7 +289,10 @@ def running_lines(
     writing there makes some terminals start a new line.
     """
     first = [f"  {one_line(line)}" for line in first_lines][: max(rows - 2, 0) // 2]
-    room = max(rows - 2 - len(first), 0)
+    last = []
+    if snapshot.retry:
+        last.append(f"  {one_line(snapshot.retry)}")
+    room = max(rows - 2 - len(first) - len(last), 0)
     visible = (
         snapshot.running
         if len(snapshot.running) <= room
@@ -262,7 +303,8 @@ def running_lines(
     if left_out:
         lines.append(f"  … and {left_out} more")
     width = max(columns - 1, 0)
-    return [disp_trim(line, width) for line in [*first, *lines[:room]]]
+    fitting = [*first, *lines[:room], *last]
+    return [disp_trim(line, width) for line in fitting[: max(rows - 2, 0)]]
 
 
 def _line(running: Running, now: float) -> str:
@@ -272,6 +314,8 @@ def _line(running: Running, now: float) -> str:
     if running.model:
         parts.append(one_line(running.model))
     parts += [running.step.value, duration(now - running.since)]
+    if running.tokens:
+        parts.append(f"{running.tokens} tokens, {running.rate:.1f}/s")
     return "  " + "  ".join(parts)
 
 

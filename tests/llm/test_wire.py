@@ -15,7 +15,7 @@ from bench.config import RunConfig
 from core.errors import InfrastructureError, UserError
 from llm.chat import REPLY, Message, Reply, RequestRefusedError
 from llm.client import LiteLLMModel
-from llm.gate import Answered, CallOutcome, Failed, PlannedCall
+from llm.gate import Answered, CallOutcome, Failed, OpenGate, PlannedCall
 from llm.options import ModelChoice
 from llm.prices import Price
 from llm.provider_errors import RetryPolicy, retry_after
@@ -36,16 +36,11 @@ def reread(reply: Reply) -> Reply:
     return REPLY.validate_json(written)
 
 
-class Books:
+class Books(OpenGate):
     """A gate that keeps the outcomes."""
 
     def __init__(self) -> None:
         self.ends: list[CallOutcome] = []
-
-    def recorded_reply(
-        self, request_sha256: str, exchange_sha256: str | None = None
-    ) -> Reply | None:
-        return None
 
     def pause(self, seconds: float) -> None:
         pass
@@ -289,7 +284,7 @@ def test_a_name_of_megabytes_does_not_block_the_loop(
 def test_an_answer_without_end_is_cut_and_billed(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("llm.provider_errors._MAX_BYTES", 100_000)
+    monkeypatch.setattr("llm.wire.MAX_BYTES", 100_000)
     provider.will_answer("x" * 200_000)
     books = Books()
     with pytest.raises(InfrastructureError):

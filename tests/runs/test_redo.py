@@ -289,6 +289,26 @@ def test_a_provider_that_is_down_for_everybody_ends_the_run_and_nothing_is_lost(
     assert run.start(runner.live()).code == 0
 
 
+def test_a_server_that_never_loads_its_model_ends_the_run_of_one_worker(
+    runner: Runner,
+) -> None:
+    loading = Answer(status=503, error={"message": "Loading model"})
+    runner.provider.will_answer(loading)
+    run = replace(runner, ids=IDS)
+    started = run.start(runner.live(), workers=1, give_up_after=2)
+    assert started.code == 130
+    assert "no model has answered for" in started.lines[-1]
+    assert "calls, the last: " in started.lines[-1]
+    assert "Loading model" in started.lines[-1]
+    assert "raise calls.give_up_after" in started.lines[-1]
+    log = run.store.log_file.read_text()
+    retries = [line for line in log.splitlines() if "asked again in" in line]
+    assert retries
+    assert all("Loading model" in line for line in retries)
+    shown = [line for line in started.lines if "asked again in" in line]
+    assert len(shown) == len(retries)
+
+
 def test_many_workers_give_the_same_predictions_as_one(runner: Runner) -> None:
     run = replace(runner, ids=IDS)
     single = run.below("single")

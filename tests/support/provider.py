@@ -21,7 +21,6 @@ class Answer:
 
     Attributes:
         hang: seconds to wait before the answer.
-        drip: send the body a byte at a time, one a second.
         tool_calls: names and arguments (JSON text).
         cached: tokens read from the provider's cache.
         written: tokens written to it (Anthropic's protocol).
@@ -36,7 +35,6 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     error: dict[str, Any] = field(default_factory=dict)
     hang: float = 0.0
-    drip: bool = False
     usage: bool = True
     tool_calls: tuple[tuple[str, str], ...] = ()
     cached: int = 0
@@ -96,17 +94,7 @@ class _Handler(Handler):
         if body is None:
             body = _BODIES.get(self.path, _body)(answer, request)
         with suppress(OSError):
-            if answer.drip:
-                self._drip(json.dumps(body).encode(), answer.status)
-            else:
-                self.send_json(body, answer.status, answer.headers)
-
-    def _drip(self, data: bytes, status: int) -> None:
-        self.send_head(status, {"Content-Length": len(data)})
-        for byte in data:
-            self.wfile.write(bytes([byte]))
-            if self.stub.closing.wait(0.2):
-                return
+            self.send_json(body, answer.status, answer.headers)
 
 
 class Provider(LoopbackServer):

@@ -239,8 +239,17 @@ class RemoteCalls:
     def end(self, call: str, outcome: CallOutcome) -> bool:
         return bool(self._ask("end", call, outcome))
 
+    def note_arrival(self, call: str, tokens: int) -> None:
+        self._tell("note_arrival", call, tokens)
+
+    def note_retry(self, instance_id: str, problem: str) -> None:
+        self._tell("note_retry", instance_id, problem)
+
     def note_attempt(self, instance_id: str, attempt: Attempt) -> None:
         self._ask("note_attempt", instance_id, attempt)
+
+    def _tell(self, method: str, *arguments: object) -> None:
+        self.connection.tell("call", self.start, method, *arguments)
 
     def _ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401
         return self.connection.ask("call", self.start, method, *arguments)

@@ -18,7 +18,6 @@ import pytest
 
 from agent.gateway import gateway as gateway_module
 from agent.gateway.gateway import Access, Gateway
-from agent.gateway.upstream import cost_of_tokens
 from core.errors import StoppedError
 from llm.client import LiteLLMModel
 from llm.dialects import DIALECTS
@@ -27,6 +26,7 @@ from llm.dialects.base import Tokens, events_of
 from llm.dialects.gemini import Gemini
 from llm.dialects.openai import Chat, Responses
 from llm.gate import OpenGate
+from llm.prices import cost_of_tokens
 from tests.agent.gateway.conftest import (
     ASK,
     EDIT,
@@ -144,7 +144,7 @@ def test_what_stands_twice_or_is_not_known_does_not_pass(
         f'"service_tier": "x"}}'
     )
     assert post(gateway, twice.encode()).status == 200
-    assert stub.requests == [ASK]
+    assert stub.requests == [STREAM]
     assert gateway.removed == {"service_tier": 1}
     path = "/v1beta/models/m:generateContent"
     refused: list[Any] = [{"googleSearch": {}}, "search", 5]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from agent.gateway.gateway import Access, Gateway
-from agent.gateway.upstream import cost_of_tokens
 from core.jsontypes import JsonObject
 from llm.client import LiteLLMModel
 from llm.gate import Answered, CallOutcome, OpenGate, PlannedCall
+from llm.prices import cost_of_tokens
 from tests.agent.gateway.conftest import (
     ASK,
     BY_NAME,
@@ -421,7 +421,7 @@ def test_an_answer_that_is_cut_off_is_asked_for_once_more(
     key: str,
     limit: int,
 ) -> None:
-    answer_first(stub, Turn("hel", cut=True))
+    answer_first(stub, Turn("hel", tokens=(1500, 16_000, 300, 200), cut=True))
     if dialect == "messages":
         body |= {"thinking": {"type": "enabled", "budget_tokens": 31_999}}
     _, gate = send(stub, dialect, body)

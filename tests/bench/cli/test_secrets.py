@@ -16,8 +16,9 @@ import pytest
 from bench.cli.cli import run_cli
 from core.errors import InfrastructureError, UserError
 from core.redaction import Redactor
-from llm.provider_errors import Wire, translate_error
+from llm.provider_errors import translate_error
 from llm.registry import load_litellm
+from llm.wire import Wire
 from runs.description import Run as RunDescription
 from runs.records import InstanceResult
 from runs.storage.store import RunStore

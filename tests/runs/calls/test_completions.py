@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,12 @@ from llm.chat import (
     Message,
     Reply,
     RequestRefusedError,
+    Usage,
     WindowExceededError,
     request_sha256,
 )
-from llm.gate import PlannedCall
-from runs.calls.coordinator import AttemptGate, recorded_calls
+from llm.gate import Failed, PlannedCall
+from runs.calls.coordinator import AttemptGate, Ticket, recorded_calls
 from runs.calls.journal import (
     AnsweredEntry,
     AskedEntry,
@@ -28,13 +31,16 @@ from runs.calls.journal import (
     starts_and_ends,
 )
 from runs.calls.ledger import read_ledger, total
+from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
 from tests.llm.test_client import model
 from tests.llm.test_completions import LONG
 from tests.runs.conftest import make_gate
+from tests.support import wait_until
 from tests.support.commands import Preloaded
 from tests.support.killing import Harness
 from tests.support.provider import Answer, Provider
 from tests.support.runs import COUNT, PROMPT, complete, coordinator
+from tests.support.streams import Streamed, StreamServer
 
 
 class SeededProvider(Provider):
@@ -46,6 +52,7 @@ class SeededProvider(Provider):
         return Answer(f" return {request['seed']}")
 
 
+CALL = PlannedCall("own", "openai", "0" * 64, 10, None)
 SEED = 14
 CONTENTS = {str(n): f" return {n}" for n in range(1, COUNT + 1)}
 
@@ -98,6 +105,70 @@ def _check(folder: Path, sent: Counter[int]) -> None:
     assert sorted(line.call for line in lines) == calls
     paid = [line for line in lines if line.kind == "answered"]
     assert total(paid) == COUNT * Decimal("0.00035")
+
+
+def test_a_process_that_dies_while_an_answer_arrives_has_lost_its_bound(
+    tmp_path: Path, preloaded: Preloaded
+) -> None:
+    command = Harness(preloaded, tmp_path, script="complete")
+    folder = tmp_path / "run"
+    with StreamServer(Streamed(pause=0.2, end="silent"), Streamed()) as server:
+        arguments = [str(folder), f"{server.url}/v1"]
+        killed = command.start(arguments)
+        wait_until(lambda: server.requests)
+        killed.kill()
+        command.wait_for_end(killed)
+        ended = command.run(arguments)
+        assert ended.code == 0, ended.output
+        assert len(server.requests) == 1 + COUNT
+    lines = read_ledger(folder / "ledger.jsonl").values
+    assert [line.kind for line in lines] == ["lost"] + ["answered"] * COUNT
+    assert lines[0].cost == lines[0].bound
+    assert lines[0].cost
+
+
+def test_a_run_is_not_given_up_while_an_answer_arrives(tmp_path: Path) -> None:
+    calls = coordinator(tmp_path)
+    calls.providers = ("openai",)
+    calls.give_up_after = 0.0
+    calls.rate_limiter = RateLimiter(Rates(), RateLimiterPolicy(first_wait=0.0))
+    slow = calls.begin("slow", 1, CALL).call
+    shown: list[tuple[str, int]] = []
+    calls.arrived = lambda key, tokens: shown.append((key, tokens))
+    calls.note_arrival(slow, 7)
+    calls.note_arrival("another start's", 7)
+    loading = Failed("503: Loading model")
+    for _ in range(9):
+        calls.end(_begin(calls), loading)
+    assert not calls.stopping()
+    calls.end(slow, Failed("the answer broke off", billed=True))
+    assert shown[0] == ("slow", 7)
+    assert shown[-1] == ("slow", 0)
+    reason = calls.stopping()
+    assert "no model has answered for 0 s" in reason
+    assert "openai: 10 calls, the last: the answer broke off" in reason
+    assert "calls.give_up_after" in reason
+
+
+def _begin(calls: Any) -> str:
+    while True:
+        ticket = calls.begin("job", 1, CALL)
+        if isinstance(ticket, Ticket):
+            return ticket.call
+        time.sleep(0.001)
+
+
+def test_what_arrived_without_a_price_is_in_the_ledger(tmp_path: Path) -> None:
+    calls = coordinator(tmp_path)
+    usage = Usage(100, 7)
+    for bound in (None, Decimal(1)):
+        call = calls.begin("job", 1, replace(CALL, bound=bound)).call
+        failed = Failed("it broke off", billed=True, cost=bound, usage=usage)
+        calls.end(call, failed)
+    unpriced, priced = read_ledger(tmp_path / "ledger.jsonl").values
+    assert (unpriced.cost, unpriced.usage) == (None, usage)
+    assert (priced.cost, priced.arrived, priced.usage) == (1, 1, None)
+    assert unpriced.error == priced.error == "it broke off"
 
 
 def test_a_continued_run_asks_nothing_again(tmp_path: Path) -> None:

@@ -171,50 +171,54 @@ def test_a_probe_waits_for_the_rate_and_is_not_used_up_by_it() -> None:
     assert ask_limiter(throttle) == 0
 
 
-def test_how_long_all_have_been_paused() -> None:
+def test_how_long_no_provider_has_answered() -> None:
     throttle, clock = make_limiter()
     both = ["p", "q"]
-    assert throttle.all_paused_for(both) == 0
-    assert throttle.all_paused_for([]) == 0
+    assert throttle.unanswered_for(both) == 0
+    assert throttle.unanswered_for([]) == 0
     throttle.note_failure("p")
     clock.now += 100
-    # A failure alone pauses nothing, and what was before the pause does not count.
-    assert throttle.all_paused_for(["p"]) == 0
+    # A failure alone says nothing, but it counts once others have followed.
+    assert throttle.unanswered_for(["p"]) == 0
     opened(throttle, "p")
     clock.now += 10
-    assert throttle.all_paused_for(["p"]) == 10
-    assert throttle.all_paused_for(both) == 0
+    assert throttle.unanswered_for(["p"]) == 110
+    assert throttle.unanswered_for(both) == 110, "the other was not asked"
+    throttle.note_success("q")
+    clock.now += 7
+    assert throttle.unanswered_for(["p"]) == 117
+    assert throttle.unanswered_for(both) == 7
     opened(throttle, "q")
     clock.now += 500
-    assert throttle.all_paused_for(["p"]) == 510
-    assert throttle.all_paused_for(both) == 500
-    throttle.note_failure("p", 30)
-    throttle.note_failure("q")
-    clock.now += 5
-    assert throttle.all_paused_for(both) == 505
-    throttle.note_success("q")
-    assert throttle.all_paused_for(both) == 0
-    opened(throttle, "q")
-    clock.now += 7
-    assert throttle.all_paused_for(both) == 7
-
-
-def test_a_retry_after_counts_as_paused_while_it_lasts() -> None:
-    throttle, clock = make_limiter()
-    throttle.note_failure("p", 30)
-    clock.now += 20
-    assert throttle.all_paused_for(["p"]) == 20
-    throttle.note_failure("p", 30)
-    clock.now += 29
-    assert throttle.all_paused_for(["p"]) == 49
-    clock.now += 1
-    assert throttle.all_paused_for(["p"]) == 0
-    throttle.note_failure("p", 30)
-    clock.now += 1
-    assert throttle.all_paused_for(["p"]) == 1
+    assert throttle.unanswered_for(both) == 507
     throttle.note_success("p")
-    clock.now += 5
-    assert throttle.all_paused_for(["p"]) == 5
+    throttle.note_success("q")
+    assert throttle.unanswered_for(both) == 0
+
+
+def test_calls_that_were_refused_a_connection_are_unanswered() -> None:
+    throttle, clock = make_limiter()
+    refused = Failed("cannot connect: port 8080", reached=False)
+    for _ in range(POLICY.failures):
+        assert throttle.note_outcome("p", refused), "it uses up a try"
+        clock.now += 10
+    assert not is_open(throttle, "p"), "a pause does not help"
+    assert throttle.unanswered_for(["p"]) == 10 * POLICY.failures
+    described = throttle.describe_failures(["p", "q"])
+    assert described == "p: 3 calls, the last: cannot connect: port 8080"
+
+
+def test_a_probe_that_is_being_answered_is_not_lost() -> None:
+    throttle, clock = make_limiter(random=0.0)
+    opened(throttle)
+    clock.now += 1
+    assert ask_limiter(throttle, caller="a") == 0
+    for _ in range(9):
+        clock.now += POLICY.probe_patience - 1
+        throttle.note_arrival("p")
+        assert ask_limiter(throttle, caller="b") > 0
+    clock.now += POLICY.probe_patience
+    assert ask_limiter(throttle, caller="b") == 0, "it is silent"
 
 
 def test_what_says_nothing_of_the_provider_leaves_its_circuit_open() -> None:

@@ -53,6 +53,45 @@ def test_running_ones_are_sorted_by_how_long_they_run(clock: Clock) -> None:
     ]
 
 
+def test_what_arrives_of_an_answer_is_shown_with_its_speed(clock: Clock) -> None:
+    progress = ProgressState(1, clock)
+    progress.note_start("a")
+    progress.step("a", 1, "qwen", WorkStep.ASKING)
+    clock.now += 100
+    progress.note_tokens("a", 2)
+    clock.now += 20
+    progress.note_tokens("a", 102)
+    progress.note_tokens("unknown", 1)
+    (line,) = running_lines(progress.snapshot(None), 24, 80)
+    assert line == "  a  attempt 1  qwen  asking  2:00  102 tokens, 5.0/s"
+    # Another answer, and the time between two.
+    progress.note_tokens("a", 4)
+    clock.now += 2
+    progress.note_tokens("a", 5)
+    (line,) = running_lines(progress.snapshot(None), 24, 80)
+    assert line.endswith("5 tokens, 0.5/s")
+    progress.note_tokens("a", 0)
+    (line,) = running_lines(progress.snapshot(None), 24, 80)
+    assert line.endswith("2:02")
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 24])
+def test_the_last_line_is_the_last_failure_until_an_answer(
+    clock: Clock, rows: int
+) -> None:
+    progress = ProgressState(9, clock)
+    for name in "abcdef":
+        progress.note_start(name)
+    progress.note_retry("a: gpt-4o: no answer within 300 s")
+    progress.note_retry("b: gpt-4o: Loading\nmodel")
+    lines = running_lines(progress.snapshot(None), rows, 80)
+    assert len(lines) == min(rows - 2, 7)
+    assert lines[-1:] == ["  b: gpt-4o: Loading model"][: rows - 2]
+    progress.note_call()
+    lines = running_lines(progress.snapshot(None), rows, 80)
+    assert not any("Loading" in line for line in lines)
+
+
 def test_a_step_that_comes_too_late_leaves_no_ghost(clock: Clock) -> None:
     progress = ProgressState(2, clock)
     progress.note_start("a")
