@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.errors import InfrastructureError
+from agent.formats import format_names
+from core.errors import InfrastructureError, UserError
 from llm.chat import Reply, Usage
 from llm.client import LiteLLMModel
 from llm.gate import Answered, CallOutcome, Failed, OpenGate, PlannedCall
 from llm.provider_errors import RetryPolicy
+from llm.settings import ModelSettings, load_settings
 from tests.llm.test_client import ASK
 from tests.support.dialects import Turn
 from tests.support.streams import Streamed, StreamServer
@@ -229,3 +232,38 @@ def test_a_server_that_loads_its_model_is_tried_again_with_its_words(
     assert "Loading model" in books.retries[0]
     assert books.retries[0].startswith("gpt-4o: ")
     assert "asked again in 0 s (1 of 3 tries used)" in books.retries[0]
+
+
+@pytest.mark.parametrize("request_", [ASK, "def f():"], ids=["chat", "text"])
+def test_parameters_of_a_file_of_models_reach_an_own_server(
+    serve: Any, books: Books, request_: Any
+) -> None:
+    server = serve()
+    parameters = {"top_k": 20, "min_p": 0.05, "top_p": 0.8}
+    settings = ModelSettings(parameters=parameters)
+    at = f"{server.url}/v1"
+    plain = model("own", books, api_base=at).complete(request_)
+    sampled = model("own", books, api_base=at, settings=settings).complete(request_)
+    before, after = server.requests
+    assert not parameters.keys() & before.keys()
+    assert parameters.items() <= after.items()
+    assert plain.exchange_sha256 != sampled.exchange_sha256
+
+
+@pytest.mark.parametrize("protocol", ["ollama", "messages"])
+def test_parameters_reach_a_provider_that_knows_them(
+    serve: Any, books: Books, protocol: str
+) -> None:
+    server = serve()
+    settings = ModelSettings(parameters={"top_k": 20})
+    model(NAMES[protocol], books, settings=settings).complete(ASK)
+    (request,) = server.requests
+    assert request.get("options", request)["top_k"] == 20
+
+
+def test_a_parameter_that_the_harness_sets_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text("models: {own: {parameters: {top_k: 1, stream: false, n: 3}}}")
+    problem = "models: own: parameters: .*the harness itself sets n, stream"
+    with pytest.raises(UserError, match=problem):
+        load_settings(path, format_names())
