@@ -167,7 +167,8 @@ def test_what_arrived_without_a_price_is_in_the_ledger(tmp_path: Path) -> None:
         calls.end(call, failed)
     unpriced, priced = read_ledger(tmp_path / "ledger.jsonl").values
     assert (unpriced.cost, unpriced.usage) == (None, usage)
-    assert (priced.cost, priced.arrived, priced.usage) == (1, 1, None)
+    assert priced.cost == priced.arrived == Decimal(1)
+    assert priced.usage is None
     assert unpriced.error == priced.error == "it broke off"
 
 
