@@ -30,6 +30,7 @@ T = TypeVar("T")
 # The longest replies of models have about a million bytes.
 MAX_BYTES = 32 * 2**20
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
+_BROKEN = "the answer broke off"
 _REPORT_EVERY = 0.5  # seconds
 _REFUSALS = frozenset({400, 404, 405, 422, 501})
 _STREAM = re.compile(rb"\bstream(ing)?\b", re.IGNORECASE)
@@ -187,7 +188,7 @@ class Wire:
         merged = self.dialect.merge_events(list(events))
         answer = self.dialect.read_answer(merged)
         if answer.error or not answer.complete:
-            self.problem = answer.error or "the answer broke off"
+            self.problem = answer.error or _BROKEN
             raise ValueError(self.problem)
         return json.dumps(merged).encode()
 
@@ -300,12 +301,14 @@ def _ask_for_stream(request: Any, *, reports_usage: bool) -> Any:  # noqa: ANN40
 
 
 async def _read(response: Any, wire: Wire) -> None:  # noqa: ANN401
+    import httpx
+
     try:
         async for part in response.aiter_bytes():
             wire.note_part(part)
-    except Exception as error:
+    except httpx.HTTPError:
         if wire.dialect:
-            wire.problem = f"the answer broke off ({type(error).__name__})"
+            wire.problem = _BROKEN
         raise
     finally:
         await response.aclose()
