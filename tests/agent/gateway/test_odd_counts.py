@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from agent.gateway.dialects.anthropic import Messages
-from agent.gateway.dialects.base import Dialect
-from agent.gateway.dialects.gemini import Gemini
-from agent.gateway.dialects.openai import Chat, Responses
 from agent.gateway.gateway import Access, Gateway
 from core.jsontypes import JsonObject
 from llm.chat import Message, Reply
 from llm.client import LiteLLMModel
+from llm.dialects.anthropic import Messages
+from llm.dialects.base import Dialect
+from llm.dialects.gemini import Gemini
+from llm.dialects.openai import Chat, Responses
 from llm.gate import Answered
 from llm.prices import Price
 from llm.provider_errors import RetryPolicy
