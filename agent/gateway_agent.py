@@ -64,6 +64,7 @@ class GatewayAgent(CommandAgent):
                 socket=socket,
                 call_count=len(transcript.calls),
                 first_lane=max(lanes, default=-1) + 1,
+                note_call=task.host.note_call,
             )
             try:
                 with gateway:
@@ -75,7 +76,10 @@ class GatewayAgent(CommandAgent):
         if ended.result.timed_out:
             # A call is repeated for as long as the run waits for its provider.
             refused = refused or gateway.failed_try
-        notes = [ended.problem]
+        problem = ended.problem
+        if self.recipe and not problem:
+            problem = self.recipe.own_end(ended.output)
+        notes = [problem]
         if refused:
             notes.append(str(refused))
         notes += _notes(gateway)
@@ -84,12 +88,12 @@ class GatewayAgent(CommandAgent):
             return _refused_result(gateway, refused)
         if not gateway.calls:
             # Many agents end with exit code 0 when no call succeeds.
-            problem = ended.problem or f"it ended with exit code 0: {ended.last_words}"
+            problem = problem or f"it ended with exit code 0: {ended.last_words}"
             raise InfrastructureError(
                 f"the agent had no answer of a model: {problem}; `harness.py try` shows all its "
                 "output"
             )
-        return AgentResult(None, ended.problem, ended.ending)
+        return AgentResult(None, problem, ended.ending)
 
     def _run_with(
         self,

@@ -63,6 +63,10 @@ class Host(Protocol):
         """Let others work meanwhile, as long as a command works."""
         return nullcontext()
 
+    def note_call(self) -> None:
+        """Show that the agent of a command calls its model."""
+        return
+
     def open_gate(self) -> Gate:
         """Return a gate for calls of the attempt."""
         return OpenGate()

@@ -26,6 +26,7 @@ _ACCOUNT = re.compile(
     r"insufficient_quota|billing_hard_limit_reached|billing_not_active|credit balance is too low",
     re.IGNORECASE,
 )
+_CLASSES = re.compile(r"\A(?:(?:litellm\.\w+|[\w-]+(?:Error|Exception))(?:: | - ))*")
 _CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\S+)")
 _MODERATED = re.compile(r"moderation|flagged|content policy|safety", re.IGNORECASE)
 
@@ -193,9 +194,10 @@ def _translate_unsent(
 def _text_of(error: Exception) -> str:
     """Return what an error says, with the server's reply where it is left out.
 
+    Names of classes at its beginning are left out, such as ``litellm.Timeout: APITimeoutError - ``.
     openai 3 repeats only ``error.message`` of a reply; some servers answer with other fields.
     """
-    text = str(error)
+    text = _CLASSES.sub("", str(error)) or str(error)
     body = getattr(error, "body", None)
     message = body
     if isinstance(body, Mapping):

@@ -59,6 +59,11 @@ class Benchmark(ABC, Generic[V]):
     def jobs(self) -> Mapping[str, Job]:
         """The selected jobs by key, in their order."""
 
+    @property
+    def selection(self) -> str:
+        """What is selected, in words."""
+        return quantity(len(self.jobs), self.noun)
+
     @abstractmethod
     def services(self) -> Callable[[WorkerAccess], Any]:
         """Return what builds the services of jobs once in each process; it can be pickled."""
@@ -136,7 +141,7 @@ class Benchmark(ABC, Generic[V]):
             return self.plan_work(say)
         keys = list(self.jobs)
         chosen = select_redo(self.store, redo, keys)
-        say(f"{quantity(len(keys), self.noun)} selected, {len(chosen)} to redo")
+        say(f"{self.selection} selected, {len(chosen)} to redo")
         rest = [key for key in keys if key not in chosen]
         pending = plan(self.store, self.options.money.limits, rest)
         return replace(pending, todo=tuple(chosen))
@@ -158,10 +163,9 @@ class Benchmark(ABC, Generic[V]):
         before = ""
         if skipped:
             before = f"{skipped} {self.statuses[0]} in earlier runs, "
-        selected = quantity(len(keys), self.noun)
         done = len(pending.done)
         todo = len(pending.todo)
-        say(f"{selected} selected, {done} done before, {before}{todo} to do")
+        say(f"{self.selection} selected, {done} done before, {before}{todo} to do")
         if pending.over_budget:
             say(over_budget_words(pending.over_budget))
         for problem in pending.broken.values():

@@ -16,6 +16,7 @@ import re
 import secrets
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -123,6 +124,7 @@ class Gateway:
         socket: a path to serve at; None for a port of the loopback address.
         call_count: calls that the attempt has made, those before included.
         first_lane: the number of its first conversation in the attempt.
+        note_call: called when the agent asks its model.
         drift: answers that were served by the turn key, because the request had changed.
         removed: tools and parameters that were taken out of requests, and how often.
         problem: why the agent's calls are refused for good.
@@ -135,6 +137,7 @@ class Gateway:
     socket: Path | None = None
     call_count: int = 0
     first_lane: int = 0
+    note_call: Callable[[], None] = lambda: None
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     port: int = 0
     drift: int = 0
@@ -361,6 +364,7 @@ class Gateway:
     def _serve(self, channel: Channel) -> None:
         """Answer one request; in a thread of its own."""
         try:
+            self.note_call()
             self._answer(channel)
         except (RequestRefusedError, BrokenStreamError, RecursionError) as error:
             self._count_failure(str(error))

@@ -38,6 +38,7 @@ class NamedAgent:
         npm_program: what the package of npm calls the command, where it has another name.
         environment: variables beside those of its protocol, with placeholders.
         files: texts with placeholders, by path in its home folder; those of the user precede.
+        ends: why it gave up, by words of its output.
     """
 
     name: str
@@ -52,6 +53,7 @@ class NamedAgent:
     npm_program: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    ends: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def api(self) -> str:
@@ -62,6 +64,10 @@ class NamedAgent:
     @property
     def variables(self) -> dict[str, str]:
         return {**_QUIET, **self.environment}
+
+    def own_end(self, output: str) -> str:
+        """Return why it gave up with exit code 0; empty where it says nothing of that."""
+        return "; ".join(self.ends[words] for words in self.ends if words in output)
 
     def command_line(self, arguments: Sequence[str]) -> tuple[str, ...]:
         """Return the words of its command line, with placeholders."""

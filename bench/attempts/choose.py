@@ -156,8 +156,9 @@ def finish_choice(
     attempts: Sequence[Attempt],
 ) -> CandidateChoice:
     """Name what broke an instance, and the window or budget that ended an attempt on it."""
-    if choice.status is InstanceStatus.ERROR:
-        last = attempts[-1]
+    last = attempts[-1]
+    gave_up = last.status is AttemptStatus.EMPTY and bool(last.error)
+    if choice.status is InstanceStatus.ERROR or (choice.winner is None and gave_up):
         lines = last.error.strip().splitlines()
         error = lines[-1] if lines else last.status.replace("_", " ")
         return replace(choice, reason=f"{choice.reason}; the last: {error}")

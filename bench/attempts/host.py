@@ -35,8 +35,11 @@ class AttemptHost:
         return WaitingModel(model, self.context.slot, self.show, settle)
 
     def let_others_work(self) -> AbstractContextManager[None]:
-        self.show(WorkStep.ASKING)
+        self.show(WorkStep.STARTING)
         return self.context.slot.given_back()
+
+    def note_call(self) -> None:
+        self.show(WorkStep.ASKING)
 
     def settle_checkout(self) -> None:
         self.checks.checkout.settle()

@@ -304,6 +304,12 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
             recorded_of(recordings.folder, jobs)
         return jobs
 
+    @property
+    def selection(self) -> str:
+        exercises = quantity(len(self.exercises), self.noun)
+        columns = quantity(len(self.config.columns), "column")
+        return f"{exercises} in {columns}: {len(self.jobs)}"
+
     @cached_property
     def progress(self) -> RunProgress:
         return RunProgress(self.config.columns, len(self.exercises))

@@ -32,6 +32,7 @@ class WorkStep(str, Enum):
     WAITING = "waiting for a processor"
     CHECKOUT = "checkout"
     MAP = "map"
+    STARTING = "no call of the agent yet"
     ASKING = "asking"
     EDITING = "editing"
     TESTING = "testing"

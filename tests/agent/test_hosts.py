@@ -74,6 +74,9 @@ class ListingHost:
         yield
         self.events.append("others wait")
 
+    def note_call(self) -> None:
+        self.events.append("call")
+
     def open_gate(self) -> Gate:
         self.events.append("gate")
         return ListingGate(self)

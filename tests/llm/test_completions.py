@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import time
 from dataclasses import replace
 from decimal import Decimal
@@ -255,6 +256,7 @@ def test_a_full_window_is_told_from_a_refusal(
     with pytest.raises(RequestRefusedError) as error:
         ask(model(provider), text)
     assert type(error.value) is kind
+    assert not re.search(r"litellm\.\w+Error: |OpenAIException", str(error.value))
     assert len(provider.requests) == 1
     again = ReplayModel((), str(error.value))
     with pytest.raises(RequestRefusedError) as error:

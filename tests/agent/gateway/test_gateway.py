@@ -338,3 +338,16 @@ def test_a_killed_harness_pays_for_no_journaled_call_twice(
     # A call that was sent and not journaled is charged with its bound; some were never sent.
     assert len(turns) <= billed <= len(lines)
     assert len(lines) == len(turns) + kinds["lost"]
+
+
+def test_each_call_is_noted_before_it_is_sent(stub: Stub) -> None:
+    sent: list[int] = []
+    model = LiteLLMModel(MODELS["messages"], 0.0, 30.0, gate=OpenGate())
+    access = Access(("anthropic",))
+    note = lambda: sent.append(len(stub.requests))  # noqa: E731
+    with Gateway(model, access, note_call=note) as gateway:
+        assert post(gateway, b"", "/v1/messages/count_tokens").status == 200
+        assert sent == [], "it called no model"
+        post(gateway, ASK)
+        post(gateway, ASK)
+    assert sent == [0, 1]

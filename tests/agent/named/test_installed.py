@@ -205,6 +205,19 @@ def test_uv_installs_an_agent_with_what_it_lacks(
     assert (made.version, output(made.program)) == (mini.tested, "mini mcp")
 
 
+def test_an_agent_that_gave_up_says_why_in_words() -> None:
+    # The end of the output of mini-swe-agent 2.4.6 after three replies without a command.
+    output = "Exit:\n{}\nSaved trajectory to '/dev/null'\n"
+    mini = agent("mini-swe-agent")
+    end = mini.own_end("User:\n" + output.format("RepeatedFormatError"))
+    assert end == (
+        "the agent gave up: three replies in a row had no command that it could run"
+    )
+    assert "limit of steps" in mini.own_end(output.format("LimitsExceeded"))
+    assert mini.own_end(output.format("the text of its submission")) == ""
+    assert agent("codex").own_end(output.format("RepeatedFormatError")) == ""
+
+
 def test_an_agent_in_path_is_used_where_it_is_asked_for_or_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,6 +162,21 @@ def test_without_a_patch_the_reason_names_attempts_that_outgrew_the_window() -> 
     assert "window" not in reason(full, patch="+1"), "it has a patch"
 
 
+def test_without_a_patch_the_reason_has_why_the_last_agent_gave_up() -> None:
+    attempts = [
+        candidate(1, patch="").but(error="the first gave up"),
+        candidate(2, patch=""),
+    ]
+    attempts = [attempt.but(status=AttemptStatus.EMPTY) for attempt in attempts]
+    assert "gave up" not in finish_choice(choose(attempts), attempts).reason
+    attempts.append(attempts[0].but(attempt=3))
+    choice = finish_choice(choose(attempts), attempts)
+    assert choice.reason.endswith("; the last: the first gave up")
+    with_patch = candidate(4)
+    choice = finish_choice(choose([*attempts, with_patch]), [with_patch, *attempts])
+    assert "gave up" not in choice.reason
+
+
 PATCH = "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-a\n+b\n"
 CLEAN = dict.fromkeys(["edit_outcome", "lint_outcome", "test_outcome"], True)
 

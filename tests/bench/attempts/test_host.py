@@ -97,7 +97,9 @@ def test_others_have_the_slot_while_an_agent_waits(make_tree: MakeCheckout) -> N
         assert model.complete(messages) == reply
         assert world.steps == [WorkStep.ASKING, WorkStep.EDITING]
         with world.host.let_others_work(), Slot(world.slots):
-            assert world.steps[2:] == [WorkStep.ASKING]
+            assert world.steps[2:] == [WorkStep.STARTING]
+    world.host.note_call()
+    assert world.steps[3:] == [WorkStep.ASKING]
     assert world.host.draw_map() == "the map"
     assert isinstance(world.host.open_gate(), OpenGate)
 

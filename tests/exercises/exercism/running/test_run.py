@@ -83,6 +83,8 @@ def test_examples_as_replies_solve_all_in_each_format(
     with ExerciseProvider(list(six().values()), examples, notation) as provider:
         ended = start(run, provider, f"{options} --formats {','.join(names)}")
     assert ended.code == 0
+    columns = f"in {len(names)} columns: {len(ids) * len(names)}"
+    assert f"{len(ids)} exercises {columns} selected, 0 done" in ended.out
     records = run.records()
     assert set(records) == set(names)
     for record in records.values():
