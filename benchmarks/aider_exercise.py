@@ -58,7 +58,7 @@ def main() -> None:
     sys.modules["plots"].plot_refactoring = None  # type: ignore[attr-defined]
     sys.path.insert(0, order["benchmark"])
     benchmark = import_module("benchmark")
-    models = import_module("aider.models")
+    models: Any = import_module("aider.models")
     models.request_timeout = order["call_seconds"]
     counted = CountedCalls(
         import_module("litellm"), import_module("aider.prompts").summarize
