@@ -194,8 +194,8 @@ class Benchmark:
                 replies += 1
                 seconds += end.reply.seconds
                 if end.reply.usage:
-                    tokens["prompt"] += end.reply.usage.prompt_tokens
-                    tokens["completion"] += end.reply.usage.completion_tokens
+                    tokens["prompt"] += end.reply.usage.prompt_tokens or 0
+                    tokens["completion"] += end.reply.usage.completion_tokens or 0
         outcomes: tuple[bool, ...] = ()
         malformed = 0
         problem = "it has no result"

@@ -162,7 +162,14 @@ def test_the_table_has_what_the_server_was_made_to_answer(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    options = ("--model", "gpt-4o", "--source", source, "--call-seconds", 77)
+    options: tuple[object, ...] = (
+        "--model",
+        "gpt-4o",
+        "--source",
+        source,
+        "--call-seconds",
+        77,
+    )
     options += ("--aider", checkout, "--format", "markdown")
     cache = ("--set", f"folders.cache={tmp_path / 'cache'}")
     assert run(server.url, tmp_path / "out", *options, *cache) == 0
