@@ -198,7 +198,7 @@ class Benchmark:
                     tokens["completion"] += end.reply.usage.completion_tokens or 0
         outcomes: tuple[bool, ...] = ()
         malformed = 0
-        problem = "it has no result"
+        problem = "it is not done"
         with suppress(FileNotFoundError):
             result = read_result(column.result_path(self.store.folder, key))
             outcomes = result.tests_outcomes
