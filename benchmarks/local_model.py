@@ -95,7 +95,7 @@ _ROW = TypeAdapter(PlayedExercise)
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class LocalModelBenchmark:
     """What is asked of whom.
 
     Attributes:
@@ -516,7 +516,7 @@ def main(
         languages=("python",), shuffle=seed, slice=f"0:{exercises}"
     ).select(catalog.exercises)
     key = os.environ.get("OPENAI_API_KEY", "none")
-    benchmark = Benchmark(
+    benchmark = LocalModelBenchmark(
         server=server,
         model=model or listed_model(server, key),
         source=source and source.absolute(),
