@@ -20,10 +20,10 @@ from agent.conversation.base import (
     Result,
     harness_setup,
 )
-from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
 from agent.formats.base import Matching, OnFailure
 from agent.lint import Linter
+from agent.mentions import FileIndex
 from core.plaintext import Say
 from core.worktree import Changes as Changes
 from llm.chat import ChatModel, Message, Reply

@@ -18,11 +18,11 @@ from typing import Annotated
 import typer
 
 from agent import lint
-from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import describe
 from agent.formats import format_names, get_format
 from agent.formats.base import MalformedReplyError, Matching, ReplyScope, feedback
 from agent.formats.reading.fences import shortest_fence
+from agent.mentions import FileIndex
 from bench.regression.failures import failures_of
 from bench.regression.runners import Runner, parse_output
 from llm.chat import Message, Reply, ToolCall

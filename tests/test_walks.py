@@ -23,7 +23,7 @@ WALKS = (
 )
 # They get a text to write it down, or to compute something of it, and do not pass it on.
 READERS = {
-    "agent/conversation/mentions.py",
+    "agent/mentions.py",
     "agent/formats/reading/fences.py",
     "agent/prompts/__init__.py",
     "agent/repomap/build.py",

@@ -27,7 +27,6 @@ from agent.conversation.context import (
     window_after,
     window_of,
 )
-from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import Failure, TestReport, describe
 from agent.formats.apply import MAX_EDITS, safe_edits, write_report
 from agent.formats.base import (
@@ -46,6 +45,7 @@ from agent.formats.base import (
 from agent.formats.reading.answer import answer_of
 from agent.formats.reading.calls import unknown_calls
 from agent.formats.reading.fences import shortest_fence
+from agent.mentions import FileIndex
 from agent.prompts import fill, render
 from agent.workspace import Workspace
 from llm.chat import (

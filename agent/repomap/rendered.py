@@ -75,7 +75,7 @@ class RenderedMaps:
 @cache
 def code_version() -> str:
     """Return a hash of the code that ranks and renders, as any change may change a map."""
-    mentions = _PACKAGE.parent / "conversation" / "mentions.py"
+    mentions = _PACKAGE.parent / "mentions.py"
     files = [*sorted(_PACKAGE.rglob("*.py")), mentions]
     return _hash(path.read_text("utf-8") for path in files)
 

@@ -11,8 +11,8 @@ from functools import partial
 
 from agent.agents import BUILTIN
 from agent.conversation.base import ConversationLimits
-from agent.conversation.mentions import FileIndex
 from agent.lint import Linter
+from agent.mentions import FileIndex
 from agent.named import is_outside
 from agent.protocol import Task, Transcript
 from agent.repomap import RenderedMaps

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.conversation.base import ConversationLimits
-from agent.conversation.mentions import FileIndex
+from agent.mentions import FileIndex
 from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
 from bench.attempts.attempt import AttemptSetup, AttemptWork

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.conversation.base import ConversationLimits
-from agent.conversation.mentions import FileIndex
+from agent.mentions import FileIndex
 from agent.protocol import OpenHost, Task, Transcript
 from agent.repomap import RenderedMaps
 from bench.config import RunConfig

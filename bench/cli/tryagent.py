@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from agent.conversation.base import Ending
-from agent.conversation.mentions import FileIndex
+from agent.mentions import FileIndex
 from agent.protocol import AgentResult, Task
 from agent.repomap import RenderedMaps, TagStore
 from bench.attempts import make_task

@@ -24,8 +24,8 @@ from agent.conversation.base import (
     Result,
 )
 from agent.conversation.context import ContextFullError, window_of
-from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
+from agent.mentions import FileIndex
 from agent.protocol import AgentResult, Task, Transcript
 from bench.attempts import SeenTexts, fenced_block, message_block
 from core.jsontypes import texts_in

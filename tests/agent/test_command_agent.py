@@ -17,7 +17,7 @@ from agent.agents import load_agent
 from agent.builtin import BuiltinAgent
 from agent.command_agent import CommandAgent, read_spent
 from agent.conversation.base import ConversationLimits, Ending
-from agent.conversation.mentions import FileIndex
+from agent.mentions import FileIndex
 from agent.protocol import AgentResult, Task, Transcript
 from core.errors import InfrastructureError, UserError
 from llm.chat import Usage

@@ -30,7 +30,6 @@ import typer
 from agent.conversation.base import harness_setup
 from agent.conversation.coder import ConversationChecks
 from agent.conversation.context import ShownFiles
-from agent.conversation.mentions import FileIndex
 from agent.formats import format_names, get_format
 from agent.formats.apply import safe_edits, write_report
 from agent.formats.base import (
@@ -43,6 +42,7 @@ from agent.formats.base import (
     feedback,
 )
 from agent.lint import Linter
+from agent.mentions import FileIndex
 from agent.workspace import Workspace
 from core.plaintext import table
 from llm.chat import Message, Reply

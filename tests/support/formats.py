@@ -16,12 +16,12 @@ from agent.conversation.base import (
     harness_setup,
 )
 from agent.conversation.coder import Coder, ConversationChecks
-from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
 from agent.formats import get_format
 from agent.formats.base import ApplyReport, Edit, Matching, OnFailure, ReplyScope
 from agent.formats.reading.fences import writes_markers
 from agent.lint import Linter
+from agent.mentions import FileIndex
 from agent.protocol import Task, Transcript
 from agent.workspace import Workspace
 from core.worktree import Changes

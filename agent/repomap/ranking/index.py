@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.conversation.mentions import FileIndex
+from agent.mentions import FileIndex
 from agent.repomap.scanning.tags import IDENTIFIER, Definition, FileTags, parts
 
 Ints = NDArray[np.int32]

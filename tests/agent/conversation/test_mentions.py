@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.conversation.mentions import FileIndex
+from agent.mentions import FileIndex
 
 INDEX = FileIndex.of(
     [

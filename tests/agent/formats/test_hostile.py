@@ -14,13 +14,13 @@ from typing import Any, SupportsIndex
 import pytest
 
 from agent import lint
-from agent.conversation.mentions import FileIndex
 from agent.formats import format_names, get_format
 from agent.formats.apply import MAX_EDITS
 from agent.formats.base import Matching, ReplyScope, SearchReplace, Unreadable, feedback
 from agent.formats.reading import listings
 from agent.formats.reading.answer import answer_of
 from agent.formats.reference import _split_at_dots
+from agent.mentions import FileIndex
 from llm.chat import Message, Reply, ToolCall
 from llm.client import messages_as_sent
 from tests.support.formats import apply, block, parse
