@@ -11,7 +11,7 @@ from agent.conversation.coder import Coder, ConversationChecks
 from agent.conversation.testreport import TestReport
 from agent.formats import get_format
 from agent.formats.apply import EngineFormat
-from agent.formats.base import Edit, EditFormat, ReplyScope
+from agent.formats.base import Edit, EditFormat, ReplyScope, Sample
 from agent.prompts import render, source
 from agent.protocol import AgentResult, Task, Transcript
 from agent.workspace import Workspace
@@ -49,7 +49,7 @@ class PlanFormat(EngineFormat):
         self.rules = rules
         self.plan = ""
 
-    def instructions(self, fence: str) -> str:
+    def instructions(self, fence: str, sample: Sample | None = None) -> str:
         return self.rules
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:

@@ -126,7 +126,7 @@ def _measure(form: str, text: str, reply: str) -> tuple[float, int, int]:
     """Return the CPU seconds of a reply, its edits, and how many failed."""
     files = {PATH: text}
     edit_format = get_format(form)
-    scope = ReplyScope(frozenset(files))
+    scope = ReplyScope(frozenset(files), (PATH,), files.get)
     calls = [ToolCall(tool["name"], reply) for tool in edit_format.tools]
     start = time.process_time()
     edits = edit_format.parse(Reply(reply, tool_calls=tuple(calls)), scope)

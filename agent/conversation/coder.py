@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from itertools import chain
 
 from agent import lint
 from agent.conversation.base import (
@@ -37,6 +38,7 @@ from agent.formats.base import (
     MalformedReplyError,
     OnFailure,
     ReplyScope,
+    Sample,
     SearchReplace,
     after_failures,
     feedback,
@@ -44,7 +46,10 @@ from agent.formats.base import (
 )
 from agent.formats.reading.answer import answer_of
 from agent.formats.reading.calls import unknown_calls
-from agent.formats.reading.fences import shortest_fence
+from agent.formats.reading.fences import fence_of, shortest_fence
+from agent.formats.reading.loops import split_repetition
+from agent.formats.text import format_rules
+from agent.grammars import language_of
 from agent.mentions import FileIndex
 from agent.prompts import fill, render
 from agent.workspace import Workspace
@@ -58,6 +63,9 @@ from llm.chat import (
     request_sha256,
 )
 from llm.tokens import size
+
+# Characters of a repetition in a message.
+_MAX_QUOTED = 500
 
 
 @dataclass
@@ -191,9 +199,12 @@ class Coder:
         This is the first try; ``repo_map`` may be empty.
         """
         self._shown_files.add(self.setup.shown_files)
-        texts = filter(None, map(self.workspace.read, self.setup.shown_files))
-        fence = shortest_fence([issue, *texts])
-        self._rules = self.edit_format.instructions(fence)
+        texts = list(filter(None, map(self.workspace.read, self.setup.shown_files)))
+        sample = self._sample(issue, repo_map)
+        texts.append(sample.text)
+        self._rules = self.edit_format.instructions(
+            shortest_fence([issue, *texts]), sample
+        )
         reminder = self.model.traits.reminder
         rules = self._rules if reminder in (Reminder.SYSTEM, Reminder.BOTH) else ""
         system = fill(self.setup.system, format_rules=rules)
@@ -205,6 +216,16 @@ class Coder:
         self._opening = fill_opening(repo_map="")
         text = fill_opening(repo_map=repo_map)
         return self._converse(_NextMessage(Topic.LOCATE, text, files.texts))
+
+    def _sample(self, issue: str, repo_map: str) -> Sample:
+        """Return the file for the example in the rules: a shown one, or the first named one."""
+        mentioned = map(self.files.mentioned_files, (issue, repo_map))
+        paths = chain(self.setup.shown_files, *mentioned, sorted(self.files.paths))
+        for path in filter(language_of, paths):
+            sample = Sample(path, self.workspace.read(path) or "")
+            if sample.line:
+                return sample
+        return Sample()
 
     def next_try(self) -> Result:
         """Continue after failing tests, with the report on them, and return the new outcomes.
@@ -325,31 +346,59 @@ class Coder:
             self.checks.discard_results()
         if reply.truncated:
             self._edit = False
-            if self.model.traits.prefill and reply.content and not reply.tool_calls:
-                self._partial_reply = ""
-                return _NextMessage(Topic.EDIT, prefill=True)
-            has_tools = bool(edit_format.tools)
-            text = render("truncated", tools=has_tools, joins=edit_format.joins)
-            return _NextMessage(Topic.EDIT, text)
+            return self._after_cut(reply)
         return self._follow_reply(joined_reply)
 
+    def _after_cut(self, reply: Reply) -> _NextMessage:
+        content, repeated = split_repetition(reply.content)
+        for call in reply.tool_calls[-1:]:
+            repeated = repeated or split_repetition(call.arguments)[1]
+        prefills = self.model.traits.prefill and reply.content and not reply.tool_calls
+        if repeated:
+            # Neither shown again nor continued, or the model would go on with it.
+            self._partial_reply = ""
+            self.messages[-1] = replace(self.messages[-1], content=content)
+        elif prefills:
+            self._partial_reply = ""
+            return _NextMessage(Topic.EDIT, prefill=True)
+        text = render(
+            "truncated",
+            repeated=repeated[:_MAX_QUOTED].strip("\n"),
+            tools=bool(self.edit_format.tools),
+            joins=self.edit_format.joins,
+        )
+        return _NextMessage(Topic.EDIT, text)
+
     def _follow_reply(self, reply: Reply) -> _NextMessage | None:
+        text = reply.content
         try:
-            editable = self._known_paths | self.workspace.edited_files()
-            scope = ReplyScope(editable, tuple(self._shown_files.paths))
-            edits = self.edit_format.parse(reply, scope)
+            edits = self.edit_format.parse(reply, self._scope)
         except MalformedReplyError as error:
-            self._edit = False
-            self._counts[-1] = replace(self._counts[-1], malformed=True)
-            problem = render("malformed", problem=error)
-            step = _NextMessage(Topic.EDIT, problem)
-            return self._with_new_files(step, reply.content)
+            return self._with_new_files(self._after_malformed(str(error)), text)
         if edits:
-            following = self._edit_lint_test(edits)
-            return self._with_new_files(following, reply.content)
+            return self._with_new_files(self._edit_lint_test(edits), text)
         if self.setup.more_files:
-            return self._after_no_edit(reply.content)
-        return self._check()
+            return self._after_no_edit(text)
+        rules = self._rules_for_fences(text)
+        return self._after_malformed(rules) if rules else self._check()
+
+    def _after_malformed(self, problem: str) -> _NextMessage:
+        self._edit = False
+        self._counts[-1] = replace(self._counts[-1], malformed=True)
+        return _NextMessage(Topic.EDIT, render("malformed", problem=problem))
+
+    def _rules_for_fences(self, text: str) -> str:
+        """Return the rules of the format if ``text`` has fences, which hold no edits."""
+        fences = filter(fence_of, text.split("\n"))
+        if self.edit_format.plans or not any(fences):
+            return ""
+        return format_rules(self.edit_format, self._scope)
+
+    @property
+    def _scope(self) -> ReplyScope:
+        editable = self._known_paths | self.workspace.edited_files()
+        shown = tuple(self._shown_files.paths)
+        return ReplyScope(editable, shown, self.workspace.read)
 
     @property
     def _known_paths(self) -> frozenset[str]:
@@ -382,8 +431,15 @@ class Coder:
         is_done = self.edit_format.plans or bool(self.workspace.edited_files())
         if self._nudged or (mentioned and is_done):
             return None
+        return self._nudge(
+            self._rules_for_fences(text) if self._shown_files.paths else ""
+        )
+
+    def _nudge(self, rules: str = "", *, unchanged: bool = False) -> _NextMessage:
         self._nudged = True
-        return _NextMessage(Topic.LOCATE, render("name_files"))
+        shown = bool(self._shown_files.paths)
+        text = render("name_files", rules=rules, shown=shown, unchanged=unchanged)
+        return _NextMessage(Topic.LOCATE, text)
 
     def _edit_lint_test(self, edits: Sequence[Edit]) -> _NextMessage | None:
         report, counts = apply_reply(
@@ -409,6 +465,9 @@ class Coder:
             reasons = feedback(report)
             text = render("edits_failed", feedback=reasons, files=files.text)
             return _NextMessage(Topic.EDIT, text, files.texts)
+        is_unedited = self.setup.more_files and not self.workspace.edited_files()
+        if is_unedited and not self._nudged:
+            return self._nudge(unchanged=True)
         return self._check()
 
     def _check(self) -> _NextMessage | None:

@@ -71,7 +71,7 @@ def _apply_reply(
     dry_run: bool,
 ) -> dict[str, Any]:
     space = Workspace(root.resolve())
-    scope = ReplyScope(_files_below(root))
+    scope = ReplyScope(_files_below(root), read=space.read)
     problem = ""
     try:
         edits = edit_format.parse(Reply(text), scope)

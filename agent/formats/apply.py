@@ -358,6 +358,8 @@ def _leaves_lines_out(old: Lines, new: Lines) -> bool:
     elisions = {line for line in added if _ELISION.match(line)}
     if not elisions:
         return False
+    if elisions.issuperset(full_lines(new)):
+        return True
     if len(old) * len(new) > _MAX_COMPARED:
         return len(new) < len(old)
     changes = Indel.opcodes(old, new)

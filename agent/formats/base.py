@@ -5,12 +5,16 @@ A format is pure: text in, values out. The coder reads and writes the files.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
+from itertools import chain
 
+from agent.grammars import language_of
 from core.plaintext import some
 from llm.chat import Reply, Tool
 
@@ -24,6 +28,13 @@ class MalformedReplyError(ValueError):
 
 _MAX_EXPLAINED = 20
 _MAX_LISTED = 500
+# A longer file is not written into an example.
+_MAX_EXAMPLE = 600
+_MAX_LINE = 200
+# Where the example is copied, this line fails as one that stands for others.
+_CONTENT = (
+    "... (the complete new content, from the first to the last line of the file)\n"
+)
 
 
 class Matching(str, Enum):
@@ -228,10 +239,17 @@ class ReplyScope:
     Attributes:
         files: paths of all files.
         chat: the files shown to the model, in that order.
+        read: returns their texts.
     """
 
     files: Collection[str] = ()
     chat: Sequence[str] = ()
+    read: Reader = lambda path: None
+
+    @property
+    def only_file(self) -> str | None:
+        """The file that an edit without a name means: the only one that was shown."""
+        return self.chat[0] if len(self.chat) == 1 else None
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[str]]:
@@ -240,6 +258,41 @@ class ReplyScope:
             base = path.rsplit("/", 1)[-1]
             names.setdefault(base, []).append(path)
         return names
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A file of which the example of a format is made, such that a copy of it changes nothing.
+
+    Attributes:
+        failed: lines that failed; the example has one of them, if the file has it.
+    """
+
+    path: str = "path/to/file.py"
+    text: str = "def total(items):\n    return sum(items)\n"
+    failed: str = ""
+
+    @property
+    def language(self) -> str:
+        return language_of(self.path) or ""
+
+    @property
+    def line(self) -> str:
+        """A line that the file has once; empty if there is none for an example."""
+        counts = Counter(self.text.split("\n"))
+        failed = set(self.failed.split("\n"))
+        lines = []
+        for line, count in counts.items():
+            if count == 1 and line.strip() and len(line) < _MAX_LINE:
+                lines.append(line)
+        return next(chain(filter(failed.__contains__, lines), lines), "")
+
+    @property
+    def content(self) -> str:
+        """The text, if it is short."""
+        if len(self.text) > _MAX_EXAMPLE:
+            return _CONTENT
+        return self.text.removesuffix("\n") + "\n"
 
 
 class EditFormat(ABC):
@@ -262,12 +315,13 @@ class EditFormat(ABC):
     tools: tuple[Tool, ...] = ()
     """The functions that the model calls to edit; none for text formats."""
 
-    def instructions(self, fence: str) -> str:
-        """Return the rules and the example for the system message."""
+    def instructions(self, fence: str, sample: Sample | None = None) -> str:
+        """Return the rules for the system message, with an example of the file ``sample``."""
         from agent.prompts import render
 
         name = self.rules + self.name.replace("-", "_")
-        return render(name, fence=fence)
+        sample = sample or Sample()
+        return render(name, fence=fence, form=self, sample=sample, quote=json.dumps)
 
     @abstractmethod
     def parse(

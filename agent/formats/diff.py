@@ -56,14 +56,6 @@ class DiffFormat2023(DiffFencedFormat):
     name = "diff"
     marker_words = ("ORIGINAL", "UPDATED")
 
-    def instructions(self, fence: str) -> str:
-        text = DiffFencedFormat().instructions(fence)
-        for word, old_word in zip(
-            DiffFormat.marker_words, self.marker_words, strict=True
-        ):
-            text = text.replace(word, old_word)
-        return text
-
 
 def _markers(text: str) -> list[str]:
     lines = text.split("\n")

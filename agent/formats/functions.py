@@ -81,7 +81,7 @@ class FunctionFormat(EngineFormat):
                 yield Unreadable("", problem)
                 continue
             # Its own path goes before that of the whole call.
-            path = first_of(arguments | item, PATH_NAMES)
+            path = first_of(arguments | item, PATH_NAMES) or scope.only_file
             if isinstance(path, str) and path.strip():
                 yield self._edit(clean_name(path), item, scope)
             else:

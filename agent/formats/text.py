@@ -13,6 +13,7 @@ from agent.formats.base import (
     EditFormat,
     Part,
     ReplyScope,
+    Sample,
     SearchReplace,
     Unreadable,
     WholeFile,
@@ -25,7 +26,8 @@ from agent.formats.reading.answer import (
 )
 from agent.formats.reading.blocks import read_blocks
 from agent.formats.reading.calls import calls_of
-from agent.formats.reading.fences import fence_of
+from agent.formats.reading.definitions import is_complete
+from agent.formats.reading.fences import fence_of, shortest_fence
 from agent.formats.reading.listings import MAX_PARSED, read_listings, read_pairs
 from agent.formats.reading.unified import (
     context_diff_paths,
@@ -77,7 +79,8 @@ class TextFormat(EngineFormat):
         calls = calls_of(reply)
         if not calls:
             return ()
-        problem = f"there is no function {calls[0].name}. {_format_rules(self)}"
+        rules = format_rules(self, scope)
+        problem = f"there is no function {calls[0].name}. {rules}"
         return (Unreadable("", problem),)
 
 
@@ -89,7 +92,7 @@ def edits_of(
     """Return the edits of ``parts``, and of their lists those in another notation.
 
     Those of a file that ``parts`` edit come last: they may be the same change, shown twice. A file
-    in full is reported, unless it is a quotation.
+    in full is an edit where it is complete; else it is reported, unless it is a quotation.
     """
     own_parts = list(_without_fences_of_edits(parts))
     named = {edit.path for edit in _split_parts(own_parts)[0]}
@@ -114,12 +117,13 @@ def edits_of(
     edits += again
     # Without signs of another notation, a format of whole files has read all fences.
     fences = [] if form.whole_files and not has_signs else rest
-    problems = _file_problems(form, fences, edits, scope)
-    problems += _context_diff_problems(form, rest)
+    problems = _files_in_full(form, fences, edits, scope)
+    problems += _context_diff_problems(form, rest, scope)
     if not edits and not problems:
         for path in dict.fromkeys(_unfenced_paths(rest, scope)):
             problem = f"the change of {path} is not an edit in this format."
-            problems.append(Unreadable(path, f"{problem} {_format_rules(form)}"))
+            rules = format_rules(form, scope, path)
+            problems.append(Unreadable(path, f"{problem} {rules}"))
     return (*edits, *problems)
 
 
@@ -190,39 +194,49 @@ def _open_fence(lines: Lines) -> tuple[int, str] | None:
     return opening
 
 
-def _file_problems(
+def _files_in_full(
     form: EditFormat,
     parts: Sequence[list[str]],
     edits: list[Edit],
     scope: ReplyScope,
 ) -> list[Edit]:
-    """Return a problem for each file in full; beside edits a known file may be quoted."""
-    contents: dict[str, str] = {}
+    """Return the shown files that stand complete in fences, and a problem for each other file.
+
+    Beside edits a known file may be quoted.
+    """
+    contents: dict[str, list[str]] = {}
+    results: list[Edit] = []
     for part in parts:
         for edit in read_listings(part, scope):
             # A list of names in a fence is not a file.
-            if not isinstance(edit, WholeFile) or " " not in edit.content:
-                continue
-            longest = contents.get(edit.path, "")
-            if len(edit.content) > len(longest):
-                contents[edit.path] = edit.content
-    quotable = {edit.path for edit in edits}
-    if edits:
-        quotable.update(scope.files)
-    rules = _format_rules(form) if contents else ""
-    problems: list[Edit] = []
-    for path, content in contents.items():
+            if isinstance(edit, WholeFile) and " " in edit.content:
+                contents.setdefault(edit.path, []).append(edit.content)
+            elif isinstance(edit, Unreadable) and edit.path in scope.chat and not edits:
+                results.append(edit)
+    edited = {edit.path for edit in edits}
+    quotable = edited.union(scope.files) if edits else edited
+    rules = ""
+    for path, texts in contents.items():
+        before = scope.read(path) if path in scope.chat else None
+        complete = [text for text in texts if is_complete(path, before, text)]
+        if complete and path not in edited:
+            results.append(WholeFile(path, complete[-1], likely=True))
+            continue
+        content = max(texts, key=len)
+        rules = rules or format_rules(form, scope, path, content)
         problem = f"the file {path} in a fence is not an edit in this format. {rules}"
         quoted = content if path in quotable else ""
-        problems.append(Unreadable(path, problem, content=quoted))
-    return problems
+        results.append(Unreadable(path, problem, content=quoted))
+    return results
 
 
-def _context_diff_problems(form: EditFormat, parts: Sequence[Lines]) -> list[Edit]:
+def _context_diff_problems(
+    form: EditFormat, parts: Sequence[Lines], scope: ReplyScope
+) -> list[Edit]:
     paths = {}
     for lines in parts:
         paths.update(dict.fromkeys(context_diff_paths(lines)))
-    rules = _format_rules(form) if paths else ""
+    rules = format_rules(form, scope, *list(paths)[:1]) if paths else ""
     problems: list[Edit] = []
     for path in paths:
         problem = f"the change of {path} is a context diff, which is not read. {rules}"
@@ -267,7 +281,18 @@ def _read_others(
             yield from _read_others(part, scope, readers[1:])
 
 
-def _format_rules(form: EditFormat) -> str:
-    instructions = form.instructions("```")
-    rules = instructions.split("\nExample", 1)[0].strip()
+def format_rules(
+    form: EditFormat, scope: ReplyScope, path: str = "", failed: str = ""
+) -> str:
+    """Return the rules of ``form``, with an example of ``path`` or of the first shown file.
+
+    ``failed`` are lines for it.
+    """
+    sample = Sample()
+    for name in (path, *scope.chat):
+        own_sample = Sample(name, scope.read(name) or "", failed)
+        if own_sample.line:
+            sample = own_sample
+            break
+    rules = form.instructions(shortest_fence([sample.text]), sample)
     return f"Write it in the format that was asked for:\n\n{rules}"

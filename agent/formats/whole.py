@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from agent.formats.base import Part, ReplyScope
 from agent.formats.reading.fences import fence_of, has_open_fence, is_prose, path_above
-from agent.formats.reading.listings import only_fence, read_listings
+from agent.formats.reading.listings import only_fence, read_listings, read_pairs
 from agent.formats.text import TextFormat
 
 
@@ -23,7 +24,8 @@ class WholeFormat(TextFormat):
         scope: ReplyScope,
     ) -> Iterator[Part]:
         parts = list(read_listings(lines, scope))
-        if all(isinstance(part, list) for part in parts):
+        read_otherwise = chain(parts, read_pairs(lines, scope))
+        if all(isinstance(part, list) for part in read_otherwise):
             edit = only_fence(lines, scope)
             if edit:
                 yield edit

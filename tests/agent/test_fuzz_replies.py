@@ -226,8 +226,8 @@ def _apply(
     if form == "diff":
         matching = source.choice(list(Matching))
     edit_format = get_format(form, matching)
-    chat = tuple(sorted(arena.files)[:3])
-    edits = edit_format.parse(reply, ReplyScope(arena.files, chat))
+    chat = tuple(sorted(arena.files)[: source.choice((1, 3))])
+    edits = edit_format.parse(reply, ReplyScope(arena.files, chat, space.read))
     report = edit_format.apply(safe_edits(edits, space), space.read, chat)
     on_failure = source.choice(list(OnFailure))
     return write_report(after_failures(report, on_failure), space)

@@ -133,7 +133,6 @@ def write_run(
 
 Contents = Mapping[str, bytes]
 _NAMES = re.compile(r"^Use the above instructions .* supplied files: (.*)$", re.M)
-_FENCES = ("```", "````", "`````")
 NOTHING = "Nothing needs to change."
 
 
@@ -173,9 +172,10 @@ class ExerciseProvider(Provider):
             " ".join(exercise.solution): exercise for exercise in exercises
         }
         forms = [get_format(name, notation=notation) for name in format_names(notation)]
-        self._forms = [
-            (form, {form.instructions(fence) for fence in _FENCES}) for form in forms
-        ]
+        self._forms = {}
+        for form in forms:
+            title, _, _ = form.instructions("```").partition("\n")
+            self._forms[f"{title}\n"] = form
 
     def answer(self, request: dict[str, Any]) -> Answer:
         prompts = [
@@ -193,9 +193,7 @@ class ExerciseProvider(Provider):
     def form(self, request: Mapping[str, Any]) -> EditFormat:
         """Return the format whose rules are in the system message."""
         system = request["messages"][0]["content"]
-        return next(
-            f for f, rules in self._forms if any(rule in system for rule in rules)
-        )
+        return next(form for title, form in self._forms.items() if title in system)
 
 
 def rendered(

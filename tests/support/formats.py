@@ -41,16 +41,21 @@ FENCE = "```"
 
 
 def parse(
-    form: str, reply: str | Reply, paths: Sequence[str] = (), chat: Sequence[str] = ()
+    form: str,
+    reply: str | Reply,
+    paths: Sequence[str] = (),
+    chat: Sequence[str] = (),
+    files: Mapping[str, str] | None = None,
 ) -> Sequence[Edit]:
     message = Reply(reply) if isinstance(reply, str) else reply
-    return get_format(form).parse(message, ReplyScope(frozenset(paths), chat))
+    scope = ReplyScope(frozenset(paths), chat, dict(files or {}).get)
+    return get_format(form).parse(message, scope)
 
 
 def apply(
     form: str, reply: str | Reply, files: Mapping[str, str], chat: Sequence[str] = ()
 ) -> ApplyReport:
-    edits = parse(form, reply, tuple(files), chat)
+    edits = parse(form, reply, tuple(files), chat, files)
     return get_format(form).apply(edits, files.get, chat)
 
 

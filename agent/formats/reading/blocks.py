@@ -101,7 +101,7 @@ class _BlockReader:
         self.lines = lines
         self.scope = scope
         self.closing = closing
-        self.path: str | None = None
+        self.path = scope.only_file
         self.fence = ""
         self.markers = _Markers(lines)
 

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 
 from agent.formats.base import (
@@ -17,6 +18,7 @@ from agent.formats.base import (
     WholeFile,
 )
 from agent.formats.matching.lines import Lines, full_lines, with_ends
+from agent.formats.reading.definitions import defined_names, is_complete
 from agent.formats.reading.fences import (
     DIFF_WORDS,
     MARKUP_SUFFIXES,
@@ -34,11 +36,15 @@ from agent.formats.reading.names import (
     resolve_likely,
 )
 from agent.grammars import has_errors, language_named, language_of
+from core.plaintext import some
 
 _MAX_FENCES = 20
+# The comparison of a fence with a file, in characters that are parsed.
+_FENCE_COST = 100
 MAX_PARSED = 200_000
 """Characters of a reply that are parsed to find the ends of its files; it costs the most time."""
 _MAX_LINE_LENGTH = 1_000
+_MAX_LISTED = 20
 _DIFF_STARTS = ("diff --git ", "--- ")
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*|\d+[.)]\s|[-*]\s)")
 # Words of a sentence that announces the content of a file.
@@ -92,6 +98,8 @@ class _ListingReader:
         self.lines = lines
         self.scope = scope
         self.parsed = 0
+        self.compared = 0
+        self.read_text = cache(scope.read)
         self.fences = _Fences(lines)
 
     def read(self) -> Iterator[Part]:
@@ -104,6 +112,8 @@ class _ListingReader:
             path = named_path or self._likely_path(unread, index, info)
             end = self._closing_fence(start - 1, marks, path)
             next_line = len(self.lines) if end is None else end + 1
+            if not path and end is not None:
+                path = self._path_by_content(info, with_ends(self.lines[start:end]))
             if not path:
                 continue
             edit: Edit
@@ -172,6 +182,26 @@ class _ListingReader:
         extension = path.rsplit(".", 1)[-1]
         is_same_letter = word[:1] == extension[:1]
         return path if is_same_letter and not language_named(word) else None
+
+    def _path_by_content(self, info: str, content: str) -> str | None:
+        """Return the only shown file that ``content`` may be a new version of.
+
+        None where it may be another one as well, of which no definitions are known.
+        """
+        self.compared += (len(content) + _FENCE_COST) * len(self.scope.chat)
+        if self.compared > MAX_PARSED:
+            return None
+        matches = []
+        for path in self.scope.chat:
+            if info and language_named(info.split()[0].lower()) != language_of(path):
+                continue
+            before = self.read_text(path)
+            is_only = bool(info) and path == self.scope.only_file
+            if not is_only and not defined_names(path, before or ""):
+                return None
+            if is_complete(path, before, content):
+                matches.append(path)
+        return matches[0] if len(matches) == 1 else None
 
     def _closing_fence(
         self,
@@ -260,7 +290,7 @@ def read_pairs(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
     ``After:`` or ``REPLACE:`` alone between the two.
     """
     unread = 0
-    path: str | None = None
+    path = scope.only_file
     for (start, end), (new_start, new_end) in pairwise(_fence_spans(lines)):
         if start < unread:
             continue
@@ -360,7 +390,10 @@ def only_fence(lines: Lines, scope: ReplyScope) -> Edit | None:
     if not paths:
         paths = list(scope.chat or scope.files)
     if len(code) > 1 or len(paths) != 1:
-        return Unreadable("", f"a fence has no file name: {_ALONE}")
+        files = (
+            f" You were shown {some(scope.chat, _MAX_LISTED)}." if scope.chat else ""
+        )
+        return Unreadable("", f"a fence has no file name: {_ALONE}{files}")
     return WholeFile(paths[0], with_ends(code[0]), likely=True)
 
 

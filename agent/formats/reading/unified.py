@@ -100,7 +100,7 @@ def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
     unread = 0
     at = 0
     renamed_to = ""
-    path: str | None = None
+    path = scope.only_file
     while at < len(lines):
         is_beginning = lines[at].startswith(_BEGINNINGS)
         if not is_beginning and not fence_of(lines[at]):

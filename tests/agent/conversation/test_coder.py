@@ -12,7 +12,7 @@ import pytest
 from agent.conversation.base import ConversationLimits, Ending, Reflections
 from agent.conversation.testreport import Failure, TestReport
 from agent.lint import Finding, Linter
-from llm.chat import Reply
+from llm.chat import Reply, ToolCall, Traits
 from tests.support.formats import APP, BAD, GOOD, block, converse
 
 
@@ -53,6 +53,7 @@ class Refusing:
 
 AGAIN = block("app/main.py", "    return 2\n", "    return 3\n")
 CUT = GOOD.index("=======")
+NOTHING = block("app/main.py", "    return 1\n", "    return 1\n")
 NO_REFLECTION = ConversationLimits(Reflections(shared=0))
 
 
@@ -102,6 +103,20 @@ CASES = {
         ],
         requests=3,
         result={"ending": Ending.DONE},
+    ),
+    "a reply that names no new file is told so": Case(
+        ["app/main.py", "app/main.py is right as it is."],
+        requests=3,
+        result={"edited_files": ()},
+    ),
+    "edits that change nothing are told so once": Case(
+        [NOTHING, NOTHING],
+        ["Your edits change nothing", "in the edit format"],
+        requests=2,
+        result={"edited_files": ()},
+    ),
+    "edits that change nothing may end a conversation with others": Case(
+        [GOOD, NOTHING], requests=1, result={"edit": True}
     ),
     "words about a file edit nothing": Case(
         ["I would look at app/main.py", "app/main.py is fine"],
@@ -180,6 +195,60 @@ def test_a_reply_that_was_cut_off_is_not_applied_and_can_go_on(tmp_path: Path) -
     assert "cut off" in script.prompt(1)
     assert (tmp_path / "app/main.py").read_text() == "def f():\n    return 2\n"
     assert result.edit is True
+
+
+LOOPS = {
+    "a line": "    x = x + 1\n" * 99,
+    "words in one line": "I am sure. " * 99,
+    "a block": "def f():\n    return 1\n\n\n" * 99,
+    "a long block": "".join(f"    case {number}\n" for number in range(99)) * 5,
+}
+
+
+@pytest.mark.parametrize("prefill", [False, True])
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_reply_that_repeats_itself_is_not_continued(
+    tmp_path: Path, name: str, prefill: bool
+) -> None:
+    loop = LOOPS[name]
+    content = f"{GOOD[:CUT]}{loop[:-7]}"
+    replies: list[str | Reply] = [Reply(content, truncated=True), GOOD]
+    traits = Traits(prefill=prefill)
+    result, script, coder = converse(tmp_path, *replies, traits=traits)
+    assert result.edit is True
+    assert result.replies[0].truncated
+    prompt = script.prompt(1)
+    assert "It repeated this until then:" in prompt
+    assert loop.strip()[:6] in prompt
+    assert "go on exactly where it stopped" not in prompt
+    (sent,) = [m.content for m in script.requests[1] if m.role == "assistant"]
+    assert content.startswith(sent)
+    assert len(sent) < 2_500
+    assert coder.calls[0].content == content
+
+
+def test_a_call_that_repeats_itself_is_told_so(tmp_path: Path) -> None:
+    call = ToolCall("write_file", '{"path": "a.py", "content": "' + "x = 1\\n" * 99)
+    cut = Reply("", tool_calls=(call,), truncated=True)
+    _, script, _ = converse(tmp_path, cut, "app/main.py", form="whole-func")
+    assert "It repeated this until then:" in script.prompt(1)
+
+
+NO_LOOPS = {
+    "few lines": GOOD[:CUT] + "    x = 1\n" * 4,
+    "an end that has come before": "a long line of words is here, it is\n" + GOOD[:CUT],
+    "lines that count": "".join(f"    x[{number}] = 1\n" for number in range(99)),
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("name", NO_LOOPS)
+def test_a_reply_that_does_not_repeat_itself_is_continued(
+    tmp_path: Path, name: str
+) -> None:
+    cut = Reply(NO_LOOPS[name], truncated=True)
+    _, script, _ = converse(tmp_path, cut, "")
+    assert "It repeated" not in script.prompt(1)
 
 
 def test_the_same_failures_are_not_sent_twice_without_a_word(tmp_path: Path) -> None:

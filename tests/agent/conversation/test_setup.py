@@ -12,11 +12,12 @@ from agent.builtin import tries
 from agent.conversation.base import Ending, ReplyCounts, Result
 from agent.conversation.testreport import TestReport
 from agent.formats import format_names, get_format
-from agent.formats.base import Notation
+from agent.formats.base import Notation, Sample
 from llm.chat import Message, Reply
 from tests.support.formats import (
     DONE,
     FAILED,
+    FENCE,
     FILES,
     FOREIGN,
     RIGHT,
@@ -34,7 +35,7 @@ from tests.support.render_edits import render
 
 def test_the_first_request_has_the_files_and_nothing_else(tmp_path: Path) -> None:
     _, exercise = attempt(tmp_path, RIGHT, reports=[TestReport(True)])
-    rules = get_format("diff").instructions("```")
+    rules = get_format("diff").instructions("```", Sample("f.py", STUB))
     files = f"{fenced('f.py', STUB)}\n\n{fenced('g.py', FILES['g.py'])}"
     problem = "Write `f`: see f_test.py. {{ braces }}"
     assert exercise.model.requests == [
@@ -195,4 +196,49 @@ def test_the_fence_of_the_rules_is_in_no_file(tmp_path: Path) -> None:
     setup = replace(SETUP, shown_files=("f.py",))
     next(tries(exercise.task(setup, "whole")))
     system = model.requests[0][0].content
-    assert get_format("whole").instructions("````") in system
+    assert get_format("whole").instructions("````", Sample("f.py", "```\n")) in system
+
+
+SOLVED = STUB.replace("pass", "return 2")
+UNPLACED = f"Here:\n\n{FENCE}python\nreturn 1\n{FENCE}\n"
+
+
+@pytest.mark.parametrize("form", format_names())
+def test_a_complete_fence_without_a_name_solves_the_exercise(
+    tmp_path: Path, form: str
+) -> None:
+    reply = f"Here it is:\n\n{FENCE}python\n{SOLVED}{FENCE}\n"
+    setup = replace(SETUP, shown_files=("f.py",))
+    results, exercise = attempt(
+        tmp_path, reply, form=form, setup=setup, reports=[TestReport(True)]
+    )
+    assert [result.replies for result in results] == [(ReplyCounts(edits=1),)]
+    assert exercise.trees == [{"f.py": SOLVED.encode()}]
+
+
+@pytest.mark.parametrize("form", ["diff", "whole", "udiff", "whole-func"])
+def test_a_fence_without_an_edit_is_malformed_and_said(
+    tmp_path: Path, form: str
+) -> None:
+    results, exercise = attempt(tmp_path, UNPLACED, UNPLACED, form=form)
+    (first, second) = results[0].replies
+    for reply in (first, second):
+        assert reply.malformed or reply.failed
+    assert results[0].edit is False
+    assert "f.py" in exercise.model.prompt(1).rpartition("\n\n####")[2]
+    # The tests run all the same, on the files as they are.
+    assert exercise.trees[0] == {}
+
+
+def test_words_alone_are_not_malformed(tmp_path: Path) -> None:
+    results, exercise = attempt(tmp_path, "I cannot do it.")
+    assert results[0].replies == (ReplyCounts(),)
+    assert exercise.model.prompt(1).endswith(FAILED.message)
+
+
+def test_a_correction_has_an_example_of_the_file(tmp_path: Path) -> None:
+    setup = replace(SETUP, shown_files=("f.py",))
+    _, exercise = attempt(tmp_path, UNPLACED, "", setup=setup)
+    prompt = exercise.model.prompt(1)
+    assert block("f.py", "import re\n", "import re\n") in prompt
+    assert "path/to/file" not in prompt

@@ -17,6 +17,7 @@ from agent.formats.base import (
     MalformedReplyError,
     Notation,
     ReplyScope,
+    Sample,
     Unreadable,
 )
 from agent.formats.reading.calls import unknown_calls
@@ -56,7 +57,7 @@ def test_there_are_four() -> None:
 
 def test_the_instructions_show_the_markers_of_2023() -> None:
     instructions = form("diff").instructions("```")
-    assert instructions.count("<<<<<<< ORIGINAL") == 4
+    assert instructions.count("<<<<<<< ORIGINAL") == 1
     assert "SEARCH" not in instructions
 
 
@@ -106,17 +107,14 @@ def test_the_current_formats_read_the_notation_of_2023(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_example_of_the_instructions_reads_back(name: str) -> None:
-    instructions = form(name).instructions("```")
-    example = instructions[instructions.index("Example.") :]
-    sentence, _, call = example.partition("\n\n")
-    if "call:" in sentence:
-        example = call
-    before = 'import sys\n\n\ndef greet(name):\n    print("Hello " + name)\n'
-    report = apply(name, Reply(example), {"app/hello.py": before})
+def test_the_example_of_the_instructions_changes_nothing(name: str) -> None:
+    instructions = form(name).instructions("```", Sample("a.py", BEFORE))
+    _, _, call = instructions.rpartition("\n\n")
+    example = call if name.endswith("-func") else instructions
+    report = apply(name, Reply(example), {"a.py": BEFORE})
+    assert report.results
     assert not report.failures
-    contents = [text for text in report.contents.values() if text]
-    assert ".title()" in "".join(contents)
+    assert not report.contents
 
 
 def test_the_words_of_diff_are_those_of_2023() -> None:
@@ -124,7 +122,7 @@ def test_the_words_of_diff_are_those_of_2023() -> None:
     text = form("diff").instructions("````") + reply.content
     assert "SEARCH" not in text
     assert "REPLACE" not in text
-    assert "````\napp/hello.py\n<<<<<<< ORIGINAL\n" in text
+    assert "````\npath/to/file.py\n<<<<<<< ORIGINAL\n" in text
     assert "```\na.py\n<<<<<<< ORIGINAL\n" in text
     assert ">>>>>>> UPDATED\n```\n" in text
     assert form("diff").path_inside
