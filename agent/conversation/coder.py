@@ -199,6 +199,7 @@ class Coder:
         This is the first try; ``repo_map`` may be empty.
         """
         self._shown_files.add(self.setup.shown_files)
+        self._shown_files.focus = f"{issue}\n{repo_map}"
         texts = list(filter(None, map(self.workspace.read, self.setup.shown_files)))
         sample = self._sample(issue, repo_map)
         texts.append(sample.text)
@@ -414,7 +415,7 @@ class Coder:
         added = self._shown_files.add(self._mentioned_files(text))
         if not step or not added:
             return step
-        contents = self._shown_files.contents(added)
+        contents = self._shown_files.contents(added, about=text)
         files = render("files_added", files=contents.text, edited=True)
         text = f"{step.text}\n\n{files}"
         return replace(step, text=text, texts={**step.texts, **contents.texts})
@@ -422,9 +423,8 @@ class Coder:
     def _after_no_edit(self, text: str) -> _NextMessage | None:
         mentioned = self._mentioned_files(text)
         added = self._shown_files.add(mentioned)
-        visible = self._shown_files.texts_in(self.messages)
-        missing = [path for path in mentioned if path not in visible]
-        contents = self._shown_files.contents(missing)
+        missing = self._shown_files.missing_from(mentioned, text)
+        contents = self._shown_files.contents(missing, about=text)
         if added or contents.texts:
             files = render("files_added", files=contents.text, edited=False)
             return _NextMessage(Topic.LOCATE, files, contents.texts)

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from agent.conversation.excerpts import LineSpan, choose_spans
 from agent.formats.base import ApplyReport, Edit, Fault, quoted_texts
 from agent.formats.matching.lines import bare_lines
+from agent.formats.reading.definitions import defined_names
 from agent.formats.reading.fences import shortest_fence
 from agent.prompts import render
 from agent.workspace import Workspace
+from core.plaintext import some
 from llm.chat import ChatModel, Message, Traits
 from llm.provider_errors import stated_sizes
 from llm.tokens import MAX_REPLY, Count, most_tokens, size
@@ -23,9 +26,12 @@ AFTER_CUT = 0.6
 _SENTENCE_TOKENS = 80
 # The limit of one message when the window is unknown: about 80,000 tokens.
 _MAX_CHARACTERS = 320_000
+_MAX_NAMES = 60
+# Characters of a file of which an excerpt is made.
+_MAX_EXCERPTED = 4_000_000
 _UNSEEN = (
-    "it was not applied, because it would discard lines of {} that you have not seen. The file "
-    "follows as it is now: send the edit again, with all that has to stay."
+    "it was not applied, because it would discard lines of {} that you have not seen. They "
+    "follow as they are now: send the edit again, with all that has to stay."
 )
 
 
@@ -168,6 +174,9 @@ class ShownFiles:
 
     Attributes:
         messages: those of the conversation; the list changes with it.
+        focus: the issue and the map, which say what to show of a long file.
+        _excerpts: by what messages show of long files, all of their texts.
+        _refused: lines of files that edits would have discarded unseen.
     """
 
     workspace: Workspace
@@ -175,7 +184,10 @@ class ShownFiles:
     path_inside: bool
     messages: Sequence[Message] = ()
     paths: dict[str, None] = field(default_factory=dict)
+    focus: str = ""
     _texts: dict[Message, dict[str, str]] = field(default_factory=dict)
+    _excerpts: dict[str, str] = field(default_factory=dict)
+    _refused: dict[str, str] = field(default_factory=dict)
 
     def add(self, paths: Iterable[str]) -> list[str]:
         new = []
@@ -189,11 +201,13 @@ class ShownFiles:
         self,
         paths: Iterable[str],
         room: int | None = None,
+        about: str = "",
     ) -> FilesText:
         """Return the files in fences; unreadable files, and those without room, are only named.
 
         The most important of ``paths`` come first. ``room`` in tokens is half of the window by
-        default, 320,000 characters where the window is unknown.
+        default, 320,000 characters where the window is unknown. Of a file above a third of the
+        window come the parts that the issue, the map and ``about`` name.
         """
         count: Count = self.model.count
         window = window_of(self.model.traits)
@@ -204,33 +218,76 @@ class ShownFiles:
             count = len
         read = self.workspace.read
         texts = {path: read(path) for path in paths}
-        if sum(map(most_tokens, filter(None, texts.values()))) <= room:
+        most = room
+        if self.model.traits.context:
+            most = min(room, self.model.traits.context // 3)
+        if sum(map(most_tokens, filter(None, texts.values()))) <= most:
             count = most_tokens  # all fit: no exact count is needed
-        fitting = {}
+        fitting: dict[str, dict[LineSpan, str]] = {}
         notes = []
         for path, text in texts.items():
             if text is None or "\0" in text:
                 notes.append(f"{path} is not a text file.")
                 continue
+            spans = {(0, 0): text}
             needed = count(text)
-            if needed > room:
-                characters = len(text)
-                notes.append(
-                    f"{path} is too long to be shown ({characters} characters)."
-                )
-            else:
-                fitting[path] = text
+            if needed > min(room, most):
+                spans = self._excerpt(path, text, about, min(room, most), count)
+                needed = count("".join(spans.values()))
+                notes.append(self._note_on(path, text, spans))
+            if spans:
+                fitting[path] = spans
                 room -= needed
-        fence = shortest_fence(fitting.values())
+        blocks = self._blocks(fitting)
+        shown = {path: "".join(fitting[path].values()) for path in fitting}
+        return FilesText("\n\n".join([*blocks, *notes]), shown)
+
+    def _excerpt(
+        self, path: str, text: str, about: str, room: int, count: Count
+    ) -> dict[LineSpan, str]:
+        if len(text) > _MAX_EXCERPTED:
+            return {}
+        wanted = about + self._refused.get(path, "")
+        spans = choose_spans(path, text, self.focus, wanted, room, count)
+        if spans:
+            self._excerpts["".join(spans.values())] = text
+        return spans
+
+    def _note_on(self, path: str, text: str, spans: Mapping[LineSpan, str]) -> str:
+        note = f"{path} is too long to be shown in full ({len(text)} characters)."
+        shown = "".join(spans.values())
+        names = defined_names(path, text) - defined_names(path, shown)
+        if names:
+            others = some(sorted(names), _MAX_NAMES)
+            note += f" It also defines {others}: name those that you must see."
+        return note
+
+    def _blocks(self, files: Mapping[str, Mapping[LineSpan, str]]) -> list[str]:
+        texts = chain.from_iterable(spans.values() for spans in files.values())
+        fence = shortest_fence(texts)
         blocks = []
-        for path, text in fitting.items():
-            head = f"{path}\n{fence}"
-            if self.path_inside:
-                head = f"{fence}\n{path}"
-            if text and text[-1] != "\n":
-                text += "\n"
-            blocks.append(f"{head}\n{text}{fence}")
-        return FilesText("\n\n".join([*blocks, *notes]), fitting)
+        for path, spans in files.items():
+            for (start, end), text in spans.items():
+                name = f"{path}, lines {start + 1} to {end}" if end else path
+                head = f"{fence}\n{name}" if self.path_inside else f"{name}\n{fence}"
+                if text and text[-1] != "\n":
+                    text += "\n"
+                blocks.append(f"{head}\n{text}{fence}")
+        return blocks
+
+    def missing_from(self, paths: Iterable[str], about: str) -> list[str]:
+        """Return those of ``paths`` that no message shows, or not what ``about`` names of them."""
+        visible = self.texts_in(self.messages)
+        missing = []
+        for path in paths:
+            shown = visible.get(path)
+            if shown is None:
+                missing.append(path)
+            elif shown in self._excerpts and not self.changed_from(visible, [path]):
+                wanted = self.contents([path], about=about)
+                if wanted.texts.get(path) != shown:
+                    missing.append(path)
+        return missing
 
     def record(self, message: Message, texts: Mapping[str, str]) -> None:
         """Remember what ``message`` holds of files, if it is sent."""
@@ -248,7 +305,9 @@ class ShownFiles:
         """Return those of ``paths`` that can be read and are not as ``texts`` has them."""
         changed = []
         for path in paths:
-            if self.workspace.read(path) not in (None, texts.get(path)):
+            shown = texts.get(path)
+            text = self._excerpts.get(shown or "", shown)
+            if self.workspace.read(path) not in (None, text):
                 changed.append(path)
         return changed
 
@@ -273,8 +332,10 @@ class ShownFiles:
             # Of a file that is no text a message can say no more.
             is_known = path in self.paths and "\0" in (self.workspace.read(path) or "")
             is_deletion = is_known and report.contents[path] is None
-            if before - after - _count_lines(seen) and not is_deletion:
+            unseen = before - after - _count_lines(seen)
+            if unseen and not is_deletion:
                 problems.update(dict.fromkeys(group, _UNSEEN.format(path)))
+                self._refused.update(dict.fromkeys(group, "\n".join(unseen)))
                 continue
             # After a move the new path has what was seen of the old one.
             known = seen if len(group) > 1 else quoted

@@ -300,6 +300,6 @@ def test_files_that_no_model_can_read_are_named_and_not_sent(
     monkeypatch.setitem(APP, "app/logo.png", "\x89PNG\0\0")
     _, script, _ = converse(tmp_path, "See big.csv, logo.png and app/main.py.", GOOD)
     prompt = script.prompt(1)
-    assert "app/big.csv is too long to be shown" in prompt
+    assert "app/big.csv is too long to be shown in full" in prompt
     assert "app/logo.png is not a text file" in prompt
     assert len(prompt) < 2_000

@@ -69,7 +69,7 @@ def test_files_too_long_for_the_window_are_only_named(tmp_path: Path) -> None:
     script = Scripted(["app/main.py", "no"], Traits(context=4_000))
     coder = make_coder(tmp_path, script, files=APP | {"app/main.py": long})
     coder.run("f", "")
-    remark = "app/main.py is too long to be shown (18000 characters)"
+    remark = "app/main.py is too long to be shown in full (18000 characters)"
     assert remark in script.prompt(1)
 
 
