@@ -81,11 +81,7 @@ class CommandRun:
 
         return replace(self, must_end=must_end)
 
-    def start(
-        self,
-        argv: Sequence[str],
-        variables: Mapping[str, str],
-    ) -> CommandResult:
+    def start(self, argv: Sequence[str], variables: Mapping[str, str]) -> CommandResult:
         """Run ``argv``, which runs the command."""
         return run_limited(
             argv,
@@ -120,10 +116,7 @@ class Surroundings:
         return command.start(command.argv, command.variables)
 
 
-def fill(
-    text: str,
-    values: Mapping[str, str],
-) -> str:
+def fill(text: str, values: Mapping[str, str]) -> str:
     """Put values in place of ``{name}``; ``{{name}}`` stands for ``{name}``."""
 
     def value(match: re.Match[str]) -> str:
@@ -245,11 +238,7 @@ class CommandAgent:
         # Trajectories are published, and a command may print the secrets that it gets.
         return Redactor.of_environment({**os.environ, **self.environment})
 
-    def placeholders(
-        self,
-        task: Task,
-        folder: Path,
-    ) -> dict[str, str]:
+    def placeholders(self, task: Task, folder: Path) -> dict[str, str]:
         """Write the message into ``folder``, and return what stands for the placeholders."""
         if self.home:
             copytree(self.home, folder / "home", dirs_exist_ok=True)
@@ -350,11 +339,7 @@ class EndedCommand:
             problem += f": {self.last_words}"
         return problem
 
-    def log(
-        self,
-        task: Task,
-        notes: str,
-    ) -> None:
+    def log(self, task: Task, notes: str) -> None:
         task.log(f"agent: {notes or 'ended'} after {self.result.seconds:.1f} s")
         task.log(f"agent's output:\n{self.output}")
 

@@ -95,12 +95,7 @@ class GatewayAgent(CommandAgent):
             )
         return AgentResult(None, problem, ended.ending)
 
-    def _run_with(
-        self,
-        gateway: Gateway,
-        task: Task,
-        folder: Path,
-    ) -> EndedCommand:
+    def _run_with(self, gateway: Gateway, task: Task, folder: Path) -> EndedCommand:
         home = self.surroundings.visible_paths(folder)[1]
         values = {
             **self.placeholders(task, folder),

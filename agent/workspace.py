@@ -224,13 +224,7 @@ class Workspace:
             )
         return file
 
-    def _write(
-        self,
-        path: str,
-        file: Path,
-        text: str,
-        model: Path,
-    ) -> None:
+    def _write(self, path: str, file: Path, text: str, model: Path) -> None:
         if path not in self.originals:
             self.originals[path] = file.read_bytes() if file.exists() else None
         before = TextFile("")

@@ -29,11 +29,7 @@ def check_date(name: str, value: str) -> None:
         raise UserError(f"{name} {value!r} is not a date: give YYYY-MM-DD or YYYY-MM")
 
 
-def in_period(
-    day: str,
-    since: str,
-    until: str,
-) -> bool:
+def in_period(day: str, since: str, until: str) -> bool:
     """Return whether a day lies in a period of days, months or empty ends."""
     # A month stands for all of its days.
     if since and day[: len(since)] < since:
@@ -151,11 +147,7 @@ class Selection:
             chosen = [instance.instance_id for instance in instances]
         return tuple(by_id[name] for name in self.narrow(chosen, "instance"))
 
-    def narrow(
-        self,
-        ids: Sequence[str],
-        noun: str,
-    ) -> Sequence[str]:
+    def narrow(self, ids: Sequence[str], noun: str) -> Sequence[str]:
         """Return the ids that fit the pattern, in the order and the slice that were asked for."""
         try:
             chosen = [name for name in ids if re.search(self.pattern, name)]

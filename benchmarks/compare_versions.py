@@ -157,12 +157,7 @@ _VARIES = re.compile(
 )
 
 
-def differences(
-    before: Path,
-    after: Path,
-    *,
-    by_value: bool = False,
-) -> Iterator[str]:
+def differences(before: Path, after: Path, *, by_value: bool = False) -> Iterator[str]:
     """Yield how the files of two folders of runs differ."""
     run = before.name
     names = {*_compared_files(before), *_compared_files(after)}
@@ -366,12 +361,7 @@ def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
     print(f"{len(lines)} wrong command lines: {', '.join(counts)}")
 
 
-def compare_continued(
-    before: Tree,
-    after: Tree,
-    *,
-    by_value: bool,
-) -> Iterator[str]:
+def compare_continued(before: Tree, after: Tree, *, by_value: bool) -> Iterator[str]:
     """Kill a run of BEFORE after its first prediction and continue it in this tree."""
     options = ("--environment", "none", "--workers", "1", "--run", "killed")
     argv = ("harness.py", *DEMO, *options)

@@ -164,12 +164,7 @@ class GoldRuns:
         after = [self._statuses(row, f"gold-{n}", patch=row["patch"]) for n in (1, 2)]
         return TestLists.of(before, *after)
 
-    def _statuses(
-        self,
-        row: Row,
-        name: str,
-        patch: str,
-    ) -> Mapping[str, str]:
+    def _statuses(self, row: Row, name: str, patch: str) -> Mapping[str, str]:
         from swebench.harness.grading import get_logs_eval
         from swebench.harness.utils import make_test_spec
 
@@ -187,12 +182,7 @@ class GoldRuns:
             raise InfrastructureError(f"swebench reads no test results in {log}")
         return dict(statuses)
 
-    def _run(
-        self,
-        image: str,
-        script: str,
-        patch: str,
-    ) -> bytes:
+    def _run(self, image: str, script: str, patch: str) -> bytes:
         lines = [f"cd {_FOLDER}"]
         if patch:
             lines.append(f"git apply /{_GOLD} || exit 1")

@@ -141,11 +141,7 @@ def _resident() -> int:
     return pages * resource.getpagesize()
 
 
-def main(
-    agents: int = 64,
-    calls: int = 20,
-    seconds: float = 2.0,
-) -> None:
+def main(agents: int = 64, calls: int = 20, seconds: float = 2.0) -> None:
     """Print the calls per second of both ways, their ratio, and the memory of the gateways."""
     prepare_process()
     context = multiprocessing.get_context("spawn")

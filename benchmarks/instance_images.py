@@ -108,11 +108,7 @@ def _import(client: Any, root: Path, image: str) -> None:  # noqa: ANN401
             client.api.import_image_from_file(packed.name, repository=name, tag=tag)
 
 
-def _tar(
-    folder: Path,
-    names: Sequence[str],
-    target: Path,
-) -> None:
+def _tar(folder: Path, names: Sequence[str], target: Path) -> None:
     options = ["--numeric-owner", "--exclude=./dev/*", "-C", str(folder)]
     argv = ["tar", *options, "-cf", str(target), *names]
     subprocess.run(argv, check=True)
@@ -136,12 +132,7 @@ class Builder:
     work: Path
     tools: Sequence[str] = TOOLS
 
-    def build(
-        self,
-        instance: Instance,
-        spec: Spec,
-        image: str,
-    ) -> None:
+    def build(self, instance: Instance, spec: Spec, image: str) -> None:
         """Build ``image`` for ``instance``.
 
         Raises:
@@ -166,12 +157,7 @@ class Builder:
         finally:
             shutil.rmtree(layer, ignore_errors=True)
 
-    def _install(
-        self,
-        instance: Instance,
-        spec: Spec,
-        layer: Path,
-    ) -> None:
+    def _install(self, instance: Instance, spec: Spec, layer: Path) -> None:
         packages = required_packages(
             instance.repo, spec, Workspace(layer / _TESTBED).read
         )
@@ -367,13 +353,7 @@ def main(
     sys.exit(exit_code)
 
 
-def _row_with_image(
-    row: Row,
-    builder: Builder,
-    tag: str,
-    *,
-    rebuild: bool,
-) -> Row:
+def _row_with_image(row: Row, builder: Builder, tag: str, *, rebuild: bool) -> Row:
     """Build the image of ``row`` and return the row with all columns but the test lists."""
     instance, _ = split_row(row)
     if instance.spec is None:

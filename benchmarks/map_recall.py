@@ -86,11 +86,7 @@ class Recall:
     definitions: tuple[bool, ...] | None
 
 
-def recall_of(
-    row: Mapping[str, Any],
-    mirror: Path,
-    store: TagStore,
-) -> Recall:
+def recall_of(row: Mapping[str, Any], mirror: Path, store: TagStore) -> Recall:
     """Look for the gold patch in the maps of one instance."""
     commit = row["base_commit"]
     blobs = blobs_of(mirror, commit)

@@ -44,11 +44,7 @@ def _repeat(unit: str, head: str = "", tail: str = "") -> Make:
     return make
 
 
-def _block(
-    search: str,
-    replace: str,
-    path: str = PATH,
-) -> str:
+def _block(search: str, replace: str, path: str = PATH) -> str:
     sections = f"<<<<<<< SEARCH\n{search}=======\n{replace}>>>>>>> REPLACE"
     return f"{path}\n{_FENCE}python\n{sections}\n{_FENCE}\n"
 

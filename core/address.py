@@ -70,12 +70,7 @@ def has_password(text: str) -> bool:
     return False
 
 
-def login_secrets(
-    text: str,
-    shortest: int,
-    *,
-    secret: bool,
-) -> Iterator[str]:
+def login_secrets(text: str, shortest: int, *, secret: bool) -> Iterator[str]:
     """Yield the parts of addresses in ``text`` that must not be shown.
 
     A password alone counts from ``shortest`` characters on, and without ``secret`` only if it does

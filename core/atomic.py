@@ -47,12 +47,7 @@ def writing_atomic(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
         raise
 
 
-def write_bytes_atomic(
-    path: Path,
-    data: bytes,
-    *,
-    durable: bool = True,
-) -> None:
+def write_bytes_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write ``data`` as ``writing_atomic`` does."""
     with writing_atomic(path, durable=durable) as handle:
         handle.write(data)

@@ -27,12 +27,7 @@ class DamagedFileError(UserError):
         problem: what is wrong, with its line where that is known, and the fix.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        problem: str,
-        fix: str,
-    ) -> None:
+    def __init__(self, path: Path, problem: str, fix: str) -> None:
         self.path = path
         self.problem = f"{problem}; {fix}"
         super().__init__(f"{path} {self.problem}")

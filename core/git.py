@@ -58,12 +58,7 @@ class GitError(InfrastructureError):
         output: the end of its error output.
     """
 
-    def __init__(
-        self,
-        command: str,
-        cwd: Path,
-        output: str,
-    ) -> None:
+    def __init__(self, command: str, cwd: Path, output: str) -> None:
         super().__init__(f"git {command} in {cwd}: {output}")
         self.output = output
 

@@ -64,11 +64,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return "".join(f"; did you mean {hint}?" for hint in hints)
 
 
-def quantity(
-    number: int,
-    noun: str,
-    plural: str = "",
-) -> str:
+def quantity(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: ``1 instance``, ``2 instances``."""
     if number != 1:
         noun = plural or f"{noun}s"

@@ -92,12 +92,7 @@ class NoSuchSettingError(UserError):
         source: the option, file or variable that it stands in.
     """
 
-    def __init__(
-        self,
-        name: str,
-        source: str,
-        hint: str,
-    ) -> None:
+    def __init__(self, name: str, source: str, hint: str) -> None:
         super().__init__(f"{source}: there is no setting {name}{hint}")
         self.name = name
         self.source = source
@@ -207,11 +202,7 @@ def _help_of(field: FieldInfo) -> str:
     return " ".join(str(field.description).split())
 
 
-def no_such_setting(
-    root: type[Section],
-    name: str,
-    source: str,
-) -> NoSuchSettingError:
+def no_such_setting(root: type[Section], name: str, source: str) -> NoSuchSettingError:
     """Return the error for a name that no setting has, with the names that may be meant."""
     names = list(settings_of(root))
     field = name.rpartition(".")[2]
@@ -300,11 +291,7 @@ def of_file(root: type[Section], path: Path) -> Layer:
     return of_mapping(root, data, where)
 
 
-def of_mapping(
-    root: type[Section],
-    data: Mapping[Any, Any],
-    where: str,
-) -> Layer:
+def of_mapping(root: type[Section], data: Mapping[Any, Any], where: str) -> Layer:
     """Return the settings of a mapping: nested by section, or with dotted names."""
     settings = settings_of(root)
     layer: Layer = {}
@@ -482,11 +469,7 @@ class CommandLine(Generic[Root]):
         of_files = [of_file(self.root, path) for path in self.files]
         return merge_layers(self.root, [*of_files, self.layer])
 
-    def load(
-        self,
-        recorded: Layer | None = None,
-        fixed: Layer | None = None,
-    ) -> Root:
+    def load(self, recorded: Layer | None = None, fixed: Layer | None = None) -> Root:
         """Return the settings.
 
         The command line precedes the files, of which a later one precedes; these precede the

@@ -17,11 +17,7 @@ from core.processes import remove_tree
 from core.worktree import Changes, Executable, stamps
 
 
-def lay_out(
-    folder: Path,
-    template: Path,
-    changes: Changes,
-) -> None:
+def lay_out(folder: Path, template: Path, changes: Changes) -> None:
     """Fill the empty or missing ``folder`` with a copy of ``template`` with ``changes``.
 
     Raises:
@@ -83,11 +79,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         _write(folder / path, data)
 
 
-def read_collected(
-    folder: int,
-    path: str,
-    limit: int,
-) -> bytes | None:
+def read_collected(folder: int, path: str, limit: int) -> bytes | None:
     """Return the bytes of a file that a command left below the open ``folder``.
 
     None if there is no regular file of at most ``limit`` bytes, or a link leads to it. Nothing is

@@ -16,10 +16,7 @@ _MAX_LINKS = 40
 _MAX_INTERPRETERS = 5
 
 
-def is_below(
-    path: Path,
-    folders: Iterable[Path],
-) -> bool:
+def is_below(path: Path, folders: Iterable[Path]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
 
@@ -36,11 +33,7 @@ class VisiblePaths:
     links: Mapping[Path, Path]
 
     @classmethod
-    def of(
-        cls,
-        paths: Iterable[Path],
-        visible: Sequence[Path] = (),
-    ) -> VisiblePaths:
+    def of(cls, paths: Iterable[Path], visible: Sequence[Path] = ()) -> VisiblePaths:
         """Return what shows ``paths`` besides what is ``visible`` already."""
         links: dict[Path, Path] = {}
         ends = {_follow(path, links) for path in paths}
@@ -55,10 +48,7 @@ class VisiblePaths:
         return cls(tuple(real), missing)
 
 
-def _follow(
-    path: Path,
-    links: dict[Path, Path],
-) -> Path:
+def _follow(path: Path, links: dict[Path, Path]) -> Path:
     """Return where ``path`` leads, and add the links on the way to ``links``."""
     current = Path("/")
     names = list(path.parts)
@@ -123,11 +113,7 @@ class HostProgram:
         """The command line that starts it as it starts here, whatever PATH is there."""
         return [*interpreter_argv(self.path), str(self.path)]
 
-    def write_start(
-        self,
-        folder: Path,
-        argv: Sequence[str],
-    ) -> None:
+    def write_start(self, folder: Path, argv: Sequence[str]) -> None:
         """Write a script with the program's name into ``folder``, which runs ``argv``."""
         folder.mkdir(exist_ok=True)
         script = folder / self.path.name

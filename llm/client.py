@@ -238,12 +238,7 @@ class LiteLLMModel:
             if not wire.sent and not isinstance(error, TransientError):
                 raise
 
-    def _send(
-        self,
-        request: Request,
-        arguments: dict[str, Any],
-        wire: Wire,
-    ) -> Reply:
+    def _send(self, request: Request, arguments: dict[str, Any], wire: Wire) -> Reply:
         litellm = load_litellm()
         # litellm refuses options of unknown models unless they are allowed here.
         allowed = sorted(

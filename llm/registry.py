@@ -316,11 +316,7 @@ def endpoint_arguments(
     return arguments
 
 
-def _text_client(
-    api_base: str | None,
-    key: str,
-    seconds: float,
-) -> Any:  # noqa: ANN401
+def _text_client(api_base: str | None, key: str, seconds: float) -> Any:  # noqa: ANN401
     """Return litellm's client for ``/v1/completions``, the same each time: it keeps connections.
 
     Without one, litellm opens a client for every text completion and never closes it.

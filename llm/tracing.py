@@ -77,12 +77,7 @@ class Tracing:
                 note_error(span, type(error).__name__)
                 raise
 
-    def note_messages(
-        self,
-        span: Span,
-        name: str,
-        messages: Sequence[Message],
-    ) -> None:
+    def note_messages(self, span: Span, name: str, messages: Sequence[Message]) -> None:
         """Add messages in the JSON of the conventions, without secrets."""
         if self.content:
             plain = [
@@ -182,12 +177,7 @@ def _note_reply(span: Span, reply: Reply) -> None:
 
 
 @cache
-def make_tracing(
-    run: str,
-    *,
-    enabled: bool,
-    content: bool,
-) -> Tracing | None:
+def make_tracing(run: str, *, enabled: bool, content: bool) -> Tracing | None:
     """Return the one tracing of this process, None without ``calls.trace``.
 
     Raises:

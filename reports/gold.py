@@ -180,12 +180,7 @@ def main(
     return gold_command(settings, file, repeat, say)
 
 
-def gold_command(
-    settings: GoldSettings,
-    path: Path,
-    repeat: int,
-    say: Say,
-) -> int:
+def gold_command(settings: GoldSettings, path: Path, repeat: int, say: Say) -> int:
     """Evaluate gold and empty patches; return 1 if an instance could not be evaluated."""
     path = path.expanduser().resolve()
     store = RunStore(path.parent, path.stem)
@@ -249,11 +244,7 @@ def initial_content(
     return content.but(started=earlier.started)
 
 
-def check_same(
-    path: Path,
-    earlier: ValidityFile,
-    new: ValidityFile,
-) -> None:
+def check_same(path: Path, earlier: ValidityFile, new: ValidityFile) -> None:
     """Raise a UserError where a file is about something else than is evaluated now."""
     problem = ""
     before = earlier.dataset
@@ -347,12 +338,7 @@ class GoldRun:
             run_id = f"{kind}.{number}-{secrets.token_hex(6)}"
             yield from self.evaluator.evaluate(todo, run_id)
 
-    def _add(
-        self,
-        kind: str,
-        number: int,
-        verdict: Verdict,
-    ) -> None:
+    def _add(self, kind: str, number: int, verdict: Verdict) -> None:
         name = verdict.instance_id
         trial = Trial(
             resolved=verdict.resolved,
@@ -375,11 +361,7 @@ class GoldRun:
             f"{self.content.repeat} {result}"
         )
 
-    def _save_reason(
-        self,
-        name: str,
-        reason: str,
-    ) -> None:
+    def _save_reason(self, name: str, reason: str) -> None:
         """Write why an instance is not evaluated."""
         trials = self.content.instances[name]
         self.content.instances[name] = trials.but(reason=reason)
@@ -398,10 +380,7 @@ def usable_trials(
     return InstanceTrials(versions=versions)
 
 
-def judge_trials(
-    trials: InstanceTrials,
-    repeat: int,
-) -> InstanceTrials:
+def judge_trials(trials: InstanceTrials, repeat: int) -> InstanceTrials:
     """Return ``trials`` with the state that they show where ``repeat`` of each are needed."""
     state, reason = _state_of(trials, repeat)
     flaky_tests = set()
@@ -414,10 +393,7 @@ def judge_trials(
     )
 
 
-def _state_of(
-    trials: InstanceTrials,
-    repeat: int,
-) -> tuple[Validity, str]:
+def _state_of(trials: InstanceTrials, repeat: int) -> tuple[Validity, str]:
     """Return the state and the reason why it is not valid.
 
     A gold patch that is never resolved makes an instance flaky if no test failed each time, for
@@ -469,10 +445,7 @@ def _failed_sets(trials: Sequence[Trial]) -> list[set[str]]:
     return sets
 
 
-def _cause(
-    trials: Sequence[Trial],
-    tests: Iterable[str],
-) -> str:
+def _cause(trials: Sequence[Trial], tests: Iterable[str]) -> str:
     reasons = [trial.reason for trial in trials if not trial.resolved and trial.reason]
     return failure_cause(tests, "".join(reasons[:1]))
 

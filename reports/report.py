@@ -76,11 +76,7 @@ def report_command(
     return code
 
 
-def report_on(
-    store: RunStore,
-    settings: ReportSettings,
-    say: Say,
-) -> Report:
+def report_on(store: RunStore, settings: ReportSettings, say: Say) -> Report:
     """Evaluate a run, and write what is derived from its files."""
     predictions = read_predictions(store)
     described = store.read_run()
@@ -142,11 +138,7 @@ def read_statistics(
     return run, collect(run, requested.split_with(len(rows)), validity)
 
 
-def _write_page(
-    requested: RequestedEvaluation,
-    run: RunData,
-    stats: RunStats,
-) -> Path:
+def _write_page(requested: RequestedEvaluation, run: RunData, stats: RunStats) -> Path:
     # Imported here: matplotlib takes half a second, which only pages need.
     from reports.pages.write import write_pages
 

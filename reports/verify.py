@@ -65,11 +65,7 @@ _REWORDED = ("no test could speak", "no test could run")
 """What reasons say in version 0.12, and now."""
 
 
-def verify_command(
-    runs: Sequence[Path],
-    say: Say,
-    show_json: Say | None = None,
-) -> int:
+def verify_command(runs: Sequence[Path], say: Say, show_json: Say | None = None) -> int:
     """Verify each run, print a line for each file that differs, and return 1 if one does."""
     rows = []
     for folder in runs:

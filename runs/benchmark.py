@@ -172,19 +172,11 @@ class Benchmark(ABC, Generic[V]):
             say(f"left alone: {problem}")
         return pending
 
-    def prepare_jobs(
-        self,
-        jobs: Sequence[Any],
-        say: Say,
-    ) -> Sequence[Job]:
+    def prepare_jobs(self, jobs: Sequence[Any], say: Say) -> Sequence[Job]:
         """Do what comes before the first of ``jobs``, and return them as they are worked on."""
         return jobs
 
-    def order(
-        self,
-        jobs: Sequence[Any],
-        seconds: Mapping[str, float],
-    ) -> Sequence[Job]:
+    def order(self, jobs: Sequence[Any], seconds: Mapping[str, float]) -> Sequence[Job]:
         """Order the jobs by the seconds that they and others took before."""
         return longest_first(jobs, seconds)
 
@@ -203,11 +195,7 @@ class Benchmark(ABC, Generic[V]):
         """Yield what the user reads at the end."""
         yield summary_words(summary)
 
-    def take(
-        self,
-        finished: Finished[V],
-        coordinator: CallCoordinator,
-    ) -> None:
+    def take(self, finished: Finished[V], coordinator: CallCoordinator) -> None:
         """Save a job in the process that holds the run's lock."""
         try:
             if finished.end.value is None:
@@ -228,11 +216,7 @@ class Benchmark(ABC, Generic[V]):
                 with suppress(OSError):  # a full disk must not take what others do
                     note_returned(self.store, new)
 
-    def complete(
-        self,
-        finished: Finished[V],
-        coordinator: CallCoordinator,
-    ) -> None:
+    def complete(self, finished: Finished[V], coordinator: CallCoordinator) -> None:
         """Save a job with a result, after its calls."""
         if self.config.settings.calls.replay is not None:
             for attempt in finished.attempts:

@@ -69,12 +69,7 @@ class JobContext:
     def slot(self) -> Slot:
         return Slot(self.worker.slots)
 
-    def step(
-        self,
-        attempt: int,
-        model: str,
-        step: WorkStep,
-    ) -> None:
+    def step(self, attempt: int, model: str, step: WorkStep) -> None:
         self.steps.step(self.key, attempt, model, step)
 
     def finished_attempts(self) -> list[Attempt]:
@@ -85,11 +80,7 @@ class JobContext:
         """Keep an attempt that ended for a later start."""
         self.calls.note_attempt(self.key, attempt)
 
-    def gate(
-        self,
-        attempt: int,
-        seconds: float | None = None,
-    ) -> AttemptGate:
+    def gate(self, attempt: int, seconds: float | None = None) -> AttemptGate:
         """Return the gate of an attempt, which replays the calls that were paid for."""
         recorded = recorded_calls(self.entries, attempt)
         return AttemptGate(
@@ -191,10 +182,7 @@ def work_on(
     return Finished(job.key, end, attempts, seconds)
 
 
-def longest_first(
-    jobs: Sequence[J],
-    seconds: Mapping[str, float],
-) -> list[J]:
+def longest_first(jobs: Sequence[J], seconds: Mapping[str, float]) -> list[J]:
     """Return ``jobs``, the longest expected first; equals keep their order.
 
     Longest processing time first ends at most a third later than the best order (Graham, 1969).

@@ -33,23 +33,13 @@ def run_key(folder: Path) -> str:
     return sha256_of(str(folder.resolve()))[:16]
 
 
-def clean(
-    store: RunStore,
-    cache: Path,
-    *,
-    containers: bool,
-) -> list[str]:
+def clean(store: RunStore, cache: Path, *, containers: bool) -> list[str]:
     """Remove what killed processes of the run left, and dead Ray workers on this machine."""
     left = clean_run(store, cache, containers=containers)
     return left + sweep_here(cache, containers=containers)
 
 
-def clean_run(
-    store: RunStore,
-    cache: Path,
-    *,
-    containers: bool,
-) -> list[str]:
+def clean_run(store: RunStore, cache: Path, *, containers: bool) -> list[str]:
     """Remove what processes of the run left and return what it was; the caller holds its lock."""
     key = run_key(store.folder)
     removed = clean_key(key, containers=containers)

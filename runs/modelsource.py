@@ -74,9 +74,7 @@ class PairedModel:
         return count_tokens(self.label, text)
 
     def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Tool] = (),
+        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
     ) -> Reply:
         return self.model.complete(messages, tools)
 
@@ -211,12 +209,7 @@ class ReplayedModels:
             return replace(turn, architect=turn.model)
         return turn
 
-    def _turn(
-        self,
-        recorded: Attempt,
-        *,
-        exact: bool = False,
-    ) -> Turn:
+    def _turn(self, recorded: Attempt, *, exact: bool = False) -> Turn:
         model = ReplayModel(recorded_calls(recorded), recorded.error, exact=exact)
         if exact:
             model = replace(model, refused=refused_requests(recorded))

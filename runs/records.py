@@ -410,11 +410,7 @@ class Attempt(Recorded):
             calls = tuple(map(_without_content, calls))
         return self.but(messages=None, calls=calls)
 
-    def with_call(
-        self,
-        messages: Sequence[Message],
-        *calls: Reply,
-    ) -> Attempt:
+    def with_call(self, messages: Sequence[Message], *calls: Reply) -> Attempt:
         """Return it with more messages and calls, and what they cost."""
         all_messages = (self.messages or ()) + tuple(messages)
         all_calls = (self.calls or ()) + calls

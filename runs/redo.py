@@ -34,12 +34,7 @@ class Redo:
     good: str
 
     @classmethod
-    def parse(
-        cls,
-        text: str,
-        ids: Collection[str],
-        statuses: Sequence[str],
-    ) -> Redo:
+    def parse(cls, text: str, ids: Collection[str], statuses: Sequence[str]) -> Redo:
         """Read a comma list of ``ids`` and of statuses; ``statuses`` are the benchmark's own."""
         alternatives = (f"not_{statuses[0]}", *statuses, *COMMON_WORDS)
         stripped = map(str.strip, text.split(","))
@@ -56,12 +51,7 @@ class Redo:
             statuses[0],
         )
 
-    def takes(
-        self,
-        result: InstanceResult,
-        *,
-        finished: bool,
-    ) -> bool:
+    def takes(self, result: InstanceResult, *, finished: bool) -> bool:
         """Return whether to redo an instance with this prediction or unfinished trajectory."""
         status = str(result.status)
         if result.instance_id in self.ids or status in self.words:
@@ -105,11 +95,7 @@ class Plan:
         )
 
 
-def plan(
-    store: RunStore,
-    limits: BudgetLimits,
-    ids: Sequence[str],
-) -> Plan:
+def plan(store: RunStore, limits: BudgetLimits, ids: Sequence[str]) -> Plan:
     """Return what the plain command does with the instances ``ids``."""
     todo = []
     over = {}

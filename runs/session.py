@@ -251,12 +251,7 @@ class JobRun:
     _over_budget: dict[str, str] = field(default_factory=dict)
     _errors: list[str] = field(default_factory=list)
 
-    def execute(
-        self,
-        engine: Engine,
-        jobs: Sequence[Job],
-        plan: Plan,
-    ) -> RunSummary:
+    def execute(self, engine: Engine, jobs: Sequence[Job], plan: Plan) -> RunSummary:
         """Work on ``jobs`` of a run that is open; ``plan`` names what is left alone."""
         benchmark = self.benchmark
         coordinator = self.coordinator

@@ -138,11 +138,7 @@ def make_rates(calls: Calls, resolve: Resolve) -> Rates:
     return Rates(requests, tokens)
 
 
-def _by_model(
-    values: dict[str, T],
-    resolve: Resolve,
-    setting: str,
-) -> dict[str, T]:
+def _by_model(values: dict[str, T], resolve: Resolve, setting: str) -> dict[str, T]:
     """Return values by litellm's names of the models that the user named.
 
     Raises:

@@ -154,9 +154,7 @@ class WaitingModel:
         return self.model.count(text)
 
     def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Tool] = (),
+        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
     ) -> Reply:
         self.step(WorkStep.ASKING)
         with self.slot.given_back():

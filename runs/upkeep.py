@@ -69,12 +69,7 @@ def connect_engine() -> Any:  # noqa: ANN401 - its client has no types
     return client
 
 
-def clean_images_command(
-    days: float,
-    say: Say,
-    *,
-    yes: bool = False,
-) -> int:
+def clean_images_command(days: float, say: Say, *, yes: bool = False) -> int:
     """Remove the images with installed projects that are ``days`` old; ``yes``: do not ask."""
     client = connect_engine()
     now = datetime.now(timezone.utc)

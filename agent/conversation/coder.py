@@ -189,11 +189,7 @@ class Coder:
         inside = self.setup.as_edited and self.edit_format.path_inside
         return ShownFiles(self.workspace, self.model, inside, self.messages)
 
-    def run(
-        self,
-        issue: str,
-        repo_map: str,
-    ) -> Result:
+    def run(self, issue: str, repo_map: str) -> Result:
         """Work on ``issue`` until no message is left to send, and return the outcomes.
 
         This is the first try; ``repo_map`` may be empty.

@@ -66,11 +66,7 @@ def window_after(problem: str, tokens: int) -> int:
     return min(tokens - 1, room * tokens // counted)
 
 
-def fits(
-    messages: Sequence[Message],
-    window: int | None,
-    count: Count,
-) -> bool:
+def fits(messages: Sequence[Message], window: int | None, count: Count) -> bool:
     """Return whether ``messages`` fit; counts their tokens only if their bytes do not fit."""
     if window is None or size(messages, most_tokens) <= window:
         return True

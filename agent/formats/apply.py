@@ -136,11 +136,7 @@ class _Session:
                 self.failing.add(result.path)
         return [results[number] for number in range(len(edits))]
 
-    def _place(
-        self,
-        path: str,
-        edits: Sequence[SearchReplace],
-    ) -> list[EditResult]:
+    def _place(self, path: str, edits: Sequence[SearchReplace]) -> list[EditResult]:
         text = self._current(path)
         if text is None:
             results = []
@@ -164,11 +160,7 @@ class _Session:
             return self.texts[path]
         return self.read(path)
 
-    def _finish(
-        self,
-        path: str,
-        text: str | None,
-    ) -> EditResult:
+    def _finish(self, path: str, text: str | None) -> EditResult:
         self.texts[path] = text
         return EditResult(path, landed_in=path)
 
@@ -225,11 +217,7 @@ class _Session:
         assert isinstance(edit, MoveFile)
         return self._move(edit, before)
 
-    def _move(
-        self,
-        edit: MoveFile,
-        text: str,
-    ) -> EditResult:
+    def _move(self, edit: MoveFile, text: str) -> EditResult:
         old = edit.path
         new = edit.to
         if old in self.failing:

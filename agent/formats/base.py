@@ -324,11 +324,7 @@ class EditFormat(ABC):
         return render(name, fence=fence, form=self, sample=sample, quote=json.dumps)
 
     @abstractmethod
-    def parse(
-        self,
-        reply: Reply,
-        scope: ReplyScope,
-    ) -> Sequence[Edit]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         """Return the edits of ``reply``, in order.
 
         An unreadable part is an ``Unreadable`` where the rest of the reply can be read.

@@ -26,11 +26,7 @@ class DiffFormat(TextFormat):
     marker_words = ("SEARCH", "REPLACE")
     """The words at the opening and the closing marker."""
 
-    def read(
-        self,
-        lines: list[str],
-        scope: ReplyScope,
-    ) -> Iterator[Part]:
+    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Part]:
         return read_blocks(lines, scope, self.marker_words[1])
 
     def join(self, partial: str, reply: str) -> str:

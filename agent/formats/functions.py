@@ -43,11 +43,7 @@ class FunctionFormat(EngineFormat):
     lists: tuple[str, ...]
     """Names of an argument that holds a list of edits, the documented one first."""
 
-    def parse(
-        self,
-        reply: Reply,
-        scope: ReplyScope,
-    ) -> Sequence[Edit]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         calls = calls_of(reply)
         if not calls:
             return edits_of(self, [answer_lines(reply.content)], scope)
@@ -56,11 +52,7 @@ class FunctionFormat(EngineFormat):
             edits += self._call_edits(call, scope)
         return tuple(edits)
 
-    def _call_edits(
-        self,
-        call: ToolCall,
-        scope: ReplyScope,
-    ) -> Iterator[Edit]:
+    def _call_edits(self, call: ToolCall, scope: ReplyScope) -> Iterator[Edit]:
         try:
             arguments = self._arguments(call, scope)
         except MalformedReplyError as error:
@@ -106,12 +98,7 @@ class FunctionFormat(EngineFormat):
         """
 
     @abstractmethod
-    def _edit(
-        self,
-        path: str,
-        item: JsonObject,
-        scope: ReplyScope,
-    ) -> Edit: ...
+    def _edit(self, path: str, item: JsonObject, scope: ReplyScope) -> Edit: ...
 
 
 class FunctionFormat2023(FunctionFormat):
@@ -119,11 +106,7 @@ class FunctionFormat2023(FunctionFormat):
 
     rules = "2023/format_"
 
-    def parse(
-        self,
-        reply: Reply,
-        scope: ReplyScope,
-    ) -> Sequence[Edit]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         for call in calls_of(reply):
             if call.name != self.function:
                 raise MalformedReplyError(no_function(call.name, self.function))
@@ -149,12 +132,7 @@ class WholeFunctionFormat(FunctionFormat):
     lists = ("files",)
     tools = (_TOOLS["write_file"],)
 
-    def _edit(
-        self,
-        path: str,
-        item: JsonObject,
-        scope: ReplyScope,
-    ) -> Edit:
+    def _edit(self, path: str, item: JsonObject, scope: ReplyScope) -> Edit:
         content = text_of(first_of(item, _CONTENT_NAMES))
         if content is None:
             return Unreadable(
@@ -191,12 +169,7 @@ class DiffFunctionFormat(FunctionFormat):
     lists = ("edits", "replacements", "changes")
     tools = (_TOOLS["replace_lines"],)
 
-    def _edit(
-        self,
-        path: str,
-        item: JsonObject,
-        scope: ReplyScope,
-    ) -> Edit:
+    def _edit(self, path: str, item: JsonObject, scope: ReplyScope) -> Edit:
         old = text_of(first_of(item, _OLD_NAMES))
         new = text_of(first_of(item, _NEW_NAMES))
         if old is None or new is None:

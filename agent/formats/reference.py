@@ -51,11 +51,7 @@ class ReferenceDiffFormat(DiffFormat):
 
     plain_mentions = True
 
-    def parse(
-        self,
-        reply: Reply,
-        scope: ReplyScope,
-    ) -> Sequence[SearchReplace]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[SearchReplace]:
         text = answer_of(reply.content).replace("\r\n", "\n")
         lines = text.split("\n")
         return tuple(_read_blocks(lines, scope.files))
@@ -112,10 +108,7 @@ def _land_edit(
     return edit.path, None
 
 
-def _read_blocks(
-    lines: list[str],
-    files: Collection[str],
-) -> Iterator[SearchReplace]:
+def _read_blocks(lines: list[str], files: Collection[str]) -> Iterator[SearchReplace]:
     path: str | None = None
     start = 0
     index = 0
@@ -193,11 +186,7 @@ def split_lines(text: str) -> list[str]:
     return [f"{line}\n" for line in to_lines(text)]
 
 
-def replace_in_text(
-    text: str,
-    search: str,
-    replace: str,
-) -> str | None:
+def replace_in_text(text: str, search: str, replace: str) -> str | None:
     """Return ``text`` with the first match of ``search`` replaced, or None without a match.
 
     The final newline, or its absence, stays as it was.
@@ -217,11 +206,7 @@ def replace_in_text(
     return final_newline(result, text)
 
 
-def _replace_lines(
-    lines: list[str],
-    old: list[str],
-    new: list[str],
-) -> str | None:
+def _replace_lines(lines: list[str], old: list[str], new: list[str]) -> str | None:
     exact = next(starts_of(lines, old), None) if old else 0
     if exact is not None:
         before = lines[:exact]
@@ -255,11 +240,7 @@ def _without_indent(lines: Lines, width: int) -> list[str]:
     return [line[width:] if line.strip() else line for line in lines]
 
 
-def _replace_pieces(
-    text: str,
-    old: str,
-    new: str,
-) -> str | None:
+def _replace_pieces(text: str, old: str, new: str) -> str | None:
     """Match the pieces between ``...`` lines one by one; each must occur exactly once."""
     old_pieces = _split_at_dots(old)
     new_pieces = _split_at_dots(new)

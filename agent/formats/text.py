@@ -62,11 +62,7 @@ class TextFormat(EngineFormat):
     read: PartReader
     """Yields the edits in lines, and the lines before, between and after them as lists."""
 
-    def parse(
-        self,
-        reply: Reply,
-        scope: ReplyScope,
-    ) -> Sequence[Edit]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         lines = answer_lines(reply.content)
         parts = self.read(lines, scope)
         edits = edits_of(self, parts, scope)

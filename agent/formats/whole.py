@@ -18,11 +18,7 @@ class WholeFormat(TextFormat):
     joins = True
     whole_files = True
 
-    def read(
-        self,
-        lines: list[str],
-        scope: ReplyScope,
-    ) -> Iterator[Part]:
+    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Part]:
         parts = list(read_listings(lines, scope))
         read_otherwise = chain(parts, read_pairs(lines, scope))
         if all(isinstance(part, list) for part in read_otherwise):

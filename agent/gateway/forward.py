@@ -23,11 +23,7 @@ async def pass_on(source: StreamReader, target: StreamWriter) -> None:
         target.close()
 
 
-async def main(
-    port: str,
-    path: str,
-    *argv: str,
-) -> int:
+async def main(port: str, path: str, *argv: str) -> int:
     async def serve(agent_reader: StreamReader, agent_writer: StreamWriter) -> None:
         try:
             gateway_reader, gateway_writer = await asyncio.open_unix_connection(path)

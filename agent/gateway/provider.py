@@ -88,11 +88,7 @@ class Channel:
         self.started = True
         self.loop.call_soon_threadsafe(self.queue.put_nowait, item)
 
-    def fail(
-        self,
-        message: str,
-        status: int = 400,
-    ) -> None:
+    def fail(self, message: str, status: int = 400) -> None:
         """Pass on what the provider says of a call that failed; else say ``message``."""
         if self.error:
             self.put(self.error)
@@ -253,12 +249,7 @@ class Provider:
             return InfrastructureError(str(problem))
         return problem
 
-    def _failure(
-        self,
-        problem: str,
-        channel: Channel,
-        wire: Wire,
-    ) -> Exception:
+    def _failure(self, problem: str, channel: Channel, wire: Wire) -> Exception:
         """Return what an answer that failed means: another try, unless the agent has a part."""
         request = channel.request
         prompt = 0

@@ -62,11 +62,7 @@ def check_dialects(name: str, dialects: Sequence[Dialect]) -> None:
     )
 
 
-def upstream_of(
-    name: str,
-    api_base: str | None,
-    dialect: Dialect,
-) -> Upstream:
+def upstream_of(name: str, api_base: str | None, dialect: Dialect) -> Upstream:
     """Return where calls of ``name`` in ``dialect`` go.
 
     ``api_base`` is a server that speaks the dialect itself; it gets the key of the dialect's own

@@ -48,11 +48,7 @@ class OwnCompiler:
     def check(self, files: Files) -> list[Finding | None]:
         return [self._check_file(path, text) for path, text in files]
 
-    def _check_file(
-        self,
-        path: str,
-        text: str,
-    ) -> Finding | None:
+    def _check_file(self, path: str, text: str) -> Finding | None:
         # In this process no limit holds. Each way out of a ``try`` has a copy of its ``finally``,
         # so the code doubles with each level; many functions of one name take quadratic time.
         if len(text) + _PER_FINALLY * text.count("finally") < _MAX_QUICK_LENGTH:

@@ -72,10 +72,7 @@ class Linter:
         return tuple(findings)
 
 
-def _compile_changes(
-    compiler: Compiler,
-    changes: Sequence[Change],
-) -> list[_Compiled]:
+def _compile_changes(compiler: Compiler, changes: Sequence[Change]) -> list[_Compiled]:
     """Compile all files in one batch, because starting an interpreter takes time."""
     files = [(change.path, change.before or "") for change in changes]
     files += [(change.path, change.after) for change in changes]

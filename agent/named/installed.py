@@ -82,11 +82,7 @@ def find_agent(
     return installation
 
 
-def install_agent(
-    agent: NamedAgent,
-    version: str,
-    cache: Path,
-) -> Installation:
+def install_agent(agent: NamedAgent, version: str, cache: Path) -> Installation:
     """Install a version of an agent, for runs from now on; nothing where it is installed.
 
     Raises:
@@ -120,11 +116,7 @@ def install_agent(
     return Installation(link_to_program, version, folder)
 
 
-def _install_by_npm(
-    agent: NamedAgent,
-    version: str,
-    folder: Path,
-) -> Path:
+def _install_by_npm(agent: NamedAgent, version: str, folder: Path) -> Path:
     """Install an agent beside a node on which it runs, and on which npm itself runs.
 
     Otherwise npm would choose what suits the node of this machine.
@@ -166,11 +158,7 @@ def _install_by_npm(
     return program
 
 
-def _install_by_uv(
-    agent: NamedAgent,
-    version: str,
-    folder: Path,
-) -> Path:
+def _install_by_uv(agent: NamedAgent, version: str, folder: Path) -> Path:
     from uv import find_uv_bin
 
     argv = [find_uv_bin(), "tool", "install", f"{agent.package}=={version}"]
@@ -184,11 +172,7 @@ def _install_by_uv(
     return programs / agent.program
 
 
-def _run(
-    argv: list[str],
-    folder: Path,
-    **variables: str,
-) -> None:
+def _run(argv: list[str], folder: Path, **variables: str) -> None:
     variables = {**without_secrets(os.environ), **variables}
     result = run_limited(argv, folder, variables, _SECONDS)
     if result.exit_code != 0:

@@ -138,12 +138,7 @@ class RepoMap:
     index: Index
 
     @classmethod
-    def of(
-        cls,
-        blobs: Mapping[str, str],
-        root: Path,
-        store: TagStore,
-    ) -> RepoMap:
+    def of(cls, blobs: Mapping[str, str], root: Path, store: TagStore) -> RepoMap:
         """Build the map of the files ``blobs`` (path to git blob hash), which lie below ``root``.
 
         Files are read only where the store has neither the tree nor the blob.
@@ -165,13 +160,7 @@ class RepoMap:
     def ranked_files(self, text: str) -> tuple[RankedFile, ...]:
         return self._ranker.rank(text).ranked_files()
 
-    def render(
-        self,
-        text: str,
-        tokens: int,
-        *,
-        count: Count | None = None,
-    ) -> str:
+    def render(self, text: str, tokens: int, *, count: Count | None = None) -> str:
         """Return the map for ``text``, at most ``tokens`` long.
 
         ``count`` is the model's token counter; four characters a token by default.

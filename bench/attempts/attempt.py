@@ -150,11 +150,7 @@ class AttemptWork:
         seconds = self.setup.services.config.settings.budget.seconds_per_attempt
         return self.trace(self.setup.context.gate(self.number, seconds))
 
-    def _run_agent(
-        self,
-        attempt: Attempt,
-        turn: Turn,
-    ) -> Attempt:
+    def _run_agent(self, attempt: Attempt, turn: Turn) -> Attempt:
         setup = self.setup
         show = partial(setup.context.step, self.number, turn.name)
         show(WorkStep.MAP)

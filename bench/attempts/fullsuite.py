@@ -33,11 +33,7 @@ class FullSuitePolicy:
     tests: RegressionTests | None
     context: JobContext
 
-    def choose(
-        self,
-        attempts: list[Attempt],
-        choose: Choose,
-    ) -> CandidateChoice:
+    def choose(self, attempts: list[Attempt], choose: Choose) -> CandidateChoice:
         """Choose; a winner takes its place in ``attempts`` with the outcome of all tests.
 
         If one newly fails, the winner ranks lower, and the next best is chosen and tested.

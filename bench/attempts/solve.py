@@ -168,11 +168,7 @@ class InstanceJob:
             return self.recordings.stop_fit(self.key)
         return self.run_fit.current
 
-    def start(
-        self,
-        services: Services,
-        context: JobContext,
-    ) -> Solver:
+    def start(self, services: Services, context: JobContext) -> Solver:
         fit = self.current_fit()
         finished = context.finished_attempts()
         if finished:

@@ -88,11 +88,7 @@ class SeenTexts:
 
     references: dict[str, str] = field(default_factory=dict)
 
-    def find_earlier(
-        self,
-        text: str,
-        reference: str,
-    ) -> str:
+    def find_earlier(self, text: str, reference: str) -> str:
         """Return where ``text`` stands first, empty where it is new or short."""
         if len(text) < _MIN_REFERENCED:
             return ""
@@ -135,11 +131,7 @@ def _continued(
     return origin
 
 
-def message_block(
-    text: str,
-    reference: str,
-    seen: SeenTexts,
-) -> str:
+def message_block(text: str, reference: str, seen: SeenTexts) -> str:
     """Return a message in a fence; texts of earlier messages are replaced by references."""
     earlier = seen.find_earlier(text, reference)
     if earlier:

@@ -142,11 +142,7 @@ def _tree(checkout: Checkout, patch: str) -> _Tree | None:
         return _read(output, root, env)
 
 
-def _read(
-    listing: bytes,
-    root: Path,
-    env: Mapping[str, str],
-) -> _Tree:
+def _read(listing: bytes, root: Path, env: Mapping[str, str]) -> _Tree:
     fields = listing.split(b"\0")[:-1]
     blobs: dict[str, str] = {}
     files: dict[str, bytes | None] = {}

@@ -125,11 +125,7 @@ def _check_project(layer: Layer) -> None:
             )
 
 
-def _run_project(
-    settings: RunSettings,
-    chosen: Layer,
-    actions: dict[str, Any],
-) -> int:
+def _run_project(settings: RunSettings, chosen: Layer, actions: dict[str, Any]) -> int:
     from bench.cli.own import prepare
 
     run = prepare(settings, chosen)

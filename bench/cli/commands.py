@@ -71,11 +71,7 @@ from runs.storage.store import RunStore
 _TEMPLATE = Path(__file__).with_name("forecast.txt")
 
 
-def run_command(
-    config: RunConfig,
-    options: Options,
-    say: Say,
-) -> int:
+def run_command(config: RunConfig, options: Options, say: Say) -> int:
     """Run, or print what a run would do, and return the exit code."""
     benchmark = check_run(config, options, say)
     if options.dry_run:
@@ -83,11 +79,7 @@ def run_command(
     return start_run(benchmark)
 
 
-def check_run(
-    config: RunConfig,
-    options: Options,
-    say: Say,
-) -> InstanceBenchmark:
+def check_run(config: RunConfig, options: Options, say: Say) -> InstanceBenchmark:
     """Return the run, after all checks that need neither set-up nor a model."""
     config = validate_config(config)
     replay = config.settings.calls.replay
@@ -264,11 +256,7 @@ Bounds = tuple[Decimal | None, Decimal | None]
 """The least and the most dollars; None if unknown."""
 
 
-def cost_bounds(
-    config: RunConfig,
-    money: Spending,
-    todo: Sequence[Instance],
-) -> Bounds:
+def cost_bounds(config: RunConfig, money: Spending, todo: Sequence[Instance]) -> Bounds:
     """Return the least and the most dollars that a run over ``todo`` can cost.
 
     The least: one request of the first model for each instance, with its instructions and the
@@ -353,11 +341,7 @@ def _script_calls(config: RunConfig) -> int:
     return choice.scripts + choice.rounds
 
 
-def _upper_bound(
-    config: RunConfig,
-    money: Spending,
-    instances: int,
-) -> Decimal | None:
+def _upper_bound(config: RunConfig, money: Spending, instances: int) -> Decimal | None:
     limit = _limit(money, instances)
     costs = []
     for model in config.called_models:

@@ -108,12 +108,7 @@ class Program:
             new = f"{self.name} {new}"
         return f"{old} is now: {new}"
 
-    def _launch(
-        self,
-        command: Command,
-        name: str,
-        arguments: list[str],
-    ) -> int:
+    def _launch(self, command: Command, name: str, arguments: list[str]) -> int:
         try:
             if self.data_sets:
                 import_module(self.data_sets).register()

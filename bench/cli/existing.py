@@ -18,11 +18,7 @@ _RUN_HELP = "A run, by its name or its folder."
 RunName = Annotated[str, typer.Argument(metavar="RUN", help=_RUN_HELP)]
 
 
-def status(
-    run: RunName,
-    out: OutOption = TOP,
-    format: JsonFormat = "text",
-) -> int:
+def status(run: RunName, out: OutOption = TOP, format: JsonFormat = "text") -> int:
     """Print how far a run is; start nothing."""
     from bench.attempts import RESULTS
 

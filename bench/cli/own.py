@@ -123,12 +123,7 @@ class OwnRun:
             recorded={**options.recorded, "project": project},
         )
 
-    def run(
-        self,
-        config: RunConfig,
-        options: Options,
-        say: Say,
-    ) -> int:
+    def run(self, config: RunConfig, options: Options, say: Say) -> int:
         """Measure the base, make the attempts and hand the result over; return the exit code."""
         note = say
         if options.as_json:
@@ -161,12 +156,7 @@ class OwnRun:
             return INTERRUPTED
         return self._hand_over(benchmark, before, note)
 
-    def check(
-        self,
-        config: RunConfig,
-        options: Options,
-        say: Say,
-    ) -> int:
+    def check(self, config: RunConfig, options: Options, say: Say) -> int:
         """Set up and run all tests at the base, show all output; return the exit code."""
         config = validate_config(config)
         for line in self._description():
@@ -264,11 +254,7 @@ class OwnRun:
             yield f"note: {self.issue.note}"
 
 
-def prepare(
-    settings: RunSettings,
-    chosen: Layer,
-    issue: Issue | None = None,
-) -> OwnRun:
+def prepare(settings: RunSettings, chosen: Layer, issue: Issue | None = None) -> OwnRun:
     """Read repository and issue, and make the data set of the one instance.
 
     Args:
@@ -347,12 +333,7 @@ def _choose_environment(
     return kind
 
 
-def own_files(
-    tree: Path,
-    out: Path,
-    cache: Path,
-    patch: Path | None,
-) -> set[str]:
+def own_files(tree: Path, out: Path, cache: Path, patch: Path | None) -> set[str]:
     """Return the files and folders in ``tree`` that are the harness's own, not the user's.
 
     What this version makes is hidden from git; runs of earlier ones are known by their files.
@@ -486,11 +467,7 @@ def measure_base(
 
 
 @contextmanager
-def timed_step(
-    text: str,
-    note: Say,
-    every: float = 15.0,
-) -> Iterator[None]:
+def timed_step(text: str, note: Say, every: float = 15.0) -> Iterator[None]:
     """Say what is done meanwhile and how long it takes, every so many seconds and at its end."""
     started = time.monotonic()
     ended = threading.Event()
@@ -516,11 +493,7 @@ def timed_step(
     show("done in")
 
 
-def _show_setup(
-    environments: Path,
-    key: str,
-    note: Say,
-) -> None:
+def _show_setup(environments: Path, key: str, note: Say) -> None:
     """Show what the set-up printed when the environment was made."""
     for folder in (environments, environments / "open"):
         log = folder / "logs" / f"{key}.log"

@@ -62,11 +62,7 @@ def main(
     return try_agent(config, options, print)
 
 
-def try_agent(
-    config: RunConfig,
-    options: Options,
-    say: Say,
-) -> int:
+def try_agent(config: RunConfig, options: Options, say: Say) -> int:
     """Run the agent of ``config`` on one demo instance and say how it ended; return the exit code.
 
     Nothing is tested, and nothing is written but to a folder that is removed.

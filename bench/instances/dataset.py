@@ -122,11 +122,7 @@ class Dataset:
         return official_ids
 
 
-def load_dataset(
-    name: str,
-    split: str,
-    config: str = "",
-) -> Dataset:
+def load_dataset(name: str, split: str, config: str = "") -> Dataset:
     """Load the rows of one split of ``NAME`` or ``NAME@REVISION``.
 
     Raises:

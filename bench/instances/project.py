@@ -63,11 +63,7 @@ def hide_image_names(text: str, instances: Iterable[Instance]) -> str:
     return text
 
 
-def snapshot_of(
-    instance: Instance,
-    mirrors: Mirrors,
-    snapshots: Snapshots,
-) -> Snapshot:
+def snapshot_of(instance: Instance, mirrors: Mirrors, snapshots: Snapshots) -> Snapshot:
     """Return the commit that attempts at ``instance`` start from; raises as ``Mirrors.get``."""
     mirror = mirrors.get(instance.repo, instance.base_commit)
     return snapshots.get(
@@ -201,11 +197,7 @@ def _date_of(commit: str, repository: Path) -> str:
     return output.decode().strip()
 
 
-def _read_blob(
-    repository: Path,
-    commit: str,
-    path: str,
-) -> str | None:
+def _read_blob(repository: Path, commit: str, path: str) -> str | None:
     blob = git_result("cat-file", "blob", f"{commit}:{path}", cwd=repository)
     if blob.returncode:
         return None
@@ -227,11 +219,7 @@ def _venv_of(commands: Commands) -> VenvSpec | UnavailableError:
     )
 
 
-def required_packages(
-    repo: str,
-    spec: Spec,
-    read: Read,
-) -> list[str]:
+def required_packages(repo: str, spec: Spec, read: Read) -> list[str]:
     """Return the requirements of the spec's ``packages``.
 
     ``read`` returns a file of the base commit. Addresses and the project itself, which pip cannot
@@ -257,11 +245,7 @@ def required_packages(
     )
 
 
-def _requirements(
-    name: str,
-    read: Read,
-    depth: int,
-) -> Iterator[str]:
+def _requirements(name: str, read: Read, depth: int) -> Iterator[str]:
     folder = name.rpartition("/")[0]
     text = read(name) or ""
     for raw_line in text.splitlines():

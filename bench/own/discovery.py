@@ -142,10 +142,7 @@ def _parse(path: str, text: str) -> JsonMapping:
     return {}
 
 
-def discover(
-    files: Collection[str],
-    read: Read,
-) -> FoundCommands:
+def discover(files: Collection[str], read: Read) -> FoundCommands:
     """Return what the files of a commit say; ``read`` gives the text of a file, if it has one.
 
     The first language that has tests counts; a Makefile where no language has any.

@@ -218,14 +218,7 @@ def _describe(error: Exception) -> str:
     return abbreviate(str(error) or repr(error), 300)
 
 
-def _api_of(
-    origin: str,
-    host: str,
-    repo: str,
-    number: str,
-    *,
-    is_gitlab: bool,
-) -> _Api:
+def _api_of(origin: str, host: str, repo: str, number: str, *, is_gitlab: bool) -> _Api:
     """Return the address of GitLab, GitHub, or else of a server such as Gitea and Forgejo."""
     if is_gitlab:
         project = quote(repo, "")
@@ -286,11 +279,7 @@ def _public_address(host: str) -> str:
     return addresses[0]
 
 
-def _get(
-    address: str,
-    api: _Api,
-    deadline: float,
-) -> tuple[Any, str]:
+def _get(address: str, api: _Api, deadline: float) -> tuple[Any, str]:
     """Return an answer, and the query of the next page, whose address could be on any server."""
     import httpx
 

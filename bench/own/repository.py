@@ -156,12 +156,7 @@ class OwnRepository:
                 "nothing is changed: use --branch, or --set project.patch=FILE"
             ) from None
 
-    def commit_to(
-        self,
-        branch: str,
-        patch: str,
-        message: str,
-    ) -> str:
+    def commit_to(self, branch: str, patch: str, message: str) -> str:
         """Make a new branch with one commit and return its hash; HEAD and work tree stay.
 
         Raises:
@@ -218,11 +213,7 @@ Git = Callable[..., bytes]
 
 
 @contextmanager
-def view_of(
-    repo: Repo,
-    head: str,
-    objects: Path | None = None,
-) -> Iterator[Git]:
+def view_of(repo: Repo, head: str, objects: Path | None = None) -> Iterator[Git]:
     """Yield git in a view of ``repo`` with ``head`` as its HEAD; see the text of this module.
 
     New objects are written to ``objects``, without it to those of ``repo``.
@@ -485,11 +476,7 @@ def _add_changes(
     view("update-index", "-z", "--index-info", stdin=before)
 
 
-def _base_commit(
-    run: Git,
-    head: str,
-    folder: str,
-) -> str:
+def _base_commit(run: Git, head: str, folder: str) -> str:
     """Return ``head``, or where the index of ``run`` is another tree a commit that holds that.
 
     Of a project in a ``folder`` it holds that alone.
@@ -507,11 +494,7 @@ def _base_commit(
     return commit.decode().strip()
 
 
-def _clone(
-    address: str,
-    base: str,
-    cache: Path,
-) -> OwnRepository:
+def _clone(address: str, base: str, cache: Path) -> OwnRepository:
     mirror, name = _make_mirror(cache, address, address, "clone")
     repo = Repo(mirror)
     is_hash = re.fullmatch(r"[0-9a-f]{40}", base)

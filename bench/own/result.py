@@ -62,12 +62,7 @@ class Before:
     note: str = ""
 
     @classmethod
-    def of(
-        cls,
-        baseline: Baseline,
-        command: str,
-        seconds: float,
-    ) -> Before:
+    def of(cls, baseline: Baseline, command: str, seconds: float) -> Before:
         before = cls(command=command, results=baseline.results)
         if baseline.timed_out or baseline.died:
             end = "were killed"
@@ -181,11 +176,7 @@ class OwnResult:
     def plausible(self) -> bool:
         return self.outcome in (OwnOutcome.PLAUSIBLE, OwnOutcome.UNTESTED)
 
-    def as_json(
-        self,
-        branch: str,
-        exit_code: int,
-    ) -> str:
+    def as_json(self, branch: str, exit_code: int) -> str:
         """Return one line for programs."""
         folder = self.store.folder
         patch = str(folder / PATCH) if self.patch else None

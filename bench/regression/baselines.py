@@ -120,11 +120,7 @@ class TestFiles:
             command = self._file_command(paths[0])
         return command or self._suite_command
 
-    def report_command(
-        self,
-        path: str,
-        token: str,
-    ) -> str:
+    def report_command(self, path: str, token: str) -> str:
         """Return the command whose output ``read_run`` reads."""
         command = self.command(path)
         return with_report_file(command, self.runner, token, self.show)
@@ -239,12 +235,7 @@ class Baselines:
             with ThreadPoolExecutor(len(chosen)) as pool:
                 return list(pool.map(measure, chosen))
 
-    def _measure_file(
-        self,
-        prepared: Prepared,
-        path: str,
-        seconds: float,
-    ) -> Baseline:
+    def _measure_file(self, prepared: Prepared, path: str, seconds: float) -> Baseline:
         file = self._file(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         with waited_for(FileLock(f"{file}.lock"), self.check):
@@ -268,12 +259,7 @@ class Baselines:
         self._log_baseline(path, baseline)
         return baseline
 
-    def note_flaky(
-        self,
-        path: str,
-        baseline: Baseline,
-        names: Collection[str],
-    ) -> None:
+    def note_flaky(self, path: str, baseline: Baseline, names: Collection[str]) -> None:
         """Keep that ``names`` fail at times at the base commit, so that they never count."""
         results = dict(baseline.results)
         results.update(dict.fromkeys(names, "SKIPPED"))
@@ -295,11 +281,7 @@ class Baselines:
         )
         return self.cache / f"{instance.tested_as}.{sha256_of(key)[:32]}.json"
 
-    def _log_baseline(
-        self,
-        path: str,
-        baseline: Baseline,
-    ) -> None:
+    def _log_baseline(self, path: str, baseline: Baseline) -> None:
         self.log.info(
             "baseline of %s: %d of %d pass in %.1f s%s",
             path or "all tests",
@@ -348,11 +330,7 @@ with open("{_RESULTS}", "w", encoding="utf-8") as file:
 """
 
 
-def run_parser(
-    source: str,
-    log: str,
-    folders: Folders,
-) -> dict[str, str]:
+def run_parser(source: str, log: str, folders: Folders) -> dict[str, str]:
     """Return swebench's status by test that the function ``parser`` of ``source`` reads from a log.
 
     Empty if it fails, takes too long or returns something else: then nothing is known.

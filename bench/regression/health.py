@@ -64,11 +64,7 @@ def check_sample(tests: RegressionTests, least: float) -> None:
     )
 
 
-def note_problem(
-    folder: Path,
-    instance: Instance,
-    cause: str,
-) -> None:
+def note_problem(folder: Path, instance: Instance, cause: str) -> None:
     """Keep why the environment of ``instance`` cannot judge; empty where it can."""
     file = _file(folder, instance)
     if cause:

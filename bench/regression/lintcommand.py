@@ -36,11 +36,7 @@ _NUMBER = re.compile(r"\d+")
 _PLACE = r"(?<![\w/.-])(?:\./)?%s[:(](\d+)"
 
 
-def make_linter(
-    instance: Instance,
-    session: Session | None,
-    warn: Say,
-) -> Linter:
+def make_linter(instance: Instance, session: Session | None, warn: Say) -> Linter:
     """Return the linter of an instance; its lint command runs in ``session``, if there is one."""
     linter = linter_for(instance)
     commands = instance.commands

@@ -150,11 +150,7 @@ class RelatedTests:
                 shares.update(dict.fromkeys(tests, len(tests) ** -0.5))
         return {test: share / count for test, share in shares.items()}
 
-    def _mentions(
-        self,
-        source: str,
-        module: str,
-    ) -> defaultdict[str, float]:
+    def _mentions(self, source: str, module: str) -> defaultdict[str, float]:
         text = self.read(source) or ""
         names = {module, *_DEFINITION.findall(text)}
         names |= {f"test_{name}" for name in names}
@@ -346,11 +342,7 @@ def _subject_name(source: str) -> str:
     return path.stem
 
 
-def _score(
-    convention: Convention,
-    test: str,
-    source: str,
-) -> int:
+def _score(convention: Convention, test: str, source: str) -> int:
     match = convention.test.search(test)
     assert match is not None
     subjects = filter(None, match.groups())

@@ -172,11 +172,7 @@ def find_setup(
     return without_installation or ProvenSetup(reason=reason)
 
 
-def _doubt(
-    output: str,
-    token: str,
-    packages: Sequence[Package],
-) -> str:
+def _doubt(output: str, token: str, packages: Sequence[Package]) -> str:
     _, statements = split_statements(output, token)
     end = statements.get("end", {})
     paths = dict(end.get("outside", {}))

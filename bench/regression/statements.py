@@ -86,11 +86,7 @@ def split_statements(output: str, token: str) -> tuple[str, Statements]:
     return text, facts
 
 
-def doubt(
-    base: Statements,
-    run: Statements,
-    report: str,
-) -> str:
+def doubt(base: Statements, run: Statements, report: str) -> str:
     """Return why a run's results cannot be trusted; empty where they can.
 
     ``base`` is what the base commit's run of the same tests stated, ``report`` is pytest's.
@@ -105,11 +101,7 @@ def doubt(
     return ""
 
 
-def _differences(
-    base: JsonMapping,
-    run: JsonMapping,
-    report: str,
-) -> Iterator[str]:
+def _differences(base: JsonMapping, run: JsonMapping, report: str) -> Iterator[str]:
     for name in base["outside"]:
         if name in run["inside"]:
             yield f"{name} is imported from {run['inside'][name]}, not from the environment"

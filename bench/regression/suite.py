@@ -185,11 +185,7 @@ class RegressionTests:
         title = self.instance.title
         return cache(RelatedTests(files, self.read, self.history, title).of)
 
-    def prove_setup(
-        self,
-        changes: Changes,
-        selected: Sequence[str],
-    ) -> ProvenSetup:
+    def prove_setup(self, changes: Changes, selected: Sequence[str]) -> ProvenSetup:
         """Return the set-up in which the ``selected`` tests import the edited packages."""
         scripted = self.instance.commands and self.runner is Runner.SCRIPT
         packages: tuple[Package, ...] = ()
@@ -496,12 +492,7 @@ class _TreeRun:
             self._add_note(f"flaky at the base commit: {names}")
         return unconfirmed - flaky, dead and not was_killed(result)
 
-    def _compare(
-        self,
-        baseline: Baseline,
-        result: CommandResult,
-        run: TestRun,
-    ) -> None:
+    def _compare(self, baseline: Baseline, result: CommandResult, run: TestRun) -> None:
         """Doubt a run that is not as that of the base commit: did the tests run at all?"""
         if not baseline.ends_like(result) and not failed_test_names(run.results):
             self.doubt = f"no test failed, but the exit code was {result.exit_code}"

@@ -131,11 +131,7 @@ def _compare_ini(base: str, new: str) -> FileEdit:
     references = _REFERENCE.findall(base + new)
     referenced = set(map(str.strip, references))
 
-    def is_setting(
-        _parser: str,
-        section: str,
-        option: str = "",
-    ) -> bool:
+    def is_setting(_parser: str, section: str, option: str = "") -> bool:
         if _SECTION.fullmatch(section):
             return True
         if _TOX_SECTION.fullmatch(section) or section in referenced:
@@ -225,12 +221,7 @@ class TestCommand:
     builds: bool = False
 
     @classmethod
-    def of(
-        cls,
-        command: str,
-        runner: Runner,
-        read: Read,
-    ) -> TestCommand:
+    def of(cls, command: str, runner: Runner, read: Read) -> TestCommand:
         """Return what a command reads, also by scripts and recipes of the base commit."""
         lines = [expand_scripts(command, read)]
         builds = runner not in OF_PYTHON

@@ -107,11 +107,7 @@ def _status_of(problem: Element) -> str:
     return XML_STATUSES[problem.tag]
 
 
-def _node_id(
-    classname: str,
-    name: str,
-    modules: Mapping[str, str],
-) -> str:
+def _node_id(classname: str, name: str, modules: Mapping[str, str]) -> str:
     """Return ``tests/test_a.py::TestX::test_b[1]`` for ``tests.test_a.TestX`` and ``test_b[1]``."""
     if not classname:
         return modules.get(name, name)  # a file that cannot be imported
@@ -279,12 +275,7 @@ def results_in(stated: Statements) -> dict[str, str]:
         return {}
 
 
-def _other_run(
-    output: str,
-    instance: Instance,
-    runner: Runner,
-    token: str,
-) -> TestRun:
+def _other_run(output: str, instance: Instance, runner: Runner, token: str) -> TestRun:
     log = output
     parsed = ParsedOutput()
     if SUPPORT[runner].writes_reports:

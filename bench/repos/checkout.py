@@ -122,13 +122,7 @@ class Snapshots:
 
     root: Path
 
-    def get(
-        self,
-        mirror: Path,
-        repo: str,
-        commit: str,
-        bug: str = "",
-    ) -> Snapshot:
+    def get(self, mirror: Path, repo: str, commit: str, bug: str = "") -> Snapshot:
         """Return the snapshot of ``commit``; safe with concurrent calls and kills.
 
         With ``bug``, a patch, it is the snapshot of a new commit that has it applied.
@@ -159,12 +153,7 @@ def _read_snapshot(folder: Path) -> Snapshot | None:
         return None
 
 
-def _make_snapshot(
-    mirror: Path,
-    commit: str,
-    target: Path,
-    bug: str,
-) -> Snapshot:
+def _make_snapshot(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
     try:
         with (
             scratch_folder(target) as temporary,
@@ -184,11 +173,7 @@ def _make_snapshot(
         ) from error
 
 
-def _pack_commit(
-    mirror: Path,
-    commit: str,
-    folder: Path,
-) -> None:
+def _pack_commit(mirror: Path, commit: str, folder: Path) -> None:
     """Write the pack of a commit, its index and its manifest into ``folder``."""
     # Git renames a new pack: it must be written where it will lie, and not in the mirror.
     objects = folder / "objects"
@@ -226,11 +211,7 @@ def make_objects(folder: Path, others: Iterable[Path]) -> None:
     write_bytes_atomic(folder / "info/alternates", b"".join(lines))
 
 
-def _write_manifest(
-    listing: bytes,
-    commit: str,
-    folder: Path,
-) -> None:
+def _write_manifest(listing: bytes, commit: str, folder: Path) -> None:
     entries = {}
     submodules = []
     for row in filter(None, listing.split(b"\0")):
@@ -266,12 +247,7 @@ BASE_AUTHOR = {
 }
 
 
-def plant_bug(
-    mirror: Path,
-    commit: str,
-    patch: str,
-    repository: Path,
-) -> str:
+def plant_bug(mirror: Path, commit: str, patch: str, repository: Path) -> str:
     """Make a bare ``repository`` beside ``mirror`` with the new commit; return its hash.
 
     A tree in which ``patch`` is applied already stays as it is. ``mirror`` is only read.

@@ -126,11 +126,7 @@ def _remove_unusable(checkout: Checkout) -> Iterator[DroppedPath]:
                 _add_permissions(file, stat.S_IRUSR)
 
 
-def _exclusion_reason(
-    checkout: Checkout,
-    path: str,
-    entry: os.DirEntry[str],
-) -> str:
+def _exclusion_reason(checkout: Checkout, path: str, entry: os.DirEntry[str]) -> str:
     tracked = checkout.snapshot.entries.get(path)
     if len(os.fsencode(path)) > _MAX_PATH and tracked is None:
         return f"its path is longer than {_MAX_PATH} bytes"

@@ -48,11 +48,7 @@ class Mirrors:
                 return mirror
         return None
 
-    def get(
-        self,
-        repo: str,
-        commit: str,
-    ) -> Path:
+    def get(self, repo: str, commit: str) -> Path:
         """Return a mirror of ``repo`` that holds ``commit``; clone or fetch it if needed.
 
         Raises:
@@ -79,12 +75,7 @@ class Mirrors:
             )
         return mirror
 
-    def past_changes(
-        self,
-        repo: str,
-        commit: str,
-        path: str,
-    ) -> list[set[str]]:
+    def past_changes(self, repo: str, commit: str, path: str) -> list[set[str]]:
         """Return the files of each of the last changes to ``path`` up to ``commit``."""
         log = git(
             "--literal-pathspecs",

@@ -89,11 +89,7 @@ def _is_utf8(data: bytes) -> bool:
         return False
 
 
-def applies_to(
-    repository: Path,
-    commit: str,
-    patch: str,
-) -> bool:
+def applies_to(repository: Path, commit: str, patch: str) -> bool:
     """Return whether ``patch`` applies to ``commit`` of a repository, which may be bare.
 
     Raises:
@@ -115,11 +111,7 @@ def applies(root: Path, patch: str) -> bool:
     return _fits(root, patch, index)
 
 
-def _fits(
-    repository: Path,
-    patch: str,
-    index: Mapping[str, str],
-) -> bool:
+def _fits(repository: Path, patch: str, index: Mapping[str, str]) -> bool:
     data = patch.encode("utf-8", "surrogateescape")
     argv = ("apply", "--check", "--cached", "-")
     result = git_result(*argv, cwd=repository, stdin=data, env=index)

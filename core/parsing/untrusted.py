@@ -103,12 +103,7 @@ def key_path(keys: Keys) -> str:
     return path.removeprefix(".")
 
 
-def damage_at(
-    path: Path,
-    keys: Keys,
-    problem: str,
-    fix: str,
-) -> DamagedFileError:
+def damage_at(path: Path, keys: Keys, problem: str, fix: str) -> DamagedFileError:
     """Return the error about the value at ``keys`` in a JSON file, with its path of keys."""
     if keys:
         problem += f" (at {key_path(keys)!a})"

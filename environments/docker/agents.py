@@ -144,11 +144,7 @@ class AgentContainer(Surroundings):
                 self._check_start(container, program)
             return ended
 
-    def _write_scripts(
-        self,
-        command: CommandRun,
-        image: AgentImage,
-    ) -> list[str]:
+    def _write_scripts(self, command: CommandRun, image: AgentImage) -> list[str]:
         """Write what starts the command into its scratch folder; return the command line."""
         argv = list(command.argv)
         argv[0] = Path(argv[0]).name
@@ -308,10 +304,7 @@ def _run_in(
     )
 
 
-def _locate(
-    part: str,
-    mounts: Mapping[Path, Path],
-) -> str:
+def _locate(part: str, mounts: Mapping[Path, Path]) -> str:
     """Return where a part of a command line that is a path lies in the container."""
     path = Path(part)
     for candidate in (path, path.resolve()):

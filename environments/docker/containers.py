@@ -215,11 +215,7 @@ def in_memory(size: int) -> str:
     return f"rw,exec,mode=1777,size={size}"
 
 
-def _tar(
-    root: str,
-    changes: Changes,
-    files: Mapping[str, str],
-) -> bytes:
+def _tar(root: str, changes: Changes, files: Mapping[str, str]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         folder = tarfile.TarInfo(HARNESS.lstrip("/"))
@@ -235,11 +231,7 @@ def _tar(
     return buffer.getvalue()
 
 
-def add_file(
-    archive: tarfile.TarFile,
-    name: str,
-    data: bytes,
-) -> None:
+def add_file(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     info = tarfile.TarInfo(name)
     info.size = len(data)
     info.mode = 0o755

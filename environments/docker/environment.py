@@ -256,11 +256,7 @@ _EMPTY = """git -c safe.directory='*' ls-files -z >/harness/tracked || exit 1
 xargs -0 rm -f -- </harness/tracked; rm /harness/tracked"""
 
 
-def cleaned_image(
-    containers: Containers,
-    spec: ImageSpec,
-    root: Path,
-) -> str:
+def cleaned_image(containers: Containers, spec: ImageSpec, root: Path) -> str:
     """Return the id of a new image: ``spec``'s with the tree in ``root``, cleaned."""
     as_root = replace(containers, user="0:0", home="/root")
     with as_root.start(spec.name) as container:
@@ -280,11 +276,7 @@ INSTALLED = f"{LABEL}-installed"
 """The repository of the images with an installed project; no run removes them."""
 
 
-def installed_image(
-    containers: Containers,
-    spec: ImageSpec,
-    project: Project,
-) -> str:
+def installed_image(containers: Containers, spec: ImageSpec, project: Project) -> str:
     """Return the tag of an image with the files of ``project``, installed; it stays."""
     client = containers.client
     lines = spec.installation or ()
@@ -305,11 +297,7 @@ def installed_image(
     return f"{INSTALLED}:{tag}"
 
 
-def _put_tree(
-    container: Container,
-    spec: ImageSpec,
-    root: Path,
-) -> None:
+def _put_tree(container: Container, spec: ImageSpec, root: Path) -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         archive.add(root, ".", filter=_kept)
@@ -317,11 +305,7 @@ def _put_tree(
         container.made.put_archive(spec.folder, buffer.getvalue())
 
 
-def _run(
-    container: Container,
-    spec: ImageSpec,
-    script: str,
-) -> None:
+def _run(container: Container, spec: ImageSpec, script: str) -> None:
     token = secrets.token_hex(8)
     container.put({}, {_SCRIPT: f"exec 2>&1\n{script}\n[ $? = 0 ] && echo {token}\n"})
     result = container.bash([_SCRIPT], _SECONDS)

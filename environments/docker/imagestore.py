@@ -120,12 +120,7 @@ class ImageStore:
     wait: Callable[[float], None] = time.sleep
 
     @contextmanager
-    def pin(
-        self,
-        image: str,
-        *,
-        wait: bool = True,
-    ) -> Iterator[bool]:
+    def pin(self, image: str, *, wait: bool = True) -> Iterator[bool]:
         """Pull ``image`` if it is missing and keep it meanwhile; yield whether it is there.
 
         Without ``wait`` it may be missing, where there is no room. Do not wait while you pin

@@ -62,11 +62,7 @@ def setup_lines(
         yield f"export PYTHONPATH={folders}${{PYTHONPATH:+:$PYTHONPATH}}"
 
 
-def setup_script(
-    lines: Sequence[str],
-    token: str,
-    folder: str = FOLDER,
-) -> str:
+def setup_script(lines: Sequence[str], token: str, folder: str = FOLDER) -> str:
     """Return the script that runs set-up ``lines``, then prints ``token`` and the failed commands.
 
     The lines share one shell, whose exported variables ``command_script`` restores. The trap

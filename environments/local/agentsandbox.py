@@ -138,10 +138,7 @@ def forwarded_argv(
     return [*python, *options, *argv]
 
 
-def _redirected_files(
-    built: Built,
-    scratch: Path,
-) -> dict[Path, Path]:
+def _redirected_files(built: Built, scratch: Path) -> dict[Path, Path]:
     """Return copies of the files that lead imports to the installed tree, by their places.
 
     They lead to the checkout instead.

@@ -151,11 +151,7 @@ def sandbox_argv_with(
     return [*argv, "--chdir", str(folders[0]), *command]
 
 
-def _base(
-    limits: ResourceLimits,
-    as_other: bool,
-    network: bool = False,
-) -> list[str]:
+def _base(limits: ResourceLimits, as_other: bool, network: bool = False) -> list[str]:
     argv = [
         "bwrap",
         "--unshare-pid",
@@ -215,11 +211,7 @@ def _open_parents(paths: Sequence[Path]) -> list[str]:
     ]
 
 
-def _in_memory(
-    path: str,
-    size: int,
-    mode: str = "0755",
-) -> list[str]:
+def _in_memory(path: str, size: int, mode: str = "0755") -> list[str]:
     return ["--perms", mode, "--size", str(size), "--tmpfs", path]
 
 

@@ -244,12 +244,7 @@ class Confined:
             rlimits["NPROC"] = self.limits.processes
         return rlimits
 
-    def limited_argv(
-        self,
-        argv: Sequence[str],
-        *,
-        memory: bool,
-    ) -> list[str]:
+    def limited_argv(self, argv: Sequence[str], *, memory: bool) -> list[str]:
         """Return what runs ``argv`` with ``rlimits``, without ``memory`` but that of memory.
 
         Runtimes of JavaScript reserve far more addresses than they use memory.

@@ -93,10 +93,7 @@ def _network_variables(variables: Mapping[str, str]) -> dict[str, str]:
     return public
 
 
-def _pip_settings(
-    venv: Path,
-    check: Check,
-) -> dict[str, str]:
+def _pip_settings(venv: Path, check: Check) -> dict[str, str]:
     """Return the settings of the user's files of pip that reach an index, as variables."""
     command = [str(venv / "bin" / "python"), "-m", "pip", "config", "list"]
     environment = without_secrets(os.environ)

@@ -179,12 +179,7 @@ class Venvs:
                 seal(folder / _MARKER, name, [folder])
         return folder, interpreter, era
 
-    def _era(
-        self,
-        project: Project,
-        spec: VenvSpec,
-        interpreter: Path,
-    ) -> str:
+    def _era(self, project: Project, spec: VenvSpec, interpreter: Path) -> str:
         if not spec.date:
             return ""
         quarter = end_of_quarter(spec.date)
@@ -203,11 +198,7 @@ class Venvs:
         return BuildSteps(title, log, self.check, project.version)
 
 
-def shared_name(
-    spec: VenvSpec,
-    interpreter: Path,
-    era: str = "",
-) -> str:
+def shared_name(spec: VenvSpec, interpreter: Path, era: str = "") -> str:
     """Return the name of an environment that all projects with equal specs have in common."""
     parts = [*spec.packages, str(interpreter)]
     if era:
@@ -215,10 +206,7 @@ def shared_name(
     return spec_key(spec, parts)
 
 
-def spec_key(
-    spec: VenvSpec,
-    parts: Sequence[str],
-) -> str:
+def spec_key(spec: VenvSpec, parts: Sequence[str]) -> str:
     text = json.dumps([spec.source, *parts], sort_keys=True)
     return sha256_of(text)[:12]
 
@@ -471,20 +459,12 @@ def toolchains(commands: Iterable[str]) -> tuple[Path, ...]:
     return tuple(root for root in roots if root not in private and root.is_dir())
 
 
-def seal(
-    marker: Path,
-    key: str,
-    folders: Sequence[Path],
-) -> None:
+def seal(marker: Path, key: str, folders: Sequence[Path]) -> None:
     """Record in ``marker`` that ``folders`` are complete, with a hash of their state."""
     write_text_atomic(marker, f"{key}\n{_look(folders, marker)}\n")
 
 
-def is_unchanged(
-    marker: Path,
-    key: str,
-    folders: Sequence[Path],
-) -> bool:
+def is_unchanged(marker: Path, key: str, folders: Sequence[Path]) -> bool:
     """Return whether ``folders`` were sealed for ``key`` and not changed since.
 
     Test code without a sandbox could write there with the user's rights. Only the kernel sets the

@@ -205,10 +205,7 @@ def waiting_files(
     return sorted(files, key=lambda file: (file.id, file.file_name))
 
 
-def _waiting_paths(
-    folder: Path,
-    settings: CompletionReportSettings,
-) -> set[Path]:
+def _waiting_paths(folder: Path, settings: CompletionReportSettings) -> set[Path]:
     """Return the files to evaluate: all that have programs, if their outcomes go elsewhere."""
     evaluated = set(folder.glob(f"*{EVALUATED}"))
     paths = set(folder.glob(f"*{COMPLETED}")) - evaluated
@@ -371,10 +368,7 @@ def run_programs(
     return outcomes
 
 
-def outcome_of(
-    folders: Folders,
-    program: TestedProgram,
-) -> EvaluatedProgram:
+def outcome_of(folders: Folders, program: TestedProgram) -> EvaluatedProgram:
     """Run a program, and if it passes again for its coverage; its text and time are left out.
 
     One whose tests compare times runs until two verdicts agree.
@@ -396,10 +390,7 @@ def outcome_of(
     return outcome
 
 
-def _with_coverage(
-    outcome: EvaluatedProgram,
-    report: bytes,
-) -> EvaluatedProgram:
+def _with_coverage(outcome: EvaluatedProgram, report: bytes) -> EvaluatedProgram:
     """Return an outcome with the coverage in a report, which the program may have forged."""
     with suppress(ValueError, LookupError, TypeError, AttributeError):
         content = json_of(report)
@@ -524,10 +515,7 @@ def _without_leftovers(
         yield
 
 
-def library_python(
-    cache: Path,
-    check: Callable[[], None],
-) -> Path:
+def library_python(cache: Path, check: Callable[[], None]) -> Path:
     """Return an interpreter with the libraries of our requirements, installed into the cache."""
     say_aside(f"libraries of {REQUIREMENTS.name}: installed once, into {cache}")
     text = REQUIREMENTS.read_text("utf-8")

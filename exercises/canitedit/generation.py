@@ -250,11 +250,7 @@ class CompletionJob:
     def portable(self) -> CompletionJob:
         return self
 
-    def start(
-        self,
-        services: LiveModels,
-        context: JobContext,
-    ) -> CompletionWork:
+    def start(self, services: LiveModels, context: JobContext) -> CompletionWork:
         return CompletionWork(self, services, context)
 
 
@@ -375,10 +371,7 @@ class CompletionWork:
         model = self.models.model(choice, settings.temperature, gate, sampling)
         return replace(model, max_output_tokens=self.room or model.max_output_tokens)
 
-    def _file(
-        self,
-        rows: Sequence[ScoreRow],
-    ) -> CompletionFile:
+    def _file(self, rows: Sequence[ScoreRow]) -> CompletionFile:
         settings = self.models.config.settings
         name = self.job.choice.name
         top_p: float | None = self.job.settings.top_p
@@ -449,11 +442,7 @@ class CompletionBenchmark(Benchmark[Generated]):
         reason = f"every request was refused: {refusals[0]}; correct it, and repeat "
         return replace(summary, stopped=f"{reason}with --redo generated")
 
-    def _path(
-        self,
-        job: CompletionJob,
-        ending: str,
-    ) -> Path:
+    def _path(self, job: CompletionJob, ending: str) -> Path:
         return self.store.folder / job.folder / f"{job.stem}{ending}"
 
     def prepare_jobs(
@@ -465,10 +454,7 @@ class CompletionBenchmark(Benchmark[Generated]):
         self.started = bool(jobs)
         return jobs
 
-    def save(
-        self,
-        finished: Finished[Generated],
-    ) -> None:
+    def save(self, finished: Finished[Generated]) -> None:
         """Write the file of a complete job, then its record, which says that it is done."""
         assert finished.end.value is not None
         record, file = finished.end.value

@@ -74,11 +74,7 @@ def main() -> None:
     os._exit(0)
 
 
-def wait_for(
-    child: int,
-    seconds: float,
-    longest: float,
-) -> int | None:
+def wait_for(child: int, seconds: float, longest: float) -> int | None:
     """Return the child's status; None after ``seconds``, when it was killed.
 
     The time for which it waited for a processor does not count, so that other programs on the
@@ -118,12 +114,7 @@ def processor_times() -> tuple[float, float]:
     return used, waited
 
 
-def run(
-    token_writer: int,
-    token: bytes,
-    *,
-    with_coverage: bool,
-) -> None:
+def run(token_writer: int, token: bytes, *, with_coverage: bool) -> None:
     """Run the program, and write the token if it reaches its end."""
     write = os.write
     pid = os.getpid()

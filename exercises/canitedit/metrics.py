@@ -100,10 +100,7 @@ def groups_of(problem: Problem) -> dict[str, list[str]]:
     }
 
 
-def excess_code(
-    before: str,
-    result: EvaluatedProgram,
-) -> ScoreRow:
+def excess_code(before: str, result: EvaluatedProgram) -> ScoreRow:
     """Return the ExcessCode of a program that passed, whose coverage and diff are known."""
     counts = diff_lines(before, result.program_no_test)
     missing = result.coverage_missing
@@ -122,10 +119,7 @@ def excess_code(
 
 # A file's completions are often equal: of 4,200 recorded ones, 1,955 are distinct.
 @lru_cache(maxsize=64)
-def diff_lines(
-    before: str,
-    program: str,
-) -> tuple[int, int] | None:
+def diff_lines(before: str, program: str) -> tuple[int, int] | None:
     """Return the number of all lines of the diff, and of those that are added or removed.
 
     The lines are those of ``difflib.Differ``: also context and the marks of changes in a line.
@@ -141,11 +135,7 @@ def diff_lines(
 
 
 @lru_cache(maxsize=64)
-def measures(
-    before: str,
-    after: str,
-    program: str,
-) -> ScoreRow:
+def measures(before: str, after: str, program: str) -> ScoreRow:
     """Measure a program against the program to edit and the solution.
 
     *lines* are those changed from ``before``, of those that the solution changes; None if it
@@ -176,10 +166,7 @@ def parses(program: str) -> bool:
     return True
 
 
-def pass_shares(
-    scores: Iterable[ScoreRow],
-    k: int,
-) -> dict[str, float]:
+def pass_shares(scores: Iterable[ScoreRow], k: int) -> dict[str, float]:
     """Return pass@k of each problem by name; none where one has fewer completions than ``k``."""
     shares = {}
     for score in scores:
@@ -191,10 +178,7 @@ def pass_shares(
     return shares
 
 
-def figures_of(
-    scores: Sequence[ScoreRow],
-    ks: Iterable[int],
-) -> ScoreRow:
+def figures_of(scores: Sequence[ScoreRow], ks: Iterable[int]) -> ScoreRow:
     """Return the figures of problems for one instruction; there is at least one problem.
 
     Shares are from 0 to 1. ExcessCode is per cent, with the population deviation over the m
@@ -230,10 +214,7 @@ def figures_of(
     return figures
 
 
-def _values_by_problem(
-    scores: Iterable[ScoreRow],
-    name: str,
-) -> list[float]:
+def _values_by_problem(scores: Iterable[ScoreRow], name: str) -> list[float]:
     """Return the mean, of *v1* the median, for each problem with completions that know it."""
     average = median if name == "v1" else fmean
     values = []
@@ -249,10 +230,7 @@ def _mean(values: Collection[float]) -> float | None:
     return fmean(values) if values else None
 
 
-def bounds(
-    interval: Interval | None,
-    prefix: str = "",
-) -> ScoreRow:
+def bounds(interval: Interval | None, prefix: str = "") -> ScoreRow:
     """Return an interval as two figures."""
     if interval is None:
         return {f"{prefix}low": None, f"{prefix}high": None}

@@ -64,10 +64,7 @@ class Problem(Checked):
     instruction_lazy: str
     taxonomy: Taxonomy
 
-    def instruction(
-        self,
-        kind: InstructionKind,
-    ) -> str:
+    def instruction(self, kind: InstructionKind) -> str:
         if kind == "lazy":
             return self.instruction_lazy
         return self.instruction_descriptive

@@ -76,11 +76,7 @@ STOP = {
 """The stop strings of the prompts that are a text, and not messages."""
 
 
-def edit_request(
-    prompt: Prompt,
-    before: str,
-    instruction: str,
-) -> EditRequest:
+def edit_request(prompt: Prompt, before: str, instruction: str) -> EditRequest:
     if prompt in STOP:
         text = f"## Code Before:\n{before}\n## Instruction:\n{instruction}\n## Code After:\n"
         if prompt is Prompt.COMMIT:
@@ -103,10 +99,7 @@ def edit_request(
     return EditRequest((example, answer, user))
 
 
-def program_of(
-    prompt: Prompt,
-    reply: str,
-) -> str:
+def program_of(prompt: Prompt, reply: str) -> str:
     """Return the edited program in a reply; empty if there is none.
 
     The prompts of a text end before the first stop; a server may have cut the reply there already.

@@ -113,10 +113,7 @@ def main(
     return 0
 
 
-def _check_chart(
-    chart: Path,
-    ks: Sequence[int],
-) -> None:
+def _check_chart(chart: Path, ks: Sequence[int]) -> None:
     if 1 not in ks:
         raise UserError(f"--chart {chart} shows pass@1; add 1 to report.k")
     if chart.suffix not in (".svg", ".png"):
@@ -131,12 +128,7 @@ def model_folders_in(path: Path) -> Sequence[Path]:
     return sorted(folders)
 
 
-def read_folder(
-    path: Path,
-    *,
-    v1: bool,
-    allow_partial: bool,
-) -> list[ScoreRow]:
+def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> list[ScoreRow]:
     """Return the scores of a folder, each with what is the same for all of them.
 
     What is incomplete or mixed stands in ``faults`` where it is allowed. Of the sampling, what is
@@ -204,10 +196,7 @@ def _faults(
         yield from _mixture(f"mixed {name}", Counter(values_of(scores, name)))
 
 
-def _mixture(
-    name: str,
-    counts: Counter[Any],
-) -> Iterator[str]:
+def _mixture(name: str, counts: Counter[Any]) -> Iterator[str]:
     parts = []
     for value, count in counts.most_common(_SHOWN):
         parts.append(f"{value} in {quantity(count, 'file')}")
@@ -253,10 +242,7 @@ def report_on(
     return rows, list(_differences(columns, ks))
 
 
-def _differences(
-    columns: Columns,
-    ks: Iterable[int],
-) -> Iterator[ScoreRow]:
+def _differences(columns: Columns, ks: Iterable[int]) -> Iterator[ScoreRow]:
     """Yield pass@k of B less that of A on the problems of both.
 
     Each model's descriptive instructions are compared with its lazy ones, and each model with each

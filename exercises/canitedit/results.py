@@ -142,10 +142,7 @@ def _text_of(completion: object) -> object:
     return completion
 
 
-def _with_program(
-    result: object,
-    tests: object,
-) -> object:
+def _with_program(result: object, tests: object) -> object:
     """Return a result with ``program_no_test``, which files of 2023 lack."""
     if not isinstance(result, dict) or "program_no_test" in result:
         return result
@@ -157,10 +154,7 @@ def _with_program(
     return {**result, "program_no_test": program.removesuffix(tests)}
 
 
-def write_file(
-    folder: Path,
-    file: CompletionFile,
-) -> Path:
+def write_file(folder: Path, file: CompletionFile) -> Path:
     """Write a file atomically, and return its path; equal content gives equal bytes."""
     content = file.model_dump(mode="json")
     for name in ("completions", *_LISTS):

@@ -39,10 +39,7 @@ _HEADINGS = {
 }
 
 
-def report_json(
-    rows: Sequence[ScoreRow],
-    differences: Sequence[ScoreRow],
-) -> str:
+def report_json(rows: Sequence[ScoreRow], differences: Sequence[ScoreRow]) -> str:
     """Return all figures: shares from 0 to 1, ExcessCode in per cent."""
     report = {"rows": rows, "differences": differences}
     return json.dumps(report, indent=1, ensure_ascii=False)
@@ -108,11 +105,7 @@ def _heads(rows: Sequence[ScoreRow]) -> Iterator[str]:
             yield one_line(f"partial: {model}: {row['faults']}")
 
 
-def _section(
-    title: str,
-    rows: Sequence[ScoreRow],
-    markdown: bool,
-) -> Iterator[str]:
+def _section(title: str, rows: Sequence[ScoreRow], markdown: bool) -> Iterator[str]:
     yield from ("", f"## {title}", "")
     cells = [list(row.values()) for row in rows]
     numbers = range(3, len(rows[0]))
@@ -120,10 +113,7 @@ def _section(
     yield ""
 
 
-def _percent(
-    share: float | None,
-    form: str = ".2f",
-) -> str:
+def _percent(share: float | None, form: str = ".2f") -> str:
     if share is None:
         return NONE
     return format(100 * share, form)
@@ -181,11 +171,7 @@ def _difference_cells(row: ScoreRow) -> ScoreRow:
     }
 
 
-def _interval(
-    row: ScoreRow,
-    prefix: str,
-    form: str = ".2f",
-) -> str:
+def _interval(row: ScoreRow, prefix: str, form: str = ".2f") -> str:
     low = row[f"{prefix}low"]
     if low is None:
         return NONE
@@ -224,10 +210,7 @@ _FRAME = 1.1
 _BAR = 0.38
 
 
-def draw_scores(
-    rows: Sequence[ScoreRow],
-    theme: Theme,
-) -> Figure:
+def draw_scores(rows: Sequence[ScoreRow], theme: Theme) -> Figure:
     """Draw a bar for each model and instruction, the first model at the top."""
     from reports.plots.style import HATCHES, label, new_figure, percent_axis
 

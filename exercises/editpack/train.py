@@ -186,12 +186,7 @@ def _readable_rows(
         yield row
 
 
-def _update_complete(
-    out: Path,
-    scores: Path | None,
-    *,
-    resume: bool,
-) -> None:
+def _update_complete(out: Path, scores: Path | None, *, resume: bool) -> None:
     if not resume:
         raise UserError(f"{out} holds a tuned model; choose another --out")
     if scores:

@@ -65,12 +65,7 @@ class Training:
     devices: int
     resume: bool
 
-    def run(
-        self,
-        rows: Iterable[EditRow],
-        stop: Shutdown,
-        say: Say,
-    ) -> JsonObject:
+    def run(self, rows: Iterable[EditRow], stop: Shutdown, say: Say) -> JsonObject:
         """Train, write the model, and return what the record says of it."""
         logging.set_verbosity_error()
         logging.disable_progress_bar()

@@ -72,10 +72,7 @@ class Exercise:
         """Return the pristine solution files by path."""
         return {path: self.files[path] for path in self.solution}
 
-    def tested_files(
-        self,
-        solution: Mapping[str, bytes],
-    ) -> dict[str, bytes]:
+    def tested_files(self, solution: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the folder that is tested: pristine files, and the bytes of solution files.
 
         Files of ``solution`` that are not solution files are left out, and tests are switched on.
@@ -125,10 +122,7 @@ class Exercise:
         return self.tested_files(example) | example
 
 
-def exercise_of(
-    name: str,
-    files: Mapping[str, bytes],
-) -> Exercise | None:
+def exercise_of(name: str, files: Mapping[str, bytes]) -> Exercise | None:
     """Return the exercise in folder ``name``, None if its language is not among ``LANGUAGES``."""
     try:
         lists = object_at(json_of(files[CONFIG]), "files")
@@ -217,11 +211,7 @@ def read_catalog(path: Path) -> Catalog:
     )
 
 
-def fetched_catalog(
-    cache: Path,
-    source: str = GITHUB,
-    commit: str = COMMIT,
-) -> Catalog:
+def fetched_catalog(cache: Path, source: str = GITHUB, commit: str = COMMIT) -> Catalog:
     """Return the exercises of the pinned commit; its repository is cloned into the cache once."""
     mirror = Mirrors(cache / "mirrors", source).get(REPOSITORY, commit)
     return catalog_of(
@@ -342,10 +332,7 @@ class _LimitedStream:
         return data
 
 
-def _commit_files(
-    mirror: Path,
-    commit: str,
-) -> Iterator[tuple[str, bytes]]:
+def _commit_files(mirror: Path, commit: str) -> Iterator[tuple[str, bytes]]:
     """Yield blobs from the object store: ``git archive`` would obey attributes of the tree."""
     blobs = {}
     total = 0
@@ -401,20 +388,14 @@ def _commit_of(folder: Path) -> str:
     return commit
 
 
-def _check_size(
-    path: Path,
-    size: int,
-) -> None:
+def _check_size(path: Path, size: int) -> None:
     if size > _MAX_FILE:
         raise UserError(
             f"{path} has {size:,} bytes, and {_MAX_FILE:,} are the most; remove it"
         )
 
 
-def _safe_path(
-    name: str,
-    origin: Path,
-) -> str:
+def _safe_path(name: str, origin: Path) -> str:
     path = PurePosixPath(name)
     # Surrogates, of bytes that are not UTF-8, are not printable.
     unsafe = path.is_absolute() or ".." in path.parts or "\\" in name

@@ -38,10 +38,7 @@ _GAP = 0.6
 _INCHES = 0.42
 
 
-def chart_bars(
-    columns: Sequence[Column],
-    published: Sequence[Record],
-) -> list[Bar]:
+def chart_bars(columns: Sequence[Column], published: Sequence[Record]) -> list[Bar]:
     """Return a bar for each model and format with results, and for each published record."""
     bars = []
     for series in series_of(columns):
@@ -96,10 +93,7 @@ def _bar(
     }
 
 
-def draw_chart(
-    bars: Sequence[Bar],
-    theme: Theme,
-) -> Figure:
+def draw_chart(bars: Sequence[Bar], theme: Theme) -> Figure:
     """Draw the chart; models and their bars come in the order in which they first appear."""
     groups = defaultdict(list)
     for bar in bars:
@@ -139,13 +133,7 @@ def draw_chart(
     return figure
 
 
-def _draw_bar(
-    axes: Axes,
-    bar: Bar,
-    x: float,
-    mark: str,
-    theme: Theme,
-) -> None:
+def _draw_bar(axes: Axes, bar: Bar, x: float, mark: str, theme: Theme) -> None:
     last = bar["last"]
     height = fmean(last)
     look = _look(bar["edit_format"], theme)
@@ -183,10 +171,7 @@ def _draw_bar(
     )
 
 
-def _look(
-    edit_format: str,
-    theme: Theme,
-) -> JsonObject:
+def _look(edit_format: str, theme: Theme) -> JsonObject:
     """Return colour and hatch of a format, as in 2023: by ``whole``, ``diff`` and ``-func``."""
     hatch = _HATCHES.get(edit_format, "")
     if edit_format.endswith("-func"):
@@ -220,11 +205,7 @@ def draw_columns(
     )
 
 
-def _add_legend(
-    figure: Figure,
-    bars: Sequence[Bar],
-    theme: Theme,
-) -> None:
+def _add_legend(figure: Figure, bars: Sequence[Bar], theme: Theme) -> None:
     handles: list[Patch | Line2D] = []
     for name in dict.fromkeys(values_of(bars, "edit_format")):
         handles.append(

@@ -84,10 +84,7 @@ def lazy_comments(reply: Reply) -> int:
     return sum(len(_LAZY.findall(text)) for text in texts)
 
 
-def error_count(
-    name: str,
-    output: str,
-) -> int:
+def error_count(name: str, output: str) -> int:
     """Return how often tests raised the error ``name``."""
     # Pytest writes `E` before what was raised, and Jest indents it.
     return len(
@@ -99,10 +96,7 @@ def error_count(
     )
 
 
-def patch_of(
-    before: Mapping[str, bytes],
-    after: Mapping[str, bytes],
-) -> str:
+def patch_of(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
     """Return the unified diff between two versions of the same files, for readers."""
     patch = ""
     for path in before:
@@ -133,10 +127,7 @@ def transcript_text(result: ExerciseResult, attempt: Attempt, reason: str) -> st
     )
 
 
-def _try_cells(
-    number: int,
-    item: TryResult,
-) -> list[object]:
+def _try_cells(number: int, item: TryResult) -> list[object]:
     verdict = "failed"
     if item.solved:
         verdict = "solved"
@@ -238,11 +229,7 @@ class ExerciseJob:
             recordings=replace(self.recordings, read=attempts),
         )
 
-    def start(
-        self,
-        services: ExerciseServices,
-        context: JobContext,
-    ) -> ExerciseWork:
+    def start(self, services: ExerciseServices, context: JobContext) -> ExerciseWork:
         return ExerciseWork(self, services, context)
 
 
@@ -294,10 +281,7 @@ class ExerciseWork:
             self.result(status),
         )
 
-    def attempts(
-        self,
-        end: End[Any],
-    ) -> Sequence[Attempt]:
+    def attempts(self, end: End[Any]) -> Sequence[Attempt]:
         job = self.job
         calls = self.transcript.calls
         messages = list(self.transcript.messages)
@@ -461,12 +445,7 @@ class ExerciseWork:
             step,
         )
 
-    def _task(
-        self,
-        root: Path,
-        model: ChatModel,
-        edit_format: str,
-    ) -> Task:
+    def _task(self, root: Path, model: ChatModel, edit_format: str) -> Task:
         exercise = self.job.exercise
         setup = ConversationSetup(
             system=_SYSTEM,
@@ -495,11 +474,7 @@ class ExerciseWork:
             setup=setup,
         )
 
-    def _plans(
-        self,
-        task: Task,
-        architect: ChatModel,
-    ) -> Iterator[AgentResult]:
+    def _plans(self, task: Task, architect: ChatModel) -> Iterator[AgentResult]:
         """Yield the tries of the architect's conversation: its plan is edited, then tested."""
         plan = PlanFormat()
 
@@ -535,11 +510,7 @@ class ExerciseWork:
         )
         return tries(planning, plan)
 
-    def _run_tests(
-        self,
-        root: Path,
-        _: Changes,
-    ) -> TestReport:
+    def _run_tests(self, root: Path, _: Changes) -> TestReport:
         """Run the tests on a fresh folder with the solution files as they are now.
 
         An editor's changes are not among those of its architect: the files are read.
@@ -570,11 +541,7 @@ class ExerciseWork:
             ),
         )
 
-    def _fits(
-        self,
-        solution: Mapping[str, bytes],
-        output: str,
-    ) -> bool:
+    def _fits(self, solution: Mapping[str, bytes], output: str) -> bool:
         """Return whether the output of tests leaves room for the rest of the next request.
 
         A quarter of the window is enough in any case: older messages are left out for it.

@@ -85,11 +85,7 @@ class Language:
         return text
 
 
-def argv(
-    command: str,
-    name: str = "",
-    prepared: str = "/nothing",
-) -> tuple[str, ...]:
+def argv(command: str, name: str = "", prepared: str = "/nothing") -> tuple[str, ...]:
     """Return the arguments of a command of a ``Language``."""
     arguments = []
     for argument in shlex.split(command):

@@ -78,21 +78,14 @@ def first_message(exercise: Exercise) -> str:
     return "".join(texts) + _ADDENDUM.format(names=names, libraries=libraries)
 
 
-def failures_message(
-    exercise: Exercise,
-    output: str,
-    test_lines: int | None,
-) -> str:
+def failures_message(exercise: Exercise, output: str, test_lines: int | None) -> str:
     """Return the message after failing tests; ``output`` is cleaned, or ``TIMED_OUT``."""
     if test_lines is not None:
         output = "\n".join(output.splitlines()[:test_lines])
     return output + _FAILURES.format(names=" ".join(exercise.solution))
 
 
-def fitting(
-    output: str,
-    fits: Callable[[str], bool],
-) -> str:
+def fitting(output: str, fits: Callable[[str], bool]) -> str:
     """Return the longest beginning of ``output``, in whole lines, that fits a model's window.
 
     ``fits`` accepts every beginning of a text that it accepts.

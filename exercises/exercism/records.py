@@ -152,17 +152,11 @@ def _sums(results: Iterable[ExerciseResult]) -> Counter[str]:
     return sums
 
 
-def _percent(
-    count: int,
-    of: int,
-) -> float | None:
+def _percent(count: int, of: int) -> float | None:
     return round(100 * count / of, 1) if of else None
 
 
-def pass_interval(
-    record: Record,
-    tries: int | str,
-) -> list[float] | None:
+def pass_interval(record: Record, tries: int | str) -> list[float] | None:
     """Return Wilson's interval of a pass rate in per cent; None where counts do not give it."""
     cases = integer(record.get("test_cases"))
     solved = integer(record.get(f"pass_num_{tries}"))
@@ -172,10 +166,7 @@ def pass_interval(
     return [100 * interval.low, 100 * interval.high]
 
 
-def write_records(
-    path: Path,
-    records: Iterable[Record],
-) -> None:
+def write_records(path: Path, records: Iterable[Record]) -> None:
     """Write records as a list of YAML with a blank line between two, atomically."""
     items = []
     for record in records:
@@ -239,10 +230,7 @@ def wrong_ratios(record: Record) -> Iterator[tuple[str, str]]:
             yield key, fault
 
 
-def _well_formed(
-    record: Record,
-    cases: int,
-) -> tuple[int, int]:
+def _well_formed(record: Record, cases: int) -> tuple[int, int]:
     """Return the least and the greatest number of well-formed cases."""
     malformed = integer(record.get("num_with_malformed_responses"))
     if malformed is not None:
@@ -277,18 +265,11 @@ def _rate_fault(
     return fault
 
 
-def _gives(
-    count: int,
-    of: int,
-    rate: float,
-) -> bool:
+def _gives(count: int, of: int, rate: float) -> bool:
     return abs(100 * count / of - rate) <= _HALF
 
 
-def _interval_fault(
-    value: object,
-    interval: list[float] | None,
-) -> str:
+def _interval_fault(value: object, interval: list[float] | None) -> str:
     if interval is None or not isinstance(value, list) or len(value) != 2:
         return ""
     for bound, expected in zip(
@@ -437,10 +418,7 @@ def write_run_records(columns: Sequence[Column]) -> None:
         write_records(folder / RECORD, records[folder])
 
 
-def _label(
-    column: Column,
-    columns: Sequence[Column],
-) -> str:
+def _label(column: Column, columns: Sequence[Column]) -> str:
     run, *name = column.series
     runs = [other.series[0] for other in columns if other.series[1:] == tuple(name)]
     label = "@".join(name)

@@ -48,10 +48,7 @@ if TYPE_CHECKING:
     from reports.plots.write import Picture
 
 
-def report_json(
-    columns: Sequence[Column],
-    published: Sequence[Record],
-) -> JsonObject:
+def report_json(columns: Sequence[Column], published: Sequence[Record]) -> JsonObject:
     """Return all that the tables say."""
     return {
         "columns": record_rows(columns),
@@ -68,10 +65,7 @@ def report_lines(
 ) -> Iterator[str]:
     """Yield the tables of a report as text, at most so wide where their columns allow it."""
 
-    def lines(
-        head: Sequence[str],
-        rows: Sequence[Sequence[object]],
-    ) -> Iterator[str]:
+    def lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
         return table(
             head,
             rows,
@@ -136,10 +130,7 @@ def column_table(
     return head, [_record_cells(record, tries) for record in (*rows, *published)]
 
 
-def _record_cells(
-    record: Record,
-    tries: Iterable[int],
-) -> list[str]:
+def _record_cells(record: Record, tries: Iterable[int]) -> list[str]:
     label = record.get("label")
     completed = number_text(integer(record.get("test_cases")), "d")
     if label:
@@ -460,11 +451,7 @@ def _write_page(
     write_text_atomic(folder / "report.html", page)
 
 
-def _row(
-    folder: Path,
-    key: str,
-    columns: Sequence[Column],
-) -> JsonObject:
+def _row(folder: Path, key: str, columns: Sequence[Column]) -> JsonObject:
     """Return a row of the matrix exercise × column."""
     cells = []
     for column in columns:

@@ -65,11 +65,7 @@ class ColumnName(_Frozen):
         """
         return f"{_UNSAFE.sub('_', self.model)}.{self.edit_format}.{self.repeat}"
 
-    def result_path(
-        self,
-        run: Path,
-        key: str,
-    ) -> Path:
+    def result_path(self, run: Path, key: str) -> Path:
         """Return the path of a result below a run's folder; ``key`` is ``language/name``."""
         return run / _RESULTS / self.folder / f"{key}.json"
 
@@ -210,10 +206,7 @@ def read_result(path: Path) -> ExerciseResult:
     return result
 
 
-def result_of(
-    data: JsonObject,
-    path: Path,
-) -> ExerciseResult:
+def result_of(data: JsonObject, path: Path) -> ExerciseResult:
     try:
         return ExerciseResult.model_validate(data)
     except ValidationError as error:

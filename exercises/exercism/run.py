@@ -384,10 +384,7 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
                 )
             )
 
-    def conclusion(
-        self,
-        summary: RunSummary,
-    ) -> Iterator[str]:
+    def conclusion(self, summary: RunSummary) -> Iterator[str]:
         if not self.refusal:
             yield from super().conclusion(summary)
             for line in self.progress.lines():
@@ -427,10 +424,7 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
             self._refused.append(finished)
             self.keep_unfinished(finished)
 
-    def save(
-        self,
-        finished: Finished[ExerciseResult],
-    ) -> None:
+    def save(self, finished: Finished[ExerciseResult]) -> None:
         result = finished.end.value
         assert result is not None
         (attempt,) = finished.attempts

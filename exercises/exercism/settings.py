@@ -77,10 +77,7 @@ class Exercises(Section):
     """Show the model so many lines of failing tests' output, 0 for all; default: the
     profile's."""
 
-    def select(
-        self,
-        exercises: Sequence[Exercise],
-    ) -> tuple[Exercise, ...]:
+    def select(self, exercises: Sequence[Exercise]) -> tuple[Exercise, ...]:
         """Return the chosen exercises: languages, then ids, pattern, order and slice."""
         by_key = {}
         for exercise in exercises:
@@ -210,10 +207,7 @@ class ExercismConfig(RunBasics):
                 )
 
 
-def column_name(
-    model: ModelChoice,
-    repeat: int,
-) -> ColumnName:
+def column_name(model: ModelChoice, repeat: int) -> ColumnName:
     edit_format = ARCHITECT if model.architect else model.edit_format
     return ColumnName(
         model=model.label,

@@ -125,10 +125,7 @@ def tool_folders(language: str) -> tuple[Path, ...]:
     return tuple(folders)
 
 
-def _root(
-    language: str,
-    tool: Path,
-) -> Path:
+def _root(language: str, tool: Path) -> Path:
     """Return the folder of a tool: what is found in PATH may be a starter that lies elsewhere."""
     command = LANGUAGES[language].root
     if not command:
@@ -150,10 +147,7 @@ def prepared_root(cache: Path) -> Path:
     return cache / "exercism" / "prepared"
 
 
-def prepared_folder(
-    cache: Path,
-    exercise: Exercise,
-) -> Path | None:
+def prepared_folder(cache: Path, exercise: Exercise) -> Path | None:
     """Return where the packages of an exercise lie or will lie, None if it needs none."""
     rules = exercise.rules
     file = exercise.tested_files({}).get(
@@ -172,10 +166,7 @@ def prepared_folder(
     return prepared_root(cache) / sha256_of("\0".join(parts + packages))[:32]
 
 
-def prepare(
-    exercises: Iterable[Exercise],
-    cache: Path,
-) -> dict[str, str]:
+def prepare(exercises: Iterable[Exercise], cache: Path) -> dict[str, str]:
     """Fetch the packages that exercises need and that are not there; needs a network only then.
 
     Returns:
@@ -195,10 +186,7 @@ def prepare(
     return reasons
 
 
-def _prepare(
-    folder: Path,
-    exercise: Exercise,
-) -> str:
+def _prepare(folder: Path, exercise: Exercise) -> str:
     """Fetch packages; return in one line why they cannot be had, empty if they can."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     command = argv(exercise.rules.prepare)
@@ -271,11 +259,7 @@ class ExerciseTester:
     _example_locks: dict[Path, threading.Lock] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def test(
-        self,
-        exercise: Exercise,
-        solution: Mapping[str, bytes],
-    ) -> TryResult:
+    def test(self, exercise: Exercise, solution: Mapping[str, bytes]) -> TryResult:
         """Run the tests on the solution files ``solution``; other files are left out.
 
         The example is tested once to learn how many tests there are. The output is that of the
@@ -374,12 +358,7 @@ class ExerciseTester:
             self.profile.unittest,
         )
 
-    def _cache_file(
-        self,
-        folder: str,
-        exercise: Exercise,
-        *more: str,
-    ) -> Path:
+    def _cache_file(self, folder: str, exercise: Exercise, *more: str) -> Path:
         """Return the file that keeps what was learned of an exercise with these tools."""
         parts = (
             exercise.key,
@@ -420,10 +399,7 @@ class ExerciseTester:
             for folders in self._folders.values():
                 folders.stop()
 
-    def _argv(
-        self,
-        exercise: Exercise,
-    ) -> tuple[str, ...]:
+    def _argv(self, exercise: Exercise) -> tuple[str, ...]:
         command = exercise.rules.test
         if self.profile.unittest and exercise.rules.unittest:
             command = exercise.rules.unittest
@@ -434,10 +410,7 @@ class ExerciseTester:
             str(prepared),
         )
 
-    def _example_counts(
-        self,
-        exercise: Exercise,
-    ) -> verdict.TestCounts:
+    def _example_counts(self, exercise: Exercise) -> verdict.TestCounts:
         path = self._cache_file("expected", exercise)
         with self._lock:
             lock = self._example_locks.setdefault(path, threading.Lock())
@@ -450,10 +423,7 @@ class ExerciseTester:
                 write_json_atomic(path, {"counts": asdict(measured)})
                 return measured
 
-    def _measure_example(
-        self,
-        exercise: Exercise,
-    ) -> verdict.TestCounts:
+    def _measure_example(self, exercise: Exercise) -> verdict.TestCounts:
         files = exercise.example_files()
         seconds = max(self.profile.timeout, _MIN_EXAMPLE_SECONDS)
         run = self._run(exercise, files, seconds)
@@ -483,11 +453,7 @@ class ExerciseTester:
             )
         return verdict.printed_counts(exercise.rules.counted, run.output)
 
-    def _clean_output(
-        self,
-        exercise: Exercise,
-        output: str,
-    ) -> str:
+    def _clean_output(self, exercise: Exercise, output: str) -> str:
         folders = [FOLDER]
         if exercise.rules.own_folder:
             folders.append(f"{FOLDER}/{exercise.name}")

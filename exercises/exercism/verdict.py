@@ -47,10 +47,7 @@ def python_counts(
     return pytest_counts(_report(run), files)
 
 
-def pytest_counts(
-    report: str,
-    files: Collection[str],
-) -> TestCounts | None:
+def pytest_counts(report: str, files: Collection[str]) -> TestCounts | None:
     """Return the counts of pytest's JUnit report, None for an incomplete one.
 
     A test that is reported more than once, for example with failing subtests, counts as its worst.
@@ -88,10 +85,7 @@ def unittest_counts(output: str) -> TestCounts | None:
     )
 
 
-def printed_counts(
-    patterns: Iterable[str],
-    output: str,
-) -> TestCounts | None:
+def printed_counts(patterns: Iterable[str], output: str) -> TestCounts | None:
     """Return the sums of the lines that count tests (``Language.counted``), None without one."""
     sums = {"passed": 0, "failed": 0, "skipped": 0}
     lines = 0
@@ -152,10 +146,7 @@ def test_names(source: str) -> set[str]:
     return {test.name for test in _tests(source)}
 
 
-def with_comparisons(
-    source: str,
-    false: Collection[str],
-) -> str:
+def with_comparisons(source: str, false: Collection[str]) -> str:
     """Return Python tests that end with a comparison, a false one in those named in ``false``."""
     lines = source.encode().splitlines(keepends=True)
     # From the last to the first: what is inserted moves nothing that comes before it.

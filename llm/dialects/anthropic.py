@@ -102,12 +102,7 @@ class Messages(Dialect):
             elif key != "type" and isinstance(value, str):
                 block[key] = text_at(block, key) + value
 
-    def limit_body(
-        self,
-        body: JsonObject,
-        key: str,
-        limit: int,
-    ) -> JsonObject:
+    def limit_body(self, body: JsonObject, key: str, limit: int) -> JsonObject:
         body = super().limit_body(body, key, limit)
         if count_at(body, "thinking", "budget_tokens") >= limit:
             # The provider refuses a request whose thoughts fill the answer.
@@ -134,10 +129,6 @@ class Messages(Dialect):
         )
         return objects(answer, "content"), text_at(answer, "stop_reason"), tokens
 
-    def refusal(
-        self,
-        message: str,
-        status: int,
-    ) -> JsonObject:
+    def refusal(self, message: str, status: int) -> JsonObject:
         kind = "invalid_request_error" if status < 500 else "api_error"
         return {"type": "error", "error": {"type": kind, "message": message}}

@@ -225,11 +225,7 @@ class Dialect(ABC):
         """Return what an answer has, and how it ended."""
 
     @abstractmethod
-    def refusal(
-        self,
-        message: str,
-        status: int,
-    ) -> JsonObject:
+    def refusal(self, message: str, status: int) -> JsonObject:
         """Return the body of an error that the agent will try again from 500 upwards only."""
 
     def error_event(self, data: bytes) -> bytes:
@@ -350,12 +346,7 @@ class Dialect(ABC):
         """Return the most tokens of an answer, 0 where the request sets no limit."""
         return max(count_at(body, key) for key in self.limit_keys)
 
-    def limit_body(
-        self,
-        body: JsonObject,
-        key: str,
-        limit: int,
-    ) -> JsonObject:
+    def limit_body(self, body: JsonObject, key: str, limit: int) -> JsonObject:
         """Return the body with ``limit`` as the most tokens of an answer."""
         body = {k: value for k, value in body.items() if k not in self.limit_keys}
         body[key] = limit

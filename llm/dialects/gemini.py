@@ -56,12 +56,7 @@ class Gemini(Dialect):
     def read_limit(self, body: JsonObject) -> int:
         return super().read_limit(object_at(body, "generationConfig"))
 
-    def limit_body(
-        self,
-        body: JsonObject,
-        key: str,
-        limit: int,
-    ) -> JsonObject:
+    def limit_body(self, body: JsonObject, key: str, limit: int) -> JsonObject:
         config = object_at(body, "generationConfig")
         return {**body, "generationConfig": super().limit_body(config, key, limit)}
 
@@ -131,10 +126,6 @@ class Gemini(Dialect):
         end = candidate.get("finishReason") or blocked
         return objects(candidate, "content", "parts"), text_at(end), tokens
 
-    def refusal(
-        self,
-        message: str,
-        status: int,
-    ) -> JsonObject:
+    def refusal(self, message: str, status: int) -> JsonObject:
         kind = "INVALID_ARGUMENT" if status < 500 else "UNAVAILABLE"
         return {"error": {"code": status, "message": message, "status": kind}}

@@ -35,21 +35,12 @@ from llm.dialects.base import (
 class _OpenAI(Dialect):
     api = "openai"
 
-    def refusal(
-        self,
-        message: str,
-        status: int,
-    ) -> JsonObject:
+    def refusal(self, message: str, status: int) -> JsonObject:
         kind = "invalid_request_error" if status < 500 else "server_error"
         error = {"message": message, "type": kind, "param": None, "code": kind}
         return {"error": error}
 
-    def _tokens(
-        self,
-        answer: JsonObject,
-        prompt: str,
-        completion: str,
-    ) -> Tokens:
+    def _tokens(self, answer: JsonObject, prompt: str, completion: str) -> Tokens:
         """Return the counts, whose names begin with ``prompt`` and ``completion``."""
         usage = object_at(answer, "usage")
         details = object_at(usage, f"{prompt}_tokens_details")

@@ -52,11 +52,7 @@ class Rewriter:
             self.removed.append(shape)
         return rewritten
 
-    def _rewrite_object(
-        self,
-        value: dict[str, Any],
-        shape: str,
-    ) -> Any:  # noqa: ANN401
+    def _rewrite_object(self, value: dict[str, Any], shape: str) -> Any:  # noqa: ANN401
         kind = shape
         if "type" in value:
             kind = f"{shape} {value['type']}"

@@ -89,11 +89,7 @@ class Offer:
         return list(map(source.renumber, instance.attempts))
 
 
-def combine(
-    stores: Sequence[RunStore],
-    name: str,
-    say: Say,
-) -> RunStore:
+def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
     """Write the combination of two or more runs next to the first of them and return it.
 
     For each instance it holds the first plausible prediction in the order of runs, else the least
@@ -196,10 +192,7 @@ def _sources(stores: Sequence[RunStore]) -> list[SourceRun]:
     return sources
 
 
-def _describe_run(
-    target: RunStore,
-    sources: Sequence[SourceRun],
-) -> Run:
+def _describe_run(target: RunStore, sources: Sequence[SourceRun]) -> Run:
     datasets = []
     models = {}
     combined = []
@@ -265,10 +258,7 @@ def _plausible(offers: Sequence[Offer]) -> list[Offer]:
     return [offer for offer in offers if offer.instance.plausible]
 
 
-def _combine_instance(
-    offers: Sequence[Offer],
-    label: str,
-) -> InstanceData:
+def _combine_instance(offers: Sequence[Offer], label: str) -> InstanceData:
     """Return the instance with the attempts of all runs; its evidence is of one run's alone."""
     chosen = pick(offers)
     instance = chosen.instance
@@ -334,10 +324,7 @@ def _write_ledger(target: RunStore, sources: Sequence[SourceRun]) -> None:
     write_ledger(target.ledger, lines)
 
 
-def _copy_verdicts(
-    target: RunStore,
-    offers: Mapping[str, Sequence[Offer]],
-) -> None:
+def _copy_verdicts(target: RunStore, offers: Mapping[str, Sequence[Offer]]) -> None:
     """Copy verdicts on the chosen patches, unless the combination has an official one."""
     for prediction in read_predictions(target):
         name = prediction.instance_id

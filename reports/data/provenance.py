@@ -27,10 +27,7 @@ _NEEDED_DATASET = ("name", "revision", "sha256")
 _NO_IMAGES = ("local", "none")
 
 
-def provenance(
-    run: RunData,
-    instance: InstanceData | None = None,
-) -> Groups:
+def provenance(run: RunData, instance: InstanceData | None = None) -> Groups:
     """Return the provenance of ``run``, or of one ``instance`` in it.
 
     The groups are ``run``, ``versions``, ``dataset``, ``prices``, ``images``, ``parameters``,
@@ -45,10 +42,7 @@ def provenance(
     return groups
 
 
-def _groups(
-    run: RunData,
-    instance: InstanceData | None,
-) -> Iterator[tuple[str, Facts]]:
+def _groups(run: RunData, instance: InstanceData | None) -> Iterator[tuple[str, Facts]]:
     instances = run.instances
     if instance is not None:
         instances = (instance,)
@@ -195,10 +189,7 @@ def _facts(values: JsonMapping) -> Facts:
         yield name, value or UNKNOWN
 
 
-def flat(
-    value: JsonMapping,
-    prefix: str = "",
-) -> Facts:
+def flat(value: JsonMapping, prefix: str = "") -> Facts:
     """Yield the dotted name and the text of each value in ``value`` that is not empty."""
     for key, part in value.items():
         name = f"{prefix}{key}"

@@ -308,11 +308,7 @@ def read_instances(store: RunStore) -> tuple[tuple[str, ...], tuple[InstanceData
     return models, tuple(instances)
 
 
-def read_instance(
-    store: RunStore,
-    path: Path,
-    models: Sequence[str],
-) -> InstanceData:
+def read_instance(store: RunStore, path: Path, models: Sequence[str]) -> InstanceData:
     """Return the instance whose prediction is at ``path``, with its conversations."""
     trajectory = store.read_trajectory(path.stem)
     raw = store.raw_prediction(path)
@@ -326,10 +322,7 @@ def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
     return tuple(instance.to_evaluate() for instance in instances)
 
 
-def read_run(
-    store: RunStore,
-    rows: Iterable[Row] = (),
-) -> RunData:
+def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
     """Read a run; rows of its dataset add repositories, years and gold files."""
     models, predicted = read_instances(store)
     described = store.read_run()
@@ -379,11 +372,7 @@ class _RowFacts(BaseModel):
     patch: Word = ""
 
 
-def _with_verdicts(
-    store: RunStore,
-    instance: InstanceData,
-    row: Row,
-) -> InstanceData:
+def _with_verdicts(store: RunStore, instance: InstanceData, row: Row) -> InstanceData:
     """Return the instance with its verdicts, and what they and its row say of it."""
     name = instance.instance_id
     prediction = instance.to_evaluate()
@@ -471,10 +460,7 @@ def turn_order(
     return tuple(seen)
 
 
-def _joined_models(
-    name: str,
-    seen: tuple[str, ...],
-) -> tuple[str, ...]:
+def _joined_models(name: str, seen: tuple[str, ...]) -> tuple[str, ...]:
     """Return the models that ``name`` joins; none if a seen model is not among them."""
     by_slug = {}
     for model in seen:

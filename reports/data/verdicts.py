@@ -54,11 +54,7 @@ class SwebenchLogs:
             folders[path.parent.name].append(path.parent)
         return folders
 
-    def of(
-        self,
-        instance_id: str,
-        patch: str,
-    ) -> list[Path]:
+    def of(self, instance_id: str, patch: str) -> list[Path]:
         """Return the folders of the evaluations of ``patch``, and not of earlier ones."""
         expected = patch.encode("utf-8", "surrogateescape").strip()
         folders = []

@@ -45,11 +45,7 @@ class EngineEvaluator(Evaluator):
     columns: ClassVar[Sequence[str]] = ()
     uses_engine: ClassVar[bool] = True
 
-    def run(
-        self,
-        tasks: Tasks,
-        run_id: str,
-    ) -> Iterator[Verdict]:
+    def run(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         """Run the program and yield a verdict for each of ``tasks``."""
         raise NotImplementedError
 
@@ -90,11 +86,7 @@ class EngineEvaluator(Evaluator):
             reasons |= self._prepare_images(complete)
         return reasons
 
-    def evaluate(
-        self,
-        tasks: Tasks,
-        run_id: str,
-    ) -> Iterator[Verdict]:
+    def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         images = {}
         client = self.connect()
         if client:
@@ -182,9 +174,6 @@ def program_variables(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def command_line(
-    start: Sequence[str],
-    options: Mapping[str, object],
-) -> list[str]:
+def command_line(start: Sequence[str], options: Mapping[str, object]) -> list[str]:
     """Return a command with its options."""
     return [*start, *map(str, chain.from_iterable(options.items()))]

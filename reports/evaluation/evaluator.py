@@ -96,12 +96,7 @@ class Evaluator:
     split: str
     say: Say
 
-    def no_result(
-        self,
-        task: EvaluationTask,
-        reason: str,
-        log: str = "",
-    ) -> Verdict:
+    def no_result(self, task: EvaluationTask, reason: str, log: str = "") -> Verdict:
         return task.verdict(self.name, VerdictStatus.NOT_EVALUATED, reason, log=log)
 
     def accepts(self, verdict: Verdict | None) -> bool:
@@ -122,11 +117,7 @@ class Evaluator:
         """
         return {}
 
-    def evaluate(
-        self,
-        tasks: Tasks,
-        run_id: str,
-    ) -> Iterator[Verdict]:
+    def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         """Yield a verdict for each of ``tasks``, which were prepared, as soon as there is one.
 
         An error outside of the patch gives ``NOT_EVALUATED`` with the reason.

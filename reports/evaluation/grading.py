@@ -149,11 +149,7 @@ def failure_cause(tests: Iterable[str], reason: str) -> str:
     return "; ".join(filter(None, parts)) or "no test results were read"
 
 
-def unresolve(
-    verdict: Verdict,
-    reason: str,
-    failed: Collection[str] = (),
-) -> Verdict:
+def unresolve(verdict: Verdict, reason: str, failed: Collection[str] = ()) -> Verdict:
     """Return ``verdict`` as unresolved, also in its report, where the tests ``failed`` fail."""
     report = deepcopy(verdict.report)
     part = object_at(report, verdict.instance_id)

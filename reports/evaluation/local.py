@@ -75,11 +75,7 @@ class LocalEvaluator(Evaluator):
         cache = self.settings.folders.cache
         return LocalEnvironment(cache / "environments", Once(self.say))
 
-    def evaluate(
-        self,
-        tasks: Tasks,
-        run_id: str,
-    ) -> Iterator[Verdict]:
+    def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         folders = self.settings.folders
         stop = Shutdown()
         mirrors = mirrors_of(self.dataset, folders.cache, folders.repos)
@@ -234,12 +230,7 @@ class HiddenTests:
     def _runner(self) -> Runner | None:
         return runner_of(self.session.test_command)
 
-    def _run(
-        self,
-        changes: Changes,
-        *,
-        compare_with_base: bool,
-    ) -> Verdict:
+    def _run(self, changes: Changes, *, compare_with_base: bool) -> Verdict:
         changes = {**changes, **self._test_files}
         token = secrets.token_hex(16)
         result = self._test(changes, token)
@@ -284,12 +275,7 @@ class HiddenTests:
             "the base commit's run does not state where its modules come from"
         )
 
-    def _test(
-        self,
-        changes: Changes,
-        token: str,
-        option: str = "",
-    ) -> CommandResult:
+    def _test(self, changes: Changes, token: str, option: str = "") -> CommandResult:
         command = self.session.test_command
         if self._runner:
             for path, data in self._test_files.items():

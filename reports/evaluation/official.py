@@ -83,19 +83,11 @@ class OfficialEvaluator(EngineEvaluator):
         """Return variables for the commands."""
         return {}
 
-    def commands(
-        self,
-        tasks: Tasks,
-        folder: ProgramFolder,
-    ) -> list[list[str]]:
+    def commands(self, tasks: Tasks, folder: ProgramFolder) -> list[list[str]]:
         """Write the rows, without gold patch, and predictions; return the commands to run."""
         raise NotImplementedError
 
-    def read(
-        self,
-        task: EvaluationTask,
-        folder: ProgramFolder,
-    ) -> Verdict | None:
+    def read(self, task: EvaluationTask, folder: ProgramFolder) -> Verdict | None:
         """Return the result on one prediction; None if the program left none.
 
         A result that may come from a crash as well as from a wrong patch is ``NOT_EVALUATED``.
@@ -129,20 +121,12 @@ class OfficialEvaluator(EngineEvaluator):
         self.say(f"evaluator {self.name}: {self.version}")
         return super().prepare(tasks)
 
-    def run(
-        self,
-        tasks: Tasks,
-        run_id: str,
-    ) -> Iterator[Verdict]:
+    def run(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         for group in self.groups(tasks):
             for verdict in self._evaluate_group(group, run_id):
                 yield verdict.but(tool=self.version)
 
-    def _evaluate_group(
-        self,
-        tasks: Tasks,
-        run_id: str,
-    ) -> list[Verdict]:
+    def _evaluate_group(self, tasks: Tasks, run_id: str) -> list[Verdict]:
         self.folder.mkdir(parents=True, exist_ok=True)
         outputs = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=self.folder))
         log = outputs / "console.log"
@@ -162,12 +146,7 @@ class OfficialEvaluator(EngineEvaluator):
                 verdicts.append(verdict)
         return verdicts
 
-    def _run(
-        self,
-        tasks: Tasks,
-        folder: ProgramFolder,
-        log: Path,
-    ) -> str:
+    def _run(self, tasks: Tasks, folder: ProgramFolder, log: Path) -> str:
         """Run the commands; return why one did not end well, empty if all did."""
         settings = self.settings.evaluation
         rounds = math.ceil(len(tasks) / settings.workers)
@@ -208,11 +187,7 @@ class OfficialEvaluator(EngineEvaluator):
             for name in names:
                 self.say(f"removed what the evaluation left: container {name}")
 
-    def _printed_failure(
-        self,
-        task: EvaluationTask,
-        log: Path,
-    ) -> str:
+    def _printed_failure(self, task: EvaluationTask, log: Path) -> str:
         """Return the program's last line about a failure of the instance; empty without one."""
         name = self.identifier(task)
         for line in reversed(read_log(log).splitlines()):
@@ -243,11 +218,7 @@ class OfficialEvaluator(EngineEvaluator):
 class ConsoleLog(Tail):
     """Writes output to ``stream`` and shows its lines; of a progress bar the end alone."""
 
-    def __init__(
-        self,
-        stream: IO[bytes],
-        show: Say,
-    ) -> None:
+    def __init__(self, stream: IO[bytes], show: Say) -> None:
         super().__init__()
         self.last_line = ""
         self._stream = stream
@@ -322,11 +293,7 @@ class MultiSweBench(OfficialEvaluator):
             groups[repository].append(task)
         return list(groups.values())
 
-    def commands(
-        self,
-        tasks: Tasks,
-        folder: ProgramFolder,
-    ) -> list[list[str]]:
+    def commands(self, tasks: Tasks, folder: ProgramFolder) -> list[list[str]]:
         rows = []
         predictions = []
         for task in tasks:
@@ -369,11 +336,7 @@ class MultiSweBench(OfficialEvaluator):
             command_line(report, common | {"--mode": "evaluation"}),
         ]
 
-    def read(
-        self,
-        task: EvaluationTask,
-        folder: ProgramFolder,
-    ) -> Verdict | None:
+    def read(self, task: EvaluationTask, folder: ProgramFolder) -> Verdict | None:
         org, repo, number = _pull_request(task)
         name = self.identifier(task)
         instance = folder.outputs / "work" / org / repo / "evals" / f"pr-{number}"
@@ -416,19 +379,13 @@ def _pull_request(task: EvaluationTask) -> tuple[str, str, int]:
     return org, repo, number
 
 
-def _write_lines(
-    path: Path,
-    values: Sequence[object],
-) -> None:
+def _write_lines(path: Path, values: Sequence[object]) -> None:
     # Dates of a dataset become texts.
     lines = [json.dumps(value, default=str) + "\n" for value in values]
     path.write_text("".join(lines), "utf-8")
 
 
-def _tests_status(
-    task: EvaluationTask,
-    passed: Sequence[str],
-) -> dict[str, object]:
+def _tests_status(task: EvaluationTask, passed: Sequence[str]) -> dict[str, object]:
     """Return which of the deciding tests passed, as swebench's report has it."""
     lists = {
         "FAIL_TO_PASS": task.evaluation.fail_to_pass,
@@ -484,11 +441,7 @@ class SbCli(OfficialEvaluator):
         names = (_KEY, _ADDRESS)
         return {name: os.environ[name] for name in names if name in os.environ}
 
-    def commands(
-        self,
-        tasks: Tasks,
-        folder: ProgramFolder,
-    ) -> list[list[str]]:
+    def commands(self, tasks: Tasks, folder: ProgramFolder) -> list[list[str]]:
         # The service has the rows.
         predictions = [task.prediction.as_json(task.official_id) for task in tasks]
         predictions_file = folder.inputs / "predictions.json"
@@ -503,11 +456,7 @@ class SbCli(OfficialEvaluator):
         }
         return [command_line([*start, self._subset, self.split], options)]
 
-    def read(
-        self,
-        task: EvaluationTask,
-        folder: ProgramFolder,
-    ) -> Verdict | None:
+    def read(self, task: EvaluationTask, folder: ProgramFolder) -> Verdict | None:
         file = f"{self._subset}__{self.split}__{folder.patches_id}.json"
         report = read_result(folder.outputs / "reports" / file)
         if not report:

@@ -108,11 +108,7 @@ class DockerEvaluator(EngineEvaluator):
         self._remove_containers("an earlier evaluation")
         return super().prepare(tasks)
 
-    def run(
-        self,
-        tasks: Tasks,
-        run_id: str,
-    ) -> Iterator[Verdict]:
+    def run(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         verdicts = []
         try:
             failure = self._run_swebench(tasks, run_id)
@@ -127,11 +123,7 @@ class DockerEvaluator(EngineEvaluator):
             self._remove_containers("the evaluation")
         yield from verdicts
 
-    def _run_swebench(
-        self,
-        tasks: Tasks,
-        run_id: str,
-    ) -> str:
+    def _run_swebench(self, tasks: Tasks, run_id: str) -> str:
         """Evaluate ``tasks`` and return swebench's error; empty if there was none."""
         self.folder.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{run_id}.log"
@@ -171,12 +163,7 @@ class DockerEvaluator(EngineEvaluator):
             return ""
         return process_failure(log)
 
-    def _command(
-        self,
-        tasks: Tasks,
-        run_id: str,
-        scratch: Path,
-    ) -> list[str]:
+    def _command(self, tasks: Tasks, run_id: str, scratch: Path) -> list[str]:
         rows = []
         predictions = []
         for task in tasks:
@@ -198,12 +185,7 @@ class DockerEvaluator(EngineEvaluator):
         start = [sys.executable, "-m", "swebench.harness.run_evaluation"]
         return command_line(start, options)
 
-    def _verdict(
-        self,
-        task: EvaluationTask,
-        run_id: str,
-        failure: str,
-    ) -> Verdict:
+    def _verdict(self, task: EvaluationTask, run_id: str, failure: str) -> Verdict:
         folder = self._folder_of(task, run_id)
         verdict = logged_verdict(task, folder, failure)
         reason = _fault_of_image(task, verdict, run_id)
@@ -213,11 +195,7 @@ class DockerEvaluator(EngineEvaluator):
         shutil.rmtree(folder, ignore_errors=True)
         return self.no_result(task, reason, verdict.log)
 
-    def _folder_of(
-        self,
-        task: EvaluationTask,
-        run_id: str,
-    ) -> Path:
+    def _folder_of(self, task: EvaluationTask, run_id: str) -> Path:
         model = task.prediction.model_name_or_path.replace("/", "__")
         return self.folder / _LOGS / run_id / model / task.instance_id
 
@@ -240,11 +218,7 @@ class DockerEvaluator(EngineEvaluator):
                 link.unlink(missing_ok=True)
 
 
-def _fault_of_image(
-    task: EvaluationTask,
-    verdict: Verdict,
-    run_id: str,
-) -> str:
+def _fault_of_image(task: EvaluationTask, verdict: Verdict, run_id: str) -> str:
     """Return why not the patch, but the image or the engine may be at fault; empty if it is.
 
     A test that passed shows that the image is right. Without one the image is looked at.
@@ -281,10 +255,7 @@ def _fault_of_image(
     return f"the image {image}: {result.output.strip()[-200:]}"
 
 
-def _lock(
-    log: Path,
-    stream: IO[bytes],
-) -> None:
+def _lock(log: Path, stream: IO[bytes]) -> None:
     # Until the log is closed, which the end of this process does as well.
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -318,11 +289,7 @@ def shows_end(output: str) -> bool:
     return bool(start and end) and tests_ended(printed_exit_code(rest))
 
 
-def logged_verdict(
-    task: EvaluationTask,
-    folder: Path,
-    failure: str,
-) -> Verdict:
+def logged_verdict(task: EvaluationTask, folder: Path, failure: str) -> Verdict:
     """Return the verdict in swebench's folder of an instance.
 
     ``failure`` is why swebench's process failed; empty if it did not.
@@ -380,10 +347,7 @@ def _text_of(path: Path) -> str:
     return path.read_text("utf-8", "replace")
 
 
-def _records(
-    log: Path,
-    pattern: re.Pattern[str],
-) -> list[str]:
+def _records(log: Path, pattern: re.Pattern[str]) -> list[str]:
     """Return what ``pattern`` matches in the records of an instance's log."""
     matches = map(pattern.match, _text_of(log).splitlines())
     return [match[1] for match in matches if match]
@@ -402,11 +366,7 @@ def _early_end(log: Path) -> str:
     return f"swebench ended early; see {log}"
 
 
-def _explanation(
-    event: str,
-    error: str,
-    log: Path,
-) -> str:
+def _explanation(event: str, error: str, log: Path) -> str:
     if _ENGINE_LOST.search(error):
         return ENGINE_STOPPED
     if _CONTAINER_LOST.search(error):

@@ -21,11 +21,7 @@ class PatchError(Exception):
     """A patch does not apply."""
 
 
-def apply_patch(
-    checkout: Checkout,
-    patch: str,
-    tries: int | None = None,
-) -> Changes:
+def apply_patch(checkout: Checkout, patch: str, tries: int | None = None) -> Changes:
     """Apply ``patch`` with the first ``tries`` commands of swebench, by default with any of them.
 
     Returns:

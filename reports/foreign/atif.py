@@ -122,11 +122,7 @@ def _trial_of(path: Path) -> JsonObject:
     return {}
 
 
-def _attempt(
-    path: Path,
-    data: JsonObject,
-    position: int,
-) -> Attempt:
+def _attempt(path: Path, data: JsonObject, position: int) -> Attempt:
     steps: list[ChatStep] = []
     for raw in _all_steps(path, data, "", 0):
         steps += _read_step(raw)
@@ -245,12 +241,7 @@ def atif_files(instance: InstanceData, agent: str) -> dict[str, JsonObject]:
     return {f"{name}.json": content}
 
 
-def _trajectory(
-    name: str,
-    session: str,
-    agent: str,
-    attempt: Attempt,
-) -> JsonObject:
+def _trajectory(name: str, session: str, agent: str, attempt: Attempt) -> JsonObject:
     """Return a trajectory without steps."""
     program, _, version = agent.partition(" ")
     if attempt.agent_version:
@@ -269,11 +260,7 @@ def _trajectory(
     }
 
 
-def _trajectory_of(
-    instance: InstanceData,
-    attempt: Attempt,
-    agent: str,
-) -> JsonObject:
+def _trajectory_of(instance: InstanceData, attempt: Attempt, agent: str) -> JsonObject:
     """Return an attempt: its first conversation, in which others are those of subagents."""
     # A trajectory has at least one step: an attempt without messages ended before the first call.
     lanes = steps_by_lane(attempt)

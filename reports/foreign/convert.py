@@ -28,11 +28,7 @@ _UNKNOWN = "unknown"
 _MAX_STATUS = 60
 
 
-def import_run(
-    path: Path,
-    out: Path,
-    say: Say,
-) -> RunStore:
+def import_run(path: Path, out: Path, say: Say) -> RunStore:
     """Write the run at ``path`` below ``out`` unless it is there already, and return its store."""
     path = path.expanduser().resolve()
     stem = path.name.partition(".")[0] or path.name
@@ -69,12 +65,7 @@ def _fingerprint(path: Path) -> str:
     return sha256_of(json.dumps(files))
 
 
-def _write(
-    store: RunStore,
-    path: Path,
-    run: AnyRun,
-    fingerprint: str,
-) -> int:
+def _write(store: RunStore, path: Path, run: AnyRun, fingerprint: str) -> int:
     """Write all files of a run, and return the number of its instances."""
     origin = {
         "path": str(path),
@@ -154,12 +145,7 @@ _WRITERS = {
 }
 
 
-def export_command(
-    path: Path,
-    layout: str,
-    folder: Path,
-    say: Say,
-) -> int:
+def export_command(path: Path, layout: str, folder: Path, say: Say) -> int:
     """Write the run at ``path`` into the new folder ``folder`` and return the exit code.
 
     The predictions of mini-swe-agent are in ``preds.json``; ATIF has none, and keeps patches in

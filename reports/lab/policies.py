@@ -82,10 +82,7 @@ class Policy:
     settle: Decide | None = None
 
 
-def least_bad(
-    tried: Sequence[Tried],
-    require_tests: bool,
-) -> Sequence[Tried]:
+def least_bad(tried: Sequence[Tried], require_tests: bool) -> Sequence[Tried]:
     """Select as ``bench.attempts.choose``: a plausible attempt, else the least bad."""
 
     def order(candidate: Tried) -> tuple[int, ...]:
@@ -100,10 +97,7 @@ def least_bad(
     return [candidate for candidate in usable if order(candidate) == best]
 
 
-def most_agreed(
-    tried: Sequence[Tried],
-    require_tests: bool,
-) -> Sequence[Tried]:
+def most_agreed(tried: Sequence[Tried], require_tests: bool) -> Sequence[Tried]:
     """Select the largest class of equal patches; of equally large ones the least bad.
 
     Of the plausible attempts, else of all with a patch.

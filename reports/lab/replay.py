@@ -282,11 +282,7 @@ def _count_draws(data: LabData) -> int:
     return max(_MIN_DRAWS, ceil(data.samples / len(data.instances)))
 
 
-def _limit_dollars(
-    walks: Walks,
-    usd: float,
-    samples: int,
-) -> None:
+def _limit_dollars(walks: Walks, usd: float, samples: int) -> None:
     """Apply a limit of all dollars: each instance counts by the chance that it is started."""
     dollars = np.nan_to_num(walks["dollars"])
     unknown = np.isnan(walks["dollars"]).any() or walks["unmade"].any()
@@ -324,11 +320,7 @@ def _share(ranges: Iterable[tuple[float, float]]) -> LabRow:
     return asdict(ShareRange.of(lows, highs))
 
 
-def _total(
-    column: str,
-    walks: Walks,
-    unit: float = 1.0,
-) -> LabRow:
+def _total(column: str, walks: Walks, unit: float = 1.0) -> LabRow:
     """Return the total of a column, which may be only a lower bound."""
     values = walks[column]
     unknown = walks["unmade"].any() or np.isnan(values).any()

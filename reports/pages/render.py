@@ -252,10 +252,7 @@ def size(text: str) -> int:
     return len(str(escape(text)).encode("utf-8", "backslashreplace"))
 
 
-def fitting_size(
-    sizes: Iterable[int],
-    budget: int,
-) -> int | None:
+def fitting_size(sizes: Iterable[int], budget: int) -> int | None:
     """Return the size to which longer texts must be cut; None if all texts fit.
 
     It is the largest size for which the sum of ``min(size, result)`` is within ``budget``, so only

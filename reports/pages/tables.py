@@ -121,10 +121,7 @@ def _pass_at_k(row: PassAtK) -> CellsByHeading:
     }
 
 
-def _groups(
-    what: str,
-    groups: Iterable[Group],
-) -> Iterator[CellsByHeading]:
+def _groups(what: str, groups: Iterable[Group]) -> Iterator[CellsByHeading]:
     for group in groups:
         cells = {}
         for name, value in headed_values(group):
@@ -310,11 +307,7 @@ def _model_rows(stats: RunStats) -> Iterator[Cells]:
     yield _model_cells("Total", counts.predicted, total)
 
 
-def _model_cells(
-    name: str,
-    predictions: int,
-    resolved: Share,
-) -> Cells:
+def _model_cells(name: str, predictions: int, resolved: Share) -> Cells:
     count: object = resolved.count
     if resolved.of and resolved.share is None:
         count = NONE

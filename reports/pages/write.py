@@ -105,11 +105,7 @@ def write_comparison(
     return _write_page(page, pictures, folder)
 
 
-def _write_page(
-    page: str,
-    pictures: Iterable[Picture],
-    folder: Path,
-) -> Path:
+def _write_page(page: str, pictures: Iterable[Picture], folder: Path) -> Path:
     for picture in pictures:
         write_picture(picture, folder / "figures")
     path = folder / "report.html"

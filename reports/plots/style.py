@@ -75,10 +75,7 @@ def drawing(theme: Theme) -> Iterator[None]:
         yield
 
 
-def new_figure(
-    width: float = 6.4,
-    height: float = 3.6,
-) -> tuple[Figure, Axes]:
+def new_figure(width: float = 6.4, height: float = 3.6) -> tuple[Figure, Axes]:
     """Return an empty picture with its axes; sizes are in inches."""
     figure = Figure(
         figsize=(width, height),
@@ -87,11 +84,7 @@ def new_figure(
     return figure, figure.add_subplot()
 
 
-def percent_axis(
-    axis: Axis,
-    low: float,
-    high: float,
-) -> None:
+def percent_axis(axis: Axis, low: float, high: float) -> None:
     """Label ``axis``, for shares between ``low`` and ``high``, with distinct whole percents.
 
     The view is at least five percent points wide; labels are between -100 % and 100 %.

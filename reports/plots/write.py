@@ -89,11 +89,7 @@ def write_chart(picture: Picture, path: Path) -> list[Path]:
     return [path, dark]
 
 
-def run_pictures(
-    run: RunData,
-    stats: RunStats,
-    redact: Redactor,
-) -> Iterator[Picture]:
+def run_pictures(run: RunData, stats: RunStats, redact: Redactor) -> Iterator[Picture]:
     """Yield the pictures of a run for which there are values; names lose secrets."""
     if not run.is_evaluated:
         return
@@ -244,12 +240,7 @@ def _draw_cost_against_score(rows: Sequence[PlottedRow], theme: Theme) -> Figure
     return figure
 
 
-def _note(
-    axes: Axes,
-    text: str,
-    x: float,
-    y: float,
-) -> None:
+def _note(axes: Axes, text: str, x: float, y: float) -> None:
     axes.annotate(
         text,
         (x, y),
@@ -493,11 +484,7 @@ def _draw_comparison(
     return figure
 
 
-def _draw_intervals(
-    axes: Axes,
-    rows: Sequence[PlottedRow],
-    theme: Theme,
-) -> None:
+def _draw_intervals(axes: Axes, rows: Sequence[PlottedRow], theme: Theme) -> None:
     for y, row in enumerate(rows):
         value = row["value"]
         interval = row["interval"]

@@ -142,10 +142,7 @@ def _plausible(attempt: Attempt) -> bool | None:
     return attempt.plausible
 
 
-def _pass_at_k(
-    outcomes: Sequence[Sequence[bool | None]],
-    k: int,
-) -> float | None:
+def _pass_at_k(outcomes: Sequence[Sequence[bool | None]], k: int) -> float | None:
     """Return the mean over instances; None if an outcome is unknown."""
     values = []
     for samples in outcomes:
@@ -384,11 +381,7 @@ def limited_runs(run: RunData) -> tuple[LimitedRun, ...]:
     return tuple(rows)
 
 
-def _resolved_after(
-    run: RunData,
-    instance: InstanceData,
-    number: int,
-) -> bool | None:
+def _resolved_after(run: RunData, instance: InstanceData, number: int) -> bool | None:
     attempts = [a for a in instance.attempts if a.attempt <= number]
     configuration = run.described.configuration
     require_tests = configuration.require_tests
@@ -491,10 +484,7 @@ def _edit_errors(run: RunData) -> Share:
     return Share.compute(outcomes[False], outcomes[False] + outcomes[True])
 
 
-def _tokens(
-    name: str,
-    attempt: Attempt,
-) -> Iterator[float | None]:
+def _tokens(name: str, attempt: Attempt) -> Iterator[float | None]:
     """Yield the tokens of each call; None for calls and attempts without this information."""
     if attempt.totals is not None:
         yield getattr(attempt.totals, name)

@@ -97,10 +97,7 @@ def compare_verdicts(
     )
 
 
-def _cost(
-    run: RunData,
-    names: Collection[str],
-) -> Decimal | None:
+def _cost(run: RunData, names: Collection[str]) -> Decimal | None:
     if not names:
         return None
     return total(i.cost for i in run.instances if i.instance_id in names)

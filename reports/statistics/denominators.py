@@ -104,11 +104,7 @@ class Scores:
     valid: Share | None = statistic(_of_valid, default=None)
 
 
-def split_of(
-    name: str,
-    split: str,
-    rows: int,
-) -> DatasetSplit:
+def split_of(name: str, split: str, rows: int) -> DatasetSplit:
     dataset = ALIASES.get(name, name)
     size = rows or _SIZES.get(dataset, {}).get(split)
     if not dataset:

@@ -47,13 +47,7 @@ class Share:
     interval: Interval | None
 
     @classmethod
-    def compute(
-        cls,
-        count: int,
-        of: int,
-        *,
-        evaluated: bool = True,
-    ) -> Share:
+    def compute(cls, count: int, of: int, *, evaluated: bool = True) -> Share:
         """Return a share with its interval; it is unknown if nothing was evaluated."""
         if not of or not evaluated:
             return cls(count, of, None, None)
@@ -111,11 +105,7 @@ def _score_bound(share: float, of: int, z: float) -> float:
     return middle + z / scale * math.sqrt(max(0.0, variance))
 
 
-def pass_at_k(
-    attempts: int,
-    good: int,
-    k: int,
-) -> float:
+def pass_at_k(attempts: int, good: int, k: int) -> float:
     """Return the probability that one of ``k`` attempts drawn without replacement is good.
 
     The unbiased estimator of M. Chen et al., "Evaluating large language models trained on code"
@@ -140,10 +130,7 @@ class PairedTable:
     neither: int
 
     @classmethod
-    def of(
-        cls,
-        pairs: Iterable[tuple[bool, bool]],
-    ) -> PairedTable:
+    def of(cls, pairs: Iterable[tuple[bool, bool]]) -> PairedTable:
         """Count pairs: whether A and whether B resolved an instance."""
         numbers = Counter(pairs)
         return cls(
@@ -238,10 +225,7 @@ class MeanComparison:
     interval: Interval | None
 
 
-def compare_means(
-    a: Mapping[str, float],
-    b: Mapping[str, float],
-) -> MeanComparison:
+def compare_means(a: Mapping[str, float], b: Mapping[str, float]) -> MeanComparison:
     """Compare the means of two runs' shares, such as pass@1 of 20 samples of each problem.
 
     The interval is that of the paired percentile bootstrap: problems are drawn with replacement,

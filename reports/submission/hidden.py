@@ -215,11 +215,7 @@ def traces(
             yield field.name, evidence[0]
 
 
-def _lines_of_base(
-    lines: Sequence[str],
-    instance: Instance,
-    mirror: Path,
-) -> set[str]:
+def _lines_of_base(lines: Sequence[str], instance: Instance, mirror: Path) -> set[str]:
     """Return those of some lines that are in the base commit."""
     if not lines:
         return set()

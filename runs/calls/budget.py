@@ -137,11 +137,7 @@ class BudgetLimits:
     usd_per_model: Mapping[str, Decimal] = field(default_factory=dict)
     calls: int | None = None
 
-    def of(
-        self,
-        scope: LimitScope,
-        model: str,
-    ) -> Decimal | None:
+    def of(self, scope: LimitScope, model: str) -> Decimal | None:
         """Return the limit of ``scope``, for ``model`` where it has one of its own."""
         if scope is LimitScope.CALLS:
             if self.calls is None:
@@ -200,12 +196,7 @@ class Budget:
         self._accounts: dict[tuple[LimitScope, str], _Account] = {}
         self._open: set[Reservation] = set()
 
-    def charge(
-        self,
-        instance_id: str,
-        model: str,
-        cost: Decimal | None,
-    ) -> None:
+    def charge(self, instance_id: str, model: str, cost: Decimal | None) -> None:
         """Count a call without a reservation; an unknown ``cost`` counts the call alone."""
         amount = _checked(cost or _ZERO)
         with self._lock:
@@ -285,12 +276,7 @@ class Budget:
         for _, account, part in self._parts(*of, reservation.bound or _ZERO):
             account.reserved = _EXACT.subtract(account.reserved, part)
 
-    def _spend(
-        self,
-        instance_id: str,
-        model: str,
-        amount: Decimal,
-    ) -> None:
+    def _spend(self, instance_id: str, model: str, amount: Decimal) -> None:
         for _, account, part in self._parts(instance_id, model, amount):
             account.spent = _EXACT.add(account.spent, part)
 

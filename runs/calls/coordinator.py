@@ -62,12 +62,7 @@ class WorkerCalls(Protocol):
     def entries(self, instance_id: str) -> Sequence[JournalEntry]:
         """Return the entries of an instance's journal."""
 
-    def begin(
-        self,
-        instance_id: str,
-        attempt: int,
-        ask: PlannedCall,
-    ) -> Ticket | Wait:
+    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
         """Let a request through, or say when to ask again."""
 
     def note_arrival(self, call: str, tokens: int) -> None:
@@ -126,12 +121,7 @@ class CallCoordinator:
     def stopping(self) -> str:
         return self.stop.reason
 
-    def begin(
-        self,
-        instance_id: str,
-        attempt: int,
-        ask: PlannedCall,
-    ) -> Ticket | Wait:
+    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
         if self.stop.reason:
             raise StoppedError(self.stop.reason)
         # The budget comes first: a call that the rate limiter admits counts as sent.
@@ -263,11 +253,7 @@ class CallCoordinator:
                 Failed("the worker died", transient=False, billed=True, reached=False),
             )
 
-    def recover(
-        self,
-        instance_id: str,
-        journal: Journal | None = None,
-    ) -> int:
+    def recover(self, instance_id: str, journal: Journal | None = None) -> int:
         """Add to the ledger what only a journal has; return how many calls were pending.
 
         ``journal`` is a retired one, instead of the present one.

@@ -59,12 +59,7 @@ class AskedEntry(_Entry):
     at: AnyText = ""
 
     @classmethod
-    def of(
-        cls,
-        call: str,
-        attempt: int,
-        ask: PlannedCall,
-    ) -> AskedEntry:
+    def of(cls, call: str, attempt: int, ask: PlannedCall) -> AskedEntry:
         return cls(
             call=call,
             attempt=attempt,
@@ -195,12 +190,7 @@ class Journal:
         self.path.replace(aside)
 
 
-def append_line(
-    path: Path,
-    entry: JsonMapping,
-    *,
-    durable: bool,
-) -> None:
+def append_line(path: Path, entry: JsonMapping, *, durable: bool) -> None:
     """Append one line to ``path``, after a torn one on a line of its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(entry, ensure_ascii=True).encode() + b"\n"

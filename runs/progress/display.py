@@ -65,13 +65,7 @@ class Display:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def note_finished(
-        self,
-        key: str,
-        status: str,
-        reason: str,
-        cost: str,
-    ) -> None:
+    def note_finished(self, key: str, status: str, reason: str, cost: str) -> None:
         """Note the end of a job, and write ``[3/300] key: status; reason; cost``."""
         progress = self.progress
         number = progress.note_end(key, status)
@@ -197,12 +191,7 @@ class _Bar(tqdm):  # type: ignore[type-arg]
     monitor_interval = 0  # no thread that refreshes as well
 
 
-def _bar(
-    stream: TextIO,
-    position: int,
-    total: int,
-    size: os.terminal_size,
-) -> _Bar:
+def _bar(stream: TextIO, position: int, total: int, size: os.terminal_size) -> _Bar:
     return _Bar(
         total=total,
         file=stream,

@@ -236,11 +236,7 @@ class _Reading:
         status = abbreviate(result.status or "unknown", _LONGEST_STATUS)
         return result.but(instance_id=name, status=status, **changes)
 
-    def _read(
-        self,
-        path: Path,
-        read: Callable[[], _T],
-    ) -> _T | None:
+    def _read(self, path: Path, read: Callable[[], _T]) -> _T | None:
         try:
             return read()
         except UserError as error:

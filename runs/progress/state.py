@@ -95,13 +95,7 @@ class Steps(Protocol):
 
     def note_start(self, instance_id: str) -> None: ...
 
-    def step(
-        self,
-        instance_id: str,
-        attempt: int,
-        model: str,
-        step: WorkStep,
-    ) -> None:
+    def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
         """Note the step of an attempt; ``attempt`` is 0 before the first."""
 
 
@@ -115,11 +109,7 @@ class ProgressState:
         stopping: returns why the run is stopping, an empty text while it is not.
     """
 
-    def __init__(
-        self,
-        total: int,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = total
         self.descriptions: Mapping[str, str] = {}
         self.word = DONE
@@ -146,13 +136,7 @@ class ProgressState:
             self._running[instance_id] = Running(description, self._clock())
             self._widest = max(self._widest, len(self._running))
 
-    def step(
-        self,
-        instance_id: str,
-        attempt: int,
-        model: str,
-        step: WorkStep,
-    ) -> None:
+    def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
         with self._lock:
             if instance_id in self._running:
                 running = self._running[instance_id]

@@ -89,10 +89,7 @@ def note_end(store: RunStore) -> None:
     store.update_run(starts=[*earlier, last.but(ended=timestamp())])
 
 
-def note_returned(
-    store: RunStore,
-    returned: Iterable[tuple[str, str]],
-) -> None:
+def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
     """Add the model names in providers' answers, by the model that was asked."""
     run = store.read_run()
     names = {model: set(noted) for model, noted in run.models_returned.items()}
@@ -103,11 +100,7 @@ def note_returned(
     )
 
 
-def note_left_out(
-    store: RunStore,
-    file: str,
-    states: Mapping[str, str],
-) -> None:
+def note_left_out(store: RunStore, file: str, states: Mapping[str, str]) -> None:
     """Add the states of the instances that a validity file kept out of the run, by id."""
     run = store.read_run()
     before = run.only_valid.get("left_out")

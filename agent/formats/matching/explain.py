@@ -26,12 +26,7 @@ AMBIGUOUS = "these lines stand in "
 """How the explanation of lines that are found in several places begins."""
 
 
-def explain_mismatch(
-    path: str,
-    search: str,
-    replace: str,
-    text: str | None,
-) -> str:
+def explain_mismatch(path: str, search: str, replace: str, text: str | None) -> str:
     """Return a paragraph for the model about lines of ``path`` that were not found."""
     quotation = _quotation(search)
     if text is None:
@@ -48,12 +43,7 @@ def explain_mismatch(
     return "\n\n".join(parts)
 
 
-def explain_ambiguity(
-    path: str,
-    search: str,
-    starts: Numbers,
-    text: str,
-) -> str:
+def explain_ambiguity(path: str, search: str, starts: Numbers, text: str) -> str:
     """Return a paragraph about lines that were found in several places (``starts`` from 0)."""
     lines = text.split("\n")
     rows = [
@@ -129,11 +119,7 @@ def nearest_lines(search: Lines, lines: Lines) -> str:
     return "\n".join(rows)
 
 
-def _likely_starts(
-    lines: Lines,
-    search: Lines,
-    size: int,
-) -> list[int]:
+def _likely_starts(lines: Lines, search: Lines, size: int) -> list[int]:
     """Return where windows of ``size`` begin that share the most lines with ``search``."""
     full = set(search) - {""}
     sums = [0, *accumulate(line in full for line in lines)]

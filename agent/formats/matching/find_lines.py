@@ -233,11 +233,7 @@ def find_matches(
     return None, []
 
 
-def _fixed_match(
-    start: int,
-    end: int,
-    lines: FixedLines,
-) -> Match:
+def _fixed_match(start: int, end: int, lines: FixedLines) -> Match:
     return Match(start, end, lambda: lines)
 
 
@@ -476,11 +472,7 @@ def _plain(line: str) -> str:
     return " ".join(line.translate(_QUOTES).split())
 
 
-def _best_start(
-    lines: Lines,
-    search: Lines,
-    work: PlacingWork,
-) -> int | None:
+def _best_start(lines: Lines, search: Lines, work: PlacingWork) -> int | None:
     """Return where ``search`` is likest, if it is like enough and no other place is near to it."""
     size = len(search)
 
@@ -514,11 +506,7 @@ def _best_start(
     return None
 
 
-def _may_stand_for(
-    lines: Lines,
-    pairs: Sequence[tuple[int, str]],
-    path: str,
-) -> bool:
+def _may_stand_for(lines: Lines, pairs: Sequence[tuple[int, str]], path: str) -> bool:
     """Return whether the lines of the file and of the model, in pairs, mean the same."""
     differing = {}
     for number, written in pairs:
@@ -537,11 +525,7 @@ def _may_stand_for(
     return True
 
 
-def _is_harmless(
-    line: str,
-    written: str,
-    prose: frozenset[int],
-) -> bool:
+def _is_harmless(line: str, written: str, prose: frozenset[int]) -> bool:
     """Return whether only plain words differ, in the columns ``prose`` of ``line``."""
     likeness = Indel.normalized_similarity(_plain(line), _plain(written))
     if likeness < _MIN_LINE_LIKENESS:
@@ -576,11 +560,7 @@ def _texts(matches: Sequence[re.Match[str]]) -> list[str]:
     return [match.group() for match in matches]
 
 
-def _has_equal_literals(
-    line: str,
-    written: str,
-    prose: frozenset[int],
-) -> bool:
+def _has_equal_literals(line: str, written: str, prose: frozenset[int]) -> bool:
     written_literals = _LITERAL.findall(written.translate(_QUOTES))
     count = 0
     for match in _LITERAL.finditer(line.translate(_QUOTES)):

@@ -72,10 +72,7 @@ def with_ends(lines: Lines) -> str:
     return "\n".join([*lines, ""])
 
 
-def numbers_where(
-    lines: Lines,
-    test: Callable[[str], object],
-) -> list[int]:
+def numbers_where(lines: Lines, test: Callable[[str], object]) -> list[int]:
     """Return the numbers, from 0, of the lines that pass ``test``."""
     return [number for number, line in enumerate(lines) if test(line)]
 

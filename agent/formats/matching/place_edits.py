@@ -226,12 +226,7 @@ class _Placer:
             pairs.append((other, matches[index]))
         return pairs
 
-    def _choose(
-        self,
-        block: Placement,
-        *,
-        deciding: bool,
-    ) -> Match | None:
+    def _choose(self, block: Placement, *, deciding: bool) -> Match | None:
         if len(block.matches) == 1:
             return block.matches[0]
         if block.edit.line is not None:
@@ -281,11 +276,7 @@ class _Placer:
         block.span = (match.start, match.start + size)
 
 
-def _only_match_inside(
-    matches: Sequence[Match],
-    first: int,
-    end: int,
-) -> Match | None:
+def _only_match_inside(matches: Sequence[Match], first: int, end: int) -> Match | None:
     inside = []
     for match in matches:
         if first <= match.start and match.end <= end:
@@ -381,11 +372,7 @@ def _after_headers(
     return list(behind.values()) or matches
 
 
-def _insertions(
-    lines: Lines,
-    edit: SearchReplace,
-    work: PlacingWork,
-) -> list[Match]:
+def _insertions(lines: Lines, edit: SearchReplace, work: PlacingWork) -> list[Match]:
     """Return the places of new lines: at their line, or right behind their header.
 
     Lines that are not indented more than the header stand behind the block that it opens.
@@ -411,11 +398,7 @@ def _insertions(
     return matches
 
 
-def _last_headers(
-    lines: Lines,
-    headers: Lines,
-    work: PlacingWork,
-) -> list[int]:
+def _last_headers(lines: Lines, headers: Lines, work: PlacingWork) -> list[int]:
     """Return the lines of the last header, each behind one of those before it."""
     numbers: list[int] | None = None
     if not headers:

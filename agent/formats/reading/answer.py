@@ -57,11 +57,7 @@ def answer_of(text: str) -> str:
     return "".join([*answer, text[start:]])
 
 
-def _is_content(
-    text: str,
-    tag: re.Match[str],
-    fences: list[int],
-) -> bool:
+def _is_content(text: str, tag: re.Match[str], fences: list[int]) -> bool:
     """Return whether a tag belongs to a file, not to the reply."""
     start = tag.start()
     end = tag.end()

@@ -92,12 +92,7 @@ def _split_opening(line: str) -> Lines:
 
 
 class _BlockReader:
-    def __init__(
-        self,
-        lines: list[str],
-        scope: ReplyScope,
-        closing: str,
-    ) -> None:
+    def __init__(self, lines: list[str], scope: ReplyScope, closing: str) -> None:
         self.lines = lines
         self.scope = scope
         self.closing = closing
@@ -155,11 +150,7 @@ class _BlockReader:
             return end, False
         return fence, True
 
-    def _closing_fence(
-        self,
-        opening: int,
-        end: int,
-    ) -> int | None:
+    def _closing_fence(self, opening: int, end: int) -> int | None:
         """Return the fence that closes a block without a marker; the last one ends a reply."""
         fences = self.markers.bare_fences
         divider = _first_from(self.markers.dividers, opening + 1, end)
@@ -225,12 +216,7 @@ class _BlockReader:
             blank_end=True,
         )
 
-    def _sections(
-        self,
-        inside: Lines,
-        divider: int,
-        size: int,
-    ) -> list[Replacement]:
+    def _sections(self, inside: Lines, divider: int, size: int) -> list[Replacement]:
         """Return the ways to read the two parts: whole, without a wrapping, without marks.
 
         None of them writes a marker into the file.
@@ -261,12 +247,7 @@ class _BlockReader:
             sections.append((old, new))
         return sections
 
-    def _trim(
-        self,
-        search: Lines,
-        replace: Lines,
-        size: int,
-    ) -> Lines:
+    def _trim(self, search: Lines, replace: Lines, size: int) -> Lines:
         """Remove stray markers around the new lines, and the block's own fence at their end."""
         strays = stray_markers(replace, search, size)
         first = 0
@@ -333,12 +314,7 @@ def _quotation(lines: Lines) -> str:
     return "".join(f"\n    | {line}" for line in lines[:10])
 
 
-def _dividers(
-    inside: Lines,
-    size: int,
-    *,
-    markup: bool,
-) -> list[int]:
+def _dividers(inside: Lines, size: int, *, markup: bool) -> list[int]:
     """Return the lines that may divide the block, the likeliest first.
 
     A line as long as the opening marker comes first, then lines that do not underline the line
@@ -407,11 +383,7 @@ def _by_size(numbers: Numbers, lines: Lines) -> Mapping[int, Numbers]:
     return groups
 
 
-def _first_from(
-    numbers: Numbers,
-    start: int,
-    end: int,
-) -> int:
+def _first_from(numbers: Numbers, start: int, end: int) -> int:
     """Return the first of the sorted ``numbers`` from ``start`` on, at most ``end``."""
     index = bisect_left(numbers, start)
     if index == len(numbers):

@@ -65,10 +65,7 @@ def unknown_calls(reply: Reply, tools: Sequence[Tool]) -> int:
     return sum(call.name not in names for call in calls)
 
 
-def arguments_of(
-    call: ToolCall,
-    names: Collection[str] = (),
-) -> dict[str, Any]:
+def arguments_of(call: ToolCall, names: Collection[str] = ()) -> dict[str, Any]:
     """Return the arguments of ``call``, repaired where its JSON is broken but complete.
 
     Args:
@@ -93,10 +90,7 @@ def arguments_of(
     )
 
 
-def first_of(
-    arguments: Mapping[str, Any],
-    names: Sequence[str],
-) -> Any:  # noqa: ANN401 - JSON
+def first_of(arguments: Mapping[str, Any], names: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
     """Return the value of the first of ``names`` that exists, None without any."""
     for name in names:
         if name in arguments:

@@ -210,9 +210,7 @@ def _size_of_marker(line: str) -> int:
 
 
 def stray_markers(
-    new: Lines,
-    old: Iterable[str] = (),
-    size: int = USUAL_SIZE,
+    new: Lines, old: Iterable[str] = (), size: int = USUAL_SIZE
 ) -> set[int]:
     """Return the lines of ``new``, not in ``old``, that are markers of ``size`` or longer.
 
@@ -238,12 +236,7 @@ def writes_markers(new: Lines, old: Iterable[str]) -> bool:
     return bool(stray_markers(lines, old))
 
 
-def _is_rule(
-    lines: Lines,
-    number: int,
-    size: int,
-    old_has_rule: bool,
-) -> bool:
+def _is_rule(lines: Lines, number: int, size: int, old_has_rule: bool) -> bool:
     rule = lines[number].rstrip()
     if not DIVIDER.match(rule):
         return False

@@ -90,11 +90,7 @@ def read_listings(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
 
 
 class _ListingReader:
-    def __init__(
-        self,
-        lines: list[str],
-        scope: ReplyScope,
-    ) -> None:
+    def __init__(self, lines: list[str], scope: ReplyScope) -> None:
         self.lines = lines
         self.scope = scope
         self.parsed = 0
@@ -133,11 +129,7 @@ class _ListingReader:
             unread = next_line
         yield self.lines[unread:]
 
-    def _named_path(
-        self,
-        index: int,
-        info: str,
-    ) -> tuple[str | None, int]:
+    def _named_path(self, index: int, info: str) -> tuple[str | None, int]:
         """Return the path that stands at a fence, or None, and the first line of the content."""
         above = self.lines[max(0, index - 2) : index]
         files = self.scope.files
@@ -151,12 +143,7 @@ class _ListingReader:
             return inside, start + 1
         return None, start
 
-    def _likely_path(
-        self,
-        start: int,
-        index: int,
-        info: str,
-    ) -> str | None:
+    def _likely_path(self, start: int, index: int, info: str) -> str | None:
         """Return the only path in the sentence above a fence whose content may be that file."""
         if index and fence_of(self.lines[index - 1]):
             return None
@@ -203,12 +190,7 @@ class _ListingReader:
                 matches.append(path)
         return matches[0] if len(matches) == 1 else None
 
-    def _closing_fence(
-        self,
-        start: int,
-        fence: str,
-        path: str | None,
-    ) -> int | None:
+    def _closing_fence(self, start: int, fence: str, path: str | None) -> int | None:
         """Return the line that closes the fence at or before ``start``, None without one.
 
         A file may hold fences itself, as documentation does: shorter ones do not count, and a bare
@@ -255,11 +237,7 @@ class _Fences:
             if mark:
                 self.entries.append((number, *mark))
 
-    def bare_fences(
-        self,
-        start: int,
-        fence: str,
-    ) -> Iterator[tuple[int, int]]:
+    def bare_fences(self, start: int, fence: str) -> Iterator[tuple[int, int]]:
         """Yield the fences without a language that may belong to ``fence``, with their depth."""
         depth = 1
         first = bisect_left(self.entries, (start + 1,))
@@ -331,13 +309,7 @@ def _fence_spans(lines: Lines) -> list[tuple[int, int]]:
     return spans
 
 
-def _is_diff(
-    info: str,
-    path: str,
-    lines: Lines,
-    start: int,
-    end: int,
-) -> bool:
+def _is_diff(info: str, path: str, lines: Lines, start: int, end: int) -> bool:
     """Return whether a fence holds an edit of its file instead of the file."""
     if path.endswith((".diff", ".patch")):
         return False
@@ -345,11 +317,7 @@ def _is_diff(
     return word in DIFF_WORDS or is_edit(lines, start, end)
 
 
-def is_edit(
-    lines: Lines,
-    start: int,
-    end: int,
-) -> bool:
+def is_edit(lines: Lines, start: int, end: int) -> bool:
     """Return whether the lines from ``start`` to ``end`` begin as an edit does in any notation."""
     full = []
     for number in range(start, end):

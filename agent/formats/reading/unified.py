@@ -181,11 +181,7 @@ def _paths_at(
     return _header_path(old[1]), _header_path(new[1])
 
 
-def _path_before(
-    above: Lines,
-    scope: ReplyScope,
-    previous: str | None,
-) -> str | None:
+def _path_before(above: Lines, scope: ReplyScope, previous: str | None) -> str | None:
     """Return the path of a diff without a header: half a header may be there."""
     for line in reversed(above):
         if line.strip():
@@ -262,11 +258,7 @@ def _file_edits(
         yield MoveFile(path, new)
 
 
-def _existing_path(
-    name: str,
-    hunks: Hunks,
-    scope: ReplyScope,
-) -> str:
+def _existing_path(name: str, hunks: Hunks, scope: ReplyScope) -> str:
     """Return the file that ``name`` means; a new one is not searched by its base name."""
     if name in scope.files:
         return name
@@ -314,11 +306,7 @@ def _ends(lines: Lines, at: int) -> bool:
     return line.startswith(_HEADERS) or bool(fence_of(line))
 
 
-def _counted_length(
-    lines: Lines,
-    start: int,
-    head: re.Match[str],
-) -> int:
+def _counted_length(lines: Lines, start: int, head: re.Match[str]) -> int:
     """Return how many lines the counts of ``head`` cover; 0 where the counts are wrong."""
     if not head[1]:
         return 0
@@ -342,24 +330,14 @@ def _counted_length(
     return 0
 
 
-def _hunk_edits(
-    path: str,
-    hunks: Hunks,
-    scope: ReplyScope,
-) -> Iterator[Edit]:
+def _hunk_edits(path: str, hunks: Hunks, scope: ReplyScope) -> Iterator[Edit]:
     for hunk in hunks:
         content = _content([hunk])
         if _has_changes(content):
             yield hunk_edit(path, hunk, content, exists=path in scope.files)
 
 
-def hunk_edit(
-    path: str,
-    hunk: Hunk,
-    content: Lines,
-    *,
-    exists: bool,
-) -> SearchReplace:
+def hunk_edit(path: str, hunk: Hunk, content: Lines, *, exists: bool) -> SearchReplace:
     """Return the edit for the lines ``content`` of ``hunk``.
 
     New lines alone have their place from the header: a number, or the line that its hint names.
@@ -425,11 +403,7 @@ def _sides(lines: Lines, marks: str = " +-") -> Replacement:
     return with_ends(old), with_ends(new)
 
 
-def _side(
-    lines: Lines,
-    sign: str,
-    marks: str = " +-",
-) -> list[str]:
+def _side(lines: Lines, sign: str, marks: str = " +-") -> list[str]:
     """Return the old (``-``) or new (``+``) lines; lines without a mark are kept lines."""
     other = "+" if sign == "-" else "-"
     side = []
@@ -554,11 +528,7 @@ def _chunk_edits(path: str, lines: Lines) -> Iterator[Edit]:
             headers.append(header)
 
 
-def _chunk_edit(
-    path: str,
-    hunk: Hunk,
-    headers: Lines,
-) -> Edit:
+def _chunk_edit(path: str, hunk: Hunk, headers: Lines) -> Edit:
     content = []
     for line in hunk.lines:
         if line.rstrip().lower() != _END_OF_FILE:

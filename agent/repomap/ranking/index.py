@@ -242,10 +242,7 @@ def _starts(sizes: Sequence[int] | Numbers) -> Ints:
     return starts.astype(np.int32)
 
 
-def _concatenate(
-    arrays: Iterable[array[int]],
-    dtype: type[Any],
-) -> NDArray[Any]:
+def _concatenate(arrays: Iterable[array[int]], dtype: type[Any]) -> NDArray[Any]:
     # One without values first, as there may be no arrays.
     blocks = [np.empty(0, dtype)]
     blocks += [np.frombuffer(values, dtype) for values in arrays]
@@ -408,11 +405,7 @@ def _norms(lengths: Floats) -> Floats:
     return 1 - _B + _B * lengths / mean
 
 
-def sum_by_number(
-    numbers: Numbers,
-    values: NDArray[Any],
-    size: int,
-) -> Floats:
+def sum_by_number(numbers: Numbers, values: NDArray[Any], size: int) -> Floats:
     """Return for each of ``size`` places the sum of its values."""
     sums = np.bincount(numbers, values, size)
     return sums.astype(np.float64, copy=False)

@@ -215,12 +215,7 @@ class Ranker:
             for kind, values in kinds.items()
         }
 
-    def _unit_scores(
-        self,
-        evidence: Fits,
-        files: Floats,
-        factors: Floats,
-    ) -> Floats:
+    def _unit_scores(self, evidence: Fits, files: Floats, factors: Floats) -> Floats:
         units = evidence.units
         file_of = self.lexicon.file_of
         index = self.index
@@ -536,12 +531,7 @@ def weigh(lexicon: Lexicon, query: Query) -> Fits:
     return evidence
 
 
-def _weigh_name(
-    lexicon: Lexicon,
-    name: str,
-    weight: float,
-    evidence: Fits,
-) -> None:
+def _weigh_name(lexicon: Lexicon, name: str, weight: float, evidence: Fits) -> None:
     """Add ``weight`` where ``name`` is defined, less where it is defined often."""
     units = lexicon.units_named(name)
     if len(units):
@@ -584,12 +574,7 @@ def _bm25(
     _add_bm25(files, in_files, lexicon.file_norms, weight)
 
 
-def _add_bm25(
-    sums: Floats,
-    counts: Floats,
-    norms: Floats,
-    weight: float,
-) -> None:
+def _add_bm25(sums: Floats, counts: Floats, norms: Floats, weight: float) -> None:
     hits = np.flatnonzero(counts)
     hit_counts = counts[hits]
     rarity = weight * _idf(len(hits), len(sums))
@@ -603,11 +588,7 @@ def _idf(holding: int, number: int) -> float:
     return float(np.log(1 + odds))
 
 
-def _spread(
-    shares: Shares,
-    weight: float,
-    sums: Floats,
-) -> None:
+def _spread(shares: Shares, weight: float, sums: Floats) -> None:
     numbers, values = shares
     if len(numbers):
         rarity = weight * _idf(len(numbers), len(sums))

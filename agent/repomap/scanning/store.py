@@ -92,11 +92,7 @@ class TagStore:
         """Return the parts that ``keep_tree`` stored for ``key``; none without them."""
         return dict(self._query("SELECT part, value FROM trees WHERE tree = ?", [key]))
 
-    def keep_tree(
-        self,
-        key: str,
-        parts: Iterable[tuple[str, bytes]],
-    ) -> None:
+    def keep_tree(self, key: str, parts: Iterable[tuple[str, bytes]]) -> None:
         self._save(_tree_statements(key, parts))
 
     def text(self, key: str) -> str | None:
@@ -114,11 +110,7 @@ class TagStore:
         insert = "INSERT OR REPLACE INTO texts VALUES (?, ?)"
         self._save([(insert, row), (_DELETE_TEXTS, (_MAX_TEXTS,))])
 
-    def _query(
-        self,
-        query: str,
-        values: list[str],
-    ) -> list[tuple[str, bytes]]:
+    def _query(self, query: str, values: list[str]) -> list[tuple[str, bytes]]:
         try:
             if not self.path.is_file():
                 return []
@@ -340,10 +332,7 @@ def find_spans(data: bytes, language: str) -> list[Span]:
     return [spans[position] for position in sorted(spans)]
 
 
-def guess_spans(
-    data: bytes,
-    head_pattern: re.Pattern[bytes],
-) -> list[Span]:
+def guess_spans(data: bytes, head_pattern: re.Pattern[bytes]) -> list[Span]:
     """Return the definitions by the form of their first lines; indentation ends them."""
     heads = []
     spans = []

@@ -243,9 +243,7 @@ def _exit_code(code: int | None) -> str:
     return str(code)
 
 
-def matrix(
-    result: InstanceResult,
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def matrix(result: InstanceResult) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return headings and rows of a table: classes by their weights, valid scripts."""
     evidence = result.evidence or Evidence()
     weights = class_weights(result)

@@ -70,12 +70,7 @@ class _Counts:
         total = sum(self.kinds.values())
         return {kind: count / total for kind, count in self.kinds.items()}
 
-    def add(
-        self,
-        batch: Batch,
-        weights: Array,
-        likelihoods: Likelihoods,
-    ) -> None:
+    def add(self, batch: Batch, weights: Array, likelihoods: Likelihoods) -> None:
         per_likelihood = weights[:, None, :] / likelihoods.total * batch.mask
         kinds = {}
         for kind, likelihood in likelihoods.by_kind.items():

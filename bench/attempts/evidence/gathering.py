@@ -129,10 +129,7 @@ class EvidenceGathering:
         return self._gather(attempts, is_last=True)
 
     def _gather(
-        self,
-        attempts: Sequence[Attempt],
-        *,
-        is_last: bool = False,
+        self, attempts: Sequence[Attempt], *, is_last: bool = False
     ) -> Evidence:
         self._add_candidates(attempts)
         classes = len(self.evidence.classes)
@@ -232,12 +229,7 @@ class EvidenceGathering:
             prompt = script_prompt(language, problem, files, patch)
             self._ask(source, prompt, (request + shift) % models)
 
-    def _ask(
-        self,
-        source: ScriptSource,
-        prompt: str,
-        model: int,
-    ) -> str:
+    def _ask(self, source: ScriptSource, prompt: str, model: int) -> str:
         """Ask for a script and return its text, empty for a reply without one."""
         name = ""
         text = ""

@@ -162,10 +162,6 @@ def date_of(value: object) -> str:
     return f"{day}T{time}" if time else day
 
 
-def eval_image(
-    owner: str,
-    instance_id: str,
-    separator: str = "_1776_",
-) -> str:
+def eval_image(owner: str, instance_id: str, separator: str = "_1776_") -> str:
     name = instance_id.replace("__", separator).lower()
     return f"{owner}/sweb.eval.x86_64.{name}"

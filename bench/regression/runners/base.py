@@ -177,19 +177,11 @@ class Nesting:
         self.file = file
         self.titles: list[tuple[int, str]] = []
 
-    def enter(
-        self,
-        depth: int,
-        title: str,
-    ) -> None:
+    def enter(self, depth: int, title: str) -> None:
         self.titles = [pair for pair in self.titles if pair[0] < depth]
         self.titles.append((depth, title))
 
-    def full_name(
-        self,
-        depth: int,
-        title: str,
-    ) -> str:
+    def full_name(self, depth: int, title: str) -> str:
         titles = [suite for start, suite in self.titles if start < depth]
         if self.file:
             titles.insert(0, self.file)

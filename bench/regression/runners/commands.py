@@ -44,11 +44,7 @@ _VARIABLE = re.compile(
 )
 
 
-def find_runner(
-    command: str,
-    parser: str,
-    read: Read,
-) -> Runner:
+def find_runner(command: str, parser: str, read: Read) -> Runner:
     """Return the runner that ``command`` starts, also through scripts of the base commit."""
     runner = runner_of(without_installs(command))
     if runner is None:
@@ -68,12 +64,7 @@ def takes_arguments(command: str, runner: Runner) -> bool:
     return bool(tokens) and bool(pattern.search(tokens[0]))
 
 
-def file_command(
-    command: str,
-    runner: Runner,
-    path: str,
-    tree: BaseTree,
-) -> str | None:
+def file_command(command: str, runner: Runner, path: str, tree: BaseTree) -> str | None:
     """Return the command that runs the tests of the file ``path``; None if only all can be run.
 
     The file may have any name, so it is quoted, and left to the whole suite where it would pass
@@ -162,11 +153,7 @@ def _may_be_value(token: str, option: str) -> bool:
     return not re.search(r"[/*.]", token)
 
 
-def reporting_command(
-    command: str,
-    runner: Runner,
-    read: Read,
-) -> str:
+def reporting_command(command: str, runner: Runner, read: Read) -> str:
     """Return ``command`` with the options by which ``runner`` reports each of its tests."""
     support = SUPPORT[runner]
     if not support.report_option:

@@ -39,11 +39,7 @@ _GO_SUBCOMMAND = re.compile("test")
 _NO_TESTS = re.compile(r"\[no tests? (?:files|to run)\]")
 
 
-def go_file(
-    command: SimpleCommand,
-    path: str,
-    tree: BaseTree,
-) -> str | None:
+def go_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run the package of ``path``: Go compiles all files of a folder together."""
     index = index_of(command.tokens, _GO_SUBCOMMAND)
     module = tree.nearest(path, "go.mod")
@@ -163,9 +159,7 @@ def _json_lines(output: str) -> Iterator[Mapping[str, object]]:
             yield event
 
 
-def _without_explained_packages(
-    pairs: list[NamedStatus],
-) -> Iterator[NamedStatus]:
+def _without_explained_packages(pairs: list[NamedStatus]) -> Iterator[NamedStatus]:
     """Yield the results of tests, and of packages where no test has the same result."""
     explained = set()
     for name, status in pairs:
@@ -210,11 +204,7 @@ _CARGO_END = re.compile(r"^failures:$|^test result: ")
 _CARGO_STATUSES = {"ok": PASSED, "FAILED": FAILED, "ignored": SKIPPED}
 
 
-def cargo_file(
-    command: SimpleCommand,
-    path: str,
-    tree: BaseTree,
-) -> str | None:
+def cargo_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run a test program of ``tests/``, or the tests inside the module ``path``."""
     index = index_of(command.tokens, _CARGO_SUBCOMMAND)
     crate = tree.nearest(path, "Cargo.toml")
@@ -247,11 +237,7 @@ def _without_targets(options: list[str]) -> Iterator[str]:
             yield word
 
 
-def _cargo_target(
-    inside: str,
-    prefix: str,
-    tree: BaseTree,
-) -> tuple[str, ...] | None:
+def _cargo_target(inside: str, prefix: str, tree: BaseTree) -> tuple[str, ...] | None:
     """Return the words that select the tests of the file ``inside`` a crate."""
     parts = PurePosixPath(inside).with_suffix("").parts
     if len(parts) < 2 or not all(map(_RUST_NAME.fullmatch, parts)):
@@ -357,11 +343,7 @@ _MAVEN_TEST = re.compile(
 _MAVEN_END = re.compile(r"^\[|^Tests run:|^$")
 
 
-def maven_file(
-    command: SimpleCommand,
-    path: str,
-    tree: BaseTree,
-) -> str | None:
+def maven_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run one class, in the module that holds it and in those that it depends on."""
     match = _JVM_FILE.fullmatch(path)
     module = tree.nearest(path, "pom.xml")
@@ -383,11 +365,7 @@ def maven_file(
     )
 
 
-def gradle_file(
-    command: SimpleCommand,
-    path: str,
-    tree: BaseTree,
-) -> str | None:
+def gradle_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run one class by the task of its project and of its source set."""
     match = _JVM_FILE.fullmatch(path)
     project = tree.nearest(path, *_GRADLE_BUILDS)

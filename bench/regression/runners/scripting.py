@@ -107,11 +107,7 @@ _RUBY = re.compile("rails|ruby")
 _RAKE_TASK = re.compile(r"(?:test|spec)(?::\w+)*")
 
 
-def ruby_file(
-    command: SimpleCommand,
-    path: str,
-    _tree: BaseTree,
-) -> str | None:
+def ruby_file(command: SimpleCommand, path: str, _tree: BaseTree) -> str | None:
     """Run one file with ``rake test``, ``rails test`` or ``ruby``; None for other commands."""
     here = command.path_here(path)
     if not here:

@@ -245,11 +245,7 @@ def script_calls(command: str, read: Read) -> list[ScriptCall]:
     return calls
 
 
-def _read_scripts(
-    folder: str,
-    manager: str,
-    read: Read,
-) -> Mapping[str, str]:
+def _read_scripts(folder: str, manager: str, read: Read) -> Mapping[str, str]:
     file = "composer.json" if manager == "composer" else "package.json"
     path = f"{folder}/{file}" if folder else file
     scripts = {}

@@ -286,11 +286,7 @@ class _Workers:
                 self.server.give_up(job.key)
                 yield Finished(job.key, end)
 
-    def _dismiss(
-        self,
-        worker: _Hired,
-        failure: RayError | None = None,
-    ) -> None:
+    def _dismiss(self, worker: _Hired, failure: RayError | None = None) -> None:
         if worker in self._hired:
             self._hired.remove(worker)
             worker.node.workers -= 1

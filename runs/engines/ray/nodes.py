@@ -41,12 +41,7 @@ class Room:
     memory: int = 0
 
     @classmethod
-    def of(
-        cls,
-        scale: ScaleSettings,
-        jobs: int,
-        processes: int,
-    ) -> Room:
+    def of(cls, scale: ScaleSettings, jobs: int, processes: int) -> Room:
         """Return what each of so many processes takes that work on ``jobs`` at once."""
         processes = max(1, processes)
         own_jobs = math.ceil(jobs / processes)

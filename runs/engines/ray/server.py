@@ -96,24 +96,13 @@ class RunServer:
         with self._state(start) as state:
             state.open.close()
 
-    def call(
-        self,
-        start: JobStart,
-        method: str,
-        *arguments: object,
-    ) -> Any:  # noqa: ANN401
+    def call(self, start: JobStart, method: str, *arguments: object) -> Any:  # noqa: ANN401
         """Have a method of the coordinator called."""
         with self._state(start):
             method_of_run = getattr(self.driver.coordinator, method)
             return method_of_run(*arguments)
 
-    def step(
-        self,
-        start: JobStart,
-        attempt: int,
-        model: str,
-        step: WorkStep,
-    ) -> None:
+    def step(self, start: JobStart, attempt: int, model: str, step: WorkStep) -> None:
         with self._state(start):
             self.driver.progress.step(start.key, attempt, model, step)
 

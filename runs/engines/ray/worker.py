@@ -81,11 +81,7 @@ class Worker:
         self._ended: deque[tuple[float, JobStart]] = deque()
 
     @ray.method(concurrency_group=DRIVER)  # type: ignore[untyped-decorator]
-    def exchange(
-        self,
-        number: int,
-        answers: Sequence[Any],
-    ) -> list[WorkerRequest]:
+    def exchange(self, number: int, answers: Sequence[Any]) -> list[WorkerRequest]:
         return self._connection.exchange(number, answers)
 
     @ray.method(concurrency_group=DRIVER, max_task_retries=-1)  # type: ignore[untyped-decorator]
@@ -189,11 +185,7 @@ class Connection:
         self._waiting.put((request, future))
         return future.result()
 
-    def exchange(
-        self,
-        number: int,
-        answers: Sequence[Any],
-    ) -> list[WorkerRequest]:
+    def exchange(self, number: int, answers: Sequence[Any]) -> list[WorkerRequest]:
         """Take the answers to the requests fetched last, and wait for the next requests.
 
         An exchange that comes again under its number gets the same requests again.
@@ -228,12 +220,7 @@ class RemoteCalls:
     def entries(self, instance_id: str) -> Sequence[JournalEntry]:
         return cast(Sequence[JournalEntry], self._ask("entries", instance_id))
 
-    def begin(
-        self,
-        instance_id: str,
-        attempt: int,
-        ask: PlannedCall,
-    ) -> Ticket | Wait:
+    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
         return cast("Ticket | Wait", self._ask("begin", instance_id, attempt, ask))
 
     def end(self, call: str, outcome: CallOutcome) -> bool:
@@ -260,13 +247,7 @@ class RemoteCalls:
     def note_start(self, instance_id: str) -> None:
         """Do nothing: the driver started the job."""
 
-    def step(
-        self,
-        instance_id: str,
-        attempt: int,
-        model: str,
-        step: WorkStep,
-    ) -> None:
+    def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
         self.connection.tell("step", self.start, attempt, model, step)
 
 
