@@ -20,14 +20,14 @@ from tests.measure import Figures, measure
 
 TOP = Path(__file__).resolve().parents[1]
 # From the ground up: a room imports only rooms before it. A room may be absent. The number is the
-# size that it may have, in tokens: 3 % above that of 0.13.0. Who needs more says for what in the
-# commit that raises it.
+# size that it may have, in tokens: 3 % above that of 0.13.0, or what was given since. Who needs
+# more says for what in the commit that raises it.
 ROOM_TOKENS = {
-    "core": 12_260,
-    "llm": 12_360,
-    "agent": 76_130,
-    "environments": 29_750,
-    "runs": 45_460,
+    "core": 12_400,
+    "llm": 24_000,
+    "agent": 73_000,
+    "environments": 31_000,
+    "runs": 46_800,
     "bench": 96_730,
     "reports": 70_210,
     "exercises": 58_610,
