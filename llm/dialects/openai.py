@@ -60,8 +60,9 @@ def _without_index(call: JsonObject) -> JsonObject:
 
 
 def _thought_in(message: JsonObject) -> str:
-    """Return what servers add to the protocol, under one of two names."""
-    return text_at(message, "reasoning_content") or text_at(message, "reasoning")
+    """Return what servers add to the protocol, under one of two names or under both."""
+    names = ("reasoning_content", "reasoning")
+    return "".join(dict.fromkeys(text_at(message, name) for name in names))
 
 
 class Chat(_OpenAI):

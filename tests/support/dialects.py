@@ -146,7 +146,8 @@ class _Handler(Handler):
             turn = replace(turn, tool=None)
         with self.stub.lock:
             self.stub.billed += 1
-        if body.get("stream") or "streamGenerate" in self.path:
+        streams = body.get("stream") or "streamGenerate" in self.path
+        if streams and not self.stub.ignores_streams:
             self._stream(_events(dialect, turn), fault, dialect)
         elif fault.broken:
             data = json.dumps(_response(dialect, turn)).encode()
@@ -189,6 +190,7 @@ class Stub(LoopbackServer):
 
     Attributes:
         spares_small: requests without tools, such as those for a title, meet no fault.
+        ignores_streams: answers are whole, also where a stream is asked for.
     """
 
     handler = _Handler
@@ -202,6 +204,7 @@ class Stub(LoopbackServer):
         self.paths: list[str] = []
         self.delay = 0.0
         self.spares_small = False
+        self.ignores_streams = False
         self.billed = 0
         self.lock = threading.Lock()
         self._after: dict[str, Sequence[Turn]] = {}
