@@ -64,6 +64,8 @@ def test_both_instructions_are_sent_in_each_prompt(
         "temperature": 0.2,
         "top_p": 0.95,
         "max_tokens": 8192,
+        "stream": True,
+        "stream_options": {"include_usage": True},
     }
     expected = []
     for problem in problems():
