@@ -424,8 +424,9 @@ class Coder:
         if added or contents.texts:
             files = render("files_added", files=contents.text, edited=False)
             return _NextMessage(Topic.LOCATE, files, contents.texts)
-        is_done = self.edit_format.plans or bool(self.workspace.edited_files())
-        if self._nudged or (mentioned and is_done):
+        # One that has tried to edit may say that this was all.
+        has_tried = self.edit_format.plans or self._edit is not None
+        if self._nudged or (mentioned and has_tried):
             return None
         return self._nudge(
             self._rules_for_fences(text) if self._shown_files.paths else ""
