@@ -229,7 +229,9 @@ def test_splits(build: Build, refusal: Refusal) -> None:
     _, folder, _ = build("full")
     assert entry_of(folder, "test").is_dir()
     names = "lite, verified, test, multilingual, multimodal"
-    assert refusal(split="light", target="other").endswith(f"leaderboard: {names}")
+    assert refusal(split="light", target="other").endswith(
+        f": {names}; did you mean lite?"
+    )
 
 
 @pytest.mark.parametrize(
