@@ -7,7 +7,6 @@ its time, and only silence ends it. What does not stream is read as it comes.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import time
@@ -207,6 +206,8 @@ async def watch(wire: Wire, call: Coroutine[Any, Any, T], limit: float) -> T:
     Raises:
         TimeoutError: nothing has arrived for ``limit`` seconds.
     """
+    import asyncio  # commands that call no model need it not
+
     _CURRENT.set(wire)
     task = asyncio.ensure_future(call)
     try:
