@@ -80,12 +80,12 @@ def in_words(cost: Decimal | float | None, places: int | None = None) -> str:
     return f"${cost:,.{places}f}"
 
 
-def sum_words(known: Decimal | float, *, complete: bool) -> str:
+def sum_words(least: Decimal | float, *, complete: bool) -> str:
     """Return a sum for a reader: the least that it is where a part is unknown."""
     if complete:
-        return in_words(known)
-    if known:
-        return f"at least {in_words(known)}"
+        return in_words(least)
+    if least:
+        return f"at least {in_words(least)}"
     return UNKNOWN
 
 

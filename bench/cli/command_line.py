@@ -133,13 +133,6 @@ def _run_project(settings: RunSettings, chosen: Layer, actions: dict[str, Any]) 
     return run.run(run.with_run_name(config), run.own_options(options), print)
 
 
-def _environment_here() -> EnvironmentKind:
-    # Imported here: engines and locks of files take long, and the help needs none.
-    from environments.choice import default_environment
-
-    return default_environment()
-
-
 def make_configuration(
     settings: RunSettings,
     environment: EnvironmentKind | None = None,

@@ -462,14 +462,14 @@ def redact_answer(text: str, redact: Redactor) -> str:
         for key, holder, name in _fragments_in(event):
             fragments[key].append((holder, name))
     is_split = False
-    for places in fragments.values():
-        whole = "".join(holder[name] for holder, name in places)
-        if len(places) > 1 and redact.named_in(whole):
+    for parts in fragments.values():
+        joined = "".join(holder[name] for holder, name in parts)
+        if len(parts) > 1 and redact.named_in(joined):
             is_split = True
-            for holder, name in places:
+            for holder, name in parts:
                 holder[name] = ""
-            holder, name = places[0]
-            holder[name] = redact(whole)
+            holder, name = parts[0]
+            holder[name] = redact(joined)
     if not is_split:
         return redact(text)
     end = "data: [DONE]\n\n" if "[DONE]" in text else ""
