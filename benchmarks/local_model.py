@@ -18,7 +18,8 @@ Then each exercise is given to both, one after the other, and each second one to
 works by ``run_test`` of its own benchmark, in its protocol: no stream, temperature 0, up to three
 corrections of malformed replies in a try, where ours has one. Its tests run in the sandbox of our
 own. An exercise in which a call of aider failed is no result, because the benchmark counts it as
-failed. ``FOLDER/aider.jsonl`` has a line for each exercise.
+failed; calls for a summary of the conversation do not count. ``FOLDER/aider.jsonl`` has a line for
+each exercise.
 """
 
 from __future__ import annotations
@@ -294,7 +295,7 @@ class LocalModelBenchmark:
         raw = {"error": f"aider wrote no result; see {top / 'log.txt'}"}
         if row_file.exists():
             raw = json.loads(row_file.read_text())
-        return _aider_row(exercise.key, edit_format, raw)
+        return aider_row(exercise.key, edit_format, raw)
 
 
 def _write_test_program(path: Path, python: Path, work: Path) -> None:
@@ -313,7 +314,7 @@ def _write_test_program(path: Path, python: Path, work: Path) -> None:
     path.chmod(0o755)
 
 
-def _aider_row(exercise: str, edit_format: str, raw: dict[str, Any]) -> PlayedExercise:
+def aider_row(exercise: str, edit_format: str, raw: dict[str, Any]) -> PlayedExercise:
     problem = raw.get("error", "").strip().rpartition("\n")[2]
     answered = []
     summary_tokens = 0
@@ -322,7 +323,9 @@ def _aider_row(exercise: str, edit_format: str, raw: dict[str, Any]) -> PlayedEx
     for call in raw.get("calls", ()):
         if "prompt_tokens" not in call:
             failed += 1
-            problem = problem or call.get("error", "a call did not end")
+            # A summary that ends with its program has no part in the outcome.
+            if not call["summary"]:
+                problem = problem or call.get("error", "a call did not end")
             continue
         answered.append(call)
         if call["summary"]:

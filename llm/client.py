@@ -60,6 +60,8 @@ from llm.wire import Wire, watch
 
 _MAX_NAME = 200
 _MIN_REPLY = 256
+_LEAST_CUT = 2048
+"""No server has a shorter window: a prompt up to here is not cut off."""
 _PATIENCE = 1.0
 _PRIMING = 3
 """Tokens that open every reply (OpenAI's counting guide)."""
@@ -105,6 +107,11 @@ class LiteLLMModel:
             return self.temperature
         return None
 
+    @property
+    def is_own(self) -> bool:
+        """Whether a server of the user is called."""
+        return bool(self.api_base) or is_ollama(self.name, None)
+
     def count(self, text: str) -> int:
         return count_tokens(self.name, text)
 
@@ -134,7 +141,10 @@ class LiteLLMModel:
             arguments = self._arguments(request, tools) | options
             if limit:
                 arguments["max_tokens"] = limit
-            return self._send(request, arguments, wire)
+            reply = self._send(request, arguments, wire)
+            if self.is_own and reply.usage:
+                self._check_prompt(prompt, reply.usage.prompt_tokens)
+            return reply
 
         try:
             recorded = self.gate.recorded_reply(ask.request_sha256, ask.exchange_sha256)
@@ -150,6 +160,15 @@ class LiteLLMModel:
             limited = replace(self, max_output_tokens=room)
         return limited.complete(request, tools)
 
+    def _check_prompt(self, here: int, there: int) -> None:
+        """Warn of a server that drops the beginning of a prompt in silence, as Ollama does."""
+        # Tokenizers differ by less than a factor of two.
+        if here > max(_LEAST_CUT, 2 * there):
+            self.warn_once(
+                f"{self.name}: its server counts less than half of the tokens of a prompt: "
+                "it may have dropped the beginning; state its window as context in models.file"
+            )
+
     def _default_limit(self, prompt: int) -> int | None:
         """Return the limit that is sent to a server of the user where no other one is known.
 
@@ -158,7 +177,7 @@ class LiteLLMModel:
         settings = self.all_settings
         if self.max_output_tokens or settings.max_output:
             return None
-        if not (self.api_base or is_ollama(self.name, None)):
+        if not self.is_own:
             return None
         room = (settings.context or prompt + MAX_REPLY) - prompt
         return max(_MIN_REPLY, min(room, MAX_REPLY))

@@ -304,6 +304,9 @@ def endpoint_arguments(
             "give --api-base of a server with /v1/completions"
         )
     key = os.environ.get("OPENAI_API_KEY") or _NO_KEY
+    if is_ollama(name, api_base):
+        # litellm would send "ollama/" to /api/generate, as one text without roles.
+        name = f"ollama_chat/{bare}"
     arguments: dict[str, Any] = {"model": bare if text else name}
     if api_base:
         arguments["api_base"], headers = basic_auth(api_base)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bench.cli.cli import run_cli
-from benchmarks.local_model import PlayedExercise, main, result_table
+from benchmarks.local_model import PlayedExercise, aider_row, main, result_table
 from exercises.exercism.catalog import Exercise
 from tests.support import write_files
 from tests.support.exercism import (
@@ -227,6 +227,14 @@ def test_pairs_are_compared_for_each_number_of_tries() -> None:
         "whole, 2 tries: of 6 exercises both solve 0, only ours 5, only aider 1; "
         "exact McNemar p = 0.219",
     ]
+
+
+@pytest.mark.parametrize("summary", [True, False])
+def test_only_a_failed_summary_leaves_a_result(summary: bool) -> None:
+    call = {"summary": summary, "error": "after shutdown"}
+    row = aider_row("python/a", "whole", {"calls": [call], "outcomes": [True]})
+    assert row.failed_calls == 1
+    assert row.problem == ("" if summary else "after shutdown")
 
 
 class _Models(Handler):

@@ -458,6 +458,19 @@ def test_a_refused_default_limit_is_lowered_to_what_the_server_states() -> None:
             own(server, max_output_tokens=8000).complete(request)
 
 
+@pytest.mark.parametrize(("counted", "lines"), [(1100, 1), (2100, 0)])
+def test_a_prompt_that_a_server_cut_off_is_said_once(
+    provider: Provider, counted: int, lines: int
+) -> None:
+    said: list[str] = []
+    served = model(provider, said)
+    provider.answers = [Answer("hi", tokens=(counted, 10))]
+    for length in (1000, 3000, 4000):
+        served.complete([Message("user", "word " * length)])
+    assert len(set(said)) == lines
+    assert all("less than half" in line for line in said)
+
+
 def test_a_default_limit_bounds_the_cost(provider: Provider) -> None:
     provider.will_answer("hi")
     calls: list[PlannedCall] = []

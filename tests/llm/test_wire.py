@@ -85,7 +85,7 @@ def direct(name: str, provider: Provider, **changes: Any) -> LiteLLMModel:
         ("o3-deep-research", "/v1/responses"),
         ("gpt-3.5-turbo-instruct", "/v1/completions"),
         ("anthropic/claude-sonnet-4-5", "/v1/messages"),
-        ("ollama/codellama", "/api/generate"),
+        ("ollama/codellama", "/api/chat"),
         ("ollama_chat/llama3", "/api/chat"),
     ],
 )
