@@ -142,8 +142,9 @@ class LiteLLMModel:
             if limit:
                 arguments["max_tokens"] = limit
             reply = self._send(request, arguments, wire)
-            if self.is_own and reply.usage:
-                self._check_prompt(prompt, reply.usage.prompt_tokens)
+            counted = reply.usage and reply.usage.prompt_tokens
+            if self.is_own and counted:
+                self._check_prompt(prompt, counted)
             return reply
 
         try:

@@ -464,7 +464,7 @@ def test_a_prompt_that_a_server_cut_off_is_said_once(
 ) -> None:
     said: list[str] = []
     served = model(provider, said)
-    provider.answers = [Answer("hi", tokens=(counted, 10))]
+    provider.will_answer(Answer("hi", tokens=(counted, 10)))
     for length in (1000, 3000, 4000):
         served.complete([Message("user", "word " * length)])
     assert len(set(said)) == lines
