@@ -427,9 +427,10 @@ def _summary_lines(
     groups: dict[tuple[str, str], list[PlayedExercise]],
 ) -> Iterator[str]:
     for (agent, edit_format), group in groups.items():
-        tokens = sum(row.summary_tokens for row in group if not row.problem)
+        results = [row for row in group if not row.problem]
+        tokens = sum(row.summary_tokens for row in results) / max(len(results), 1)
         if tokens:
-            yield f"{agent}, {edit_format}: {tokens:,} of the prompt tokens are for summaries."
+            yield f"{agent}, {edit_format}: {tokens:,.0f} of the prompt tokens are for summaries."
 
 
 def _comparison(

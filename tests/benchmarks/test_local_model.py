@@ -202,7 +202,7 @@ EXPECTED = [
     "| aider, whole | 2 of 2 | 1 of 2, 50.0 % | 1 of 2, 50.0 % | 0 of 2 | 1,150 | 22 | 0 | 0 |",
     "Tokens and seconds are those of an exercise, in the mean.",
     "aider, diff: 300 of the prompt tokens are for summaries.",
-    "aider, whole: 300 of the prompt tokens are for summaries.",
+    "aider, whole: 150 of the prompt tokens are for summaries.",
     "no result: aider, diff, python/garden-path: HTTPError: HTTP Error 500: Internal Server Error",
     "diff, 1 try: of 1 exercise both solve 1, only ours 0, only aider 0; exact McNemar p = 1",
     "diff, 2 tries: of 1 exercise both solve 1, only ours 0, only aider 0; exact McNemar p = 1",
