@@ -201,6 +201,10 @@ LOOPS = {
     "a line": "    x = x + 1\n" * 99,
     "words in one line": "I am sure. " * 99,
     "a block": "def f():\n    return 1\n\n\n" * 99,
+    "a block that counts": "".join(
+        f"    if x.endswith('{number}'):\n        raise X({number})\n"
+        for number in range(99)
+    ),
     "a long block": "".join(f"    case {number}\n" for number in range(99)) * 5,
 }
 
@@ -237,6 +241,8 @@ def test_a_call_that_repeats_itself_is_told_so(tmp_path: Path) -> None:
 NO_LOOPS = {
     "few lines": GOOD[:CUT] + "    x = 1\n" * 4,
     "an end that has come before": "a long line of words is here, it is\n" + GOOD[:CUT],
+    "few blocks that count": "x = 0\n" * 2
+    + "".join(f"if x == {number}:\n    y = {number}\n" for number in range(3)),
     "lines that count": "".join(f"    x[{number}] = 1\n" for number in range(99)),
     "nothing": "",
 }
