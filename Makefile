@@ -18,7 +18,7 @@ setup: $(VENV)/.run-ready
 setup-dev: $(VENV)/.dev-ready
 
 $(BIN)/python:
-	@$(PYTHON) -B bench/cli/oldest.py || { echo "give another: make PYTHON=python3.12"; exit 2; }
+	@$(PYTHON) -B swe_retry/oldest.py || { echo "give another: make PYTHON=python3.12"; exit 2; }
 	@echo "installing into $(VENV): the first time takes a minute or more"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip uv
@@ -32,7 +32,7 @@ $(VENV)/.dev-ready: requirements-dev.txt requirements-ray.txt requirements-trace
 	@touch $@
 
 demo: setup
-	$(BIN)/python -m demo
+	$(BIN)/python -m swe_retry.demo
 
 # Pure parts and a few whole runs: what a developer repeats.
 test-quick: setup-dev

@@ -12,16 +12,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.named import AGENTS, named_agent
-from core.address import has_password
-from core.errors import UserError
-from core.plaintext import did_you_mean
-from core.redaction import Redactor
+from swe_retry.agent.named import AGENTS, named_agent
+from swe_retry.core.address import has_password
+from swe_retry.core.errors import UserError
+from swe_retry.core.plaintext import did_you_mean
+from swe_retry.core.redaction import Redactor
 
 if TYPE_CHECKING:
-    from agent.command_agent import Surroundings
-    from agent.gateway.gateway import Access
-    from agent.protocol import Agent, AgentResult, Task
+    from swe_retry.agent.command_agent import Surroundings
+    from swe_retry.agent.gateway.gateway import Access
+    from swe_retry.agent.protocol import Agent, AgentResult, Task
 
 GROUP = "swe_retry_harness.agents"
 BUILTIN = "builtin"
@@ -55,7 +55,7 @@ def load_agent(
         UserError: the name is unknown, or does not name an agent.
     """
     if name == BUILTIN:
-        from agent.builtin import BuiltinAgent
+        from swe_retry.agent.builtin import BuiltinAgent
 
         return BuiltinAgent()
     recipe = named_agent(name)
@@ -65,8 +65,8 @@ def load_agent(
         argv = _argv(name.removeprefix(PREFIX), access)
     else:
         return _load_plugin(name)
-    from agent.command_agent import CommandAgent, Surroundings
-    from agent.gateway_agent import GatewayAgent
+    from swe_retry.agent.command_agent import CommandAgent, Surroundings
+    from swe_retry.agent.gateway_agent import GatewayAgent
 
     environment = _environment(env)
     surroundings = surroundings or Surroundings()
@@ -80,8 +80,8 @@ def load_agent(
 def _load_plugin(name: str) -> Agent:
     from importlib.metadata import entry_points
 
-    from agent.builtin import BuiltinAgent
-    from agent.protocol import Agent
+    from swe_retry.agent.builtin import BuiltinAgent
+    from swe_retry.agent.protocol import Agent
 
     entries = {entry.name: entry for entry in entry_points(group=GROUP)}
     module, colon, attribute = name.partition(":")
@@ -141,7 +141,7 @@ def split_words(text: str) -> list[str]:
 
 
 def _argv(template: str, access: Access | None) -> tuple[str, ...]:
-    from agent.command_agent import PLACEHOLDERS
+    from swe_retry.agent.command_agent import PLACEHOLDERS
 
     placeholders = list(PLACEHOLDERS)
     if access:

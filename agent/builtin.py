@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agent.conversation.base import Ending, Result
-from agent.conversation.coder import Coder, ConversationChecks
-from agent.conversation.testreport import TestReport
-from agent.formats import get_format
-from agent.formats.apply import EngineFormat
-from agent.formats.base import Edit, EditFormat, ReplyScope, Sample
-from agent.prompts import render, source
-from agent.protocol import AgentResult, Task, Transcript
-from agent.workspace import Workspace
-from llm.chat import (
+from swe_retry.agent.conversation.base import Ending, Result
+from swe_retry.agent.conversation.coder import Coder, ConversationChecks
+from swe_retry.agent.conversation.testreport import TestReport
+from swe_retry.agent.formats import get_format
+from swe_retry.agent.formats.apply import EngineFormat
+from swe_retry.agent.formats.base import Edit, EditFormat, ReplyScope, Sample
+from swe_retry.agent.prompts import render, source
+from swe_retry.agent.protocol import AgentResult, Task, Transcript
+from swe_retry.agent.workspace import Workspace
+from swe_retry.llm.chat import (
     AttemptLimitError,
     BudgetUsedError,
     ChatModel,

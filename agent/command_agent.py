@@ -15,19 +15,24 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-from agent.conversation.base import Ending, Result
-from agent.prompts import render
-from agent.protocol import AgentResult, Task
-from core.errors import InfrastructureError
-from core.money import dollars
-from core.parsing.untrusted import DamagedError, key_path, object_of, read_bytes
-from core.plaintext import abbreviate, visible
-from core.processes import CommandResult, Tail, remove_tree, run_limited
-from core.redaction import Redactor
-from core.shutdown import Check
-from core.worktree import size_of
-from llm.chat import BudgetUsedError, Message, Reply, Usage, request_sha256
-from llm.gate import Answered, Failed, PlannedCall
+from swe_retry.agent.conversation.base import Ending, Result
+from swe_retry.agent.prompts import render
+from swe_retry.agent.protocol import AgentResult, Task
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.core.money import dollars
+from swe_retry.core.parsing.untrusted import (
+    DamagedError,
+    key_path,
+    object_of,
+    read_bytes,
+)
+from swe_retry.core.plaintext import abbreviate, visible
+from swe_retry.core.processes import CommandResult, Tail, remove_tree, run_limited
+from swe_retry.core.redaction import Redactor
+from swe_retry.core.shutdown import Check
+from swe_retry.core.worktree import size_of
+from swe_retry.llm.chat import BudgetUsedError, Message, Reply, Usage, request_sha256
+from swe_retry.llm.gate import Answered, Failed, PlannedCall
 
 SOCKET = "gateway"
 PORT = 8080

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.command_agent import (
+from swe_retry.agent.command_agent import (
     PORT,
     SOCKET,
     CommandAgent,
@@ -14,13 +14,13 @@ from agent.command_agent import (
     fill,
     scratch_folder,
 )
-from agent.conversation.base import Ending
-from agent.gateway.gateway import Access, Gateway
-from agent.named.base import NamedAgent, variables_of
-from agent.protocol import AgentResult, Task
-from core.errors import InfrastructureError
-from llm.chat import AttemptLimitError, BudgetUsedError, ReplayExhaustedError
-from llm.client import LiteLLMModel
+from swe_retry.agent.conversation.base import Ending
+from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.agent.named.base import NamedAgent, variables_of
+from swe_retry.agent.protocol import AgentResult, Task
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.llm.chat import AttemptLimitError, BudgetUsedError, ReplayExhaustedError
+from swe_retry.llm.client import LiteLLMModel
 
 # How an attempt ends whose calls were refused; anything else ends more than it.
 _ENDINGS = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from posixpath import splitext
 from typing import TYPE_CHECKING
 
-from core.data import read_yaml
+from swe_retry.core.data import read_yaml
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Parser

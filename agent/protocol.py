@@ -1,8 +1,8 @@
 """The protocol of agents: an agent edits one checkout and reports how it ended.
 
-``agent.builtin`` is the built-in agent; ``agent.command_agent`` runs any command. Other agents are
-Python entry points of the group ``swe_retry_harness.agents``, or named as ``module:attribute``
-(docs/agents.md).
+``swe_retry.agent.builtin`` is the built-in agent; ``swe_retry.agent.command_agent`` runs any
+command. Other agents are Python entry points of the group ``swe_retry_harness.agents``, or named as
+``module:attribute`` (docs/agents.md).
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from agent.conversation.base import (
+from swe_retry.agent.conversation.base import (
     ConversationLimits,
     ConversationSetup,
     Ending,
     Result,
     harness_setup,
 )
-from agent.conversation.testreport import TestReport
-from agent.formats.base import Matching, OnFailure
-from agent.lint import Linter
-from agent.mentions import FileIndex
-from core.plaintext import Say
-from core.worktree import Changes as Changes
-from llm.chat import ChatModel, Message, Reply
-from llm.gate import Gate, OpenGate
+from swe_retry.agent.conversation.testreport import TestReport
+from swe_retry.agent.formats.base import Matching, OnFailure
+from swe_retry.agent.lint import Linter
+from swe_retry.agent.mentions import FileIndex
+from swe_retry.core.plaintext import Say
+from swe_retry.core.worktree import Changes as Changes
+from swe_retry.llm.chat import ChatModel, Message, Reply
+from swe_retry.llm.gate import Gate, OpenGate
 
 
 @dataclass

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rapidfuzz.distance import Indel, MatchingBlock
 
-from core.atomic import write_bytes_atomic
+from swe_retry.core.atomic import write_bytes_atomic
 
 # A comment that names the encoding of its file (PEP 263).
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from llm.registry import load_litellm
+from swe_retry.llm.registry import load_litellm
 
 
 async def loop(

@@ -14,14 +14,14 @@ from enum import Enum
 from itertools import starmap
 from pathlib import PurePosixPath
 
-from agent.workspace import Workspace
-from bench.instances.instance import Instance
-from bench.regression.related import RelatedTests, directive
-from bench.regression.runners import Runner, runner_of
-from bench.regression.testlogs import Results, read_run, with_report_file
 from benchmarks.regression import InstanceTests
-from environments.base import run_once
-from runs.patches import is_test_path
+from swe_retry.agent.workspace import Workspace
+from swe_retry.bench.instances.instance import Instance
+from swe_retry.bench.regression.related import RelatedTests, directive
+from swe_retry.bench.regression.runners import Runner, runner_of
+from swe_retry.bench.regression.testlogs import Results, read_run, with_report_file
+from swe_retry.environments.base import run_once
+from swe_retry.runs.patches import is_test_path
 
 _FOLDER = ".planted"
 # The factor by which tracing slows a run down, and some seconds to start. Slow files are skipped.

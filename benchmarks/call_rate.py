@@ -24,18 +24,18 @@ from typing import Any, cast
 import psutil
 import ray
 
-from core.shutdown import Shutdown
-from llm.chat import Reply, Usage
-from llm.gate import Answered, PlannedCall
-from runs.calls.budget import Budget, BudgetLimits
-from runs.calls.coordinator import CallCoordinator, Ticket, WorkerCalls
-from runs.calls.ledger import Ledger
-from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
-from runs.engines.base import Driver
-from runs.engines.ray.engine import start_own_ray
-from runs.engines.ray.messages import JobStart, WorkerRequest
-from runs.engines.ray.server import RunServer, serve
-from runs.engines.ray.worker import DRIVER, Connection, RemoteCalls
+from swe_retry.core.shutdown import Shutdown
+from swe_retry.llm.chat import Reply, Usage
+from swe_retry.llm.gate import Answered, PlannedCall
+from swe_retry.runs.calls.budget import Budget, BudgetLimits
+from swe_retry.runs.calls.coordinator import CallCoordinator, Ticket, WorkerCalls
+from swe_retry.runs.calls.ledger import Ledger
+from swe_retry.runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
+from swe_retry.runs.engines.base import Driver
+from swe_retry.runs.engines.ray.engine import start_own_ray
+from swe_retry.runs.engines.ray.messages import JobStart, WorkerRequest
+from swe_retry.runs.engines.ray.server import RunServer, serve
+from swe_retry.runs.engines.ray.worker import DRIVER, Connection, RemoteCalls
 
 _DIRECT_THREADS = 16
 _CALL = PlannedCall(

@@ -29,8 +29,8 @@ from typing import Annotated
 
 import typer
 
-from core.git import git
-from runs.storage.versions import HARNESS_VERSION
+from swe_retry.core.git import git
+from swe_retry.runs.storage.versions import HARNESS_VERSION
 
 TOP = Path(__file__).resolve().parents[1]
 SECONDS = 3600
@@ -133,7 +133,7 @@ DEMO = (
     "--models",
     "scripted-a,scripted-b",
     "--replay",
-    "demo/replies",
+    "swe_retry/demo/replies",
 )
 PARTS = ("demo", "exits", "continued", "older", "recorded")
 # What people read on a run, in the spelling of BEFORE; RUN is its folder.
@@ -141,7 +141,7 @@ COMMANDS = (
     "harness.py --status --run demo",
     "harness.py --list-models --models gpt-4o,opus@diff",
     "harness.py --run demo --clean",
-    "harness.py --run demo --dataset demo --models scripted-a --replay demo/replies",
+    "harness.py --run demo --dataset demo --models scripted-a --replay swe_retry/demo/replies",
     "report.py RUN --evaluator none --no-page",
     "report.py RUN --table",
     "report.py RUN --verify",

@@ -14,7 +14,7 @@ from statistics import fmean
 
 import numpy as np
 
-from reports.statistics.methods import (
+from swe_retry.reports.statistics.methods import (
     SEED,
     Interval,
     ShareRange,

@@ -15,9 +15,9 @@ from typing import Annotated
 
 import typer
 
-from agent.formats import format_names, get_format
-from agent.formats.base import ReplyScope, feedback
-from llm.chat import Reply, ToolCall
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.agent.formats.base import ReplyScope, feedback
+from swe_retry.llm.chat import Reply, ToolCall
 
 PATH = "a.py"
 LIMIT = 2.0

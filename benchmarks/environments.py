@@ -15,15 +15,15 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.instances.instance import Evaluation, Instance, split_row
-from bench.regression.settings import Tests
-from bench.regression.testlogs import Results, passing_tests
-from bench.repos.mirrors import Mirrors
 from benchmarks.regression import InstanceTests, TestBench
-from core.errors import InfrastructureError
-from environments.base import EnvironmentKind, UnavailableError
-from reports.evaluation.trees import apply_patch
-from runs.patches import is_test_path, patch_paths
+from swe_retry.bench.instances.instance import Evaluation, Instance, split_row
+from swe_retry.bench.regression.settings import Tests
+from swe_retry.bench.regression.testlogs import Results, passing_tests
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.environments.base import EnvironmentKind, UnavailableError
+from swe_retry.reports.evaluation.trees import apply_patch
+from swe_retry.runs.patches import is_test_path, patch_paths
 
 _LIMITS = Tests(timeout=900, baseline_timeout=900)
 

@@ -4,10 +4,9 @@
         --formats whole,diff --out FOLDER [--aider CHECKOUT] [--format markdown]
 
 The exercises are Python's of Exercism, the first of a shuffled list (``--seed``). The run is one of
-``exercises.exercism``, ``FOLDER/predictions/ours``, with one worker at temperature 0; the same
-command continues it. Tokens,
-seconds and failed calls are those of the run's journals, outcomes and malformed replies those of
-its results.
+``swe_retry.exercises.exercism``, ``FOLDER/predictions/ours``, with one worker at temperature 0; the
+same command continues it. Tokens, seconds and failed calls are those of the run's journals,
+outcomes and malformed replies those of its results.
 
 CHECKOUT is one of aider, with an environment ``.venv`` that has aider and pytest:
 
@@ -40,21 +39,26 @@ from urllib.request import Request, urlopen
 import typer
 from pydantic import TypeAdapter
 
-from bench.cli.cli import run_cli
-from core.errors import UserError
-from core.plaintext import quantity, table
-from environments.layout import write_files
-from environments.local.bubblewrap import sandbox_argv_with
-from exercises.exercism.catalog import Exercise, fetched_catalog, read_catalog
-from exercises.exercism.results import ColumnName, read_facts, read_result
-from exercises.exercism.settings import Exercises
-from reports.statistics.comparing import compare_verdicts
-from reports.statistics.methods import Share
-from reports.texts import of
-from runs.calls.journal import AnsweredEntry, Journal, journals_of, starts_and_ends
-from runs.settings import default_cache
-from runs.storage.store import RunStore
-from runs.storage.versions import TOP
+from swe_retry.bench.cli.cli import run_cli
+from swe_retry.core.errors import UserError
+from swe_retry.core.plaintext import quantity, table
+from swe_retry.environments.layout import write_files
+from swe_retry.environments.local.bubblewrap import sandbox_argv_with
+from swe_retry.exercises.exercism.catalog import Exercise, fetched_catalog, read_catalog
+from swe_retry.exercises.exercism.results import ColumnName, read_facts, read_result
+from swe_retry.exercises.exercism.settings import Exercises
+from swe_retry.reports.statistics.comparing import compare_verdicts
+from swe_retry.reports.statistics.methods import Share
+from swe_retry.reports.texts import of
+from swe_retry.runs.calls.journal import (
+    AnsweredEntry,
+    Journal,
+    journals_of,
+    starts_and_ends,
+)
+from swe_retry.runs.settings import default_cache
+from swe_retry.runs.storage.store import RunStore
+from swe_retry.runs.storage.versions import TOP
 
 OURS = "ours"
 AIDER = "aider"
@@ -162,7 +166,7 @@ class LocalModelBenchmark:
         }
         if self.source:
             options["--exercises"] = self.source
-        argv = [sys.executable, "-m", "exercises.exercism", "run"]
+        argv = [sys.executable, "-m", "swe_retry.exercises.exercism", "run"]
         for option, value in options.items():
             argv += [option, str(value)]
         timeout = f"calls.timeout={self.call_seconds:g}"

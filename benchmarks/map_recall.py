@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.repomap import TagStore
-from agent.repomap.build import FileEntry, RepoMap, render, render_file
-from agent.repomap.scanning.tags import Definition
-from bench.repos.mirrors import Mirrors
-from core.git import git
-from llm.chat import estimate_tokens
+from swe_retry.agent.repomap import TagStore
+from swe_retry.agent.repomap.build import FileEntry, RepoMap, render, render_file
+from swe_retry.agent.repomap.scanning.tags import Definition
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.core.git import git
+from swe_retry.llm.chat import estimate_tokens
 
 _HUNK = re.compile(r"@@ -(\d+)")
 

@@ -44,9 +44,9 @@ def _cpu_seconds() -> float:
 
 
 def _ours(folder: str, store: str) -> Callable[[str], object]:
-    from agent.repomap import TagStore
-    from agent.repomap.build import RepoMap
-    from agent.repomap.scanning.tree import blobs_below
+    from swe_retry.agent.repomap import TagStore
+    from swe_retry.agent.repomap.build import RepoMap
+    from swe_retry.agent.repomap.scanning.tree import blobs_below
 
     root = Path(folder)
     tags = TagStore(Path(store))

@@ -17,16 +17,21 @@ from typing import Annotated
 
 import typer
 
-from agent import lint
-from agent.conversation.testreport import describe
-from agent.formats import format_names, get_format
-from agent.formats.base import MalformedReplyError, Matching, ReplyScope, feedback
-from agent.formats.reading.fences import shortest_fence
-from agent.mentions import FileIndex
-from bench.regression.failures import failures_of
-from bench.regression.runners import Runner, parse_output
-from llm.chat import Message, Reply, ToolCall
-from llm.client import messages_as_sent
+from swe_retry.agent import lint
+from swe_retry.agent.conversation.testreport import describe
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.agent.formats.base import (
+    MalformedReplyError,
+    Matching,
+    ReplyScope,
+    feedback,
+)
+from swe_retry.agent.formats.reading.fences import shortest_fence
+from swe_retry.agent.mentions import FileIndex
+from swe_retry.bench.regression.failures import failures_of
+from swe_retry.bench.regression.runners import Runner, parse_output
+from swe_retry.llm.chat import Message, Reply, ToolCall
+from swe_retry.llm.client import messages_as_sent
 
 PATH = "package/a.py"
 _FENCE = "```"

@@ -25,13 +25,6 @@ from typing import Annotated
 
 import typer
 
-from agent.workspace import Workspace
-from bench.cli.cli import run_cli
-from bench.instances.instance import Instance, split_row
-from bench.regression.related import RelatedTests, directive
-from bench.regression.runners import Runner, runner_of
-from bench.regression.settings import Tests
-from bench.repos.mirrors import Mirrors
 from benchmarks.breakages import (
     Breakage,
     BreakageKind,
@@ -43,10 +36,17 @@ from benchmarks.breakages import (
 )
 from benchmarks.instance_images import read_rows
 from benchmarks.regression import InstanceTests, TestBench, end_cleanly, word
-from core.errors import UserError
-from core.plaintext import table as aligned
-from core.processes import CommandResult
-from environments.base import EnvironmentKind, run_once
+from swe_retry.agent.workspace import Workspace
+from swe_retry.bench.cli.cli import run_cli
+from swe_retry.bench.instances.instance import Instance, split_row
+from swe_retry.bench.regression.related import RelatedTests, directive
+from swe_retry.bench.regression.runners import Runner, runner_of
+from swe_retry.bench.regression.settings import Tests
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.core.errors import UserError
+from swe_retry.core.plaintext import table as aligned
+from swe_retry.core.processes import CommandResult
+from swe_retry.environments.base import EnvironmentKind, run_once
 
 _ENVIRONMENTS = (EnvironmentKind.LOCAL, EnvironmentKind.DOCKER)
 _PLAUSIBLE = "plausible"

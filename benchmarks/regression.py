@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from agent.workspace import Workspace
-from bench.config import TestChoice
-from bench.instances.instance import Instance
-from bench.instances.project import project_of
-from bench.regression.settings import Tests
-from bench.regression.suite import RegressionTests
-from bench.repos.checkout import Checkout, Snapshots, make_checkout
-from bench.repos.mirrors import Mirrors
-from core.worktree import Changes
-from environments.base import Environment, EnvironmentKind, Session
-from environments.choice import make_environment
+from swe_retry.agent.workspace import Workspace
+from swe_retry.bench.config import TestChoice
+from swe_retry.bench.instances.instance import Instance
+from swe_retry.bench.instances.project import project_of
+from swe_retry.bench.regression.settings import Tests
+from swe_retry.bench.regression.suite import RegressionTests
+from swe_retry.bench.repos.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.core.worktree import Changes
+from swe_retry.environments.base import Environment, EnvironmentKind, Session
+from swe_retry.environments.choice import make_environment
 
 
 @dataclass(frozen=True)

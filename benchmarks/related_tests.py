@@ -19,10 +19,10 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.regression.related import RelatedTests
-from bench.repos.mirrors import Mirrors
 from benchmarks.map_recall import blobs_of, mirrors_of
-from runs.patches import patch_paths
+from swe_retry.bench.regression.related import RelatedTests
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.runs.patches import patch_paths
 
 _TEST = re.compile(r"^[ \t]*(?:def test|class Test)", re.MULTILINE)
 

@@ -13,9 +13,9 @@ from typing import Annotated
 
 import typer
 
-from runs.modelsource import read_recording
-from runs.records import Attempt
-from runs.storage.store import RunStore
+from swe_retry.runs.modelsource import read_recording
+from swe_retry.runs.records import Attempt
+from swe_retry.runs.storage.store import RunStore
 
 
 def main(

@@ -17,10 +17,10 @@ from typing import Annotated, Any
 
 import typer
 
-from agent.repomap import TagStore
-from bench.repos.checkout import Snapshots, make_checkout
 from benchmarks import map_speed
 from benchmarks.map_recall import Recall, mirrors_of, recall_of, table
+from swe_retry.agent.repomap import TagStore
+from swe_retry.bench.repos.checkout import Snapshots, make_checkout
 
 # The largest allowed ratios to the peer: cold and warm CPU, a further message, and cold memory.
 _GOALS = {

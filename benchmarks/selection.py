@@ -27,8 +27,6 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.attempts import choose_by_evidence
-from bench.cli.cli import run_cli
 from benchmarks.bestrule import BestRule
 from benchmarks.worlds import (
     WORLD_RULES,
@@ -38,10 +36,12 @@ from benchmarks.worlds import (
     make_instances,
     stop_when_sure,
 )
-from core.errors import UserError
-from reports.matrix import MatrixCandidate
-from reports.statistics.methods import Share
-from runs.evidence import (
+from swe_retry.bench.attempts import choose_by_evidence
+from swe_retry.bench.cli.cli import run_cli
+from swe_retry.core.errors import UserError
+from swe_retry.reports.matrix import MatrixCandidate
+from swe_retry.reports.statistics.methods import Share
+from swe_retry.runs.evidence import (
     SOLVED,
     THERE,
     CandidateClass,
@@ -49,7 +49,7 @@ from runs.evidence import (
     ReproductionScript,
     ScriptSource,
 )
-from runs.records import Attempt, AttemptStatus
+from swe_retry.runs.records import Attempt, AttemptStatus
 
 SETS = {
     "Verified, GPT-4o": ("verified_gpt4o", "test_logs_verified_gpt4o"),

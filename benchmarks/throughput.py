@@ -28,7 +28,7 @@ from typing import Any
 
 import psutil
 
-from demo.setup import commit_all
+from swe_retry.demo.setup import commit_all
 
 _TOP = Path(__file__).resolve().parent.parent
 _FILES = 240
@@ -229,7 +229,13 @@ class CompletionBench(Bench):
         return [longest]
 
     def _command(self, workers: int, tries: int) -> list[object]:
-        argv: list[object] = ["-m", "exercises.canitedit", "run", "--models", "gpt-4o"]
+        argv: list[object] = [
+            "-m",
+            "swe_retry.exercises.canitedit",
+            "run",
+            "--models",
+            "gpt-4o",
+        ]
         argv += ["--completions", tries * _MODELS * _CALLS]
         return argv + _as_options({"problems.source": self.folder / "problems.jsonl"})
 

@@ -28,10 +28,10 @@ from typing import Annotated, Any
 
 import typer
 
-from core.errors import UserError
-from demo import register
-from reports.verify import verify_command
-from runs.storage.store import RunStore
+from swe_retry.core.errors import UserError
+from swe_retry.demo import register
+from swe_retry.reports.verify import verify_command
+from swe_retry.runs.storage.store import RunStore
 
 _DIGITS = "0123456789abcdef"
 _OURS = (".json", ".jsonl", ".md", ".yaml")

@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 
-from bench.attempts import (
+from swe_retry.bench.attempts import (
     RunFit,
     best_class,
     fit_run,
     stated_fit,
     weigh,
 )
-from reports.matrix import MatrixCandidate, MatrixInstance, MatrixScript
-from runs.evidence import BeliefFit
+from swe_retry.reports.matrix import MatrixCandidate, MatrixInstance, MatrixScript
+from swe_retry.runs.evidence import BeliefFit
 
 BROKEN_BY_RIGHT = 0.04
 """How often a right candidate breaks a test."""

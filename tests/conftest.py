@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from bench.instances.instance import Instance
-from bench.repos.checkout import Checkout, Snapshots, make_checkout
-from demo import register
-from demo.setup import commit_all
+from swe_retry.bench.instances.instance import Instance
+from swe_retry.bench.repos.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.demo import register
+from swe_retry.demo.setup import commit_all
 from tests.support import write_files
 from tests.support.commands import Preloaded
 from tests.support.provider import Provider

@@ -50,68 +50,102 @@ def test_the_rule_holds(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["import reports.rows", "from demo.setup import x", "from runs import rows"]
+    "line",
+    [
+        "import swe_retry.reports.rows",
+        "from swe_retry.demo.setup import x",
+        "from swe_retry.runs import rows",
+    ],
 )
 def test_an_upward_import_is_seen(tmp_path: Path, line: str) -> None:
-    names = ("reports/rows.py", "demo/setup.py", "runs/rows.py")
+    names = (
+        "swe_retry/reports/rows.py",
+        "swe_retry/demo/setup.py",
+        "swe_retry/runs/rows.py",
+    )
     top = write_files(
-        tmp_path, {**dict.fromkeys(names, ""), "core/new.py": f"def f():\n    {line}\n"}
+        tmp_path,
+        {
+            **dict.fromkeys(names, ""),
+            "swe_retry/core/new.py": f"def f():\n    {line}\n",
+        },
     )
     assert len(upward_imports(top)) == 1
     top = write_files(
-        top, {"core/new.py": "import json\nimport core.other\n", "core/other.py": ""}
+        top,
+        {
+            "swe_retry/core/new.py": "import json\nimport swe_retry.core.other\n",
+            "swe_retry/core/other.py": "",
+        },
     )
     assert upward_imports(top) == set()
 
 
-@pytest.mark.parametrize("user", ["reports/a.py", "demo/a.py", "report.py"])
+@pytest.mark.parametrize(
+    "user", ["swe_retry/reports/a.py", "swe_retry/demo/a.py", "report.py"]
+)
 def test_only_tests_and_benchmarks_import_exercises_and_benchmarks(
     tmp_path: Path, user: str
 ) -> None:
-    files = {"exercises/rows.py": "", "benchmarks/a.py": "import exercises.rows\n"}
-    top = write_files(tmp_path, {**files, "reports/rows.py": "", user: ""})
+    files = {
+        "swe_retry/exercises/rows.py": "",
+        "benchmarks/a.py": "import swe_retry.exercises.rows\n",
+    }
+    top = write_files(tmp_path, {**files, "swe_retry/reports/rows.py": "", user: ""})
     assert upward_imports(top) == set()
-    imports = "import reports.rows\nimport exercises.rows\nimport benchmarks.a\n"
+    names = ("swe_retry.reports.rows", "swe_retry.exercises.rows", "benchmarks.a")
+    imports = "".join(f"import {name}\n" for name in names)
     write_files(top, {user: imports})
-    packages = ("benchmarks.a", "exercises.rows")
+    packages = ("benchmarks.a", "swe_retry.exercises.rows")
     assert upward_imports(top) == {f"{user} imports {name}" for name in packages}
 
 
 def test_what_is_too_large_is_seen(tmp_path: Path) -> None:
     long = "x = 1\n" * (MAX_TOKENS // 3 + 1)
     files = {
-        "runs/long.py": long,
-        "runs/documented.py": f'"""{long}"""\n',
+        "swe_retry/runs/long.py": long,
+        "swe_retry/runs/documented.py": f'"""{long}"""\n',
         "tests/test_long.py": long,
-        "runs/__init__.py": "",
+        "swe_retry/runs/__init__.py": "",
     }
-    calls = {f"runs/calls/m{number}.py": "" for number in range(MAX_MODULES)}
+    calls = {f"swe_retry/runs/calls/m{number}.py": "" for number in range(MAX_MODULES)}
     benchmarks = {f"benchmarks/m{number}.py": "" for number in range(MAX_MODULES + 1)}
     top = write_files(tmp_path, {**files, **calls, **benchmarks})
-    assert sizes(top) == {"runs/long.py is too long", "tests/test_long.py is too long"}
-    assert "runs/calls is too full" in sizes(
-        write_files(top, {"runs/calls/last.py": ""})
+    assert sizes(top) == {
+        "swe_retry/runs/long.py is too long",
+        "tests/test_long.py is too long",
+    }
+    assert "swe_retry/runs/calls is too full" in sizes(
+        write_files(top, {"swe_retry/runs/calls/last.py": ""})
     )
 
 
 def test_a_circle_of_folders_is_seen(tmp_path: Path) -> None:
     files = {
-        "runs/run.py": "import runs.calls.gate\n",
-        "runs/calls/gate.py": "import runs.storage.store\n",
-        "runs/storage/store.py": "import runs.jobs\n",
-        "runs/jobs.py": "",
+        "swe_retry/runs/run.py": "import swe_retry.runs.calls.gate\n",
+        "swe_retry/runs/calls/gate.py": "import swe_retry.runs.storage.store\n",
+        "swe_retry/runs/storage/store.py": "import swe_retry.runs.jobs\n",
+        "swe_retry/runs/jobs.py": "",
     }
     assert circles(write_files(tmp_path, files)) == set()
     write_files(
-        tmp_path, {"runs/storage/new.py": "def f():\n    import runs.calls.other\n"}
+        tmp_path,
+        {
+            "swe_retry/runs/storage/new.py": "def f():\n    import swe_retry.runs.calls.other\n"
+        },
     )
-    assert circles(write_files(tmp_path, {"runs/calls/other.py": ""})) == {
-        "runs/calls, runs/storage"
+    assert circles(write_files(tmp_path, {"swe_retry/runs/calls/other.py": ""})) == {
+        "swe_retry/runs/calls, swe_retry/runs/storage"
     }
     write_files(
-        tmp_path, {"runs/storage/new.py": "", "runs/jobs.py": "import runs.run\n"}
+        tmp_path,
+        {
+            "swe_retry/runs/storage/new.py": "",
+            "swe_retry/runs/jobs.py": "import swe_retry.runs.run\n",
+        },
     )
-    assert circles(tmp_path) == {"runs/calls, runs/jobs.py, runs/run.py, runs/storage"}
+    parts = ("calls", "jobs.py", "run.py", "storage")
+    assert circles(tmp_path) == {", ".join(f"swe_retry/runs/{part}" for part in parts)}
 
 
 @pytest.mark.parametrize(
@@ -128,70 +162,78 @@ def test_a_circle_of_folders_is_seen(tmp_path: Path) -> None:
 )
 def test_a_form_beyond_its_goal_is_seen(tmp_path: Path, code: str, goal: str) -> None:
     plain = "def add(a, b):\n    x = a\n    return x + b\n"
-    top = write_files(tmp_path, {"core/a.py": plain})
+    top = write_files(tmp_path, {"swe_retry/core/a.py": plain})
     assert unmet_goals(top) == set()
-    write_files(top, {"core/a.py": code})
+    write_files(top, {"swe_retry/core/a.py": code})
     assert goal in unmet_goals(top)
 
 
 def test_form_is_bounded_over_all_rooms_together(tmp_path: Path) -> None:
     plain = "x = 1\n" * 200
-    top = write_files(tmp_path, {"core/a.py": plain, "llm/a.py": "x = 1 if y else 2\n"})
+    top = write_files(
+        tmp_path,
+        {"swe_retry/core/a.py": plain, "swe_retry/llm/a.py": "x = 1 if y else 2\n"},
+    )
     assert unmet_goals(top) == set()
 
 
 def test_a_crowded_room_is_seen(tmp_path: Path) -> None:
-    top = write_files(tmp_path, {"core/a.py": "x = 1\n" * (ROOM_TOKENS["core"] // 3)})
+    top = write_files(
+        tmp_path,
+        {"swe_retry/core/a.py": "x = 1\n" * (ROOM_TOKENS["swe_retry/core"] // 3)},
+    )
     assert crowded_rooms(top) == set()
-    write_files(top, {"core/b.py": "x = 1\n"})
+    write_files(top, {"swe_retry/core/b.py": "x = 1\n"})
     [violation] = crowded_rooms(top)
-    assert violation.startswith("core has 1")
+    assert violation.startswith("swe_retry/core has 1")
 
 
 def test_a_name_that_the_code_has_not_is_seen_in_documents(tmp_path: Path) -> None:
-    text = "`Gone`, `Here`, `OSError`, `a_value` and `hunks` (`core/a.py`).\n"
+    text = "`Gone`, `Here`, `OSError`, `a_value` and `hunks` (`swe_retry/core/a.py`).\n"
     files = {
-        "core/a.py": "class Here: ...\n",
-        "core/b.py": "hunks = 1\n",
+        "swe_retry/core/a.py": "class Here: ...\n",
+        "swe_retry/core/b.py": "hunks = 1\n",
         "docs/a.md": text,
         "CONTRIBUTING.md": text,
     }
     assert unknown_names(write_files(tmp_path, files)) == {
         "docs/a.md names Gone",
-        "docs/a.md names hunks of core/a.py",
+        "docs/a.md names hunks of swe_retry/core/a.py",
         "CONTRIBUTING.md names Gone",
         "CONTRIBUTING.md names a_value",
-        "CONTRIBUTING.md names hunks of core/a.py",
+        "CONTRIBUTING.md names hunks of swe_retry/core/a.py",
     }
 
 
 def test_an_alias_under_the_name_of_a_class_is_seen(tmp_path: Path) -> None:
     say = "Say = Callable[[str], None]\n"
     files = {
-        "core/a.py": say,
-        "llm/a.py": say,
-        "runs/b.py": "Entry = Mapping[str, int]\n",
+        "swe_retry/core/a.py": say,
+        "swe_retry/llm/a.py": say,
+        "swe_retry/runs/b.py": "Entry = Mapping[str, int]\n",
     }
     assert shared_names(write_files(tmp_path, files)) == set()
     write_files(
         tmp_path,
         {
-            "bench/c.py": "class Entry: ...\n",
-            "bench/d.py": "Say = Callable[[int], None]\n",
+            "swe_retry/bench/c.py": "class Entry: ...\n",
+            "swe_retry/bench/d.py": "Say = Callable[[int], None]\n",
         },
     )
     assert shared_names(tmp_path) == {
-        "Entry: runs/b.py, bench/c.py",
-        "Say: core/a.py, llm/a.py, bench/d.py",
+        "Entry: swe_retry/runs/b.py, swe_retry/bench/c.py",
+        "Say: swe_retry/core/a.py, swe_retry/llm/a.py, swe_retry/bench/d.py",
     }
 
 
 def test_two_classes_of_one_name_are_seen(tmp_path: Path) -> None:
-    top = write_files(tmp_path, {"core/a.py": "class Row: ...\nclass _Own: ...\n"})
+    top = write_files(
+        tmp_path, {"swe_retry/core/a.py": "class Row: ...\nclass _Own: ...\n"}
+    )
     write_files(top, {"benchmarks/b.py": "class _Own: ...\n"})
     assert shared_names(top) == set()
-    write_files(top, {"reports/c.py": "class Row: ...\n"})
-    assert shared_names(top) == {"Row: core/a.py, reports/c.py"}
+    write_files(top, {"swe_retry/reports/c.py": "class Row: ...\n"})
+    assert shared_names(top) == {"Row: swe_retry/core/a.py, swe_retry/reports/c.py"}
 
 
 def test_what_two_modules_state_is_seen(tmp_path: Path) -> None:
@@ -199,86 +241,114 @@ def test_what_two_modules_state_is_seen(tmp_path: Path) -> None:
     module = f'RUN = "run.json"\n{option}def command(workers: Workers = 4): ...\n'
     top = write_files(
         tmp_path,
-        {"runs/a.py": module, "runs/b.py": "import runs.a\nworkers: int = 2\n"},
+        {
+            "swe_retry/runs/a.py": module,
+            "swe_retry/runs/b.py": "import swe_retry.runs.a\nworkers: int = 2\n",
+        },
     )
     assert repeated_facts(top) == set()
     write_files(
-        top, {"bench/a.py": 'def read(): return "run.json"\n', "bench/b.py": option}
+        top,
+        {
+            "swe_retry/bench/a.py": 'def read(): return "run.json"\n',
+            "swe_retry/bench/b.py": option,
+        },
     )
-    write_files(top, {"bench/c.py": "class Scale:\n    workers: float = 4.0\n"})
+    write_files(
+        top, {"swe_retry/bench/c.py": "class Scale:\n    workers: float = 4.0\n"}
+    )
     group = (
         'class Group:\n    workers: int = option(4, "at once", "--workers")\n    '
         "jobs: int = 4\n"
     )
     assert repeated_facts(
-        write_files(tmp_path / "other", {"runs/a.py": module, "llm/a.py": group})
+        write_files(
+            tmp_path / "other",
+            {"swe_retry/runs/a.py": module, "swe_retry/llm/a.py": group},
+        )
     ) == {
-        "--workers: llm/a.py, runs/a.py",
-        "--workers = 4.0: llm/a.py, runs/a.py",
+        "--workers: swe_retry/llm/a.py, swe_retry/runs/a.py",
+        "--workers = 4.0: swe_retry/llm/a.py, swe_retry/runs/a.py",
     }
     assert repeated_facts(top) == {
-        "run.json: bench/a.py, runs/a.py",
-        "--workers: bench/b.py, runs/a.py",
-        "--workers = 4.0: bench/c.py, runs/a.py",
+        "run.json: swe_retry/bench/a.py, swe_retry/runs/a.py",
+        "--workers: swe_retry/bench/b.py, swe_retry/runs/a.py",
+        "--workers = 4.0: swe_retry/bench/c.py, swe_retry/runs/a.py",
     }
 
 
 def test_a_name_of_the_evaluation_half_is_seen(tmp_path: Path) -> None:
+    loader = "swe_retry.bench.instances.instance"
+    command = f"import {loader}\ndef f():\n    import swe_retry.runs.run\n"
+    rows = f'from {loader} import Evaluation\nx = "hints_text"\n'
     files = {
-        "harness.py": 'launch("bench.cli.main")\n',
-        "report.py": "import reports.rows\n",
-        "bench/cli/main.py": "import bench.instances.instance\ndef f():\n    import runs.run\n",
-        "bench/instances/instance.py": "class Evaluation:\n    test_patch: str\n",
-        "runs/run.py": "",
-        "reports/rows.py": 'from bench.instances.instance import Evaluation\nx = "hints_text"\n',
+        "harness.py": 'launch("swe_retry.bench.cli.main")\n',
+        "report.py": "import swe_retry.reports.rows\n",
+        "swe_retry/bench/cli/main.py": command,
+        "swe_retry/bench/instances/instance.py": "class Evaluation:\n    test_patch: str\n",
+        "swe_retry/runs/run.py": "",
+        "swe_retry/reports/rows.py": rows,
     }
     top = write_files(tmp_path, files)
     assert hidden_names(top) == set()
     write_files(
-        top, {"runs/run2.py": "def f(x):\n    return x.test_patch\n", "runs/run.py": ""}
+        top,
+        {
+            "swe_retry/runs/run2.py": "def f(x):\n    return x.test_patch\n",
+            "swe_retry/runs/run.py": "",
+        },
     )
-    write_files(top, {"bench/cli/main.py": "import runs.run2\nimport reports.rows\n"})
+    command = "import swe_retry.runs.run2\nimport swe_retry.reports.rows\n"
+    write_files(top, {"swe_retry/bench/cli/main.py": command})
     assert hidden_names(top) == {
-        "runs/run2.py names test_patch",
-        "reports/rows.py names Evaluation",
-        "reports/rows.py names hints_text",
+        "swe_retry/runs/run2.py names test_patch",
+        "swe_retry/reports/rows.py names Evaluation",
+        "swe_retry/reports/rows.py names hints_text",
     }
 
 
 def test_the_harness_is_followed_to_its_end() -> None:
     modules = closure(TOP, "harness.py")
-    assert {"agent/protocol.py", "environments/choice.py"} <= modules
-    assert not any(path.startswith("reports/") for path in modules)
+    rooms = {path.split("/")[1] for path in modules if "/" in path}
+    assert {"agent", "environments"} < rooms
+    assert "reports" not in rooms
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "import bench.attempts.choose",
-        "from bench.attempts.choose import choose",
-        "from bench.attempts.evidence.scripts import script",
-        "from bench.attempts import rank, stop",
-        "def late():\n    from bench.attempts.stop import rule",
+        "import swe_retry.bench.attempts.choose",
+        "from swe_retry.bench.attempts.choose import choose",
+        "from swe_retry.bench.attempts.evidence.scripts import script",
+        "from swe_retry.bench.attempts import rank, stop",
+        "def late():\n    from swe_retry.bench.attempts.stop import rule",
     ],
 )
 def test_an_import_of_an_inner_module_is_seen(tmp_path: Path, line: str) -> None:
-    face = "from bench.attempts.choose import choose, rank\n"
+    face = "from swe_retry.bench.attempts.choose import choose, rank\n"
+    use = (
+        "import swe_retry.bench.attempts\nfrom swe_retry.bench.attempts import choose\n"
+    )
     files = {
-        "bench/attempts/__init__.py": face,
-        "bench/attempts/choose.py": "",
-        "bench/attempts/stop.py": "import bench.attempts.choose\n",
-        "bench/attempts/evidence/scripts.py": "import bench.attempts.choose\n",
+        "swe_retry/bench/attempts/__init__.py": face,
+        "swe_retry/bench/attempts/choose.py": "",
+        "swe_retry/bench/attempts/stop.py": "import swe_retry.bench.attempts.choose\n",
+        "swe_retry/bench/attempts/evidence/scripts.py": "import swe_retry.bench.attempts.choose\n",
         "tests/bench/attempts/test_choose.py": f"{line}\n",
         "tests/reports/test_use.py": "",
         # The package names a function as one of its modules.
-        "reports/use.py": "import bench.attempts\nfrom bench.attempts import choose\n",
+        "swe_retry/reports/use.py": use,
     }
     top = write_files(tmp_path, files)
     assert inner_imports(top) == set()
-    for user in ("reports/use.py", "bench/cli/use.py", "tests/reports/test_use.py"):
+    for user in (
+        "swe_retry/reports/use.py",
+        "swe_retry/bench/cli/use.py",
+        "tests/reports/test_use.py",
+    ):
         write_files(top, {user: f"{line}\n"})
         (violation,) = inner_imports(top)
-        assert violation.startswith(f"{user} imports bench.attempts.")
+        assert violation.startswith(f"{user} imports swe_retry.bench.attempts.")
         write_files(top, {user: ""})
 
 
@@ -295,31 +365,32 @@ def test_an_import_of_an_inner_module_is_seen(tmp_path: Path, line: str) -> None
     ],
 )
 def test_a_banned_word_is_seen(tmp_path: Path, text: str) -> None:
-    for name in ("core/a.py", "docs/a.md", "README.md"):
+    for name in ("swe_retry/core/a.py", "docs/a.md", "README.md"):
         assert len(banned_words(write_files(tmp_path, {name: text}))) == 1, name
         (tmp_path / name).unlink()
-    write_files(tmp_path, {"agent/prompts/a.md": text, "demo/repositories/a.py": text})
+    write_files(
+        tmp_path, {"agent/prompts/a.md": text, "swe_retry/demo/repositories/a.py": text}
+    )
     assert banned_words(tmp_path) == set()
 
 
 def test_other_words_pass(tmp_path: Path) -> None:
     text = "recommend amend screw; nobody here\nwho knows\n"
-    assert banned_words(write_files(tmp_path, {"core/a.py": text})) == set()
+    assert banned_words(write_files(tmp_path, {"swe_retry/core/a.py": text})) == set()
     assert join_text("a = (\n    'one '\n    'two'\n)") == "a = ( 'one two' )"
 
 
 def test_a_document_that_names_a_missing_file_is_seen(tmp_path: Path) -> None:
-    text = (
-        "`core/a.py`, `bench/` and (../tests/b.py), predictions/run1, `core/gone.py`.\n"
-    )
-    text += "`python -m core.a`, python -m pytest, `python -m\nbench.gone`\n"
+    text = "`swe_retry/core/a.py`, `swe_retry/bench/` and (../tests/b.py), "
+    text += "predictions/run1, `swe_retry/core/gone.py`.\n"
+    text += "`python -m swe_retry.core.a`, python -m pytest, `python -m\nswe_retry.bench.gone`\n"
     files = {
-        "core/a.py": "",
-        "bench/b.py": "",
+        "swe_retry/core/a.py": "",
+        "swe_retry/bench/b.py": "",
         "docs/a.md": text,
         "README.md": "docs/a.md\n",
     }
     assert stale_paths(write_files(tmp_path, files)) == {
-        "docs/a.md names core/gone.py",
-        "docs/a.md names bench.gone",
+        "docs/a.md names swe_retry/core/gone.py",
+        "docs/a.md names swe_retry.bench.gone",
     }

@@ -18,17 +18,17 @@ import pytest
 import typer
 from typer.exceptions import TyperException
 
-import harness
-from bench.cli.dispatch import Program
-from core.errors import UserError
-from llm.options import Models
+from swe_retry import harness
+from swe_retry.bench.cli.dispatch import Program
+from swe_retry.core.errors import UserError
+from swe_retry.llm.options import Models
 from tests.old_options import PAGE, page, replacements
 from tests.support import TOP
 from tests.support.programs import commands, options_of, programs
 
 pytestmark = pytest.mark.check
 
-RENAMED = TOP / "bench/cli/renamed.tsv"
+RENAMED = TOP / "swe_retry/bench/cli/renamed.tsv"
 
 DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted(TOP.glob("docs/*.md"))]
 _CONTINUED = re.compile(r"\\\n\s*")

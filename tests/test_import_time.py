@@ -42,11 +42,11 @@ def imported_packages(*argv: str) -> set[str]:
         "harness.py --help",
         "harness.py --version",
         "report.py --help",
-        "-m exercises.canitedit report --help",
-        "-m exercises.canitedit run --help",
-        "-m exercises.exercism run --help",
-        "-m exercises.exercism report --help",
-        "-m exercises.editpack mine --help",
+        "-m swe_retry.exercises.canitedit report --help",
+        "-m swe_retry.exercises.canitedit run --help",
+        "-m swe_retry.exercises.exercism run --help",
+        "-m swe_retry.exercises.exercism report --help",
+        "-m swe_retry.exercises.editpack mine --help",
     ],
 )
 def test_heavy_packages_are_imported_only_where_they_are_used(command: str) -> None:
@@ -56,7 +56,8 @@ def test_heavy_packages_are_imported_only_where_they_are_used(command: str) -> N
 
 
 def test_the_commands_of_both_scripts_import_no_heavy_package() -> None:
-    code = "import bench.cli.commands, reports.report, reports.subcommands"
+    modules = ("bench.cli.commands", "reports.report", "reports.subcommands")
+    code = "".join(f"import swe_retry.{module}\n" for module in modules)
     packages = imported_packages("-c", code)
     assert "typing" in packages
     assert not packages & HEAVY
@@ -84,4 +85,6 @@ def test_the_status_and_the_tables_of_a_run_need_no_heavy_package(
 
 
 def test_a_heavy_import_is_seen() -> None:
-    assert imported_packages("-c", "import agent.repomap.build") & HEAVY == {"numpy"}
+    assert imported_packages("-c", "import swe_retry.agent.repomap.build") & HEAVY == {
+        "numpy"
+    }

@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
-from bench.cli.commands import run_command
-from bench.config import ModelChoice, SelectionRule, TestChoice
-from bench.instances.dataset import load_dataset
-from core.processes import run_limited
-from demo.images import build_images
-from demo.setup import build_mirrors
-from environments.base import EnvironmentKind
-from tests.architecture import imported_names, sources, tree
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.bench.config import ModelChoice, SelectionRule, TestChoice
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.core.processes import run_limited
+from swe_retry.demo.images import build_images
+from swe_retry.demo.setup import build_mirrors
+from swe_retry.environments.base import EnvironmentKind
+from tests.architecture import ROOMS, imported_names, sources, tree
 from tests.conftest import ShareVenvs
 from tests.support import TOP
 from tests.support.provider import Provider
 from tests.support.runs import config, options, read
 
 ID = "demo__textkit-1"
-HARNESS = ("core", "llm", "agent", "environments", "runs", "bench")
+HARNESS = tuple(room for room in ROOMS if not room.endswith(("reports", "exercises")))
 SENTINELS = {
     "patch": "ZQHIDDEN_GOLD",
     "test_patch": "ZQHIDDEN_TEST_PATCH",
@@ -161,7 +161,7 @@ def _spy(monkeypatch: pytest.MonkeyPatch, commands: list[object]) -> None:
         real(self, args, *rest, **named)
 
     monkeypatch.setattr(subprocess.Popen, "__init__", popen)
-    from environments.docker.containers import Container
+    from swe_retry.environments.docker.containers import Container
 
     for name in ("put", "bash"):
         monkeypatch.setattr(Container, name, noting(getattr(Container, name), commands))
@@ -212,17 +212,17 @@ def test_a_run_opens_no_verdict(tmp_path: Path, cache: Path) -> None:
 def test_only_the_loader_and_reports_can_name_the_hidden_half() -> None:
     allowed = set()
     for name in ("instance", "hidden", "dataset"):
-        allowed.add(f"bench/instances/{name}.py")
+        allowed.add(f"swe_retry/bench/instances/{name}.py")
     for name, path in sources(TOP, *HARNESS):
         hidden = {"split_row"}
         # `agent` imports nothing from `bench`, so its `rows` have another meaning.
-        if name.startswith(("runs", "bench")):
+        if name.startswith(("swe_retry/runs", "swe_retry/bench")):
             hidden.add("rows")
         text = path.read_text(encoding="utf-8")
         # Only what stands in the text can be imported or read; parsing takes longer.
         if name in allowed or not any(word in text for word in ("Evaluation", *hidden)):
             continue
-        evaluation = "bench.instances.instance.Evaluation"
+        evaluation = "swe_retry.bench.instances.instance.Evaluation"
         assert evaluation not in imported_names(path), name
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.Attribute):

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from reports.submission.commands import package_command
-from runs.settings import FolderSettings
+from swe_retry.reports.submission.commands import package_command
+from swe_retry.runs.settings import FolderSettings
 from tests.exercises.commands import CANITEDIT, EDITPACK, EXERCISM
 from tests.support import TOP, read_json
 from tests.support.commands import Preloaded

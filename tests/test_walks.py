@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.setup import DEMO_DATASET
+from swe_retry.demo.setup import DEMO_DATASET
 from tests.support import TOP
 
 pytestmark = pytest.mark.system

@@ -11,8 +11,7 @@ from zipfile import ZipFile
 import pytest
 from uv import find_uv_bin
 
-from runs.storage.versions import HARNESS_VERSION
-from tests.architecture import ROOMS, SCRIPTS
+from swe_retry.runs.storage.versions import HARNESS_VERSION
 from tests.support import TOP, read_json, run_script
 from tests.support.ownworld import FILES, ISSUE, RIGHT, make_repository, run_git
 from tests.support.provider import Provider
@@ -79,17 +78,22 @@ def there(tmp_path: Path) -> Path:
 
 
 def test_the_wheel_has_every_file_of_the_rooms_and_nothing_else(wheel: Path) -> None:
-    parts = [*SCRIPTS, *ROOMS, "demo"]
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.check_output([*command, *parts], cwd=TOP, text=True).split("\0")
+    folders = ("swe_retry", "agent")
+    listed = subprocess.check_output([*command, *folders], cwd=TOP, text=True)
+    files = set()
+    for name in filter(None, listed.split("\0")):
+        if (TOP / name).is_file():
+            files.add(f"swe_retry/{name.removeprefix('swe_retry/')}")
     names = ZipFile(wheel).namelist()
-    ours = {name for name in names if ".dist-info/" not in name}
-    assert ours == {name for name in listed if name and (TOP / name).is_file()}
+    assert {name for name in names if ".dist-info/" not in name} == files
     assert wheel.name.startswith(f"swe_retry_harness-{HARNESS_VERSION}-")
 
 
 def test_the_commands_work_in_another_folder(commands: Path, there: Path) -> None:
-    (replies,) = commands.parent.glob("lib/python*/site-packages/demo/replies")
+    (replies,) = commands.parent.glob(
+        "lib/python*/site-packages/swe_retry/demo/replies"
+    )
     harness = commands / "retry-harness"
     demo = f"--dataset demo --models scripted-a,scripted-b --replay {replies}"
     away = f"--environment none --run away --set folders.cache={there}/cache"
@@ -103,14 +107,14 @@ def test_the_commands_work_in_another_folder(commands: Path, there: Path) -> Non
     assert (there / "predictions/away/report/report.html").exists()
     names = {path.name for path in there.iterdir()}
     assert names == {"cache", "core", "logs", "predictions", "runs"}
-    assert not (replies.parents[1] / "predictions").exists()
+    assert not (replies.parents[2] / "predictions").exists()
 
 
 @pytest.mark.long
 def test_the_demo_runs_in_another_folder(commands: Path, tmp_path: Path) -> None:
     python = commands / "python"
     cache = str(tmp_path / "cache")
-    done = run(python, "-m", "demo", cwd=tmp_path, XDG_CACHE_HOME=cache)
+    done = run(python, "-m", "swe_retry.demo", cwd=tmp_path, XDG_CACHE_HOME=cache)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "$ retry-harness --dataset demo" in done.stdout
     assert "83.3 % of the selected" in done.stdout
@@ -153,7 +157,8 @@ def test_the_shell_completes_options(
 
 
 def test_a_missing_package_asks_for_no_make(commands: Path, there: Path) -> None:
-    code = "import sys; sys.modules['typer'] = None; import harness; sys.exit(harness.main())"
+    start = "from swe_retry.harness import main; sys.exit(main())"
+    code = f"import sys; sys.modules['typer'] = None; {start}"
     done = run(commands / "python", "-I", "-c", code, cwd=there)
     assert done.returncode == 2
     message = (

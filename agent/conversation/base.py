@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
-from agent.formats.base import Matching, Notation, OnFailure
-from agent.prompts import source
-from core.settings import Section
+from swe_retry.agent.formats.base import Matching, Notation, OnFailure
+from swe_retry.agent.prompts import source
+from swe_retry.core.settings import Section
 
 CheckOutcome = bool | None
 """True, False, or None for unknown."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain
 
-from agent import lint
-from agent.conversation.base import (
+from swe_retry.agent import lint
+from swe_retry.agent.conversation.base import (
     CheckOutcome,
     ConversationLimits,
     ConversationSetup,
@@ -20,7 +20,7 @@ from agent.conversation.base import (
     Result,
     Topic,
 )
-from agent.conversation.context import (
+from swe_retry.agent.conversation.context import (
     ContextFullError,
     ShownFiles,
     fit_request,
@@ -28,9 +28,9 @@ from agent.conversation.context import (
     window_after,
     window_of,
 )
-from agent.conversation.testreport import Failure, TestReport, describe
-from agent.formats.apply import MAX_EDITS, safe_edits, write_report
-from agent.formats.base import (
+from swe_retry.agent.conversation.testreport import Failure, TestReport, describe
+from swe_retry.agent.formats.apply import MAX_EDITS, safe_edits, write_report
+from swe_retry.agent.formats.base import (
     ApplyReport,
     Edit,
     EditFormat,
@@ -44,16 +44,16 @@ from agent.formats.base import (
     feedback,
     quoted_texts,
 )
-from agent.formats.reading.answer import answer_of
-from agent.formats.reading.calls import unknown_calls
-from agent.formats.reading.fences import fence_of, shortest_fence
-from agent.formats.reading.loops import split_repetition
-from agent.formats.text import format_rules
-from agent.grammars import language_of
-from agent.mentions import FileIndex
-from agent.prompts import fill, render
-from agent.workspace import Workspace
-from llm.chat import (
+from swe_retry.agent.formats.reading.answer import answer_of
+from swe_retry.agent.formats.reading.calls import unknown_calls
+from swe_retry.agent.formats.reading.fences import fence_of, shortest_fence
+from swe_retry.agent.formats.reading.loops import split_repetition
+from swe_retry.agent.formats.text import format_rules
+from swe_retry.agent.grammars import language_of
+from swe_retry.agent.mentions import FileIndex
+from swe_retry.agent.prompts import fill, render
+from swe_retry.agent.workspace import Workspace
+from swe_retry.llm.chat import (
     ChatModel,
     Message,
     Reminder,
@@ -62,7 +62,7 @@ from llm.chat import (
     WindowExceededError,
     request_sha256,
 )
-from llm.tokens import size
+from swe_retry.llm.tokens import size
 
 # Characters of a repetition in a message.
 _MAX_QUOTED = 500

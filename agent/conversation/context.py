@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from agent.conversation.excerpts import LineSpan, choose_spans
-from agent.formats.base import ApplyReport, Edit, Fault, quoted_texts
-from agent.formats.matching.lines import bare_lines
-from agent.formats.reading.definitions import defined_names
-from agent.formats.reading.fences import shortest_fence
-from agent.prompts import render
-from agent.workspace import Workspace
-from core.plaintext import some
-from llm.chat import ChatModel, Message, Traits
-from llm.provider_errors import stated_sizes
-from llm.tokens import MAX_REPLY, Count, most_tokens, size
+from swe_retry.agent.conversation.excerpts import LineSpan, choose_spans
+from swe_retry.agent.formats.base import ApplyReport, Edit, Fault, quoted_texts
+from swe_retry.agent.formats.matching.lines import bare_lines
+from swe_retry.agent.formats.reading.definitions import defined_names
+from swe_retry.agent.formats.reading.fences import shortest_fence
+from swe_retry.agent.prompts import render
+from swe_retry.agent.workspace import Workspace
+from swe_retry.core.plaintext import some
+from swe_retry.llm.chat import ChatModel, Message, Traits
+from swe_retry.llm.provider_errors import stated_sizes
+from swe_retry.llm.tokens import MAX_REPLY, Count, most_tokens, size
 
 # A full conversation is cut to this share of the window: cutting a little each time would change
 # the cached prefix with every message.

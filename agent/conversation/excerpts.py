@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain, groupby, pairwise
 
-from agent.formats.matching.lines import bare_lines, to_lines, with_ends
-from agent.grammars import language_of
-from agent.repomap.scanning.store import scan
-from agent.repomap.scanning.tags import IDENTIFIER
-from llm.tokens import Count
+from swe_retry.agent.formats.matching.lines import bare_lines, to_lines, with_ends
+from swe_retry.agent.grammars import language_of
+from swe_retry.agent.repomap.scanning.store import scan
+from swe_retry.agent.repomap.scanning.tags import IDENTIFIER
+from swe_retry.llm.tokens import Count
 
 LineSpan = tuple[int, int]
 """The first line (from 0) and the line behind the last."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from agent.formats.base import EditFormat, Matching, Notation
-from agent.formats.diff import DiffFencedFormat, DiffFormat, DiffFormat2023
-from agent.formats.functions import (
+from swe_retry.agent.formats.base import EditFormat, Matching, Notation
+from swe_retry.agent.formats.diff import DiffFencedFormat, DiffFormat, DiffFormat2023
+from swe_retry.agent.formats.functions import (
     DiffFunctionFormat,
     DiffFunctionFormat2023,
     WholeFunctionFormat,
     WholeFunctionFormat2023,
 )
-from agent.formats.patch import PatchFormat
-from agent.formats.reference import ReferenceDiffFormat
-from agent.formats.udiff import UnifiedDiffFormat
-from agent.formats.whole import WholeFormat
+from swe_retry.agent.formats.patch import PatchFormat
+from swe_retry.agent.formats.reference import ReferenceDiffFormat
+from swe_retry.agent.formats.udiff import UnifiedDiffFormat
+from swe_retry.agent.formats.whole import WholeFormat
 
 _FORMATS: dict[Notation, tuple[type[EditFormat], ...]] = {
     Notation.CURRENT: (

@@ -1,4 +1,4 @@
-"""Try edit formats by hand: ``python -m agent.formats show FORMAT``, or ``apply``."""
+"""Try edit formats by hand: ``python -m swe_retry.agent.formats show FORMAT``, or ``apply``."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Annotated, Any
 
 import typer
 
-from agent.formats import format_names, get_format
-from agent.formats.apply import safe_edits, write_report
-from agent.formats.base import (
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.agent.formats.apply import safe_edits, write_report
+from swe_retry.agent.formats.base import (
     ApplyReport,
     EditFormat,
     MalformedReplyError,
     ReplyScope,
     feedback,
 )
-from agent.workspace import Workspace
-from core.git import git_result, split_paths
-from core.plaintext import did_you_mean
-from llm.chat import Reply
+from swe_retry.agent.workspace import Workspace
+from swe_retry.core.git import git_result, split_paths
+from swe_retry.core.plaintext import did_you_mean
+from swe_retry.llm.chat import Reply
 
 app = typer.Typer(
     add_completion=False,

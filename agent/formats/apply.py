@@ -10,7 +10,7 @@ from itertools import groupby
 
 from rapidfuzz.distance import Indel
 
-from agent.formats.base import (
+from swe_retry.agent.formats.base import (
     ApplyReport,
     DeleteFile,
     Edit,
@@ -23,8 +23,8 @@ from agent.formats.base import (
     Unreadable,
     WholeFile,
 )
-from agent.formats.matching.explain import explain_ambiguity, explain_mismatch
-from agent.formats.matching.lines import (
+from swe_retry.agent.formats.matching.explain import explain_ambiguity, explain_mismatch
+from swe_retry.agent.formats.matching.lines import (
     Lines,
     PlacingWork,
     bare_lines,
@@ -34,15 +34,15 @@ from agent.formats.matching.lines import (
     to_lines,
     to_text,
 )
-from agent.formats.matching.place_edits import Placement, place_edits
-from agent.formats.reading.fences import (
+from swe_retry.agent.formats.matching.place_edits import Placement, place_edits
+from swe_retry.agent.formats.reading.fences import (
     MARKUP_SUFFIXES,
     STRAY_MARKER,
     fence_of,
     writes_markers,
 )
-from agent.formats.reading.listings import is_edit
-from agent.workspace import ForeignPathError, UnsafePathError, Workspace
+from swe_retry.agent.formats.reading.listings import is_edit
+from swe_retry.agent.workspace import ForeignPathError, UnsafePathError, Workspace
 
 # A comment that stands for lines of the file.
 _ELISION = re.compile(

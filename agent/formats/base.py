@@ -14,9 +14,9 @@ from enum import Enum
 from functools import cached_property
 from itertools import chain
 
-from agent.grammars import language_of
-from core.plaintext import some
-from llm.chat import Reply, Tool
+from swe_retry.agent.grammars import language_of
+from swe_retry.core.plaintext import some
+from swe_retry.llm.chat import Reply, Tool
 
 Reader = Callable[[str], str | None]
 """Returns the text of a file with ``\\n`` line ends, None when there is no such file."""
@@ -317,7 +317,7 @@ class EditFormat(ABC):
 
     def instructions(self, fence: str, sample: Sample | None = None) -> str:
         """Return the rules for the system message, with an example of the file ``sample``."""
-        from agent.prompts import render
+        from swe_retry.agent.prompts import render
 
         name = self.rules + self.name.replace("-", "_")
         sample = sample or Sample()

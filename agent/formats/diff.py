@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from agent.formats.base import Part, ReplyScope
-from agent.formats.reading.blocks import read_blocks
-from agent.formats.reading.fences import (
+from swe_retry.agent.formats.base import Part, ReplyScope
+from swe_retry.agent.formats.reading.blocks import read_blocks
+from swe_retry.agent.formats.reading.fences import (
     CLOSE,
     DIVIDER,
     OPEN,
     is_prose,
 )
-from agent.formats.text import TextFormat
+from swe_retry.agent.formats.text import TextFormat
 
 _MARKER = re.compile(f"{OPEN.pattern}|{DIVIDER.pattern}|{CLOSE.pattern}", re.IGNORECASE)
 

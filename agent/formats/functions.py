@@ -6,8 +6,8 @@ import reprlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
-from agent.formats.apply import EngineFormat
-from agent.formats.base import (
+from swe_retry.agent.formats.apply import EngineFormat
+from swe_retry.agent.formats.base import (
     Edit,
     MalformedReplyError,
     ReplyScope,
@@ -15,22 +15,26 @@ from agent.formats.base import (
     Unreadable,
     WholeFile,
 )
-from agent.formats.matching.lines import to_lines, with_ends
-from agent.formats.reading.answer import answer_lines
-from agent.formats.reading.calls import (
+from swe_retry.agent.formats.matching.lines import to_lines, with_ends
+from swe_retry.agent.formats.reading.answer import answer_lines
+from swe_retry.agent.formats.reading.calls import (
     PATH_NAMES,
     arguments_of,
     calls_of,
     first_of,
     text_of,
 )
-from agent.formats.reading.fences import STRAY_MARKER, writes_markers
-from agent.formats.reading.names import clean_name, resolve_existing, resolve_likely
-from agent.formats.text import edits_of
-from agent.grammars import has_errors
-from core.data import read_yaml
-from core.jsontypes import JsonObject
-from llm.chat import Reply, ToolCall
+from swe_retry.agent.formats.reading.fences import STRAY_MARKER, writes_markers
+from swe_retry.agent.formats.reading.names import (
+    clean_name,
+    resolve_existing,
+    resolve_likely,
+)
+from swe_retry.agent.formats.text import edits_of
+from swe_retry.agent.grammars import has_errors
+from swe_retry.core.data import read_yaml
+from swe_retry.core.jsontypes import JsonObject
+from swe_retry.llm.chat import Reply, ToolCall
 
 
 class FunctionFormat(EngineFormat):

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from agent.formats.apply import MAX_EDITS, apply_edits, too_many_edits
-from agent.formats.base import (
+from swe_retry.agent.formats.apply import MAX_EDITS, apply_edits, too_many_edits
+from swe_retry.agent.formats.base import (
     ApplyReport,
     Edit,
     EditResult,
@@ -21,9 +21,9 @@ from agent.formats.base import (
     ReplyScope,
     SearchReplace,
 )
-from agent.formats.diff import DiffFormat
-from agent.formats.matching.explain import explain_mismatch
-from agent.formats.matching.lines import (
+from swe_retry.agent.formats.diff import DiffFormat
+from swe_retry.agent.formats.matching.explain import explain_mismatch
+from swe_retry.agent.formats.matching.lines import (
     Lines,
     final_newline,
     full_lines,
@@ -31,9 +31,9 @@ from agent.formats.matching.lines import (
     starts_of,
     to_lines,
 )
-from agent.formats.reading.answer import answer_of
-from agent.formats.reading.names import path_in_line
-from llm.chat import Reply
+from swe_retry.agent.formats.reading.answer import answer_of
+from swe_retry.agent.formats.reading.names import path_in_line
+from swe_retry.llm.chat import Reply
 
 _SEARCH = re.compile(r"^<{5,9} SEARCH\s*$")
 _DIVIDER = re.compile(r"^={5,9}\s*$")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from agent.formats.apply import EngineFormat
-from agent.formats.base import (
+from swe_retry.agent.formats.apply import EngineFormat
+from swe_retry.agent.formats.base import (
     Edit,
     EditFormat,
     Part,
@@ -18,24 +18,33 @@ from agent.formats.base import (
     Unreadable,
     WholeFile,
 )
-from agent.formats.matching.lines import Lines, full_lines, numbers_where, with_ends
-from agent.formats.reading.answer import (
+from swe_retry.agent.formats.matching.lines import (
+    Lines,
+    full_lines,
+    numbers_where,
+    with_ends,
+)
+from swe_retry.agent.formats.reading.answer import (
     answer_lines,
     answer_of,
     patches_in_json,
 )
-from agent.formats.reading.blocks import read_blocks
-from agent.formats.reading.calls import calls_of
-from agent.formats.reading.definitions import is_complete
-from agent.formats.reading.fences import fence_of, shortest_fence
-from agent.formats.reading.listings import MAX_PARSED, read_listings, read_pairs
-from agent.formats.reading.unified import (
+from swe_retry.agent.formats.reading.blocks import read_blocks
+from swe_retry.agent.formats.reading.calls import calls_of
+from swe_retry.agent.formats.reading.definitions import is_complete
+from swe_retry.agent.formats.reading.fences import fence_of, shortest_fence
+from swe_retry.agent.formats.reading.listings import (
+    MAX_PARSED,
+    read_listings,
+    read_pairs,
+)
+from swe_retry.agent.formats.reading.unified import (
     context_diff_paths,
     read_diffs,
     read_patches,
 )
-from agent.grammars import has_errors, language_of
-from llm.chat import Reply
+from swe_retry.agent.grammars import has_errors, language_of
+from swe_retry.llm.chat import Reply
 
 # A key or tag such as `"file_path": "…"`, `<file name="…">`, and the path behind it.
 _PATH_KEY = re.compile(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.formats.reading.unified import read_diffs
-from agent.formats.text import TextFormat
+from swe_retry.agent.formats.reading.unified import read_diffs
+from swe_retry.agent.formats.text import TextFormat
 
 
 class UnifiedDiffFormat(TextFormat):

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from agent.formats.base import Part, ReplyScope
-from agent.formats.reading.fences import fence_of, has_open_fence, is_prose, path_above
-from agent.formats.reading.listings import only_fence, read_listings, read_pairs
-from agent.formats.text import TextFormat
+from swe_retry.agent.formats.base import Part, ReplyScope
+from swe_retry.agent.formats.reading.fences import (
+    fence_of,
+    has_open_fence,
+    is_prose,
+    path_above,
+)
+from swe_retry.agent.formats.reading.listings import (
+    only_fence,
+    read_listings,
+    read_pairs,
+)
+from swe_retry.agent.formats.text import TextFormat
 
 
 class WholeFormat(TextFormat):

@@ -27,8 +27,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from agent.gateway.lanes import Lanes
-from agent.gateway.provider import (
+from swe_retry.agent.gateway.lanes import Lanes
+from swe_retry.agent.gateway.provider import (
     JSON_TYPE,
     NO_RETRY,
     STREAM,
@@ -38,11 +38,11 @@ from agent.gateway.provider import (
     Provider,
     pick_values,
 )
-from core.errors import InfrastructureError, StoppedError, UserError
-from core.jsontypes import JsonObject
-from core.parsing.untrusted import MIB
-from core.plaintext import abbreviate
-from llm.chat import (
+from swe_retry.core.errors import InfrastructureError, StoppedError, UserError
+from swe_retry.core.jsontypes import JsonObject
+from swe_retry.core.parsing.untrusted import MIB
+from swe_retry.core.plaintext import abbreviate
+from swe_retry.llm.chat import (
     AttemptLimitError,
     BudgetUsedError,
     Message,
@@ -51,13 +51,13 @@ from llm.chat import (
     RequestRefusedError,
     canonical_sha256,
 )
-from llm.client import LiteLLMModel, background
-from llm.dialects import dialect_of
-from llm.dialects.base import AgentRequest, Dialect, parse_json
-from llm.provider_errors import TransientError
-from llm.registry import provider_of
-from llm.tokens import token_bound
-from llm.wire import Wire
+from swe_retry.llm.client import LiteLLMModel, background
+from swe_retry.llm.dialects import dialect_of
+from swe_retry.llm.dialects.base import AgentRequest, Dialect, parse_json
+from swe_retry.llm.provider_errors import TransientError
+from swe_retry.llm.registry import provider_of
+from swe_retry.llm.tokens import token_bound
+from swe_retry.llm.wire import Wire
 
 GRACE = 10.0
 """Seconds that an agent has to end by itself after its calls are refused for good."""

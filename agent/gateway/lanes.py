@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from llm.chat import REPLY, Message, Reply
+from swe_retry.llm.chat import REPLY, Message, Reply
 
 # Bytes of the place of a message in a file that has its text already.
 _PLACE = 64

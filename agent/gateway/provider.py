@@ -11,22 +11,27 @@ from dataclasses import dataclass, field, replace
 
 import aiohttp
 
-from agent.gateway.upstream import proxy_of, upstream_of
-from core.errors import InfrastructureError
-from core.jsontypes import JsonObject
-from llm.chat import Reply, RequestRefusedError
-from llm.client import LiteLLMModel
-from llm.dialects.base import AgentRequest, events_of, parse_json, redact_answer
-from llm.gate import Failed
-from llm.prices import cost_of_tokens
-from llm.provider_errors import (
+from swe_retry.agent.gateway.upstream import proxy_of, upstream_of
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.core.jsontypes import JsonObject
+from swe_retry.llm.chat import Reply, RequestRefusedError
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.llm.dialects.base import (
+    AgentRequest,
+    events_of,
+    parse_json,
+    redact_answer,
+)
+from swe_retry.llm.gate import Failed
+from swe_retry.llm.prices import cost_of_tokens
+from swe_retry.llm.provider_errors import (
     ProviderRefusalError,
     TransientError,
     failure_of,
     translate_error,
 )
-from llm.registry import load_litellm, reports_usage
-from llm.wire import Wire, refuses_streams
+from swe_retry.llm.registry import load_litellm, reports_usage
+from swe_retry.llm.wire import Wire, refuses_streams
 
 STREAM = "text/event-stream"
 JSON_TYPE = "application/json"

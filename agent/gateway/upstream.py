@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from core.address import basic_auth
-from core.errors import UserError
-from llm.dialects import APIS
-from llm.dialects.base import Dialect
-from llm.registry import load_litellm, provider_of
+from swe_retry.core.address import basic_auth
+from swe_retry.core.errors import UserError
+from swe_retry.llm.dialects import APIS
+from swe_retry.llm.dialects.base import Dialect
+from swe_retry.llm.registry import load_litellm, provider_of
 
 _KEY_HEADERS = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
 _VERSIONS = ("/v1beta", "/v1")

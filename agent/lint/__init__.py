@@ -1,13 +1,13 @@
 """Find the fatal problems that an edit introduces."""
 
-from agent.lint.compilers import (
+from swe_retry.agent.lint.compilers import (
     Compiler,
     InterpreterCompiler,
     OwnCompiler,
     RememberingCompiler,
 )
-from agent.lint.findings import Change, Finding, describe
-from agent.lint.linter import Linter
+from swe_retry.agent.lint.findings import Change, Finding, describe
+from swe_retry.agent.lint.linter import Linter
 
 __all__ = [
     "Change",

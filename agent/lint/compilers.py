@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from agent.lint.findings import Finding, as_bytes
+from swe_retry.agent.lint.findings import Finding, as_bytes
 
 Files = Sequence[tuple[str, str]]
 """The path and the text of each file."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from agent.grammars import language_of, parser
+from swe_retry.agent.grammars import language_of, parser
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 from pyflakes import checker, messages
 
-from agent.grammars import language_of, parser
-from agent.lint.compilers import (
+from swe_retry.agent.grammars import language_of, parser
+from swe_retry.agent.lint.compilers import (
     Compiler,
     CompilerFailedError,
     OwnCompiler,
     RememberingCompiler,
 )
-from agent.lint.findings import Change, Finding, SourceText, as_bytes
+from swe_retry.agent.lint.findings import Change, Finding, SourceText, as_bytes
 
 if TYPE_CHECKING:
     from tree_sitter import Node

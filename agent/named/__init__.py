@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pydantic import TypeAdapter
 
-from agent.named.base import NamedAgent
-from core.data import read_yaml
+from swe_retry.agent.named.base import NamedAgent
+from swe_retry.core.data import read_yaml
 
 AGENTS = TypeAdapter(tuple[NamedAgent, ...]).validate_python(
     read_yaml(__file__, "agents.yaml")

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from core.processes import run_limited
-from llm.dialects import DIALECTS
+from swe_retry.core.processes import run_limited
+from swe_retry.llm.dialects import DIALECTS
 
 _VERSION_SECONDS = 60.0
 _VERSION = re.compile(r"\d+\.\d+\.\d+")

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from agent.named.base import NamedAgent, version_of
-from core.errors import InfrastructureError, UserError
-from core.plaintext import abbreviate
-from core.processes import remove_tree, run_limited, without_secrets
+from swe_retry.agent.named.base import NamedAgent, version_of
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.core.plaintext import abbreviate
+from swe_retry.core.processes import remove_tree, run_limited, without_secrets
 
 NODE = "22.23.3"
 """The version of node with which agents in JavaScript were tested."""

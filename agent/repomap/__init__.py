@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.repomap.rendered import RenderedMaps
-from agent.repomap.scanning.store import TagStore
+from swe_retry.agent.repomap.rendered import RenderedMaps
+from swe_retry.agent.repomap.scanning.store import TagStore
 
 __all__ = ["RenderedMaps", "TagStore"]

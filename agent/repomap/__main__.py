@@ -1,4 +1,4 @@
-"""Print the map of a folder: ``python -m agent.repomap DIR --text FILE --tokens N``."""
+"""Print the map of a folder: ``python -m swe_retry.agent.repomap DIR --text FILE --tokens N``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
-from agent.repomap import TagStore
-from agent.repomap.build import RepoMap
-from agent.repomap.scanning.tree import blobs_below
-from core.errors import UserError
+from swe_retry.agent.repomap import TagStore
+from swe_retry.agent.repomap.build import RepoMap
+from swe_retry.agent.repomap.scanning.tree import blobs_below
+from swe_retry.core.errors import UserError
 
 app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None

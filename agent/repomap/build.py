@@ -13,13 +13,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.grammars import grammars_version
-from agent.repomap.ranking.index import LAYOUT, Index, IndexBuilder
-from agent.repomap.ranking.rank import RankedFile, Ranker, Ranking
-from agent.repomap.scanning.store import TagStore
-from agent.repomap.scanning.tags import SCANNER, Definition
-from llm.chat import estimate_tokens
-from llm.tokens import Count
+from swe_retry.agent.grammars import grammars_version
+from swe_retry.agent.repomap.ranking.index import LAYOUT, Index, IndexBuilder
+from swe_retry.agent.repomap.ranking.rank import RankedFile, Ranker, Ranking
+from swe_retry.agent.repomap.scanning.store import TagStore
+from swe_retry.agent.repomap.scanning.tags import SCANNER, Definition
+from swe_retry.llm.chat import estimate_tokens
+from swe_retry.llm.tokens import Count
 
 _WIDTH = 100
 _NAMES_WIDTH = 100

@@ -9,11 +9,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.repomap.scanning.store import TagStore
-from llm.tokens import Count
+from swe_retry.agent.repomap.scanning.store import TagStore
+from swe_retry.llm.tokens import Count
 
 if TYPE_CHECKING:
-    from agent.repomap.build import RepoMap
+    from swe_retry.agent.repomap.build import RepoMap
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -60,12 +60,12 @@ class RenderedMaps:
 
     @cached_property
     def _tree(self) -> str:
-        from agent.repomap.build import tree_key
+        from swe_retry.agent.repomap.build import tree_key
 
         return tree_key(self.blobs)
 
     def _build_map(self, root: Path) -> RepoMap:
-        from agent.repomap.build import RepoMap  # it loads numpy
+        from swe_retry.agent.repomap.build import RepoMap  # it loads numpy
 
         if not self._maps:
             self._maps.append(RepoMap.of(self.blobs, root, self.store))

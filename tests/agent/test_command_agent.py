@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.agents import load_agent
-from agent.builtin import BuiltinAgent
-from agent.command_agent import CommandAgent, read_spent
-from agent.conversation.base import ConversationLimits, Ending
-from agent.mentions import FileIndex
-from agent.protocol import AgentResult, Task, Transcript
-from core.errors import InfrastructureError, UserError
-from llm.chat import Usage
-from llm.replay import ReplayModel
+from swe_retry.agent.agents import load_agent
+from swe_retry.agent.builtin import BuiltinAgent
+from swe_retry.agent.command_agent import CommandAgent, read_spent
+from swe_retry.agent.conversation.base import ConversationLimits, Ending
+from swe_retry.agent.mentions import FileIndex
+from swe_retry.agent.protocol import AgentResult, Task, Transcript
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.llm.chat import Usage
+from swe_retry.llm.replay import ReplayModel
 
 MESSAGE = 'It is "broken"; $(rm -rf /)\nsecond line \u00e9 {model}'
 
@@ -293,7 +293,7 @@ def test_agents_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_agents_by_name() -> None:
     assert load_agent("builtin") == BuiltinAgent()
-    assert load_agent("agent.builtin:BuiltinAgent") == BuiltinAgent()
+    assert load_agent("swe_retry.agent.builtin:BuiltinAgent") == BuiltinAgent()
     agent = load_agent("command:sh -c true", ("PATH",), 5)
     assert isinstance(agent, CommandAgent)
     assert Path(agent.argv[0]).is_absolute()

@@ -27,12 +27,12 @@ from typing import Annotated
 import pytest
 import typer
 
-from agent.conversation.base import harness_setup
-from agent.conversation.coder import ConversationChecks
-from agent.conversation.context import ShownFiles
-from agent.formats import format_names, get_format
-from agent.formats.apply import safe_edits, write_report
-from agent.formats.base import (
+from swe_retry.agent.conversation.base import harness_setup
+from swe_retry.agent.conversation.coder import ConversationChecks
+from swe_retry.agent.conversation.context import ShownFiles
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.agent.formats.apply import safe_edits, write_report
+from swe_retry.agent.formats.base import (
     ApplyReport,
     MalformedReplyError,
     Matching,
@@ -41,13 +41,13 @@ from agent.formats.base import (
     after_failures,
     feedback,
 )
-from agent.lint import Linter
-from agent.mentions import FileIndex
-from agent.workspace import Workspace
-from core.plaintext import table
-from llm.chat import Message, Reply
-from llm.client import messages_as_sent
-from llm.replay import ReplayModel
+from swe_retry.agent.lint import Linter
+from swe_retry.agent.mentions import FileIndex
+from swe_retry.agent.workspace import Workspace
+from swe_retry.core.plaintext import table
+from swe_retry.llm.chat import Message, Reply
+from swe_retry.llm.client import messages_as_sent
+from swe_retry.llm.replay import ReplayModel
 from tests.support import write_files
 from tests.support.hostile_replies import (
     HOSTILE_PATHS,
@@ -58,7 +58,7 @@ from tests.support.hostile_replies import (
 )
 
 _SECRET = "the secret that lies outside the checkout"
-_BUNDLED = Path(__file__).parents[2] / "demo" / "replies"
+_BUNDLED = Path(__file__).parents[2] / "swe_retry/demo/replies"
 Signature = Mapping[str, tuple[int, ...]]
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.formats.apply import safe_edits, write_report
-from agent.formats.base import ApplyReport, WholeFile
-from agent.formats.whole import WholeFormat
-from agent.workspace import TextFile, UnsafePathError, Workspace
+from swe_retry.agent.formats.apply import safe_edits, write_report
+from swe_retry.agent.formats.base import ApplyReport, WholeFile
+from swe_retry.agent.formats.whole import WholeFormat
+from swe_retry.agent.workspace import TextFile, UnsafePathError, Workspace
 
 _SECRET = "lies outside"
 _PARTS = st.one_of(
@@ -201,7 +201,7 @@ def test_what_the_system_refuses_is_a_failed_edit(
     space = Workspace(_checkout(tmp_path))
     if os.geteuid() == 0:
         # Root may write anywhere, but a name may be too long for the system.
-        monkeypatch.setattr("agent.workspace._MAX_NAME", 1_000)
+        monkeypatch.setattr("swe_retry.agent.workspace._MAX_NAME", 1_000)
         path = "x" * 256
     else:
         (space.root / "folder").chmod(0o500)

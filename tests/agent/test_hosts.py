@@ -11,15 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from agent.agents import load_agent
-from agent.builtin import BuiltinAgent
-from agent.command_agent import CommandAgent
-from agent.conversation.base import Ending
-from agent.protocol import AgentResult, Host, OpenHost, Task
-from core.errors import StoppedError
-from llm.chat import BudgetUsedError, ChatModel, Reply
-from llm.gate import Answered, CallOutcome, Failed, Gate, OpenGate, PlannedCall
-from llm.replay import ReplayModel
+from swe_retry.agent.agents import load_agent
+from swe_retry.agent.builtin import BuiltinAgent
+from swe_retry.agent.command_agent import CommandAgent
+from swe_retry.agent.conversation.base import Ending
+from swe_retry.agent.protocol import AgentResult, Host, OpenHost, Task
+from swe_retry.core.errors import StoppedError
+from swe_retry.llm.chat import BudgetUsedError, ChatModel, Reply
+from swe_retry.llm.gate import (
+    Answered,
+    CallOutcome,
+    Failed,
+    Gate,
+    OpenGate,
+    PlannedCall,
+)
+from swe_retry.llm.replay import ReplayModel
 from tests.agent.test_command_agent import a_task
 from tests.support import read_json, write_json
 

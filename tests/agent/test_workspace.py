@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.workspace import TextFile, UnsafePathError, Workspace
+from swe_retry.agent.workspace import TextFile, UnsafePathError, Workspace
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bench.cli.commands import run_command
-from bench.config import RunConfig
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.bench.config import RunConfig
 from tests.support.runs import but, options, read
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.attempts import InstanceJob
-from bench.benchmark import InstanceBenchmark, group_by_layers, used_images
-from bench.instances.dataset import Dataset
-from bench.options import Options
-from environments.base import EnvironmentKind
-from runs.storage.store import RunStore
+from swe_retry.bench.attempts import InstanceJob
+from swe_retry.bench.benchmark import InstanceBenchmark, group_by_layers, used_images
+from swe_retry.bench.instances.dataset import Dataset
+from swe_retry.bench.options import Options
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.runs.storage.store import RunStore
 from tests.conftest import an_instance
 from tests.support.runs import config, options
 

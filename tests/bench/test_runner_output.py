@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.regression.runners import Runner
-from bench.regression.testlogs import Results, read_run
+from swe_retry.bench.regression.runners import Runner
+from swe_retry.bench.regression.testlogs import Results, read_run
 from tests.conftest import an_instance
 
 LOGS = Path(__file__).parents[1] / "data" / "testlogs"

@@ -14,9 +14,9 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from bench.instances.dataset import load_dataset
-from core.errors import UserError
-from llm.tracing import make_tracing
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.core.errors import UserError
+from swe_retry.llm.tracing import make_tracing
 from tests.support import TOP, read_json, wait_until
 from tests.support.collector import Collector, values
 from tests.support.commands import Preloaded
@@ -322,7 +322,7 @@ def test_without_the_option_nothing_is_imported(
         f"sys.argv = {['harness.py', *argv]!r}\n"
         "code = main()\n"
         "import litellm\nprint(code, [n for n in sys.modules if n.startswith('opentelemetry')], "
-        "litellm.callbacks, 'llm.tracing' in sys.modules)"
+        "litellm.callbacks, 'swe_retry.llm.tracing' in sys.modules)"
     )
     environment = {**os.environ, "OPENAI_API_KEY": KEY}
     result = subprocess.run(

@@ -22,7 +22,6 @@ from typing import Any, cast
 
 import pytest
 
-from bench.instances.shape import bare_setup
 from benchmarks.breakages import (
     Breakage,
     BreakageKind,
@@ -35,8 +34,9 @@ from benchmarks.evaluation_rows import TestLists, evaluation_columns
 from benchmarks.planted_breakages import noticed
 from benchmarks.regression import InstanceTests
 from benchmarks.verdict_table import Verdicts
-from environments.base import EnvironmentKind
-from runs.patches import patch_paths
+from swe_retry.bench.instances.shape import bare_setup
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.runs.patches import patch_paths
 from tests.conftest import an_instance
 from tests.support import from_environment, write_files
 from tests.support.environments import FolderSession

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bench.cli.cli import run_cli
 from benchmarks.local_model import PlayedExercise, aider_row, main, result_table
-from exercises.exercism.catalog import Exercise
+from swe_retry.bench.cli.cli import run_cli
+from swe_retry.exercises.exercism.catalog import Exercise
 from tests.support import write_files
 from tests.support.exercism import (
     SIX,

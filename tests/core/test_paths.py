@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from core.settings import Section, SourcedValue, check_settings, settings_of
-from runs.settings import CommonSettings
+from swe_retry.core.settings import Section, SourcedValue, check_settings, settings_of
+from swe_retry.runs.settings import CommonSettings
 from tests.support.programs import programs
 
 

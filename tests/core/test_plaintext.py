@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from core.money import in_words
-from core.plaintext import escape_invisible, one_line, some, table, visible
+from swe_retry.core.money import in_words
+from swe_retry.core.plaintext import escape_invisible, one_line, some, table, visible
 
 
 @pytest.mark.parametrize(

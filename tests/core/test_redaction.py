@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from core.redaction import (
+from swe_retry.core.redaction import (
     DOTENV_VARIABLE,
     RedactingFormatter,
     Redactor,

@@ -10,8 +10,8 @@ import pytest
 import typer
 from pydantic import Field
 
-from bench.cli.cli import run_cli
-from core.settings import (
+from swe_retry.bench.cli.cli import run_cli
+from swe_retry.core.settings import (
     CommandLine,
     Commas,
     Folder,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import DamagedFileError
-from core.parsing.untrusted import (
+from swe_retry.core.errors import DamagedFileError
+from swe_retry.core.parsing.untrusted import (
     MAX_DEPTH,
     DamagedError,
     json_of,
@@ -20,7 +20,7 @@ from core.parsing.untrusted import (
     read_object,
     yaml_of,
 )
-from llm.settings import StrictLoader
+from swe_retry.llm.settings import StrictLoader
 
 
 @pytest.mark.parametrize(

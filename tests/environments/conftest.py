@@ -11,21 +11,24 @@ from typing import Any
 
 import pytest
 
-from bench.instances.dataset import load_dataset
-from bench.instances.instance import Instance
-from bench.instances.project import project_of
-from bench.repos.checkout import Checkout, Snapshots, make_checkout
-from bench.repos.mirrors import Mirrors
-from demo.images import build_images
-from demo.setup import build_mirrors
-from environments.base import EnvironmentKind
-from environments.choice import make_folders
-from environments.docker.engine import connect
-from environments.docker.environment import DockerEnvironment
-from environments.folders import Folders
-from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
-from environments.local.confinement import Confined, Confinement, cgroups_work
-from environments.local.environment import LocalEnvironment, LocalSession
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.bench.instances.instance import Instance
+from swe_retry.bench.instances.project import project_of
+from swe_retry.bench.repos.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.demo.images import build_images
+from swe_retry.demo.setup import build_mirrors
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.environments.choice import make_folders
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.docker.environment import DockerEnvironment
+from swe_retry.environments.folders import Folders
+from swe_retry.environments.local.bubblewrap import (
+    bubblewrap_works,
+    process_limit_binds,
+)
+from swe_retry.environments.local.confinement import Confined, Confinement, cgroups_work
+from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
 from tests.conftest import ShareVenvs
 from tests.support.environments import FOLDER_LIMITS as FOLDER_LIMITS
 from tests.support.environments import IMAGE, LIMITS, PYTHON, Place, a_mark

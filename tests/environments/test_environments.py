@@ -12,24 +12,24 @@ from typing import Any
 
 import pytest
 
-from bench.instances.instance import Instance, Spec
-from bench.instances.project import project_of
-from bench.repos.checkout import Checkout
-from core.errors import InfrastructureError, UserError
-from demo.images import build_images
-from environments.base import (
+from swe_retry.bench.instances.instance import Instance, Spec
+from swe_retry.bench.instances.project import project_of
+from swe_retry.bench.repos.checkout import Checkout
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.demo.images import build_images
+from swe_retry.environments.base import (
     EnvironmentKind,
     Prepared,
     Session,
     UnavailableError,
     run_once,
 )
-from environments.choice import NoEnvironment, make_environment
-from environments.docker.containers import LABEL
-from environments.docker.engine import connect, engine_answers
-from environments.docker.environment import DockerEnvironment
-from environments.local.bubblewrap import bubblewrap_works
-from environments.local.environment import LocalEnvironment, LocalSession
+from swe_retry.environments.choice import NoEnvironment, make_environment
+from swe_retry.environments.docker.containers import LABEL
+from swe_retry.environments.docker.engine import connect, engine_answers
+from swe_retry.environments.docker.environment import DockerEnvironment
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
 from tests.conftest import ShareVenvs, an_instance
 from tests.support import still_running
 
@@ -225,7 +225,7 @@ def test_what_ran_without_a_sandbox_has_folders_of_its_own(
     shut_in: Any = environment.start(project_of(*demo))
     shut_in.stop()
     monkeypatch.setattr(
-        "environments.local.environment.bubblewrap_works", lambda: False
+        "swe_retry.environments.local.environment.bubblewrap_works", lambda: False
     )
     without: Any = environment.start(project_of(*demo))
     without.stop()

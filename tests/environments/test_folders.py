@@ -8,17 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from agent.workspace import UnsafePathError
-from core.errors import StoppedError, UserError
-from environments.base import EnvironmentKind, UnavailableError
-from environments.choice import make_folders
-from environments.docker.containers import LABEL
-from environments.docker.engine import connect
-from environments.folders import NOT_STARTED, FolderCommand, Folders
-from environments.local.bubblewrap import bubblewrap_works
-from environments.local.confinement import Confinement, _parents, _prefix, cgroups_work
-from environments.local.folders import make_local_folders
-from environments.programs import SYSTEM, HostProgram, VisiblePaths
+from swe_retry.agent.workspace import UnsafePathError
+from swe_retry.core.errors import StoppedError, UserError
+from swe_retry.environments.base import EnvironmentKind, UnavailableError
+from swe_retry.environments.choice import make_folders
+from swe_retry.environments.docker.containers import LABEL
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.folders import NOT_STARTED, FolderCommand, Folders
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.environments.local.confinement import (
+    Confinement,
+    _parents,
+    _prefix,
+    cgroups_work,
+)
+from swe_retry.environments.local.folders import make_local_folders
+from swe_retry.environments.programs import SYSTEM, HostProgram, VisiblePaths
 from tests.environments.conftest import skip_where_it_cannot_be
 from tests.support.environments import FOLDER_LIMITS, IMAGE, python
 
@@ -194,7 +199,9 @@ def test_no_container_is_left_after_stop() -> None:
 
 
 def test_what_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.local.folders.bubblewrap_works", lambda: False)
+    monkeypatch.setattr(
+        "swe_retry.environments.local.folders.bubblewrap_works", lambda: False
+    )
     remedy = r"install it .* or use --environment docker"
     with pytest.raises(UnavailableError, match=remedy):
         make_folders(EnvironmentKind.LOCAL)

@@ -13,21 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from agent.workspace import Workspace
-from bench.instances.instance import Instance
-from bench.regression.settings import TestChoice, Tests
-from bench.regression.suite import RegressionTests
-from bench.repos.checkout import Checkout
-from core.errors import InfrastructureError
-from environments.base import run_once
-from environments.local.bubblewrap import bubblewrap_works
-from environments.local.confinement import (
+from swe_retry.agent.workspace import Workspace
+from swe_retry.bench.instances.instance import Instance
+from swe_retry.bench.regression.settings import TestChoice, Tests
+from swe_retry.bench.regression.suite import RegressionTests
+from swe_retry.bench.repos.checkout import Checkout
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.environments.base import run_once
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.environments.local.confinement import (
     Confinement,
     cgroups_work,
     find_confinement,
     missing_limits,
 )
-from environments.local.environment import LocalSession
+from swe_retry.environments.local.environment import LocalSession
 from tests.support.environments import IGNORES_TERM, LIMITS, MB, Place, ended_badly
 
 

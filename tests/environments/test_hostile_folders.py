@@ -7,8 +7,8 @@ import socket
 import time
 from pathlib import Path
 
-from environments.folders import FolderCommand, Folders
-from environments.local.folders import LocalFolders
+from swe_retry.environments.folders import FolderCommand, Folders
+from swe_retry.environments.local.folders import LocalFolders
 from tests.support import still_running
 from tests.support.environments import FOLDER_LIMITS, python
 

@@ -11,14 +11,18 @@ from typing import Any
 
 import pytest
 
-from bench.instances.instance import Instance
-from bench.instances.project import project_of
-from bench.repos.checkout import Checkout
-from demo.images import build_images
-from environments.docker.engine import connect
-from environments.docker.environment import DockerEnvironment
-from environments.leftovers import remove_containers, remove_mounted
-from environments.local.confinement import cgroups_work, limited_group, remove_groups
+from swe_retry.bench.instances.instance import Instance
+from swe_retry.bench.instances.project import project_of
+from swe_retry.bench.repos.checkout import Checkout
+from swe_retry.demo.images import build_images
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.docker.environment import DockerEnvironment
+from swe_retry.environments.leftovers import remove_containers, remove_mounted
+from swe_retry.environments.local.confinement import (
+    cgroups_work,
+    limited_group,
+    remove_groups,
+)
 from tests.support.environments import IMAGE, LIMITS
 
 

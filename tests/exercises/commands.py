@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from unittest.mock import patch
 
-from bench.cli.dispatch import Program
-from exercises.canitedit import __main__ as canitedit
-from exercises.editpack import __main__ as editpack
-from exercises.exercism import __main__ as exercism
+from swe_retry.bench.cli.dispatch import Program
+from swe_retry.exercises.canitedit import __main__ as canitedit
+from swe_retry.exercises.editpack import __main__ as editpack
+from swe_retry.exercises.exercism import __main__ as exercism
 
 
 @dataclass(frozen=True)

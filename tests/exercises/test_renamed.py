@@ -10,9 +10,9 @@ def test_an_old_spelling_of_exercism_answers_with_the_new_one() -> None:
         "run --ids acronym": "--ids is the setting exercises.ids now: give "
         "--set exercises.ids=VALUE",
         "run --shuffle": "--shuffle is now: "
-        "python -m exercises.exercism run --set exercises.shuffle=SEED",
+        "python -m swe_retry.exercises.exercism run --set exercises.shuffle=SEED",
         "report run --no-page": "--no-page is now: "
-        "python -m exercises.exercism report --set report.page=false",
+        "python -m swe_retry.exercises.exercism report --set report.page=false",
     }
     for line, answer in answers.items():
         assert EXERCISM.refusal(line) == f"error: {answer}"
@@ -20,7 +20,7 @@ def test_an_old_spelling_of_exercism_answers_with_the_new_one() -> None:
 
 def test_an_old_spelling_of_canitedit_answers_with_the_new_one() -> None:
     answers = {
-        "evaluate DIR": "evaluate is now: python -m exercises.canitedit report DIR…",
+        "evaluate DIR": "evaluate is now: python -m swe_retry.exercises.canitedit report DIR…",
         "run --top-p 1": "--top-p is the setting completions.top_p now: give "
         "--set completions.top_p=VALUE",
         "report DIR --k 1": "--k is the setting report.k now: give "
@@ -37,11 +37,11 @@ def test_an_old_spelling_of_editpack_answers_with_the_new_one() -> None:
         "filter rows.jsonl --skip-bad": "--skip-bad is the setting rows.skip_bad now: give "
         "--set rows.skip_bad=VALUE",
         "mine repo --any-license": "--any-license is now: "
-        "python -m exercises.editpack mine --set mine.licenses=any",
+        "python -m swe_retry.exercises.editpack mine --set mine.licenses=any",
         "sample rows.jsonl --n 3": "--n is now: "
-        "python -m exercises.editpack sample ROWS --size N",
+        "python -m swe_retry.exercises.editpack sample ROWS --size N",
         "train rows.jsonl --seed 3": "--seed is now: "
-        "python -m exercises.editpack sample --set sample.seed=SEED, or "
+        "python -m swe_retry.exercises.editpack sample --set sample.seed=SEED, or "
         "train --set train.seed=SEED",
     }
     for line, answer in answers.items():

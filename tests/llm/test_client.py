@@ -10,15 +10,26 @@ from decimal import Decimal
 
 import pytest
 
-import llm.client
-from core.errors import InfrastructureError, UserError
-from llm.chat import Message, Usage
-from llm.client import Background, LiteLLMModel, background
-from llm.gate import OpenGate
-from llm.prices import Price, cheapest_price, cost_bound, cost_of, dearest_price
-from llm.provider_errors import RetryPolicy
-from llm.registry import load_litellm, missing_key, price_map_version, resolve_model
-from llm.settings import our_settings
+import swe_retry.llm.client
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.llm.chat import Message, Usage
+from swe_retry.llm.client import Background, LiteLLMModel, background
+from swe_retry.llm.gate import OpenGate
+from swe_retry.llm.prices import (
+    Price,
+    cheapest_price,
+    cost_bound,
+    cost_of,
+    dearest_price,
+)
+from swe_retry.llm.provider_errors import RetryPolicy
+from swe_retry.llm.registry import (
+    load_litellm,
+    missing_key,
+    price_map_version,
+    resolve_model,
+)
+from swe_retry.llm.settings import our_settings
 from tests.support.provider import Answer, Provider
 
 ASK = [Message("system", "be brief"), Message("user", "hello")]
@@ -206,7 +217,7 @@ def test_threads_that_ask_at_once_get_the_same_loop(
         return background()
 
     monkeypatch.setattr(Background, "__init__", slow)
-    llm.client._make_background.cache_clear()
+    swe_retry.llm.client._make_background.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         loops = list(pool.map(ask, range(8)))
     assert len(set(map(id, loops))) == 1

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from core.errors import InfrastructureError, UserError
-from llm.chat import (
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.llm.chat import (
     REPLY,
     Message,
     Reply,
@@ -27,13 +27,13 @@ from llm.chat import (
     reply_sha256,
     request_sha256,
 )
-from llm.client import LiteLLMModel
-from llm.gate import OpenGate, PlannedCall
-from llm.options import Sampling
-from llm.prices import Price
-from llm.provider_errors import RetryPolicy
-from llm.replay import ReplayModel
-from llm.settings import ModelSettings
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.llm.gate import OpenGate, PlannedCall
+from swe_retry.llm.options import Sampling
+from swe_retry.llm.prices import Price
+from swe_retry.llm.provider_errors import RetryPolicy
+from swe_retry.llm.replay import ReplayModel
+from swe_retry.llm.settings import ModelSettings
 from tests.llm.test_client import ASK, model
 from tests.support.modelserver import VLLM, ModelServer
 from tests.support.provider import Answer, Provider

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import llm.servers
-from core.errors import UserError
-from llm.servers import ServedModel, ask_server, read_models
+import swe_retry.llm.servers
+from swe_retry.core.errors import UserError
+from swe_retry.llm.servers import ServedModel, ask_server, read_models
 from tests.support.modelserver import (
     KINDS,
     LLAMA_CPP,
@@ -110,11 +110,11 @@ def test_a_public_address_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("8.8.8.8", 0))
     with ModelServer(VLLM) as server:
         assert ask(server).is_free
-        monkeypatch.setattr(llm.servers, "_is_local", lambda _: False)
+        monkeypatch.setattr(swe_retry.llm.servers, "_is_local", lambda _: False)
         assert not ask(server).is_free
     monkeypatch.undo()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [entry])
-    assert not llm.servers._is_local("http://models.example/v1")
+    assert not swe_retry.llm.servers._is_local("http://models.example/v1")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_model_that_is_not_loaded_has_no_window_that_it_does_not_have(
 def test_a_server_that_loads_is_waited_for_in_its_words(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(llm.servers, "_PAUSE", 0.01)
+    monkeypatch.setattr(swe_retry.llm.servers, "_PAUSE", 0.01)
     with ModelServer() as server:
         server.loading = 3
         assert ask(server, patience=60).kind == LLAMA_CPP
@@ -259,7 +259,7 @@ class EndlessServer(LoopbackServer):
 @pytest.mark.parametrize("way", ["silent", "deep", "endless"])
 def test_a_hostile_answer_ends(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "silent":
-        monkeypatch.setattr(llm.servers, "_PATIENCE", 0.2)
+        monkeypatch.setattr(swe_retry.llm.servers, "_PATIENCE", 0.2)
     with EndlessServer(way) as server:
         (stated,) = ask_server(f"{server.url}/v1", [NAME]).values()
     assert (stated.kind, stated.window, stated.is_free) == ("", None, False)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.formats import format_names
-from bench.cli.listing import list_models
-from core.errors import UserError
-from llm.registry import complete_settings
-from llm.settings import (
+from swe_retry.agent.formats import format_names
+from swe_retry.bench.cli.listing import list_models
+from swe_retry.core.errors import UserError
+from swe_retry.llm.registry import complete_settings
+from swe_retry.llm.settings import (
     ModelSettings,
     SettingsBook,
     load_settings,

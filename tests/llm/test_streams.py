@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from agent.formats import format_names
-from core.errors import InfrastructureError, UserError
-from llm.chat import Reply, Usage
-from llm.client import LiteLLMModel
-from llm.gate import Answered, CallOutcome, Failed, OpenGate, PlannedCall
-from llm.provider_errors import RetryPolicy
-from llm.settings import ModelSettings, load_settings
+from swe_retry.agent.formats import format_names
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.llm.chat import Reply, Usage
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.llm.gate import Answered, CallOutcome, Failed, OpenGate, PlannedCall
+from swe_retry.llm.provider_errors import RetryPolicy
+from swe_retry.llm.settings import ModelSettings, load_settings
 from tests.llm.test_client import ASK
 from tests.support.dialects import Turn
 from tests.support.streams import Streamed, StreamServer

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llm.tokens import count_tokens
+from swe_retry.llm.tokens import count_tokens
 
 CODE = "def f(x):\n    return x\n" * 10
 

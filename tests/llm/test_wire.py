@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from bench.config import RunConfig
-from core.errors import InfrastructureError, UserError
-from llm.chat import REPLY, Message, Reply, RequestRefusedError
-from llm.client import LiteLLMModel
-from llm.gate import Answered, CallOutcome, Failed, OpenGate, PlannedCall
-from llm.options import ModelChoice
-from llm.prices import Price
-from llm.provider_errors import RetryPolicy, retry_after
-from llm.settings import ModelSettings
-from runs.checks import check_models
-from runs.settings import Spending
+from swe_retry.bench.config import RunConfig
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.llm.chat import REPLY, Message, Reply, RequestRefusedError
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.llm.gate import Answered, CallOutcome, Failed, OpenGate, PlannedCall
+from swe_retry.llm.options import ModelChoice
+from swe_retry.llm.prices import Price
+from swe_retry.llm.provider_errors import RetryPolicy, retry_after
+from swe_retry.llm.settings import ModelSettings
+from swe_retry.runs.checks import check_models
+from swe_retry.runs.settings import Spending
 from tests.llm.test_client import ASK, model
 from tests.support.provider import Answer, Provider
 
@@ -284,7 +284,7 @@ def test_a_name_of_megabytes_does_not_block_the_loop(
 def test_an_answer_without_end_is_cut_and_billed(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("llm.wire.MAX_BYTES", 100_000)
+    monkeypatch.setattr("swe_retry.llm.wire.MAX_BYTES", 100_000)
     provider.will_answer("x" * 200_000)
     books = Books()
     with pytest.raises(InfrastructureError):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.cli.commands import run_command
-from environments.base import EnvironmentKind
-from reports.evaluation.settings import EvaluatorKind, ReportFormat
-from reports.report import report_command
-from reports.verify import verify_command
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.reports.evaluation.settings import EvaluatorKind, ReportFormat
+from swe_retry.reports.report import report_command
+from swe_retry.reports.verify import verify_command
 from tests.support import runs
 from tests.support.evaluated import report_settings
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from bench.instances.dataset import load_dataset
-from bench.selection import Instances
-from core.errors import UserError
-from demo.images import build_images
-from demo.setup import build_mirrors
-from reports.evaluation.settings import EvaluationSettings, EvaluatorKind
-from reports.gold import GoldSettings, gold_command
-from runs.settings import FolderSettings
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.bench.selection import Instances
+from swe_retry.core.errors import UserError
+from swe_retry.demo.images import build_images
+from swe_retry.demo.setup import build_mirrors
+from swe_retry.reports.evaluation.settings import EvaluationSettings, EvaluatorKind
+from swe_retry.reports.gold import GoldSettings, gold_command
+from swe_retry.runs.settings import FolderSettings
 from tests.conftest import ShareVenvs
 from tests.reports.conftest import Printed
 from tests.support import TOP, read_json, write_json
@@ -128,8 +128,8 @@ def check_planted(path: Path, valid: Sequence[str]) -> None:
 def test_the_schema_in_the_docs_is_the_codes_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Written by ``python -m reports.gold``."""
-    runpy.run_path(str(TOP / "reports/gold.py"), run_name="__main__")
+    """Written by ``python -m swe_retry.reports.gold``."""
+    runpy.run_path(str(TOP / "swe_retry/reports/gold.py"), run_name="__main__")
     schema = json.loads(capsys.readouterr().out)
     assert read_json(SCHEMA) == schema
 

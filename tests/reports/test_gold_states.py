@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bench.instances.validity import Validity
-from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.grading import failed_tests
-from reports.gold import (
+from swe_retry.bench.instances.validity import Validity
+from swe_retry.reports.data.verdicts import Verdict, VerdictStatus
+from swe_retry.reports.evaluation.grading import failed_tests
+from swe_retry.reports.gold import (
     InstanceTrials,
     Trial,
     changing_tests,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from benchmarks.worlds import WORLDS, make_instances
-from core.errors import UserError
-from reports.matrix import choices, matrix_command, read_matrix
+from swe_retry.core.errors import UserError
+from swe_retry.reports.matrix import choices, matrix_command, read_matrix
 
 INSTANCE: dict[str, Any] = {
     "instance_id": "a__b-1",

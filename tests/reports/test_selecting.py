@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from bench.config import SelectionRule
-from core.errors import UserError
-from demo.setup import DEMO_DATASET
-from environments.base import EnvironmentKind
-from reports.selecting import candidates_of, select_command
+from swe_retry.bench.config import SelectionRule
+from swe_retry.core.errors import UserError
+from swe_retry.demo.setup import DEMO_DATASET
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.reports.selecting import candidates_of, select_command
 from tests.reports.conftest import Printed, differs, replay
 from tests.support import read_json, write_files
 from tests.support.runs import config, options

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from docker.errors import APIError
 
-from bench.instances.dataset import load_dataset
-from demo.images import build_images
-from demo.setup import DEMO_DATASET, build_mirrors
-from environments.docker.engine import connect
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.demo.images import build_images
+from swe_retry.demo.setup import DEMO_DATASET, build_mirrors
+from swe_retry.environments.docker.engine import connect
 from tests.support import read_json, wait_until, write_json
 from tests.support.commands import Preloaded, Started
 from tests.support.registry import (

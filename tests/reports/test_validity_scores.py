@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from core.errors import UserError
+from swe_retry.core.errors import UserError
 from tests.reports.conftest import differs, report_run, verify_run
 from tests.support import TOP, read_json, text_between, write_json
 from tests.support.evaluated import change_json

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from reports.data.rundata import read_predictions
-from reports.data.verdicts import eval_log
-from runs.storage.runlock import run_lock
-from runs.storage.store import RunStore
+from swe_retry.reports.data.rundata import read_predictions
+from swe_retry.reports.data.verdicts import eval_log
+from swe_retry.runs.storage.runlock import run_lock
+from swe_retry.runs.storage.store import RunStore
 from tests.reports.conftest import Printed, differs, replay, report_run, verify_run
 from tests.support import contents_below, write_files
 from tests.support.evaluated import TEXTKIT, UNITS, change_json, whole_output
@@ -340,7 +340,7 @@ def test_a_report_that_was_killed_leaves_no_checksums(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("reports.report.collect", stop)
+    monkeypatch.setattr("swe_retry.reports.report.collect", stop)
     with pytest.raises(KeyboardInterrupt):
         report_run(run, cache)
     assert not (out / CHECKSUMS).exists()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reports.verify import chosen_again, compare_text, first_difference
+from swe_retry.reports.verify import chosen_again, compare_text, first_difference
 from tests.support.attempts import make_candidate
 
 

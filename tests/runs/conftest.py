@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from bench.cli.commands import run_command
-from bench.config import ModelChoice, RunConfig
-from bench.options import Options
-from runs.calls.coordinator import AttemptGate, recorded_calls
-from runs.calls.journal import JournalEntry
-from runs.calls.ledger import LedgerLine, read_ledger
-from runs.storage.store import RunStore
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.bench.config import ModelChoice, RunConfig
+from swe_retry.bench.options import Options
+from swe_retry.runs.calls.coordinator import AttemptGate, recorded_calls
+from swe_retry.runs.calls.journal import JournalEntry
+from swe_retry.runs.calls.ledger import LedgerLine, read_ledger
+from swe_retry.runs.storage.store import RunStore
 from tests.support.provider import Provider
 from tests.support.runs import live, options, read, read_money, started
 

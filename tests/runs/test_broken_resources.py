@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from demo.images import build_images
+from swe_retry.demo.images import build_images
 from tests.runs.test_kill import Trial
 from tests.support import wait_until
 from tests.support.commands import Preloaded

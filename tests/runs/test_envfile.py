@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from core.processes import without_secrets
-from core.redaction import Redactor
-from llm.registry import load_litellm
-from runs.envfile import load_env_file
-from runs.settings import default_cache
+from swe_retry.core.processes import without_secrets
+from swe_retry.core.redaction import Redactor
+from swe_retry.llm.registry import load_litellm
+from swe_retry.runs.envfile import load_env_file
+from swe_retry.runs.settings import default_cache
 from tests.runs.conftest import ID, arguments
 from tests.support import TOP
 from tests.support.commands import Preloaded
@@ -180,7 +180,7 @@ def test_packages_load_no_file_of_the_folders_above_them(tmp_path: Path) -> None
     )
     code = (
         "import os, sys\n"
-        "from bench.cli.cli import run_cli\n"
+        "from swe_retry.bench.cli.cli import run_cli\n"
         "sys.argv = ['x']\n"
         "def command() -> None:\n"
         "    import package\n"

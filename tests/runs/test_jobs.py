@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from core.processes import RUN_VARIABLE
-from runs.calls.ledger import read_ledger
-from runs.jobs import check_keys
-from runs.leftovers import kill_processes, run_key
-from runs.storage.store import RunStore
+from swe_retry.core.processes import RUN_VARIABLE
+from swe_retry.runs.calls.ledger import read_ledger
+from swe_retry.runs.jobs import check_keys
+from swe_retry.runs.leftovers import kill_processes, run_key
+from swe_retry.runs.storage.store import RunStore
 from tests.support import TOP, wait_until
 from tests.support.commands import Preloaded
 from tests.support.killing import alive, workers_of

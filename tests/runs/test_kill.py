@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.images import build_images
-from demo.setup import DEMO_DATASET
+from swe_retry.demo.images import build_images
+from swe_retry.demo.setup import DEMO_DATASET
 from tests.support.commands import Preloaded
 from tests.support.killing import (
     MODELS,

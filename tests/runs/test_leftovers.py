@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from runs.leftovers import claim, clean_run, node_cache, sweep, sweep_here
-from runs.storage.store import RunStore
+from swe_retry.runs.leftovers import claim, clean_run, node_cache, sweep, sweep_here
+from swe_retry.runs.storage.store import RunStore
 from tests.support import TOP
 
 WORKER = """
 import os, subprocess, sys
 from pathlib import Path
-from runs.leftovers import claim, mark_children
+from swe_retry.runs.leftovers import claim, mark_children
 cache = Path(sys.argv[1])
 own = claim(cache, "run")
 mark_children(own.key)
@@ -96,7 +96,7 @@ import os
 import sys
 os.getpid = lambda: 1 << 28
 from pathlib import Path
-from core.atomic import writing_atomic
+from swe_retry.core.atomic import writing_atomic
 with writing_atomic(Path(sys.argv[1])) as file:
     file.write(b"half")
     print("writing", flush=True)

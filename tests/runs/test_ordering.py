@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.attempts import InstanceJob
-from runs.jobs import longest_first
-from runs.session import Timings
+from swe_retry.bench.attempts import InstanceJob
+from swe_retry.runs.jobs import longest_first
+from swe_retry.runs.session import Timings
 from tests.conftest import an_instance
 from tests.runs.conftest import in_threads
 from tests.support import TOP
@@ -163,7 +163,7 @@ def test_a_folder_in_its_place_is_no_timings(tmp_path: Path) -> None:
 def test_threads_and_processes_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "timings.json"
     code = (
-        "import sys; from pathlib import Path; from runs.session import Timings\n"
+        "import sys; from pathlib import Path; from swe_retry.runs.session import Timings\n"
         "for n in range(20): Timings(Path(sys.argv[1])).note(f'process-{n}', n)"
     )
     command = [sys.executable, "-c", code, str(path)]

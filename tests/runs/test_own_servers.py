@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from bench.cli.command_line import make_configuration
-from bench.cli.commands import run_command
-from bench.config import RunConfig
-from bench.options import Options
-from core.errors import UserError
-from environments.base import EnvironmentKind
-from llm.options import Models
-from runs.calls.budget import BudgetSettings
-from runs.calls.rate_limiter import Calls
-from runs.storage.store import RunStore
+from swe_retry.bench.cli.command_line import make_configuration
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.bench.config import RunConfig
+from swe_retry.bench.options import Options
+from swe_retry.core.errors import UserError
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.llm.options import Models
+from swe_retry.runs.calls.budget import BudgetSettings
+from swe_retry.runs.calls.rate_limiter import Calls
+from swe_retry.runs.storage.store import RunStore
 from tests.support.modelserver import (
     KINDS,
     LLAMA_CPP,

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from llm.chat import Message, Reply, Usage
-from runs.description import Run
-from runs.evidence import Evidence
-from runs.records import (
+from swe_retry.llm.chat import Message, Reply, Usage
+from swe_retry.runs.description import Run
+from swe_retry.runs.evidence import Evidence
+from swe_retry.runs.records import (
     Attempt,
     AttemptStatus,
     InstanceResult,

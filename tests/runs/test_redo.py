@@ -15,20 +15,20 @@ from typing import Any
 
 import pytest
 
-from bench.attempts import RESULTS
-from bench.cli.commands import run_command
-from core.errors import UserError
-from core.processes import RUN_VARIABLE
-from core.shutdown import Shutdown
-from runs.calls.ledger import total
-from runs.leftovers import run_key
-from runs.records import InstanceResult
-from runs.redo import Redo, put_aside_redone, select_redo
-from runs.session import make_coordinator
-from runs.settings import Spending
-from runs.storage.runlock import run_lock
-from runs.storage.store import RunStore
-from runs.upkeep import clean_command, status_command
+from swe_retry.bench.attempts import RESULTS
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.core.errors import UserError
+from swe_retry.core.processes import RUN_VARIABLE
+from swe_retry.core.shutdown import Shutdown
+from swe_retry.runs.calls.ledger import total
+from swe_retry.runs.leftovers import run_key
+from swe_retry.runs.records import InstanceResult
+from swe_retry.runs.redo import Redo, put_aside_redone, select_redo
+from swe_retry.runs.session import make_coordinator
+from swe_retry.runs.settings import Spending
+from swe_retry.runs.storage.runlock import run_lock
+from swe_retry.runs.storage.store import RunStore
+from swe_retry.runs.upkeep import clean_command, status_command
 from tests.runs.conftest import ID as PLAUSIBLE
 from tests.runs.conftest import OTHER as EMPTY
 from tests.runs.conftest import Outcome, Runner

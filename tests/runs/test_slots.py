@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from bench.attempts import InstanceJob
-from core.errors import StoppedError, UserError
-from core.shutdown import Shutdown
-from llm.chat import Message, Reply
-from runs.engines.threads import ThreadEngine
-from runs.progress.state import WorkStep
-from runs.slots import Slot, Slots, WaitingModel
-from runs.storage.runlock import run_lock
+from swe_retry.bench.attempts import InstanceJob
+from swe_retry.core.errors import StoppedError, UserError
+from swe_retry.core.shutdown import Shutdown
+from swe_retry.llm.chat import Message, Reply
+from swe_retry.runs.engines.threads import ThreadEngine
+from swe_retry.runs.progress.state import WorkStep
+from swe_retry.runs.slots import Slot, Slots, WaitingModel
+from swe_retry.runs.storage.runlock import run_lock
 from tests.conftest import an_instance
 from tests.runs.conftest import in_threads
 from tests.support import TOP
@@ -169,7 +169,7 @@ def test_an_error_of_the_user_ends_the_pool_and_what_has_started_is_yielded() ->
 HOLD = """
 import sys, time
 from pathlib import Path
-from runs.storage.runlock import run_lock
+from swe_retry.runs.storage.runlock import run_lock
 with run_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

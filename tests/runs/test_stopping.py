@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.dataset import load_dataset
-from core.errors import StoppedError
-from core.processes import run_limited
-from core.shutdown import Shutdown
-from demo.setup import REPOSITORIES, commit_all
-from runs.progress.overview import lines, overview
-from runs.signals import heeding_signals
-from runs.storage.store import RunStore
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.core.errors import StoppedError
+from swe_retry.core.processes import run_limited
+from swe_retry.core.shutdown import Shutdown
+from swe_retry.demo.setup import REPOSITORIES, commit_all
+from swe_retry.runs.progress.overview import lines, overview
+from swe_retry.runs.signals import heeding_signals
+from swe_retry.runs.storage.store import RunStore
 from tests.runs.conftest import ID, arguments
 from tests.runs.progress.test_display import Screen, open_terminal, read_terminal
 from tests.support import TOP, wait_until
@@ -190,7 +190,7 @@ def test_tests_do_not_inherit_an_ignored_interrupt() -> None:
     code = (
         "import signal, sys; sys.path.insert(0, sys.argv[1])\n"
         "import subprocess\n"
-        "from runs.signals import ignores_interrupts, keep_ignoring_interrupts\n"
+        "from swe_retry.runs.signals import ignores_interrupts, keep_ignoring_interrupts\n"
         "keep_ignoring_interrupts(); assert ignores_interrupts()\n"
         "print(subprocess.run([sys.executable, '-c', "
         "'import signal; print(signal.getsignal(2) is signal.SIG_IGN)'], capture_output=True, "

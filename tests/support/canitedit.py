@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from exercises.canitedit.problems import (
+from swe_retry.exercises.canitedit.problems import (
     KINDS,
     InstructionKind,
     Problem,
     load_problems,
 )
-from exercises.canitedit.results import (
+from swe_retry.exercises.canitedit.results import (
     CompletionFile,
     EvaluatedProgram,
     Status,

@@ -37,25 +37,25 @@ from tests.support import TOP
 EXERCISM = "exercism"
 PROGRAMS = {"harness.py": "harness", "report.py": "report"}
 COMMANDS = {
-    EXERCISM: "exercises.exercism.run",
-    "canitedit-generate": "exercises.canitedit.generation",
-    "canitedit-report": "exercises.canitedit.report",
+    EXERCISM: "swe_retry.exercises.exercism.run",
+    "canitedit-generate": "swe_retry.exercises.canitedit.generation",
+    "canitedit-report": "swe_retry.exercises.canitedit.report",
     "complete": "tests.support.runs",
     "own-jobs": "tests.support.own_jobs",
 }
 # What the commands import when they run.
 _IMPORTED_LATER = (
-    "agent.repomap.build",
-    "bench.cli.command_line",
-    "bench.cli.commands",
-    "bench.cli.existing",
-    "bench.cli.listing",
-    "bench.cli.own",
-    "bench.cli.tryagent",
+    "swe_retry.agent.repomap.build",
+    "swe_retry.bench.cli.command_line",
+    "swe_retry.bench.cli.commands",
+    "swe_retry.bench.cli.existing",
+    "swe_retry.bench.cli.listing",
+    "swe_retry.bench.cli.own",
+    "swe_retry.bench.cli.tryagent",
     "openai.resources",
-    "reports.subcommands",
-    "reports.report",
-    "reports.pages.write",
+    "swe_retry.reports.subcommands",
+    "swe_retry.reports.report",
+    "swe_retry.reports.pages.write",
     "tenacity",
 )
 _LONGEST = 1 << 20
@@ -326,10 +326,10 @@ def _reopen_streams() -> None:
 
 def main() -> None:
     before = dict(os.environ)
-    from bench.cli.cli import run_cli
-    from demo import register
-    from llm.registry import load_litellm
-    from llm.tokens import count_tokens
+    from swe_retry.bench.cli.cli import run_cli
+    from swe_retry.demo import register
+    from swe_retry.llm.registry import load_litellm
+    from swe_retry.llm.tokens import count_tokens
 
     register()
     load_litellm()

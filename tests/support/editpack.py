@@ -13,10 +13,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from core.git import git
-from exercises.editpack.__main__ import PROGRAM
-from exercises.editpack.files import report_of
-from exercises.editpack.rows import NEW, OLD, EditRow, file_digest, with_content
+from swe_retry.core.git import git
+from swe_retry.exercises.editpack.__main__ import PROGRAM
+from swe_retry.exercises.editpack.files import report_of
+from swe_retry.exercises.editpack.rows import (
+    NEW,
+    OLD,
+    EditRow,
+    file_digest,
+    with_content,
+)
 from tests.support import read_json, sha256_of, write_json
 
 SKIP_BAD = ("--set", "rows.skip_bad=true")

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.regression.settings import TestChoice, Tests
-from bench.regression.setups import ProvenSetup
-from bench.regression.suite import RegressionTests
-from core.processes import CommandResult, run_limited
-from core.worktree import Changes
-from environments.base import (
+from swe_retry.bench.regression.settings import TestChoice, Tests
+from swe_retry.bench.regression.setups import ProvenSetup
+from swe_retry.bench.regression.suite import RegressionTests
+from swe_retry.core.processes import CommandResult, run_limited
+from swe_retry.core.worktree import Changes
+from swe_retry.environments.base import (
     AS_GIVEN,
     FailedCommand,
     Prepared,
@@ -25,7 +25,7 @@ from environments.base import (
     Setup,
     SetupWay,
 )
-from environments.folders import FolderCommand, FolderResult, Folders
+from swe_retry.environments.folders import FolderCommand, FolderResult, Folders
 from tests.conftest import an_instance
 from tests.support import still_running, write_files
 

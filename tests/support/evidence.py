@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.config import RunConfig, SelectionRule
-from demo.setup import DEMO_DATASET
-from environments.base import EnvironmentKind
-from reports.verify import verify_command
-from runs.modelsource import read_recording, recorded_calls
-from runs.records import Attempt
+from swe_retry.bench.config import RunConfig, SelectionRule
+from swe_retry.demo.setup import DEMO_DATASET
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.reports.verify import verify_command
+from swe_retry.runs.modelsource import read_recording, recorded_calls
+from swe_retry.runs.records import Attempt
 from tests.support import change_json
 from tests.support.provider import Answer, Provider
 from tests.support.runs import config

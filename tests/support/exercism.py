@@ -13,23 +13,23 @@ from typing import Any
 
 import pytest
 
-from agent.formats import format_names, get_format
-from agent.formats.base import EditFormat, Notation
-from core.atomic import write_json_atomic
-from environments.folders import FolderResult
-from environments.local.bubblewrap import bubblewrap_works
-from exercises.exercism.__main__ import PROGRAM
-from exercises.exercism.catalog import Exercise, read_catalog
-from exercises.exercism.languages import REPORT, argv
-from exercises.exercism.messages import PROFILES, Profile
-from exercises.exercism.records import RECORD, Record, read_records
-from exercises.exercism.results import (
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.agent.formats.base import EditFormat, Notation
+from swe_retry.core.atomic import write_json_atomic
+from swe_retry.environments.folders import FolderResult
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.exercises.exercism.__main__ import PROGRAM
+from swe_retry.exercises.exercism.catalog import Exercise, read_catalog
+from swe_retry.exercises.exercism.languages import REPORT, argv
+from swe_retry.exercises.exercism.messages import PROFILES, Profile
+from swe_retry.exercises.exercism.records import RECORD, Record, read_records
+from swe_retry.exercises.exercism.results import (
     KEY,
     ExerciseResult,
     Extra,
     RunFacts,
 )
-from runs.records import InstanceStatus
+from swe_retry.runs.records import InstanceStatus
 from tests.support import write_files
 from tests.support.provider import Answer, Provider
 from tests.support.render_edits import render

@@ -7,25 +7,31 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agent.builtin import tries
-from agent.conversation.base import (
+from swe_retry.agent.builtin import tries
+from swe_retry.agent.conversation.base import (
     ConversationLimits,
     ConversationSetup,
     Reflections,
     Result,
     harness_setup,
 )
-from agent.conversation.coder import Coder, ConversationChecks
-from agent.conversation.testreport import TestReport
-from agent.formats import get_format
-from agent.formats.base import ApplyReport, Edit, Matching, OnFailure, ReplyScope
-from agent.formats.reading.fences import writes_markers
-from agent.lint import Linter
-from agent.mentions import FileIndex
-from agent.protocol import Task, Transcript
-from agent.workspace import Workspace
-from core.worktree import Changes
-from llm.chat import (
+from swe_retry.agent.conversation.coder import Coder, ConversationChecks
+from swe_retry.agent.conversation.testreport import TestReport
+from swe_retry.agent.formats import get_format
+from swe_retry.agent.formats.base import (
+    ApplyReport,
+    Edit,
+    Matching,
+    OnFailure,
+    ReplyScope,
+)
+from swe_retry.agent.formats.reading.fences import writes_markers
+from swe_retry.agent.lint import Linter
+from swe_retry.agent.mentions import FileIndex
+from swe_retry.agent.protocol import Task, Transcript
+from swe_retry.agent.workspace import Workspace
+from swe_retry.core.worktree import Changes
+from swe_retry.llm.chat import (
     ChatModel,
     Message,
     ReplayExhaustedError,

@@ -5,9 +5,9 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agent.formats import format_names, get_format
-from agent.formats.base import ReplyScope, SearchReplace
-from llm.chat import Reply, ToolCall
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.agent.formats.base import ReplyScope, SearchReplace
+from swe_retry.llm.chat import Reply, ToolCall
 from tests.support.render_edits import render
 
 HOSTILE_PATHS = (

@@ -10,11 +10,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from reports.data.rundata import InstanceData, RunData, read_run
-from reports.lab.recorded import lab_data
-from reports.lab.replay import lab_report
-from runs.records import Attempt
-from runs.storage.store import RunStore
+from swe_retry.reports.data.rundata import InstanceData, RunData, read_run
+from swe_retry.reports.lab.recorded import lab_data
+from swe_retry.reports.lab.replay import lab_report
+from swe_retry.runs.records import Attempt
+from swe_retry.runs.storage.store import RunStore
 from tests.support.rundata import (
     a_run,
     a_verdict,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.jsontypes import JsonObject
+from swe_retry.core.jsontypes import JsonObject
 from tests.support.provider import Answer, Provider
 
 LLAMA_CPP = "llama.cpp"

@@ -6,11 +6,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bench.instances.instance import Evaluation, Instance
-from reports.data.predictions import Prediction
-from reports.data.verdicts import Verdict
-from reports.evaluation.evaluator import EvaluationTask
-from reports.evaluation.official import PROGRAMS, OfficialEvaluator
+from swe_retry.bench.instances.instance import Evaluation, Instance
+from swe_retry.reports.data.predictions import Prediction
+from swe_retry.reports.data.verdicts import Verdict
+from swe_retry.reports.evaluation.evaluator import EvaluationTask
+from swe_retry.reports.evaluation.official import PROGRAMS, OfficialEvaluator
 from tests.support import tar_of
 from tests.support.evaluated import report_settings
 

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from environments.base import ResourceLimits, Session, run_once
-from environments.local.bubblewrap import bubblewrap_works
-from environments.local.confinement import Confined, find_confinement
-from environments.local.environment import LocalSession
-from environments.local.venvs import Built
-from llm.chat import Message
-from llm.client import LiteLLMModel
-from runs.benchmark import Benchmark
-from runs.jobs import End, Finished, JobContext, WorkerAccess
-from runs.options import RunBasics, RunResources
-from runs.progress.state import DONE
-from runs.records import Attempt
-from runs.session import start_run
-from runs.settings import CommonSettings, FolderSettings, ScaleSettings
-from runs.storage.store import RunStore
+from swe_retry.environments.base import ResourceLimits, Session, run_once
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.environments.local.confinement import Confined, find_confinement
+from swe_retry.environments.local.environment import LocalSession
+from swe_retry.environments.local.venvs import Built
+from swe_retry.llm.chat import Message
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.runs.benchmark import Benchmark
+from swe_retry.runs.jobs import End, Finished, JobContext, WorkerAccess
+from swe_retry.runs.options import RunBasics, RunResources
+from swe_retry.runs.progress.state import DONE
+from swe_retry.runs.records import Attempt
+from swe_retry.runs.session import start_run
+from swe_retry.runs.settings import CommonSettings, FolderSettings, ScaleSettings
+from swe_retry.runs.storage.store import RunStore
 
 RUN = "own"
 
@@ -157,6 +157,6 @@ def loaded_benchmarks() -> list[str]:
     """Return the modules of benchmarks that are loaded."""
     names = []
     for name in sys.modules:
-        if name.partition(".")[0] in ("bench", "reports", "demo"):
+        if name.startswith(("swe_retry.bench", "swe_retry.reports", "swe_retry.demo")):
             names.append(name)
     return names

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.git import git
+from swe_retry.core.git import git
 from tests.support import read_json, write_files, write_json
 from tests.support.commands import Preloaded, Started
 

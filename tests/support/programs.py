@@ -9,10 +9,9 @@ from typing import Any
 
 import typer.main
 
-import harness
-import report
-from bench.cli.cli import make_app
-from bench.cli.dispatch import Command, Program
+from swe_retry import harness, report
+from swe_retry.bench.cli.cli import make_app
+from swe_retry.bench.cli.dispatch import Command, Program
 
 _HARNESS = replace(harness.PROGRAM, module="harness.py")
 _REPORT = replace(report.PROGRAM, module="report.py")
@@ -23,7 +22,7 @@ def programs() -> Iterator[Program]:
     yield _HARNESS
     yield _REPORT
     for name in _EXERCISES:
-        yield import_module(f"exercises.{name}.__main__").PROGRAM
+        yield import_module(f"swe_retry.exercises.{name}.__main__").PROGRAM
 
 
 def click_command(command: Command, name: str = "") -> Any:
@@ -40,7 +39,7 @@ def commands() -> Iterator[tuple[str, Any]]:
         for word, command in program.subcommands.items():
             name = f"{program.name} {word}"
             yield name, click_command(command, name)
-    for module in ("agent.formats.__main__",):
+    for module in ("swe_retry.agent.formats.__main__",):
         group = typer.main.get_group(import_module(module).app)
         for word, member in group.commands.items():
             yield f"python -m {module.removesuffix('.__main__')} {word}", member

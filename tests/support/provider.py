@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm.chat import Message, request_sha256
+from swe_retry.llm.chat import Message, request_sha256
 from tests.support.servers import Handler, LoopbackServer
 
 _SHOW = "/api/show"

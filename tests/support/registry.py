@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
-from environments.docker import images, imagestore
-from environments.docker.engine import connect
-from environments.docker.images import PullFailure
-from environments.docker.imagestore import ImageStore
+from swe_retry.environments.docker import images, imagestore
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.docker.images import PullFailure
+from swe_retry.environments.docker.imagestore import ImageStore
 from tests.support import tar_of, write_json
 
 REGISTRY = "docker-registry"

@@ -7,20 +7,29 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from agent.formats.base import EditFormat, Replacement, SearchReplace
-from agent.formats.diff import DiffFormat
-from agent.formats.functions import (
+from swe_retry.agent.formats.base import EditFormat, Replacement, SearchReplace
+from swe_retry.agent.formats.diff import DiffFormat
+from swe_retry.agent.formats.functions import (
     DiffFunctionFormat,
     FunctionFormat,
     FunctionFormat2023,
 )
-from agent.formats.matching.lines import Lines, PlacingWork, to_lines, with_ends
-from agent.formats.matching.place_edits import place_edits
-from agent.formats.patch import PatchFormat
-from agent.formats.reading.fences import USUAL_SIZE, marker_size, shortest_fence
-from agent.formats.reading.unified import BEGIN, END
-from agent.formats.udiff import UnifiedDiffFormat
-from llm.chat import Reply, ToolCall
+from swe_retry.agent.formats.matching.lines import (
+    Lines,
+    PlacingWork,
+    to_lines,
+    with_ends,
+)
+from swe_retry.agent.formats.matching.place_edits import place_edits
+from swe_retry.agent.formats.patch import PatchFormat
+from swe_retry.agent.formats.reading.fences import (
+    USUAL_SIZE,
+    marker_size,
+    shortest_fence,
+)
+from swe_retry.agent.formats.reading.unified import BEGIN, END
+from swe_retry.agent.formats.udiff import UnifiedDiffFormat
+from swe_retry.llm.chat import Reply, ToolCall
 
 _CONTEXT_LINES = 3
 

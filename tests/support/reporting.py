@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llm.chat import Message
-from reports.compare import compare_command
-from reports.data.predictions import Prediction
-from reports.data.rundata import InstanceData
-from reports.data.verdicts import save_verdict
-from reports.evaluation.settings import ReportFormat
-from reports.named_runs import stores_of
-from reports.report import report_command
-from runs.calls.ledger import LedgerLine, write_ledger
-from runs.storage.store import RunStore
+from swe_retry.llm.chat import Message
+from swe_retry.reports.compare import compare_command
+from swe_retry.reports.data.predictions import Prediction
+from swe_retry.reports.data.rundata import InstanceData
+from swe_retry.reports.data.verdicts import save_verdict
+from swe_retry.reports.evaluation.settings import ReportFormat
+from swe_retry.reports.named_runs import stores_of
+from swe_retry.reports.report import report_command
+from swe_retry.runs.calls.ledger import LedgerLine, write_ledger
+from swe_retry.runs.storage.store import RunStore
 from tests.support import read_json, write_json
 from tests.support.evaluated import report_settings
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 
-from environments.docker.engine import engine_answers
+from swe_retry.environments.docker.engine import engine_answers
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 

@@ -10,12 +10,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from reports.data.predictions import Prediction
-from reports.data.rundata import InstanceData, RunData
-from reports.data.verdicts import Verdict, VerdictStatus, verdict_path
-from runs.description import Run
-from runs.records import Attempt
-from runs.storage.store import RunStore
+from swe_retry.reports.data.predictions import Prediction
+from swe_retry.reports.data.rundata import InstanceData, RunData
+from swe_retry.reports.data.verdicts import Verdict, VerdictStatus, verdict_path
+from swe_retry.runs.description import Run
+from swe_retry.runs.records import Attempt
+from swe_retry.runs.storage.store import RunStore
 from tests.support import write_json
 
 PATCH = (

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from core.git import git
-from demo.setup import commit_all
-from environments.docker.engine import connect
+from swe_retry.core.git import git
+from swe_retry.demo.setup import commit_all
+from swe_retry.environments.docker.engine import connect
 from tests.support import add_files, write_files
 
 BASE = "a" * 40
@@ -178,7 +178,7 @@ ROWS: dict[str, dict[str, Any]] = {
 FILES = {
     "core.py": "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return 2 * a\n",
     "tests/test_core.py": (
-        "import os\n\nfrom core import double\n\n\n"
+        "import os\n\nfrom swe_retry.core import double\n\n\n"
         "def test_double():\n    assert double(2) == 4\n\n\n"
         "def test_environment():\n"
         "    assert os.environ['HOME'] == os.environ.get('WANTED_HOME', '/harness/home')\n"

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from rapidfuzz.distance import Indel
 
-from agent.formats.matching.lines import (
+from swe_retry.agent.formats.matching.lines import (
     Lines,
     Numbers,
     indent_of,

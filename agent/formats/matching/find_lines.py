@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from rapidfuzz.distance import Indel
 
-from agent.formats.matching.lines import (
+from swe_retry.agent.formats.matching.lines import (
     Lines,
     Numbers,
     PlacingWork,
@@ -29,7 +29,7 @@ from agent.formats.matching.lines import (
     numbers_where,
     starts_of,
 )
-from agent.grammars import language_of, parser
+from swe_retry.agent.grammars import language_of, parser
 
 if TYPE_CHECKING:
     from tree_sitter import Node

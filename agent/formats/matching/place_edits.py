@@ -11,14 +11,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.formats.base import SearchReplace
-from agent.formats.matching.find_lines import (
+from swe_retry.agent.formats.base import SearchReplace
+from swe_retry.agent.formats.matching.find_lines import (
     SURE_STEPS,
     Match,
     MatchStep,
     find_matches,
 )
-from agent.formats.matching.lines import (
+from swe_retry.agent.formats.matching.lines import (
     Lines,
     PlacingWork,
     TooMuchWorkError,

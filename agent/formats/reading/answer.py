@@ -8,8 +8,8 @@ from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agent.formats.matching.lines import indent_of
-from agent.formats.reading.fences import CLOSE, OPEN, fence_of
+from swe_retry.agent.formats.matching.lines import indent_of
+from swe_retry.agent.formats.reading.fences import CLOSE, OPEN, fence_of
 
 # Tags of reasoning; a server whose template opens the tag sends the closing one alone.
 _TAG = re.compile(

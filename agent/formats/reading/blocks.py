@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from agent.formats.base import (
+from swe_retry.agent.formats.base import (
     Edit,
     Part,
     Replacement,
@@ -15,14 +15,14 @@ from agent.formats.base import (
     SearchReplace,
     Unreadable,
 )
-from agent.formats.matching.lines import (
+from swe_retry.agent.formats.matching.lines import (
     Lines,
     Numbers,
     has_text,
     numbers_where,
     with_ends,
 )
-from agent.formats.reading.fences import (
+from swe_retry.agent.formats.reading.fences import (
     CLOSE,
     DIVIDER,
     GLUED_CLOSE,
@@ -39,7 +39,7 @@ from agent.formats.reading.fences import (
     marker_size,
     stray_markers,
 )
-from agent.formats.reading.names import path_in_line, resolve_existing
+from swe_retry.agent.formats.reading.names import path_in_line, resolve_existing
 
 # An opening marker, and what follows it on its line: not just a mark, a word or a remark.
 _GLUED_OPEN = re.compile(

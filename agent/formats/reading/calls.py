@@ -9,11 +9,11 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from agent.formats.base import MalformedReplyError
-from agent.formats.matching.lines import numbers_where
-from agent.formats.reading.answer import answer_of
-from agent.formats.reading.fences import fence_of
-from llm.chat import Reply, Tool, ToolCall
+from swe_retry.agent.formats.base import MalformedReplyError
+from swe_retry.agent.formats.matching.lines import numbers_where
+from swe_retry.agent.formats.reading.answer import answer_of
+from swe_retry.agent.formats.reading.fences import fence_of
+from swe_retry.llm.chat import Reply, Tool, ToolCall
 
 PATH_NAMES = (
     "path",

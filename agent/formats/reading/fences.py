@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
-from agent.formats.matching.lines import Lines, full_lines, numbers_where
-from agent.formats.reading.names import clean_name, path_in_line
+from swe_retry.agent.formats.matching.lines import Lines, full_lines, numbers_where
+from swe_retry.agent.formats.reading.names import clean_name, path_in_line
 
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})(.*)$")
 # Backticks at the start of any line, also in the middle of a longer text.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
-from agent.formats.base import (
+from swe_retry.agent.formats.base import (
     Edit,
     Part,
     ReplyScope,
@@ -17,9 +17,9 @@ from agent.formats.base import (
     Unreadable,
     WholeFile,
 )
-from agent.formats.matching.lines import Lines, full_lines, with_ends
-from agent.formats.reading.definitions import defined_names, is_complete
-from agent.formats.reading.fences import (
+from swe_retry.agent.formats.matching.lines import Lines, full_lines, with_ends
+from swe_retry.agent.formats.reading.definitions import defined_names, is_complete
+from swe_retry.agent.formats.reading.fences import (
     DIFF_WORDS,
     MARKUP_SUFFIXES,
     OPEN,
@@ -30,13 +30,13 @@ from agent.formats.reading.fences import (
     paths_in_prose,
     quoted_paths,
 )
-from agent.formats.reading.names import (
+from swe_retry.agent.formats.reading.names import (
     path_in_line,
     resolve_existing,
     resolve_likely,
 )
-from agent.grammars import has_errors, language_named, language_of
-from core.plaintext import some
+from swe_retry.agent.grammars import has_errors, language_named, language_of
+from swe_retry.core.plaintext import some
 
 _MAX_FENCES = 20
 # The comparison of a fence with a file, in characters that are parsed.

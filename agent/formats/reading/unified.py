@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.formats.base import (
+from swe_retry.agent.formats.base import (
     DeleteFile,
     Edit,
     MoveFile,
@@ -21,15 +21,20 @@ from agent.formats.base import (
     Unreadable,
     WholeFile,
 )
-from agent.formats.matching.lines import Lines, full_lines, has_text, with_ends
-from agent.formats.reading.fences import (
+from swe_retry.agent.formats.matching.lines import (
+    Lines,
+    full_lines,
+    has_text,
+    with_ends,
+)
+from swe_retry.agent.formats.reading.fences import (
     DIFF_WORDS,
     STRAY_MARKER,
     fence_of,
     file_for,
     stray_markers,
 )
-from agent.formats.reading.names import (
+from swe_retry.agent.formats.reading.names import (
     clean_name,
     resolve_existing,
     without_bogus_folders,

@@ -12,8 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.mentions import FileIndex
-from agent.repomap.scanning.tags import IDENTIFIER, Definition, FileTags, parts
+from swe_retry.agent.mentions import FileIndex
+from swe_retry.agent.repomap.scanning.tags import (
+    IDENTIFIER,
+    Definition,
+    FileTags,
+    parts,
+)
 
 Ints = NDArray[np.int32]
 Numbers = NDArray[np.integer]

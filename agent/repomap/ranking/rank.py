@@ -12,7 +12,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.repomap.ranking.index import (
+from swe_retry.agent.repomap.ranking.index import (
     FILE,
     K1,
     Floats,
@@ -23,7 +23,7 @@ from agent.repomap.ranking.index import (
     Shares,
     sum_by_number,
 )
-from agent.repomap.scanning.tags import IDENTIFIER, parts
+from swe_retry.agent.repomap.scanning.tags import IDENTIFIER, parts
 
 Mask = NDArray[np.bool_]
 

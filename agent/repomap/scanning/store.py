@@ -15,8 +15,13 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from agent.grammars import grammar, grammars_version, language_of, parser
-from agent.repomap.scanning.tags import IDENTIFIER, SCANNER, Definition, FileTags
+from swe_retry.agent.grammars import grammar, grammars_version, language_of, parser
+from swe_retry.agent.repomap.scanning.tags import (
+    IDENTIFIER,
+    SCANNER,
+    Definition,
+    FileTags,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Query

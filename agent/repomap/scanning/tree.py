@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.grammars import language_of
-from core.errors import UserError
-from core.git import git, git_result
+from swe_retry.agent.grammars import language_of
+from swe_retry.core.errors import UserError
+from swe_retry.core.git import git, git_result
 
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent.conversation.base import ConversationLimits, Ending, Reflections
-from agent.conversation.testreport import Failure, TestReport
-from agent.lint import Finding, Linter
-from llm.chat import Reply, ToolCall, Traits
+from swe_retry.agent.conversation.base import ConversationLimits, Ending, Reflections
+from swe_retry.agent.conversation.testreport import Failure, TestReport
+from swe_retry.agent.lint import Finding, Linter
+from swe_retry.llm.chat import Reply, ToolCall, Traits
 from tests.support.formats import APP, BAD, GOOD, block, converse
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.conversation.base import ConversationLimits, Reflections
-from agent.conversation.excerpts import choose_spans
-from llm.chat import Traits, estimate_tokens
+from swe_retry.agent.conversation.base import ConversationLimits, Reflections
+from swe_retry.agent.conversation.excerpts import choose_spans
+from swe_retry.llm.chat import Traits, estimate_tokens
 from tests.support.formats import APP, Scripted, block, converse, fenced
 
 

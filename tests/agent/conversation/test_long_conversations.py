@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from agent.conversation.base import (
+from swe_retry.agent.conversation.base import (
     ConversationLimits,
     Ending,
     Reflections,
     ReflectionsUsed,
     Topic,
 )
-from agent.conversation.context import window_of
-from agent.conversation.testreport import Failure, TestReport
-from agent.formats import get_format
-from agent.formats.base import OnFailure
-from llm.chat import Message, Reminder, Reply, ToolCall, Traits
-from llm.tokens import size
+from swe_retry.agent.conversation.context import window_of
+from swe_retry.agent.conversation.testreport import Failure, TestReport
+from swe_retry.agent.formats import get_format
+from swe_retry.agent.formats.base import OnFailure
+from swe_retry.llm.chat import Message, Reminder, Reply, ToolCall, Traits
+from swe_retry.llm.tokens import size
 from tests.support.formats import (
     APP,
     BAD,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.mentions import FileIndex
+from swe_retry.agent.mentions import FileIndex
 
 INDEX = FileIndex.of(
     [

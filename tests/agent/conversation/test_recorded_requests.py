@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.conversation.base import ConversationLimits, Reflections
-from agent.conversation.testreport import Failure, TestReport
-from agent.formats import format_names
-from agent.formats.base import Matching, OnFailure
-from agent.lint import Finding, Linter
-from llm.chat import (
+from swe_retry.agent.conversation.base import ConversationLimits, Reflections
+from swe_retry.agent.conversation.testreport import Failure, TestReport
+from swe_retry.agent.formats import format_names
+from swe_retry.agent.formats.base import Matching, OnFailure
+from swe_retry.agent.lint import Finding, Linter
+from swe_retry.llm.chat import (
     Reminder,
     Reply,
     ToolCall,

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agent.conversation.base import ConversationLimits, Ending, Reflections
-from agent.conversation.coder import Coder
-from bench.cli.commands import run_command
-from bench.config import ModelChoice
-from llm.chat import RequestRefusedError, WindowExceededError
-from llm.provider_errors import RetryPolicy, stated_sizes
+from swe_retry.agent.conversation.base import ConversationLimits, Ending, Reflections
+from swe_retry.agent.conversation.coder import Coder
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.bench.config import ModelChoice
+from swe_retry.llm.chat import RequestRefusedError, WindowExceededError
+from swe_retry.llm.provider_errors import RetryPolicy, stated_sizes
 from tests.llm.test_client import ASK, model
 from tests.support.formats import BAD, GOOD, make_coder
 from tests.support.modelserver import LLAMA_CPP, LM_STUDIO, VLLM, ModelServer

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.builtin import tries
-from agent.conversation.base import Ending, ReplyCounts, Result
-from agent.conversation.testreport import TestReport
-from agent.formats import format_names, get_format
-from agent.formats.base import Notation, Sample
-from llm.chat import Message, Reply
+from swe_retry.agent.builtin import tries
+from swe_retry.agent.conversation.base import Ending, ReplyCounts, Result
+from swe_retry.agent.conversation.testreport import TestReport
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.agent.formats.base import Notation, Sample
+from swe_retry.llm.chat import Message, Reply
 from tests.support.formats import (
     DONE,
     FAILED,

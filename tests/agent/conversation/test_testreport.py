@@ -7,7 +7,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.conversation.testreport import Failure, cut, describe
+from swe_retry.agent.conversation.testreport import Failure, cut, describe
 
 A = Failure("t.py::test_a", "t.py:3: AssertionError\nE  assert 1 == 2")
 B = Failure("t.py::test_b", "t.py:9: KeyError\nE  KeyError: 'x'")

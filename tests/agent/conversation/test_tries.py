@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.agents import load_agent
-from agent.builtin import BuiltinAgent, PlanFormat, tries
-from agent.conversation.base import ConversationLimits, Ending, harness_setup
-from agent.conversation.testreport import Failure, TestReport
-from llm.chat import BudgetUsedError, RequestRefusedError, Traits
+from swe_retry.agent.agents import load_agent
+from swe_retry.agent.builtin import BuiltinAgent, PlanFormat, tries
+from swe_retry.agent.conversation.base import ConversationLimits, Ending, harness_setup
+from swe_retry.agent.conversation.testreport import Failure, TestReport
+from swe_retry.llm.chat import BudgetUsedError, RequestRefusedError, Traits
 from tests.support import write_files
 from tests.support.formats import (
     DONE,

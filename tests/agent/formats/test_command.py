@@ -1,4 +1,4 @@
-"""``python -m agent.formats`` as a user runs it."""
+"""``python -m swe_retry.agent.formats`` as a user runs it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agent.formats import format_names
-from agent.formats.__main__ import app
+from swe_retry.agent.formats import format_names
+from swe_retry.agent.formats.__main__ import app
 from tests.support import TOP
 from tests.support.formats import block
 
@@ -23,7 +23,7 @@ EDIT = block("a.py", "x = 1\n", "x = 2\n")
 def run(*args: str) -> tuple[int, str]:
     """Run the command and return exit code and standard output."""
     done = subprocess.run(
-        [sys.executable, "-m", "agent.formats", *args],
+        [sys.executable, "-m", "swe_retry.agent.formats", *args],
         cwd=TOP,
         capture_output=True,
         text=True,

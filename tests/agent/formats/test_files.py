@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.formats import get_format
-from agent.formats.apply import safe_edits, write_report
-from agent.formats.base import ApplyReport, Matching, MoveFile, ReplyScope, Unreadable
-from agent.workspace import Workspace
-from llm.chat import Reply
+from swe_retry.agent.formats import get_format
+from swe_retry.agent.formats.apply import safe_edits, write_report
+from swe_retry.agent.formats.base import (
+    ApplyReport,
+    Matching,
+    MoveFile,
+    ReplyScope,
+    Unreadable,
+)
+from swe_retry.agent.workspace import Workspace
+from swe_retry.llm.chat import Reply
 from tests.support.formats import block
 
 

@@ -6,9 +6,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from agent.formats import format_names, get_format
-from agent.formats.base import Matching, ReplyScope, Sample, Unreadable, WholeFile
-from llm.chat import Reply
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.agent.formats.base import (
+    Matching,
+    ReplyScope,
+    Sample,
+    Unreadable,
+    WholeFile,
+)
+from swe_retry.llm.chat import Reply
 from tests.support.formats import FENCE, apply, block, fenced, parse, tool_reply
 
 STUB = "import re\n\n\ndef f(text):\n    pass\n\n\ndef g():\n    return 1\n"

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from agent.formats import get_format
-from llm.chat import Reply, ToolCall
+from swe_retry.agent.formats import get_format
+from swe_retry.llm.chat import Reply, ToolCall
 from tests.support.formats import apply, problem, tool_reply
 
 

@@ -13,16 +13,22 @@ from typing import Any, SupportsIndex
 
 import pytest
 
-from agent import lint
-from agent.formats import format_names, get_format
-from agent.formats.apply import MAX_EDITS
-from agent.formats.base import Matching, ReplyScope, SearchReplace, Unreadable, feedback
-from agent.formats.reading import listings
-from agent.formats.reading.answer import answer_of
-from agent.formats.reference import _split_at_dots
-from agent.mentions import FileIndex
-from llm.chat import Message, Reply, ToolCall
-from llm.client import messages_as_sent
+from swe_retry.agent import lint
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.agent.formats.apply import MAX_EDITS
+from swe_retry.agent.formats.base import (
+    Matching,
+    ReplyScope,
+    SearchReplace,
+    Unreadable,
+    feedback,
+)
+from swe_retry.agent.formats.reading import listings
+from swe_retry.agent.formats.reading.answer import answer_of
+from swe_retry.agent.formats.reference import _split_at_dots
+from swe_retry.agent.mentions import FileIndex
+from swe_retry.llm.chat import Message, Reply, ToolCall
+from swe_retry.llm.client import messages_as_sent
 from tests.support.formats import apply, block, parse
 
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from agent.formats import format_names, get_format
-from agent.formats.base import ApplyReport
-from llm.chat import Reply
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.agent.formats.base import ApplyReport
+from swe_retry.llm.chat import Reply
 from tests.support.formats import apply, block, tool_reply
 from tests.support.render_edits import render
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent.formats.matching.explain import explain_ambiguity
-from agent.formats.matching.find_lines import MatchStep, find_matches
-from agent.formats.matching.lines import PlacingWork
+from swe_retry.agent.formats.matching.explain import explain_ambiguity
+from swe_retry.agent.formats.matching.find_lines import MatchStep, find_matches
+from swe_retry.agent.formats.matching.lines import PlacingWork
 from tests.support.formats import apply, block, join_lines, problem
 
 CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n"

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from jsonschema import validate
 
-from agent.formats import format_names, get_format
-from agent.formats.base import (
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.agent.formats.base import (
     ApplyReport,
     EditFormat,
     MalformedReplyError,
@@ -20,8 +20,8 @@ from agent.formats.base import (
     Sample,
     Unreadable,
 )
-from agent.formats.reading.calls import unknown_calls
-from llm.chat import Reply, ToolCall
+from swe_retry.agent.formats.reading.calls import unknown_calls
+from swe_retry.llm.chat import Reply, ToolCall
 from tests.support.formats import can_say, join_lines, problem, tool_reply
 from tests.support.render_edits import render
 

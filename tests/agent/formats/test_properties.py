@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agent.formats import format_names, get_format
-from agent.formats.apply import safe_edits, write_report
-from agent.formats.base import Matching, ReplyScope
-from agent.formats.reading.fences import writes_markers
-from agent.workspace import Workspace
-from llm.chat import Reply, ToolCall
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.agent.formats.apply import safe_edits, write_report
+from swe_retry.agent.formats.base import Matching, ReplyScope
+from swe_retry.agent.formats.reading.fences import writes_markers
+from swe_retry.agent.workspace import Workspace
+from swe_retry.llm.chat import Reply, ToolCall
 from tests.support.formats import can_say
 from tests.support.render_edits import render
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.formats.base import (
+from swe_retry.agent.formats.base import (
     ApplyReport,
     MalformedReplyError,
     ReplyScope,
     SearchReplace,
     feedback,
 )
-from agent.formats.reference import ReferenceDiffFormat
-from llm.chat import Reply
+from swe_retry.agent.formats.reference import ReferenceDiffFormat
+from swe_retry.llm.chat import Reply
 from tests.support.formats import block, join_lines
 
 FORMAT = ReferenceDiffFormat()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.formats import get_format
-from agent.formats.base import DeleteFile, SearchReplace
+from swe_retry.agent.formats import get_format
+from swe_retry.agent.formats.base import DeleteFile, SearchReplace
 from tests.support.formats import apply, parse, problem
 from tests.support.render_edits import render
 

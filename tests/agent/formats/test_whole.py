@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.formats import get_format
-from agent.formats.base import Unreadable, WholeFile
+from swe_retry.agent.formats import get_format
+from swe_retry.agent.formats.base import Unreadable, WholeFile
 from tests.support.formats import apply, parse, problem
 
 

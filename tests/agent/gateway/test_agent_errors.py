@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from agent.named import AGENTS
-from agent.named.base import NamedAgent
-from core.errors import UserError
-from llm.chat import Message, Reply
+from swe_retry.agent.named import AGENTS
+from swe_retry.agent.named.base import NamedAgent
+from swe_retry.core.errors import UserError
+from swe_retry.llm.chat import Message, Reply
 from tests.agent.gateway.conftest import GatewayRuns, needs_bubblewrap
 from tests.agent.gateway.test_named import config_of, turns_of
 from tests.support.dialects import Fault, Stub
@@ -101,7 +101,7 @@ def test_an_agent_recovers_wherever_it_does_without_the_gateway(
     for way in ("behind the gateway", "without it"):
         run = way.partition(" ")[0]
         if run == "without":
-            runs.monkeypatch.setattr("agent.gateway_agent.Gateway", Relay)
+            runs.monkeypatch.setattr("swe_retry.agent.gateway_agent.Gateway", Relay)
         with runs.serve(*FAULTS[kind], turns=turns_of(agent)) as stub:
             stub.spares_small = agent.name != "aider"
             try:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from agent.named.base import NamedAgent
-from bench.config import RunConfig
-from core.errors import UserError
-from demo.images import build_images
-from environments.base import EnvironmentKind
+from swe_retry.agent.named.base import NamedAgent
+from swe_retry.bench.config import RunConfig
+from swe_retry.core.errors import UserError
+from swe_retry.demo.images import build_images
+from swe_retry.environments.base import EnvironmentKind
 from tests.agent.gateway.conftest import (
     COSTS,
     EDIT,

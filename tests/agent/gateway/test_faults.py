@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.gateway import gateway as gateway_module
-from bench.config import validate_config
-from core.errors import UserError
-from llm.gate import OpenGate
-from llm.provider_errors import RetryPolicy
-from runs.calls.budget import BudgetLimits
-from runs.modelsource import ReplayedModels
-from runs.settings import Spending
+from swe_retry.agent.gateway import gateway as gateway_module
+from swe_retry.bench.config import validate_config
+from swe_retry.core.errors import UserError
+from swe_retry.llm.gate import OpenGate
+from swe_retry.llm.provider_errors import RetryPolicy
+from swe_retry.runs.calls.budget import BudgetLimits
+from swe_retry.runs.modelsource import ReplayedModels
+from swe_retry.runs.settings import Spending
 from tests.agent.gateway.conftest import (
     COSTS,
     EDIT,

@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
-from agent.gateway import gateway as gateway_module
-from agent.gateway.gateway import Access, Gateway
-from core.errors import StoppedError
-from llm.client import LiteLLMModel
-from llm.dialects import DIALECTS
-from llm.dialects.anthropic import Messages
-from llm.dialects.base import Tokens, events_of
-from llm.dialects.gemini import Gemini
-from llm.dialects.openai import Chat, Responses
-from llm.gate import OpenGate
-from llm.prices import cost_of_tokens
+from swe_retry.agent.gateway import gateway as gateway_module
+from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.core.errors import StoppedError
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.llm.dialects import DIALECTS
+from swe_retry.llm.dialects.anthropic import Messages
+from swe_retry.llm.dialects.base import Tokens, events_of
+from swe_retry.llm.dialects.gemini import Gemini
+from swe_retry.llm.dialects.openai import Chat, Responses
+from swe_retry.llm.gate import OpenGate
+from swe_retry.llm.prices import cost_of_tokens
 from tests.agent.gateway.conftest import (
     ASK,
     EDIT,

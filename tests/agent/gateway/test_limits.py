@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent.gateway import gateway as gateway_module
-from agent.gateway.gateway import Gateway
-from llm.chat import AttemptLimitError
-from llm.client import background
+from swe_retry.agent.gateway import gateway as gateway_module
+from swe_retry.agent.gateway.gateway import Gateway
+from swe_retry.llm.chat import AttemptLimitError
+from swe_retry.llm.client import background
 from tests.agent.gateway.test_provider_words import ask, gateway_of, request_of
 from tests.support import TOP, wait_until
 from tests.support.dialects import Stub
@@ -195,9 +195,9 @@ def test_a_request_that_cannot_be_read_is_refused_alone(
 
 QUIET = """
 import http.client, json, socket, sys, time
-from agent.gateway.gateway import Access, Gateway
-from llm.client import LiteLLMModel
-from llm.gate import OpenGate
+from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.llm.gate import OpenGate
 
 model = LiteLLMModel("anthropic/claude-sonnet-4-5-20250929", 0.0, 5.0, gate=OpenGate())
 with Gateway(model, Access(("anthropic",))) as gateway:

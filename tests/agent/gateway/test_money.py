@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from agent.gateway.gateway import Access, Gateway
-from core.jsontypes import JsonObject
-from llm.client import LiteLLMModel
-from llm.gate import Answered, CallOutcome, OpenGate, PlannedCall
-from llm.prices import cost_of_tokens
+from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.core.jsontypes import JsonObject
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.llm.gate import Answered, CallOutcome, OpenGate, PlannedCall
+from swe_retry.llm.prices import cost_of_tokens
 from tests.agent.gateway.conftest import (
     ASK,
     BY_NAME,

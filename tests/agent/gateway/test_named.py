@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from agent.formats import format_names
-from agent.named import AGENTS
-from agent.named.base import NamedAgent
-from agent.named.installed import agent_in_path, cached_agent
-from bench.config import ModelChoice, RunConfig, validate_config
-from core.errors import UserError
-from environments.base import AgentSandbox
-from runs.calls.budget import BudgetLimits
-from runs.settings import Spending, default_cache
+from swe_retry.agent.formats import format_names
+from swe_retry.agent.named import AGENTS
+from swe_retry.agent.named.base import NamedAgent
+from swe_retry.agent.named.installed import agent_in_path, cached_agent
+from swe_retry.bench.config import ModelChoice, RunConfig, validate_config
+from swe_retry.core.errors import UserError
+from swe_retry.environments.base import AgentSandbox
+from swe_retry.runs.calls.budget import BudgetLimits
+from swe_retry.runs.settings import Spending, default_cache
 from tests.agent.gateway.conftest import (
     BY_NAME,
     COSTS,
@@ -160,7 +160,7 @@ def test_an_agent_has_arguments_a_home_and_a_version(
     runs.cache = tmp_path / "cache"
     (qwen,) = [agent for agent in AGENTS if agent.name == "qwen-code"]
     small = replace(qwen, line='qwen "$message_file" "$@"')
-    runs.monkeypatch.setattr("agent.agents.named_agent", lambda _: small)
+    runs.monkeypatch.setattr("swe_retry.agent.agents.named_agent", lambda _: small)
     home = tmp_path / "configuration"
     settings: dict[str, Any] = {"mcpServers": {"x": {}}}
     for name, text in {

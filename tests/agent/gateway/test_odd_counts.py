@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from agent.gateway.gateway import Access, Gateway
-from core.jsontypes import JsonObject
-from llm.chat import Message, Reply
-from llm.client import LiteLLMModel
-from llm.dialects.anthropic import Messages
-from llm.dialects.base import Dialect
-from llm.dialects.gemini import Gemini
-from llm.dialects.openai import Chat, Responses
-from llm.gate import Answered
-from llm.prices import Price
-from llm.provider_errors import RetryPolicy
+from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.core.jsontypes import JsonObject
+from swe_retry.llm.chat import Message, Reply
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.llm.dialects.anthropic import Messages
+from swe_retry.llm.dialects.base import Dialect
+from swe_retry.llm.dialects.gemini import Gemini
+from swe_retry.llm.dialects.openai import Chat, Responses
+from swe_retry.llm.gate import Answered
+from swe_retry.llm.prices import Price
+from swe_retry.llm.provider_errors import RetryPolicy
 from tests.agent.gateway.conftest import post, serve_stub
 from tests.agent.gateway.test_money import RecordingGate
 from tests.agent.gateway.test_provider_words import request_of

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from agent.gateway.gateway import Access, Gateway
-from core.errors import InfrastructureError
-from llm.client import LiteLLMModel
-from llm.gate import OpenGate
-from llm.provider_errors import RetryPolicy
+from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.llm.gate import OpenGate
+from swe_retry.llm.provider_errors import RetryPolicy
 from tests.agent.gateway.conftest import Answer, read_answer, serve_stub
 from tests.support.dialects import (
     APIS,
@@ -132,7 +132,7 @@ def test_a_stream_that_fails_passes_as_it_came(
 def test_an_error_after_a_ping_passes_as_an_event(
     dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.gateway.gateway.PING", 0.05)
+    monkeypatch.setattr("swe_retry.agent.gateway.gateway.PING", 0.05)
     name, body = error_event(dialect, Fault.words)
     fault = Fault(529, silent=0.5)
     with gateway_of(dialect, monkeypatch, fault) as (gateway, _):

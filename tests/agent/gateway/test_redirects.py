@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.errors import UserError
-from llm.chat import Message
-from llm.client import LiteLLMModel
-from llm.gate import Failed
-from llm.provider_errors import ProviderRefusalError
+from swe_retry.core.errors import UserError
+from swe_retry.llm.chat import Message
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.llm.gate import Failed
+from swe_retry.llm.provider_errors import ProviderRefusalError
 from tests.agent.gateway.conftest import serve_stub
 from tests.agent.gateway.test_money import RecordingGate
 from tests.agent.gateway.test_provider_words import ask, gateway_of

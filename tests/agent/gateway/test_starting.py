@@ -7,9 +7,9 @@ import shlex
 
 import pytest
 
-from agent.command_agent import last_lines
-from bench.cli.tryagent import try_agent
-from core.errors import UserError
+from swe_retry.agent.command_agent import last_lines
+from swe_retry.bench.cli.tryagent import try_agent
+from swe_retry.core.errors import UserError
 from tests.agent.gateway.conftest import (
     NEW,
     GatewayRuns,

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agent.gateway.gateway import Access, Gateway
-from llm.client import LiteLLMModel
-from llm.dialects.base import events_of
-from llm.gate import Failed
-from llm.provider_errors import RetryPolicy
+from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.llm.dialects.base import events_of
+from swe_retry.llm.gate import Failed
+from swe_retry.llm.provider_errors import RetryPolicy
 from tests.agent.gateway.conftest import BY_NAME, post
 from tests.llm.test_streams import Books
 from tests.support.dialects import ADDRESSES, APIS, MODELS, Turn, _response

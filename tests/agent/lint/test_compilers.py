@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.lint import (
+from swe_retry.agent.lint import (
     Change,
     Finding,
     InterpreterCompiler,
@@ -16,10 +16,10 @@ from agent.lint import (
     OwnCompiler,
     RememberingCompiler,
 )
-from agent.lint.compilers import CompilerFailedError
-from bench.instances.instance import Spec
-from bench.regression.lintcommand import linter_for
-from environments.local.venvs import find_python
+from swe_retry.agent.lint.compilers import CompilerFailedError
+from swe_retry.bench.instances.instance import Spec
+from swe_retry.bench.regression.lintcommand import linter_for
+from swe_retry.environments.local.venvs import find_python
 from tests.conftest import an_instance
 
 FILES = [

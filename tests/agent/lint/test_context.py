@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.lint import Change, Finding, Linter, describe
+from swe_retry.agent.lint import Change, Finding, Linter, describe
 
 LONG = '''\
 import os

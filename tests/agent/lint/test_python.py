@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agent.lint import Change, Finding, Linter
+from swe_retry.agent.lint import Change, Finding, Linter
 
 
 def lint(

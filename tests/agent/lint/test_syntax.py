@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.lint import Change, Linter
+from swe_retry.agent.lint import Change, Linter
 
 
 def lint(

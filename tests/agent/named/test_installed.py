@@ -18,11 +18,16 @@ from urllib.parse import unquote
 
 import pytest
 
-from agent.named import named_agent
-from agent.named.base import NamedAgent
-from agent.named.installed import NODE, cached_agent, find_agent, install_agent
-from bench.cli.listing import list_agents
-from core.errors import InfrastructureError, UserError
+from swe_retry.agent.named import named_agent
+from swe_retry.agent.named.base import NamedAgent
+from swe_retry.agent.named.installed import (
+    NODE,
+    cached_agent,
+    find_agent,
+    install_agent,
+)
+from swe_retry.bench.cli.listing import list_agents
+from swe_retry.core.errors import InfrastructureError, UserError
 
 REAL_NODE = shutil.which("node")
 needs_npm = pytest.mark.skipif(

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.repomap import RenderedMaps, TagStore
-from agent.repomap.build import RepoMap, largest_number
-from agent.repomap.ranking.index import IndexBuilder
-from agent.repomap.scanning.store import scan
-from agent.repomap.scanning.tree import blobs_below
-from llm.chat import estimate_tokens
+from swe_retry.agent.repomap import RenderedMaps, TagStore
+from swe_retry.agent.repomap.build import RepoMap, largest_number
+from swe_retry.agent.repomap.ranking.index import IndexBuilder
+from swe_retry.agent.repomap.scanning.store import scan
+from swe_retry.agent.repomap.scanning.tree import blobs_below
+from swe_retry.llm.chat import estimate_tokens
 from tests.support import write_files
 
 FILES = {
@@ -262,7 +262,7 @@ def test_a_broken_text_is_made_again_and_old_ones_are_removed(
     first = shop_maps.render()
     shop_maps.edit("UPDATE texts SET value = x'ff'")
     assert shop_maps.render() == first
-    monkeypatch.setattr("agent.repomap.scanning.store._MAX_TEXTS", 2)
+    monkeypatch.setattr("swe_retry.agent.repomap.scanning.store._MAX_TEXTS", 2)
     store = shop_maps.store
     for number in range(4):
         store.keep_text(str(number), f"map {number}")

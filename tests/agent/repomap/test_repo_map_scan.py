@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.repomap.scanning.store import MAX_PARSED, scan
-from agent.repomap.scanning.tags import FileTags
+from swe_retry.agent.repomap.scanning.store import MAX_PARSED, scan
+from swe_retry.agent.repomap.scanning.tags import FileTags
 
 SOURCES = {
     "python": ("class A(B):\n  def f(self): pass\nasync def g(): ...\n", ["A", "A.f", "g"]),

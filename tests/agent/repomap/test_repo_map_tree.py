@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agent.repomap.__main__ import app
-from agent.repomap.scanning.tree import blob_hash, blobs_below
-from core.errors import UserError
-from core.git import git
+from swe_retry.agent.repomap.__main__ import app
+from swe_retry.agent.repomap.scanning.tree import blob_hash, blobs_below
+from swe_retry.core.errors import UserError
+from swe_retry.core.git import git
 from tests.support import write_files
 
 
@@ -99,7 +99,7 @@ def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
 
 def test_the_module_can_be_run(checkout: Path, tmp_path: Path) -> None:
     result = subprocess.run(
-        [sys.executable, "-m", "agent.repomap", str(checkout), "--text", "-"],
+        [sys.executable, "-m", "swe_retry.agent.repomap", str(checkout), "--text", "-"],
         input="first",
         env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
         capture_output=True,

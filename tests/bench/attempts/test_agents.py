@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from agent.protocol import AgentResult, Task
-from bench.config import ModelChoice, RunConfig, validate_config
-from bench.repos.checkout import Checkout
-from core.errors import UserError
-from environments.base import EnvironmentKind
-from runs.calls.budget import BudgetLimits
-from runs.calls.ledger import read_ledger
-from runs.patches import patch_paths
-from runs.settings import Spending
-from runs.storage.store import RunStore
+from swe_retry.agent.protocol import AgentResult, Task
+from swe_retry.bench.config import ModelChoice, RunConfig, validate_config
+from swe_retry.bench.repos.checkout import Checkout
+from swe_retry.core.errors import UserError
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.runs.calls.budget import BudgetLimits
+from swe_retry.runs.calls.ledger import read_ledger
+from swe_retry.runs.patches import patch_paths
+from swe_retry.runs.settings import Spending
+from swe_retry.runs.storage.store import RunStore
 from tests.bench.conftest import Harness
 from tests.support.provider import Provider
 from tests.support.runs import but, config

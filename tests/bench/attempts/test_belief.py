@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.attempts.evidence.belief import (
+from swe_retry.bench.attempts.evidence.belief import (
     RunArrays,
     best_class,
     expected_gain,
     hypothesis_weights,
     weigh,
 )
-from bench.attempts.evidence.facts import (
+from swe_retry.bench.attempts.evidence.facts import (
     BELIEVED,
     ClassFacts,
     InstanceFacts,
     ScriptFacts,
     stated_fit,
 )
-from bench.attempts.evidence.fit import fit_run
+from swe_retry.bench.attempts.evidence.fit import fit_run
 
 FIT = stated_fit()
 MODELS = ("a", "b", "c")

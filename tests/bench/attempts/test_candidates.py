@@ -5,8 +5,13 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from bench.attempts.choose import choose, finish_choice, rank, tier
-from runs.records import Attempt, AttemptStatus, InstanceResult, InstanceStatus
+from swe_retry.bench.attempts.choose import choose, finish_choice, rank, tier
+from swe_retry.runs.records import (
+    Attempt,
+    AttemptStatus,
+    InstanceResult,
+    InstanceStatus,
+)
 from tests.support.attempts import make_candidate as candidate
 
 OUTCOMES: tuple[bool | None, ...] = (True, None, False)

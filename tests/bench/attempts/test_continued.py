@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from runs.calls.journal import AttemptEntry, Journal, finished_attempts
-from runs.records import Attempt, AttemptStatus
-from runs.storage.store import RunStore
+from swe_retry.runs.calls.journal import AttemptEntry, Journal, finished_attempts
+from swe_retry.runs.records import Attempt, AttemptStatus
+from swe_retry.runs.storage.store import RunStore
 from tests.runs.conftest import ID, arguments
 from tests.support import read_json, wait_until
 from tests.support.attempts import make_candidate

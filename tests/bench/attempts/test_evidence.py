@@ -10,26 +10,31 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.choose import choose
-from bench.attempts.evidence.choice import (
+from swe_retry.bench.attempts.choose import choose
+from swe_retry.bench.attempts.evidence.choice import (
     choose_by_evidence,
     matrix,
 )
-from bench.attempts.evidence.equality import canonical_key, is_directive
-from bench.attempts.evidence.scripts import (
+from swe_retry.bench.attempts.evidence.equality import canonical_key, is_directive
+from swe_retry.bench.attempts.evidence.scripts import (
     PYTHON,
     script_in,
     script_of_file,
     script_prompt,
 )
-from bench.regression.runners import Runner
-from runs.evidence import (
+from swe_retry.bench.regression.runners import Runner
+from swe_retry.runs.evidence import (
     CandidateClass,
     Evidence,
     ReproductionScript,
     ScriptSource,
 )
-from runs.records import Attempt, AttemptStatus, InstanceResult, InstanceStatus
+from swe_retry.runs.records import (
+    Attempt,
+    AttemptStatus,
+    InstanceResult,
+    InstanceStatus,
+)
 from tests.support.attempts import diff, make_candidate
 
 BASE = '"""A module."""\n\ndef f(a):\n    """Add one."""\n    return a + 1\n'

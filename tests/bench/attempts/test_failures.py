@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.workspace import Workspace
-from core.errors import InfrastructureError, UserError
-from core.git import GitError
-from environments.base import EnvironmentKind
-from runs.storage.store import RunStore
+from swe_retry.agent.workspace import Workspace
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.core.git import GitError
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.runs.storage.store import RunStore
 from tests.bench.conftest import Harness
 from tests.support.runs import config
 
@@ -18,12 +18,13 @@ from tests.support.runs import config
 def test_a_bug_in_an_attempt_is_recorded_and_counts(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import bench.attempts.outcomes
+
+    import swe_retry.bench.attempts.outcomes
 
     def explode(*_: object, **__: object) -> str:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(bench.attempts.outcomes, "take_patch", explode)
+    monkeypatch.setattr(swe_retry.bench.attempts.outcomes, "take_patch", explode)
     harness.run(config(), "demo__bank-2", code=1)
     first = harness.attempts("demo__bank-2")[0]
     assert first["status"] == "error"

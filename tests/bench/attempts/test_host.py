@@ -8,24 +8,24 @@ from typing import Any
 
 import pytest
 
-from agent.conversation.base import ConversationLimits
-from agent.conversation.testreport import Failure
-from agent.lint import Linter
-from agent.protocol import AgentResult, Host
-from bench.attempts.checkouts import Checkouts
-from bench.attempts.host import AttemptHost
-from bench.attempts.outcomes import TreeChecks, check_outcomes
-from bench.regression.suite import SuiteReport
-from bench.regression.testconfig import TestCommand
-from bench.repos.checkout import Checkout
-from core.errors import StoppedError
-from core.shutdown import Shutdown
-from llm.chat import Message, Reply
-from llm.gate import OpenGate
-from llm.replay import ReplayModel
-from runs.progress.state import WorkStep
-from runs.records import Attempt
-from runs.slots import Slot, Slots
+from swe_retry.agent.conversation.base import ConversationLimits
+from swe_retry.agent.conversation.testreport import Failure
+from swe_retry.agent.lint import Linter
+from swe_retry.agent.protocol import AgentResult, Host
+from swe_retry.bench.attempts.checkouts import Checkouts
+from swe_retry.bench.attempts.host import AttemptHost
+from swe_retry.bench.attempts.outcomes import TreeChecks, check_outcomes
+from swe_retry.bench.regression.suite import SuiteReport
+from swe_retry.bench.regression.testconfig import TestCommand
+from swe_retry.bench.repos.checkout import Checkout
+from swe_retry.core.errors import StoppedError
+from swe_retry.core.shutdown import Shutdown
+from swe_retry.llm.chat import Message, Reply
+from swe_retry.llm.gate import OpenGate
+from swe_retry.llm.replay import ReplayModel
+from swe_retry.runs.progress.state import WorkStep
+from swe_retry.runs.records import Attempt
+from swe_retry.runs.slots import Slot, Slots
 from tests.conftest import MakeCheckout
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from agent.grammars import SUFFIXES
-from bench.config import ModelChoice, RunConfig
-from demo.images import build_images
-from demo.setup import DEMO_DATASET
-from environments.base import EnvironmentKind
-from environments.copies import find_hidden, read_sources
-from environments.local.bubblewrap import bubblewrap_works
+from swe_retry.agent.grammars import SUFFIXES
+from swe_retry.bench.config import ModelChoice, RunConfig
+from swe_retry.demo.images import build_images
+from swe_retry.demo.setup import DEMO_DATASET
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.environments.copies import find_hidden, read_sources
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from tests.bench.conftest import Harness
 from tests.support import write_files
 from tests.support.reporting import report

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent.formats import format_names, get_format
-from bench.config import ModelChoice
-from demo.setup import DEMO_DATASET
+from swe_retry.agent.formats import format_names, get_format
+from swe_retry.bench.config import ModelChoice
+from swe_retry.demo.setup import DEMO_DATASET
 from tests.bench.conftest import Harness
 from tests.support.provider import Answer, Provider
 from tests.support.render_edits import render

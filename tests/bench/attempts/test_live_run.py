@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-import runs.checks
-from agent.formats import format_names
-from agent.formats.diff import DiffFormat
-from bench.config import ModelChoice
-from core.errors import UserError
-from llm.chat import Traits
-from llm.gate import OpenGate
-from llm.provider_errors import RetryPolicy
-from llm.settings import load_settings
-from llm.tokens import count_tokens
-from reports.report import report_command
-from runs.modelsource import ReplayedModels
+import swe_retry.runs.checks
+from swe_retry.agent.formats import format_names
+from swe_retry.agent.formats.diff import DiffFormat
+from swe_retry.bench.config import ModelChoice
+from swe_retry.core.errors import UserError
+from swe_retry.llm.chat import Traits
+from swe_retry.llm.gate import OpenGate
+from swe_retry.llm.provider_errors import RetryPolicy
+from swe_retry.llm.settings import load_settings
+from swe_retry.llm.tokens import count_tokens
+from swe_retry.reports.report import report_command
+from swe_retry.runs.modelsource import ReplayedModels
 from tests.bench.conftest import Harness
 from tests.support import assert_in_no_file, read_json
 from tests.support.evaluated import report_settings
@@ -211,7 +211,7 @@ def test_a_model_that_cannot_call_functions_gets_no_format_of_calls(
     provider: Provider,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(runs.checks, "get_format", lambda _: Calling())
+    monkeypatch.setattr(swe_retry.runs.checks, "get_format", lambda _: Calling())
     settings = tmp_path / "mine.yaml"
     settings.write_text("models: {my-*: {tools: false}}")
     mine = model_of("my-own", settings)

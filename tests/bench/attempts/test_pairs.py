@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from bench.cli.command_line import make_configuration
-from bench.config import RunConfig, RunSettings, validate_config
-from core.errors import UserError
-from core.settings import SourcedValue, check_settings, merge_layers
-from environments.base import EnvironmentKind
-from llm.settings import our_settings
-from runs.calls.budget import BudgetLimits
-from runs.options import parse_models
-from runs.settings import Spending
+from swe_retry.bench.cli.command_line import make_configuration
+from swe_retry.bench.config import RunConfig, RunSettings, validate_config
+from swe_retry.core.errors import UserError
+from swe_retry.core.settings import SourcedValue, check_settings, merge_layers
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.llm.settings import our_settings
+from swe_retry.runs.calls.budget import BudgetLimits
+from swe_retry.runs.options import parse_models
+from swe_retry.runs.settings import Spending
 from tests.bench.conftest import Harness
 from tests.support.evidence import verified
 from tests.support.provider import Answer, Provider

@@ -8,20 +8,28 @@ from typing import Any
 
 import pytest
 
-from agent.builtin import BuiltinAgent
-from agent.protocol import AgentResult, Task
-from agent.workspace import UnsafePathError, Workspace
-from bench.attempts.trees import Examination, examine_patch, files_in_submodules
-from bench.config import ModelChoice
-from bench.instances.dataset import load_dataset
-from bench.regression.testconfig import ConfigurationEdits, TestCommand, tree_under_test
-from bench.repos.checkout import Checkout, Snapshots, make_checkout
-from bench.repos.patches import take_patch
-from core.git import git
-from core.worktree import Changes
-from demo.setup import REPOSITORIES, commit_all
-from environments.base import EnvironmentKind
-from runs.patches import submittable_patch
+from swe_retry.agent.builtin import BuiltinAgent
+from swe_retry.agent.protocol import AgentResult, Task
+from swe_retry.agent.workspace import UnsafePathError, Workspace
+from swe_retry.bench.attempts.trees import (
+    Examination,
+    examine_patch,
+    files_in_submodules,
+)
+from swe_retry.bench.config import ModelChoice
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.bench.regression.testconfig import (
+    ConfigurationEdits,
+    TestCommand,
+    tree_under_test,
+)
+from swe_retry.bench.repos.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.bench.repos.patches import take_patch
+from swe_retry.core.git import git
+from swe_retry.core.worktree import Changes
+from swe_retry.demo.setup import REPOSITORIES, commit_all
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.runs.patches import submittable_patch
 from tests.bench.attempts.test_agents import outside
 from tests.bench.conftest import Harness
 from tests.conftest import MakeCheckout

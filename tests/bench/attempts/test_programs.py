@@ -21,12 +21,17 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.attempts.choose import choose
-from bench.attempts.evidence.choice import choose_by_evidence, facts_of
-from bench.attempts.evidence.equality import canonical_key
-from bench.attempts.evidence.fit import fit_run
-from runs.evidence import CandidateClass, Evidence, ReproductionScript, ScriptSource
-from runs.records import Attempt
+from swe_retry.bench.attempts.choose import choose
+from swe_retry.bench.attempts.evidence.choice import choose_by_evidence, facts_of
+from swe_retry.bench.attempts.evidence.equality import canonical_key
+from swe_retry.bench.attempts.evidence.fit import fit_run
+from swe_retry.runs.evidence import (
+    CandidateClass,
+    Evidence,
+    ReproductionScript,
+    ScriptSource,
+)
+from swe_retry.runs.records import Attempt
 from tests.support.attempts import make_candidate
 
 PROGRAMS = Path(__file__).parents[2] / "data/programs"

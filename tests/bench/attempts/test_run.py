@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-import bench.repos.checkout
-from bench.config import ModelChoice, TestChoice, validate_config
-from bench.instances.dataset import load_dataset
-from bench.repos.checkout import Snapshot
-from core.errors import UserError
-from environments.base import EnvironmentKind
-from runs.storage.store import RunStore
-from runs.storage.versions import HARNESS_VERSION
+import swe_retry.bench.repos.checkout
+from swe_retry.bench.config import ModelChoice, TestChoice, validate_config
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.bench.repos.checkout import Snapshot
+from swe_retry.core.errors import UserError
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.runs.storage.store import RunStore
+from swe_retry.runs.storage.versions import HARNESS_VERSION
 from tests.bench.conftest import Harness
 from tests.support import read_json
 from tests.support.runs import IDS, but, config
@@ -237,13 +237,13 @@ def test_require_tests_goes_on_after_an_untested_candidate(harness: Harness) -> 
 def test_a_leak_in_a_checkout_stops_the_instance(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = bench.repos.checkout.make_repository
+    real = swe_retry.bench.repos.checkout.make_repository
 
     def leaky(snapshot: Snapshot, root: Path) -> None:
         real(snapshot, root)
         (root / ".git" / "FETCH_HEAD").write_text("the future")
 
-    monkeypatch.setattr(bench.repos.checkout, "make_repository", leaky)
+    monkeypatch.setattr(swe_retry.bench.repos.checkout, "make_repository", leaky)
     harness.run(config(), "demo__bank-2", code=1)
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.attempts.evidence.running import ScriptRun
-from bench.attempts.evidence.scripts import language_of_runner
-from bench.regression.runners import Runner
-from core.processes import CommandResult
+from swe_retry.bench.attempts.evidence.running import ScriptRun
+from swe_retry.bench.attempts.evidence.scripts import language_of_runner
+from swe_retry.bench.regression.runners import Runner
+from swe_retry.core.processes import CommandResult
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.evidence.scripts import language_of_runner
-from bench.config import ModelChoice, SelectionRule
-from bench.regression.runners import Runner
-from demo.setup import DEMO_DATASET
-from environments.base import EnvironmentKind
-from environments.local.bubblewrap import bubblewrap_works
-from llm.chat import Message, request_sha256
-from reports.submission.hidden import texts_of
-from runs.calls.budget import BudgetLimits
-from runs.records import Attempt, InstanceResult
-from runs.settings import Spending
+from swe_retry.bench.attempts.evidence.scripts import language_of_runner
+from swe_retry.bench.config import ModelChoice, SelectionRule
+from swe_retry.bench.regression.runners import Runner
+from swe_retry.demo.setup import DEMO_DATASET
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.llm.chat import Message, request_sha256
+from swe_retry.reports.submission.hidden import texts_of
+from swe_retry.runs.calls.budget import BudgetLimits
+from swe_retry.runs.records import Attempt, InstanceResult
+from swe_retry.runs.settings import Spending
 from tests.bench.conftest import Harness
 from tests.support import read_json
 from tests.support.commands import Preloaded

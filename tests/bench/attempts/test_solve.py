@@ -8,8 +8,8 @@ import subprocess
 import sys
 from textwrap import dedent
 
-import bench.attempts
-from bench.attempts.solve import Solver
+import swe_retry.bench.attempts
+from swe_retry.bench.attempts.solve import Solver
 from tests.support import TOP
 
 
@@ -25,17 +25,18 @@ def test_the_loop_is_quoted_whole() -> None:
 
 
 def test_the_package_has_what_its_face_names() -> None:
-    for name in bench.attempts.__all__:
-        assert getattr(bench.attempts, name), name
-    assert not hasattr(bench.attempts, "nothing")
+    for name in swe_retry.bench.attempts.__all__:
+        assert getattr(swe_retry.bench.attempts, name), name
+    assert not hasattr(swe_retry.bench.attempts, "nothing")
 
 
 def test_choosing_loads_nothing_that_works_on_an_instance() -> None:
     code = (
-        "import sys\nfrom bench.attempts import choose, stop_reason, transcript\n"
-        "print([m for m in sys.modules if m in ('bench.attempts.solve', 'bench.repos.checkout')])\n"
-        "from bench.attempts import InstanceJob\n"
-        "print('bench.attempts.solve' in sys.modules)\n"
+        "import sys\nfrom swe_retry.bench.attempts import choose, stop_reason, transcript\n"
+        "work = {'swe_retry.bench.attempts.solve', 'swe_retry.bench.repos.checkout'}\n"
+        "print(sorted(work & set(sys.modules)))\n"
+        "from swe_retry.bench.attempts import InstanceJob\n"
+        "print('swe_retry.bench.attempts.solve' in sys.modules)\n"
     )
     process = subprocess.run(
         [sys.executable, "-c", code],

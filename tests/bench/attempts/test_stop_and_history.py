@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bench.config import HistoryChoice, validate_config
-from bench.policy import StopRule
-from core.errors import UserError
-from environments.base import EnvironmentKind
+from swe_retry.bench.config import HistoryChoice, validate_config
+from swe_retry.bench.policy import StopRule
+from swe_retry.core.errors import UserError
+from swe_retry.environments.base import EnvironmentKind
 from tests.bench.conftest import Harness
 from tests.support.evidence import (
     NAME,

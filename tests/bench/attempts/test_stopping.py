@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bench.attempts.stop import stop_reason
-from bench.policy import StopRule
-from runs.records import Attempt
+from swe_retry.bench.attempts.stop import stop_reason
+from swe_retry.bench.policy import StopRule
+from swe_retry.runs.records import Attempt
 from tests.support.attempts import make_candidate
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts import (
+from swe_retry.bench.attempts import (
     ClassFacts,
     InstanceFacts,
     InstanceJob,
@@ -19,11 +19,11 @@ from bench.attempts import (
     refit,
     stated_fit,
 )
-from bench.config import RunConfig
-from bench.instances.dataset import load_dataset
-from bench.policy import StopRule
-from runs.evidence import BeliefFit
-from runs.records import InstanceResult
+from swe_retry.bench.config import RunConfig
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.bench.policy import StopRule
+from swe_retry.runs.evidence import BeliefFit
+from swe_retry.runs.records import InstanceResult
 from tests.bench.conftest import Harness
 from tests.support.evidence import (
     LOCAL,

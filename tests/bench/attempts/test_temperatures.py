@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.config import ModelChoice, RunConfig, validate_config
+from swe_retry.bench.config import ModelChoice, RunConfig, validate_config
 from tests.bench.conftest import Harness
 from tests.support import change_json
 from tests.support.provider import Provider

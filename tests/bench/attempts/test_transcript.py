@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bench.attempts.transcript import transcript
-from llm.chat import Message, ToolCall
-from runs.records import InstanceResult
+from swe_retry.bench.attempts.transcript import transcript
+from swe_retry.llm.chat import Message, ToolCall
+from swe_retry.runs.records import InstanceResult
 from tests.support.attempts import make_candidate
 
 TITLE = "\x1b]0;a title of the terminal\x07"

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from agent.workspace import Workspace
-from bench.config import RunConfig, TestChoice
-from bench.instances.dataset import load_dataset
-from bench.instances.instance import Spec
-from bench.instances.project import project_of
-from bench.regression.health import check_sample
-from bench.regression.settings import Tests
-from bench.regression.suite import RegressionTests
-from demo.setup import build_mirrors
-from environments.base import BrokenEnvironmentError, EnvironmentKind
-from environments.local.environment import LocalEnvironment
+from swe_retry.agent.workspace import Workspace
+from swe_retry.bench.config import RunConfig, TestChoice
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.bench.instances.instance import Spec
+from swe_retry.bench.instances.project import project_of
+from swe_retry.bench.regression.health import check_sample
+from swe_retry.bench.regression.settings import Tests
+from swe_retry.bench.regression.suite import RegressionTests
+from swe_retry.demo.setup import build_mirrors
+from swe_retry.environments.base import BrokenEnvironmentError, EnvironmentKind
+from swe_retry.environments.local.environment import LocalEnvironment
 from tests.bench.conftest import Harness
 from tests.conftest import MakeCheckout, an_instance
 from tests.support.provider import Provider

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bench.benchmark import changed_dataset
-from bench.instances.dataset import DatasetIdentity, load_dataset
-from core.errors import InfrastructureError, UserError
-from runs.description import Run
-from runs.storage.store import RunStore
+from swe_retry.bench.benchmark import changed_dataset
+from swe_retry.bench.instances.dataset import DatasetIdentity, load_dataset
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.runs.description import Run
+from swe_retry.runs.storage.store import RunStore
 from tests.support.task_sets import ROWS
 
 SET = DatasetIdentity(
@@ -66,7 +66,9 @@ def test_what_is_asked_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         return dataset
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    monkeypatch.setattr("bench.instances.dataset._hub_unreachable", lambda _: "")
+    monkeypatch.setattr(
+        "swe_retry.bench.instances.dataset._hub_unreachable", lambda _: ""
+    )
     dataset = load_dataset("gym@ccccccc", "test", "extra")
     ((values, named_values),) = requests
     assert values == ("SWE-Gym/SWE-Gym", "extra")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.formats import format_names
-from bench.cli.listing import list_models
-from harness import main as harness
-from llm.settings import load_settings
+from swe_retry.agent.formats import format_names
+from swe_retry.bench.cli.listing import list_models
+from swe_retry.harness import main as harness
+from swe_retry.llm.settings import load_settings
 from tests.support import TOP, run_script, wait_until
 from tests.support.commands import Preloaded
 from tests.support.provider import Answer, Provider

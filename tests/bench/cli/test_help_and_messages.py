@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from bench.instances.dataset import load_dataset
-from bench.selection import read_ids
-from llm.registry import ending_models
-from runs.records import Attempt, InstanceResult
-from runs.storage.versions import HARNESS_VERSION
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.bench.selection import read_ids
+from swe_retry.llm.registry import ending_models
+from swe_retry.runs.records import Attempt, InstanceResult
+from swe_retry.runs.storage.versions import HARNESS_VERSION
 from tests.bench.cli.test_options import ID, NOWHERE, Run, demo, refusal, replayed
 from tests.bench.cli.test_options import here as here  # a fixture
 from tests.support import TOP, write_json
@@ -35,7 +35,9 @@ def offline_variables(folder: Path) -> dict[str, str]:
 
 
 def test_short_options(tmp_path: Path, here: Run) -> None:
-    replay = f"--replay {TOP}/demo/replies --environment none --instances {ID}"
+    replay = (
+        f"--replay {TOP}/swe_retry/demo/replies --environment none --instances {ID}"
+    )
     short = f"-m scripted-a -d demo -w 2 -r short -o {tmp_path}"
     cache = f"--set folders.cache={tmp_path}/c"
     argv = shlex.split(f"{short} {replay} {cache}")
@@ -321,7 +323,7 @@ def test_a_dry_run_without_a_key_ends_with_2(
 def test_a_dry_run_names_the_models_and_formats_of_a_recording(
     tmp_path: Path, here: Run
 ) -> None:
-    replay = f"--models gpt-4o,scripted-a@whole --replay {TOP}/demo/replies --dry-run"
+    replay = f"--models gpt-4o,scripted-a@whole --replay {TOP}/swe_retry/demo/replies --dry-run"
     done = here(*demo(tmp_path, replay))
     assert "models: scripted-a (diff), scripted-b (diff); " in done.stdout
     assert done.returncode == 0
@@ -332,7 +334,7 @@ def test_without_a_network_the_hub_is_given_up_at_once(tmp_path: Path) -> None:
     code = (
         "import time; slept = []; time.sleep = slept.append\n"
         "from datasets import load_dataset\n"
-        "from bench.instances.dataset import rows_of_hub\n"
+        "from swe_retry.bench.instances.dataset import rows_of_hub\n"
         "for load in (load_dataset, rows_of_hub):\n"
         "    slept.clear()\n"
         "    try:\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.oldest import OLDEST
-from runs.storage.versions import HARNESS_VERSION
+from swe_retry.oldest import OLDEST
+from swe_retry.runs.storage.versions import HARNESS_VERSION
 from tests.support import TOP
 
 SCRIPTS = ("harness.py", "report.py")
@@ -75,7 +75,10 @@ def test_the_python_of_the_environment_finds_its_packages(script: str) -> None:
 
 @needs_environment
 def test_subcommands_and_modules_are_started_again_as_they_were() -> None:
-    for command in (["harness.py", "list"], ["-m", "exercises.editpack", "mine"]):
+    for command in (
+        ["harness.py", "list"],
+        ["-m", "swe_retry.exercises.editpack", "mine"],
+    ):
         done = start(sys.executable, "-S", *command, "--help")
         assert (
             f"Usage: {' '.join(command[:2]).replace('-m ', 'python -m ')}"
@@ -101,7 +104,7 @@ def test_a_package_that_a_command_imports_late_is_named_in_one_line(
     code = (
         f"import sys; sys.modules[{package!r}] = None; "
         f"sys.argv = {[f'{script}.py', *words.split()]!r}; "
-        f"import {script}; sys.exit({script}.main())"
+        f"from swe_retry import {script}; sys.exit({script}.main())"
     )
     done = start(TOP / ".venv/bin/python", "-c", code)
     assert done.returncode == 2, done.stderr

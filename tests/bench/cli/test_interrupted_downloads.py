@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.dataset import load_dataset
+from swe_retry.bench.instances.dataset import load_dataset
 from tests.bench.cli.test_options import ID
 from tests.support import TOP, wait_until, write_json
 from tests.support.commands import EXERCISM, Preloaded
 from tests.support.servers import Handler, LoopbackServer
 
-OFFLINE = f"--replay {TOP}/demo/replies --models scripted-a --environment none"
+OFFLINE = (
+    f"--replay {TOP}/swe_retry/demo/replies --models scripted-a --environment none"
+)
 
 
 class SilentHandler(Handler):

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.likely import (
+from swe_retry.bench.cli.likely import (
     ExpectedAttempt,
     expect_attempt,
     likely_dollars,
     recorded_attempts,
 )
-from core.errors import UserError
-from core.money import in_words, known_sum
-from llm.prices import Price
-from runs.records import Attempt, AttemptStatus
-from runs.storage.store import RunStore
+from swe_retry.core.errors import UserError
+from swe_retry.core.money import in_words, known_sum
+from swe_retry.llm.prices import Price
+from swe_retry.runs.records import Attempt, AttemptStatus
+from swe_retry.runs.storage.store import RunStore
 from tests.support import TOP, read_json
 
 RUNS = TOP / "tests/data/run-0.12/predictions"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.instances.validity import Validity, left_out_instances, read_validity
+from swe_retry.bench.instances.validity import (
+    Validity,
+    left_out_instances,
+    read_validity,
+)
 from tests.bench.cli.test_options import ID, Run, refusal, replayed
 from tests.bench.cli.test_options import here as here  # a fixture
 from tests.support import read_json, write_json

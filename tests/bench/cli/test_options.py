@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from bench.config import EnvironmentKind, ModelChoice, RunConfig, RunSettings
-from core.processes import without_secrets
-from core.redaction import DOTENV_VARIABLE, Redactor
-from core.settings import check_settings, of_texts
-from environments.base import ResourceLimits
-from environments.choice import make_environment
-from environments.local.environment import LocalEnvironment
-from harness import main as harness
+from swe_retry.bench.config import EnvironmentKind, ModelChoice, RunConfig, RunSettings
+from swe_retry.core.processes import without_secrets
+from swe_retry.core.redaction import DOTENV_VARIABLE, Redactor
+from swe_retry.core.settings import check_settings, of_texts
+from swe_retry.environments.base import ResourceLimits
+from swe_retry.environments.choice import make_environment
+from swe_retry.environments.local.environment import LocalEnvironment
+from swe_retry.harness import main as harness
 from tests.conftest import ShareVenvs
 from tests.support import TOP, read_json
 from tests.support.commands import Preloaded
@@ -66,7 +66,7 @@ def demo(out: Path, options: str = "") -> list[str]:
 
 def replayed(out: Path, options: str = "") -> list[str]:
     """Return a command line of a run that needs no model."""
-    replay = f"--models scripted-a,scripted-b --replay {TOP}/demo/replies"
+    replay = f"--models scripted-a,scripted-b --replay {TOP}/swe_retry/demo/replies"
     return demo(out, f"{replay} {options}")
 
 
@@ -155,7 +155,7 @@ def test_a_configuration_file_gives_options_and_the_command_line_wins(
         f"instances: {{dataset: demo, ids: {ID}, prior: []}}\n"
         "choice.stop: all\n"
         "tests.environment: none\nbudget: {usd: 5}\n"
-        f"calls.replay: {TOP / 'demo/replies'}\n"
+        f"calls.replay: {TOP / 'swe_retry/demo/replies'}\n"
         f"folders: {{out: {out}, cache: {out / 'cache'}, run: from-file}}\n"
     )
     done = here("--config", "run.yaml", "--tries", "1")

@@ -13,15 +13,15 @@ from urllib.parse import quote
 
 import pytest
 
-from bench.cli.cli import run_cli
-from core.errors import InfrastructureError, UserError
-from core.redaction import Redactor
-from llm.provider_errors import translate_error
-from llm.registry import load_litellm
-from llm.wire import Wire
-from runs.description import Run as RunDescription
-from runs.records import InstanceResult
-from runs.storage.store import RunStore
+from swe_retry.bench.cli.cli import run_cli
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.core.redaction import Redactor
+from swe_retry.llm.provider_errors import translate_error
+from swe_retry.llm.registry import load_litellm
+from swe_retry.llm.wire import Wire
+from swe_retry.runs.description import Run as RunDescription
+from swe_retry.runs.records import InstanceResult
+from swe_retry.runs.storage.store import RunStore
 from tests.bench.cli.test_options import Run
 from tests.bench.cli.test_options import here as here  # a fixture
 from tests.support import TOP
@@ -290,7 +290,7 @@ def test_no_message_shows_a_password(
 def test_every_text_option_is_recorded_without_its_user(
     tmp_path: Path, run_and_read: RunAndRead
 ) -> None:
-    replay = f"--replay {TOP}/demo/replies --models scripted-a,scripted-b"
+    replay = f"--replay {TOP}/swe_retry/demo/replies --models scripted-a,scripted-b"
     address = with_login("http://h/v1") + "?key=ZQhunter-in-a-query"
     addresses = f"--set scale.ray={address} --api-base {address}"
     options = f"{replay} {addresses}".split()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import SUBCOMMANDS
-from harness import main as harness
-from report import main as report
+from swe_retry.harness import SUBCOMMANDS
+from swe_retry.harness import main as harness
+from swe_retry.report import main as report
 
 TABLE = Path(__file__).with_name("wrong-options.tsv")
 LINES = TABLE.read_text(encoding="utf-8").splitlines()

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from bench.instances.adapters import ADAPTERS, adapter_of
-from bench.instances.adapters.base import date_of
-from bench.instances.instance import (
+from swe_retry.bench.instances.adapters import ADAPTERS, adapter_of
+from swe_retry.bench.instances.adapters.base import date_of
+from swe_retry.bench.instances.instance import (
     ImageLayout,
     Instance,
     instance_id_of,
     reverse_patch,
     split_row,
 )
-from core.errors import UserError
+from swe_retry.core.errors import UserError
 from tests.support.task_sets import (
     BASE,
     GOLD,

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from bench.instances.dataset import load_dataset
-from bench.instances.instance import Instance, split_row
-from bench.instances.names import DatasetName
-from bench.instances.shape import bare_command, bare_setup
-from bench.selection import Selection, created_between, read_ids
-from core.errors import UserError
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.bench.instances.instance import Instance, split_row
+from swe_retry.bench.instances.names import DatasetName
+from swe_retry.bench.instances.shape import bare_command, bare_setup
+from swe_retry.bench.selection import Selection, created_between, read_ids
+from swe_retry.core.errors import UserError
 from tests.conftest import an_instance
 
 ROW = {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.regression.baselines import parser_folders, run_parser
-from environments.base import UnavailableError
-from environments.folders import Folders
+from swe_retry.bench.regression.baselines import parser_folders, run_parser
+from swe_retry.environments.base import UnavailableError
+from swe_retry.environments.folders import Folders
 
 GOOD = """print("noise")
 def parser(log):

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from agent.conversation.testreport import describe
-from agent.workspace import Workspace
-from bench.instances.instance import Instance, TestSetup, split_row
-from bench.instances.project import hide_image_names, project_of, snapshot_of
-from bench.regression.settings import TestChoice, Tests
-from bench.regression.suite import RegressionTests
-from bench.repos.checkout import Checkout, Snapshots, make_checkout
-from bench.repos.mirrors import Mirrors
-from core.errors import InfrastructureError
-from core.git import git
-from environments.base import UnavailableError
-from environments.docker.engine import connect
-from environments.docker.environment import DockerEnvironment
+from swe_retry.agent.conversation.testreport import describe
+from swe_retry.agent.workspace import Workspace
+from swe_retry.bench.instances.instance import Instance, TestSetup, split_row
+from swe_retry.bench.instances.project import hide_image_names, project_of, snapshot_of
+from swe_retry.bench.regression.settings import TestChoice, Tests
+from swe_retry.bench.regression.suite import RegressionTests
+from swe_retry.bench.repos.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.core.git import git
+from swe_retry.environments.base import UnavailableError
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.docker.environment import DockerEnvironment
 from tests.support import write_files
 from tests.support.task_sets import (
     BROKEN,

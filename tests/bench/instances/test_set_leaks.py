@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from bench.config import ModelChoice
-from bench.instances.instance import instance_id_of, split_row
-from core.git import git
-from environments.base import EnvironmentKind
-from environments.docker.containers import Container
-from llm.chat import request_sha256
-from reports.report import report_on
-from runs.storage.store import RunStore
+from swe_retry.bench.config import ModelChoice
+from swe_retry.bench.instances.instance import instance_id_of, split_row
+from swe_retry.core.git import git
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.environments.docker.containers import Container
+from swe_retry.llm.chat import request_sha256
+from swe_retry.reports.report import report_on
+from swe_retry.runs.storage.store import RunStore
 from tests.bench.conftest import Harness
 from tests.support import read_json
 from tests.support.evaluated import report_settings

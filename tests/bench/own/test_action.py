@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from environments.local.bubblewrap import bubblewrap_works
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from tests.support import TOP, read_json, write_files
 from tests.support.action import EXPRESSION, TOKEN, Action, Done, Runner, run_action
 from tests.support.ownworld import make_repository

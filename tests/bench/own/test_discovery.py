@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.instances.shape import Commands
-from bench.own.discovery import FoundCommands, discover, read_saved
-from bench.regression.runners import Runner
-from bench.regression.runners.commands import find_runner
-from core.errors import UserError
+from swe_retry.bench.instances.shape import Commands
+from swe_retry.bench.own.discovery import FoundCommands, discover, read_saved
+from swe_retry.bench.regression.runners import Runner
+from swe_retry.bench.regression.runners.commands import find_runner
+from swe_retry.core.errors import UserError
 
 PROJECT = "[project]\nname = 'x'\n"
 TEST = {"tests/test_a.py": "def test_a(): pass\n"}

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from bench.own.repository import OwnRepository, open_repository
-from bench.own.result import deliverable_patch
-from bench.repos.checkout import Snapshots, make_checkout
-from bench.repos.mirrors import add_submodules
-from core.errors import InfrastructureError, UserError
-from core.git import user_environment
+from swe_retry.bench.own.repository import OwnRepository, open_repository
+from swe_retry.bench.own.result import deliverable_patch
+from swe_retry.bench.repos.checkout import Snapshots, make_checkout
+from swe_retry.bench.repos.mirrors import add_submodules
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.core.git import user_environment
 from tests.support import write_files
 from tests.support.commands import Preloaded
 from tests.support.ownworld import (

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from bench.own import issues
-from bench.own.issues import Issue, read_issue
-from core.errors import InfrastructureError, UserError
+from swe_retry.bench.own import issues
+from swe_retry.bench.own.issues import Issue, read_issue
+from swe_retry.core.errors import InfrastructureError, UserError
 
 TOKEN = "ghp_of-the-test"
 GITEA = "/api/v1/repos/o/r/issues/5"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from agent.lint import Change
-from bench.regression.lintcommand import CommandLinter, new_complaints
-from core.processes import CommandResult
+from swe_retry.agent.lint import Change
+from swe_retry.bench.regression.lintcommand import CommandLinter, new_complaints
+from swe_retry.core.processes import CommandResult
 
 BEFORE = "import os\n\nx = 1\n"
 AFTER = "import os\n\n\nx = 2\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.own import timed_step
-from runs.storage.runlock import run_lock
+from swe_retry.bench.cli.own import timed_step
+from swe_retry.runs.storage.runlock import run_lock
 from tests.bench.own.test_own_run import (
     FIXED,
     LOCAL,

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from git import Repo
 
-from bench.cli.own import OwnRun
-from bench.own.issues import Issue
-from bench.own.repository import OwnRepository, open_repository
-from bench.own.settings import ProjectSettings
-from environments.base import EnvironmentKind
+from swe_retry.bench.cli.own import OwnRun
+from swe_retry.bench.own.issues import Issue
+from swe_retry.bench.own.repository import OwnRepository, open_repository
+from swe_retry.bench.own.settings import ProjectSettings
+from swe_retry.environments.base import EnvironmentKind
 from tests.support import read_json, wait_until, write_files
 from tests.support.environments import IMAGE
 from tests.support.ownworld import (

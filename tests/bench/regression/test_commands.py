@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.shape import TestSetup, bare_setup
-from bench.regression.runners import Runner
-from bench.regression.runners.base import BaseTree
-from bench.regression.runners.commands import (
+from swe_retry.bench.instances.shape import TestSetup, bare_setup
+from swe_retry.bench.regression.runners import Runner
+from swe_retry.bench.regression.runners.base import BaseTree
+from swe_retry.bench.regression.runners.commands import (
     file_command,
     find_runner,
     reporting_command,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from bench.regression.related import RelatedTests, has_convention
+from swe_retry.bench.regression.related import RelatedTests, has_convention
 
 # Edited file, files of the checkout with their texts, and the related tests in order.
 CASES: dict[str, tuple[str, dict[str, str], list[str]]] = {

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from bench.instances.instance import split_row
-from bench.instances.project import project_of, snapshot_of
-from bench.regression.suite import RegressionTests
-from bench.repos.checkout import Snapshots, make_checkout
-from bench.repos.mirrors import Mirrors
-from demo.setup import commit_all
-from environments.docker.engine import connect
-from environments.docker.environment import DockerEnvironment
+from swe_retry.bench.instances.instance import split_row
+from swe_retry.bench.instances.project import project_of, snapshot_of
+from swe_retry.bench.regression.suite import RegressionTests
+from swe_retry.bench.repos.checkout import Snapshots, make_checkout
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.demo.setup import commit_all
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.docker.environment import DockerEnvironment
 from tests.bench.instances.test_set_images import regression_of
 from tests.bench.regression.test_other_languages import NODE
 from tests.support import write_files

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.conversation.testreport import describe
-from bench.regression.failures import failures_of
-from bench.regression.runners import Runner
-from bench.regression.runners.base import is_progress, without_noise
+from swe_retry.agent.conversation.testreport import describe
+from swe_retry.bench.regression.failures import failures_of
+from swe_retry.bench.regression.runners import Runner
+from swe_retry.bench.regression.runners.base import is_progress, without_noise
 
 LOGS = Path(__file__).parents[2] / "data" / "testlogs"
 CORE = "tests/test_core.py"

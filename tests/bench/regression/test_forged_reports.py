@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bench.regression.runners import Runner
-from bench.regression.settings import TestChoice, Tests
-from bench.regression.suite import RegressionTests, SuiteReport
-from bench.regression.testlogs import (
+from swe_retry.bench.regression.runners import Runner
+from swe_retry.bench.regression.settings import TestChoice, Tests
+from swe_retry.bench.regression.suite import RegressionTests, SuiteReport
+from swe_retry.bench.regression.testlogs import (
     read_run,
     report_results,
     split_report,

@@ -11,22 +11,27 @@ from typing import Any
 
 import pytest
 
-from bench.instances.instance import Instance, split_row
-from bench.instances.project import project_of
-from bench.regression.settings import TestChoice, Tests
-from bench.regression.suite import RegressionTests
-from bench.repos.checkout import Checkout, Snapshots, make_checkout
-from bench.repos.mirrors import Mirrors
-from bench.repos.patches import take_patch
-from demo.setup import commit_all
-from environments.base import EnvironmentKind, ImageSpec, Project, UnavailableError
-from environments.choice import make_environment
-from environments.docker.engine import connect
-from environments.docker.environment import DockerEnvironment
-from reports.data.predictions import Prediction
-from reports.data.verdicts import VerdictStatus
-from reports.evaluation.evaluator import EvaluationTask
-from reports.evaluation.local import LocalEvaluator
+from swe_retry.bench.instances.instance import Instance, split_row
+from swe_retry.bench.instances.project import project_of
+from swe_retry.bench.regression.settings import TestChoice, Tests
+from swe_retry.bench.regression.suite import RegressionTests
+from swe_retry.bench.repos.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.bench.repos.patches import take_patch
+from swe_retry.demo.setup import commit_all
+from swe_retry.environments.base import (
+    EnvironmentKind,
+    ImageSpec,
+    Project,
+    UnavailableError,
+)
+from swe_retry.environments.choice import make_environment
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.docker.environment import DockerEnvironment
+from swe_retry.reports.data.predictions import Prediction
+from swe_retry.reports.data.verdicts import VerdictStatus
+from swe_retry.reports.evaluation.evaluator import EvaluationTask
+from swe_retry.reports.evaluation.local import LocalEvaluator
 from tests.conftest import ShareVenvs, an_instance
 from tests.support import write_files
 from tests.support.evaluated import report_settings

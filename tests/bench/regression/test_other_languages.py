@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from bench.regression.settings import Tests
-from bench.regression.suite import RegressionTests, SuiteReport
-from core.hashing import sha256_of
-from core.worktree import Changes
-from environments.local.bubblewrap import bubblewrap_works
+from swe_retry.bench.regression.settings import Tests
+from swe_retry.bench.regression.suite import RegressionTests, SuiteReport
+from swe_retry.core.hashing import sha256_of
+from swe_retry.core.worktree import Changes
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from tests.conftest import an_instance
 from tests.support.environments import FILES, FolderSession, regression_tests
 

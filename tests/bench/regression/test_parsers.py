@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bench.regression.failures import failures_of
-from bench.regression.runners import Runner, parse_output
-from bench.regression.runners.documents import parse_xml
-from bench.regression.testlogs import (
+from swe_retry.bench.regression.failures import failures_of
+from swe_retry.bench.regression.runners import Runner, parse_output
+from swe_retry.bench.regression.runners.documents import parse_xml
+from swe_retry.bench.regression.testlogs import (
     TestRun,
     missing_passes,
     read_run,

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.regression.related import RelatedTests, directive
-from bench.regression.runners import Runner, runner_of
-from bench.regression.testlogs import missing_passes, read_run
+from swe_retry.bench.regression.related import RelatedTests, directive
+from swe_retry.bench.regression.runners import Runner, runner_of
+from swe_retry.bench.regression.testlogs import missing_passes, read_run
 from tests.conftest import an_instance
 
 FILES = {

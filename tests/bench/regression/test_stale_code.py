@@ -16,15 +16,21 @@ from typing import Any
 import docker.errors
 import pytest
 
-from bench.regression.baselines import TestFiles
-from bench.regression.runners import Runner
-from bench.regression.settings import TestChoice, Tests
-from bench.regression.setups import Package, edited_packages
-from bench.regression.suite import RegressionTests
-from environments.base import ImageSpec, Project, Setup, SetupWay, UnavailableError
-from environments.docker.engine import connect
-from environments.docker.environment import DockerEnvironment
-from environments.docker.setupscript import (
+from swe_retry.bench.regression.baselines import TestFiles
+from swe_retry.bench.regression.runners import Runner
+from swe_retry.bench.regression.settings import TestChoice, Tests
+from swe_retry.bench.regression.setups import Package, edited_packages
+from swe_retry.bench.regression.suite import RegressionTests
+from swe_retry.environments.base import (
+    ImageSpec,
+    Project,
+    Setup,
+    SetupWay,
+    UnavailableError,
+)
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.docker.environment import DockerEnvironment
+from swe_retry.environments.docker.setupscript import (
     command_script,
     failed_commands,
     installs_project,

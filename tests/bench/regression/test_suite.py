@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.conversation.testreport import TestReport, describe
-from bench.regression.baselines import ALL_TESTS, Baselines, TestFiles
-from bench.regression.runners import Runner
-from bench.regression.settings import TestChoice, Tests
-from bench.regression.suite import RegressionTests, SuiteReport
-from core.processes import CommandResult
-from core.worktree import Changes
-from environments.base import AS_GIVEN, FailedCommand, Setup
-from runs.slots import Slots
+from swe_retry.agent.conversation.testreport import TestReport, describe
+from swe_retry.bench.regression.baselines import ALL_TESTS, Baselines, TestFiles
+from swe_retry.bench.regression.runners import Runner
+from swe_retry.bench.regression.settings import TestChoice, Tests
+from swe_retry.bench.regression.suite import RegressionTests, SuiteReport
+from swe_retry.core.processes import CommandResult
+from swe_retry.core.worktree import Changes
+from swe_retry.environments.base import AS_GIVEN, FailedCommand, Setup
+from swe_retry.runs.slots import Slots
 from tests.conftest import an_instance
 from tests.support.environments import (
     FILES,

@@ -10,8 +10,8 @@ import time
 import iniconfig
 import pytest
 
-from bench.regression.runners import Runner
-from bench.regression.testconfig import (
+from swe_retry.bench.regression.runners import Runner
+from swe_retry.bench.regression.testconfig import (
     ConfigurationEdits,
     TestCommand,
     TreeUnderTest,

@@ -12,7 +12,7 @@ from pathlib import Path
 import git as gitpython
 import pytest
 
-from bench.repos.checkout import (
+from swe_retry.bench.repos.checkout import (
     Checkout,
     LeakError,
     Snapshot,
@@ -21,8 +21,8 @@ from bench.repos.checkout import (
     renew_checkout,
     verify,
 )
-from core.git import git
-from demo.setup import commit_all
+from swe_retry.core.git import git
+from swe_retry.demo.setup import commit_all
 
 History = tuple[Path, str, str]
 LATIN = os.fsdecode(b"caf\xe9.txt")

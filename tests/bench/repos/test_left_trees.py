@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from bench.cli.tryagent import try_agent
-from core.errors import InfrastructureError
-from environments.base import EnvironmentKind
-from environments.layout import lay_out
-from environments.local.bubblewrap import bubblewrap_works
-from runs.patches import patch_paths
+from swe_retry.bench.cli.tryagent import try_agent
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.environments.layout import lay_out
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.runs.patches import patch_paths
 from tests.bench.attempts.test_agents import FIX, ID, outside
 from tests.bench.conftest import Harness
 from tests.support.runs import options
@@ -150,7 +150,7 @@ def test_what_is_no_tree_any_more_is_an_error_of_the_attempt(
     harness: Harness, codes: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of two models leaves another one."""
-    monkeypatch.setattr("bench.repos.lefttree._MAX_FILES", 100)
+    monkeypatch.setattr("swe_retry.bench.repos.lefttree._MAX_FILES", 100)
     code = f"import sys\nexec({codes!r}[sys.argv[1] == 'my-b'])\n"
     run = outside(FIX + MAKE + code, "{model}")
     prediction = harness.solve(run, ID, code=1)
@@ -181,7 +181,7 @@ def test_such_trees_are_tested(
     if shut_in and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
     monkeypatch.setattr(
-        "environments.local.environment.bubblewrap_works", lambda: shut_in
+        "swe_retry.environments.local.environment.bubblewrap_works", lambda: shut_in
     )
     code = (
         "open('a\\nb.txt', 'w').close(); open(b'caf\\xe9.txt', 'w').close()\n"

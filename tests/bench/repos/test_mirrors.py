@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.repos.checkout import Snapshots, make_checkout, make_spread
-from bench.repos.mirrors import Mirrors
-from core.errors import InfrastructureError, UserError
-from core.git import git
+from swe_retry.bench.repos.checkout import Snapshots, make_checkout, make_spread
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.core.git import git
 from tests.bench.repos.test_checkout import History
 from tests.bench.repos.test_checkout import history as history  # a fixture
 from tests.support import TOP
@@ -146,9 +146,9 @@ def test_a_patch_that_does_not_fit_is_named(tmp_path: Path) -> None:
 _IN_A_MOUNT = """
 import sys
 from pathlib import Path
-from bench.repos.checkout import Snapshots, make_checkout
-from bench.repos.mirrors import Mirrors
-from core.errors import UserError
+from swe_retry.bench.repos.checkout import Snapshots, make_checkout
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.core.errors import UserError
 
 mirrors, target, commit, bug = map(Path, sys.argv[1:])
 mirror = Mirrors(mirrors).get("own/thing", str(commit))

@@ -6,10 +6,10 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.workspace import Workspace
-from bench.repos.patches import applies, take_patch
-from core.git import git
-from runs.patches import (
+from swe_retry.agent.workspace import Workspace
+from swe_retry.bench.repos.patches import applies, take_patch
+from swe_retry.core.git import git
+from swe_retry.runs.patches import (
     is_excluded,
     is_test_path,
     patch_paths,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from environments.base import ResourceLimits
-from environments.docker.containers import Containers, Sinks, run_exec
-from environments.docker.engine import connect
+from swe_retry.environments.base import ResourceLimits
+from swe_retry.environments.docker.containers import Containers, Sinks, run_exec
+from swe_retry.environments.docker.engine import connect
 
 pytestmark = pytest.mark.docker
 _ARGUMENTS = ["-c", "echo first; sleep 1; echo last"]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from core.errors import UserError
-from core.settings import Section, check_settings, of_texts
-from environments.docker.images import ImagePrefix, Images, mirror_name
-from environments.docker.imagestore import ImageRecord, PulledImage, layer_sizes
+from swe_retry.core.errors import UserError
+from swe_retry.core.settings import Section, check_settings, of_texts
+from swe_retry.environments.docker.images import ImagePrefix, Images, mirror_name
+from swe_retry.environments.docker.imagestore import (
+    ImageRecord,
+    PulledImage,
+    layer_sizes,
+)
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from core.errors import InfrastructureError
-from environments.docker import images as images_module
-from environments.docker.engine import connect
-from environments.docker.images import check_space, holds, missing_images
-from environments.docker.imagestore import ImageStore
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.environments.docker import images as images_module
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.docker.images import check_space, holds, missing_images
+from swe_retry.environments.docker.imagestore import ImageStore
 
 pytestmark = [
     pytest.mark.docker,

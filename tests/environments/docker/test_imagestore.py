@@ -15,9 +15,9 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import DamagedFileError, InfrastructureError, StoppedError
-from environments.docker.images import ImagePrefix
-from environments.docker.imagestore import ImageStore
+from swe_retry.core.errors import DamagedFileError, InfrastructureError, StoppedError
+from swe_retry.environments.docker.images import ImagePrefix
+from swe_retry.environments.docker.imagestore import ImageStore
 from tests.support import TOP, wait_until
 from tests.support.registry import (
     NAMES,
@@ -229,8 +229,8 @@ def lines_with(disk: Disk, text: str) -> list[str]:
 
 KILLED = """
 import sys
-from environments.docker.engine import connect
-from environments.docker.imagestore import ImageStore
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.docker.imagestore import ImageStore
 from pathlib import Path
 store = ImageStore(connect(), Path(sys.argv[1]), limit=5_000_000)
 with store.pin(sys.argv[2]), store.pin(sys.argv[3]):

@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from bench.cli.listing import list_images
-from environments.docker.containers import LABEL
-from environments.docker.engine import connect
-from environments.leftovers import installed_images
-from runs.upkeep import clean_images_command
+from swe_retry.bench.cli.listing import list_images
+from swe_retry.environments.docker.containers import LABEL
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.leftovers import installed_images
+from swe_retry.runs.upkeep import clean_images_command
 
 pytestmark = pytest.mark.docker
 
@@ -22,7 +22,7 @@ def test_old_images_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("no Docker engine answers")
     # Under a name of its own: images of others stay.
     name = f"{LABEL}-installed-by-a-test"
-    monkeypatch.setattr("environments.leftovers.INSTALLED", name)
+    monkeypatch.setattr("swe_retry.environments.leftovers.INSTALLED", name)
     archive = b"\0" * 10_240
     client.api.import_image_from_data(archive, repository=name, tag="old")
     lines: list[str] = []

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from environments.docker import images as images_module
-from environments.docker import registries
-from environments.docker.engine import connect
-from environments.docker.registries import packed_sizes, split_name
+from swe_retry.environments.docker import images as images_module
+from swe_retry.environments.docker import registries
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.docker.registries import packed_sizes, split_name
 from tests.environments.docker.test_images import Registry, a_store
 
 

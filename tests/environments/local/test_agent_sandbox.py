@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from agent.command_agent import CommandRun
-from bench.benchmark import agent_of
-from bench.cli.commands import run_command
-from bench.cli.tryagent import try_agent
-from bench.config import RunConfig, validate_config
-from core.errors import UserError
-from environments.local.agentsandbox import AgentBubble
-from environments.local.bubblewrap import bubblewrap_works
-from environments.programs import HostProgram, folder_to_show
+from swe_retry.agent.command_agent import CommandRun
+from swe_retry.bench.benchmark import agent_of
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.bench.cli.tryagent import try_agent
+from swe_retry.bench.config import RunConfig, validate_config
+from swe_retry.core.errors import UserError
+from swe_retry.environments.local.agentsandbox import AgentBubble
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.environments.programs import HostProgram, folder_to_show
 from tests.bench.attempts.test_agents import FIX, ID, outside
 from tests.bench.cli.test_options import here as here  # a fixture
 from tests.support import write_files, write_json
@@ -181,7 +181,7 @@ def test_without_bubblewrap_it_is_refused(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "environments.local.agentsandbox.bubblewrap_works", lambda: False
+        "swe_retry.environments.local.agentsandbox.bubblewrap_works", lambda: False
     )
     with pytest.raises(UserError, match="install it"):
         run_command(shut_in("pass"), options(tmp_path, cache, ID), lambda _: None)

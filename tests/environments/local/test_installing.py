@@ -9,22 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.instance import Spec, split_row
-from bench.instances.project import (
+from swe_retry.bench.instances.instance import Spec, split_row
+from swe_retry.bench.instances.project import (
     local_command,
     project_of,
     required_packages,
     snapshot_of,
 )
-from bench.instances.shape import TestSetup
-from bench.regression.baselines import Baselines, TestFiles
-from bench.regression.runners import Runner
-from bench.repos.checkout import Snapshots, make_checkout
-from bench.repos.mirrors import Mirrors
-from core.git import git
-from core.processes import without_secrets
-from environments.base import BrokenEnvironmentError, Setup, SetupWay, VenvSpec
-from environments.local.venvs import find_python, shared_name, spec_key
+from swe_retry.bench.instances.shape import TestSetup
+from swe_retry.bench.regression.baselines import Baselines, TestFiles
+from swe_retry.bench.regression.runners import Runner
+from swe_retry.bench.repos.checkout import Snapshots, make_checkout
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.core.git import git
+from swe_retry.core.processes import without_secrets
+from swe_retry.environments.base import (
+    BrokenEnvironmentError,
+    Setup,
+    SetupWay,
+    VenvSpec,
+)
+from swe_retry.environments.local.venvs import find_python, shared_name, spec_key
 from tests.conftest import MakeCheckout, MakeMirror, an_instance
 from tests.support import write_files
 

@@ -13,19 +13,21 @@ from typing import Any
 
 import pytest
 
-from bench.cli.commands import run_command
-from bench.instances.project import project_of
-from environments.base import EnvironmentKind, run_once
-from environments.local.bubblewrap import bubblewrap_works, sandbox_argv_with
-from environments.local.environment import LocalEnvironment, LocalSession
-from environments.local.launcher import key_filter
-from reports.evaluation.settings import EvaluatorKind
-from reports.report import report_command
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.bench.instances.project import project_of
+from swe_retry.environments.base import EnvironmentKind, run_once
+from swe_retry.environments.local.bubblewrap import bubblewrap_works, sandbox_argv_with
+from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
+from swe_retry.environments.local.launcher import key_filter
+from swe_retry.reports.evaluation.settings import EvaluatorKind
+from swe_retry.reports.report import report_command
 from tests.support.evaluated import report_settings
 from tests.support.provider import Provider
 from tests.support.runs import live, options
 
-LAUNCHER = Path(__file__).resolve().parents[3] / "environments/local/launcher.py"
+LAUNCHER = (
+    Path(__file__).resolve().parents[3] / "swe_retry/environments/local/launcher.py"
+)
 NUMBERS = {"x86_64": (248, 250), "aarch64": (217, 219)}.get(platform.machine())
 SEARCH = (
     "import ctypes; c = ctypes.CDLL(None, use_errno=True)\n"

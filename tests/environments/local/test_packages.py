@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InfrastructureError
-from environments.base import (
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.environments.base import (
     BrokenEnvironmentError,
     LocalServer,
     Project,
@@ -28,16 +28,16 @@ from environments.base import (
     VenvSpec,
     run_once,
 )
-from environments.local.bubblewrap import bubblewrap_works
-from environments.local.buildsteps import BuildSteps
-from environments.local.environment import LocalEnvironment, LocalSession
-from environments.local.packages import (
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.environments.local.buildsteps import BuildSteps
+from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
+from swe_retry.environments.local.packages import (
     NO_UPLOAD_TIMES,
     build_requirements,
     check_index,
     project_requirements,
 )
-from environments.local.venvs import Venvs, find_python, shared_name
+from swe_retry.environments.local.venvs import Venvs, find_python, shared_name
 from tests.support import write_files
 
 # Installers take seconds of CPU for each environment.
@@ -424,7 +424,7 @@ def test_a_server_runs_beside_each_command_in_a_sandbox(
     assert "asked-1.0.dist-info" not in versions_in(session.built.python)
     assert session.identity != without.identity
     monkeypatch.setattr(
-        "environments.local.environment.bubblewrap_works", lambda: False
+        "swe_retry.environments.local.environment.bubblewrap_works", lambda: False
     )
     opened = environment.start(make_project(tree, spec))
     assert run_once(opened, {}, ASK, 60).output == ""
@@ -483,7 +483,7 @@ def test_the_cause_of_a_failed_step_does_not_name_all_packages(tmp_path: Path) -
 
 
 def test_pythons_are_told_apart_by_their_numbers() -> None:
-    from environments.local.venvs import python_version
+    from swe_retry.environments.local.venvs import python_version
 
     assert python_version("3.6") == (3, 6)
     assert python_version("3.13.6") == (3, 13)

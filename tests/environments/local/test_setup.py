@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from environments.base import Project, UnavailableError, VenvSpec, run_once
-from environments.local.bubblewrap import bubblewrap_works
-from environments.local.environment import LocalEnvironment
+from swe_retry.environments.base import Project, UnavailableError, VenvSpec, run_once
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.environments.local.environment import LocalEnvironment
 from tests.conftest import ShareVenvs
 from tests.support import write_files
 
@@ -173,7 +173,7 @@ def test_sessions_of_one_project_do_not_wait_for_each_other_s_end(
     if shut_in and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
     monkeypatch.setattr(
-        "environments.local.environment.bubblewrap_works", lambda: shut_in
+        "swe_retry.environments.local.environment.bubblewrap_works", lambda: shut_in
     )
     looks = iter(range(60))
 

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from environments.local.bubblewrap import bubblewrap_works, sandbox_argv_with
-from environments.local.launcher import keyring_argv
+from swe_retry.environments.local.bubblewrap import bubblewrap_works, sandbox_argv_with
+from swe_retry.environments.local.launcher import keyring_argv
 
 # io_uring makes sockets too, and no filter of system calls sees them.
 SOCKETS = """

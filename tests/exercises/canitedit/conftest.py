@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from environments.base import EnvironmentKind
-from environments.choice import make_folders
-from environments.folders import Folders
-from environments.local.bubblewrap import bubblewrap_works
-from exercises.canitedit import evaluation
-from exercises.canitedit.evaluation import LIMITS, TestedProgram, outcome_of
-from exercises.canitedit.results import EvaluatedProgram
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.environments.choice import make_folders
+from swe_retry.environments.folders import Folders
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.exercises.canitedit import evaluation
+from swe_retry.exercises.canitedit.evaluation import LIMITS, TestedProgram, outcome_of
+from swe_retry.exercises.canitedit.results import EvaluatedProgram
 from tests.exercises.commands import CANITEDIT, Ended
 from tests.support.canitedit import Solver, run_options
 from tests.support.environments import IMAGE, PYTHON

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
-from exercises.canitedit.generation import READER
-from harness import main as harness
-from runs.storage.store import RunStore
+from swe_retry.core.errors import UserError
+from swe_retry.exercises.canitedit.generation import READER
+from swe_retry.harness import main as harness
+from swe_retry.runs.storage.store import RunStore
 from tests.exercises.canitedit.conftest import NO_SERVER, generate
 from tests.support.canitedit import (
     RUN,

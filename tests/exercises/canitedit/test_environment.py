@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
-from environments.base import EnvironmentKind, UnavailableError
-from environments.choice import make_folders
-from environments.docker.engine import connect
-from environments.docker.environment import label_of
-from environments.folders import FolderCommand
-from environments.local.confinement import cgroups_work, limited_group
-from environments.local.venvs import Venvs
-from exercises.canitedit import evaluation
-from exercises.canitedit.evaluation import (
+from swe_retry.core.errors import UserError
+from swe_retry.environments.base import EnvironmentKind, UnavailableError
+from swe_retry.environments.choice import make_folders
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.docker.environment import label_of
+from swe_retry.environments.folders import FolderCommand
+from swe_retry.environments.local.confinement import cgroups_work, limited_group
+from swe_retry.environments.local.venvs import Venvs
+from swe_retry.exercises.canitedit import evaluation
+from swe_retry.exercises.canitedit.evaluation import (
     DOCKERFILE,
     LIMITS,
     REQUIREMENTS,
@@ -30,11 +30,11 @@ from exercises.canitedit.evaluation import (
     outcome_of,
     program_environment,
 )
-from exercises.canitedit.settings import (
+from swe_retry.exercises.canitedit.settings import (
     CompletionReportSettings,
     ProgramEvaluation,
 )
-from runs.settings import FolderSettings
+from swe_retry.runs.settings import FolderSettings
 from tests.support.environments import IMAGE
 
 BASE = "swe-retry-harness/canitedit-base:test"

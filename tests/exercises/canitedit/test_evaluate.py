@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from exercises.canitedit.evaluation import needed_modules
-from exercises.canitedit.problems import Problem
-from exercises.canitedit.results import (
+from swe_retry.exercises.canitedit.evaluation import needed_modules
+from swe_retry.exercises.canitedit.problems import Problem
+from swe_retry.exercises.canitedit.results import (
     CompletionFile,
     EvaluatedProgram,
     read_file,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from exercises.canitedit.results import read_file
+from swe_retry.exercises.canitedit.results import read_file
 from tests.exercises.canitedit.conftest import generate
 from tests.support.canitedit import Solver, bytes_of, files, run_folder, run_options
 from tests.support.commands import Preloaded

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exercises.canitedit.metrics import (
+from swe_retry.exercises.canitedit.metrics import (
     ScoreRow,
     diff_lines,
     figures_of,
@@ -19,8 +19,8 @@ from exercises.canitedit.metrics import (
     pass_shares,
     score,
 )
-from exercises.canitedit.problems import Problem
-from exercises.canitedit.results import CompletionFile, EvaluatedProgram
+from swe_retry.exercises.canitedit.problems import Problem
+from swe_retry.exercises.canitedit.results import CompletionFile, EvaluatedProgram
 from tests.support.canitedit import (
     completion_file,
     evaluated,

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InfrastructureError, StoppedError
-from core.shutdown import Shutdown
-from environments.folders import FolderCommand, FolderResult
-from exercises.canitedit.evaluation import (
+from swe_retry.core.errors import InfrastructureError, StoppedError
+from swe_retry.core.shutdown import Shutdown
+from swe_retry.environments.folders import FolderCommand, FolderResult
+from swe_retry.exercises.canitedit.evaluation import (
     ProgramEnvironment,
     TestedProgram,
     run_programs,
 )
-from exercises.canitedit.inside import PROGRAM, REPORT
-from exercises.canitedit.results import EvaluatedProgram
+from swe_retry.exercises.canitedit.inside import PROGRAM, REPORT
+from swe_retry.exercises.canitedit.results import EvaluatedProgram
 
 
 class Watched:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
-from exercises.canitedit.problems import (
+from swe_retry.core.errors import UserError
+from swe_retry.exercises.canitedit.problems import (
     ALL_PROBLEMS,
     FIRST_PAPER,
     KINDS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exercises.canitedit.prompts import (
+from swe_retry.exercises.canitedit.prompts import (
     EditRequest,
     Prompt,
     edit_request,

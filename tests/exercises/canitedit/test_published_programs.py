@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from exercises.canitedit.evaluation import TIMED, library_python
-from exercises.canitedit.problems import load_problems
-from exercises.canitedit.results import (
+from swe_retry.exercises.canitedit.evaluation import TIMED, library_python
+from swe_retry.exercises.canitedit.problems import load_problems
+from swe_retry.exercises.canitedit.results import (
     EvaluatedProgram,
     read_file,
     write_file,
 )
-from runs.settings import default_cache
+from swe_retry.runs.settings import default_cache
 from tests.exercises.canitedit.test_evaluate import results
 from tests.exercises.commands import CANITEDIT
 from tests.support import from_environment

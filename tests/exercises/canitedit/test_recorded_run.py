@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from exercises.canitedit.metrics import measures, score
-from exercises.canitedit.problems import (
+from swe_retry.exercises.canitedit.metrics import measures, score
+from swe_retry.exercises.canitedit.problems import (
     ALL_PROBLEMS,
     FIRST_PAPER,
     load_problems,
 )
-from exercises.canitedit.report import read_folder, report_on
-from exercises.canitedit.results import EVALUATED, read_file, write_file
-from exercises.canitedit.tables import report_csv
+from swe_retry.exercises.canitedit.report import read_folder, report_on
+from swe_retry.exercises.canitedit.results import EVALUATED, read_file, write_file
+from swe_retry.exercises.canitedit.tables import report_csv
 from tests.exercises.commands import CANITEDIT
 from tests.support import from_environment
 from tests.support.canitedit import evaluated, plain

@@ -14,19 +14,19 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.exercises import hold
-from core.errors import UserError
-from exercises.canitedit.metrics import ScoreRow
-from exercises.canitedit.problems import FIRST_PAPER, TABLE_3
-from exercises.canitedit.report import read_folder, report_on
-from exercises.canitedit.results import write_file
-from exercises.canitedit.settings import GroupBy
-from exercises.canitedit.tables import (
+from swe_retry.core.errors import UserError
+from swe_retry.exercises.canitedit.metrics import ScoreRow
+from swe_retry.exercises.canitedit.problems import FIRST_PAPER, TABLE_3
+from swe_retry.exercises.canitedit.report import read_folder, report_on
+from swe_retry.exercises.canitedit.results import write_file
+from swe_retry.exercises.canitedit.settings import GroupBy
+from swe_retry.exercises.canitedit.tables import (
     draw_scores,
     report_csv,
     report_json,
     report_text,
 )
-from reports.plots.write import draw_picture, write_chart
+from swe_retry.reports.plots.write import draw_picture, write_chart
 from tests.exercises.commands import CANITEDIT
 from tests.support.canitedit import (
     evaluated,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from exercises.canitedit.problems import ALL_PROBLEMS, FIRST_PAPER, KINDS
+from swe_retry.exercises.canitedit.problems import ALL_PROBLEMS, FIRST_PAPER, KINDS
 from tests.exercises.canitedit.conftest import generate
 from tests.exercises.canitedit.test_prompts import ANSWER, ONE_SHOT, SYSTEM
 from tests.support.canitedit import Solver, by_seed, files, problem_of, problems

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from core.errors import DamagedFileError
-from exercises.canitedit import results
-from exercises.canitedit.results import read_file, write_file
+from swe_retry.core.errors import DamagedFileError
+from swe_retry.exercises.canitedit import results
+from swe_retry.exercises.canitedit.results import read_file, write_file
 from tests.support.canitedit import (
     completion_file,
     evaluated,

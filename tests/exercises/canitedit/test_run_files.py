@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from exercises.canitedit.problems import KINDS, Problem
-from exercises.canitedit.results import write_file
+from swe_retry.exercises.canitedit.problems import KINDS, Problem
+from swe_retry.exercises.canitedit.results import write_file
 from tests.exercises.canitedit.conftest import NO_SERVER, generate
 from tests.exercises.canitedit.test_results import LAYOUT
 from tests.exercises.commands import CANITEDIT

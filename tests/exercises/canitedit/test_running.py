@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from environments.base import ResourceLimits
-from environments.folders import FolderCommand, FolderResult, Folders
-from environments.local.folders import LocalFolders
-from exercises.canitedit import evaluation, inside
-from exercises.canitedit.evaluation import TestedProgram, outcome_of
-from exercises.canitedit.results import EvaluatedProgram
+from swe_retry.environments.base import ResourceLimits
+from swe_retry.environments.folders import FolderCommand, FolderResult, Folders
+from swe_retry.environments.local.folders import LocalFolders
+from swe_retry.exercises.canitedit import evaluation, inside
+from swe_retry.exercises.canitedit.evaluation import TestedProgram, outcome_of
+from swe_retry.exercises.canitedit.results import EvaluatedProgram
 from tests.exercises.canitedit.conftest import RunProgram
 from tests.support import still_running
 

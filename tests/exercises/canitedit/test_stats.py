@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
-from exercises.canitedit.stats import dataset_stats
+from swe_retry.exercises.canitedit.stats import dataset_stats
 from tests.exercises.commands import CANITEDIT
 from tests.support.canitedit import ROWS, problems
 

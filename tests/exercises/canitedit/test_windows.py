@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llm.provider_errors import room_for_reply
+from swe_retry.llm.provider_errors import room_for_reply
 from tests.exercises.canitedit.conftest import generate
 from tests.support.canitedit import (
     Solver,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from exercises.editpack.__main__ import PROGRAM
-from exercises.editpack.rows import CONTENT, EditRow
+from swe_retry.exercises.editpack.__main__ import PROGRAM
+from swe_retry.exercises.editpack.rows import CONTENT, EditRow
 from tests.support.editpack import edits, write_model, write_training_rows
 
 Train = Callable[..., int]

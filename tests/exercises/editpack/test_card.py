@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from exercises.canitedit.report import read_folder, report_on
-from exercises.canitedit.tables import report_json
-from exercises.editpack.train import card_of
+from swe_retry.exercises.canitedit.report import read_folder, report_on
+from swe_retry.exercises.canitedit.tables import report_json
+from swe_retry.exercises.editpack.train import card_of
 from tests.exercises.commands import EDITPACK
 from tests.support.canitedit import write_folder
 from tests.support.editpack import edits, write_training_rows

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exercises.editpack.filter import Cleanup, clean_text
+from swe_retry.exercises.editpack.filter import Cleanup, clean_text
 from tests.support.editpack import generated_edits
 
 BOTH = {

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli import dispatch
-from core.settings import Section, settings_of
-from exercises.editpack import dedup, filter, mine, shaping, stats, train
-from exercises.editpack.__main__ import COMMANDS, PROGRAM
+from swe_retry.bench.cli import dispatch
+from swe_retry.core.settings import Section, settings_of
+from swe_retry.exercises.editpack import dedup, filter, mine, shaping, stats, train
+from swe_retry.exercises.editpack.__main__ import COMMANDS, PROGRAM
 from tests.support.editpack import edit, editpack, report_beside, write_rows
 
 ROOTS: dict[str, type[Section]] = {

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from exercises.editpack.decontaminate import (
+from swe_retry.exercises.editpack.decontaminate import (
     BOILERPLATE,
     RUN,
     ProblemIndex,
     tokens_of,
 )
-from exercises.editpack.rows import DropReason, EditRow, RowReading
+from swe_retry.exercises.editpack.rows import DropReason, EditRow, RowReading
 from tests.exercises.commands import EDITPACK
 from tests.support import TOP
 from tests.support.canitedit import ROWS, problems
@@ -122,7 +122,7 @@ def clean_edits() -> Iterator[EditRow]:
     """Yield 300 edits: of the harness's own modules, and generated ones."""
     paths = []
     for room in ("core", "llm", "agent", "runs"):
-        paths += sorted((TOP / room).rglob("*.py"))
+        paths += sorted((TOP / "swe_retry" / room).rglob("*.py"))
     modules = sorted(paths)[:200]
     for path in modules:
         old = path.read_text()

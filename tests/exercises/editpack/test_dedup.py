@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exercises.editpack.dedup import DuplicateChoice, banding, join_texts, shingles
+from swe_retry.exercises.editpack.dedup import (
+    DuplicateChoice,
+    banding,
+    join_texts,
+    shingles,
+)
 
 FAST = DuplicateChoice()
 PER_LEVEL = 20

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bench.repos.mirrors import Mirrors
-from exercises.editpack.dedup import shingles
-from exercises.editpack.rows import EditRow, with_content
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.exercises.editpack.dedup import shingles
+from swe_retry.exercises.editpack.rows import EditRow, with_content
 from tests.exercises.commands import EDITPACK
 from tests.support.editpack import edit, read_rows, report_beside, write_rows
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from exercises.editpack.files import input_record, is_decontaminated
-from exercises.editpack.rows import RowReading, line_of
+from swe_retry.exercises.editpack.files import input_record, is_decontaminated
+from swe_retry.exercises.editpack.rows import RowReading, line_of
 from tests.exercises.commands import EDITPACK
 from tests.support import sha256_of
 from tests.support.editpack import edit, read_rows, report_beside, write_rows

@@ -15,8 +15,8 @@ from platform import python_version
 
 import pytest
 
-from exercises.editpack.filter import Cleanup, clean_text
-from exercises.editpack.rows import EditRow
+from swe_retry.exercises.editpack.filter import Cleanup, clean_text
+from swe_retry.exercises.editpack.rows import EditRow
 from tests.exercises.commands import EDITPACK
 from tests.support import TOP
 from tests.support.editpack import (
@@ -226,8 +226,8 @@ def is_text(data: bytes) -> bool:
 WITH_WORKER = """\
 import sys
 from pathlib import Path
-from exercises.editpack import filter
-from exercises.editpack.__main__ import PROGRAM
+from swe_retry.exercises.editpack import filter
+from swe_retry.exercises.editpack.__main__ import PROGRAM
 filter._SCRIPT = Path(sys.argv.pop(1))
 sys.exit(PROGRAM.dispatch())
 """

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 def start(arguments: Sequence[object], *program: object) -> subprocess.Popen[str]:
     """Start a training in a process of its own, or by a program, on one thread."""
     begin = program or (sys.executable,)
-    argv = (*begin, "-m", "exercises.editpack", "train", *arguments)
+    argv = (*begin, "-m", "swe_retry.exercises.editpack", "train", *arguments)
     return subprocess.Popen(
         list(map(str, argv)),
         cwd=TOP,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exercises.editpack.rows import CONTENT, NEW, EditRow
+from swe_retry.exercises.editpack.rows import CONTENT, NEW, EditRow
 from tests.support.editpack import SHORT, hashes, recipe, record, write_training_rows
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")

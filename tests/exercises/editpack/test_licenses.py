@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exercises.editpack.licenses import (
+from swe_retry.exercises.editpack.licenses import (
     PERMISSIVE,
     UNKNOWN,
     is_license_file,
@@ -11,7 +11,7 @@ from exercises.editpack.licenses import (
     license_expression,
     license_of,
 )
-from exercises.editpack.mine import GENERATED, VENDORED, fits
+from swe_retry.exercises.editpack.mine import GENERATED, VENDORED, fits
 from tests.support.editpack import MIT
 
 BSD = """Redistribution and use in source and binary forms, with or without modification, are

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import UserError
-from exercises.editpack.messages import (
+from swe_retry.core.errors import UserError
+from swe_retry.exercises.editpack.messages import (
     MessageStyle,
     cleaned_message,
     initial_verb,
@@ -18,7 +18,7 @@ from exercises.editpack.messages import (
     read_verbs,
     without_prefix,
 )
-from exercises.editpack.rows import reason
+from swe_retry.exercises.editpack.rows import reason
 
 VERBS = read_verbs()
 HASH = "0123456789abcdef0123456789abcdef01234567"

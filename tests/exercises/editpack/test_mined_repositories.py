@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.repos.mirrors import Mirrors
-from core.git import git
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.core.git import git
 from tests.exercises.editpack.test_miner import mine
 from tests.support.editpack import report_beside
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from core.git import git
-from exercises.editpack.rows import CONTENT, INSTRUCTION, NEW, OLD
+from swe_retry.core.git import git
+from swe_retry.exercises.editpack.rows import CONTENT, INSTRUCTION, NEW, OLD
 from tests.exercises.commands import EDITPACK, Ended
 from tests.support.editpack import (
     AUTHOR,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InfrastructureError
-from exercises.editpack import filter as module
-from exercises.editpack.filter import syntax_problems
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.exercises.editpack import filter as module
+from swe_retry.exercises.editpack.filter import syntax_problems
 
 MakeWorker = Callable[[str], Path]
 # Answers as a worker does: `text` is what it is asked about.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import UserError
-from exercises.editpack import train as module
-from exercises.editpack.recipe import Recipe
+from swe_retry.core.errors import UserError
+from swe_retry.exercises.editpack import train as module
+from swe_retry.exercises.editpack.recipe import Recipe
 from tests.exercises.commands import EDITPACK
 from tests.support.editpack import edits, write_training_rows
 

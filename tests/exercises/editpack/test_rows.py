@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import UserError
-from exercises.editpack import rows as reading
-from exercises.editpack.rows import EditRow, RowReading, message_of, with_content
+from swe_retry.core.errors import UserError
+from swe_retry.exercises.editpack import rows as reading
+from swe_retry.exercises.editpack.rows import (
+    EditRow,
+    RowReading,
+    message_of,
+    with_content,
+)
 from tests.exercises.commands import EDITPACK
 from tests.support import sha256_of
 from tests.support.editpack import edit, read_rows, write_rows

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from exercises.editpack.filter import (
+from swe_retry.exercises.editpack.filter import (
     Cleanup,
     FilterRules,
     RuleSet,
@@ -19,7 +19,7 @@ from exercises.editpack.filter import (
     clean_text,
     judge_rows,
 )
-from exercises.editpack.rows import NEW, OLD, EditRow, JudgedRow, reason
+from swe_retry.exercises.editpack.rows import NEW, OLD, EditRow, JudgedRow, reason
 from tests.support.editpack import (
     edit,
     generated_edits,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from exercises.editpack.stats import distance_of, distribution, stats_schema
-from exercises.settings import token_counter
+from swe_retry.exercises.editpack.stats import distance_of, distribution, stats_schema
+from swe_retry.exercises.settings import token_counter
 from tests.exercises.commands import EDITPACK
 from tests.support import read_json, sha256_of
 from tests.support.editpack import edit, write_rows
@@ -83,7 +83,7 @@ def test_sides_that_take_minutes_have_no_distance() -> None:
 def test_the_documented_schema_is_that_of_the_code() -> None:
     Draft202012Validator.check_schema(stats_schema())
     assert json.loads(SCHEMA.read_text()) == stats_schema(), (
-        "python -m exercises.editpack.stats >docs/editpack-stats.schema.json"
+        "python -m swe_retry.exercises.editpack.stats >docs/editpack-stats.schema.json"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from exercises.editpack.windows import Document
+from swe_retry.exercises.editpack.windows import Document
 from tests.support import sha256_of
 from tests.support.editpack import END, SHORT, hashes, recipe, record
 
@@ -94,7 +94,7 @@ def test_an_adapter_leaves_the_model_as_it_is(
 ) -> None:
     from safetensors.torch import load_file  # type: ignore[import-not-found, unused-ignore]
 
-    from exercises.editpack import trainer
+    from swe_retry.exercises.editpack import trainer
 
     data, model = training_input
     before = hashes(model)
@@ -151,7 +151,7 @@ def test_a_tuned_model_samples(
 def test_a_document_begins_as_a_prompt_does(training_input: tuple[Path, Path]) -> None:
     from tokenizers.processors import TemplateProcessing
 
-    from exercises.editpack.trainer import encoder, load_tokenizer
+    from swe_retry.exercises.editpack.trainer import encoder, load_tokenizer
 
     tokenizer = load_tokenizer(str(training_input[1]))
     begin = tokenizer.convert_tokens_to_ids("#")
@@ -232,7 +232,7 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
     training_input: tuple[Path, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from exercises.editpack import trainer, windows
+    from swe_retry.exercises.editpack import trainer, windows
 
     data, model = training_input
     made: list[list[Document]] = []
@@ -279,7 +279,7 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
 def test_a_text_that_reads_like_the_end_is_no_end(
     training_input: tuple[Path, Path],
 ) -> None:
-    from exercises.editpack.trainer import encoder, load_tokenizer
+    from swe_retry.exercises.editpack.trainer import encoder, load_tokenizer
 
     tokenizer = load_tokenizer(str(training_input[1]))
     text = f"a {END} b"

@@ -17,8 +17,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from environments.local.bubblewrap import bubblewrap_works
-from exercises.editpack.rows import CONTENT, NEW, OLD, EditRow
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.exercises.editpack.rows import CONTENT, NEW, OLD, EditRow
 from tests.support import TOP, sha256_of
 from tests.support.canitedit import ROWS as PROBLEM_ROWS
 from tests.support.editpack import (
@@ -139,14 +139,14 @@ def pass_at_1(model: Path, problems: Path, home: Path) -> float:
     cache = f"--set folders.cache={home / 'cache'}"
     with serve_model(model) as url:
         run(
-            f"exercises.canitedit run --models {name} --api-base {url} --prompt editcoder"
+            f"swe_retry.exercises.canitedit run --models {name} --api-base {url} --prompt editcoder"
             " --completions 1 --set completions.kinds=descriptive"
             " --set completions.temperature=0 --set models.max_output_tokens=80"
             f" --set problems.source={problems} --run {name} --out {home} {cache}"
             " --workers 1 --set budget.allow_unpriced=true"
         )
     report = run(
-        f"exercises.canitedit report {home / 'predictions' / name / name} --workers 2"
+        f"swe_retry.exercises.canitedit report {home / 'predictions' / name / name} --workers 2"
         f" --format json --set evaluation.interpreter={sys.executable} {cache}"
         " --set report.k=1 --set report.allow_partial=true"
     )
@@ -174,15 +174,15 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
         tmp_path / f"{name}.jsonl" for name in ("mined", "kept", "data", "clean")
     )
     paths = " ".join(map(str, repositories))
-    run(f"exercises.editpack mine {paths} --out {mined}")
-    run(f"exercises.editpack filter {mined} --out {filtered}")
+    run(f"swe_retry.exercises.editpack mine {paths} --out {mined}")
+    run(f"swe_retry.exercises.editpack filter {mined} --out {filtered}")
     # The edits are as alike as unrelated ones can be, so some pairs of signatures agree by chance.
     threshold = "--set dedup.threshold=0.7"
-    run(f"exercises.editpack dedup {filtered} --out {data} {threshold}")
+    run(f"swe_retry.exercises.editpack dedup {filtered} --out {data} {threshold}")
     # The problems are too short to be compared, and none of them is among the edits.
     assert not {row[OLD] for row in problem_rows} & {row[OLD] for row in training_rows}
     against = f"--against {problems} {PROBLEM_ROWS}"
-    run(f"exercises.editpack decontaminate {data} {against} --out {clean}")
+    run(f"swe_retry.exercises.editpack decontaminate {data} {against} --out {clean}")
     for path in (mined, filtered, data, clean):
         print(report_beside(path)["rows"], report_beside(path)["kept"])
     for before, after in ((mined, filtered), (filtered, data), (data, clean)):
@@ -198,7 +198,7 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
         window=256, batch=8, step_windows=8, lr="4e-3", epochs=200, max_steps=700
     )
     line = f"train {clean} --model {model} --out {tuned} {shlex.join(options)}"
-    print(run(f"exercises.editpack {line}"))
+    print(run(f"swe_retry.exercises.editpack {line}"))
     record = json.loads((tuned / "train.json").read_text())
     assert record["data"]["sha256"] == sha256_of(clean)
     inputs = [record["data"]]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from exercises.editpack.rows import CONTENT, with_content
-from exercises.editpack.windows import (
+from swe_retry.exercises.editpack.rows import CONTENT, with_content
+from swe_retry.exercises.editpack.windows import (
     Document,
     documents_of,
     epoch_order,

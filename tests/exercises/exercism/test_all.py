@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from exercises.exercism.catalog import read_catalog
-from exercises.exercism.messages import first_message
-from exercises.exercism.tester import cleaned_output
-from exercises.exercism.verdict import is_solved, python_counts
+from swe_retry.exercises.exercism.catalog import read_catalog
+from swe_retry.exercises.exercism.messages import first_message
+from swe_retry.exercises.exercism.tester import cleaned_output
+from swe_retry.exercises.exercism.verdict import is_solved, python_counts
 from tests.support import from_environment
 from tests.support.exercism import run_tests
 

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import UserError
-from core.git import git
-from core.settings import check_settings, of_mapping
-from exercises.exercism.catalog import (
+from swe_retry.core.errors import UserError
+from swe_retry.core.git import git
+from swe_retry.core.settings import check_settings, of_mapping
+from swe_retry.exercises.exercism.catalog import (
     Catalog,
     catalog_of,
     exercise_of,
     fetched_catalog,
     read_catalog,
 )
-from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.settings import Exercises, ExercismSettings
+from swe_retry.exercises.exercism.languages import LANGUAGES
+from swe_retry.exercises.exercism.settings import Exercises, ExercismSettings
 from tests.support.exercism import SIX, six
 
 NAMES = [

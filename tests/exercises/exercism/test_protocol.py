@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from environments.folders import FolderResult
-from exercises.exercism.conversation import error_count, lazy_comments
-from exercises.exercism.messages import (
+from swe_retry.environments.folders import FolderResult
+from swe_retry.exercises.exercism.conversation import error_count, lazy_comments
+from swe_retry.exercises.exercism.messages import (
     PROFILES,
     TIMED_OUT,
     failures_message,
     first_message,
     fitting,
 )
-from exercises.exercism.tester import cleaned_output
-from exercises.exercism.verdict import (
+from swe_retry.exercises.exercism.tester import cleaned_output
+from swe_retry.exercises.exercism.verdict import (
     TestCounts,
     is_solved,
     pytest_counts,
@@ -26,7 +26,7 @@ from exercises.exercism.verdict import (
     unittest_counts,
     with_comparisons,
 )
-from llm.chat import Reply, ToolCall
+from swe_retry.llm.chat import Reply, ToolCall
 from tests.support.exercism import SIX, run_tests, six
 
 

@@ -11,10 +11,10 @@ from statistics import fmean
 
 import pytest
 
-from core.errors import DamagedFileError
-from exercises.exercism.chart import Bar, draw_chart
-from exercises.exercism.records import read_records, wrong_ratios
-from reports.plots.style import DARK, LIGHT, Theme, as_svg, drawing
+from swe_retry.core.errors import DamagedFileError
+from swe_retry.exercises.exercism.chart import Bar, draw_chart
+from swe_retry.exercises.exercism.records import read_records, wrong_ratios
+from swe_retry.reports.plots.style import DARK, LIGHT, Theme, as_svg, drawing
 from tests.support import from_environment
 
 GOOD = {"model": "m", "test_cases": 133, "pass_rate_2": 54.1, "pass_num_2": 72}

@@ -17,15 +17,19 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from core.errors import DamagedFileError, UserError
-from exercises.exercism.records import read_columns, read_records, wrong_ratios
-from exercises.exercism.report import report_lines
-from exercises.exercism.results import (
+from swe_retry.core.errors import DamagedFileError, UserError
+from swe_retry.exercises.exercism.records import (
+    read_columns,
+    read_records,
+    wrong_ratios,
+)
+from swe_retry.exercises.exercism.report import report_lines
+from swe_retry.exercises.exercism.results import (
     ExerciseResult,
     TryResult,
     read_result,
 )
-from runs.records import InstanceStatus
+from swe_retry.runs.records import InstanceStatus
 from tests.exercises.commands import EXERCISM
 from tests.support.exercism import result, write_result, write_run
 
@@ -308,7 +312,7 @@ def test_a_reader_that_leaves_costs_no_file(
     others.write_text("".join(rows))  # more than a buffer holds
     reading, writing = os.pipe()
     os.close(reading)
-    line = f"-m exercises.exercism report {run} --published {others}"
+    line = f"-m swe_retry.exercises.exercism report {run} --published {others}"
     ended = subprocess.run(
         [sys.executable, *line.split()],
         env={**os.environ, "PYTHONUNBUFFERED": unbuffered},

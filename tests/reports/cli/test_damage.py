@@ -28,12 +28,12 @@ from unittest.mock import patch
 import pytest
 import typer
 
-from core.errors import UserError
-from core.plaintext import table
-from demo import register
-from report import main as report
-from reports.combine.combine import combine
-from reports.named_runs import stores_of
+from swe_retry.core.errors import UserError
+from swe_retry.core.plaintext import table
+from swe_retry.demo import register
+from swe_retry.report import main as report
+from swe_retry.reports.combine.combine import combine
+from swe_retry.reports.named_runs import stores_of
 from tests.reports.conftest import report_run, verify_run
 from tests.support.evaluated import (
     BANK,

@@ -8,7 +8,7 @@ import sys
 SLOW = ("matplotlib", "numpy", "datasets", "markdown_it", "swebench")
 PROGRAM = f"""
 import sys
-import reports.report
+import swe_retry.reports.report
 print(*(name for name in {SLOW} if name in sys.modules))
 """
 

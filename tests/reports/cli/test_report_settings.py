@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from report import main
+from swe_retry.report import main
 
 GB = 10**9
 ListSettings = Callable[..., dict[str, str]]

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
-from report import main
-from reports.data.predictions import Prediction
-from reports.data.verdicts import Verdict, VerdictStatus, leaderboard_lists
-from reports.evaluation.settings import EvaluatorKind
-from reports.report import report_command
+from swe_retry.core.errors import UserError
+from swe_retry.report import main
+from swe_retry.reports.data.predictions import Prediction
+from swe_retry.reports.data.verdicts import Verdict, VerdictStatus, leaderboard_lists
+from swe_retry.reports.evaluation.settings import EvaluatorKind
+from swe_retry.reports.report import report_command
 from tests.reports.conftest import report_run
 from tests.support import read_json, write_json
 from tests.support.evaluated import (

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.local.bubblewrap import bubblewrap_works
-from report import main as report
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.report import main as report
 from tests.support import TOP, run_script
 from tests.support.ownworld import make_repository
 from tests.support.rundata import a_run, an_instance, write_run_data
@@ -41,7 +41,7 @@ def report_on(run: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 
 def test_without_git_each_command_says_so(tmp_path: Path) -> None:
     repo = make_repository(tmp_path / "repo")
-    model = f"--models a,b --replay {TOP}/demo/replies --out {tmp_path}"
+    model = f"--models a,b --replay {TOP}/swe_retry/demo/replies --out {tmp_path}"
     common = f"{model} --environment none --set folders.cache={tmp_path}/c"
     for data in ("--dataset demo --run x", f"--repo {repo} --issue fix"):
         argv = f"{data} {common}".split()

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reports.combine.combine import combine
-from reports.evaluation.settings import EvaluatorKind
-from runs.storage.store import RunStore
+from swe_retry.reports.combine.combine import combine
+from swe_retry.reports.evaluation.settings import EvaluatorKind
+from swe_retry.runs.storage.store import RunStore
 from tests.reports.conftest import replay, report_run
 from tests.support import read_json, without
 from tests.support.killing import ALL

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from bench.attempts import choose
-from core.errors import UserError
-from reports.combine.combine import combine
-from reports.data.rundata import RunData, read_predictions, read_run
-from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
-from reports.report import report_command
-from runs.progress.overview import overview
-from runs.storage.store import RunStore
+from swe_retry.bench.attempts import choose
+from swe_retry.core.errors import UserError
+from swe_retry.reports.combine.combine import combine
+from swe_retry.reports.data.rundata import RunData, read_predictions, read_run
+from swe_retry.reports.data.verdicts import Verdict, VerdictStatus, save_verdict
+from swe_retry.reports.report import report_command
+from swe_retry.runs.progress.overview import overview
+from swe_retry.runs.storage.store import RunStore
 from tests.reports.conftest import report_run
 from tests.support import contents_below, read_json, write_files, write_json
 from tests.support.attempts import make_candidate

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from bench.config import ModelChoice
-from bench.instances.dataset import load_dataset, revision_of
-from environments.docker.engine import connect
-from llm.chat import Reply, Usage
-from llm.prices import Price
-from llm.registry import load_litellm
-from reports.data.provenance import UNKNOWN, evaluation, provenance
-from reports.data.rundata import InstanceData, RunData, read_run
-from reports.data.verdicts import Verdict, VerdictStatus
-from runs.description import Run
-from runs.records import Origin
-from runs.storage.manifest import (
+from swe_retry.bench.config import ModelChoice
+from swe_retry.bench.instances.dataset import load_dataset, revision_of
+from swe_retry.environments.docker.engine import connect
+from swe_retry.llm.chat import Reply, Usage
+from swe_retry.llm.prices import Price
+from swe_retry.llm.registry import load_litellm
+from swe_retry.reports.data.provenance import UNKNOWN, evaluation, provenance
+from swe_retry.reports.data.rundata import InstanceData, RunData, read_run
+from swe_retry.reports.data.verdicts import Verdict, VerdictStatus
+from swe_retry.runs.description import Run
+from swe_retry.runs.records import Origin
+from swe_retry.runs.storage.manifest import (
     note_end,
     note_evaluation,
     note_images,
@@ -28,8 +28,8 @@ from runs.storage.manifest import (
     note_start,
     prices_used,
 )
-from runs.storage.runlock import run_lock
-from runs.storage.store import RunStore
+from swe_retry.runs.storage.runlock import run_lock
+from swe_retry.runs.storage.store import RunStore
 from tests.reports.conftest import replay
 from tests.support import read_json
 from tests.support.rundata import a_run, an_attempt, an_instance, write_run

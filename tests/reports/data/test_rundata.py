@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
-from reports.data.rundata import RunData, read_predictions, read_run
-from runs.records import number_attempts
-from runs.storage.store import RunStore
+from swe_retry.core.errors import UserError
+from swe_retry.reports.data.rundata import RunData, read_predictions, read_run
+from swe_retry.runs.records import number_attempts
+from swe_retry.runs.storage.store import RunStore
 from tests.support import write_files
 from tests.support.rundata import (
     GPT,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from reports.combine.combine import combine
-from reports.data.predictions import Prediction
-from reports.data.rundata import read_run, rounds
-from reports.data.verdicts import VerdictStatus, eval_log, verdict_path
-from runs.storage.store import RunStore
+from swe_retry.reports.combine.combine import combine
+from swe_retry.reports.data.predictions import Prediction
+from swe_retry.reports.data.rundata import read_run, rounds
+from swe_retry.reports.data.verdicts import VerdictStatus, eval_log, verdict_path
+from swe_retry.runs.storage.store import RunStore
 from tests.reports.conftest import differs, report_run, verify_run
 from tests.support import read_json
 from tests.support.evaluated import (

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.storage.store import RunStore
+from swe_retry.runs.storage.store import RunStore
 from tests.reports.evaluation.test_dying_engine import Engine, running_engine
 from tests.reports.evaluation.test_killed_evaluation import gold, slow_rows
 from tests.support import TOP, read_json, wait_until

@@ -16,8 +16,8 @@ from threading import Thread
 
 import pytest
 
-from demo.setup import commit_all
-from runs.storage.store import RunStore
+from swe_retry.demo.setup import commit_all
+from swe_retry.runs.storage.store import RunStore
 from tests.reports.conftest import report_run
 from tests.support import wait_until, write_json
 from tests.support.evaluated import (

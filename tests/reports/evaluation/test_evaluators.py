@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
-from demo.images import build_images
-from demo.setup import REPOSITORIES, build_mirrors
-from reports.data.verdicts import Verdict
-from reports.evaluation.engine import ENGINE_STOPPED
-from reports.evaluation.local import HiddenTests
+from swe_retry.core.errors import UserError
+from swe_retry.demo.images import build_images
+from swe_retry.demo.setup import REPOSITORIES, build_mirrors
+from swe_retry.reports.data.verdicts import Verdict
+from swe_retry.reports.evaluation.engine import ENGINE_STOPPED
+from swe_retry.reports.evaluation.local import HiddenTests
 from tests.reports.conftest import report_run
 from tests.support import assert_in_no_file, read_json, write_json
 from tests.support.evaluated import (

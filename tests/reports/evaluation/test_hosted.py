@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
+from swe_retry.core.errors import UserError
 from tests.support import contents_below, from_environment, official
 
 LITE = "SWE-bench/SWE-bench_Lite"

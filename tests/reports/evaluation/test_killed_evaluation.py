@@ -11,9 +11,9 @@ from threading import Thread
 
 import pytest
 
-from demo.images import build_images
-from environments.docker.engine import connect
-from runs.storage.store import RunStore
+from swe_retry.demo.images import build_images
+from swe_retry.environments.docker.engine import connect
+from swe_retry.runs.storage.store import RunStore
 from tests.reports.conftest import report_run
 from tests.support import TOP, wait_until, write_json
 from tests.support.evaluated import (

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bench.regression.testlogs import fallback_parser
-from environments.base import UnavailableError
-from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.grading import grade_output, unconfirmed_tests
+from swe_retry.bench.regression.testlogs import fallback_parser
+from swe_retry.environments.base import UnavailableError
+from swe_retry.reports.data.verdicts import Verdict, VerdictStatus
+from swe_retry.reports.evaluation.grading import grade_output, unconfirmed_tests
 from tests.support.evaluated import (
     HIDDEN,
     PRINTED,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from core.errors import StoppedError
-from environments.local.environment import LocalEnvironment
-from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.evaluator import EvaluationTask
-from reports.evaluation.local import LocalEvaluator
+from swe_retry.core.errors import StoppedError
+from swe_retry.environments.local.environment import LocalEnvironment
+from swe_retry.reports.data.verdicts import Verdict, VerdictStatus
+from swe_retry.reports.evaluation.evaluator import EvaluationTask
+from swe_retry.reports.evaluation.local import LocalEvaluator
 from tests.support.evaluated import TEXTKIT, report_settings, task
 
 

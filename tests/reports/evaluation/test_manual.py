@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
-from reports.data.verdicts import MANUAL_TOOLS, Verdict, VerdictStatus
-from reports.evaluation.manual import PROGRAMS
-from runs.storage.store import RunStore
+from swe_retry.core.errors import UserError
+from swe_retry.reports.data.verdicts import MANUAL_TOOLS, Verdict, VerdictStatus
+from swe_retry.reports.evaluation.manual import PROGRAMS
+from swe_retry.runs.storage.store import RunStore
 from tests.reports.conftest import report_run
 from tests.support import official, read_json
 from tests.support.evaluated import (

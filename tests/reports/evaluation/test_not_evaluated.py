@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.plots.style import new_figure, percent_axis
+from swe_retry.reports.plots.style import new_figure, percent_axis
 from tests.reports.conftest import replay, report_run
 from tests.support import contents_below, read_json
 from tests.support.evaluated import TEXTKIT, UNITS

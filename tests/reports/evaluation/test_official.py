@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
-from reports.data.verdicts import OFFICIAL_TOOLS, Verdict, VerdictStatus
-from reports.evaluation.evaluator import EvaluationTask, Tasks
-from reports.evaluation.official import (
+from swe_retry.core.errors import UserError
+from swe_retry.reports.data.verdicts import OFFICIAL_TOOLS, Verdict, VerdictStatus
+from swe_retry.reports.evaluation.evaluator import EvaluationTask, Tasks
+from swe_retry.reports.evaluation.official import (
     PROGRAMS,
     ConsoleLog,
     OfficialEvaluator,
@@ -109,7 +109,9 @@ def program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROGRAMS, "standin", StandIn)
     tools = (*OFFICIAL_TOOLS, "standin")
     for module in ("requested", "settings"):
-        monkeypatch.setattr(f"reports.evaluation.{module}.OFFICIAL_TOOLS", tools)
+        monkeypatch.setattr(
+            f"swe_retry.reports.evaluation.{module}.OFFICIAL_TOOLS", tools
+        )
 
 
 def patch(word: str) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
-from reports.data.verdicts import OFFICIAL_TOOLS, Verdict
-from reports.evaluation.evaluator import EvaluationTask
-from reports.evaluation.official import OfficialEvaluator, ProgramFolder
+from swe_retry.core.errors import UserError
+from swe_retry.reports.data.verdicts import OFFICIAL_TOOLS, Verdict
+from swe_retry.reports.evaluation.evaluator import EvaluationTask
+from swe_retry.reports.evaluation.official import OfficialEvaluator, ProgramFolder
 from tests.support import official, write_files
 from tests.support.official import F2P, GOLD, P2P, TEST_PATCH
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import UserError
-from reports.data.predictions import run_id
-from reports.data.rundata import read_predictions
-from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.evaluator import Evaluator, Tasks
-from reports.evaluation.requested import Evaluated, RequestedEvaluation
-from runs.description import DatasetFacts, Run
-from runs.storage.store import RunStore
+from swe_retry.core.errors import UserError
+from swe_retry.reports.data.predictions import run_id
+from swe_retry.reports.data.rundata import read_predictions
+from swe_retry.reports.data.verdicts import Verdict, VerdictStatus
+from swe_retry.reports.evaluation.evaluator import Evaluator, Tasks
+from swe_retry.reports.evaluation.requested import Evaluated, RequestedEvaluation
+from swe_retry.runs.description import DatasetFacts, Run
+from swe_retry.runs.storage.store import RunStore
 from tests.support.evaluated import (
     BANK,
     FORGED,
@@ -107,7 +107,7 @@ def test_none_takes_what_is_there_and_loads_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = make_run(tmp_path, {BANK: WRONG, UNITS: ""})
-    monkeypatch.delattr("reports.evaluation.requested.load_dataset")
+    monkeypatch.delattr("swe_retry.reports.evaluation.requested.load_dataset")
     verdicts = evaluate(store, None).verdicts
     assert sorted(verdicts) == [BANK, UNITS]
     assert verdicts[BANK].status is VerdictStatus.NOT_EVALUATED

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
-from reports.data.rundata import read_predictions
-from reports.data.verdicts import (
+from swe_retry.core.errors import UserError
+from swe_retry.reports.data.rundata import read_predictions
+from swe_retry.reports.data.verdicts import (
     SwebenchLogs,
     Verdict,
     VerdictStatus,
     save_verdict,
 )
-from reports.evaluation.swebench import DockerEvaluator, logged_verdict
+from swe_retry.reports.evaluation.swebench import DockerEvaluator, logged_verdict
 from tests.reports.conftest import report_run
 from tests.support import read_json, write_json
 from tests.support.evaluated import (
@@ -275,7 +275,7 @@ def test_an_evaluation_that_goes_on_is_left_alone(
         "remove_named": lambda *_: ["c"],
         "remove_containers": lambda _, key: removed.append(key),
     }.items():
-        monkeypatch.setattr(f"reports.evaluation.swebench.{name}", function)
+        monkeypatch.setattr(f"swe_retry.reports.evaluation.swebench.{name}", function)
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     lines: list[str] = []
     docker = evaluator(tmp_path / "a", lines.append)

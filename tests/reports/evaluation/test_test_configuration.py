@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bench.cli.commands import run_command
-from bench.config import ModelChoice
-from demo.setup import REPOSITORIES
-from environments.base import EnvironmentKind
-from runs.storage.store import RunStore
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.bench.config import ModelChoice
+from swe_retry.demo.setup import REPOSITORIES
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.runs.storage.store import RunStore
 from tests.conftest import MakeMirror
 from tests.reports.conftest import differs, report_run
 from tests.support import read_json, write_json

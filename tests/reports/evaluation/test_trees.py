@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from core.git import git
-from environments.layout import lay_out
-from environments.local.bubblewrap import bubblewrap_works
-from reports.evaluation.trees import PatchError, apply_patch
+from swe_retry.core.git import git
+from swe_retry.environments.layout import lay_out
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.reports.evaluation.trees import PatchError, apply_patch
 from tests.conftest import MakeCheckout
 
 OLD = "".join(f"line {number}\n" for number in range(1, 21))

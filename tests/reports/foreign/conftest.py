@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from report import SUBCOMMANDS, main
+from swe_retry.report import SUBCOMMANDS, main
 from tests.support import read_json
 from tests.support.evaluated import replay_demo
 
@@ -128,5 +128,5 @@ def report(
         return code, printed.out, printed.err
 
     out = tmp_path / "out"
-    monkeypatch.setattr("reports.subcommands.TOP", out)
+    monkeypatch.setattr("swe_retry.reports.subcommands.TOP", out)
     return Report(out, cache, run)

@@ -104,7 +104,7 @@ def test_huge_files_are_not_read(
 def test_folders_of_more_files_than_a_run_has_are_not_read(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reports.foreign.files._MAX_FILES", 2)
+    monkeypatch.setattr("swe_retry.reports.foreign.files._MAX_FILES", 2)
     folder = preds(tmp_path / "run", [ONE])
     for number in (1, 2):
         (folder / f"{number}.txt").touch()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from demo.setup import build_mirrors
+from swe_retry.demo.setup import build_mirrors
 from tests.reports.foreign.conftest import Report
 from tests.reports.foreign.test_reading import SAMPLES
 from tests.support import read_json

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from report import main
-from runs.storage.store import RunStore
+from swe_retry.report import main
+from swe_retry.runs.storage.store import RunStore
 from tests.support import TOP, text_between
 from tests.support.evaluated import (
     change_json,
@@ -179,7 +179,7 @@ def test_an_imported_run(tmp_path: Path, report: Report) -> None:
 
 DOCUMENT = (TOP / "docs/lab.md").read_text(encoding="utf-8")
 OWN = """
-from reports.lab.policies import Chosen, Seen, ModelTurn
+from swe_retry.reports.lab.policies import Chosen, Seen, ModelTurn
 
 def plain(seen: Seen) -> ModelTurn | Chosen:
     good = [one.attempt.attempt for one in seen.tried if one.attempt.plausible]

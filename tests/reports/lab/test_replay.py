@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from bench.attempts import choose
-from llm.chat import Reply
-from reports.data.rundata import RunData
-from reports.data.verdicts import VerdictStatus
-from runs.evidence import Evidence
-from runs.records import Attempt, AttemptStatus
+from swe_retry.bench.attempts import choose
+from swe_retry.llm.chat import Reply
+from swe_retry.reports.data.rundata import RunData
+from swe_retry.reports.data.verdicts import VerdictStatus
+from swe_retry.runs.evidence import Evidence
+from swe_retry.runs.records import Attempt, AttemptStatus
 from tests.support.attempts import make_candidate
 from tests.support.labworld import World, lab, limits, results
 from tests.support.rundata import a_run, a_verdict, an_attempt, an_instance
@@ -34,7 +34,7 @@ EVERY = (
 )  # fmt: skip
 WATCH = """
 from pathlib import Path
-from reports.lab.policies import Chosen
+from swe_retry.reports.lab.policies import Chosen
 LOG = Path(__file__).with_name("log")
 
 def watch(seen):
@@ -415,7 +415,7 @@ def test_the_same_seed_gives_the_same_report() -> None:
 def test_a_choice_of_nothing_is_unresolved(tmp_path: Path) -> None:
     path = tmp_path / "none.py"
     path.write_text(
-        "from reports.lab.policies import Chosen\ndef none(seen): return Chosen()"
+        "from swe_retry.reports.lab.policies import Chosen\ndef none(seen): return Chosen()"
     )
     policy = f"{path}:none"
     row = results(WORLD.run(3), policy)[policy]

@@ -7,11 +7,11 @@ from statistics import fmean
 
 import pytest
 
-from bench.attempts import choose_by_evidence, class_weights
-from core.errors import UserError
-from reports.lab.command import lab_text
-from reports.lab.picture import write_pictures
-from reports.lab.recorded import lab_data
+from swe_retry.bench.attempts import choose_by_evidence, class_weights
+from swe_retry.core.errors import UserError
+from swe_retry.reports.lab.command import lab_text
+from swe_retry.reports.lab.picture import write_pictures
+from swe_retry.reports.lab.recorded import lab_data
 from tests.reports.lab.test_replay import WORLD, attempts_of, evidence_of
 from tests.support.labworld import RIGHT, World, lab, limits, results
 from tests.support.rundata import a_run, a_verdict

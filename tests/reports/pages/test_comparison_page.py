@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from core.errors import UserError
+from swe_retry.core.errors import UserError
 from tests.reports.pages.test_pages_browser import (
     cells,
     enter_frame,

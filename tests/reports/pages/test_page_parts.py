@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from llm.chat import Message
+from swe_retry.llm.chat import Message
 from tests.reports.conftest import replay
 from tests.support import read_json, text_between, write_json
 from tests.support.evaluated import TEXTKIT, UNITS

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.plaintext import escape_invisible
-from llm.chat import Message, ToolCall
-from reports.pages.instance import page_name
-from reports.pages.render import cut, fitting_size, size
+from swe_retry.core.plaintext import escape_invisible
+from swe_retry.llm.chat import Message, ToolCall
+from swe_retry.reports.pages.instance import page_name
+from swe_retry.reports.pages.render import cut, fitting_size, size
 from tests.support import (
     contents_below,
     files_below,

@@ -18,12 +18,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from core.redaction import Redactor
-from reports.data.rundata import InstanceData
-from reports.plots.style import DARK, LIGHT, Theme, label
-from reports.plots.write import Picture, run_pictures
-from reports.statistics.collect import collect
-from reports.statistics.denominators import split_of
+from swe_retry.core.redaction import Redactor
+from swe_retry.reports.data.rundata import InstanceData
+from swe_retry.reports.plots.style import DARK, LIGHT, Theme, label
+from swe_retry.reports.plots.write import Picture, run_pictures
+from swe_retry.reports.statistics.collect import collect
+from swe_retry.reports.statistics.denominators import split_of
 from tests.support import TOP
 from tests.support.pages import make_comparison, make_pages
 from tests.support.reporting import write_values
@@ -271,7 +271,9 @@ def test_colours_differ_without_their_hue(theme: Theme) -> None:
 
 def test_a_configuration_in_the_current_folder_does_not_count(tmp_path: Path) -> None:
     (tmp_path / "matplotlibrc").write_text("lines.linewidth: 99\n")
-    code = "import matplotlib; from reports.plots.style import LIGHT, drawing\n"
+    code = (
+        "import matplotlib; from swe_retry.reports.plots.style import LIGHT, drawing\n"
+    )
     code += "with drawing(LIGHT):\n    print(matplotlib.rcParams['lines.linewidth'])\n"
     done = subprocess.run(
         [sys.executable, "-c", code],

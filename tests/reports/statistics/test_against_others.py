@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.statistics.comparing import compare_verdicts
-from reports.statistics.methods import (
+from swe_retry.reports.statistics.comparing import compare_verdicts
+from swe_retry.reports.statistics.methods import (
     Interval,
     PairedTable,
     Share,

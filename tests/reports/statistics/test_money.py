@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.cli.commands import run_command
-from core import money
-from core.money import as_text
-from llm.prices import Price
-from runs.settings import Spending
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.core import money
+from swe_retry.core.money import as_text
+from swe_retry.llm.prices import Price
+from swe_retry.runs.settings import Spending
 from tests.architecture import ROOMS
 from tests.reports.conftest import differs, report_run
 from tests.support import TOP, read_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.statistics.methods import (
+from swe_retry.reports.statistics.methods import (
     Interval,
     ShareRange,
     holm,

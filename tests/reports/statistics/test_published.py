@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import pytest
 
-from report import main
+from swe_retry.report import main
 from tests.support import TOP, read_json, write_json
 from tests.support.rundata import (
     GPT,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from llm.chat import Reply, Usage
-from reports.data.verdicts import Verdict, VerdictStatus
-from runs.calls.ledger import LedgerLine
+from swe_retry.llm.chat import Reply, Usage
+from swe_retry.reports.data.verdicts import Verdict, VerdictStatus
+from swe_retry.runs.calls.ledger import LedgerLine
 from tests.reports.statistics.conftest import (
     FAILED,
     Stats,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bench.attempts import choose
-from llm.chat import Reply
-from reports.data.verdicts import Verdict, VerdictStatus
-from runs.records import Attempt, Origin
+from swe_retry.bench.attempts import choose
+from swe_retry.llm.chat import Reply
+from swe_retry.reports.data.verdicts import Verdict, VerdictStatus
+from swe_retry.runs.records import Attempt, Origin
 from tests.reports.statistics.conftest import (
     FAILED,
     Stats,

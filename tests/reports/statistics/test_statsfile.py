@@ -13,10 +13,10 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from pydantic import TypeAdapter
 
-from reports.data.rundata import read_run
-from reports.statistics.collect import Amount, Effort, sum_over
-from reports.statistics.fields import compute, headed_values
-from runs.storage.store import RunStore
+from swe_retry.reports.data.rundata import read_run
+from swe_retry.reports.statistics.collect import Amount, Effort, sum_over
+from swe_retry.reports.statistics.fields import compute, headed_values
+from swe_retry.runs.storage.store import RunStore
 from tests.support import TOP, read_json
 from tests.support.reporting import statistics, write_values
 from tests.support.rundata import an_attempt, an_instance, old_prediction, write_run
@@ -27,7 +27,7 @@ SCHEMA = TOP / "docs" / "stats.schema.json"
 def test_the_schema_in_the_docs_is_the_codes_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    runpy.run_path(str(TOP / "reports/statsfile.py"), run_name="__main__")
+    runpy.run_path(str(TOP / "swe_retry/reports/statsfile.py"), run_name="__main__")
     schema = json.loads(capsys.readouterr().out)
     assert read_json(SCHEMA) == schema
 

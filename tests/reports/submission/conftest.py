@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from demo.setup import build_mirrors
-from report import main
+from swe_retry.demo.setup import build_mirrors
+from swe_retry.report import main
 from tests.support.evaluated import (
     RESOLVED,
     Build,

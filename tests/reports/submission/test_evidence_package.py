@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.cli.commands import run_command
+from swe_retry.bench.cli.commands import run_command
 from tests.reports.submission.conftest import Package
 from tests.support import read_json
 from tests.support.evaluated import split_of_dataset, write_meta, write_verdicts

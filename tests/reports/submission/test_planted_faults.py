@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.submission import validation
+from swe_retry.reports.submission import validation
 from tests.reports.submission.conftest import Faults
 from tests.support import text_between
 from tests.support.evaluated import (

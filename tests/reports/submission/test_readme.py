@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from runs.storage.store import RunStore
+from swe_retry.runs.storage.store import RunStore
 from tests.reports.submission.conftest import readme_of
 from tests.support import read_json, text_between, write_json
 from tests.support.evaluated import (

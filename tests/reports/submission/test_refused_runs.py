@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.dataset import Dataset
-from core.errors import InfrastructureError, UserError
-from report import main
-from reports.submission import commands
+from swe_retry.bench.instances.dataset import Dataset
+from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.report import main
+from swe_retry.reports.submission import commands
 from tests.reports.submission.conftest import Refusal, readme_of
 from tests.support import read_json
 from tests.support.evaluated import (

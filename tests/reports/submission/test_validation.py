@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bench.repos.mirrors import Mirrors
-from core.git import git
+from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.core.git import git
 from tests.reports.submission.conftest import Faults, set_folders
 from tests.support import read_json
 from tests.support.evaluated import (

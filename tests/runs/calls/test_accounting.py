@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from llm.provider_errors import RetryPolicy
-from llm.settings import ModelSettings
-from runs.calls.budget import Budget, Reservation
-from runs.calls.journal import JOURNAL
-from runs.calls.ledger import read_ledger
-from runs.storage.jsonlines import read_lines
+from swe_retry.llm.provider_errors import RetryPolicy
+from swe_retry.llm.settings import ModelSettings
+from swe_retry.runs.calls.budget import Budget, Reservation
+from swe_retry.runs.calls.journal import JOURNAL
+from swe_retry.runs.calls.ledger import read_ledger
+from swe_retry.runs.storage.jsonlines import read_lines
 from tests.bench.attempts.test_agents import FIX, outside
 from tests.runs.conftest import ID, OTHER, Runner
 from tests.support.provider import Answer
@@ -324,7 +324,8 @@ def classes_on_the_stack(frame: FrameType | None) -> list[str]:
     while frame is not None:
         kind = type(frame.f_locals.get("self"))
         name = kind.__name__
-        room = kind.__module__.partition(".")[0]
+        _, _, inside = kind.__module__.partition("swe_retry.")
+        room = inside.partition(".")[0]
         if room == "agent":
             return names
         if room in ("llm", "runs") and name not in names:

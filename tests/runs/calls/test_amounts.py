@@ -8,10 +8,10 @@ from decimal import Decimal
 
 import pytest
 
-from core.errors import UserError
-from core.settings import EVERY, SourcedValue, check_settings, merge_layers
-from llm.prices import Price
-from runs.settings import CommonSettings, Spending, make_rates
+from swe_retry.core.errors import UserError
+from swe_retry.core.settings import EVERY, SourcedValue, check_settings, merge_layers
+from swe_retry.llm.prices import Price
+from swe_retry.runs.settings import CommonSettings, Spending, make_rates
 
 ALIASES = {"opus": "anthropic/claude-opus-4"}
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from runs.calls.budget import (
+from swe_retry.runs.calls.budget import (
     Budget,
     BudgetLimits,
     LimitScope,

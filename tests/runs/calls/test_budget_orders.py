@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.calls.budget import (
+from swe_retry.runs.calls.budget import (
     Budget,
     BudgetLimits,
     LimitScope,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from llm.chat import (
+from swe_retry.llm.chat import (
     Message,
     Reply,
     RequestRefusedError,
@@ -21,17 +21,17 @@ from llm.chat import (
     WindowExceededError,
     request_sha256,
 )
-from llm.gate import Failed, PlannedCall
-from runs.calls.coordinator import AttemptGate, Ticket, recorded_calls
-from runs.calls.journal import (
+from swe_retry.llm.gate import Failed, PlannedCall
+from swe_retry.runs.calls.coordinator import AttemptGate, Ticket, recorded_calls
+from swe_retry.runs.calls.journal import (
     AnsweredEntry,
     AskedEntry,
     Journal,
     reply_of,
     starts_and_ends,
 )
-from runs.calls.ledger import read_ledger, total
-from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
+from swe_retry.runs.calls.ledger import read_ledger, total
+from swe_retry.runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
 from tests.llm.test_client import model
 from tests.llm.test_completions import LONG
 from tests.runs.conftest import make_gate

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from core.atomic import write_json_atomic
-from core.errors import UserError
-from environments.base import EnvironmentKind
-from runs.storage.store import RunStore
-from runs.upkeep import status_command
+from swe_retry.core.atomic import write_json_atomic
+from swe_retry.core.errors import UserError
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.runs.storage.store import RunStore
+from swe_retry.runs.upkeep import status_command
 from tests.runs.conftest import ID, OTHER, Outcome, Runner
 from tests.support.runs import EDIT, config
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm.chat import Reply, RequestRefusedError, Usage
-from runs.calls.budget import LimitScope
-from runs.calls.journal import (
+from swe_retry.llm.chat import Reply, RequestRefusedError, Usage
+from swe_retry.runs.calls.budget import LimitScope
+from swe_retry.runs.calls.journal import (
     JOURNAL,
     AnsweredEntry,
     AskedEntry,
@@ -25,7 +25,7 @@ from runs.calls.journal import (
     RefusedEntry,
     starts_and_ends,
 )
-from runs.calls.ledger import (
+from swe_retry.runs.calls.ledger import (
     LEDGER,
     Ledger,
     LedgerLine,
@@ -33,7 +33,7 @@ from runs.calls.ledger import (
     read_ledger,
     total,
 )
-from runs.storage.jsonlines import read_lines, set_aside
+from swe_retry.runs.storage.jsonlines import read_lines, set_aside
 from tests.runs.conftest import make_gate
 
 

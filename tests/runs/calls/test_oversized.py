@@ -9,16 +9,21 @@ from typing import Any
 
 import pytest
 
-from demo.setup import build_mirrors
-from llm.chat import AttemptLimitError, BudgetUsedError, Reply
-from llm.client import LiteLLMModel
-from llm.gate import Answered, Failed, OpenGate, PlannedCall
-from llm.prices import Price, cost_bound
-from runs.calls.budget import Budget, BudgetLimits
-from runs.calls.coordinator import CallCoordinator, Ticket, Wait, charge_budget
-from runs.calls.ledger import Ledger, read_ledger
-from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
-from runs.records import AttemptStatus
+from swe_retry.demo.setup import build_mirrors
+from swe_retry.llm.chat import AttemptLimitError, BudgetUsedError, Reply
+from swe_retry.llm.client import LiteLLMModel
+from swe_retry.llm.gate import Answered, Failed, OpenGate, PlannedCall
+from swe_retry.llm.prices import Price, cost_bound
+from swe_retry.runs.calls.budget import Budget, BudgetLimits
+from swe_retry.runs.calls.coordinator import (
+    CallCoordinator,
+    Ticket,
+    Wait,
+    charge_budget,
+)
+from swe_retry.runs.calls.ledger import Ledger, read_ledger
+from swe_retry.runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
+from swe_retry.runs.records import AttemptStatus
 from tests.runs.calls.test_spending import CALL, COUNT, WITHIN, dataset
 from tests.runs.conftest import Runner
 from tests.support.provider import Answer

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from llm.gate import Failed
+from swe_retry.llm.gate import Failed
 from tests.support.runs import POLICY, ask_limiter, is_open, make_limiter, opened
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.settings import EVERY
-from runs.calls.rate_limiter import RateLimiter, Rates
+from swe_retry.core.settings import EVERY
+from swe_retry.runs.calls.rate_limiter import RateLimiter, Rates
 from tests.runs.conftest import in_threads
 from tests.support.runs import (
     POLICY,

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bench.config import RunConfig
-from bench.instances.dataset import load_dataset
-from demo.setup import build_mirrors
-from runs.calls.ledger import LedgerLine, by_instance, total
+from swe_retry.bench.config import RunConfig
+from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.demo.setup import build_mirrors
+from swe_retry.runs.calls.ledger import LedgerLine, by_instance, total
 from tests.runs.conftest import Outcome, Runner
 from tests.support.provider import Answer
 

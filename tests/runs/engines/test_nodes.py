@@ -9,9 +9,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from core.errors import InfrastructureError
-from runs.engines.ray.nodes import NODE_VARIABLE, Nodes, Room, node_name
-from runs.settings import ScaleSettings
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.runs.engines.ray.nodes import NODE_VARIABLE, Nodes, Room, node_name
+from swe_retry.runs.settings import ScaleSettings
 
 ROOM = Room.of(ScaleSettings(ray="10.0.0.1:6379"), jobs=4, processes=2)
 
@@ -104,7 +104,7 @@ def test_a_problem_leaves_a_node_out_until_it_comes_back() -> None:
 def test_a_node_needs_an_index_where_environments_are_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from runs.engines.ray.worker import WorkerPlan, check_node
+    from swe_retry.runs.engines.ray.worker import WorkerPlan, check_node
 
     monkeypatch.setenv("UV_DEFAULT_INDEX", "https://127.0.0.1:1/simple")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))

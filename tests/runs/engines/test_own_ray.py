@@ -13,12 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench.cli.commands import run_command
-from core.processes import RUN_VARIABLE
-from demo.images import build_images
-from environments.docker.engine import connect
-from environments.leftovers import remove_containers
-from runs.leftovers import run_key
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.core.processes import RUN_VARIABLE
+from swe_retry.demo.images import build_images
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.leftovers import remove_containers
+from swe_retry.runs.leftovers import run_key
 from tests.runs.conftest import run_silently, start_run
 from tests.support import wait_until
 from tests.support.killing import (
@@ -34,7 +34,7 @@ from tests.support.killing import (
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, IDS, config, options
 
-REPLAYED = "--models scripted-a,scripted-b --replay demo/replies"
+REPLAYED = "--models scripted-a,scripted-b --replay swe_retry/demo/replies"
 OWN_RAY = "--set scale.ray=own --workers 2 --set scale.jobs=2 --environment none"
 
 

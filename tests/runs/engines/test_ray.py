@@ -19,19 +19,19 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from bench.cli.commands import run_command
-from bench.config import ModelChoice
-from bench.options import Options
-from core.errors import UserError
-from core.processes import RUN_VARIABLE
-from runs.calls.budget import BudgetLimits
-from runs.calls.ledger import total
-from runs.engines import Driver
-from runs.engines.ray.nodes import NODE_VARIABLE, Room
-from runs.progress.state import ProgressState, WorkStep
-from runs.settings import ScaleSettings, Spending
-from runs.storage.store import RunStore
-from runs.upkeep import clean_command
+from swe_retry.bench.cli.commands import run_command
+from swe_retry.bench.config import ModelChoice
+from swe_retry.bench.options import Options
+from swe_retry.core.errors import UserError
+from swe_retry.core.processes import RUN_VARIABLE
+from swe_retry.runs.calls.budget import BudgetLimits
+from swe_retry.runs.calls.ledger import total
+from swe_retry.runs.engines import Driver
+from swe_retry.runs.engines.ray.nodes import NODE_VARIABLE, Room
+from swe_retry.runs.progress.state import ProgressState, WorkStep
+from swe_retry.runs.settings import ScaleSettings, Spending
+from swe_retry.runs.storage.store import RunStore
+from swe_retry.runs.upkeep import clean_command
 from tests.runs.conftest import arguments, run_silently, start_run
 from tests.support import TOP
 from tests.support.killing import (
@@ -54,7 +54,7 @@ from tests.support.runs import (
     read,
 )
 
-REPLAYED = f"--models scripted-a,scripted-b --replay {TOP}/demo/replies"
+REPLAYED = f"--models scripted-a,scripted-b --replay {TOP}/swe_retry/demo/replies"
 
 
 class Nodes:
@@ -137,11 +137,11 @@ LISTENING = """
 from contextlib import suppress
 from unittest.mock import Mock
 import psutil
-from runs.engines import make_engine
-from runs.settings import CommonSettings, ScaleSettings
+from swe_retry.runs.engines import make_engine
+from swe_retry.runs.settings import CommonSettings, ScaleSettings
 options = Mock(settings=CommonSettings(scale=ScaleSettings(ray="own")))
 make_engine(Mock(benchmark=Mock(options=options)))
-from runs.engines.ray.engine import start_own_ray
+from swe_retry.runs.engines.ray.engine import start_own_ray
 start_own_ray(1)
 me = psutil.Process()
 for process in [me, *me.children(recursive=True)]:
@@ -167,8 +167,9 @@ def test_a_ray_of_this_machine_alone_listens_at_the_loopback_address_only() -> N
 @pytest.mark.ray
 def test_nobody_imports_ray_who_does_not_use_it(tmp_path: Path) -> None:
     code = (
-        "import sys; from bench.cli.cli import run_cli; from bench.cli.command_line import main; "
-        "from demo import register; register(); "
+        "import sys; from swe_retry.bench.cli.cli import run_cli; "
+        "from swe_retry.bench.cli.command_line import main; "
+        "from swe_retry.demo import register; register(); "
         "assert not run_cli(main, 'harness.py'); assert 'ray' not in sys.modules"
     )
     settings = f"{REPLAYED} --environment none"
@@ -203,7 +204,7 @@ def test_the_processes_of_one_machine_share_what_a_run_does_at_once() -> None:
 
 @pytest.mark.ray
 def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
-    from runs.engines.ray.server import ReplacedError, RunServer
+    from swe_retry.runs.engines.ray.server import ReplacedError, RunServer
 
     progress = ProgressState(1)
     coordinator = Mock()

@@ -11,10 +11,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from llm.gate import PlannedCall
-from runs.calls.coordinator import Ticket
-from runs.calls.journal import AskedEntry
-from runs.engines.base import Driver
+from swe_retry.llm.gate import PlannedCall
+from swe_retry.runs.calls.coordinator import Ticket
+from swe_retry.runs.calls.journal import AskedEntry
+from swe_retry.runs.engines.base import Driver
 from tests.support.runs import coordinator as coordinator_of
 
 _JOBS = 8
@@ -25,8 +25,8 @@ _CALL = PlannedCall("gpt-4o", "openai", "a" * 64, 10, None)
 def test_requests_of_a_message_wait_for_the_disk_together_and_are_answered_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from runs.engines.ray.messages import WorkerRequest
-    from runs.engines.ray.server import RunServer
+    from swe_retry.runs.engines.ray.messages import WorkerRequest
+    from swe_retry.runs.engines.ray.server import RunServer
 
     coordinator = coordinator_of(tmp_path)
     log = logging.Logger("run")
@@ -61,7 +61,7 @@ def test_requests_of_a_message_wait_for_the_disk_together_and_are_answered_after
 
 @pytest.mark.ray
 def test_an_exchange_that_ray_repeats_gets_the_same_requests_again() -> None:
-    from runs.engines.ray.worker import Connection
+    from swe_retry.runs.engines.ray.worker import Connection
 
     connection = Connection()
     with ThreadPoolExecutor(2) as jobs:

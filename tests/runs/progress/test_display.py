@@ -21,8 +21,8 @@ BEGIN = """
 import sys, time, os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from decimal import Decimal
-from runs.progress.state import ProgressState, WorkStep
-from runs.progress.display import make_display
+from swe_retry.runs.progress.state import ProgressState, WorkStep
+from swe_retry.runs.progress.display import make_display
 progress = ProgressState(4)
 asked = []
 def spent():

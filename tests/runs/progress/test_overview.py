@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from bench.attempts import RESULTS, stated_fit
-from core.atomic import write_json_atomic
-from core.errors import UserError
-from core.money import cost_words
-from llm.chat import Usage
-from runs.calls.ledger import LedgerLine, tokens
-from runs.description import Run
-from runs.evidence import Belief
-from runs.progress.overview import RunStatus, lines, overview
-from runs.progress.state import COMMON_WORDS
-from runs.progress.summary_json import RunSummary, summary_words
-from runs.storage.store import RunStore
+from swe_retry.bench.attempts import RESULTS, stated_fit
+from swe_retry.core.atomic import write_json_atomic
+from swe_retry.core.errors import UserError
+from swe_retry.core.money import cost_words
+from swe_retry.llm.chat import Usage
+from swe_retry.runs.calls.ledger import LedgerLine, tokens
+from swe_retry.runs.description import Run
+from swe_retry.runs.evidence import Belief
+from swe_retry.runs.progress.overview import RunStatus, lines, overview
+from swe_retry.runs.progress.state import COMMON_WORDS
+from swe_retry.runs.progress.summary_json import RunSummary, summary_words
+from swe_retry.runs.storage.store import RunStore
 from tests.runs.conftest import PATCH
 
 ATTEMPT = {"attempt": 1, "model": "m"}

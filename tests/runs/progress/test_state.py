@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from core.plaintext import abbreviate, one_line
-from runs.progress.state import (
+from swe_retry.core.plaintext import abbreviate, one_line
+from swe_retry.runs.progress.state import (
     ProgressState,
     WorkStep,
     duration,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness import main as harness
-from report import main as report
-from runs.storage import places, versions
-from runs.storage.store import RunStore
+from swe_retry.harness import main as harness
+from swe_retry.report import main as report
+from swe_retry.runs.storage import places, versions
+from swe_retry.runs.storage.store import RunStore
 from tests.support.programs import commands
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from core.redaction import Redactor
-from runs.storage.run_log import instance_log, run_log
+from swe_retry.core.redaction import Redactor
+from swe_retry.runs.storage.run_log import instance_log, run_log
 from tests.runs.conftest import in_threads
 
 SECRET = "sk-0123456789abcdef"

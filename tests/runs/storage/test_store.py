@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from core.atomic import write_json_atomic, write_text_atomic
-from core.errors import UserError
-from runs.records import InstanceResult
-from runs.storage.manifest import differences
-from runs.storage.store import RunStore
+from swe_retry.core.atomic import write_json_atomic, write_text_atomic
+from swe_retry.core.errors import UserError
+from swe_retry.runs.records import InstanceResult
+from swe_retry.runs.storage.manifest import differences
+from swe_retry.runs.storage.store import RunStore
 from tests.runs.conftest import PATCH
 
 OLD = {

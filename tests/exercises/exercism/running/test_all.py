@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.formats import format_names
-from agent.formats.base import Notation
-from exercises.exercism.catalog import Exercise, read_catalog
+from swe_retry.agent.formats import format_names
+from swe_retry.agent.formats.base import Notation
+from swe_retry.exercises.exercism.catalog import Exercise, read_catalog
 from tests.support.exercism import (
     ExerciseProvider,
     ExerciseRun,

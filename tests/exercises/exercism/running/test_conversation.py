@@ -9,32 +9,32 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from agent.conversation.base import ReplyCounts
-from agent.formats import get_format
-from agent.protocol import AgentResult
-from environments.base import EnvironmentKind
-from exercises.exercism.catalog import Exercise
-from exercises.exercism.conversation import (
+from swe_retry.agent.conversation.base import ReplyCounts
+from swe_retry.agent.formats import get_format
+from swe_retry.agent.protocol import AgentResult
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.exercises.exercism.catalog import Exercise
+from swe_retry.exercises.exercism.conversation import (
     ExerciseJob,
     ExerciseServices,
     ExerciseWork,
     patch_of,
     transcript_text,
 )
-from exercises.exercism.results import ColumnName, ExerciseResult, TryResult
-from exercises.exercism.settings import (
+from swe_retry.exercises.exercism.results import ColumnName, ExerciseResult, TryResult
+from swe_retry.exercises.exercism.settings import (
     Exercises,
     ExercismConfig,
     ExercismModels,
     ExercismSettings,
     column_name,
 )
-from llm.chat import Reply, ToolCall, Traits
-from llm.options import ModelChoice
-from runs.jobs import End
-from runs.modelsource import NotRecordedError, Turn
-from runs.records import InstanceStatus
-from runs.slots import Slot, Slots
+from swe_retry.llm.chat import Reply, ToolCall, Traits
+from swe_retry.llm.options import ModelChoice
+from swe_retry.runs.jobs import End
+from swe_retry.runs.modelsource import NotRecordedError, Turn
+from swe_retry.runs.records import InstanceStatus
+from swe_retry.runs.slots import Slot, Slots
 from tests.support.exercism import rendered, six
 from tests.support.formats import Scripted
 

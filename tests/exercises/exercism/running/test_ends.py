@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.formats.base import Notation
-from exercises.exercism.records import RECORD, read_records
+from swe_retry.agent.formats.base import Notation
+from swe_retry.exercises.exercism.records import RECORD, read_records
 from tests.exercises.commands import EXERCISM
 from tests.exercises.exercism.running.conftest import FAST, start
 from tests.exercises.exercism.testing.test_cheats import CHEATS

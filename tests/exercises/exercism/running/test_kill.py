@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agent.formats.base import Notation
+from swe_retry.agent.formats.base import Notation
 from tests.support.commands import EXERCISM, Preloaded
 from tests.support.exercism import (
     THREE,

@@ -7,16 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from agent.formats import format_names
-from core.errors import UserError
-from demo.setup import DEMO_DATASET
-from environments.local import folders
-from exercises.exercism.results import READER, ColumnName, ExerciseResult, ExerciseStore
-from exercises.exercism.run import RunProgress
-from exercises.exercism.settings import in_formats
-from llm.options import ModelChoice
-from runs.calls.budget import BudgetLimits
-from runs.redo import plan
+from swe_retry.agent.formats import format_names
+from swe_retry.core.errors import UserError
+from swe_retry.demo.setup import DEMO_DATASET
+from swe_retry.environments.local import folders
+from swe_retry.exercises.exercism.results import (
+    READER,
+    ColumnName,
+    ExerciseResult,
+    ExerciseStore,
+)
+from swe_retry.exercises.exercism.run import RunProgress
+from swe_retry.exercises.exercism.settings import in_formats
+from swe_retry.llm.options import ModelChoice
+from swe_retry.runs.calls.budget import BudgetLimits
+from swe_retry.runs.redo import plan
 from tests.exercises.commands import EXERCISM
 from tests.support.exercism import SIX, result, write_result
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agent.formats.base import Notation
-from core.errors import UserError
-from llm.options import ModelChoice
-from runs.options import model_or_pair
+from swe_retry.agent.formats.base import Notation
+from swe_retry.core.errors import UserError
+from swe_retry.llm.options import ModelChoice
+from swe_retry.runs.options import model_or_pair
 from tests.exercises.commands import EXERCISM
 from tests.exercises.exercism.running.conftest import FAST, start
 from tests.support.exercism import (

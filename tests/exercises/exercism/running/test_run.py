@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.formats import format_names
-from agent.formats.base import Notation
-from harness import main as harness
-from report import main as report
-from runs.modelsource import read_recording
+from swe_retry.agent.formats import format_names
+from swe_retry.agent.formats.base import Notation
+from swe_retry.harness import main as harness
+from swe_retry.report import main as report
+from swe_retry.runs.modelsource import read_recording
 from tests.exercises.commands import EXERCISM
 from tests.exercises.exercism.running.conftest import FAST, start
 from tests.support.exercism import (
@@ -214,5 +214,5 @@ def test_other_commands_name_the_one_that_reads_it(
     monkeypatch.setattr(sys, "argv", ["harness.py", *arguments.split()])
     assert command() == 2
     error = capsys.readouterr().err
-    assert "python -m exercises.exercism report" in error
+    assert "python -m swe_retry.exercises.exercism report" in error
     assert error.count("\n") == 1

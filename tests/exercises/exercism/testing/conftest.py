@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from environments.base import EnvironmentKind, ResourceLimits
-from environments.local.bubblewrap import bubblewrap_works
-from exercises.exercism.tester import ExerciseTester
+from swe_retry.environments.base import EnvironmentKind, ResourceLimits
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.exercises.exercism.tester import ExerciseTester
 from tests.support.exercism import profile_of
 
 MB = 1 << 20

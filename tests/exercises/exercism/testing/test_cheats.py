@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from exercises.exercism.results import TryResult
-from exercises.exercism.tester import ExerciseTester
+from swe_retry.exercises.exercism.results import TryResult
+from swe_retry.exercises.exercism.tester import ExerciseTester
 from tests.exercises.exercism.testing.conftest import MakeTester
 from tests.support.exercism import six
 

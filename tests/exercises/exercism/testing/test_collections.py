@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InfrastructureError
-from environments.base import EnvironmentKind
-from exercises.exercism.catalog import Exercise, read_catalog
-from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.tester import ExerciseTester, prepare, usable_languages
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.exercises.exercism.catalog import Exercise, read_catalog
+from swe_retry.exercises.exercism.languages import LANGUAGES
+from swe_retry.exercises.exercism.tester import (
+    ExerciseTester,
+    prepare,
+    usable_languages,
+)
 from tests.support import from_environment
 from tests.support.exercism import profile_of
 

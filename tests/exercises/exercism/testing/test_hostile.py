@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from environments.local.confinement import cgroups_work
-from exercises.exercism.messages import TIMED_OUT
-from exercises.exercism.results import TryResult
+from swe_retry.environments.local.confinement import cgroups_work
+from swe_retry.exercises.exercism.messages import TIMED_OUT
+from swe_retry.exercises.exercism.results import TryResult
 from tests.exercises.exercism.testing.conftest import MakeTester
 from tests.exercises.exercism.testing.test_cheats import RIGHT
 from tests.support import still_running

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from environments.base import EnvironmentKind
-from environments.local.bubblewrap import bubblewrap_works
-from exercises.exercism.catalog import Exercise, read_catalog
-from exercises.exercism.tester import ExerciseTester
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.exercises.exercism.catalog import Exercise, read_catalog
+from swe_retry.exercises.exercism.tester import ExerciseTester
 from tests.support.exercism import profile_of, six
 
 pytestmark = pytest.mark.skipif(

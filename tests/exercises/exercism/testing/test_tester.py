@@ -11,14 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InfrastructureError, StoppedError, UserError
-from environments.base import EnvironmentKind
-from environments.folders import FolderCommand, FolderResult
-from exercises.exercism.conversation import error_count
-from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.results import TryResult
-from exercises.exercism.tester import ExerciseTester, tool_folders, usable_languages
-from exercises.exercism.verdict import TestCounts, printed_counts
+from swe_retry.core.errors import InfrastructureError, StoppedError, UserError
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.environments.folders import FolderCommand, FolderResult
+from swe_retry.exercises.exercism.conversation import error_count
+from swe_retry.exercises.exercism.languages import LANGUAGES
+from swe_retry.exercises.exercism.results import TryResult
+from swe_retry.exercises.exercism.tester import (
+    ExerciseTester,
+    tool_folders,
+    usable_languages,
+)
+from swe_retry.exercises.exercism.verdict import TestCounts, printed_counts
 from tests.exercises.exercism.testing.conftest import MakeTester
 from tests.support.exercism import profile_of, six
 
@@ -162,7 +166,9 @@ def test_a_language_without_its_tools_is_named(
     versions, reasons = usable_languages(["python"], UNITTEST, LOCAL)
     assert versions["python"].startswith("Python 3.")
     assert not reasons
-    monkeypatch.setattr("exercises.exercism.tester.shutil.which", lambda _: None)
+    monkeypatch.setattr(
+        "swe_retry.exercises.exercism.tester.shutil.which", lambda _: None
+    )
     tool_folders.cache_clear()  # another test may have found the tools
     try:
         versions, reasons = usable_languages(["python", "go"], UNITTEST, LOCAL)
@@ -179,7 +185,9 @@ def test_a_language_without_its_tools_is_named(
 
 
 def test_without_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("environments.local.folders.bubblewrap_works", lambda: False)
+    monkeypatch.setattr(
+        "swe_retry.environments.local.folders.bubblewrap_works", lambda: False
+    )
     tester = ExerciseTester(UNITTEST, LOCAL, tmp_path)
     with pytest.raises(UserError, match="bubblewrap is not installed"):
         tester.test(six()["cuckoo-clock"], {})

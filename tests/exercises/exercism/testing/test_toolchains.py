@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from environments.base import EnvironmentKind
-from environments.folders import FolderCommand, FolderResult
-from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.tester import (
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.environments.folders import FolderCommand, FolderResult
+from swe_retry.exercises.exercism.languages import LANGUAGES
+from swe_retry.exercises.exercism.tester import (
     ExerciseTester,
     prepare,
     prepared_folder,
@@ -99,7 +99,8 @@ def test_the_command_and_folder_of_a_language(
         prepared = prepared_folder(tmp_path, exercise)
         recorder = Recorder(output.format(prepared=prepared))
         monkeypatch.setattr(
-            "exercises.exercism.tester.make_folders", lambda *_, made=recorder: made
+            "swe_retry.exercises.exercism.tester.make_folders",
+            lambda *_, made=recorder: made,
         )
         tester = ExerciseTester(profile_of(False), EnvironmentKind.DOCKER, tmp_path)
         tried = tester.test(exercise, {"cuckoo_clock.py": b""})

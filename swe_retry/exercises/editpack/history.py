@@ -1,0 +1,301 @@
+"""Read the history of a repository that is not trusted, from its objects alone.
+
+git runs in an empty repository of its own, made for the time, whose object folder is that of the
+repository. So neither configuration, hooks, attributes (filters, textconv), index, replace refs,
+grafts nor promisor remotes of the repository are in use, and nothing can be fetched or written.
+The mark of a shallow clone is copied, because without it the history ends with an error.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from swe_retry.core.errors import UserError
+from swe_retry.core.git import git_environment, git_result
+
+_GUARD = {
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    # No protocol has this name, so none is allowed; git before 2.39.4 lacks GIT_NO_LAZY_FETCH.
+    "GIT_ALLOW_PROTOCOL": "none",
+}
+_MISSING = "missing"
+_CHUNK = 1 << 16
+_MAX_FIELD = 1 << 20
+"""Bytes that are read of a message or a path."""
+# A commit graph is a cache, which could tell of other parents than the commits. Root commits only
+# add files. What is larger than the threshold is not held in memory.
+_CONFIG = """\
+[core]
+\trepositoryformatversion = 1
+\tbare = true
+\tcommitGraph = false
+\tbigFileThreshold = 1m
+[log]
+\tshowRoot = false
+[extensions]
+\tobjectFormat = {}
+"""
+_LOG = (
+    "log --stdin --reverse --no-merges --raw -z --no-abbrev --no-renames "
+    "--format=%H%x00%at%x00%an%x00%cn%x00%B --encoding=UTF-8 --no-mailmap --no-notes "
+    "--no-show-signature --no-ext-diff --no-textconv --no-color"
+)
+
+
+@dataclass(frozen=True)
+class GitHistory:
+    """What of a repository is read.
+
+    Attributes:
+        shallow: the file that names where a shallow clone ends; it need not exist.
+        tips: ids of the commits from which the history is followed, in the order of the
+            references; none for an empty repository.
+    """
+
+    path: Path
+    objects: Path
+    hash_name: str
+    shallow: Path
+    tips: tuple[str, ...]
+
+
+def open_history(path: Path, refs: Sequence[str]) -> GitHistory:
+    """Return the history of the repository whose top folder, or bare folder, ``path`` is.
+
+    ``refs`` are names of commits, or patterns of full names of references (``refs/tags/*``); by
+    default it is HEAD. This alone runs git in the repository itself: ``rev-parse`` and
+    ``for-each-ref`` read its configuration, and neither runs a command, fetches nor writes.
+    """
+    top = path.expanduser().absolute()
+    folder = top
+    if (top / ".git").exists():
+        folder = top / ".git"
+
+    def ask(*argv: str) -> str:
+        result = git_result(f"--git-dir={folder}", *argv, cwd=folder.parent, env=_GUARD)
+        if result.returncode:
+            return ""
+        return result.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+    def commits_of(ref: str) -> list[str]:
+        if set(ref) & set("*?["):
+            form = "--format=%(objectname) %(objecttype) %(*objecttype)"
+            lines = ask("for-each-ref", form, "--", ref).splitlines()
+            return [line.split()[0] for line in lines if "commit" in line.split()[1:]]
+        if ref.startswith("-"):
+            return []
+        return ask("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").split()
+
+    hash_name = ""
+    if top.is_dir():
+        hash_name = ask("rev-parse", "--show-object-format")
+    if not hash_name:
+        raise UserError(
+            f"{path} is not a git repository; give its top folder, or a bare one"
+        )
+    tips = []
+    for ref in refs or ["HEAD"]:
+        commits = commits_of(ref)
+        if refs and not commits and not set(ref) & set("*?["):
+            raise UserError(f"{path} has no commit {ref!r}; give another in mine.refs")
+        tips += commits
+    # One at a time: names of folders may hold line ends.
+    paths = ("rev-parse", "--path-format=absolute", "--git-path")
+    objects = Path(ask(*paths, "objects"))
+    shallow = Path(ask(*paths, "shallow"))
+    return GitHistory(path, objects, hash_name, shallow, tuple(dict.fromkeys(tips)))
+
+
+class CommitFacts(NamedTuple):
+    """A commit as ``git log`` has it.
+
+    Attributes:
+        seconds: the author date since 1970; empty where the commit states none.
+        author, committer: their names.
+        message: in UTF-8 as far as git could convert it, cut after a mebibyte.
+    """
+
+    name: str
+    seconds: bytes
+    author: bytes
+    committer: bytes
+    message: bytes
+
+
+class FileChange(NamedTuple):
+    """One file of a commit, as ``git log --raw`` has it; ids are hexadecimal."""
+
+    path: bytes
+    old_mode: str
+    new_mode: str
+    old: str
+    new: str
+    status: str
+
+
+class GitObject(NamedTuple):
+    """An object; ``kind`` is ``missing`` where there is none, ``data`` None where it is too long.
+
+    ``size`` is in bytes.
+    """
+
+    kind: str
+    size: int = 0
+    data: bytes | None = None
+
+
+@contextmanager
+def reading(history: GitHistory) -> Iterator[HistoryReader]:
+    """Yield a reader of the history; its processes end with the block."""
+    with tempfile.TemporaryDirectory(prefix="history-") as name, ExitStack() as stack:
+        folder = Path(name)
+        (folder / "objects").mkdir()
+        (folder / "refs").mkdir()
+        (folder / "HEAD").write_text("ref: refs/heads/none\n")
+        (folder / "config").write_text(_CONFIG.format(history.hash_name))
+        (folder / "tips").write_text("".join(f"{tip}\n" for tip in history.tips))
+        if history.shallow.is_file():
+            (folder / "shallow").write_bytes(history.shallow.read_bytes())
+        errors = stack.enter_context((folder / "errors").open("w+b"))
+        yield HistoryReader(history, folder, errors, stack)
+
+
+@dataclass
+class HistoryReader:
+    """Reads commits and objects of one history by processes of git.
+
+    Attributes:
+        folder: the empty repository in which git runs.
+        errors: what git says is written there.
+        stack: ends the processes.
+    """
+
+    history: GitHistory
+    folder: Path
+    errors: IO[bytes]
+    stack: ExitStack
+
+    def top_files(self) -> Iterator[tuple[str, str, str]]:
+        """Yield mode, id and name of what lies in the top folder of the first tip."""
+        argv = ("ls-tree", "-z", "--full-tree", self.history.tips[0])
+        for entry in self._output(argv):
+            facts, _, name = entry.decode("utf-8", "backslashreplace").partition("\t")
+            mode, _, object_id = facts.split(" ")
+            yield mode, object_id, name
+
+    def commits(self) -> Iterator[tuple[CommitFacts, Iterator[FileChange]]]:
+        """Yield the non-merge commits with their files, the oldest first.
+
+        The files must be read before the next commit. A root commit has none.
+        """
+        for commit, events in groupby(self._events(), itemgetter(0)):
+            yield commit, (change for _, change in events if change)
+
+    def _events(self) -> Iterator[tuple[CommitFacts, FileChange | None]]:
+        with (self.folder / "tips").open("rb") as tips:
+            fields = self._output(_LOG.split(), tips)
+            commit = CommitFacts("", b"", b"", b"", b"")
+            # Neither a path nor a field of a commit holds NUL; the order tells what a field is.
+            for field in fields:
+                if field.startswith((b":", b"\n:")):
+                    facts = field.lstrip(b"\n:").decode("ascii").split(" ")
+                    yield commit, FileChange(next(fields, b""), *facts)
+                else:
+                    rest = [next(fields, b"") for _ in range(4)]
+                    commit = CommitFacts(field.decode(), *rest)
+                    yield commit, None
+
+    def objects(self, names: Sequence[str], max_bytes: int) -> list[GitObject]:
+        """Return objects; what has more than ``max_bytes`` is read over and not held."""
+        process = self._batch
+        assert process.stdin and process.stdout
+        try:
+            # At once: each turn of the other process takes longer than its work.
+            process.stdin.write("".join(f"{name}\n" for name in names).encode())
+            process.stdin.flush()
+            return [_read_object(process.stdout, max_bytes) for _ in names]
+        except (OSError, EOFError) as error:
+            raise self._failure() from error
+
+    @cached_property
+    def _batch(self) -> subprocess.Popen[bytes]:
+        return self._start(("cat-file", "--batch"), subprocess.PIPE)
+
+    def _output(
+        self, argv: Sequence[str], stdin: int | IO[bytes] = subprocess.DEVNULL
+    ) -> Iterator[bytes]:
+        """Yield what git writes before each NUL, no field longer than ``_MAX_FIELD``."""
+        process = self._start(argv, stdin)
+        assert process.stdout
+        field = bytearray()
+        while chunk := process.stdout.read(_CHUNK):
+            *ends, rest = chunk.split(b"\0")
+            for end in ends:
+                field += end[: _MAX_FIELD - len(field)]
+                yield bytes(field)
+                field.clear()
+            field += rest[: _MAX_FIELD - len(field)]
+        if process.wait():
+            raise self._failure()
+
+    def _start(
+        self, argv: Sequence[str], stdin: int | IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        folders = {
+            "GIT_DIR": str(self.folder),
+            "GIT_OBJECT_DIRECTORY": str(self.history.objects),
+        }
+        process = subprocess.Popen(
+            ["git", *argv],
+            cwd=self.folder,
+            env=git_environment({**_GUARD, **folders}),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            start_new_session=True,
+        )
+        self.stack.callback(_end_process, process)
+        return process
+
+    def _failure(self) -> UserError:
+        self.errors.seek(0)
+        text = self.errors.read()[-300:].decode("utf-8", "replace")
+        reason = " ".join(text.split())
+        return UserError(
+            f"{self.history.path} cannot be read ({reason}); try git fsck there"
+        )
+
+
+def _end_process(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def _read_object(stream: IO[bytes], max_bytes: int) -> GitObject:
+    facts = stream.readline().decode("ascii", "replace").split()
+    if facts[-1:] == [_MISSING]:
+        return GitObject(_MISSING)
+    if len(facts) != 3:
+        raise EOFError
+    _, kind, size_text = facts
+    size = int(size_text)
+    data = None
+    if size <= max_bytes:
+        data = stream.read(size)
+    else:
+        left = size
+        while chunk := stream.read(min(left, _CHUNK)):
+            left -= len(chunk)
+    if stream.read(1) != b"\n":
+        raise EOFError
+    return GitObject(kind, size, data)

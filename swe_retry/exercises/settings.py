@@ -1,0 +1,115 @@
+"""What commands of several benchmarks share: their settings, checks, counting tokens, CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import wraps
+from io import StringIO
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import AfterValidator
+
+from swe_retry.core.errors import UserError
+from swe_retry.core.plaintext import abbreviate
+from swe_retry.core.settings import CommandLine, Section, SettingFlag, command
+
+SettingsWord = Annotated[str | None, typer.Argument(metavar="WORD", hidden=True)]
+"""What follows ``--settings``, in commands without arguments."""
+WORDS = "words"
+CHART = "--chart"
+Distinct = AfterValidator(lambda values: tuple(dict.fromkeys(values)))
+"""For a list that has each value once."""
+
+
+def settings_command(
+    root: type[Section], argument: str, flags: Sequence[SettingFlag] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function such that typer gives it the settings, and options of its own.
+
+    Where ``--settings`` asks for a list of the settings, it is printed and nothing else is done.
+
+    Args:
+        argument: the parameter that has the word behind ``--settings`` then; ``word`` in a command
+            without arguments.
+    """
+
+    def decorate(run: Callable[..., Any]) -> Callable[..., Any]:
+        @command(root, flags)
+        @wraps(run)
+        def main(line: CommandLine[Any], **values: Any) -> Any:  # noqa: ANN401
+            settings = line.load()
+            word = values[argument] or ""
+            if isinstance(word, list):
+                word = " ".join(map(str, word))
+            if line.prints(settings, word):
+                return None
+            if argument == "word" and word:
+                raise UserError(f"unexpected {word!r}; a word follows --settings alone")
+            return run(settings, **values)
+
+        return main
+
+    return decorate
+
+
+def among(choices: Collection[str]) -> AfterValidator:
+    """Return the check that a word is one of ``choices``."""
+
+    def check(word: str) -> str:
+        if word not in choices:
+            raise ValueError(f"there are {', '.join(choices)}")
+        return word
+
+    return AfterValidator(check)
+
+
+def token_counter(
+    tokenizer: Path | None, setting: str
+) -> tuple[Callable[[str], int], str]:
+    """Return a function that counts tokens, or words between white space, and its name.
+
+    Args:
+        tokenizer: a folder with ``tokenizer.json``, or this file; None counts words.
+        setting: names the tokenizer in messages.
+    """
+    if tokenizer is None:
+        return lambda text: len(text.split()), WORDS
+    fix = f"give a folder with tokenizer.json, or leave {setting} out"
+    try:
+        return _count_by(tokenizer), tokenizer.resolve().name
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"{setting} {tokenizer} needs the package {error.name}; {fix}"
+        ) from error
+    except Exception as error:  # of any class, for files that cannot be read
+        reason = abbreviate(str(error), 200)
+        raise UserError(
+            f"{setting} {tokenizer} cannot be used ({reason}); {fix}"
+        ) from error
+
+
+def _count_by(path: Path) -> Callable[[str], int]:
+    file = path
+    if path.is_dir():
+        file = path / "tokenizer.json"
+    if not file.exists() and path.is_dir():
+        from transformers import AutoTokenizer  # type: ignore[import-not-found, unused-ignore]
+
+        slow = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
+        return lambda text: len(slow.encode(text, add_special_tokens=False))
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(file))
+    # A limit in the file is for training.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def csv_text(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    stream = StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([headings, *rows])
+    return stream.getvalue()
