@@ -169,6 +169,16 @@ def module_of(top: Path, name: str) -> str | None:
     return None
 
 
+def bare_imports(top: Path) -> set[str]:
+    """Rule 1: ``agent`` is imported through its link; under both names it is loaded twice."""
+    violations = set()
+    for relative, path in sources(top, *SCRIPTS, *ROOMS, *ABOVE_ALL):
+        for name in imported_names(path):
+            if (module_of(top, name) or "").startswith("agent/"):
+                violations.add(f"{relative} imports {name}")
+    return violations
+
+
 def circles(top: Path) -> set[str]:
     """Rule 1: folders of a room do not import each other in circles.
 
@@ -538,6 +548,7 @@ def _documents(top: Path) -> list[Path]:
 
 RULES: dict[str, Callable[[Path], set[str]]] = {
     "1 imports": upward_imports,
+    "1 one package": bare_imports,
     "1 circles": circles,
     "2 sizes": sizes,
     "3 class names": shared_names,

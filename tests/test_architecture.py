@@ -18,6 +18,7 @@ from tests.architecture import (
     RULES,
     TOP,
     banned_words,
+    bare_imports,
     circles,
     closure,
     crowded_rooms,
@@ -118,6 +119,16 @@ def test_what_is_too_large_is_seen(tmp_path: Path) -> None:
     assert "swe_retry/runs/calls is too full" in sizes(
         write_files(top, {"swe_retry/runs/calls/last.py": ""})
     )
+
+
+def test_an_import_beside_the_package_is_seen(tmp_path: Path) -> None:
+    files = {"agent/rows.py": "", "tests/test_rows.py": "import swe_retry.agent.rows\n"}
+    top = write_files(tmp_path, files)
+    (top / "swe_retry").mkdir()
+    (top / "swe_retry/agent").symlink_to("../agent")
+    assert bare_imports(top) == set()
+    write_files(top, {"tests/test_rows.py": "from agent import rows\n"})
+    assert bare_imports(top) == {"tests/test_rows.py imports agent.rows"}
 
 
 def test_a_circle_of_folders_is_seen(tmp_path: Path) -> None:
