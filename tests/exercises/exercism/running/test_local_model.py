@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from exercises.exercism.results import KEY, read_facts, read_result
-from llm.chat import Reply
-from runs.modelsource import read_recording
+from swe_retry.exercises.exercism.results import KEY, read_facts, read_result
+from swe_retry.llm.chat import Reply
+from swe_retry.runs.modelsource import read_recording
 from tests.support.exercism import SIX, ExerciseRun, main, needs_bubblewrap
 
 DATA = Path(__file__).parents[3] / "data/local-model"
