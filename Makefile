@@ -23,8 +23,12 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip uv
 
-$(VENV)/.run-ready: requirements.txt | $(BIN)/python
+# The distributions of this repository, in place: the house, and the exercises beside it.
+$(VENV)/.run-ready: requirements.txt requirements-build.txt exercises/requirements.txt | $(BIN)/python
 	$(call install,requirements.txt)
+	$(call install,requirements-build.txt)
+	$(call install,exercises/requirements.txt)
+	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python -e . -e ./exercises
 	@touch $@
 
 $(VENV)/.dev-ready: requirements-dev.txt requirements-ray.txt requirements-trace.txt $(VENV)/.run-ready

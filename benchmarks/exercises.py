@@ -34,12 +34,12 @@ from typing import TypeVar
 
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.environments.choice import make_folders
-from swe_retry.exercises.canitedit.evaluation import LIMITS, TestedProgram, run_program
-from swe_retry.exercises.canitedit.problems import load_problems
-from swe_retry.exercises.canitedit.results import EVALUATED, read_file
-from swe_retry.exercises.exercism.catalog import Exercise, read_catalog
-from swe_retry.exercises.exercism.languages import LANGUAGES
-from swe_retry.exercises.exercism.results import RunFacts, read_facts, read_result
+from swe_retry_exercises.canitedit.evaluation import LIMITS, TestedProgram, run_program
+from swe_retry_exercises.canitedit.problems import load_problems
+from swe_retry_exercises.canitedit.results import EVALUATED, read_file
+from swe_retry_exercises.exercism.catalog import Exercise, read_catalog
+from swe_retry_exercises.exercism.languages import LANGUAGES
+from swe_retry_exercises.exercism.results import RunFacts, read_facts, read_result
 
 MAX_CPU = 6.0
 """CPU seconds for 210 files with 4,200 completions."""
@@ -81,7 +81,7 @@ def rescoring(folder: Path) -> Iterator[BoundedFigure]:
     """Score a folder in a process of its own, and hold its files in another."""
     before = _children_cpu()
     options = ("--environment", "none", "--format", "json")
-    _python("swe_retry.exercises.canitedit", "report", str(folder), *options)
+    _python("swe_retry_exercises.canitedit", "report", str(folder), *options)
     yield BoundedFigure("re-scoring", _children_cpu() - before, MAX_CPU, "s of CPU")
     printed = _python("benchmarks.exercises", "hold", str(folder))
     figures = json.loads(printed)
@@ -178,13 +178,13 @@ def replay(
                 bare_folders.append(bare)
         options = _replay_options(facts, run, exercises, workers, folder)
         # Counts the examples' tests, and proves for later runs that each solution's tests ran.
-        _python("swe_retry.exercises.exercism", *options, "--run", "warm")
+        _python("swe_retry_exercises.exercism", *options, "--run", "warm")
         cpu: list[float] = []
 
         def replay_once() -> None:
             before = _children_cpu()
             _python(
-                "swe_retry.exercises.exercism", *options, "--run", f"again{len(cpu)}"
+                "swe_retry_exercises.exercism", *options, "--run", f"again{len(cpu)}"
             )
             # Without that of the tests: bubblewrap's first process ends before they are counted.
             cpu.append(_children_cpu() - before)

@@ -13,9 +13,9 @@ _PEER: tuple[str, ...] = ("-c", "import typer")
 _COMMANDS: tuple[tuple[str, ...], ...] = (
     ("harness.py", "--help"),
     ("report.py", "--help"),
-    ("-m", "swe_retry.exercises.exercism", "run", "--help"),
-    ("-m", "swe_retry.exercises.canitedit", "run", "--help"),
-    ("-m", "swe_retry.exercises.editpack", "mine", "--help"),
+    ("-m", "swe_retry_exercises.exercism", "run", "--help"),
+    ("-m", "swe_retry_exercises.canitedit", "run", "--help"),
+    ("-m", "swe_retry_exercises.editpack", "mine", "--help"),
 )
 
 

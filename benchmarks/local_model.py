@@ -4,7 +4,7 @@
         --formats whole,diff --out FOLDER [--aider CHECKOUT] [--format markdown]
 
 The exercises are Python's of Exercism, the first of a shuffled list (``--seed``). The run is one of
-``swe_retry.exercises.exercism``, ``FOLDER/predictions/ours``, with one worker at temperature 0; the
+``swe_retry_exercises.exercism``, ``FOLDER/predictions/ours``, with one worker at temperature 0; the
 same command continues it. Tokens, seconds and failed calls are those of the run's journals,
 outcomes and malformed replies those of its results.
 
@@ -44,9 +44,6 @@ from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import quantity, table
 from swe_retry.environments.layout import write_files
 from swe_retry.environments.local.bubblewrap import sandbox_argv_with
-from swe_retry.exercises.exercism.catalog import Exercise, fetched_catalog, read_catalog
-from swe_retry.exercises.exercism.results import ColumnName, read_facts, read_result
-from swe_retry.exercises.exercism.settings import Exercises
 from swe_retry.reports.statistics.comparing import compare_verdicts
 from swe_retry.reports.statistics.methods import Share
 from swe_retry.reports.texts import of
@@ -59,6 +56,9 @@ from swe_retry.runs.calls.journal import (
 from swe_retry.runs.settings import default_cache
 from swe_retry.runs.storage.store import RunStore
 from swe_retry.runs.storage.versions import TOP
+from swe_retry_exercises.exercism.catalog import Exercise, fetched_catalog, read_catalog
+from swe_retry_exercises.exercism.results import ColumnName, read_facts, read_result
+from swe_retry_exercises.exercism.settings import Exercises
 
 OURS = "ours"
 AIDER = "aider"
@@ -166,7 +166,7 @@ class LocalModelBenchmark:
         }
         if self.source:
             options["--exercises"] = self.source
-        argv = [sys.executable, "-m", "swe_retry.exercises.exercism", "run"]
+        argv = [sys.executable, "-m", "swe_retry_exercises.exercism", "run"]
         for option, value in options.items():
             argv += [option, str(value)]
         timeout = f"calls.timeout={self.call_seconds:g}"

@@ -231,7 +231,7 @@ class CompletionBench(Bench):
     def _command(self, workers: int, tries: int) -> list[object]:
         argv: list[object] = [
             "-m",
-            "swe_retry.exercises.canitedit",
+            "swe_retry_exercises.canitedit",
             "run",
             "--models",
             "gpt-4o",

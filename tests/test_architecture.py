@@ -89,15 +89,15 @@ def test_only_tests_and_benchmarks_import_exercises_and_benchmarks(
     tmp_path: Path, user: str
 ) -> None:
     files = {
-        "swe_retry/exercises/rows.py": "",
-        "benchmarks/a.py": "import swe_retry.exercises.rows\n",
+        "exercises/swe_retry_exercises/rows.py": "",
+        "benchmarks/a.py": "import swe_retry_exercises.rows\n",
     }
     top = write_files(tmp_path, {**files, "swe_retry/reports/rows.py": "", user: ""})
     assert upward_imports(top) == set()
-    names = ("swe_retry.reports.rows", "swe_retry.exercises.rows", "benchmarks.a")
+    names = ("swe_retry.reports.rows", "swe_retry_exercises.rows", "benchmarks.a")
     imports = "".join(f"import {name}\n" for name in names)
     write_files(top, {user: imports})
-    packages = ("benchmarks.a", "swe_retry.exercises.rows")
+    packages = ("benchmarks.a", "swe_retry_exercises.rows")
     assert upward_imports(top) == {f"{user} imports {name}" for name in packages}
 
 

@@ -31,12 +31,13 @@ pytestmark = pytest.mark.check
 RENAMED = TOP / "swe_retry/bench/cli/renamed.tsv"
 
 DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted(TOP.glob("docs/*.md"))]
+DOCUMENTS += sorted(TOP.glob("exercises/docs/*.md"))
 _CONTINUED = re.compile(r"\\\n\s*")
 _COMMAND = re.compile(
     r"(?:\$ |\.venv/bin/)?((?:python -m \w+(?:\.\w+)?|(?:python )?(?:harness|report)\.py)\b.*)"
 )
 _SPAN = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
-_OF_OURS = re.compile(r"--|(python )?(harness|report)\.py|python -m (exercises|agent)")
+_OF_OURS = re.compile(r"--|(python )?(harness|report)\.py|python -m swe_retry|retry-")
 _OPTION = re.compile(r"--[a-z][\w-]+")
 _FILE = re.compile(r"^    # (\w+\.yaml)\n((?:    .*\n)+)", re.MULTILINE)
 # What a document leaves out, and what is optional.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import TOP
+from tests.support import TOP, WITH_EXERCISES
 
 pytestmark = pytest.mark.check
 
@@ -24,6 +25,7 @@ def imported_packages(*argv: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", *argv],
         cwd=TOP,
+        env={**os.environ, **WITH_EXERCISES},
         text=True,
         capture_output=True,
         check=True,
@@ -42,11 +44,11 @@ def imported_packages(*argv: str) -> set[str]:
         "harness.py --help",
         "harness.py --version",
         "report.py --help",
-        "-m swe_retry.exercises.canitedit report --help",
-        "-m swe_retry.exercises.canitedit run --help",
-        "-m swe_retry.exercises.exercism run --help",
-        "-m swe_retry.exercises.exercism report --help",
-        "-m swe_retry.exercises.editpack mine --help",
+        "-m swe_retry_exercises.canitedit report --help",
+        "-m swe_retry_exercises.canitedit run --help",
+        "-m swe_retry_exercises.exercism run --help",
+        "-m swe_retry_exercises.exercism report --help",
+        "-m swe_retry_exercises.editpack mine --help",
     ],
 )
 def test_heavy_packages_are_imported_only_where_they_are_used(command: str) -> None:

@@ -20,13 +20,13 @@ from swe_retry.demo.images import build_images
 from swe_retry.demo.setup import build_mirrors
 from swe_retry.environments.base import EnvironmentKind
 from tests.architecture import ROOMS, imported_names, sources, tree
-from tests.conftest import ShareVenvs
+from tests.fixtures import ShareVenvs
 from tests.support import TOP
 from tests.support.provider import Provider
 from tests.support.runs import config, options, read
 
 ID = "demo__textkit-1"
-HARNESS = tuple(room for room in ROOMS if not room.endswith(("reports", "exercises")))
+HARNESS = tuple(room for room in ROOMS if not room.endswith("reports"))
 SENTINELS = {
     "patch": "ZQHIDDEN_GOLD",
     "test_patch": "ZQHIDDEN_TEST_PATCH",

@@ -13,7 +13,7 @@ from swe_retry.bench.instances.dataset import Dataset
 from swe_retry.bench.options import Options
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.runs.storage.store import RunStore
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 from tests.support.runs import config, options
 
 # Repository, version and number.

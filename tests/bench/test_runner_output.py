@@ -8,7 +8,7 @@ import pytest
 
 from swe_retry.bench.regression.runners import Runner
 from swe_retry.bench.regression.testlogs import Results, read_run
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 
 LOGS = Path(__file__).parents[1] / "data" / "testlogs"
 

@@ -37,7 +37,7 @@ from benchmarks.verdict_table import Verdicts
 from swe_retry.bench.instances.shape import bare_setup
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.runs.patches import patch_paths
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 from tests.support import from_environment, write_files
 from tests.support.environments import FolderSession
 

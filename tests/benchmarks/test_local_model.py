@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from benchmarks.local_model import PlayedExercise, aider_row, main, result_table
-from swe_retry.bench.cli.cli import run_cli
-from swe_retry.exercises.exercism.catalog import Exercise
-from tests.support import write_files
-from tests.support.exercism import (
+from exercises.tests.support.exercism import (
     SIX,
     Contents,
     ExerciseProvider,
     needs_bubblewrap,
     six,
 )
+from swe_retry.bench.cli.cli import run_cli
+from swe_retry_exercises.exercism.catalog import Exercise
+from tests.support import write_files
 from tests.support.provider import Answer
 from tests.support.servers import Handler, LoopbackServer
 

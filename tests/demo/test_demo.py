@@ -20,7 +20,7 @@ from swe_retry.environments.local.environment import NO_SANDBOX
 from swe_retry.reports.evaluation.local import LocalEvaluator
 from swe_retry.reports.evaluation.settings import EvaluatorKind
 from swe_retry.runs.storage.store import RunStore
-from tests.conftest import ShareVenvs
+from tests.fixtures import ShareVenvs
 from tests.support import TOP, read_json
 from tests.support.evaluated import evaluator_of, report_settings
 from tests.support.runs import options as make_options

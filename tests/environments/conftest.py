@@ -29,7 +29,7 @@ from swe_retry.environments.local.bubblewrap import (
 )
 from swe_retry.environments.local.confinement import Confined, Confinement, cgroups_work
 from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
-from tests.conftest import ShareVenvs
+from tests.fixtures import ShareVenvs
 from tests.support.environments import FOLDER_LIMITS as FOLDER_LIMITS
 from tests.support.environments import IMAGE, LIMITS, PYTHON, Place, a_mark
 

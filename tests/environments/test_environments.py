@@ -30,7 +30,7 @@ from swe_retry.environments.docker.engine import connect, engine_answers
 from swe_retry.environments.docker.environment import DockerEnvironment
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
-from tests.conftest import ShareVenvs, an_instance
+from tests.fixtures import ShareVenvs, an_instance
 from tests.support import still_running
 
 needs_bubblewrap = pytest.mark.skipif(

@@ -20,7 +20,7 @@ from swe_retry.demo.setup import build_mirrors
 from swe_retry.reports.evaluation.settings import EvaluationSettings, EvaluatorKind
 from swe_retry.reports.gold import GoldSettings, gold_command
 from swe_retry.runs.settings import FolderSettings
-from tests.conftest import ShareVenvs
+from tests.fixtures import ShareVenvs
 from tests.reports.conftest import Printed
 from tests.support import TOP, read_json, write_json
 from tests.support.commands import Preloaded

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from swe_retry.bench.attempts import InstanceJob
 from swe_retry.runs.jobs import longest_first
 from swe_retry.runs.session import Timings
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 from tests.runs.conftest import in_threads
 from tests.support import TOP
 

@@ -20,7 +20,7 @@ from swe_retry.runs.engines.threads import ThreadEngine
 from swe_retry.runs.progress.state import WorkStep
 from swe_retry.runs.slots import Slot, Slots, WaitingModel
 from swe_retry.runs.storage.runlock import run_lock
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 from tests.runs.conftest import in_threads
 from tests.support import TOP
 

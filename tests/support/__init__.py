@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 TOP = Path(__file__).resolve().parents[2]
+WITH_EXERCISES = {"PYTHONPATH": str(TOP / "exercises")}
+"""For a process that imports the exercises, which need not be installed for the tests."""
 
 
 def write_files(root: Path, files: Mapping[str, str | bytes | None]) -> Path:

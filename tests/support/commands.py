@@ -32,14 +32,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from tests.support import TOP
+from tests.support import TOP, WITH_EXERCISES
 
 EXERCISM = "exercism"
 PROGRAMS = {"harness.py": "harness", "report.py": "report"}
 COMMANDS = {
-    EXERCISM: "swe_retry.exercises.exercism.run",
-    "canitedit-generate": "swe_retry.exercises.canitedit.generation",
-    "canitedit-report": "swe_retry.exercises.canitedit.report",
+    EXERCISM: "swe_retry_exercises.exercism.run",
+    "canitedit-generate": "swe_retry_exercises.canitedit.generation",
+    "canitedit-report": "swe_retry_exercises.canitedit.report",
     "complete": "tests.support.runs",
     "own-jobs": "tests.support.own_jobs",
 }
@@ -168,6 +168,7 @@ class Preloaded:
             return subprocess.Popen(
                 [sys.executable, "-m", "tests.support.commands", str(number)],
                 cwd=TOP,
+                env={**os.environ, **WITH_EXERCISES},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[number],

@@ -26,7 +26,7 @@ from swe_retry.environments.base import (
     SetupWay,
 )
 from swe_retry.environments.folders import FolderCommand, FolderResult, Folders
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 from tests.support import still_running, write_files
 
 MB = 1 << 20

@@ -22,7 +22,7 @@ def programs() -> Iterator[Program]:
     yield _HARNESS
     yield _REPORT
     for name in _EXERCISES:
-        yield import_module(f"swe_retry.exercises.{name}.__main__").PROGRAM
+        yield import_module(f"swe_retry_exercises.{name}.__main__").PROGRAM
 
 
 def click_command(command: Command, name: str = "") -> Any:

@@ -23,7 +23,7 @@ from tests.agent.gateway.conftest import (
     cost_of,
     needs_bubblewrap,
 )
-from tests.conftest import ShareVenvs
+from tests.fixtures import ShareVenvs
 from tests.support import read_json
 from tests.support.dialects import DIALECTS, MODELS
 from tests.support.runs import but

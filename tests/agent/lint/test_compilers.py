@@ -20,7 +20,7 @@ from swe_retry.agent.lint.compilers import CompilerFailedError
 from swe_retry.bench.instances.instance import Spec
 from swe_retry.bench.regression.lintcommand import linter_for
 from swe_retry.environments.local.venvs import find_python
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 
 FILES = [
     ("good.py", "x = 1\n"),

@@ -26,7 +26,7 @@ from swe_retry.llm.replay import ReplayModel
 from swe_retry.runs.progress.state import WorkStep
 from swe_retry.runs.records import Attempt
 from swe_retry.runs.slots import Slot, Slots
-from tests.conftest import MakeCheckout
+from tests.fixtures import MakeCheckout
 
 
 @dataclass

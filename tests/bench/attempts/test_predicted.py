@@ -32,7 +32,7 @@ from swe_retry.environments.base import EnvironmentKind
 from swe_retry.runs.patches import submittable_patch
 from tests.bench.attempts.test_agents import outside
 from tests.bench.conftest import Harness
-from tests.conftest import MakeCheckout
+from tests.fixtures import MakeCheckout
 from tests.support.provider import Provider
 from tests.support.runs import EDIT, live
 

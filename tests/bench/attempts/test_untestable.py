@@ -22,7 +22,7 @@ from swe_retry.demo.setup import build_mirrors
 from swe_retry.environments.base import BrokenEnvironmentError, EnvironmentKind
 from swe_retry.environments.local.environment import LocalEnvironment
 from tests.bench.conftest import Harness
-from tests.conftest import MakeCheckout, an_instance
+from tests.fixtures import MakeCheckout, an_instance
 from tests.support.provider import Provider
 from tests.support.runs import EDIT, live
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 from swe_retry.oldest import OLDEST
 from swe_retry.runs.storage.versions import HARNESS_VERSION
-from tests.support import TOP
+from tests.support import TOP, WITH_EXERCISES
 
 SCRIPTS = ("harness.py", "report.py")
 PYENV = Path("~/.pyenv/versions").expanduser()
@@ -25,6 +26,7 @@ def start(*argv: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(word) for word in argv],
         cwd=TOP,
+        env={**os.environ, **WITH_EXERCISES},
         capture_output=True,
         text=True,
         check=False,
@@ -77,7 +79,7 @@ def test_the_python_of_the_environment_finds_its_packages(script: str) -> None:
 def test_subcommands_and_modules_are_started_again_as_they_were() -> None:
     for command in (
         ["harness.py", "list"],
-        ["-m", "swe_retry.exercises.editpack", "mine"],
+        ["-m", "swe_retry_exercises.editpack", "mine"],
     ):
         done = start(sys.executable, "-S", *command, "--help")
         assert (

@@ -24,7 +24,7 @@ from swe_retry.environments.base import ResourceLimits
 from swe_retry.environments.choice import make_environment
 from swe_retry.environments.local.environment import LocalEnvironment
 from swe_retry.harness import main as harness
-from tests.conftest import ShareVenvs
+from tests.fixtures import ShareVenvs
 from tests.support import TOP, read_json
 from tests.support.commands import Preloaded
 from tests.support.provider import Provider

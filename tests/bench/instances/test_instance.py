@@ -15,7 +15,7 @@ from swe_retry.bench.instances.names import DatasetName
 from swe_retry.bench.instances.shape import bare_command, bare_setup
 from swe_retry.bench.selection import Selection, created_between, read_ids
 from swe_retry.core.errors import UserError
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 
 ROW = {
     "instance_id": "own__thing-1",

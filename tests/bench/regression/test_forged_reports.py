@@ -20,7 +20,7 @@ from swe_retry.bench.regression.testlogs import (
     split_report,
     with_report_file,
 )
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 from tests.support.environments import FolderSession
 
 pytestmark = pytest.mark.run

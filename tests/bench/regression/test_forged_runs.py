@@ -32,7 +32,7 @@ from swe_retry.reports.data.predictions import Prediction
 from swe_retry.reports.data.verdicts import VerdictStatus
 from swe_retry.reports.evaluation.evaluator import EvaluationTask
 from swe_retry.reports.evaluation.local import LocalEvaluator
-from tests.conftest import ShareVenvs, an_instance
+from tests.fixtures import ShareVenvs, an_instance
 from tests.support import write_files
 from tests.support.evaluated import report_settings
 
@@ -223,7 +223,7 @@ CANDIDATES: Mapping[str, Mapping[str, str]] = {
     },
     # Test configuration.
     "conftest.py": {**_EVIL, "conftest.py": _PLUGIN},
-    "a new conftest.py": {**_EVIL, "tests/conftest.py": _PLUGIN},
+    "a new conftest.py": {**_EVIL, "tests/fixtures.py": _PLUGIN},
     "pytest.ini": {**_EVIL, "pytest.ini": _CONFIGURED.format(section="pytest")},
     "setup.cfg": {**_EVIL, "setup.cfg": _CONFIGURED.format(section="tool:pytest")},
     "tox.ini": {**_EVIL, "tox.ini": _CONFIGURED.format(section="pytest")},

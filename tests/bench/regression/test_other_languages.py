@@ -17,7 +17,7 @@ from swe_retry.bench.regression.suite import RegressionTests, SuiteReport
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 from tests.support.environments import FILES, FolderSession, regression_tests
 
 

@@ -22,7 +22,7 @@ from swe_retry.bench.regression.testlogs import (
     read_run,
     with_report_file,
 )
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 
 LOGS = Path(__file__).parents[2] / "data" / "testlogs" / "other"
 

@@ -37,7 +37,7 @@ from swe_retry.environments.docker.setupscript import (
     setup_lines,
     setup_script,
 )
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 from tests.support.environments import FolderSession
 
 IMAGE = "swe-retry-harness/stale:test"

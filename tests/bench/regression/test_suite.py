@@ -23,7 +23,7 @@ from swe_retry.core.processes import CommandResult
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import AS_GIVEN, FailedCommand, Setup
 from swe_retry.runs.slots import Slots
-from tests.conftest import an_instance
+from tests.fixtures import an_instance
 from tests.support.environments import (
     FILES,
     FolderPrepared,

@@ -18,7 +18,7 @@ from swe_retry.runs.patches import (
 )
 
 if TYPE_CHECKING:
-    from tests.conftest import MakeCheckout
+    from tests.fixtures import MakeCheckout
 
 
 TEST_FILES = """

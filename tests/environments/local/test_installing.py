@@ -30,7 +30,7 @@ from swe_retry.environments.base import (
     VenvSpec,
 )
 from swe_retry.environments.local.venvs import find_python, shared_name, spec_key
-from tests.conftest import MakeCheckout, MakeMirror, an_instance
+from tests.fixtures import MakeCheckout, MakeMirror, an_instance
 from tests.support import write_files
 
 

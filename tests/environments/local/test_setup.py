@@ -16,7 +16,7 @@ import pytest
 from swe_retry.environments.base import Project, UnavailableError, VenvSpec, run_once
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from swe_retry.environments.local.environment import LocalEnvironment
-from tests.conftest import ShareVenvs
+from tests.fixtures import ShareVenvs
 from tests.support import write_files
 
 needs_bubblewrap = pytest.mark.skipif(

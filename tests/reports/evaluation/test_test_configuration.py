@@ -13,7 +13,7 @@ from swe_retry.bench.config import ModelChoice
 from swe_retry.demo.setup import REPOSITORIES
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.runs.storage.store import RunStore
-from tests.conftest import MakeMirror
+from tests.fixtures import MakeMirror
 from tests.reports.conftest import differs, report_run
 from tests.support import read_json, write_json
 from tests.support.evaluated import TEXTKIT, on_disk, rows

@@ -11,7 +11,7 @@ from swe_retry.core.git import git
 from swe_retry.environments.layout import lay_out
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from swe_retry.reports.evaluation.trees import PatchError, apply_patch
-from tests.conftest import MakeCheckout
+from tests.fixtures import MakeCheckout
 
 OLD = "".join(f"line {number}\n" for number in range(1, 21))
 NEW = OLD.replace("line 10\n", "LINE 10\n")
