@@ -65,6 +65,11 @@ def test_the_commands_of_both_scripts_import_no_heavy_package() -> None:
     assert not packages & HEAVY
 
 
+def test_the_kit_imports_only_what_is_used() -> None:
+    packages = imported_packages("-c", "import swe_retry.kit")
+    assert not packages & (HEAVY | {"pydantic", "typer", "yaml"})
+
+
 def test_the_status_and_the_tables_of_a_run_need_no_heavy_package(
     tmp_path: Path,
 ) -> None:

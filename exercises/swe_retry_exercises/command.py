@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from importlib import import_module
 
-from swe_retry.bench.cli.dispatch import Command, Program
+from swe_retry.kit import Command, Program
 
 SYSTEMS = {
     "exercism": Command("", help="The Exercism benchmark: run, report."),

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from swe_retry.bench.cli.command_line import FLAGS
-from swe_retry.core.errors import UserError
-from swe_retry.core.settings import (
+from swe_retry.kit import (
+    FLAGS,
     Section,
     SettingFlag,
+    UserError,
     chosen_settings,
     settings_of,
 )
+
+MODELS = "Models and agent"
+INSTANCES = "Instances and tests"
+"""Headings of the help, which that of ``harness.py`` has too."""
 
 
 def shared_flags(

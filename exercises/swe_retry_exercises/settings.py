@@ -12,9 +12,14 @@ from typing import Annotated, Any
 import typer
 from pydantic import AfterValidator
 
-from swe_retry.core.errors import UserError
-from swe_retry.core.plaintext import abbreviate
-from swe_retry.core.settings import CommandLine, Section, SettingFlag, command
+from swe_retry.kit import (
+    CommandLine,
+    Section,
+    SettingFlag,
+    UserError,
+    abbreviate,
+    command,
+)
 
 SettingsWord = Annotated[str | None, typer.Argument(metavar="WORD", hidden=True)]
 """What follows ``--settings``, in commands without arguments."""

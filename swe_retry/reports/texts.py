@@ -22,13 +22,6 @@ def within(interval: Interval | None) -> str:
     return f"{percent(interval.low)} to {percent(interval.high)}"
 
 
-def number_text(value: float | None, form: str, unit: str = "") -> str:
-    """Return a number with its unit; a dash for None."""
-    if value is None:
-        return NONE
-    return format(value, form) + unit
-
-
 def points(interval: Interval) -> str:
     """Return the interval of a difference of shares in percentage points."""
     return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"

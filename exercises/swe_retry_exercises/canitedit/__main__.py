@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from swe_retry.bench.cli.dispatch import Command, Program
+from swe_retry.kit import Command, Program
 
 COMMANDS = {
     "run": Command(

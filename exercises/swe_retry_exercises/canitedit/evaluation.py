@@ -23,26 +23,33 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from swe_retry.core.atomic import write_bytes_atomic
-from swe_retry.core.errors import DamagedFileError, InfrastructureError, UserError
-from swe_retry.core.hashing import sha256_of
-from swe_retry.core.parsing.untrusted import json_of, read_bytes
-from swe_retry.core.plaintext import one_line, quantity, say_aside, some
-from swe_retry.core.shutdown import Shutdown
-from swe_retry.environments.base import (
+from swe_retry.kit import (
+    DamagedFileError,
     EnvironmentKind,
+    FolderCommand,
+    Folders,
+    InfrastructureError,
     Project,
     ResourceLimits,
+    Shutdown,
     UnavailableError,
+    UserError,
+    Venvs,
     VenvSpec,
+    clean_key,
+    docker_engine,
+    engine_errors,
+    heeding_signals,
+    holds,
+    json_of,
+    make_folders,
+    one_line,
+    quantity,
+    read_bytes,
+    sha256_of,
+    some,
+    write_bytes_atomic,
 )
-from swe_retry.environments.choice import docker_engine, make_folders
-from swe_retry.environments.docker.engine import engine_errors
-from swe_retry.environments.docker.images import holds
-from swe_retry.environments.folders import FolderCommand, Folders
-from swe_retry.environments.local.venvs import Venvs
-from swe_retry.runs.leftovers import clean_key
-from swe_retry.runs.signals import heeding_signals
 from swe_retry_exercises.canitedit.inside import COVERAGE, LATE, PROGRAM, REPORT
 from swe_retry_exercises.canitedit.problems import Problem, load_problems
 from swe_retry_exercises.canitedit.results import (
@@ -55,6 +62,7 @@ from swe_retry_exercises.canitedit.results import (
     write_file,
 )
 from swe_retry_exercises.canitedit.settings import CompletionReportSettings
+from swe_retry_exercises.values import say_aside
 
 SECONDS = 15.0
 """A program's time with its tests (public code)."""

@@ -10,49 +10,58 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from swe_retry.agent.formats import format_names
-from swe_retry.bench.cli.cli import EnvFileOption, JsonFormat
-from swe_retry.bench.cli.command_line import MODELS, RedoOption
-from swe_retry.core.errors import DamagedFileError, InfrastructureError, UserError
-from swe_retry.core.hashing import sha256_of
-from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.money import as_number, as_text, dollars_or_none, total
-from swe_retry.core.plaintext import Say, quantity
-from swe_retry.core.redaction import Redactor
-from swe_retry.core.settings import SettingFlag
-from swe_retry.llm.chat import (
+from swe_retry.kit import (
+    Attempt,
+    Benchmark,
     BudgetUsedError,
+    DamagedFileError,
+    End,
+    EnvFileOption,
+    Finished,
+    InfrastructureError,
+    InstanceStatus,
+    JobContext,
+    JsonFormat,
+    LiteLLMModel,
+    LiveModels,
+    ModelChoice,
+    Redactor,
+    RedoOption,
     Reply,
     RequestRefusedError,
-    WindowExceededError,
-)
-from swe_retry.llm.client import LiteLLMModel
-from swe_retry.llm.options import ModelChoice, Sampling
-from swe_retry.llm.provider_errors import room_for_reply
-from swe_retry.llm.registry import accepts_options, endpoint_arguments
-from swe_retry.llm.settings import SettingsBook, load_settings
-from swe_retry.llm.tokens import size
-from swe_retry.reports.data.jsonvalues import values_of
-from swe_retry.runs.benchmark import Benchmark
-from swe_retry.runs.checks import check_folders, check_models
-from swe_retry.runs.description import Run
-from swe_retry.runs.jobs import End, Finished, JobContext, WorkerAccess
-from swe_retry.runs.keys import is_safe_name
-from swe_retry.runs.modelsource import LiveModels
-from swe_retry.runs.options import (
+    Run,
     RunBasics,
     RunResources,
+    RunStore,
+    RunSummary,
+    Sampling,
+    SettingFlag,
+    SettingsBook,
+    UserError,
+    WindowExceededError,
+    WorkerAccess,
+    WorkStep,
+    accepts_options,
+    as_text,
     ask_servers,
+    check_folders,
+    check_models,
+    dollars_or_none,
+    endpoint_arguments,
+    format_names,
+    is_safe_name,
+    load_settings,
     model_slug,
     name_slug,
     parse_models,
+    quantity,
     redact_address,
+    room_for_reply,
+    sha256_of,
+    size,
+    start_run,
+    total,
 )
-from swe_retry.runs.progress.state import WorkStep
-from swe_retry.runs.progress.summary_json import RunSummary
-from swe_retry.runs.records import Attempt, InstanceStatus
-from swe_retry.runs.session import start_run
-from swe_retry.runs.storage.store import RunStore
 from swe_retry_exercises.canitedit.metrics import ScoreRow
 from swe_retry_exercises.canitedit.problems import (
     InstructionKind,
@@ -73,8 +82,9 @@ from swe_retry_exercises.canitedit.results import (
     write_file,
 )
 from swe_retry_exercises.canitedit.settings import Completions, CompletionSettings
-from swe_retry_exercises.running import refuse, shared_flags
+from swe_retry_exercises.running import MODELS, refuse, shared_flags
 from swe_retry_exercises.settings import SettingsWord, settings_command
+from swe_retry_exercises.values import JsonObject, Say, values_of
 
 READER = "python -m swe_retry_exercises.canitedit report"
 """The command that ``run.json`` names for a run of completions."""
@@ -316,12 +326,12 @@ class CompletionWork:
             file = self._file(rows)
         programs = values_of(rows, "completions")
         before = self.job.problem.before.rstrip("\n")
-        costs = map(dollars_or_none, values_of(rows, "cost"))
+        cost = total(map(dollars_or_none, values_of(rows, "cost")))
         record = {
             "instance_id": self.job.key,
             "status": status.value,
             "reason": reason,
-            "cost": as_number(total(costs)),
+            "cost": None if cost is None else float(cost),
             "folder": self.job.folder,
             "file": file and file.file_name,
             "completions": len(rows),

@@ -24,13 +24,7 @@ from typing import Any, get_args
 
 from rapidfuzz.distance import Indel, Levenshtein
 
-from swe_retry.reports.data.jsonvalues import values_of
-from swe_retry.reports.statistics.methods import (
-    Interval,
-    bootstrap_mean,
-    pass_at_k,
-    ratio,
-)
+from swe_retry.kit import Interval, pass_at_k, ratio
 from swe_retry_exercises.canitedit.problems import MOST_CHARACTERS, Problem
 from swe_retry_exercises.canitedit.prompts import STOP, Prompt, has_fence
 from swe_retry_exercises.canitedit.results import (
@@ -38,6 +32,8 @@ from swe_retry_exercises.canitedit.results import (
     EvaluatedProgram,
     Status,
 )
+from swe_retry_exercises.statistics import bootstrap_mean
+from swe_retry_exercises.values import values_of
 
 ScoreRow = dict[str, Any]
 """Figures by name; None is unknown."""

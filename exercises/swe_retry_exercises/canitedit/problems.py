@@ -13,10 +13,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from swe_retry.bench.instances.dataset import rows_of_hub, rows_of_path
-from swe_retry.core.errors import UserError
-from swe_retry.core.parsing.untrusted import fault_of
-from swe_retry.core.plaintext import quantity
+from swe_retry.kit import UserError, fault_of, quantity, rows_of_hub, rows_of_path
 
 HUB_ID = "nuprl/CanItEdit"
 _SPLIT = "test"

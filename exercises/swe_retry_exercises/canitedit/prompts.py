@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from swe_retry.llm.chat import Message
+from swe_retry.kit import Message
 
 # A line of backticks and code, ```x = 1```, opens no block.
 _OPENING = re.compile(r"^(`{3,})[^`\n]*$", re.MULTILINE)

@@ -11,13 +11,16 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from swe_retry.core.errors import DamagedFileError, StoppedError, UserError
-from swe_retry.core.plaintext import one_line, quantity, say_aside, some
-from swe_retry.core.settings import SettingFlag
-from swe_retry.reports.data.jsonvalues import values_of
-from swe_retry.reports.statistics.methods import compare_means
-from swe_retry.runs.signals import INTERRUPTED
-from swe_retry.runs.storage.places import find_run
+from swe_retry.kit import (
+    DamagedFileError,
+    SettingFlag,
+    StoppedError,
+    UserError,
+    find_run,
+    one_line,
+    quantity,
+    some,
+)
 from swe_retry_exercises.canitedit.evaluation import evaluate
 from swe_retry_exercises.canitedit.metrics import (
     SAMPLING,
@@ -42,6 +45,8 @@ from swe_retry_exercises.canitedit.tables import (
     report_text,
 )
 from swe_retry_exercises.settings import CHART, settings_command
+from swe_retry_exercises.statistics import compare_means
+from swe_retry_exercises.values import say_aside, values_of
 
 Columns = dict[tuple[str, str], list[ScoreRow]]
 """The scores of each model and instruction."""
@@ -91,8 +96,8 @@ def main(
         raise UserError("a folder is given twice; leave one of them out")
     try:
         paths = evaluate(paths, settings)
-    except StoppedError:
-        return INTERRUPTED
+    except StoppedError as error:
+        raise KeyboardInterrupt from error
     folders_scores = []
     for path in paths:
         scores = read_folder(
@@ -104,7 +109,8 @@ def main(
     rows, differences = report_on(folders_scores, ks, settings.report.by)
     if chart is not None:
         # Imported here: matplotlib takes half a second, which only charts need.
-        from swe_retry.reports.plots.write import draw_picture, write_chart
+        from swe_retry.kit import draw_picture
+        from swe_retry_exercises.charts import write_chart
 
         draw = partial(draw_scores, rows)
         for path in write_chart(draw_picture("scores", "", "", draw), chart):

@@ -17,20 +17,19 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field, ValidationError, model_validator
 from typing_extensions import Self
 
-from swe_retry.core.atomic import write_bytes_atomic
-from swe_retry.core.errors import DamagedFileError
-from swe_retry.core.parsing.untrusted import (
-    MIB,
+from swe_retry.kit import (
     DamagedError,
+    DamagedFileError,
     fault_of,
     json_of,
     read_bytes,
+    write_bytes_atomic,
 )
 from swe_retry_exercises.canitedit.problems import Checked, Problem
 
 EVALUATED = ".results.json.gz"
 COMPLETED = ".json.gz"
-MOST_UNPACKED = 64 * MIB
+MOST_UNPACKED = 64 << 20
 """The largest content of a file; those of the recorded run have 0.4 MiB at most."""
 _FIX = "write it again, or leave it out by report.allow_partial=true"
 T = TypeVar("T")

@@ -8,10 +8,16 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, FilePath
 
-from swe_retry.core.settings import Commas, Folder, Section
-from swe_retry.environments.base import EnvironmentKind
-from swe_retry.llm.options import ModelNames, Models
-from swe_retry.runs.settings import CommonSettings, FolderSettings
+from swe_retry.kit import (
+    Commas,
+    CommonSettings,
+    EnvironmentKind,
+    Folder,
+    FolderSettings,
+    ModelNames,
+    Models,
+    Section,
+)
 from swe_retry_exercises.canitedit.problems import HUB_ID, KINDS, InstructionKind
 from swe_retry_exercises.canitedit.prompts import Prompt
 from swe_retry_exercises.settings import Distinct

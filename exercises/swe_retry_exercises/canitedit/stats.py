@@ -11,10 +11,7 @@ from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
-from swe_retry.bench.cli.cli import JsonFormat
-from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.plaintext import table
-from swe_retry.reports.data.jsonvalues import values_of
+from swe_retry.kit import JsonFormat, table
 from swe_retry_exercises.canitedit.problems import Problem, load_problems
 from swe_retry_exercises.canitedit.settings import ProblemStatsSettings
 from swe_retry_exercises.settings import (
@@ -23,6 +20,7 @@ from swe_retry_exercises.settings import (
     settings_command,
     token_counter,
 )
+from swe_retry_exercises.values import JsonObject, values_of
 
 # Mean and deviation as the first paper prints them; today's rows give 361.3 (386.6).
 _PAPER = {

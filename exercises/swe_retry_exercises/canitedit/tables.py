@@ -7,10 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from swe_retry.core.plaintext import one_line, quantity, table
-from swe_retry.reports.data.jsonvalues import values_of
-from swe_retry.reports.statistics.methods import CONFIDENCE, percent
-from swe_retry.reports.texts import NONE, number_text
+from swe_retry.kit import one_line, percent, quantity, table
 from swe_retry_exercises.canitedit.metrics import EXCESS, SAMPLING, SHARES, ScoreRow
 from swe_retry_exercises.canitedit.problems import (
     FIRST_PAPER,
@@ -19,14 +16,15 @@ from swe_retry_exercises.canitedit.problems import (
     describe_problems,
 )
 from swe_retry_exercises.settings import csv_text
+from swe_retry_exercises.values import NONE, number_text, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from swe_retry.reports.plots.style import Theme
+    from swe_retry.kit import Theme
 
-_SCORES_NOTE = f"""\
-Intervals: {CONFIDENCE:.0%}, percentile bootstrap over problems. ExcessCode with its standard \
+_SCORES_NOTE = """\
+Intervals: 95%, percentile bootstrap over problems. ExcessCode with its standard \
 error; m problems have a passing completion
 with known coverage."""
 _BEYOND_NOTE = """\
@@ -212,7 +210,7 @@ _BAR = 0.38
 
 def draw_scores(rows: Sequence[ScoreRow], theme: Theme) -> Figure:
     """Draw a bar for each model and instruction, the first model at the top."""
-    from swe_retry.reports.plots.style import HATCHES, label, new_figure, percent_axis
+    from swe_retry.kit import HATCHES, label, new_figure, percent_axis
 
     models = list(dict.fromkeys(values_of(rows, "model")))
     figure, axes = new_figure(height=_FRAME + _LINE * len(models))

@@ -18,10 +18,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from swe_retry.core.errors import UserError
-from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.parsing.untrusted import DamagedError
-from swe_retry.core.plaintext import abbreviate
+from swe_retry.kit import DamagedError, UserError, abbreviate
 from swe_retry_exercises.editpack.files import (
     DECONTAMINATE,
     DroppedFile,
@@ -43,6 +40,7 @@ from swe_retry_exercises.editpack.rows import (
 )
 from swe_retry_exercises.exercism.catalog import Catalog, read_catalog
 from swe_retry_exercises.settings import settings_command
+from swe_retry_exercises.values import JsonObject
 
 RUN = 13
 """Tokens of a run."""

@@ -19,14 +19,17 @@ from typing import Annotated
 import typer
 from tqdm import tqdm
 
-from swe_retry.core.atomic import check_folder, write_json_atomic
-from swe_retry.core.errors import UserError
-from swe_retry.core.jsontypes import JsonMapping, JsonObject, value_at
-from swe_retry.core.parsing.untrusted import read_object
-from swe_retry.core.plaintext import quantity, table
-from swe_retry.core.settings import Section
-from swe_retry.runs.options import OUT
-from swe_retry.runs.storage.versions import versions
+from swe_retry.kit import (
+    Section,
+    UserError,
+    check_folder,
+    quantity,
+    read_object,
+    table,
+    value_at,
+    versions,
+    write_json_atomic,
+)
 from swe_retry_exercises.editpack.rows import (
     JSON_LINES,
     JudgedRow,
@@ -34,6 +37,7 @@ from swe_retry_exercises.editpack.rows import (
     file_digest,
     writing_rows,
 )
+from swe_retry_exercises.values import JsonMapping, JsonObject
 
 DECONTAMINATE = "decontaminate"
 _REPORT = ".report.json"
@@ -62,14 +66,16 @@ RowsArgument = Annotated[
 OutFile = Annotated[
     Path | None,
     typer.Option(
-        *OUT,
+        "--out",
+        "-o",
         metavar="FILE",
         parser=_absolute_path,
         help="Write the rows to this .jsonl or .jsonl.gz.",
     ),
 ]
 OUT_FOLDER = typer.Option(
-    *OUT,
+    "--out",
+    "-o",
     metavar="FOLDER",
     parser=_absolute_path,
     help="Write the results to this folder.",

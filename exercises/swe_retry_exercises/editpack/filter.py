@@ -30,9 +30,7 @@ from pathlib import Path
 
 from rapidfuzz.distance import Levenshtein
 
-from swe_retry.core.errors import InfrastructureError
-from swe_retry.core.processes import without_secrets
-from swe_retry.core.settings import Section
+from swe_retry.kit import InfrastructureError, Section, without_secrets
 from swe_retry_exercises.editpack.files import (
     DroppedFile,
     OutFile,

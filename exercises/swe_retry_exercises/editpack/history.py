@@ -19,8 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from swe_retry.core.errors import UserError
-from swe_retry.core.git import git_environment, git_result
+from swe_retry.kit import UserError, git_environment, git_result
 
 _GUARD = {
     "GIT_NO_LAZY_FETCH": "1",

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from pathlib import Path
 
-from swe_retry.core.data import read_yaml
-from swe_retry.reports.data.jsonvalues import values_of
+import yaml
+
+from swe_retry_exercises.values import values_of
 
 UNKNOWN = "NOASSERTION"
 """What SPDX calls a licence that is not known."""
-_TABLES = read_yaml(__file__, "licenses.yaml")
+_FILE_OF_TABLES = Path(__file__).with_name("licenses.yaml")
+_TABLES = yaml.safe_load(_FILE_OF_TABLES.read_text("utf-8"))
 PERMISSIVE: tuple[str, ...] = tuple(_TABLES["permissive"])
 _FILE = re.compile(
     r"(un)?licen[sc]es?|copying|((un)?licen[sc]e|copying)[-_.].*", re.IGNORECASE

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from enum import Enum
 from pathlib import Path
 
-from swe_retry.core.errors import UserError
+from swe_retry.kit import UserError
 from swe_retry_exercises.editpack.rows import INSTRUCTION, DropReason, JudgedRow, reason
 
 MIN_LENGTH = 10

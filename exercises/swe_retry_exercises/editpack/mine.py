@@ -21,13 +21,17 @@ import typer
 from pydantic import AfterValidator
 from rapidfuzz.distance import Indel
 
-from swe_retry.bench.selection import check_date, in_period
-from swe_retry.core.errors import UserError
-from swe_retry.core.git import git
-from swe_retry.core.hashing import sha256_of
-from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.plaintext import one_line, say_aside
-from swe_retry.core.settings import Section, TextList, WrongValueError
+from swe_retry.kit import (
+    Section,
+    TextList,
+    UserError,
+    WrongValueError,
+    check_date,
+    git,
+    in_period,
+    one_line,
+    sha256_of,
+)
 from swe_retry_exercises.editpack.files import DroppedFile, OutFile, write_rows
 from swe_retry_exercises.editpack.history import (
     CommitFacts,
@@ -61,6 +65,7 @@ from swe_retry_exercises.editpack.rows import (
     with_content,
 )
 from swe_retry_exercises.settings import settings_command
+from swe_retry_exercises.values import JsonObject, say_aside
 
 MAX_SIDE = 50_000
 """Characters; CommitPackFT's limit of the old side, here of both."""

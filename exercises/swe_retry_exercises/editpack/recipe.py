@@ -11,9 +11,7 @@ import math
 
 from pydantic import Field
 
-from swe_retry.core.errors import UserError
-from swe_retry.core.plaintext import quantity
-from swe_retry.core.settings import Section
+from swe_retry.kit import Section, UserError, quantity
 
 _SEEDS = 1 << 32
 """torch takes so many."""

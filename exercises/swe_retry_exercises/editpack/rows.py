@@ -18,14 +18,17 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
-from swe_retry.bench.instances.dataset import rows_of_hub
-from swe_retry.bench.instances.names import DatasetName
-from swe_retry.core.atomic import writing_atomic
-from swe_retry.core.errors import UserError
-from swe_retry.core.jsontypes import JsonMapping, JsonObject
-from swe_retry.core.parsing.untrusted import DamagedError, json_of
-from swe_retry.core.settings import Section
+from swe_retry.kit import (
+    DamagedError,
+    DatasetName,
+    Section,
+    UserError,
+    json_of,
+    rows_of_hub,
+    writing_atomic,
+)
 from swe_retry_exercises.canitedit.prompts import Prompt, edit_request
+from swe_retry_exercises.values import JsonMapping, JsonObject
 
 OLD = "old_contents"
 NEW = "new_contents"

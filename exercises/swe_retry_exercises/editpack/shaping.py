@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 from tqdm import tqdm
 
-from swe_retry.core.errors import UserError
-from swe_retry.core.plaintext import quantity
-from swe_retry.core.settings import Section
+from swe_retry.kit import Section, UserError, quantity
 from swe_retry_exercises.editpack.files import (
     DroppedFile,
     OutFile,

@@ -18,10 +18,14 @@ from pydantic import BaseModel
 from rapidfuzz.distance import Levenshtein
 from tqdm import tqdm
 
-from swe_retry.core.atomic import check_folder, write_json_atomic, write_text_atomic
-from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.plaintext import quantity, table
-from swe_retry.core.settings import Section
+from swe_retry.kit import (
+    Section,
+    check_folder,
+    quantity,
+    table,
+    write_json_atomic,
+    write_text_atomic,
+)
 from swe_retry_exercises.editpack.files import (
     OUT_FOLDER,
     RowsArgument,
@@ -38,6 +42,7 @@ from swe_retry_exercises.editpack.rows import (
     message_of,
 )
 from swe_retry_exercises.settings import WORDS, settings_command, token_counter
+from swe_retry_exercises.values import JsonObject
 
 # rapidfuzz needs time in proportion to the product of the lengths that differ.
 _MAX_PRODUCT = 200_000**2

@@ -12,16 +12,21 @@ from typing import Annotated
 
 import typer
 
-from swe_retry.core.atomic import check_folder, write_json_atomic, write_text_atomic
-from swe_retry.core.errors import StoppedError, UserError
-from swe_retry.core.jsontypes import JsonMapping, JsonObject, objects
-from swe_retry.core.parsing.untrusted import read_object
-from swe_retry.core.plaintext import quantity
-from swe_retry.core.shutdown import Shutdown
-from swe_retry.reports.data.jsonvalues import number
-from swe_retry.reports.texts import render_text
-from swe_retry.runs.signals import INTERRUPTED, heeding_signals
-from swe_retry.runs.storage.runlock import run_lock
+from swe_retry.kit import (
+    Shutdown,
+    StoppedError,
+    UserError,
+    check_folder,
+    heeding_signals,
+    number,
+    objects,
+    quantity,
+    read_object,
+    render_text,
+    run_lock,
+    write_json_atomic,
+    write_text_atomic,
+)
 from swe_retry_exercises.editpack.files import (
     OUT_FOLDER,
     RowsArgument,
@@ -33,6 +38,7 @@ from swe_retry_exercises.editpack.files import (
 from swe_retry_exercises.editpack.recipe import Recipe
 from swe_retry_exercises.editpack.rows import EditRow, JudgedRow, file_digest
 from swe_retry_exercises.settings import settings_command
+from swe_retry_exercises.values import JsonMapping, JsonObject
 
 _RECORD = "train.json"
 _CARD = "README.md"
@@ -133,8 +139,8 @@ def main(
     with heeding_signals(stop, announce_stop, lambda: None), lock:
         try:
             facts = training.run(readable, stop, say)
-        except StoppedError:
-            raise typer.Exit(INTERRUPTED) from None
+        except StoppedError as error:
+            raise KeyboardInterrupt from error
         facts["corpus"] |= counts
         record = {
             # A path of this machine says nothing elsewhere.

@@ -23,10 +23,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging
 from trl import SFTConfig, SFTTrainer
 
-from swe_retry.core.errors import StoppedError, UserError
-from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.plaintext import Say, abbreviate, quantity
-from swe_retry.core.shutdown import Shutdown
+from swe_retry.kit import Shutdown, StoppedError, UserError, abbreviate, quantity
 from swe_retry_exercises.editpack.recipe import Recipe
 from swe_retry_exercises.editpack.rows import EditRow
 from swe_retry_exercises.editpack.windows import (
@@ -38,6 +35,7 @@ from swe_retry_exercises.editpack.windows import (
     split_documents,
     windows_of,
 )
+from swe_retry_exercises.values import JsonObject, Say
 
 _MAX_CHECKPOINTS = 2
 """A kill while the last one is written leaves the one before."""

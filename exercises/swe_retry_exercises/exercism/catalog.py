@@ -16,13 +16,19 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from swe_retry.bench.repos.mirrors import GITHUB, Mirrors
-from swe_retry.core.errors import UserError
-from swe_retry.core.git import blob_contents, git, git_result, split_paths
-from swe_retry.core.hashing import sha256_of
-from swe_retry.core.jsontypes import object_at
-from swe_retry.core.parsing.untrusted import MIB, DamagedError, json_of
-from swe_retry.reports.data.jsonvalues import texts
+from swe_retry.kit import (
+    DamagedError,
+    Mirrors,
+    UserError,
+    blob_contents,
+    git,
+    git_result,
+    json_of,
+    object_at,
+    sha256_of,
+    split_paths,
+    texts,
+)
 from swe_retry_exercises.exercism.languages import LANGUAGES, Language, language_of
 
 CONFIG = ".meta/config.json"
@@ -171,8 +177,8 @@ REPOSITORY = "exercism/python"
 COMMIT = "7aef5e9a8940a624f3cd4d604e99955d610058bf"
 """The commit of the published runs, of 2023-06-07: 133 exercises."""
 _PRACTICE = "exercises/practice/"
-_MAX_FILE = 32 * MIB
-_MAX_TOTAL = 256 * MIB
+_MAX_FILE = 32 << 20
+_MAX_TOTAL = 256 << 20
 _MAX_FILES = 200_000
 _IGNORED = frozenset({".git", "__pycache__", ".pytest_cache"})
 
@@ -211,7 +217,9 @@ def read_catalog(path: Path) -> Catalog:
     )
 
 
-def fetched_catalog(cache: Path, source: str = GITHUB, commit: str = COMMIT) -> Catalog:
+def fetched_catalog(
+    cache: Path, source: str = Mirrors.source, commit: str = COMMIT
+) -> Catalog:
     """Return the exercises of the pinned commit; its repository is cloned into the cache once."""
     mirror = Mirrors(cache / "mirrors", source).get(REPOSITORY, commit)
     return catalog_of(

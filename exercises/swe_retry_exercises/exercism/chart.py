@@ -17,12 +17,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from swe_retry.core.jsontypes import JsonMapping, JsonObject
-from swe_retry.core.redaction import Redactor
-from swe_retry.reports.data.jsonvalues import number, values_of
-from swe_retry.reports.plots.style import Theme, label, new_figure
-from swe_retry.reports.plots.write import Picture, draw_picture
+from swe_retry.kit import (
+    Picture,
+    Redactor,
+    Theme,
+    draw_picture,
+    label,
+    new_figure,
+    number,
+)
 from swe_retry_exercises.exercism.records import Column, Record, series_of
+from swe_retry_exercises.values import JsonMapping, JsonObject, values_of
 
 Bar = JsonMapping
 """A model in an edit format: ``model``, ``edit_format``, ``last`` and ``first`` with the shares in

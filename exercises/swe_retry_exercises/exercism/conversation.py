@@ -15,48 +15,54 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from swe_retry.agent.builtin import PlanFormat, tries
-from swe_retry.agent.conversation.base import (
-    ConversationLimits,
-    ConversationSetup,
-    Ending,
-    Reflections,
-    Result,
-)
-from swe_retry.agent.conversation.context import ContextFullError, window_of
-from swe_retry.agent.conversation.testreport import TestReport
-from swe_retry.agent.mentions import FileIndex
-from swe_retry.agent.protocol import AgentResult, Task, Transcript
-from swe_retry.bench.attempts import SeenTexts, fenced_block, message_block
-from swe_retry.core.jsontypes import texts_in
-from swe_retry.core.money import total
-from swe_retry.core.parsing.untrusted import DamagedError, json_of
-from swe_retry.core.processes import remove_tree
-from swe_retry.core.worktree import Changes
-from swe_retry.environments.layout import write_files
-from swe_retry.llm.chat import (
+from swe_retry.kit import (
+    AgentResult,
+    Attempt,
     AttemptLimitError,
+    AttemptStatus,
     BudgetUsedError,
     ChatModel,
-    ReplayExhaustedError,
-    Reply,
-    Usage,
-    refusal,
-)
-from swe_retry.llm.options import ModelChoice
-from swe_retry.llm.tokens import most_tokens, size
-from swe_retry.reports.texts import render_text
-from swe_retry.runs.jobs import End, JobContext
-from swe_retry.runs.modelsource import (
+    ContextFullError,
+    ConversationLimits,
+    ConversationSetup,
+    DamagedError,
+    End,
+    Ending,
+    FileIndex,
+    InstanceStatus,
+    JobContext,
+    ModelChoice,
     ModelSource,
     NotRecordedError,
+    PlanFormat,
+    Reflections,
     ReplayedModels,
+    ReplayExhaustedError,
+    Reply,
+    Result,
+    SeenTexts,
+    Task,
+    TestReport,
+    Transcript,
     Turn,
+    Usage,
+    WaitingModel,
+    WorkStep,
+    fenced_block,
+    json_of,
+    message_block,
+    most_tokens,
+    refusal,
+    remove_tree,
+    render_text,
+    size,
+    texts_in,
+    total,
+    tries,
+    versions,
+    window_of,
+    write_files,
 )
-from swe_retry.runs.progress.state import WorkStep
-from swe_retry.runs.records import Attempt, AttemptStatus, InstanceStatus
-from swe_retry.runs.slots import WaitingModel
-from swe_retry.runs.storage.versions import HARNESS_VERSION, versions
 from swe_retry_exercises.exercism.catalog import Exercise
 from swe_retry_exercises.exercism.messages import (
     TIMED_OUT,
@@ -381,7 +387,7 @@ class ExerciseWork:
             cost=self._cost,
             duration=round(self._call_seconds, 3),
             test_timeouts=sum(tested.timed_out for tested in self.tried),
-            commit_hash=versions()["harness_commit"] or HARNESS_VERSION,
+            commit_hash=versions()["harness_commit"] or versions()["harness"],
             # A replayed refusal is in no journal.
             num_error_outputs=max(errors, int(status is InstanceStatus.REFUSED)),
             num_exhausted_context_windows=int(status is InstanceStatus.CONTEXT),
@@ -483,7 +489,7 @@ class ExerciseWork:
         """Yield the tries of the architect's conversation: its plan is edited, then tested."""
         plan = PlanFormat()
 
-        def edit_and_test(changes: Changes) -> TestReport:
+        def edit_and_test(changes: Mapping[str, bytes | None]) -> TestReport:
             transcript = Transcript(calls=self.transcript.calls)
             self.editors.append(transcript)
             editing = replace(
@@ -515,7 +521,7 @@ class ExerciseWork:
         )
         return tries(planning, plan)
 
-    def _run_tests(self, root: Path, _: Changes) -> TestReport:
+    def _run_tests(self, root: Path, _: Mapping[str, bytes | None]) -> TestReport:
         """Run the tests on a fresh folder with the solution files as they are now.
 
         An editor's changes are not among those of its architect: the files are read.

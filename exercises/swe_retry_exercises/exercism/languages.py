@@ -6,10 +6,10 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import yaml
 from pydantic import TypeAdapter
-
-from swe_retry.core.data import read_yaml
 
 REPORT = ".report.xml"
 """The file, in the folder of the command, in which pytest writes what became of each test."""
@@ -94,7 +94,8 @@ def argv(command: str, name: str = "", prepared: str = "/nothing") -> tuple[str,
     return tuple(arguments)
 
 
-_ROWS = read_yaml(__file__, "languages.yaml")
+_TABLE = Path(__file__).with_name("languages.yaml")
+_ROWS = yaml.safe_load(_TABLE.read_text("utf-8"))
 LANGUAGES = {
     language.name: language
     for language in TypeAdapter(list[Language]).validate_python(_ROWS)

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from swe_retry.agent.formats.base import Notation
+from swe_retry.kit import Notation
 from swe_retry_exercises.exercism.catalog import Exercise
 
 TIMED_OUT = "Tests timed out!"

@@ -13,21 +13,21 @@ from statistics import fmean
 
 import yaml
 
-from swe_retry.core.atomic import write_text_atomic
-from swe_retry.core.errors import DamagedFileError, UserError
-from swe_retry.core.jsontypes import JsonMapping, JsonObject
-from swe_retry.core.money import total
-from swe_retry.core.parsing.untrusted import (
+from swe_retry.kit import (
     DamagedError,
+    DamagedFileError,
+    InstanceStatus,
+    UserError,
+    integer,
+    number,
     read_bytes,
     read_object,
     text_of,
+    total,
+    wilson,
+    write_text_atomic,
     yaml_of,
 )
-from swe_retry.core.plaintext import Say
-from swe_retry.reports.data.jsonvalues import integer, number
-from swe_retry.reports.statistics.methods import wilson
-from swe_retry.runs.records import InstanceStatus
 from swe_retry_exercises.exercism.results import (
     FIX,
     ColumnName,
@@ -37,6 +37,7 @@ from swe_retry_exercises.exercism.results import (
     read_result,
     result_of,
 )
+from swe_retry_exercises.values import JsonMapping, JsonObject, Say
 
 RECORD = "record.yml"
 _MAX_BYTES = 1 << 20

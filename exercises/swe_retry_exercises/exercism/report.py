@@ -18,19 +18,28 @@ from urllib.parse import quote
 import typer
 from pydantic_core import to_jsonable_python
 
-from swe_retry.core.atomic import write_text_atomic
-from swe_retry.core.errors import UserError
-from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.money import in_words
-from swe_retry.core.plaintext import quantity, say_aside, some, table
-from swe_retry.core.redaction import Redactor
-from swe_retry.core.settings import Section, TextList
-from swe_retry.reports.data.jsonvalues import dollars, integer, number, values_of
-from swe_retry.reports.pages.tables import Table
-from swe_retry.reports.statistics.comparing import compare_verdicts
-from swe_retry.reports.statistics.methods import Interval, Share, percent
-from swe_retry.reports.texts import NONE, number_text, of, points
-from swe_retry.runs.storage.places import find_run
+from swe_retry.kit import (
+    Interval,
+    Redactor,
+    Section,
+    Share,
+    Table,
+    TextList,
+    UserError,
+    compare_verdicts,
+    dollars,
+    find_run,
+    in_words,
+    integer,
+    number,
+    of,
+    percent,
+    points,
+    quantity,
+    some,
+    table,
+    write_text_atomic,
+)
 from swe_retry_exercises.exercism.records import (
     NOT_COMPLETED,
     Column,
@@ -43,9 +52,16 @@ from swe_retry_exercises.exercism.records import (
     wrong_ratios,
 )
 from swe_retry_exercises.settings import CHART, csv_text, settings_command
+from swe_retry_exercises.values import (
+    NONE,
+    JsonObject,
+    number_text,
+    say_aside,
+    values_of,
+)
 
 if TYPE_CHECKING:
-    from swe_retry.reports.plots.write import Picture
+    from swe_retry.kit import Picture
 
 
 def report_json(columns: Sequence[Column], published: Sequence[Record]) -> JsonObject:
@@ -400,7 +416,7 @@ def _write_pictures(
     if not chart and not page:
         return
     # Imported here: matplotlib takes half a second, which only charts need.
-    from swe_retry.reports.plots.write import write_chart
+    from swe_retry_exercises.charts import write_chart
     from swe_retry_exercises.exercism.chart import draw_columns
 
     redact = Redactor.of_environment()
@@ -423,8 +439,7 @@ def _write_page(
     redact: Redactor,
 ) -> None:
     # Imported here: only pages need jinja2 and pygments.
-    from swe_retry.reports.pages.render import Renderer
-    from swe_retry.reports.plots.write import write_picture
+    from swe_retry.kit import Renderer, write_picture
 
     pictures = []
     if picture:

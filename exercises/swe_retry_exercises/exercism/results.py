@@ -22,12 +22,19 @@ from pydantic import (
     model_validator,
 )
 
-from swe_retry.core.errors import DamagedFileError, UserError
-from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.parsing.untrusted import invalid, read_object
-from swe_retry.runs.keys import is_safe_key
-from swe_retry.runs.records import Attempt, InstanceResult, InstanceStatus, Recorded
-from swe_retry.runs.storage.store import RunStore
+from swe_retry.kit import (
+    Attempt,
+    DamagedFileError,
+    InstanceResult,
+    InstanceStatus,
+    Recorded,
+    RunStore,
+    UserError,
+    invalid,
+    is_safe_key,
+    read_object,
+)
+from swe_retry_exercises.values import JsonObject
 
 KEY = "exercism"
 """The part of ``run.json`` that describes the exercises."""

@@ -8,45 +8,51 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from decimal import Decimal
 from functools import cached_property, partial
 from pathlib import Path
 
-from swe_retry.agent.formats import format_names
-from swe_retry.bench.cli.cli import EnvFileOption, JsonFormat
-from swe_retry.bench.cli.command_line import INSTANCES, MODELS, RedoOption
-from swe_retry.core.address import without_logins
-from swe_retry.core.errors import DamagedFileError, UserError
-from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.money import in_words, known_sum, sum_words, total
-from swe_retry.core.plaintext import Say, quantity, say_aside
-from swe_retry.core.redaction import Redactor
-from swe_retry.core.settings import SettingFlag
-from swe_retry.environments.choice import default_environment
-from swe_retry.llm.provider_errors import ProviderRefusalError
-from swe_retry.llm.settings import load_settings
-from swe_retry.runs.benchmark import Benchmark
-from swe_retry.runs.calls.coordinator import CallCoordinator
-from swe_retry.runs.checks import check_folders, check_models
-from swe_retry.runs.description import Run
-from swe_retry.runs.jobs import Finished, WorkerAccess
-from swe_retry.runs.modelsource import (
+from swe_retry.kit import (
+    Benchmark,
+    CallCoordinator,
+    DamagedFileError,
+    EnvFileOption,
+    Finished,
+    InstanceResult,
+    InstanceStatus,
+    JsonFormat,
     LiveModels,
+    ProviderRefusalError,
+    Redactor,
+    RedoOption,
     ReplayedModels,
-    recorded_of,
-    replay_folder,
-)
-from swe_retry.runs.options import (
+    Run,
     RunResources,
+    RunSummary,
+    SettingFlag,
+    UserError,
+    WorkerAccess,
     ask_servers,
+    check_folders,
+    check_models,
+    default_environment,
+    format_names,
+    in_words,
+    known_sum,
+    load_settings,
+    note_images,
     parse_models,
+    quantity,
+    recorded_of,
     redact_address,
+    replay_folder,
+    start_run,
+    sum_words,
+    total,
+    versions,
+    without_logins,
 )
-from swe_retry.runs.progress.summary_json import RunSummary
-from swe_retry.runs.records import InstanceResult, InstanceStatus
-from swe_retry.runs.session import start_run
-from swe_retry.runs.storage.manifest import note_images, timestamp
-from swe_retry.runs.storage.versions import HARNESS_VERSION
 from swe_retry_exercises.exercism.catalog import (
     Catalog,
     Exercise,
@@ -81,8 +87,9 @@ from swe_retry_exercises.exercism.tester import (
     prepare,
     usable_languages,
 )
-from swe_retry_exercises.running import refuse, shared_flags
+from swe_retry_exercises.running import INSTANCES, MODELS, refuse, shared_flags
 from swe_retry_exercises.settings import SettingsWord, settings_command
+from swe_retry_exercises.values import JsonObject, Say, say_aside
 
 
 class RunProgress:
@@ -357,8 +364,8 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
             timeout=profile.timeout,
             test_lines=profile.test_lines,
             command=without_logins(shlex.join([*_COMMAND, *sys.argv[1:]])),
-            started=timestamp()[:10],
-            version=HARNESS_VERSION,
+            started=datetime.now(timezone.utc).date().isoformat(),
+            version=versions()["harness"],
         )
         if self.store.has_results() and self.store.run_file.exists():
             earlier = read_facts(self.store.folder)

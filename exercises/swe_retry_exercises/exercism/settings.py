@@ -10,20 +10,28 @@ from typing import Annotated
 
 from pydantic import Field
 
-from swe_retry.agent.formats import format_names
-from swe_retry.bench.selection import Selection, read_ids
-from swe_retry.core.errors import UserError
-from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.settings import Commas, Section, TextList
-from swe_retry.environments.base import EnvironmentKind
-from swe_retry.llm.options import ModelChoice, ModelNames, Models
-from swe_retry.runs.options import RunBasics, model_slug
-from swe_retry.runs.settings import CommonSettings
+from swe_retry.kit import (
+    Commas,
+    CommonSettings,
+    EnvironmentKind,
+    ModelChoice,
+    ModelNames,
+    Models,
+    RunBasics,
+    Section,
+    Selection,
+    TextList,
+    UserError,
+    format_names,
+    model_slug,
+    read_ids,
+)
 from swe_retry_exercises.exercism.catalog import Exercise
 from swe_retry_exercises.exercism.languages import LANGUAGES
 from swe_retry_exercises.exercism.messages import PROFILES, Profile
 from swe_retry_exercises.exercism.results import ColumnName
 from swe_retry_exercises.settings import among
+from swe_retry_exercises.values import JsonObject
 
 
 class ExercismModels(Models):

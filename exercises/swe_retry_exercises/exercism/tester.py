@@ -21,25 +21,34 @@ from random import SystemRandom
 
 from filelock import FileLock
 
-from swe_retry.core.atomic import scratch_folder, write_json_atomic
-from swe_retry.core.errors import InfrastructureError, UserError
-from swe_retry.core.hashing import sha256_of
-from swe_retry.core.parsing.untrusted import DamagedError, json_of, read_bytes
-from swe_retry.core.plaintext import Say
-from swe_retry.core.processes import run_limited, without_secrets
-from swe_retry.environments.base import (
+from swe_retry.kit import (
+    FOLDER,
+    DamagedError,
     EnvironmentKind,
+    FolderCommand,
+    FolderResult,
+    Folders,
+    InfrastructureError,
     ResourceLimits,
     UnavailableError,
+    UserError,
+    check_path,
+    json_of,
+    make_folders,
+    read_bytes,
+    run_limited,
+    scratch_folder,
+    sha256_of,
+    without_secrets,
+    write_files,
+    write_json_atomic,
 )
-from swe_retry.environments.choice import make_folders
-from swe_retry.environments.folders import FOLDER, FolderCommand, FolderResult, Folders
-from swe_retry.environments.layout import check_path, write_files
 from swe_retry_exercises.exercism import verdict
 from swe_retry_exercises.exercism.catalog import Exercise, tree_hash
 from swe_retry_exercises.exercism.languages import LANGUAGES, REPORT, argv
 from swe_retry_exercises.exercism.messages import TIMED_OUT, Profile
 from swe_retry_exercises.exercism.results import TryResult
+from swe_retry_exercises.values import Say
 
 _LIBRARY = "lib/python/"
 _ENDS = r"\s\"'()<>\[\]:,;="

@@ -13,8 +13,7 @@ import threading
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from swe_retry.bench.regression.testlogs import failed_test_names, report_results
-from swe_retry.environments.folders import FolderResult
+from swe_retry.kit import FolderResult, failed_test_names, report_results
 from swe_retry_exercises.exercism.languages import REPORT
 
 _COUNT = re.compile(

@@ -23,7 +23,7 @@ from exercises.tests.support.canitedit import (
     write_plain,
 )
 from swe_retry.core.errors import UserError
-from swe_retry.reports.plots.write import draw_picture, write_chart
+from swe_retry.reports.plots.write import draw_picture
 from swe_retry_exercises.canitedit.metrics import ScoreRow
 from swe_retry_exercises.canitedit.problems import FIRST_PAPER, TABLE_3
 from swe_retry_exercises.canitedit.report import read_folder, report_on
@@ -35,6 +35,7 @@ from swe_retry_exercises.canitedit.tables import (
     report_json,
     report_text,
 )
+from swe_retry_exercises.charts import write_chart
 
 WORD_COUNT = "1002_word_count_instruction_lazy.results.json.gz"
 PARTIAL = "--set report.allow_partial=true"

@@ -78,17 +78,6 @@ def write_picture(picture: Picture, folder: Path) -> None:
     write_bytes_atomic(folder / f"{picture.name}.png", picture.png)
 
 
-def write_chart(picture: Picture, path: Path) -> list[Path]:
-    """Write ``.png``, or ``.svg`` with ``-dark.svg`` beside it, and return the paths."""
-    if path.suffix == ".png":
-        write_bytes_atomic(path, picture.png)
-        return [path]
-    dark = path.with_name(f"{path.stem}-dark.svg")
-    write_text_atomic(path, picture.light)
-    write_text_atomic(dark, picture.dark)
-    return [path, dark]
-
-
 def run_pictures(run: RunData, stats: RunStats, redact: Redactor) -> Iterator[Picture]:
     """Yield the pictures of a run for which there are values; names lose secrets."""
     if not run.is_evaluated:

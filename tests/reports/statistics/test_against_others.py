@@ -18,12 +18,12 @@ from swe_retry.reports.statistics.methods import (
     Interval,
     PairedTable,
     Share,
-    compare_means,
     mcnemar_exact,
     paired_interval,
     pass_at_k,
     wilson,
 )
+from swe_retry_exercises.statistics import compare_means
 
 about = partial(pytest.approx, rel=1e-9, abs=1e-12)
 pairs = st.lists(
