@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from swe_retry.agent.conversation.base import Ending, Result
 from swe_retry.agent.conversation.coder import Coder, ConversationChecks
+from swe_retry.agent.conversation.context import ContextFullError
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.formats import get_format
 from swe_retry.agent.formats.apply import EngineFormat
@@ -19,9 +20,11 @@ from swe_retry.llm.chat import (
     AttemptLimitError,
     BudgetUsedError,
     ChatModel,
+    ReplayExhaustedError,
     Reply,
     RequestRefusedError,
     WindowExceededError,
+    refusal,
 )
 
 
@@ -55,6 +58,21 @@ class PlanFormat(EngineFormat):
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         self.plan = reply.content
         return ()
+
+
+_ERRORS: Mapping[Ending, Callable[[str], Exception]] = {
+    Ending.REFUSED: refusal,
+    Ending.BUDGET: BudgetUsedError,
+    Ending.LIMIT: AttemptLimitError,
+    Ending.CONTEXT: ContextFullError,
+    Ending.REPLAY_EXHAUSTED: ReplayExhaustedError,
+}
+
+
+def error_of(work: AgentResult) -> Exception | None:
+    """Return what ends the architect's conversation where it ended its editor's, else None."""
+    make = _ERRORS.get(work.result.ending) if work.result else None
+    return make and make(work.error)
 
 
 def _edit_as_planned(task: Task, architect: ChatModel) -> AgentResult:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from swe_retry.agent.builtin import PlanFormat as PlanFormat
+    from swe_retry.agent.builtin import error_of as error_of
     from swe_retry.agent.builtin import tries as tries
     from swe_retry.agent.conversation.base import (
         ConversationLimits as ConversationLimits,
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from swe_retry.agent.conversation.base import Ending as Ending
     from swe_retry.agent.conversation.base import Reflections as Reflections
     from swe_retry.agent.conversation.base import Result as Result
-    from swe_retry.agent.conversation.context import (
-        ContextFullError as ContextFullError,
-    )
     from swe_retry.agent.conversation.context import window_of as window_of
     from swe_retry.agent.conversation.testreport import TestReport as TestReport
     from swe_retry.agent.formats import format_names as format_names
@@ -30,9 +28,7 @@ if TYPE_CHECKING:
     from swe_retry.agent.protocol import AgentResult as AgentResult
     from swe_retry.agent.protocol import Task as Task
     from swe_retry.agent.protocol import Transcript as Transcript
-    from swe_retry.bench.attempts import SeenTexts as SeenTexts
-    from swe_retry.bench.attempts import fenced_block as fenced_block
-    from swe_retry.bench.attempts import message_block as message_block
+    from swe_retry.bench.attempts import transcript_blocks as transcript_blocks
     from swe_retry.bench.cli.cli import EnvFileOption as EnvFileOption
     from swe_retry.bench.cli.cli import JsonFormat as JsonFormat
     from swe_retry.bench.cli.command_line import FLAGS as FLAGS
@@ -66,14 +62,11 @@ if TYPE_CHECKING:
     from swe_retry.core.git import git as git
     from swe_retry.core.git import git_environment as git_environment
     from swe_retry.core.git import git_result as git_result
-    from swe_retry.core.git import split_paths as split_paths
     from swe_retry.core.hashing import sha256_of as sha256_of
-    from swe_retry.core.jsontypes import object_at as object_at
     from swe_retry.core.jsontypes import objects as objects
     from swe_retry.core.jsontypes import texts_in as texts_in
     from swe_retry.core.jsontypes import value_at as value_at
     from swe_retry.core.money import as_text as as_text
-    from swe_retry.core.money import dollars_or_none as dollars_or_none
     from swe_retry.core.money import in_words as in_words
     from swe_retry.core.money import known_sum as known_sum
     from swe_retry.core.money import sum_words as sum_words
@@ -91,7 +84,6 @@ if TYPE_CHECKING:
     from swe_retry.core.plaintext import quantity as quantity
     from swe_retry.core.plaintext import some as some
     from swe_retry.core.plaintext import table as table
-    from swe_retry.core.processes import remove_tree as remove_tree
     from swe_retry.core.processes import run_limited as run_limited
     from swe_retry.core.processes import without_secrets as without_secrets
     from swe_retry.core.redaction import Redactor as Redactor
@@ -107,32 +99,24 @@ if TYPE_CHECKING:
     from swe_retry.core.settings import settings_of as settings_of
     from swe_retry.core.shutdown import Shutdown as Shutdown
     from swe_retry.environments.base import EnvironmentKind as EnvironmentKind
-    from swe_retry.environments.base import Project as Project
     from swe_retry.environments.base import ResourceLimits as ResourceLimits
     from swe_retry.environments.base import UnavailableError as UnavailableError
-    from swe_retry.environments.base import VenvSpec as VenvSpec
+    from swe_retry.environments.choice import build_image as build_image
     from swe_retry.environments.choice import default_environment as default_environment
-    from swe_retry.environments.choice import docker_engine as docker_engine
+    from swe_retry.environments.choice import install_packages as install_packages
     from swe_retry.environments.choice import make_folders as make_folders
-    from swe_retry.environments.docker.engine import engine_errors as engine_errors
-    from swe_retry.environments.docker.images import holds as holds
     from swe_retry.environments.folders import FOLDER as FOLDER
     from swe_retry.environments.folders import FolderCommand as FolderCommand
     from swe_retry.environments.folders import FolderResult as FolderResult
     from swe_retry.environments.folders import Folders as Folders
     from swe_retry.environments.layout import check_path as check_path
     from swe_retry.environments.layout import write_files as write_files
-    from swe_retry.environments.local.venvs import Venvs as Venvs
-    from swe_retry.llm.chat import AttemptLimitError as AttemptLimitError
     from swe_retry.llm.chat import BudgetUsedError as BudgetUsedError
     from swe_retry.llm.chat import ChatModel as ChatModel
     from swe_retry.llm.chat import Message as Message
-    from swe_retry.llm.chat import ReplayExhaustedError as ReplayExhaustedError
     from swe_retry.llm.chat import Reply as Reply
     from swe_retry.llm.chat import RequestRefusedError as RequestRefusedError
-    from swe_retry.llm.chat import Usage as Usage
     from swe_retry.llm.chat import WindowExceededError as WindowExceededError
-    from swe_retry.llm.chat import refusal as refusal
     from swe_retry.llm.client import LiteLLMModel as LiteLLMModel
     from swe_retry.llm.options import ModelChoice as ModelChoice
     from swe_retry.llm.options import ModelNames as ModelNames
@@ -144,8 +128,6 @@ if TYPE_CHECKING:
     from swe_retry.llm.provider_errors import room_for_reply as room_for_reply
     from swe_retry.llm.registry import accepts_options as accepts_options
     from swe_retry.llm.registry import endpoint_arguments as endpoint_arguments
-    from swe_retry.llm.settings import SettingsBook as SettingsBook
-    from swe_retry.llm.settings import load_settings as load_settings
     from swe_retry.llm.tokens import most_tokens as most_tokens
     from swe_retry.llm.tokens import size as size
     from swe_retry.reports.data.jsonvalues import dollars as dollars
@@ -154,7 +136,6 @@ if TYPE_CHECKING:
     from swe_retry.reports.data.jsonvalues import texts as texts
     from swe_retry.reports.pages.render import Renderer as Renderer
     from swe_retry.reports.pages.tables import Table as Table
-    from swe_retry.reports.plots.style import HATCHES as HATCHES
     from swe_retry.reports.plots.style import Theme as Theme
     from swe_retry.reports.plots.style import label as label
     from swe_retry.reports.plots.style import new_figure as new_figure
@@ -187,7 +168,6 @@ if TYPE_CHECKING:
     from swe_retry.runs.keys import is_safe_name as is_safe_name
     from swe_retry.runs.leftovers import clean_key as clean_key
     from swe_retry.runs.modelsource import LiveModels as LiveModels
-    from swe_retry.runs.modelsource import ModelSource as ModelSource
     from swe_retry.runs.modelsource import NotRecordedError as NotRecordedError
     from swe_retry.runs.modelsource import ReplayedModels as ReplayedModels
     from swe_retry.runs.modelsource import Turn as Turn
@@ -198,8 +178,7 @@ if TYPE_CHECKING:
     from swe_retry.runs.options import ask_servers as ask_servers
     from swe_retry.runs.options import model_slug as model_slug
     from swe_retry.runs.options import name_slug as name_slug
-    from swe_retry.runs.options import parse_models as parse_models
-    from swe_retry.runs.options import redact_address as redact_address
+    from swe_retry.runs.options import read_models as read_models
     from swe_retry.runs.progress.state import WorkStep as WorkStep
     from swe_retry.runs.progress.summary_json import RunSummary as RunSummary
     from swe_retry.runs.records import Attempt as Attempt
@@ -234,12 +213,10 @@ _NAMES = {
     "runs.keys": "is_safe_key is_safe_name",
     "runs.leftovers": "clean_key",
     "runs.modelsource": (
-        "LiveModels ModelSource NotRecordedError ReplayedModels Turn "
-        "recorded_of replay_folder"
+        "LiveModels NotRecordedError ReplayedModels Turn recorded_of replay_folder"
     ),
     "runs.options": (
-        "RunBasics RunResources ask_servers model_slug name_slug "
-        "parse_models redact_address"
+        "RunBasics RunResources ask_servers model_slug name_slug read_models"
     ),
     "runs.progress.state": "WorkStep",
     "runs.progress.summary_json": "RunSummary",
@@ -253,37 +230,32 @@ _NAMES = {
     "runs.storage.runlock": "run_lock",
     "runs.storage.store": "RunStore",
     "runs.storage.versions": "versions",
-    "agent.builtin": "PlanFormat tries",
+    "agent.builtin": "PlanFormat error_of tries",
     "agent.conversation.base": (
         "ConversationLimits ConversationSetup Ending Reflections Result"
     ),
-    "agent.conversation.context": "ContextFullError window_of",
+    "agent.conversation.context": "window_of",
     "agent.conversation.testreport": "TestReport",
     "agent.formats": "format_names",
     "agent.formats.base": "Notation",
     "agent.mentions": "FileIndex",
     "agent.protocol": "AgentResult Task Transcript",
     "llm.chat": (
-        "AttemptLimitError BudgetUsedError ChatModel Message "
-        "ReplayExhaustedError Reply RequestRefusedError Usage "
-        "WindowExceededError refusal"
+        "BudgetUsedError ChatModel Message Reply RequestRefusedError "
+        "WindowExceededError"
     ),
     "llm.client": "LiteLLMModel",
     "llm.options": "ModelChoice ModelNames Models Sampling",
     "llm.provider_errors": "ProviderRefusalError room_for_reply",
     "llm.registry": "accepts_options endpoint_arguments",
-    "llm.settings": "SettingsBook load_settings",
     "llm.tokens": "most_tokens size",
-    "environments.base": (
-        "EnvironmentKind Project ResourceLimits UnavailableError VenvSpec"
+    "environments.base": "EnvironmentKind ResourceLimits UnavailableError",
+    "environments.choice": (
+        "build_image default_environment install_packages make_folders"
     ),
-    "environments.choice": "default_environment docker_engine make_folders",
-    "environments.docker.engine": "engine_errors",
-    "environments.docker.images": "holds",
     "environments.folders": "FOLDER FolderCommand FolderResult Folders",
     "environments.layout": "check_path write_files",
-    "environments.local.venvs": "Venvs",
-    "bench.attempts": "SeenTexts fenced_block message_block",
+    "bench.attempts": "transcript_blocks",
     "bench.instances.dataset": "rows_of_hub rows_of_path",
     "bench.instances.names": "DatasetName",
     "bench.regression.testlogs": "failed_test_names report_results",
@@ -292,7 +264,7 @@ _NAMES = {
     "reports.data.jsonvalues": "dollars integer number texts",
     "reports.pages.render": "Renderer",
     "reports.pages.tables": "Table",
-    "reports.plots.style": "HATCHES Theme label new_figure percent_axis",
+    "reports.plots.style": "Theme label new_figure percent_axis",
     "reports.plots.write": "Picture draw_picture write_picture",
     "reports.statistics.comparing": "compare_verdicts",
     "reports.statistics.methods": "Interval Share pass_at_k percent ratio wilson",
@@ -303,15 +275,15 @@ _NAMES = {
         "write_text_atomic writing_atomic"
     ),
     "core.errors": "DamagedFileError InfrastructureError StoppedError UserError",
-    "core.git": "blob_contents git git_environment git_result split_paths",
+    "core.git": "blob_contents git git_environment git_result",
     "core.hashing": "sha256_of",
-    "core.jsontypes": "object_at objects texts_in value_at",
-    "core.money": "as_text dollars_or_none in_words known_sum sum_words total",
+    "core.jsontypes": "objects texts_in value_at",
+    "core.money": "as_text in_words known_sum sum_words total",
     "core.parsing.untrusted": (
         "DamagedError fault_of invalid json_of read_bytes read_object text_of yaml_of"
     ),
     "core.plaintext": "abbreviate one_line quantity some table",
-    "core.processes": "remove_tree run_limited without_secrets",
+    "core.processes": "run_limited without_secrets",
     "core.redaction": "Redactor",
     "core.shutdown": "Shutdown",
 }

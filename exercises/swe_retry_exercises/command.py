@@ -22,5 +22,6 @@ def main() -> int:
     if word not in SYSTEMS:
         return _PROGRAM.dispatch()
     sys.argv = [script, *arguments[1:]]
-    program = import_module(f"swe_retry_exercises.{word}.__main__").PROGRAM
+    module = import_module(f"swe_retry_exercises.{word}.__main__")
+    program: Program = module.PROGRAM
     return replace(program, module=f"{_PROGRAM.name} {word}").dispatch()

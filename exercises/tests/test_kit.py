@@ -20,7 +20,7 @@ ROOT = Path(swe_retry_exercises.__file__).parent
 KIT = "swe_retry.kit"
 IN_TEXT = re.compile(r"swe_retry(\.\w+)+")
 # The goal is 40 names.
-MOST_NAMES = 197
+MOST_NAMES = 178
 
 
 def imports_of_the_house(root: Path) -> Iterator[tuple[str, str, str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,17 @@ from swe_retry.environments.base import (
     ResourceLimits,
     Session,
     UnavailableError,
+    VenvSpec,
 )
 from swe_retry.environments.docker.engine import connect, engine_answers, engine_errors
 from swe_retry.environments.docker.environment import DockerEnvironment
 from swe_retry.environments.docker.folders import make_docker_folders
-from swe_retry.environments.docker.images import Images
+from swe_retry.environments.docker.images import Images, holds
 from swe_retry.environments.docker.imagestore import ImageStore
 from swe_retry.environments.folders import Folders
 from swe_retry.environments.local.environment import LocalEnvironment
 from swe_retry.environments.local.folders import make_local_folders
+from swe_retry.environments.local.venvs import Venvs
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,36 @@ def make_folders(
     raise UnavailableError(
         f"--environment {kind.value} runs no commands in folders; use local or docker"
     )
+
+
+def build_image(
+    image: str, files: Mapping[str, bytes], arguments: Mapping[str, str], say: Say
+) -> None:
+    """Build an image of files, a Dockerfile among them, unless the engine has it."""
+    client = docker_engine()
+    with engine_errors(), tempfile.TemporaryDirectory() as folder:
+        if holds(client, image):
+            return
+        say(f"building the image {image}; this takes minutes")
+        for name, data in files.items():
+            Path(folder, name).write_bytes(data)
+        client.images.build(
+            path=folder, tag=image, rm=True, forcerm=True, buildargs=dict(arguments)
+        )
+
+
+def install_packages(
+    name: str, packages: Iterable[str], cache: Path, check: Check
+) -> Path:
+    """Return the interpreter of an environment with these packages, which the cache keeps.
+
+    Raises:
+        UnavailableError: they cannot be installed.
+    """
+    spec = VenvSpec(packages=tuple(packages))
+    image = UnavailableError("no image")
+    project = Project(name, name, "", cache, "", spec, image)
+    return Venvs(cache / "environments", check=check).dependencies(project, spec)
 
 
 def make_image_store(

@@ -26,7 +26,12 @@ from swe_retry.llm.prices import FREE
 from swe_retry.llm.provider_errors import RetryPolicy
 from swe_retry.llm.registry import is_ollama, provider_of
 from swe_retry.llm.servers import ask_server, ollama_address
-from swe_retry.llm.settings import SettingsBook, our_settings, settings_sha256
+from swe_retry.llm.settings import (
+    SettingsBook,
+    load_settings,
+    our_settings,
+    settings_sha256,
+)
 from swe_retry.runs.calls.rate_limiter import Calls, Rates
 from swe_retry.runs.keys import is_safe_name
 from swe_retry.runs.settings import CommonSettings, Spending, make_rates
@@ -209,6 +214,23 @@ def redact_address(text: str | None) -> None:
     if recorded_address(text) != text:
         # As a secret of the environment it is redacted everywhere, also in worker processes.
         os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = str(text)
+
+
+def read_models(
+    settings: CommonSettings, *, pairs: bool = True
+) -> tuple[tuple[ModelChoice, ...], SettingsBook]:
+    """Return the models of ``--models``, and the settings of models by which they were read."""
+    calls = settings.calls
+    redact_address(calls.api_base)
+    book = load_settings(settings.models.file, format_names())
+    models = parse_models(
+        settings.models.names,
+        book,
+        any_name=bool(calls.api_base),
+        replay=calls.replay is not None,
+        pairs=pairs,
+    )
+    return models, book
 
 
 def parse_models(

@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
@@ -29,18 +28,14 @@ from swe_retry.kit import (
     FolderCommand,
     Folders,
     InfrastructureError,
-    Project,
     ResourceLimits,
     Shutdown,
     UnavailableError,
     UserError,
-    Venvs,
-    VenvSpec,
+    build_image,
     clean_key,
-    docker_engine,
-    engine_errors,
     heeding_signals,
-    holds,
+    install_packages,
     json_of,
     make_folders,
     one_line,
@@ -531,11 +526,8 @@ def library_python(cache: Path, check: Callable[[], None]) -> Path:
     for line in text.splitlines():
         if line and not line.startswith("#"):
             lines.append(line)
-    spec = VenvSpec(packages=tuple(lines))
-    image = UnavailableError("no image")
-    project = Project(_NAME, _NAME, "", REQUIREMENTS.parent, "", spec, image)
     try:
-        return Venvs(cache / "environments", check=check).dependencies(project, spec)
+        return install_packages(_NAME, lines, cache, check)
     except UnavailableError as error:
         raise UserError(
             f"{error}; install what can be into a virtual environment of your own, and give its "
@@ -545,7 +537,6 @@ def library_python(cache: Path, check: Callable[[], None]) -> Path:
 
 def _image_with_libraries() -> str:
     """Return the name of the image with the libraries, built where the engine lacks it."""
-    client = docker_engine()
     files = {
         "Dockerfile": DOCKERFILE.read_bytes(),
         "requirements.txt": REQUIREMENTS.read_bytes(),
@@ -556,14 +547,7 @@ def _image_with_libraries() -> str:
     for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
         if name in os.environ:
             arguments[name] = os.environ[name]
-    with engine_errors(), tempfile.TemporaryDirectory() as folder:
-        if not holds(client, image):
-            say_aside(f"building the image {image}; this takes minutes")
-            for name, data in files.items():
-                Path(folder, name).write_bytes(data)
-            client.images.build(
-                path=folder, tag=image, rm=True, forcerm=True, buildargs=arguments
-            )
+    build_image(image, files, arguments, say_aside)
     return image
 
 

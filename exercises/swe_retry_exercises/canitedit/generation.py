@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,6 @@ from swe_retry.kit import (
     RunSummary,
     Sampling,
     SettingFlag,
-    SettingsBook,
     UserError,
     WindowExceededError,
     WorkerAccess,
@@ -46,16 +46,12 @@ from swe_retry.kit import (
     ask_servers,
     check_folders,
     check_models,
-    dollars_or_none,
     endpoint_arguments,
-    format_names,
     is_safe_name,
-    load_settings,
     model_slug,
     name_slug,
-    parse_models,
     quantity,
-    redact_address,
+    read_models,
     room_for_reply,
     sha256_of,
     size,
@@ -115,10 +111,9 @@ def main(
       python -m swe_retry_exercises.canitedit run --models gpt-4o --completions 20
     """
     calls = settings.calls
-    redact_address(calls.api_base)
-    book = load_settings(settings.models.file, format_names())
     refuse(settings, _UNHEEDED)
-    models = ask_servers(chosen_models(settings, book), calls, wait=True)
+    models, book = read_models(settings, pairs=False)
+    models = ask_servers(whole_file_models(settings, models), calls, wait=True)
     config = GenerationConfig(settings, models, run=settings.folders.run)
     config.check_name()
     options = RunResources.of(
@@ -155,17 +150,13 @@ def main(
         raise InfrastructureError(str(error)) from error
 
 
-def chosen_models(
-    settings: CompletionSettings, book: SettingsBook
+def whole_file_models(
+    settings: CompletionSettings, named: Sequence[ModelChoice]
 ) -> tuple[ModelChoice, ...]:
-    """Return the models that the settings name."""
-    names = settings.models.names
-    any_name = bool(settings.calls.api_base)
+    """Return the models that the settings name, which may name no edit format."""
     models = []
-    for model in parse_models(
-        names, book, any_name=any_name, replay=False, pairs=False
-    ):
-        if model.text not in names:
+    for model in named:
+        if model.text not in settings.models.names:
             raise UserError(
                 f"--models {model.text}@{model.edit_format}: completions have no edit format; "
                 "leave it out"
@@ -326,7 +317,8 @@ class CompletionWork:
             file = self._file(rows)
         programs = values_of(rows, "completions")
         before = self.job.problem.before.rstrip("\n")
-        cost = total(map(dollars_or_none, values_of(rows, "cost")))
+        costs = [cost and Decimal(cost) for cost in values_of(rows, "cost")]
+        cost = total(costs)
         record = {
             "instance_id": self.job.key,
             "status": status.value,

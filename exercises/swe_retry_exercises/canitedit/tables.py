@@ -206,11 +206,12 @@ def _table_3(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
 _LINE = 0.6  # inches for a model
 _FRAME = 1.1
 _BAR = 0.38
+_HATCHES = ("", "////")
 
 
 def draw_scores(rows: Sequence[ScoreRow], theme: Theme) -> Figure:
     """Draw a bar for each model and instruction, the first model at the top."""
-    from swe_retry.kit import HATCHES, label, new_figure, percent_axis
+    from swe_retry.kit import label, new_figure, percent_axis
 
     models = list(dict.fromkeys(values_of(rows, "model")))
     figure, axes = new_figure(height=_FRAME + _LINE * len(models))
@@ -230,7 +231,7 @@ def draw_scores(rows: Sequence[ScoreRow], theme: Theme) -> Figure:
             label=kind,
             capsize=3,
             color=theme.series[position],
-            hatch=HATCHES[position],
+            hatch=_HATCHES[position],
             ecolor=theme.ink,
         )
         axes.bar_label(container, list(map(percent, shares)), padding=5, fontsize=8)

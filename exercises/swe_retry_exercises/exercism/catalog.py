@@ -24,10 +24,9 @@ from swe_retry.kit import (
     git,
     git_result,
     json_of,
-    object_at,
     sha256_of,
-    split_paths,
     texts,
+    value_at,
 )
 from swe_retry_exercises.exercism.languages import LANGUAGES, Language, language_of
 
@@ -131,7 +130,7 @@ class Exercise:
 def exercise_of(name: str, files: Mapping[str, bytes]) -> Exercise | None:
     """Return the exercise in folder ``name``, None if its language is not among ``LANGUAGES``."""
     try:
-        lists = object_at(json_of(files[CONFIG]), "files")
+        config = json_of(files[CONFIG])
     except DamagedError as error:
         raise UserError(
             f"{name}: {CONFIG} is broken ({error}); correct the exercise"
@@ -139,7 +138,7 @@ def exercise_of(name: str, files: Mapping[str, bytes]) -> Exercise | None:
     # A path out of the exercise does not exist.
     listed = {}
     for kind in ("solution", "test", "example"):
-        paths = dict.fromkeys(texts(lists.get(kind)))
+        paths = dict.fromkeys(texts(value_at(config, "files", kind)))
         listed[kind] = tuple(path for path in paths if path in files)
     language = language_of(listed["solution"])
     if language is None and listed["solution"]:
@@ -354,7 +353,7 @@ def _commit_files(mirror: Path, commit: str) -> Iterator[tuple[str, bytes]]:
         _PRACTICE,
         cwd=mirror,
     )
-    for line in split_paths(listing):
+    for line in listing.decode("utf-8", "surrogateescape").split("\0")[:-1]:
         entry, _, name = line.partition("\t")
         mode, kind, blob, size = entry.split()
         if kind == "blob" and mode.startswith("100"):

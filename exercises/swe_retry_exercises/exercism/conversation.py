@@ -6,7 +6,7 @@ import difflib
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
@@ -18,11 +18,8 @@ from typing import Any
 from swe_retry.kit import (
     AgentResult,
     Attempt,
-    AttemptLimitError,
     AttemptStatus,
-    BudgetUsedError,
     ChatModel,
-    ContextFullError,
     ConversationLimits,
     ConversationSetup,
     DamagedError,
@@ -31,33 +28,28 @@ from swe_retry.kit import (
     FileIndex,
     InstanceStatus,
     JobContext,
+    LiveModels,
     ModelChoice,
-    ModelSource,
     NotRecordedError,
     PlanFormat,
     Reflections,
     ReplayedModels,
-    ReplayExhaustedError,
     Reply,
     Result,
-    SeenTexts,
     Task,
     TestReport,
     Transcript,
     Turn,
-    Usage,
     WaitingModel,
     WorkStep,
-    fenced_block,
+    error_of,
     json_of,
-    message_block,
     most_tokens,
-    refusal,
-    remove_tree,
     render_text,
     size,
     texts_in,
     total,
+    transcript_blocks,
     tries,
     versions,
     window_of,
@@ -132,9 +124,7 @@ def transcript_text(result: ExerciseResult, attempt: Attempt, reason: str) -> st
         attempt=attempt,
         reason=reason,
         rows=map(_try_cells, count(1), result.extra.tries),
-        message_block=message_block,
-        fenced_block=fenced_block,
-        seen=SeenTexts(),
+        **transcript_blocks(),
     )
 
 
@@ -176,13 +166,6 @@ _MESSAGE_TOKENS = 300
 ATTEMPT = 1
 """The conversation about an exercise is one attempt, with all its tries."""
 
-_ERRORS: Mapping[Ending, Callable[[str], Exception]] = {
-    Ending.REFUSED: refusal,
-    Ending.BUDGET: BudgetUsedError,
-    Ending.LIMIT: AttemptLimitError,
-    Ending.CONTEXT: ContextFullError,
-    Ending.REPLAY_EXHAUSTED: ReplayExhaustedError,
-}
 _STATUSES = {
     Ending.CONTEXT: (InstanceStatus.CONTEXT, "the model's window is full"),
     Ending.REFUSED: (InstanceStatus.REFUSED, ""),
@@ -205,7 +188,7 @@ _ATTEMPT_STATUSES: Mapping[str, AttemptStatus] = {
 @dataclass(frozen=True)
 class ExerciseServices:
     config: ExercismConfig
-    models: ModelSource
+    models: LiveModels
     tester: ExerciseTester
 
 
@@ -271,16 +254,16 @@ class ExerciseWork:
         work = self.context.worker.work
         work.mkdir(parents=True, exist_ok=True)
         prefix = f"{self.job.exercise.name}."
-        folder = Path(tempfile.mkdtemp(dir=work, prefix=prefix))
+        folder = tempfile.TemporaryDirectory(
+            dir=work, prefix=prefix, ignore_cleanup_errors=True
+        )
         try:
-            with self.context.slot:
-                self._converse(folder)
+            with folder, self.context.slot:
+                self._converse(Path(folder.name))
         except NotRecordedError:
             replay = self.services.config.settings.calls.replay
             reason = f"--replay {replay} has no recording of it"
             return End(InstanceStatus.INFRA_ERROR, reason)
-        finally:
-            remove_tree(folder)
         status, reason = self._ending()
         # Without a call before the budget was used up, nothing is known of the model.
         unknown = status is InstanceStatus.BUDGET and not self.transcript.calls
@@ -363,7 +346,7 @@ class ExerciseWork:
     def result(self, status: InstanceStatus) -> ExerciseResult:
         job = self.job
         calls = self.transcript.calls
-        usage = Usage.known_sum(call.usage for call in calls)
+        usages = list(filter(None, (call.usage for call in calls)))
         counts: Counter[str] = Counter()
         for result in self._results():
             for reply in result.replies:
@@ -398,8 +381,8 @@ class ExerciseWork:
             editor_model=job.choice.name if is_pair else None,
             editor_edit_format=job.choice.edit_format if is_pair else None,
             reasoning_effort=job.choice.parts[0].settings.reasoning_effort,
-            prompt_tokens=usage.prompt_tokens or 0,
-            completion_tokens=usage.completion_tokens or 0,
+            prompt_tokens=sum(usage.prompt_tokens or 0 for usage in usages),
+            completion_tokens=sum(usage.completion_tokens or 0 for usage in usages),
             chat_hashes=tuple(hashes),
             extra=Extra(
                 status=status,
@@ -506,10 +489,9 @@ class ExerciseWork:
             work = next(tries(editing))
             if work.result:
                 self.edited.append(work.result)
-                error = _ERRORS.get(work.result.ending)
-                # The architect's conversation ends as its editor's did.
-                if error:
-                    raise error(work.error)
+            error = error_of(work)
+            if error:
+                raise error
             return self._run_tests(task.root, changes)
 
         setup = replace(task.setup, system=_ARCHITECT)

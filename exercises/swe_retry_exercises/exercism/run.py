@@ -37,15 +37,12 @@ from swe_retry.kit import (
     check_folders,
     check_models,
     default_environment,
-    format_names,
     in_words,
     known_sum,
-    load_settings,
     note_images,
-    parse_models,
     quantity,
+    read_models,
     recorded_of,
-    redact_address,
     replay_folder,
     start_run,
     sum_words,
@@ -153,22 +150,13 @@ def main(
       python -m swe_retry_exercises.exercism run --models gpt-4o --formats whole,diff
     """
     refuse(settings, _UNHEEDED)
-    calls = settings.calls
-    redact_address(calls.api_base)
-    book = load_settings(settings.models.file, format_names())
-    names = settings.models.names
-    models = parse_models(
-        names,
-        book,
-        any_name=bool(calls.api_base),
-        replay=calls.replay is not None,
-    )
-    models = ask_servers(models, calls, wait=True)
+    models, book = read_models(settings)
+    models = ask_servers(models, settings.calls, wait=True)
     config = ExercismConfig(
         settings=settings,
         models=in_formats(
             models,
-            names,
+            settings.models.names,
             settings.exercises.formats,
         ),
         environment=settings.tests.environment or default_environment(),

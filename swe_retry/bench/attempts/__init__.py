@@ -31,13 +31,11 @@ from swe_retry.bench.attempts.evidence.facts import (
 from swe_retry.bench.attempts.refit import RunFit, choose_again, with_choice
 from swe_retry.bench.attempts.stop import is_enough, stop_reason
 from swe_retry.bench.attempts.transcript import (
-    SeenTexts,
     attempts_table,
     conversation_origins,
-    fenced_block,
-    message_block,
     patch_block,
     transcript,
+    transcript_blocks,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +80,6 @@ __all__ = [
     "RecordedCandidates",
     "RunFit",
     "ScriptFacts",
-    "SeenTexts",
     "Services",
     "attempts_table",
     "best_class",
@@ -92,20 +89,19 @@ __all__ = [
     "class_weights",
     "conversation_origins",
     "describe_script",
-    "fenced_block",
     "finish_choice",
     "fit_run",
     "hash_candidates",
     "is_enough",
     "make_task",
     "matrix",
-    "message_block",
     "patch_block",
     "rank",
     "start_tests",
     "stated_fit",
     "stop_reason",
     "transcript",
+    "transcript_blocks",
     "weigh",
     "with_choice",
 ]

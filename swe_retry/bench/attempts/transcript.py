@@ -43,6 +43,15 @@ def transcript(result: InstanceResult) -> str:
     return visible(text)
 
 
+def transcript_blocks() -> dict[str, object]:
+    """Return what the template of another transcript calls; a text is repeated once in it."""
+    return {
+        "fenced_block": fenced_block,
+        "message_block": message_block,
+        "seen": SeenTexts(),
+    }
+
+
 def patch_block(patch: str) -> str:
     if not patch.strip():
         return "None.\n"
