@@ -56,6 +56,8 @@ def test_the_rule_holds(name: str) -> None:
         "import swe_retry.reports.rows",
         "from swe_retry.demo.setup import x",
         "from swe_retry.runs import rows",
+        "from swe_retry.kit import UserError",
+        "import swe_retry_exercises.rows",
     ],
 )
 def test_an_upward_import_is_seen(tmp_path: Path, line: str) -> None:
@@ -63,6 +65,8 @@ def test_an_upward_import_is_seen(tmp_path: Path, line: str) -> None:
         "swe_retry/reports/rows.py",
         "swe_retry/demo/setup.py",
         "swe_retry/runs/rows.py",
+        "swe_retry/kit.py",
+        "exercises/swe_retry_exercises/rows.py",
     )
     top = write_files(
         tmp_path,
@@ -186,6 +190,15 @@ def test_form_is_bounded_over_all_rooms_together(tmp_path: Path) -> None:
         {"swe_retry/core/a.py": plain, "swe_retry/llm/a.py": "x = 1 if y else 2\n"},
     )
     assert unmet_goals(top) == set()
+
+
+def test_the_form_of_the_exercises_is_bounded_apart(tmp_path: Path) -> None:
+    files = {
+        "swe_retry/core/a.py": "x = 1\n" * 200,
+        "exercises/swe_retry_exercises/a.py": "x = 1 if y else 2\n",
+    }
+    top = write_files(tmp_path, files)
+    assert unmet_goals(top) == {"exercises: conditional expressions"}
 
 
 def test_a_crowded_room_is_seen(tmp_path: Path) -> None:
@@ -393,6 +406,7 @@ def test_other_words_pass(tmp_path: Path) -> None:
 
 def test_a_document_that_names_a_missing_file_is_seen(tmp_path: Path) -> None:
     text = "`swe_retry/core/a.py`, `swe_retry/bench/` and (../tests/b.py), "
+    text += "`exercises/c.py`, `python -m swe_retry_exercises.gone`, "
     text += "predictions/run1, `swe_retry/core/gone.py`.\n"
     text += "`python -m swe_retry.core.a`, python -m pytest, `python -m\nswe_retry.bench.gone`\n"
     files = {
@@ -404,4 +418,6 @@ def test_a_document_that_names_a_missing_file_is_seen(tmp_path: Path) -> None:
     assert stale_paths(write_files(tmp_path, files)) == {
         "docs/a.md names swe_retry/core/gone.py",
         "docs/a.md names swe_retry.bench.gone",
+        "docs/a.md names exercises/c.py",
+        "docs/a.md names swe_retry_exercises.gone",
     }
