@@ -410,6 +410,7 @@ class CompletionBenchmark(Benchmark[Generated]):
 
     statuses = (str(InstanceStatus.GENERATED),)
     noun = "file"
+    packages = ("swe_retry_exercises",)
 
     config: GenerationConfig
     options: RunResources

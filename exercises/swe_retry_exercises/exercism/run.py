@@ -285,6 +285,7 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
 
     statuses = ("solved", "failed", "context", "refused")
     noun = "exercise"
+    packages = ("swe_retry_exercises",)
 
     config: ExercismConfig
     options: RunResources

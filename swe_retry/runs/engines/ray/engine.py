@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -507,6 +508,8 @@ def _copy_code(packages: Sequence[str], work: Path) -> Path:
     target = work / "code"
     ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache")
     for package in ("swe_retry", *packages):
-        source = CODE / package
+        spec = find_spec(package)
+        assert spec is not None and spec.submodule_search_locations
+        [source] = spec.submodule_search_locations
         shutil.copytree(source, target / package, ignore=ignore)
     return target
