@@ -10,7 +10,7 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from itertools import starmap
 from pathlib import PurePosixPath
 
@@ -225,7 +225,7 @@ _BACKEND = 'build-backend = "planted_missing_backend"'
 _COMMENT = "\n# planted: a harmless edit beside the broken build\n"
 
 
-class BreakageKind(str, Enum):
+class BreakageKind(StrEnum):
     """The kind of a breakage."""
 
     IMPORT = "import of the package"

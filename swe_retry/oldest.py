@@ -2,7 +2,7 @@
 
 import sys
 
-OLDEST = (3, 10)
+OLDEST = (3, 11)
 
 if sys.version_info < OLDEST:
     sys.stderr.write(

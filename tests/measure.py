@@ -1,4 +1,4 @@
-"""What a reader meets, as figures: the same ones on Python 3.10 to 3.14.
+"""What a reader meets, as figures: the same ones on Python 3.11 to 3.14.
 
 ``python -m tests.measure FOLDER...`` prints a row per folder, and one for all of them.
 ``python -m tests.measure --dense 14 FILE...`` prints the lines with at least 14 tokens.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any
 
@@ -60,7 +60,7 @@ def harness_setup() -> ConversationSetup:
     return ConversationSetup(system=source("system"), opening=source("opening"))
 
 
-class Topic(str, Enum):
+class Topic(StrEnum):
     """The reason for a message to the model."""
 
     LOCATE = "locate"
@@ -182,7 +182,7 @@ class ConversationLimits:
     until_exhausted: bool = False
 
 
-class Ending(str, Enum):
+class Ending(StrEnum):
     """Why a conversation stopped."""
 
     DONE = "done"

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from itertools import chain
 
@@ -37,14 +37,14 @@ _CONTENT = (
 )
 
 
-class Matching(str, Enum):
+class Matching(StrEnum):
     """How the lines of an edit are found (docs/edit-formats.md)."""
 
     TOLERANT = "tolerant"
     REFERENCE = "reference"
 
 
-class Notation(str, Enum):
+class Notation(StrEnum):
     """The markers and functions that a format's instructions teach; all are always read.
 
     Those of 2023 are described in docs/edit-formats.md.
@@ -54,7 +54,7 @@ class Notation(str, Enum):
     OF_2023 = "2023"
 
 
-class Fault(str, Enum):
+class Fault(StrEnum):
     """Why an edit was not applied, where that is counted; its ``problem`` is for the model."""
 
     UNREADABLE = "unreadable"
@@ -64,7 +64,7 @@ class Fault(str, Enum):
     UNSEEN = "unseen"
 
 
-class OnFailure(str, Enum):
+class OnFailure(StrEnum):
     """Whether the good edits of a reply are kept when others fail."""
 
     KEEP = "keep"

@@ -519,7 +519,7 @@ async def respond(http_request: web.Request, channel: Channel) -> web.StreamResp
         while True:
             try:
                 piece = await asyncio.wait_for(channel.queue.get(), wait)
-            except (TimeoutError, asyncio.TimeoutError):
+            except TimeoutError:
                 piece = ping
             if not piece:
                 break

@@ -199,14 +199,9 @@ class Provider:
         except aiohttp.ClientConnectorError as error:
             failure = Failed(f"cannot connect: {error}", reached=False)
             raise TransientError(failure) from error
-        except (
-            aiohttp.ClientError,
-            TimeoutError,
-            asyncio.TimeoutError,
-            OSError,
-        ) as error:
+        except (aiohttp.ClientError, OSError) as error:
             reason = str(error)
-            if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
+            if isinstance(error, TimeoutError):
                 reason = wire.describe_silence(model.call_timeout)
             raise self._failure(reason, channel, wire) from error
         if merges and refuses_streams(response.status, text.encode()):

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from dataclasses import asdict
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +23,7 @@ app = typer.Typer(
 )
 
 
-class MapFormat(str, Enum):
+class MapFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 from pydantic import Field
 
 from swe_retry.core.settings import Section
 
 
-class StopRule(str, Enum):
+class StopRule(StrEnum):
     """When an instance has enough attempts; the value is that of ``choice.stop``."""
 
     PLAUSIBLE = "plausible"
@@ -17,14 +17,14 @@ class StopRule(str, Enum):
     ALL = "all"
 
 
-class SelectionRule(str, Enum):
+class SelectionRule(StrEnum):
     """How the prediction is chosen among the candidates."""
 
     PLAUSIBLE = "plausible"
     EVIDENCE = "evidence"
 
 
-class HistoryChoice(str, Enum):
+class HistoryChoice(StrEnum):
     """What an attempt is told of those before it."""
 
     NONE = "none"

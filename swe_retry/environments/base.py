@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from swe_retry.core.processes import CommandResult, Tail
 from swe_retry.core.worktree import Changes
 
 
-class EnvironmentKind(str, Enum):
+class EnvironmentKind(StrEnum):
     """The environments by their names on the command line."""
 
     NONE = "none"
@@ -25,7 +25,7 @@ class EnvironmentKind(str, Enum):
     DOCKER = "docker"
 
 
-class AgentSandbox(str, Enum):
+class AgentSandbox(StrEnum):
     """The network of a command in the agent sandbox; ``MODEL``: the gateway's socket alone."""
 
     NETWORK = "network"
@@ -147,7 +147,7 @@ class Project:
     image: ImageSpec | UnavailableError
 
 
-class SetupWay(str, Enum):
+class SetupWay(StrEnum):
     """How a project is installed before commands run, in the order in which the ways are tried."""
 
     INSTALLED = "as it is installed"

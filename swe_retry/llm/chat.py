@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import (
@@ -183,7 +183,7 @@ REPLY = TypeAdapter(Reply)
 """Reads and writes replies in files."""
 
 
-class Reminder(str, Enum):
+class Reminder(StrEnum):
     """The place of the edit format's rules in a request: the system or last user message."""
 
     SYSTEM = "system"

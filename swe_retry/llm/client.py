@@ -430,7 +430,7 @@ class Background:
         future = asyncio.run_coroutine_threadsafe(limited, self._loop)
         try:
             return future.result()
-        except asyncio.TimeoutError as error:  # another class before Python 3.11
+        except TimeoutError as error:  # which says nothing
             raise TimeoutError(str(error) or f"no answer within {seconds} s") from error
         except BaseException:
             future.cancel()

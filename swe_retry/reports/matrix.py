@@ -9,10 +9,9 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
-from typing_extensions import Self
 
 from swe_retry.bench.attempts import ClassFacts, InstanceFacts, ScriptFacts
 from swe_retry.core.errors import UserError

@@ -7,7 +7,7 @@ where it cannot tell (the contract of CodeMonkeys, arXiv 2501.14723).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 from math import prod
 from typing import Annotated
 
@@ -21,7 +21,7 @@ SOLVED = 0
 """The exit code of a script where the issue is solved."""
 
 
-class ScriptSource(str, Enum):
+class ScriptSource(StrEnum):
     """What a script was made from."""
 
     ISSUE = "issue"

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-from typing_extensions import Self
+from typing import Any, Self
 
 from swe_retry.agent.formats import format_names
 from swe_retry.agent.prompts import prompts_hash

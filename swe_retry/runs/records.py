@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -24,7 +24,6 @@ from pydantic import (
     StrictBool,
     StrictStr,
 )
-from typing_extensions import Self
 
 from swe_retry.agent.named import is_outside, named_agent
 from swe_retry.core.jsontypes import JsonMapping, JsonObject
@@ -86,7 +85,7 @@ NotFalse = Annotated[
 Position = Annotated[int, Field(strict=True)]
 
 
-class InstanceStatus(str, Enum):
+class InstanceStatus(StrEnum):
     """How a job of any benchmark ended; the value stands in its file.
 
     The first three are of instances, the next four of exercises, ``generated`` of CanItEdit.
@@ -108,7 +107,7 @@ class InstanceStatus(str, Enum):
     __str__ = str.__str__
 
 
-class AttemptStatus(str, Enum):
+class AttemptStatus(StrEnum):
     """How an attempt ended; the value stands in prediction files."""
 
     PLAUSIBLE = "plausible"

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ def connect_engine() -> Any:  # noqa: ANN401 - its client has no types
 def clean_images_command(days: float, say: Say, *, yes: bool = False) -> int:
     """Remove the images with installed projects that are ``days`` old; ``yes``: do not ask."""
     client = connect_engine()
-    now = datetime.now(timezone.utc)
+    now = datetime.now(UTC)
     oldest = now - timedelta(days=days)
     images = []
     size = 0

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from enum import Enum
+from enum import StrEnum
 from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -162,7 +162,7 @@ _DOTS = frozenset({"...", "…", "# ...", "// ...", "/* ... */", "# …", "// �
 _MAX_PIECES = 50
 
 
-class MatchStep(str, Enum):
+class MatchStep(StrEnum):
     """The steps of the search, in their order."""
 
     EXACT = "exact"

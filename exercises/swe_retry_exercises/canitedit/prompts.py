@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from swe_retry.kit import Message
 
@@ -15,7 +15,7 @@ from swe_retry.kit import Message
 _OPENING = re.compile(r"^(`{3,})[^`\n]*$", re.MULTILINE)
 
 
-class Prompt(str, Enum):
+class Prompt(StrEnum):
     """The way in which a model is asked for an edit."""
 
     CHAT = "chat"

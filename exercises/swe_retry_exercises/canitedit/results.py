@@ -12,10 +12,9 @@ import json
 import zlib
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
-from typing_extensions import Self
 
 from swe_retry.kit import (
     DamagedError,

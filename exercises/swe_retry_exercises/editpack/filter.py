@@ -24,7 +24,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from enum import Enum
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 
@@ -75,7 +75,7 @@ _MAX_WAIT = 300.0
 """Seconds for a process: one that works is ended by its limit of processor time."""
 
 
-class Cleanup(str, Enum):
+class Cleanup(StrEnum):
     """How the sides of a row are cleaned before they are judged."""
 
     REFERENCE = "reference"
@@ -83,7 +83,7 @@ class Cleanup(str, Enum):
     NONE = "none"
 
 
-class RuleSet(str, Enum):
+class RuleSet(StrEnum):
     CODE = "code"
     PAPER = "paper"
 

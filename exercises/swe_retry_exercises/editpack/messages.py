@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 
 from swe_retry.kit import UserError
@@ -25,7 +25,7 @@ _MIN_WORDS = 5
 _VERBS = Path(__file__).with_name("verbs.txt")
 
 
-class MessageStyle(str, Enum):
+class MessageStyle(StrEnum):
     """Whose rules messages are judged by."""
 
     PAPER = "paper"

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from fnmatch import translate
 from functools import cache, cached_property
 from hashlib import sha256
@@ -489,7 +489,7 @@ def utc(seconds: bytes) -> str:
     The author's time zone, which tells of the author, is not kept.
     """
     try:
-        date = datetime.fromtimestamp(int(seconds), timezone.utc)
+        date = datetime.fromtimestamp(int(seconds), UTC)
     except (ValueError, OverflowError, OSError):
         return ""
     return date.isoformat().replace("+00:00", "Z")

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -124,7 +124,7 @@ def _version_of(installation: Installation | None) -> str | None:
 
 def list_images(say: Say, *, as_json: bool = False) -> None:
     """Say the table of the images with installed projects, the oldest first."""
-    now = datetime.now(timezone.utc)
+    now = datetime.now(UTC)
     rows = []
     for image in installed_images(connect_engine()):
         row: dict[str, str | None] = {

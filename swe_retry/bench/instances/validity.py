@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
 
@@ -23,7 +23,7 @@ VALIDITY_SCHEMA: Final = 1
 VALIDITY_FIX = "write it again with report.py gold DATASET FILE, or give another file"
 
 
-class Validity(str, Enum):
+class Validity(StrEnum):
     """Whether the tests of an instance tell right patches from wrong ones on a machine.
 
     Members:

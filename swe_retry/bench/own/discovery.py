@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
+import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -23,11 +23,6 @@ from swe_retry.core.errors import UserError
 from swe_retry.core.jsontypes import JsonMapping, JsonObject
 from swe_retry.core.parsing.untrusted import DamagedError, fault_of, object_of
 from swe_retry.core.plaintext import abbreviate
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 CONFIG_FILE = ".retry-harness.toml"
 _KEYS = {

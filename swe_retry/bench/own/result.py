@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -100,7 +100,7 @@ def failure_cause(output: str) -> str:
     return str(counts.most_common(1)[0][0])
 
 
-class OwnOutcome(str, Enum):
+class OwnOutcome(StrEnum):
     """What came of a run on one's own repository."""
 
     PLAUSIBLE = "plausible"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from swe_retry.core.settings import Section
 from swe_retry.environments.base import GIB, EnvironmentKind, ResourceLimits
 
 
-class TestChoice(str, Enum):
+class TestChoice(StrEnum):
     """Which pre-existing tests run."""
 
     __test__ = False

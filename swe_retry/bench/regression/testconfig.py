@@ -12,7 +12,7 @@ import configparser
 import os
 import posixpath
 import re
-import sys
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -39,11 +39,6 @@ from swe_retry.runs.patches import (
     is_excluded,
     split_patch,
 )
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 class FileEdit(Enum):

@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ RESERVE = int(20 * _GB)
 gigabytes, and containers write there too."""
 
 
-class PullFailure(str, Enum):
+class PullFailure(StrEnum):
     LIMIT = (
         "the registry's rate limit is reached: log in with `docker login`, or wait "
         "and run again"

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
@@ -196,7 +196,7 @@ _USERS = 1 << 29
 _ULIMIT = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "AS": ("v", 1024), "NPROC": ("u", 1)}
 
 
-class Confinement(str, Enum):
+class Confinement(StrEnum):
     """What limits processes and memory, the strongest first."""
 
     CGROUP = "cgroup"

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,11 +21,6 @@ from swe_retry.core.plaintext import Say
 from swe_retry.core.processes import run_limited, without_secrets
 from swe_retry.environments.base import BrokenEnvironmentError, VenvSpec
 from swe_retry.environments.local.buildsteps import BuildSteps
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 NO_UPLOAD_TIMES = (
     "the package index gives no upload times: environments get packages of today, with which old "

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
@@ -69,7 +69,7 @@ class SwebenchLogs:
 _LONGEST = 246
 
 
-class VerdictStatus(str, Enum):
+class VerdictStatus(StrEnum):
     RESOLVED = "resolved"
     UNRESOLVED = "unresolved"
     EMPTY = "empty"

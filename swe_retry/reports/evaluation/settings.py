@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,7 +15,7 @@ from swe_retry.reports.data.verdicts import MANUAL_TOOLS, OFFICIAL_TOOLS
 from swe_retry.runs.settings import FolderSettings
 
 
-class EvaluatorKind(str, Enum):
+class EvaluatorKind(StrEnum):
     """The evaluators besides official programs of other task sets."""
 
     DOCKER = "docker"

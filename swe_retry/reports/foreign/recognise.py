@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 
 from swe_retry.core.errors import DamagedFileError, UserError
@@ -36,7 +36,7 @@ from swe_retry.runs.keys import RESULTS_FILE, RUN_FILE, STATS_FILE
 from swe_retry.runs.storage.store import RunStore
 
 
-class RunLayout(str, Enum):
+class RunLayout(StrEnum):
     """The layouts that can be read, by their names for the user."""
 
     OURS = "swe-retry-harness"

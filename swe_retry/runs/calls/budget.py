@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
-from enum import Enum
+from enum import StrEnum
 from threading import Lock
 from typing import Annotated, Any
 
@@ -92,7 +92,7 @@ _ZERO = Decimal()
 _EXACT = Context(prec=1000)
 
 
-class LimitScope(str, Enum):
+class LimitScope(StrEnum):
     """The scope of a limit; the value is the option or the setting of it."""
 
     RUN = "--budget-usd"

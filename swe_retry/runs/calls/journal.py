@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
@@ -67,7 +67,7 @@ class AskedEntry(_Entry):
             request_sha256=ask.request_sha256,
             exchange_sha256=ask.exchange_sha256,
             bound=ask.bound,
-            at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
 
 

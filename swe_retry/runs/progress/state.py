@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from enum import Enum
+from enum import StrEnum
 from operator import attrgetter
 from threading import Lock
 from typing import Protocol
@@ -26,7 +26,7 @@ COMMON_WORDS = ("budget", "error", "infra_error", INTERRUPTED)
 DONE = "done"
 
 
-class WorkStep(str, Enum):
+class WorkStep(StrEnum):
     """The present work on a running instance; the value is shown."""
 
     WAITING = "waiting for a processor"

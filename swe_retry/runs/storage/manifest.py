@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.jsontypes import JsonMapping, JsonObject
@@ -279,4 +279,4 @@ def _value(value: object) -> str:
 
 def timestamp() -> str:
     """Return the time in UTC, to the second."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from swe_retry.core.atomic import write_json_atomic
@@ -54,7 +54,7 @@ def run_lock(folder: Path, option: str = "--run") -> Iterator[Owner | None]:
         raise _in_use(folder, option) from None
     try:
         before = last_owner(folder)
-        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
         write_json_atomic(
             folder / _OWNER, asdict(Owner(os.getpid(), socket.gethostname(), now))
         )

@@ -49,7 +49,7 @@ def test_a_python_that_is_too_old_says_so_in_one_line(name: str, script: str) ->
     assert done.returncode == 2
     assert done.stderr == (
         f"error: Python {'.'.join(map(str, version_of(name)))} is too old; "
-        "use Python 3.10 or newer\n"
+        "use Python 3.11 or newer\n"
     )
     assert done.stdout == ""
 

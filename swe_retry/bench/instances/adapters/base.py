@@ -11,7 +11,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from swe_retry.bench.instances.shape import Instance
@@ -153,7 +153,7 @@ def date_of(value: object) -> str:
         if abs(value) > _MAX_SECONDS:
             seconds = value / 1000
         try:
-            return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
+            return datetime.fromtimestamp(seconds, UTC).isoformat()
         except (ValueError, OverflowError, OSError):
             return ""
     match = _DATE.match(str(value or ""))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from swe_retry.bench.regression.runners.shell import Read, SimpleCommand, is_computed
 
 
-class Runner(str, Enum):
+class Runner(StrEnum):
     """A kind of test runner; ``SCRIPT`` stands for a command that hides its runner."""
 
     PYTEST = "pytest"
