@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from swe_retry.environments.docker.images import repository_and_tag
+from swe_retry.llm.provider_errors import retry_after as requested_wait
 
 # Docker Hub's API: a manifest from its registry would count as a pull.
 HUB_API = "https://hub.docker.com"
@@ -30,6 +31,8 @@ def packed_sizes(images: Iterable[str]) -> dict[str, int]:
 
 
 def _packed_size(image: str) -> int | None:
+    import httpx
+
     registry, name, tag = split_name(image)
     try:
         if registry == _HUB:
@@ -43,7 +46,9 @@ def _packed_size(image: str) -> int | None:
             )
             manifest = _json(address + fitting["digest"])
         return sum(int(layer["size"]) for layer in manifest["layers"])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration):
+    except (httpx.HTTPError, httpx.InvalidURL, OSError):
+        return None
+    except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
         return None
 
 
@@ -52,24 +57,27 @@ def retry_after(image: str) -> float | None:
 
     The engine does not pass the registry's answer on, so the registry is asked once more.
     """
-    import requests
-    from urllib3 import Retry
-    from urllib3.exceptions import InvalidHeader
+    import httpx
 
     registry, name, tag = split_name(image)
     try:
-        answer = requests.head(_manifests(registry, name) + tag, timeout=_SECONDS)
-        if answer.status_code == 429:
-            return Retry().get_retry_after(answer.raw)
+        answer = httpx.head(_manifests(registry, name) + tag, timeout=_SECONDS)
+    except (httpx.HTTPError, httpx.InvalidURL, OSError):
         return None
-    except (OSError, InvalidHeader):
-        return None
+    if answer.status_code == 429:
+        return requested_wait(answer.headers)
+    return None
 
 
 def _json(address: str) -> Any:  # noqa: ANN401
-    import requests
+    import httpx
 
-    answer = requests.get(address, headers={"Accept": _MANIFESTS}, timeout=_SECONDS)
+    answer = httpx.get(
+        address,
+        headers={"Accept": _MANIFESTS},
+        timeout=_SECONDS,
+        follow_redirects=True,
+    )
     answer.raise_for_status()
     return answer.json()
 

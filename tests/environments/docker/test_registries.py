@@ -14,7 +14,11 @@ import pytest
 from swe_retry.environments.docker import images as images_module
 from swe_retry.environments.docker import registries
 from swe_retry.environments.docker.engine import connect
-from swe_retry.environments.docker.registries import packed_sizes, split_name
+from swe_retry.environments.docker.registries import (
+    packed_sizes,
+    retry_after,
+    split_name,
+)
 from tests.environments.docker.test_images import Registry, a_store
 
 
@@ -29,6 +33,14 @@ class CallCoordinator(Registry):
             ]
             body = json.dumps({"full_size": 5, "images": images}).encode()
             self._answer(200, body, "application/json")
+        elif self.path.startswith("/v2/moved/"):
+            self.send_response(307)
+            self.send_header("Location", self.path.replace("/moved/", "/good/"))
+            self.end_headers()
+        elif self.path.startswith("/v2/limited/"):
+            self.send_response(429)
+            self.send_header("Retry-After", "7")
+            self.end_headers()
         else:
             super().do_GET()
 
@@ -47,14 +59,24 @@ def test_sizes_are_known_where_registries_give_them(
     monkeypatch.setattr(registries, "HUB_API", f"http://{server}")
     images = [
         f"{server}/good/a:1",
+        f"{server}/moved/a:1",
         f"{server}/busy/a:1",
         "swebench/a:1",
         "swebench/b:1",
     ]
-    sizes = packed_sizes([*images, "127.0.0.1:9/a:1"])
-    assert set(sizes) == {images[0], images[2]}
+    sizes = packed_sizes([*images, "127.0.0.1:9/a:1", "127.0.0.1:99999/a:1"])
+    assert set(sizes) == {*images[:2], images[3]}
     assert sizes["swebench/a:1"] == 70
     assert 0 < sizes[images[0]] < 1000
+    assert sizes[images[1]] == sizes[images[0]]
+
+
+def test_a_registry_says_how_long_to_wait(server: str) -> None:
+    assert retry_after(f"{server}/limited/a:1") == 7
+    for image in ("busy/a:1", "good/a:1", "moved/a:1"):
+        assert retry_after(f"{server}/{image}") is None
+    for host in ("127.0.0.1:9", "127.0.0.1:99999"):
+        assert retry_after(f"{host}/a:1") is None
 
 
 @pytest.mark.docker
