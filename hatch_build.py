@@ -14,8 +14,10 @@ class Requirements(MetadataHookInterface):
         metadata["optional-dependencies"] = {"ray": self._read("requirements-ray.txt")}
 
     def _read(self, name: str) -> list[str]:
-        lines = Path(self.root, name).read_text(encoding="utf-8").splitlines()
-        # `-r requirements.txt` is what the extra has in common with the package.
-        return [
-            line for line in lines if line.strip() and not line.startswith(("#", "-r "))
-        ]
+        requirements = []
+        for line in Path(self.root, name).read_text(encoding="utf-8").splitlines():
+            requirement = line.partition("#")[0].strip()
+            # `-r requirements.txt` is what the extra has in common with the package.
+            if requirement and not requirement.startswith("-r "):
+                requirements.append(requirement)
+        return requirements

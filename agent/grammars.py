@@ -1,8 +1,10 @@
-"""Tree-sitter grammars by file name; the grammars lie inside the installed package."""
+"""Tree-sitter grammars by file name; each lies inside an installed package."""
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from posixpath import splitext
@@ -15,7 +17,13 @@ if TYPE_CHECKING:
 
 # A tree takes about 150 bytes for each character.
 _MAX_CHARACTERS = 2_000_000
-_PACKAGE = "tree_sitter_language_pack"
+_PARSER_PACKAGE = "tree_sitter"
+# Packages and functions of languages whose package has several grammars.
+_SHARED_PACKAGES = {
+    "php": ("tree_sitter_php", "language_php"),
+    "tsx": ("tree_sitter_typescript", "language_tsx"),
+    "typescript": ("tree_sitter_typescript", "language_typescript"),
+}
 _BY_SUFFIX: dict[str, str] = read_yaml(__file__, "grammars.yaml")
 
 
@@ -45,25 +53,26 @@ def parser(language: str) -> Parser:
 @cache
 def grammar(language: str) -> Language:
     """Return the grammar called ``language``."""
-    from tree_sitter_language_pack import get_language
+    from tree_sitter import Language
 
-    return get_language(language)  # type: ignore[arg-type]
+    default = (f"tree_sitter_{language}", "language")
+    package, function = _SHARED_PACKAGES.get(language, default)
+    return Language(getattr(import_module(package), function)())
 
 
 @cache
 def grammars_version() -> str:
-    """Return the version of the grammars, on which the result of parsing depends.
+    """Return a digest of the versions on which the result of parsing depends.
 
-    Read from the name of the package's metadata folder, where there is one: importing
-    ``importlib.metadata`` takes a twentieth of a whole map whose tags are cached.
+    Read from the names of the packages' metadata folders: importing ``importlib.metadata`` takes
+    a twentieth of a whole map whose tags are cached.
     """
-    spec = find_spec(_PACKAGE)
-    if spec and spec.origin:
-        for folder in Path(spec.origin).parent.parent.glob(f"{_PACKAGE}-*.dist-info"):
-            return folder.name.removesuffix(".dist-info").partition("-")[2]
-    from importlib.metadata import version
-
-    return version(_PACKAGE)
+    spec = find_spec(_PARSER_PACKAGE)
+    if not spec or not spec.origin:
+        raise ModuleNotFoundError(name=_PARSER_PACKAGE)
+    folder = Path(spec.origin).parent.parent
+    names = sorted(path.name for path in folder.glob(f"{_PARSER_PACKAGE}*-info"))
+    return hashlib.sha256(" ".join(names).encode()).hexdigest()[:16]
 
 
 def has_errors(path: str, text: str) -> bool:

@@ -466,7 +466,7 @@ _C_FUNCTIONS = """
 _QUERIES = {
     "python": """
         (class_definition) @type (function_definition) @function
-        ((module (assignment left: (identifier) @_name) @constant)
+        ((module (expression_statement (assignment left: (identifier) @_name) @constant))
          (#match? @_name "^[A-Z][A-Z0-9_]+$"))
     """,
     "c": f"""
