@@ -2,38 +2,54 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LATEST := .venv-latest
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder $(PYTEST_FLAGS)
 USUAL := not long and not agents and not system and not check
-# uv installs several times faster; pip knows indexes that uv is not configured for.
-install = @echo "installing the packages of $(1) into $(VENV) …"; \
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r $(1) || \
-	$(BIN)/python -m pip install --quiet -r $(1)
+install = @echo "installing the packages of $(2) into $(1) …"; \
+	$(1)/bin/python -I .ci/install.py $(1) $(2) $(3)
+LOCKS := $(wildcard requirements*.lock)
 
 # A run and its tests start hundreds of interpreters: none should compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup setup-dev demo test-quick test test-system test-long test-agents check clean
+.PHONY: setup setup-dev setup-ray setup-trace demo test-quick test test-system test-long \
+	test-agents test-latest check lock clean
 
 setup: $(VENV)/.run-ready
-setup-dev: $(VENV)/.dev-ready
+setup-dev setup-ray setup-trace: setup-%: $(VENV)/.%-ready
 
 $(BIN)/python:
 	@$(PYTHON) -B swe_retry/oldest.py || { echo "give another: make PYTHON=python3.12"; exit 2; }
 	@echo "installing into $(VENV): the first time takes a minute or more"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip uv
 
 # The distributions of this repository, in place: the house, and the exercises beside it.
-$(VENV)/.run-ready: requirements.txt requirements-build.txt exercises/requirements.txt | $(BIN)/python
-	$(call install,requirements.txt)
-	$(call install,requirements-build.txt)
-	$(call install,exercises/requirements.txt)
-	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python -e . -e ./exercises
+$(VENV)/.run-ready: $(LOCKS) | $(BIN)/python
+	$(call install,$(VENV),requirements-exercises.lock,--in-place . --in-place exercises)
 	@touch $@
 
-$(VENV)/.dev-ready: requirements-dev.txt requirements-ray.txt requirements-trace.txt $(VENV)/.run-ready
-	$(call install,requirements-dev.txt)
+$(VENV)/.%-ready: $(LOCKS) | $(BIN)/python
+	$(call install,$(VENV),requirements-$*.lock)
 	@touch $@
+
+# The newest versions within all bounds, as releases for all systems. A lock begins with the lock of
+# what it adds to, and has only what comes on top of that.
+COMPILE := $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 \
+	--only-binary :all: --generate-hashes --no-header --no-annotate
+PINNED = $$(sed -n 's/^\([^ ]*\)==.*/--no-emit-package \1/p' $(1))
+on_top = { echo "-r $(lastword $(3))"; $(COMPILE) $(2) --constraints $(VENV)/all.lock \
+	$(call PINNED,$(3)); } >$(VENV)/part.lock && mv $(VENV)/part.lock requirements-$(1).lock
+
+lock: setup
+	$(COMPILE) requirements-dev.txt requirements-build.txt --upgrade --output-file $(VENV)/all.lock
+	$(COMPILE) requirements.txt --constraints $(VENV)/all.lock --upgrade --output-file requirements.lock
+	$(COMPILE) requirements-build.txt --constraints $(VENV)/all.lock --upgrade --output-file requirements-build.lock
+	$(call on_top,exercises,exercises/requirements.txt,requirements.lock)
+	$(call on_top,trace,requirements-trace.txt,requirements.lock requirements-exercises.lock)
+	$(call on_top,ray,requirements-ray.txt,requirements.lock requirements-exercises.lock \
+		requirements-trace.lock)
+	$(call on_top,dev,requirements-dev.txt,requirements.lock requirements-exercises.lock \
+		requirements-trace.lock requirements-ray.lock)
 
 demo: setup
 	$(BIN)/python -m swe_retry.demo
@@ -58,6 +74,13 @@ test-long: setup-dev
 test-agents: setup-dev
 	$(BIN)/python -m pytest -m agents -n 2
 
+# The newest packages within the bounds, in an environment of their own: a release that breaks us is
+# seen here first.
+test-latest: setup-dev
+	$(PYTHON) -m venv --clear $(LATEST)
+	$(call install,$(LATEST),requirements-dev.txt,--latest)
+	$(PYTEST:$(BIN)/%=$(LATEST)/bin/%) -n 4 -m "$(USUAL)"
+
 check: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -66,4 +89,4 @@ check: setup-dev
 		tests/test_measure.py tests/test_import_time.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(LATEST) .mypy_cache .pytest_cache .ruff_cache

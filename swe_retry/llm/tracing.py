@@ -202,7 +202,7 @@ def make_tracing(run: str, *, enabled: bool, content: bool) -> Tracing | None:
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     except (ImportError, RuntimeError, ValueError) as error:
         raise UserError(
-            f"calls.trace: {error}; install requirements-trace.txt, or correct the variables of "
+            f"calls.trace: {error}; run `make setup-trace`, or correct the variables of "
             "OpenTelemetry (docs/tracing.md)"
         ) from error
     tracer = provider.get_tracer("retry_harness")

@@ -306,7 +306,7 @@ def test_a_missing_exporter_is_named(
 ) -> None:
     name = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
     monkeypatch.setitem(sys.modules, name, None)
-    message = r"calls.trace: .*; install requirements-trace\.txt"
+    message = r"calls.trace: .*; run `make setup-trace`"
     with pytest.raises(UserError, match=message):
         make_tracing.__wrapped__("r", enabled=True, content=False)
 

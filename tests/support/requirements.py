@@ -22,7 +22,7 @@ def missing_engine() -> str:
 def missing_ray() -> str:
     if find_spec("ray"):
         return ""
-    return "Ray is not installed (requirements-ray.txt)"
+    return "Ray is not installed (make setup-ray)"
 
 
 def missing_browser() -> str:

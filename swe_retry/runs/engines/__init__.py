@@ -19,7 +19,7 @@ def make_engine(driver: Driver) -> Engine:
         return ThreadEngine.of(driver)
     if find_spec("ray") is None:
         raise UserError(
-            "scale.ray needs Ray: install requirements-ray.txt, or the extra ray"
+            "scale.ray needs Ray: run `make setup-ray`, or install the extra ray"
         )
     if not scale.cluster:
         # Ray reads it at its import: a node of this machine alone listens at 127.0.0.1 only.

@@ -129,7 +129,7 @@ def test_without_ray_the_user_is_told_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     run = options(tmp_path, cache, *IDS, ray="own")
-    with pytest.raises(UserError, match=r"install requirements-ray\.txt"):
+    with pytest.raises(UserError, match=r"run `make setup-ray`"):
         run_silently(config(), run)
 
 

@@ -394,7 +394,7 @@ def _problem_of(failure: RayError) -> str:
         why = str(failure).strip().rpartition("\n")[2]
     else:
         return ""
-    return f"a node cannot run the harness ({why}): install requirements-ray.txt there"
+    return f"a node cannot run the harness ({why}): run `make setup-ray` there"
 
 
 # Of the store for large objects, which this harness does not use; Ray's least is 75 MB.
