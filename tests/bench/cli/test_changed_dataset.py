@@ -79,3 +79,13 @@ def test_what_is_asked_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dataset.identity().as_json()["config"] == "extra"
     with pytest.raises(InfrastructureError, match=f"has the revision {'c' * 40}"):
         load_dataset("gym@ddddddd", "test")
+
+
+def test_a_hub_that_is_not_reached_leaves_its_cache_to_the_libraries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each version of the client raises errors of another HTTP library."""
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    message = r"cannot load own/set from the hub: .*refused.*; nor is it in the local"
+    with pytest.raises(InfrastructureError, match=message):
+        load_dataset("own/set", "test")
