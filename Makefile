@@ -12,7 +12,7 @@ LOCKS := $(wildcard requirements*.lock)
 # A run and its tests start hundreds of interpreters: none should compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup setup-dev setup-ray setup-trace demo test-quick test test-system test-long \
+.PHONY: setup setup-dev setup-ray setup-trace demo test-quick test-pure test test-system test-long \
 	test-agents test-latest check lock clean
 
 setup: $(VENV)/.run-ready
@@ -57,6 +57,10 @@ demo: setup
 # Pure parts and a few whole runs: what a developer repeats.
 test-quick: setup-dev
 	$(PYTEST) -n 2 -m "$(USUAL) and (quick or not run)"
+
+# What another Python would break first; .ci/run has the oldest and the newest.
+test-pure: setup-dev
+	$(PYTEST) -n 2 -m "$(USUAL) and not run" tests/core tests/llm tests/agent/formats
 
 # Four workers on two cores: tests of signals and of servers mostly wait.
 test: setup-dev

@@ -49,11 +49,13 @@ def uv(*argv: object, cwd: Path) -> None:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    install = ("pip", "install", "--target", folder / "x", "hatchling")
-    probe = run(find_uv_bin(), *install, cwd=folder)
+    lock = TOP / "requirements-build.lock"
+    options = ("--require-hashes", "--target", folder / "x", "--requirement", lock)
+    probe = run(find_uv_bin(), "pip", "install", *options, cwd=folder)
     if probe.returncode:
         pytest.skip(f"no package index: {probe.stderr.strip().splitlines()[-1]}")
-    uv("build", "--quiet", "--wheel", "--out-dir", folder / "dist", TOP, cwd=folder)
+    options = ("--require-hashes", "--build-constraints", lock)
+    uv("build", "--wheel", *options, "--out-dir", folder / "dist", TOP, cwd=folder)
     (made,) = (folder / "dist").glob("*.whl")
     return made
 
@@ -64,7 +66,8 @@ def commands(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("installed")
     uv("venv", "--quiet", "--python", sys.executable, "environment", cwd=home)
     python = home / "environment/bin/python"
-    uv("pip", "install", "--quiet", "--python", python, wheel, cwd=home)
+    options = ("--python", python, "--constraints", TOP / "requirements.lock")
+    uv("pip", "install", *options, wheel, cwd=home)
     return python.parent
 
 
