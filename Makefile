@@ -37,19 +37,19 @@ $(VENV)/.%-ready: $(LOCKS) | $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 \
 	--only-binary :all: --generate-hashes --no-header --no-annotate
 PINNED = $$(sed -n 's/^\([^ ]*\)==.*/--no-emit-package \1/p' $(1))
-on_top = { echo "-r $(lastword $(3))"; $(COMPILE) $(2) --constraints $(VENV)/all.lock \
-	$(call PINNED,$(3)); } >$(VENV)/part.lock && mv $(VENV)/part.lock requirements-$(1).lock
+on_top = { for lock in $(3); do echo "-r $$lock"; done; $(COMPILE) $(2) --constraints \
+	$(VENV)/all.lock $(call PINNED,requirements.lock $(3)); } >$(VENV)/part.lock && \
+	mv $(VENV)/part.lock requirements-$(1).lock
 
 lock: setup
 	$(COMPILE) requirements-dev.txt requirements-build.txt --upgrade --output-file $(VENV)/all.lock
 	$(COMPILE) requirements.txt --constraints $(VENV)/all.lock --upgrade --output-file requirements.lock
 	$(COMPILE) requirements-build.txt --constraints $(VENV)/all.lock --upgrade --output-file requirements-build.lock
 	$(call on_top,exercises,exercises/requirements.txt,requirements.lock)
-	$(call on_top,trace,requirements-trace.txt,requirements.lock requirements-exercises.lock)
-	$(call on_top,ray,requirements-ray.txt,requirements.lock requirements-exercises.lock \
-		requirements-trace.lock)
-	$(call on_top,dev,requirements-dev.txt,requirements.lock requirements-exercises.lock \
-		requirements-trace.lock requirements-ray.lock)
+	$(call on_top,trace,requirements-trace.txt,requirements.lock)
+	$(call on_top,ray,requirements-ray.txt,requirements-trace.lock)
+	$(call on_top,dev,requirements-dev.txt,requirements-exercises.lock requirements-trace.lock \
+		requirements-ray.lock)
 
 demo: setup
 	$(BIN)/python -m swe_retry.demo
@@ -89,6 +89,7 @@ check: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy .ci/install.py
 	$(BIN)/python -m pytest -q -p no:xdist tests/test_architecture.py tests/test_documents.py \
 		tests/test_measure.py tests/test_import_time.py
 

@@ -30,6 +30,13 @@ def main() -> int:
     parser.add_argument(
         "--project", type=Path, help="install the project in this folder, too"
     )
+    parser.add_argument(
+        "--in-place",
+        type=Path,
+        action="append",
+        default=[],
+        help="install a project as a link to its folder",
+    )
     arguments = parser.parse_args()
     python = arguments.venv.absolute() / "bin/python"
     pip = [str(python), "-I", "-m", "pip", "install", "--quiet"]
@@ -49,10 +56,15 @@ def main() -> int:
     uv += ["--compile-bytecode", "--python", str(python)]
     # uv installs several times faster; pip knows indexes that uv is not configured for.
     code = _run([*uv, *options]) and _run([*pip, *options])
-    if code or not arguments.project:
+    projects = []
+    if arguments.project:
+        projects.append(str(arguments.project.absolute()))
+    for folder in arguments.in_place:
+        projects += ["--editable", str(folder.absolute())]
+    if code or not projects:
         return code
-    project = ["--no-index", "--no-deps", "--no-build-isolation"]
-    return _run([*pip, *project, str(arguments.project.absolute())])
+    ready = ["--no-index", "--no-deps", "--no-build-isolation"]
+    return _run([*pip, *ready, *projects])
 
 
 def _run(command: list[str]) -> int:
