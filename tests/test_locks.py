@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -64,7 +65,7 @@ def requirements_of(path: Path) -> Iterator[Requirement]:
 
 def run_installer(
     folder: Path, *arguments: str, failing: tuple[str, ...] = ()
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """Return the calls of pip and uv, by stubs of both."""
     calls = folder / "calls.jsonl"
     programs = folder / "venv/bin"
@@ -73,7 +74,8 @@ def run_installer(
     for name in ("python", "uv"):
         (programs / name).write_text(stub)
         (programs / name).chmod(0o755)
-    command = [sys.executable, "-I", INSTALLER, folder / "venv", *arguments]
+    command: list[str | Path] = [sys.executable, "-I", INSTALLER, folder / "venv"]
+    command += arguments
     subprocess.run(command, env=KEYS | NEEDED, cwd=TOP, check=False)
     return [json.loads(line) for line in calls.read_text().splitlines()]
 
