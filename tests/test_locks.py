@@ -83,7 +83,8 @@ def run_installer(
 def test_an_installer_sees_the_machine_and_the_index_and_no_key(tmp_path: Path) -> None:
     project = ["--project", str(TOP)]
     for call in run_installer(tmp_path, "requirements.lock", *project):
-        assert call["variables"] == NEEDED | {"LC_CTYPE": "C.UTF-8"}
+        call["variables"].pop("LC_CTYPE", None)  # Python sets it itself
+        assert call["variables"] == NEEDED
         # uv reads the pyproject.toml of its folder.
         assert call["folder"] == "/"
 
