@@ -1,4 +1,4 @@
-"""Give one exercise to aider by ``run_test`` of aider's own benchmark.
+"""One exercise by ``run_test`` of aider's own benchmark, for ``benchmarks.local_model``.
 
 ``benchmarks.local_model`` starts this file with the Python of aider, which has none of our
 packages. The argument is JSON: the folder of the benchmark, those of the exercise, the model, the

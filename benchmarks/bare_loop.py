@@ -1,4 +1,6 @@
-"""Call litellm in a loop: ``python -m benchmarks.bare_loop URL WORKERS CALLS < rounds``.
+"""Calls of litellm in a loop, against which ``benchmarks.throughput`` measures the harness.
+
+``python -m benchmarks.bare_loop URL WORKERS CALLS < rounds``.
 
 This is the upper limit of every harness that uses litellm. Prints the CPU seconds.
 """

@@ -1,4 +1,4 @@
-"""The best rule of a generated world: Bayes' theorem with all that decides its instances.
+"""The best rule of a generated world, against which ``benchmarks.worlds`` compares others.
 
 No rule can choose right more often on average, so it says how much there is to gain.
 """

@@ -1,4 +1,4 @@
-"""Pure: random breakages of source trees that tests must detect."""
+"""Random breakages of source trees, which ``benchmarks.planted_breakages`` tests. Pure."""
 
 from __future__ import annotations
 

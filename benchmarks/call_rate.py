@@ -1,4 +1,6 @@
-"""Calls a second that one driver can let through: ``python -m benchmarks.call_rate``.
+"""Calls a second that one driver lets through: in its threads, against worker processes.
+
+``python -m benchmarks.call_rate``.
 
 A call is a permission and an outcome: two requests, two entries on the disk. Simulated jobs make
 calls of no duration, first in threads of the driver, which ask the coordinator directly, then in

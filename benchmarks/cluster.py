@@ -1,4 +1,6 @@
-"""What faults of a cluster cost a run: ``python -m benchmarks.cluster``.
+"""What faults of a cluster cost a run, against the same run without Ray.
+
+``python -m benchmarks.cluster``.
 
 Nodes in namespaces of this machine start by the commands of docs/scale.md. In each trial a run of
 twelve instances of the demo meets one fault; its predictions must be those of a run without Ray.

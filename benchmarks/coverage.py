@@ -1,4 +1,6 @@
-"""How often the lab's intervals hold the truth: ``python -m benchmarks.coverage``.
+"""How often the lab's intervals hold the truth, against the 95 % that they state.
+
+``python -m benchmarks.coverage``.
 
 Draws outcomes of n instances with a known share, and pairs of outcomes with a known difference,
 2,000 times each, and prints for each n how often the 95 % intervals hold the truth: the least and

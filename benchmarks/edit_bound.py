@@ -1,4 +1,6 @@
-"""Measure the longest replies on the largest files: ``python -m benchmarks.edit_bound``.
+"""CPU of the longest replies on the largest files, against a limit and half the reply.
+
+``python -m benchmarks.edit_bound``.
 
 Each reply has at most 1 MB, each file 1 MB. Prints the CPU seconds of reading, placing and
 explaining the edits, their ratio to the limit and to the seconds of half the reply; exits with 1

@@ -1,4 +1,4 @@
-"""Build local environments of a data set, and run the base commit's tests in them.
+"""Tests in local environments of a data set: the base commit, against both patches.
 
 ``python -m benchmarks.environments --dataset FILE --repos MIRRORS --work DIR [REPOSITORY...]``
 takes the first row of each (repository, version, spec). It runs the test files that the row's test

@@ -1,4 +1,4 @@
-"""Make the columns of swebench 5 for a row with a ``spec``: script, parser and test lists.
+"""The columns of swebench 5 for a row with a ``spec``, for ``benchmarks.verdict_table``.
 
 Only the evaluation of predictions may use this; ``harness.py`` imports nothing that does.
 """

@@ -1,4 +1,4 @@
-"""Compare agents that call a stub through the gateway with the same agents at the stub itself.
+"""Calls a second of agents at the gateway, against the same agents at the stub itself.
 
     python -m benchmarks.gateway [--agents 64] [--calls 20] [--seconds 2]
 

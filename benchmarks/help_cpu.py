@@ -1,4 +1,7 @@
-"""CPU of ``--help`` of each program against ``import typer``: ``python -m benchmarks.help_cpu``."""
+"""CPU of ``import swe_retry`` and of each ``--help``, against ``import typer``.
+
+``python -m benchmarks.help_cpu``.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from collections import defaultdict
 _RUNS = 5
 _PEER: tuple[str, ...] = ("-c", "import typer")
 _COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("-c", "import swe_retry"),
     ("harness.py", "--help"),
     ("report.py", "--help"),
     ("-m", "swe_retry_exercises.exercism", "run", "--help"),

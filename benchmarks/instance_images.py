@@ -1,4 +1,4 @@
-"""Build images of instances, and the rows for their evaluation.
+"""Images and rows of instances, for evaluations that are measured against each other.
 
     python -m benchmarks.instance_images --dataset lite.jsonl --mirrors MIRRORS --out DIR ID...
 

@@ -1,4 +1,6 @@
-"""How fast is the lab: ``python -m benchmarks.lab``.
+"""Seconds that the lab takes for 500 instances, against a limit of 30 s.
+
+``python -m benchmarks.lab``.
 
 Replays 500 generated instances of six attempts under 20 policies with 1,000 samples, and prints the
 seconds and their ratio to the limit of 30 s.

@@ -1,4 +1,4 @@
-"""Give exercises to a model on one's own server, and print how often it solves them.
+"""How often a model on one's own server solves exercises, against aider with that model.
 
     python -m benchmarks.local_model --server http://127.0.0.1:8080/v1 --exercises 12 \
         --formats whole,diff --out FOLDER [--aider CHECKOUT] [--format markdown]

@@ -1,4 +1,4 @@
-"""Measure how often a map shows the files and definitions of the gold patch."""
+"""How much of the gold patch's files and definitions a map shows, against all of them."""
 
 from __future__ import annotations
 

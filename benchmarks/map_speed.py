@@ -1,4 +1,4 @@
-"""Measure CPU seconds and peak memory of making maps, with this harness or the reference agent.
+"""CPU seconds and peak memory of making maps, against those of the reference agent.
 
 ``python -m benchmarks.map_speed DIR TEXT STORE`` measures this harness. Run as a file by another
 Python, with ``reference`` as STORE, it measures the repo map of the agent that is installed there.

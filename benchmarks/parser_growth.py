@@ -1,4 +1,6 @@
-"""Measure how parsing time grows with hostile input: ``python -m benchmarks.parser_growth``.
+"""How parsing time grows with hostile input, against linear growth.
+
+``python -m benchmarks.parser_growth``.
 
 Each family of inputs is timed at sizes n, 2n, 4n and 8n. The exponent is the logarithm to base 2
 of the time's ratio when the size doubles: 1 is linear, 2 quadratic. It is the slope over those

@@ -1,4 +1,4 @@
-"""Check that broken code is never plausible: ``python -m benchmarks.planted_breakages``.
+"""Whether broken code is ever plausible, against the project's own test command.
 
     python -m benchmarks.planted_breakages --rows instances.jsonl --mirrors MIRRORS --out DIR ID...
 

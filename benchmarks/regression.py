@@ -1,4 +1,4 @@
-"""Run the harness's regression tests on changed trees, in a chosen environment."""
+"""The regression tests on changed trees, for measuring environments against each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Measure the related tests: ``python -m benchmarks.related_tests --dataset FILE --repos MIRRORS``.
+"""Which tests are found for edited files, against those that the test patch edits.
+
+``python -m benchmarks.related_tests --dataset FILE --repos MIRRORS``.
 
 The gold patch's edited files are the input, the test patch's files that exist at the base commit
 the truth. Neither reaches the harness. A hidden file without tests, as data of a test, is left out:

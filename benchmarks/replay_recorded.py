@@ -1,7 +1,9 @@
-"""Count the recorded attempts that a replay reproduces: ``python -m benchmarks.replay_recorded``.
+"""How many attempts a replay reproduces, against the patches of their recording.
 
-Compares the patches of a run with ``--replay TRAJECTORIES --environment none --all-attempts`` with
-the patches in the trajectories, ignoring lines that start with ``index ``.
+``python -m benchmarks.replay_recorded``.
+
+Compares the patches of a run with ``--replay TRAJECTORIES --environment none`` and ``--set
+choice.stop=all`` with the patches in the trajectories, ignoring lines that start with ``index ``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Measure the repo map: ``python -m benchmarks.repo_map --dataset FILE --repos MIRRORS``.
+"""Recall, speed and memory of the map, against gold patches and a reference agent's map.
+
+``python -m benchmarks.repo_map --dataset FILE --repos MIRRORS``.
 
 Measures recall on the instances whose repositories have a mirror, then speed and memory on one
 large tree, as ratios to the reference agent's map if a Python with that agent is given.

@@ -1,4 +1,6 @@
-"""Try selection rules: ``python -m benchmarks.selection worlds``, or ``… selection DIR``.
+"""Rules of choosing among candidates, against each other.
+
+``python -m benchmarks.selection worlds``, or ``… selection DIR``.
 
 ``worlds`` compares them on generated instances (``benchmarks.worlds``).
 

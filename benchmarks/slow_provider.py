@@ -1,4 +1,6 @@
-"""A slow server for OpenAI's chat protocol: ``python -m benchmarks.slow_provider SECONDS``.
+"""A slow server for OpenAI's chat protocol, for ``benchmarks.throughput``.
+
+``python -m benchmarks.slow_provider SECONDS``.
 
 The answer depends only on the number of messages: a file name, an edit that does not apply, and an
 edit that applies. ``GET /figures`` returns the counts since ``GET /reset``.

@@ -1,4 +1,6 @@
-"""Many workers against a slow model: ``python -m benchmarks.throughput``.
+"""Calls a second of many workers with a slow model, against a bare loop of litellm calls.
+
+``python -m benchmarks.throughput``.
 
 A server on loopback takes ten seconds for each answer. The harness makes three calls an attempt and
 two attempts a try, with as many instances as workers, on a generated repository of flask's size,

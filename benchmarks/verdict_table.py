@@ -1,4 +1,4 @@
-"""Check that all ways to evaluate a patch agree: ``python -m benchmarks.verdict_table``.
+"""Whether all ways to evaluate a patch agree, against the verdicts of ``swebench eval``.
 
     python -m benchmarks.verdict_table --rows instances.jsonl --mirrors MIRRORS --out DIR [ID...]
 

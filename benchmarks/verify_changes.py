@@ -1,4 +1,4 @@
-"""Change single values in all files of a run, and count how many ``report.py verify`` notices.
+"""How many changes of single values ``report.py verify`` notices, against all changes.
 
     python -m benchmarks.verify_changes predictions/demo [--each 2] [--seed 1]
 

@@ -1,4 +1,6 @@
-"""Compare rules of choosing on generated worlds: ``python -m benchmarks.selection worlds``.
+"""Rules of choosing on generated worlds, against each other and the best possible rule.
+
+``python -m benchmarks.selection worlds``.
 
 A world has many instances with candidates of one to three models, the results of existing tests
 and of scripts on them, and the truth. Right and wrong candidates fall into classes of equal ones;
