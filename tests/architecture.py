@@ -29,7 +29,7 @@ ROOM_TOKENS = {
     "swe_retry/environments": 31_347,
     "swe_retry/runs": 47_394,
     "swe_retry/bench": 98_095,
-    "swe_retry/reports": 71_324,
+    "swe_retry/reports": 72_824,
 }
 ROOMS = tuple(ROOM_TOKENS)
 # A distribution of its own beside the house, of which it imports the kit alone.
@@ -40,6 +40,7 @@ SCRIPTS = (
     "harness.py",
     "report.py",
     "swe_retry/__init__.py",
+    "swe_retry/api.py",
     "swe_retry/harness.py",
     "swe_retry/kit.py",
     "swe_retry/oldest.py",

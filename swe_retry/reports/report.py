@@ -14,6 +14,7 @@ from swe_retry.core.redaction import Redactor
 from swe_retry.reports.data.checksums import checksums_file, write_checksums
 from swe_retry.reports.data.predictions import ALL_PREDS, Prediction, all_preds
 from swe_retry.reports.data.provenance import evaluation
+from swe_retry.reports.data.rows import csv_text, records_of
 from swe_retry.reports.data.rundata import RunData, read_predictions, read_run
 from swe_retry.reports.data.verdicts import Verdict, leaderboard_lists
 from swe_retry.reports.evaluation.requested import RequestedEvaluation
@@ -21,6 +22,7 @@ from swe_retry.reports.evaluation.settings import (
     EvaluatorKind,
     ReportFormat,
     ReportSettings,
+    RowKind,
 )
 from swe_retry.reports.named_runs import stores_of
 from swe_retry.reports.pages.tables import run_tables
@@ -56,10 +58,11 @@ def report_command(
     say: Say,
     show: Say | None = None,
     format: ReportFormat = "text",
+    kind: RowKind = "instances",
 ) -> int:
     """Report on each run and return the largest exit code.
 
-    ``say`` takes lines about the progress, and ``show`` the result.
+    ``say`` takes lines about the progress, and ``show`` the result. CSV has rows of one ``kind``.
     """
     show = show or say
     stores = stores_of(runs)
@@ -69,6 +72,12 @@ def report_command(
         code = max(code, report.exit_code)
         if format == "json":
             show(json.dumps(stats_json(report.stats), indent=1))
+            continue
+        if format == "csv":
+            is_first = store is stores[0]
+            text = csv_text(records_of(report.run), kind, headed=is_first)
+            if text:
+                show(text.removesuffix("\n"))
             continue
         if len(stores) > 1:
             show(f"## {store.run}\n")

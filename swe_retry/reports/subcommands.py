@@ -22,6 +22,7 @@ from swe_retry.reports.evaluation.settings import (
     EvaluatorKind,
     ReportFormat,
     ReportSettings,
+    RowKind,
 )
 from swe_retry.reports.named_runs import (
     import_foreign,
@@ -76,10 +77,18 @@ def report(
         ReportFormat,
         typer.Option(
             metavar="FORMAT",
-            help="Print the result as text, markdown or json. [text]",
+            help="Print the result as text, markdown, json or csv. [text]",
             show_default=False,
         ),
     ] = "text",
+    rows: Annotated[
+        RowKind | None,
+        typer.Option(
+            metavar="KIND",
+            help="Print rows of instances, attempts or calls as csv. [instances]",
+            show_default=False,
+        ),
+    ] = None,
     env_file: EnvFileOption = None,
     version: Version = False,
 ) -> int:
@@ -96,6 +105,8 @@ def report(
         return 0
     if not runs:
         raise UserError("no run given; usage: report.py predictions/RUN")
+    if rows and format != "csv":
+        raise UserError(f"--rows {rows} goes with --format csv; give both")
     settings = line.load(recorded_layer(runs))
     if settings.evaluation.evaluator != EvaluatorKind.NONE:
         check_folder("folders.cache", settings.folders.cache)
@@ -107,7 +118,7 @@ def report(
     folders = import_foreign(runs, out, say)
     if "folders.out" in line.chosen:
         folders = [link_run(folder, out) for folder in folders]
-    return report_command(folders, settings, say, print, format)
+    return report_command(folders, settings, say, print, format, rows or "instances")
 
 
 def compare(runs: RunArguments, format: JsonFormat = "text") -> int:

@@ -8,7 +8,11 @@ from typing import Any
 
 from swe_retry.bench.cli.commands import run_command
 from swe_retry.environments.base import EnvironmentKind
-from swe_retry.reports.evaluation.settings import EvaluatorKind, ReportFormat
+from swe_retry.reports.evaluation.settings import (
+    EvaluatorKind,
+    ReportFormat,
+    RowKind,
+)
 from swe_retry.reports.report import report_command
 from swe_retry.reports.verify import verify_command
 from tests.support import runs
@@ -43,12 +47,13 @@ def report_run(
     cache: Path,
     kind: str = EvaluatorKind.NONE,
     format: ReportFormat = "text",
+    rows: RowKind = "instances",
     **changes: Any,
 ) -> Printed:
     """Report on a run with the settings of ``report_settings``."""
     lines: list[str] = []
     settings = report_settings(cache, kind, **changes)
-    code = report_command([run], settings, lines.append, format=format)
+    code = report_command([run], settings, lines.append, None, format, rows)
     return Printed(code, lines)
 
 

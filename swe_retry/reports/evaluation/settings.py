@@ -87,7 +87,8 @@ class ReportSettings(EvaluationRoot):
     report: OutputSettings = OutputSettings()
 
 
-ReportFormat = Literal["text", "markdown", "json"]
+ReportFormat = Literal["text", "markdown", "json", "csv"]
+RowKind = Literal["instances", "attempts", "calls"]
 OPTIONS = "Options"
 EVALUATOR_FLAG = SettingFlag("evaluation.evaluator", "--evaluator", "NAME", OPTIONS)
 WORKERS_FLAG = SettingFlag("evaluation.workers", "--workers", "N", OPTIONS, "-w")
