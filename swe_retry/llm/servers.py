@@ -89,9 +89,9 @@ def ask_server(
         native: they will be called in Ollama's own protocol.
         patience: seconds to wait for a server that answers that it is loading.
     """
-    import asyncio
-
     import httpx
+
+    from swe_retry.llm.client import background
 
     where = recorded_address(address) or ""
     address, headers = basic_auth(address)
@@ -108,7 +108,8 @@ def ask_server(
         verify = parts.scheme == "https"
         client = httpx.AsyncClient(headers=headers, timeout=_PATIENCE, verify=verify)
         url = parts._replace(path=root + path).geturl()
-        return asyncio.run(asyncio.wait_for(_fetch(client, url, model), _PATIENCE))
+        # Not in this thread, whose loop runs where a notebook calls us.
+        return background().wait(_fetch(client, url, model), _PATIENCE)
 
     deadline = time.monotonic() + patience
     say = cache(say_aside)
@@ -119,8 +120,9 @@ def ask_server(
             ask.cache_clear()
             models = read_models(ask, names, native=native)
         except Exception as error:  # of addresses, sockets, TLS and HTTP
-            # A time-out has no words.
-            words = without_logins(str(error)) or f"no answer in {_PATIENCE:.0f} s"
+            words = without_logins(str(error))
+            if not words or isinstance(error, TimeoutError):
+                words = f"no answer in {_PATIENCE:.0f} s"
             problem = f"{where} states nothing: {abbreviate(words, _MAX_WORDS)}"
             if isinstance(error, _LoadingError) and time.monotonic() < deadline:
                 say(f"{problem}: waiting")
