@@ -1,3 +1,76 @@
-"""The SWE-bench retry harness. Python 2.7 and 3.6 read this file too, and stop at its import."""
+"""The SWE-bench retry harness: ``docs/api.md`` describes what other programs may import.
+
+Python 2.7 and 3.6 read this file too, and stop at its first import. So nothing here is annotated,
+and what programs import is loaded when they use it.
+"""
 
 from swe_retry import oldest as oldest
+
+# What typing has, which Python 2.7 lacks; type checkers take it for true.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from swe_retry.agent.protocol import Agent as Agent
+    from swe_retry.agent.protocol import AgentResult as AgentResult
+    from swe_retry.agent.protocol import Task as Task
+    from swe_retry.api import Solution as Solution
+    from swe_retry.api import load_run as load_run
+    from swe_retry.api import solve as solve
+    from swe_retry.core.errors import InfrastructureError as InfrastructureError
+    from swe_retry.core.errors import UserError as UserError
+    from swe_retry.llm.chat import ChatModel as ChatModel
+    from swe_retry.llm.chat import Message as Message
+    from swe_retry.llm.chat import Reply as Reply
+    from swe_retry.llm.chat import ToolCall as ToolCall
+    from swe_retry.reports.data.rows import AttemptRecord as AttemptRecord
+    from swe_retry.reports.data.rows import CallRecord as CallRecord
+    from swe_retry.reports.data.rows import InstanceRecord as InstanceRecord
+    from swe_retry.reports.data.rows import RunRecords as RunRecords
+else:
+    _MODULES = {
+        "Agent": "swe_retry.agent.protocol",
+        "AgentResult": "swe_retry.agent.protocol",
+        "AttemptRecord": "swe_retry.reports.data.rows",
+        "CallRecord": "swe_retry.reports.data.rows",
+        "ChatModel": "swe_retry.llm.chat",
+        "InfrastructureError": "swe_retry.core.errors",
+        "InstanceRecord": "swe_retry.reports.data.rows",
+        "Message": "swe_retry.llm.chat",
+        "Reply": "swe_retry.llm.chat",
+        "RunRecords": "swe_retry.reports.data.rows",
+        "Solution": "swe_retry.api",
+        "Task": "swe_retry.agent.protocol",
+        "ToolCall": "swe_retry.llm.chat",
+        "UserError": "swe_retry.core.errors",
+        "load_run": "swe_retry.api",
+        "solve": "swe_retry.api",
+    }
+
+    def __getattr__(name):  # noqa: ANN001, ANN202
+        if name not in _MODULES:
+            raise AttributeError("module 'swe_retry' has no attribute %r" % name)  # noqa: UP031
+        from importlib import import_module
+
+        return getattr(import_module(_MODULES[name]), name)
+
+    def __dir__():  # noqa: ANN202
+        return sorted(set(globals()) | set(__all__))
+
+
+__all__ = [
+    "Agent",
+    "AgentResult",
+    "AttemptRecord",
+    "CallRecord",
+    "ChatModel",
+    "InfrastructureError",
+    "InstanceRecord",
+    "Message",
+    "Reply",
+    "RunRecords",
+    "Solution",
+    "Task",
+    "ToolCall",
+    "UserError",
+    "load_run",
+    "solve",
+]

@@ -146,6 +146,14 @@ def make_app(command: Callable[..., object], name: str) -> typer.Typer:
     return app
 
 
+def quiet_packages() -> None:
+    """Keep packages from what they do at their import, before they are imported."""
+    # Packages such as swebench would load a file .env of the folders above their own.
+    os.environ["PYTHON_DOTENV_DISABLED"] = "1"
+    # GitPython would end its import with a page of text where there is no git.
+    os.environ["GIT_PYTHON_REFRESH"] = "quiet"
+
+
 def run_cli(
     command: Callable[..., object],
     name: str,
@@ -164,10 +172,7 @@ def run_cli(
     """
     keep_ignoring_interrupts()
     _survive_readers()
-    # Packages such as swebench would load a file .env of the folders above their own.
-    os.environ["PYTHON_DOTENV_DISABLED"] = "1"
-    # GitPython would end its import with a page of text where there is no git.
-    os.environ["GIT_PYTHON_REFRESH"] = "quiet"
+    quiet_packages()
     app = make_app(command, name)
     try:
         with sigterm_as_interrupt():

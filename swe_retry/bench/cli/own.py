@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -133,17 +134,47 @@ class OwnRun:
         note = say
         if options.as_json:
             note = partial(print, file=sys.stderr)
+        benchmark = self._prepare(config, options, say, note)
+        if options.dry_run:
+            return forecast_run(benchmark)
+        result = self._solve(benchmark, note)
+        if result is None:
+            return INTERRUPTED
+        code = int(not result.plausible)
+        requires_tests = benchmark.config.requires_tests
+        is_untested = result.outcome is OwnOutcome.UNTESTED and requires_tests
+        if is_untested or result.outcome is OwnOutcome.NOTHING_TO_TEST:
+            code = NOTHING_TO_TEST
+        if options.as_json:
+            branch = ""
+            if result.patch and (result.plausible or self.project.least_bad):
+                branch = self.project.branch
+            say(result.as_json(branch, code))
+        return code
+
+    def solve(self, config: RunConfig, options: Options, say: Say) -> OwnResult | None:
+        """Do what ``run`` does, and return the result; None if the run was interrupted."""
+        return self._solve(self._prepare(config, options, say, say), say)
+
+    def _prepare(
+        self,
+        config: RunConfig,
+        options: Options,
+        say: Say,
+        note: Say,
+    ) -> InstanceBenchmark:
+        """Say what the run works with, and return it after all checks without a set-up."""
         self._check()
         for line in self._description():
             note(line)
         if not options.dry_run:
             self._check_trust()
-        benchmark = check_run(config, options, say)
-        if options.dry_run:
-            return forecast_run(benchmark)
+        return check_run(config, options, say)
+
+    def _solve(self, benchmark: InstanceBenchmark, note: Say) -> OwnResult | None:
         check_start(benchmark)
         config = benchmark.config
-        before = measure_base(config, options, self.instance, note)
+        before = measure_base(config, benchmark.options, self.instance, note)
         for line in before.lines(_MAX_FAILING):
             note(line)
         if before.untested and config.requires_tests:
@@ -151,15 +182,20 @@ class OwnRun:
                 "no model was called: no test could judge a patch; correct --setup-cmd and "
                 "--test-cmd, or give --set tests.required=false"
             )
-            if options.as_json:
-                content = {"outcome": "nothing to test", "exit_code": NOTHING_TO_TEST}
-                say(json.dumps(content))
-            return NOTHING_TO_TEST
+            return OwnResult(
+                repository=self.repository,
+                issue=self.issue,
+                store=benchmark.store,
+                before=before,
+                cost=Decimal(),
+                outcome=OwnOutcome.NOTHING_TO_TEST,
+                reason=before.untested,
+            )
         for folder in (benchmark.store.folder, benchmark.store.logs):
             hide(folder)
         if start_run(benchmark) == INTERRUPTED:
-            return INTERRUPTED
-        return self._hand_over(benchmark, before, note)
+            return None
+        return self._hand_over(benchmark.store, before, note)
 
     def check(self, config: RunConfig, options: Options, say: Say) -> int:
         """Set up and run all tests at the base, show all output; return the exit code."""
@@ -174,35 +210,16 @@ class OwnRun:
             return NOTHING_TO_TEST
         return 0
 
-    def _hand_over(
-        self,
-        benchmark: InstanceBenchmark,
-        before: Before,
-        note: Say,
-    ) -> int:
-        """Write the result and put the patch where it was asked for; return the exit code."""
-        result = OwnResult.read(
-            self.repository,
-            self.issue,
-            benchmark.store,
-            self.instance.instance_id,
-            before,
-        )
+    def _hand_over(self, store: RunStore, before: Before, note: Say) -> OwnResult:
+        """Write the result, put the patch where it was asked for, and return the result."""
+        name = self.instance.instance_id
+        result = OwnResult.read(self.repository, self.issue, store, name, before)
         result.write()
         for line in result.lines():
             note(line)
         for line in deliver(self.project, result):
             note(line)
-        code = int(not result.plausible)
-        requires_tests = benchmark.config.requires_tests
-        if result.outcome is OwnOutcome.UNTESTED and requires_tests:
-            code = NOTHING_TO_TEST
-        if benchmark.options.as_json:
-            branch = ""
-            if result.patch and (result.plausible or self.project.least_bad):
-                branch = self.project.branch
-            benchmark.say(result.as_json(branch, code))
-        return code
+        return result
 
     def _check(self) -> None:
         project = self.project

@@ -107,6 +107,7 @@ class OwnOutcome(StrEnum):
     UNTESTED = "plausible, untested"
     NOT_PLAUSIBLE = "not plausible"
     NONE = "no candidate"
+    NOTHING_TO_TEST = "nothing to test"
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,8 @@ class OwnResult:
 
     def as_json(self, branch: str, exit_code: int) -> str:
         """Return one line for programs."""
+        if self.outcome is OwnOutcome.NOTHING_TO_TEST:
+            return json.dumps({"outcome": self.outcome.value, "exit_code": exit_code})
         folder = self.store.folder
         patch = str(folder / PATCH) if self.patch else None
         return json.dumps(
