@@ -9,6 +9,7 @@ from swe_retry import oldest as oldest
 # What typing has, which Python 2.7 lacks; type checkers take it for true.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from swe_retry.agent.conversation.base import Ending as Ending
     from swe_retry.agent.protocol import Agent as Agent
     from swe_retry.agent.protocol import AgentResult as AgentResult
     from swe_retry.agent.protocol import Task as Task
@@ -32,6 +33,7 @@ else:
         "AttemptRecord": "swe_retry.reports.data.rows",
         "CallRecord": "swe_retry.reports.data.rows",
         "ChatModel": "swe_retry.llm.chat",
+        "Ending": "swe_retry.agent.conversation.base",
         "InfrastructureError": "swe_retry.core.errors",
         "InstanceRecord": "swe_retry.reports.data.rows",
         "Message": "swe_retry.llm.chat",
@@ -62,6 +64,7 @@ __all__ = [
     "AttemptRecord",
     "CallRecord",
     "ChatModel",
+    "Ending",
     "InfrastructureError",
     "InstanceRecord",
     "Message",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -12,12 +13,46 @@ import pytest
 from uv import find_uv_bin
 
 from swe_retry.runs.storage.versions import HARNESS_VERSION
-from tests.support import TOP, read_json, run_script
+from tests.support import TOP, read_json, run_script, write_files
 from tests.support.ownworld import FILES, ISSUE, RIGHT, make_repository, run_git
 from tests.support.provider import Provider
 
 pytestmark = pytest.mark.system
 ID = "demo__textkit-1"
+COMMANDS = {
+    "retry-harness": "swe_retry.harness:main",
+    "retry-report": "swe_retry.report:main",
+}
+OTHERS = ("llm", "runs", "agent")
+"""Packages of the index with the names of rooms."""
+PLUGIN = {
+    "pyproject.toml": """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "calm-agent"
+version = "1"
+
+[project.entry-points."swe_retry_harness.agents"]
+calm = "calm_agent:Calm"
+
+[tool.hatch.build.targets.wheel]
+only-include = ["calm_agent.py"]
+""",
+    "calm_agent.py": """\
+from swe_retry import AgentResult, Task
+
+
+class Calm:
+    def work(self, task: Task) -> AgentResult:
+        module = task.root / "textkit/slug.py"
+        module.write_text(module.read_text() + "CALM = True\\n")
+        return AgentResult()
+""",
+}
+"""A package of others with an agent."""
 
 
 def run(
@@ -41,8 +76,8 @@ def run(
     )
 
 
-def uv(*argv: object, cwd: Path) -> None:
-    done = run(find_uv_bin(), *argv, cwd=cwd)
+def uv(*argv: object, cwd: Path, **env: str) -> None:
+    done = run(find_uv_bin(), *argv, cwd=cwd, **env)
     assert done.returncode == 0, done.stderr
 
 
@@ -62,13 +97,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def commands(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of commands of an environment that has the wheel and what it depends on."""
+    """The commands of the environment that ``uv tool install .`` makes."""
     home = tmp_path_factory.mktemp("installed")
-    uv("venv", "--quiet", "--python", sys.executable, "environment", cwd=home)
-    python = home / "environment/bin/python"
-    options = ("--python", python, "--constraints", TOP / "requirements.lock")
-    uv("pip", "install", *options, wheel, cwd=home)
-    return python.parent
+    folders = {"UV_TOOL_DIR": str(home / "tools"), "UV_TOOL_BIN_DIR": str(home / "bin")}
+    options = ("--python", sys.executable, "--constraints", TOP / "requirements.lock")
+    uv("tool", "install", "--quiet", *options, TOP, cwd=home, **folders)
+    assert {path.name for path in (home / "bin").iterdir()} == set(COMMANDS)
+    return home / "tools/swe-retry-harness/bin"
 
 
 @pytest.fixture
@@ -90,7 +125,92 @@ def test_the_wheel_has_every_file_of_the_rooms_and_nothing_else(wheel: Path) -> 
             files.add(f"swe_retry/{name.removeprefix('swe_retry/')}")
     names = ZipFile(wheel).namelist()
     assert {name for name in names if ".dist-info/" not in name} == files
+    assert "swe_retry/py.typed" in files
     assert wheel.name.startswith(f"swe_retry_harness-{HARNESS_VERSION}-")
+
+
+def test_the_wheel_has_one_package_and_two_commands(wheel: Path) -> None:
+    info = f"swe_retry_harness-{HARNESS_VERSION}.dist-info"
+    with ZipFile(wheel) as archive:
+        tops = {name.partition("/")[0] for name in archive.namelist()}
+        entries = ConfigParser()
+        entries.read_string(archive.read(f"{info}/entry_points.txt").decode())
+    assert tops == {"swe_retry", info}
+    assert entries.sections() == ["console_scripts"]
+    assert dict(entries["console_scripts"]) == COMMANDS
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_a_source_distribution_builds_the_same_wheel(
+    wheel: Path, tmp_path: Path
+) -> None:
+    uv("build", "--quiet", "--sdist", "--out-dir", tmp_path, TOP, cwd=tmp_path)
+    (source,) = tmp_path.glob("*.tar.gz")
+    uv("build", "--quiet", "--wheel", "--out-dir", tmp_path, source, cwd=tmp_path)
+    (built,) = tmp_path.glob("*.whl")
+    assert built.name == wheel.name
+    assert contents(built) == contents(wheel)
+
+
+def files_of(names: tuple[str, ...], python: Path) -> dict[str, str]:
+    """Return the hashes of all files that distributions installed."""
+    code = (
+        "import hashlib, sys\n"
+        "from importlib.metadata import files\n"
+        "for name in sys.argv[1:]:\n"
+        "    for path in files(name):\n"
+        "        if path.suffix != '.pyc' and path.locate().is_file():\n"
+        "            content = path.locate().read_bytes()\n"
+        "            print(hashlib.sha256(content).hexdigest(), path)\n"
+    )
+    done = run(python, "-c", code, *names, cwd=python.parent)
+    assert done.returncode == 0, done.stderr
+    hashes = {}
+    for line in done.stdout.splitlines():
+        digest, path = line.split(" ", 1)
+        hashes[path] = digest
+    return hashes
+
+
+def test_packages_with_the_names_of_rooms_stay_as_they_are(
+    wheel: Path, commands: Path, there: Path
+) -> None:
+    """Whichever is installed last: each keeps its files, and all are imported."""
+    python = commands / "python"
+    ours = files_of(("swe-retry-harness",), python)
+    install = ("pip", "install", "--quiet", "--python", python)
+    uv(*install, *OTHERS, cwd=there)
+    before = files_of(OTHERS, python)
+    assert files_of(("swe-retry-harness",), python) == ours
+    uv(*install, "--no-deps", "--reinstall", wheel, cwd=there)
+    assert files_of(OTHERS, python) == before
+    assert {"llm/__init__.py", "runs/__init__.py", "agent.py"} <= before.keys()
+    names = ("swe_retry.api", "swe_retry.runs", "swe_retry.agent", "swe_retry.llm")
+    code = f"import {', '.join((*OTHERS, *names))}; print(llm.__file__)"
+    done = run(python, "-I", "-c", code, cwd=there)
+    assert done.stdout.strip().endswith("site-packages/llm/__init__.py"), done.stderr
+
+
+def test_an_agent_of_another_package_is_found_by_its_entry_point(
+    commands: Path, there: Path
+) -> None:
+    project = write_files(there / "plugin", PLUGIN)
+    python = commands / "python"
+    uv("pip", "install", "--quiet", "--python", python, project, cwd=there)
+    options = f"--dataset demo --instances {ID} --models gpt-4o --tries 1 --agent calm"
+    cache = f"--environment none --run calm --set folders.cache={there}/cache"
+    harness = commands / "retry-harness"
+    argv = f"{options} {cache}".split()
+    done = run(harness, *argv, cwd=there, OPENAI_API_KEY="sk-none")
+    assert done.returncode == 0, done.stdout + done.stderr
+    prediction = read_json(there / f"predictions/calm/{ID}.json")
+    assert "+CALM = True" in prediction["model_patch"]
+    code = "from swe_retry import load_run; print(load_run('calm').calls)"
+    assert run(python, "-c", code, cwd=there).stdout == "()\n"
 
 
 def test_the_commands_work_in_another_folder(commands: Path, there: Path) -> None:
