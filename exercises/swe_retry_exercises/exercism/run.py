@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cached_property, partial
 from pathlib import Path
@@ -353,7 +353,7 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
             timeout=profile.timeout,
             test_lines=profile.test_lines,
             command=without_logins(shlex.join([*_COMMAND, *sys.argv[1:]])),
-            started=datetime.now(timezone.utc).date().isoformat(),
+            started=datetime.now(UTC).date().isoformat(),
             version=versions()["harness"],
         )
         if self.store.has_results() and self.store.run_file.exists():
