@@ -85,8 +85,8 @@ def uv(*argv: object, cwd: Path, **env: str) -> None:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     lock = TOP / "requirements-build.lock"
-    options = ("--require-hashes", "--target", folder / "x", "--requirement", lock)
-    probe = run(find_uv_bin(), "pip", "install", *options, cwd=folder)
+    packages = ("--require-hashes", "--target", folder / "x", "--requirement", lock)
+    probe = run(find_uv_bin(), "pip", "install", *packages, cwd=folder)
     if probe.returncode:
         pytest.skip(f"no package index: {probe.stderr.strip().splitlines()[-1]}")
     options = ("--require-hashes", "--build-constraints", lock)

@@ -170,6 +170,7 @@ def _instance_records(run: RunData) -> tuple[InstanceRecord, ...]:
         )
     for instance in run.instances:
         verdict = instance.verdict
+        winner = instance.winner
         is_evaluated = verdict is not None and verdict.conclusive
         records[instance.instance_id] = InstanceRecord(
             run=run.name,
@@ -178,7 +179,7 @@ def _instance_records(run: RunData) -> tuple[InstanceRecord, ...]:
             status=str(instance.status),
             reason=instance.reason or None,
             attempts=len(instance.attempts),
-            attempt=instance.winner and instance.winner.attempt,
+            attempt=winner.attempt if winner else None,
             model=instance.model or None,
             plausible=instance.plausible,
             resolved=instance.resolved,
