@@ -223,7 +223,9 @@ def _waiting_paths(folder: Path, settings: CompletionReportSettings) -> set[Path
                 f"{folder} has no file *{COMPLETED}; give a folder of completions"
             )
     elif not settings.problems.source:
-        return {path for path in paths if _beside(path, EVALUATED) not in evaluated}
+        for path in tuple(paths):
+            if _beside(path, EVALUATED) in evaluated:
+                paths.remove(path)
     elif evaluated and not paths:
         raise UserError(
             f"{folder} has evaluated files alone; evaluation.output=DIR evaluates them again "
@@ -338,7 +340,10 @@ def run_programs(
         with suppress(OSError, ValueError):  # it is not there, or damaged
             content = json_of(read_bytes(environment.path(sha256)))
             outcomes[sha256] = EvaluatedProgram.model_validate(content)
-    waiting = [programs[sha256] for sha256 in programs if sha256 not in outcomes]
+    waiting = []
+    for sha256, program in programs.items():
+        if sha256 not in outcomes:
+            waiting.append(program)
     say_aside(
         f"{quantity(len(programs), 'distinct program')}: "
         f"{len(outcomes):,} known, {len(waiting):,} to run"
@@ -355,9 +360,10 @@ def run_programs(
         bar.update()
 
     with bar, ThreadPoolExecutor(workers, "program") as pool:
-        futures = [
-            pool.submit(run, program) for program in waiting if not program.alone
-        ]
+        futures = []
+        for program in waiting:
+            if not program.alone:
+                futures.append(pool.submit(run, program))
         try:
             for future in as_completed(futures):
                 future.result()

@@ -224,8 +224,10 @@ def _values_by_problem(scores: Iterable[ScoreRow], name: str) -> list[float]:
     average = median if name == "v1" else fmean
     values = []
     for score in scores:
-        numbers = values_of(score["completions"], name)
-        numbers = [number for number in numbers if number is not None]
+        numbers = []
+        for number in values_of(score["completions"], name):
+            if number is not None:
+                numbers.append(number)
         if numbers:
             values.append(average(numbers))
     return values

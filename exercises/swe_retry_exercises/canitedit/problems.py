@@ -98,7 +98,11 @@ def load_problems(source: str, *, v1: bool = False) -> tuple[Problem, ...]:
                 f"{source} has the problem {value} twice; leave one of them out"
             )
     if v1:
-        problems = [p for p in problems if p.full_name in FIRST_PAPER]
+        of_first_paper = []
+        for problem in problems:
+            if problem.full_name in FIRST_PAPER:
+                of_first_paper.append(problem)
+        problems = of_first_paper
         if len(problems) < len(FIRST_PAPER):
             raise UserError(
                 f"{source} has {len(problems)} of the {len(FIRST_PAPER)} problems of "

@@ -195,7 +195,10 @@ def _faults(
         yield f"{files} not evaluated ({some(waiting, _SHOWN)})"
     expected = expected_problems(values_of(scores, "name"))
     for kind in KINDS:
-        names = {row["name"] for row in scores if row["instruction"] == kind}
+        names = set()
+        for row in scores:
+            if row["instruction"] == kind:
+                names.add(row["name"])
         missing = sorted(expected - names)
         if names and missing:
             problems = f"{len(names)} of {len(expected)} problems"

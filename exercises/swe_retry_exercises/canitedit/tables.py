@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from swe_retry.kit import one_line, percent, quantity, table
@@ -215,9 +216,12 @@ def draw_scores(rows: Sequence[ScoreRow], theme: Theme) -> Figure:
 
     models = list(dict.fromkeys(values_of(rows, "model")))
     figure, axes = new_figure(height=_FRAME + _LINE * len(models))
-    drawn = [row for row in rows if not row["by"] and row["pass@1"] is not None]
+    bars_by_kind = defaultdict(list)
+    for row in rows:
+        if not row["by"] and row["pass@1"] is not None:
+            bars_by_kind[row["instruction"]].append(row)
     for position, kind in enumerate(KINDS):
-        bars = [row for row in drawn if row["instruction"] == kind]
+        bars = bars_by_kind[kind]
         offset = (position - 0.5) * _BAR
         shares = values_of(bars, "pass@1")
         container = axes.barh(
@@ -237,7 +241,8 @@ def draw_scores(rows: Sequence[ScoreRow], theme: Theme) -> Figure:
         axes.bar_label(container, list(map(percent, shares)), padding=5, fontsize=8)
     axes.set_yticks(range(len(models)), list(map(label, models)))
     axes.invert_yaxis()
-    highest = max(values_of(drawn, "pass@1_high"), default=1.0)
+    highs = values_of(chain.from_iterable(bars_by_kind.values()), "pass@1_high")
+    highest = max(highs, default=1.0)
     percent_axis(axes.xaxis, 0, min(1.0, highest * 1.25))
     axes.set_xlabel("pass@1; 95 % interval (bootstrap over problems)")
     figure.legend(loc="outside upper right", ncols=2)

@@ -217,7 +217,7 @@ class ProblemIndex:
     def leak_of(self, text: str) -> Leak | None:
         """Return what a text shares with a problem; a run goes before what is alike."""
         tokens = tokens_of(text)
-        grams = [gram for gram in _grams(tokens, GRAM) if gram in self.eights]
+        grams = list(filter(self.eights.__contains__, _grams(tokens, GRAM)))
         # Without an 8-gram of a problem there is no run of one either.
         if not grams:
             return None
@@ -236,7 +236,9 @@ class ProblemIndex:
 
     def _alike_text(self, tokens: Sequence[str], grams: Sequence[str]) -> Leak | None:
         """Return the text most like some tokens, if half of the 8-grams are the same."""
-        shared = Counter(number for gram in set(grams) for number in self.eights[gram])
+        shared: Counter[int] = Counter()
+        for gram in set(grams):
+            shared.update(self.eights[gram])
         size = len(_telling_grams(tokens, GRAM))
         similarity = {}
         for number, count in shared.items():
@@ -283,8 +285,10 @@ def _texts_of_rows(reading: RowReading, name: str) -> Iterator[ProblemText]:
             if isinstance(row, DamagedError):
                 mistake = str(row)
             raise UserError(f"--against {name}, row {number}: {mistake}; correct it")
-        names = [str(row[key]) for key in _NAMES if row.get(key) is not None]
-        problem = "".join(names[:1]) or f"row {number}"
+        problem = f"row {number}"
+        for key in reversed(_NAMES):
+            if row.get(key) is not None:
+                problem = str(row[key]) or f"row {number}"
         for column, value in row.items():
             parts = value if isinstance(value, list) else [value]
             text = "\n".join(part for part in parts if isinstance(part, str))

@@ -169,7 +169,10 @@ def broken_rule(old: str, new: str, rules: RuleSet) -> DropReason | None:
     ``syntax``, the last, is judged by the command.
     """
     sides = {"old": old, "new": new}
-    blank = [name for name, text in sides.items() if not text.strip()]
+    blank = []
+    for name, text in sides.items():
+        if not text.strip():
+            blank.append(name)
     if blank:
         return reason("blank", " and ".join(blank))
     terms: tuple[str, ...] = _PAPER_WORDS

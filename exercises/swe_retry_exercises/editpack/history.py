@@ -89,8 +89,7 @@ def open_history(path: Path, refs: Sequence[str]) -> GitHistory:
     def commits_of(ref: str) -> list[str]:
         if set(ref) & set("*?["):
             form = "--format=%(objectname) %(objecttype) %(*objecttype)"
-            lines = ask("for-each-ref", form, "--", ref).splitlines()
-            return [line.split()[0] for line in lines if "commit" in line.split()[1:]]
+            return _commits_in(ask("for-each-ref", form, "--", ref))
         if ref.startswith("-"):
             return []
         return ask("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").split()
@@ -113,6 +112,16 @@ def open_history(path: Path, refs: Sequence[str]) -> GitHistory:
     objects = Path(ask(*paths, "objects"))
     shallow = Path(ask(*paths, "shallow"))
     return GitHistory(path, objects, hash_name, shallow, tuple(dict.fromkeys(tips)))
+
+
+def _commits_in(listing: str) -> list[str]:
+    """Return the commits in lines of an id and the kinds of what it is, or leads to."""
+    commits = []
+    for line in listing.splitlines():
+        name, *kinds = line.split()
+        if "commit" in kinds:
+            commits.append(name)
+    return commits
 
 
 class CommitFacts(NamedTuple):

@@ -165,7 +165,10 @@ def main(
 
 
 def _require_packages(names: Iterable[str]) -> None:
-    missing = [name for name in names if find_spec(name) is None]
+    missing = []
+    for name in names:
+        if find_spec(name) is None:
+            missing.append(name)
     if missing:
         raise UserError(
             f"train needs {', '.join(missing)}, not installed here; run `pip install -r "

@@ -111,7 +111,10 @@ class Exercise:
         for mark in ("/", "."):
             for source in tuple(sources):
                 end = source.rpartition(mark)[2]
-                matches = [path for path in free if path.rpartition(mark)[2] == end]
+                matches = []
+                for path in free:
+                    if path.rpartition(mark)[2] == end:
+                        matches.append(path)
                 if matches:
                     example[matches[0]] = self.files[source]
                     free.remove(matches[0])
@@ -281,8 +284,14 @@ def _read_within_limits(
 def _folders(tree: Mapping[str, bytes]) -> dict[str, dict[str, bytes]]:
     """Return the files of each exercise by its folder."""
     ends = f"/{CONFIG}"
-    names = [path.removesuffix(CONFIG) for path in tree if path.endswith(ends)]
-    practice = [name for name in names if _PRACTICE in f"/{name}"]
+    names = []
+    practice = []
+    for path in tree:
+        name = path.removesuffix(CONFIG)
+        if path.endswith(ends):
+            names.append(name)
+            if _PRACTICE in f"/{name}":
+                practice.append(name)
     folders: dict[str, dict[str, bytes]] = {name: {} for name in practice or names}
     for path, data in tree.items():
         for slash in re.finditer("/", path):

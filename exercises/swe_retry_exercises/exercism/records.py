@@ -421,7 +421,11 @@ def write_run_records(columns: Sequence[Column]) -> None:
 
 def _label(column: Column, columns: Sequence[Column]) -> str:
     run, *name = column.series
-    runs = [other.series[0] for other in columns if other.series[1:] == tuple(name)]
+    runs = []
+    for other in columns:
+        other_run, *other_name = other.series
+        if other_name == name:
+            runs.append(other_run)
     label = "@".join(name)
     if len(set(runs)) > 1:
         label = f"{run}: {label}"
@@ -451,13 +455,16 @@ def _read_aider(path: Path) -> ExerciseResult:
     data = read_object(path, FIX)
     if data.get("exception") is not None:  # a crash has no result
         raise FileNotFoundError(path)
-    data = {key: value for key, value in data.items() if value is not None}
-    outcomes = data.get("tests_outcomes")
+    known: JsonObject = {}
+    for key, value in data.items():
+        if value is not None:
+            known[key] = value
+    outcomes = known.get("tests_outcomes")
     status = InstanceStatus.FAILED
     if isinstance(outcomes, list) and True in outcomes:
         status = InstanceStatus.SOLVED
     return result_of(
-        {**data, "extra": {"status": status, "language": ""}},
+        {**known, "extra": {"status": status, "language": ""}},
         path,
     )
 

@@ -66,10 +66,14 @@ if TYPE_CHECKING:
 
 def report_json(columns: Sequence[Column], published: Sequence[Record]) -> JsonObject:
     """Return all that the tables say."""
+    not_completed = {}
+    for column in columns:
+        if column.open:
+            not_completed[column.label] = column.open
     return {
         "columns": record_rows(columns),
         **further_tables(columns),
-        "open": {column.label: column.open for column in columns if column.open},
+        "open": not_completed,
         "published": published,
     }
 
@@ -361,7 +365,10 @@ def main(
     if not every:
         raise UserError(f"{runs[0]} has no columns; run it again")
     write_run_records(every)
-    columns = [column for column in every if chosen.shows(column.record)]
+    columns = []
+    for column in every:
+        if chosen.shows(column.record):
+            columns.append(column)
     if not columns:
         patterns = ",".join(chosen.only)
         raise UserError(f"report.only {patterns}: no column of the runs fits")

@@ -107,7 +107,7 @@ class RunProgress:
         every = []
         for column, ends in self._ends.items():
             costs = [cost for cost, _ in ends]
-            tries = [solved_at for _, solved_at in ends if solved_at]
+            tries = list(filter(None, (solved_at for _, solved_at in ends)))
             done = f"{len(ends)} of {self._exercises} done"
             first = f"{len(tries)} solved ({tries.count(1)} in the first try)"
             lines.append(f"{column.label}: {done}, {first}, {in_words(total(costs))}")
@@ -232,7 +232,10 @@ def _usable_exercises(
     for language, reason in reasons.items():
         exercises = quantity(counts[language], "exercise")
         print(f"skipped: {exercises} in {language}: {reason}")
-    testable = [item for item in selected if item.language in versions]
+    testable = []
+    for exercise in selected:
+        if exercise.language in versions:
+            testable.append(exercise)
     missing = prepare(testable, resources.cache)
     for key, reason in sorted(missing.items()):
         print(f"skipped: {key}: {reason}")

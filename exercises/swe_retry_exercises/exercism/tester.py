@@ -168,12 +168,11 @@ def prepared_folder(cache: Path, exercise: Exercise) -> Path | None:
         b"",
     )
     parts = [exercise.language, str(argv(rules.prepare))]
-    matches = re.finditer(
-        rules.packages,
-        file.decode("utf-8", "replace"),
-        re.MULTILINE,
-    )
-    packages = [match[0] for match in matches if match[0]]
+    packages = []
+    text = file.decode("utf-8", "replace")
+    for match in re.finditer(rules.packages, text, re.MULTILINE):
+        if match[0]:
+            packages.append(match[0])
     if not packages:
         return None
     return prepared_root(cache) / sha256_of("\0".join(parts + packages))[:32]
@@ -444,8 +443,11 @@ class ExerciseTester:
         if counts and verdict.is_solved(run, counts, counts):
             return counts
         lines = self._clean_output(exercise, run.output).strip().splitlines()
-        errors = [line for line in lines if "error" in line.lower()]
-        reason = (errors or lines[-1:] or ["no output"])[0][:_SHOWN]
+        reason = (lines or ["no output"])[-1]
+        for line in reversed(lines):
+            if "error" in line.lower():
+                reason = line
+        reason = reason[:_SHOWN]
         if run.timed_out:
             reason = TIMED_OUT
         raise InfrastructureError(
