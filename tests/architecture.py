@@ -182,12 +182,7 @@ def module_of(top: Path, name: str) -> str | None:
 
 def bare_imports(top: Path) -> set[str]:
     """Rule 1: ``agent`` is imported through its link; under both names it is loaded twice."""
-    violations = set()
-    for relative, path in sources(top, *SCRIPTS, *ROOMS, *ABOVE_ALL):
-        for name in imported_names(path):
-            if (module_of(top, name) or "").startswith("agent/"):
-                violations.add(f"{relative} imports {name}")
-    return violations
+    return _imports_of({"agent"}, top, *SCRIPTS, *TREES, *ABOVE_ALL)
 
 
 def circles(top: Path) -> set[str]:
@@ -544,7 +539,7 @@ def unknown_names(top: Path) -> set[str]:
     for path in _documents(top):
         relative = path.relative_to(top).as_posix()
         text = path.read_text(encoding="utf-8")
-        for name in _names_in_code_spans(text):
+        for name in {span.removesuffix("()") for span in CODE_NAME.findall(text)}:
             is_ours = relative in FOR_DEVELOPERS or CLASS_NAME.fullmatch(name)
             if is_ours and name not in words and not hasattr(builtins, name):
                 violations.add(f"{relative} names {name}")
@@ -552,10 +547,6 @@ def unknown_names(top: Path) -> set[str]:
             if name not in WORD.findall((top / module).read_text(encoding="utf-8")):
                 violations.add(f"{relative} names {name} of {module}")
     return violations
-
-
-def _names_in_code_spans(text: str) -> set[str]:
-    return {span.removesuffix("()") for span in CODE_NAME.findall(text)}
 
 
 def _documents(top: Path) -> list[Path]:

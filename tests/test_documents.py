@@ -221,4 +221,4 @@ def test_the_demo_says_that_it_installs(tmp_path: Path) -> None:
     command = ["make", "--dry-run", "demo", f"VENV={tmp_path}/venv"]
     steps = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=True)
     assert f"installing into {tmp_path}/venv" in steps.stdout
-    assert "installing the packages of requirements.lock into" in steps.stdout
+    assert "installing the packages of requirements-exercises.lock into" in steps.stdout

@@ -42,6 +42,7 @@ from swe_retry.core.errors import InfrastructureError, StoppedError, UserError
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.parsing.untrusted import MIB
 from swe_retry.core.plaintext import abbreviate
+from swe_retry.llm.background import background
 from swe_retry.llm.chat import (
     AttemptLimitError,
     BudgetUsedError,
@@ -51,7 +52,7 @@ from swe_retry.llm.chat import (
     RequestRefusedError,
     canonical_sha256,
 )
-from swe_retry.llm.client import LiteLLMModel, background
+from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.dialects import dialect_of
 from swe_retry.llm.dialects.base import AgentRequest, Dialect, parse_json
 from swe_retry.llm.provider_errors import TransientError

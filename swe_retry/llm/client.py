@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import threading
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.plaintext import quantity
 from swe_retry.core.redaction import Redactor
+from swe_retry.llm.background import background
 from swe_retry.llm.chat import (
     REPLY,
     Message,
@@ -408,43 +407,6 @@ class LiteLLMModel:
         journaled = json.dumps(REPLY.dump_python(reply, mode="json"))
         REPLY.validate_python(json.loads(journaled))
         return reply
-
-
-T = TypeVar("T")
-
-
-_LOCK = threading.Lock()
-
-
-class Background:
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(
-            target=self._loop.run_forever, name="calls", daemon=True
-        ).start()
-
-    def wait(
-        self, coroutine: Coroutine[Any, Any, T], seconds: float | None = None
-    ) -> T:
-        limited = asyncio.wait_for(coroutine, seconds)
-        future = asyncio.run_coroutine_threadsafe(limited, self._loop)
-        try:
-            return future.result()
-        except TimeoutError as error:  # which says nothing
-            raise TimeoutError(str(error) or f"no answer within {seconds} s") from error
-        except BaseException:
-            future.cancel()
-            raise
-
-
-def background() -> Background:
-    """Return the loop of this process, which keeps the connections to providers."""
-    # A cache alone would create a loop for each thread that asks before the first exists.
-    with _LOCK:
-        return _make_background()
-
-
-_make_background = cache(Background)
 
 
 _MAX_MARKERS_AT_END = 2

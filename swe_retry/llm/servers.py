@@ -91,7 +91,7 @@ def ask_server(
     """
     import httpx
 
-    from swe_retry.llm.client import background
+    from swe_retry.llm.background import background
 
     where = recorded_address(address) or ""
     address, headers = basic_auth(address)

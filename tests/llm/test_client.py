@@ -10,10 +10,11 @@ from decimal import Decimal
 
 import pytest
 
-import swe_retry.llm.client
+import swe_retry.llm.background
 from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.llm.background import Background, background
 from swe_retry.llm.chat import Message, Usage
-from swe_retry.llm.client import Background, LiteLLMModel, background
+from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import OpenGate
 from swe_retry.llm.prices import (
     Price,
@@ -217,7 +218,7 @@ def test_threads_that_ask_at_once_get_the_same_loop(
         return background()
 
     monkeypatch.setattr(Background, "__init__", slow)
-    swe_retry.llm.client._make_background.cache_clear()
+    swe_retry.llm.background._make_background.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         loops = list(pool.map(ask, range(8)))
     assert len(set(map(id, loops))) == 1
