@@ -21,7 +21,7 @@ from exercises.tests.support.exercism import (
 )
 from swe_retry.bench.cli.cli import run_cli
 from swe_retry_exercises.exercism.catalog import Exercise
-from tests.support import write_files
+from tests.support import WITH_EXERCISES, write_files
 from tests.support.provider import Answer
 from tests.support.servers import Handler, LoopbackServer
 
@@ -143,7 +143,9 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedServer]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
+    for name, value in WITH_EXERCISES.items():
+        monkeypatch.setenv(name, value)
     with ScriptedServer(list(six().values()), solution) as server:
         yield server
 
