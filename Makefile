@@ -11,6 +11,7 @@ LOCKS := $(wildcard requirements*.lock)
 
 # A run and its tests start hundreds of interpreters: none should compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
+export UV_COMPILE_BYTECODE ?= true
 
 .PHONY: setup setup-dev setup-ray setup-trace demo test-quick test-pure test test-system test-long \
 	test-agents test-latest check lock clean

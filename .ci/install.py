@@ -53,7 +53,7 @@ def main() -> int:
     for file in arguments.files:
         options += ["--requirement", str(file.absolute())]
     uv = [str(python.with_name("uv")), "pip", "install", "--quiet"]
-    uv += ["--compile-bytecode", "--python", str(python)]
+    uv += ["--python", str(python)]
     # uv installs several times faster; pip knows indexes that uv is not configured for.
     code = _run([*uv, *options]) and _run([*pip, *options])
     projects = []
