@@ -89,8 +89,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     probe = run(find_uv_bin(), "pip", "install", *packages, cwd=folder)
     if probe.returncode:
         pytest.skip(f"no package index: {probe.stderr.strip().splitlines()[-1]}")
-    options = ("--require-hashes", "--build-constraints", lock)
-    uv("build", "--wheel", *options, "--out-dir", folder / "dist", TOP, cwd=folder)
+    locked = ("--require-hashes", "--build-constraints", lock)
+    uv("build", "--wheel", *locked, "--out-dir", folder / "dist", TOP, cwd=folder)
     (made,) = (folder / "dist").glob("*.whl")
     return made
 
