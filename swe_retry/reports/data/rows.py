@@ -169,6 +169,7 @@ def _instance_records(run: RunData) -> tuple[InstanceRecord, ...]:
             cost_usd=as_number(spent.get(entry.instance_id, Decimal())),
         )
     for instance in run.instances:
+        winner = instance.winner
         verdict = instance.verdict
         winner = instance.winner
         is_evaluated = verdict is not None and verdict.conclusive

@@ -91,7 +91,8 @@ def test_several_runs_have_one_head(tmp_path: Path) -> None:
         folders.append(folder)
     settings = report_settings(tmp_path / "cache", EvaluatorKind.NONE, page=False)
     lines: list[str] = []
-    report_command(folders, settings, print, lines.append, "csv", "attempts")
+    aside: list[str] = []
+    report_command(folders, settings, aside.append, lines.append, "csv", "attempts")
     rows = list(csv.DictReader("\n".join(lines).splitlines()))
     half = len(rows) // 2
     assert [row.pop("run") for row in rows] == ["one"] * half + ["two"] * half
