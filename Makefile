@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 LATEST := .venv-latest
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder $(PYTEST_FLAGS)
 USUAL := not long and not agents and not system and not check
+# The distributions of this repository are installed in place: the house, and the exercises.
 install = @echo "installing the packages of $(2) into $(1) …"; \
-	$(1)/bin/python -I .ci/install.py $(1) $(2) $(3)
+	$(1)/bin/python -I .ci/install.py $(1) $(2) $(3) --in-place . --in-place exercises
 LOCKS := $(wildcard requirements*.lock)
 
 # A run and its tests start hundreds of interpreters: none should compile every module again.
@@ -24,9 +25,8 @@ $(BIN)/python:
 	@echo "installing into $(VENV): the first time takes a minute or more"
 	$(PYTHON) -m venv $(VENV)
 
-# The distributions of this repository, in place: the house, and the exercises beside it.
 $(VENV)/.run-ready: $(LOCKS) | $(BIN)/python
-	$(call install,$(VENV),requirements-exercises.lock,--in-place . --in-place exercises)
+	$(call install,$(VENV),requirements-exercises.lock)
 	@touch $@
 
 $(VENV)/.%-ready: $(LOCKS) | $(BIN)/python

@@ -1,9 +1,10 @@
 """Recorded runs of a small model: its real replies are read and tested as they were.
 
-The runs are those of ``benchmarks.local_model`` with our six exercises, on a server of one's own:
+The runs are those of ``benchmarks.local_model`` by Qwen2.5-Coder 0.5B (docs/evidence.md), with
+twelve exercises of Exercism (MIT), on a server of one's own:
 
-    python -m benchmarks.local_model --server URL --exercises 6 --formats whole,diff \\
-        --source exercises/tests/data/exercism --out FOLDER
+    python -m benchmarks.local_model --server URL --tries 1 --formats whole \\
+        --source exercises/tests/data/local-model/exercises.tar.gz --out FOLDER
     python -m exercises.tests.exercism.running.test_local_model FOLDER/predictions/ours NAME
 
 The second command takes a run into ``exercises/tests/data/local-model/NAME``.
@@ -18,12 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from exercises.tests.support.exercism import SIX, ExerciseRun, main, needs_bubblewrap
+from exercises.tests.support.exercism import ExerciseRun, main, needs_bubblewrap
 from swe_retry.llm.chat import Reply
 from swe_retry.runs.modelsource import read_recording
 from swe_retry_exercises.exercism.results import KEY, read_facts, read_result
 
 DATA = Path(__file__).parents[2] / "data/local-model"
+EXERCISES = DATA / "exercises.tar.gz"
 RUNS = sorted(path.parent for path in DATA.glob("*/run.json"))
 LEAST_REPLIES = 40
 
@@ -40,7 +42,7 @@ def take(run: Path, name: str) -> None:
     ]:
         target = DATA / name / path.relative_to(run)
         target.parent.mkdir(parents=True, exist_ok=True)
-        text = path.read_text().replace(source, "exercises/tests/data/exercism")
+        text = path.read_text().replace(source, "exercises.tar.gz")
         data = json.loads(text)
         if KEY in data:
             data[KEY]["command"] = ""
@@ -84,7 +86,7 @@ def test_a_replay_gives_the_outcomes_of_real_replies(
     [model] = {column.model for column in facts.columns}
     formats = ",".join(column.edit_format for column in facts.columns)
     run = ExerciseRun(tmp_path, tmp_path / "cache")
-    argv = run.argv(None, SIX)
+    argv = run.argv(None, EXERCISES)
     argv[argv.index("--models") + 1] = model
     options = ["--formats", formats, "--replay", recorded, "--tries", facts.tries]
     assert main(["run", *argv, *options]) == 0
