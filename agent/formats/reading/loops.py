@@ -10,6 +10,7 @@ _MIN_REPEATS = 3
 _MIN_SHARE = 0.25
 # A loop may count up. A table of data does so too, but with one line for each entry.
 _COUNTED = re.compile(r"""'[^'\n]*'|"[^"\n]*"|\d+""")
+_ORDINAL = re.compile(r"\s*\d+[.)] ")
 _MIN_COUNTED_SHARE = 0.5
 _MAX_BLOCK = 30
 
@@ -18,8 +19,9 @@ def split_repetition(text: str) -> tuple[str, str]:
     """Return ``text`` without the repetitions at its end, and what it repeats.
 
     What is repeated stands once in the first. It counts if it stands four times or more and takes
-    a quarter of the text; if it differs in numbers or quoted words alone, it must have two lines or
-    more and take half of the text. Otherwise returns ``text`` and an empty string.
+    a quarter of the text. It must take half of the text if it is an item of a list that differs in
+    its number alone, or has two lines or more that differ in numbers or quoted words alone.
+    Otherwise returns ``text`` and an empty string.
     """
     content, repeated = _split_equal(text)
     if repeated:
@@ -29,19 +31,22 @@ def split_repetition(text: str) -> tuple[str, str]:
 
 def _split_counted(text: str) -> tuple[str, str]:
     lines = text.splitlines(keepends=True)
-    masked = [_COUNTED.sub("0", line) for line in lines[:-1]]  # the last is cut off
-    for period in range(2, _MAX_BLOCK):
+    whole = lines[:-1]  # the last is cut off
+    masked = [_ORDINAL.sub("", line) for line in whole]
+    for period in range(1, _MAX_BLOCK):
         again = 0
         for one, other in zip(masked[::-1], masked[-1 - period :: -1], strict=False):
             if one != other:
                 break
             again += 1
-        is_block = len(set(masked[-period:])) > 1
+        is_block = period == 1 or len(set(masked[-period:])) > 1
         enough = max(_MIN_REPEATS * period, _MIN_COUNTED_SHARE * len(masked))
         if is_block and again >= enough:
             first = len(masked) - again - period
             end = first + period
             return "".join(lines[:end]), "".join(lines[first:end])
+        if period == 1:
+            masked = [_COUNTED.sub("0", line) for line in whole]
     return text, ""
 
 

@@ -205,6 +205,7 @@ LOOPS = {
         f"    if x.endswith('{number}'):\n        raise X({number})\n"
         for number in range(99)
     ),
+    "a list that counts": "".join(f"{number}. `a/setup.py`\n" for number in range(99)),
     "a long block": "".join(f"    case {number}\n" for number in range(99)) * 5,
 }
 
