@@ -21,7 +21,7 @@ from tests.support.action import Action
 
 INSTALLER = TOP / ".ci/install.py"
 LOCKS = sorted(TOP.glob("requirements*.lock"))
-BOUNDS = [lock.with_suffix(".txt") for lock in LOCKS]
+IN_PLACE = "--in-place . --in-place exercises"
 # Documents that tell how to install this project, here or on another machine.
 GUIDES = ("README.md", "docs/scale.md", "docs/tracing.md", "docs/action.md")
 INSTALLS = re.compile(r"\b(pip3?|pipx|uv|uv tool|uv pip) (install|sync)\b")
@@ -55,6 +55,12 @@ def pins_of(lock: Path) -> dict[str, list[Requirement]]:
             pin = Requirement(line.removesuffix("\\"))
             pins.setdefault(canonicalize_name(pin.name), []).append(pin)
     return pins
+
+
+def bounds_of(lock: Path) -> Path:
+    if lock.name == "requirements-exercises.lock":
+        return TOP / "exercises/requirements.txt"
+    return lock.with_suffix(".txt")
 
 
 def requirements_of(path: Path) -> Iterator[Requirement]:
@@ -120,7 +126,8 @@ def test_make_installs_locks_alone(tmp_path: Path) -> None:
     uses = re.findall(r"\.ci/install\.py (.*)", steps.stdout)
     assert len(uses) == 4
     for use in uses:
-        assert re.fullmatch(rf"{tmp_path}/venv requirements[\w-]*\.lock\s*", use)
+        lock = rf"{tmp_path}/venv requirements[\w-]*\.lock"
+        assert re.fullmatch(rf"{lock} +{re.escape(IN_PLACE)}", use)
 
 
 def test_the_newest_releases_go_into_an_environment_of_their_own() -> None:
@@ -150,27 +157,26 @@ def test_ci_the_action_and_documents_install_locks_alone() -> None:
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
 def test_a_lock_has_hashes_and_names_no_index(lock: Path) -> None:
-    including = 0
+    includes = False
     hashes: list[int] = []
     for line in lock.read_text().splitlines():
         if line.startswith("-r requirements"):
-            including += 1
+            includes = True
         elif line.startswith("    --hash=sha256:"):
             assert re.fullmatch(r" {4}--hash=sha256:[0-9a-f]{64}( \\)?", line)
             hashes[-1] += 1
         else:
             assert re.fullmatch(r"[\w.-]+==[\w.+!-]+( ; [^#@:]+)? \\", line)
             hashes.append(0)
-    assert including == (
-        lock.name not in ("requirements.lock", "requirements-build.lock")
-    )
+    bases = ("requirements.lock", "requirements-build.lock")
+    assert includes == (lock.name not in bases)
     assert all(hashes)
 
 
-@pytest.mark.parametrize("bounds", BOUNDS, ids=lambda path: path.name)
-def test_a_lock_is_within_the_bounds(bounds: Path) -> None:
-    pins = pins_of(bounds.with_suffix(".lock"))
-    for requirement in requirements_of(bounds):
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_a_lock_is_within_the_bounds(lock: Path) -> None:
+    pins = pins_of(lock)
+    for requirement in requirements_of(bounds_of(lock)):
         versions = pins.get(canonicalize_name(requirement.name))
         assert versions, requirement
         for pin in versions:
@@ -189,7 +195,7 @@ def test_a_package_has_one_version_in_all_locks() -> None:
 
 
 def test_each_requirement_says_what_it_is_for() -> None:
-    for bounds in BOUNDS:
+    for bounds in map(bounds_of, LOCKS):
         comment = ""
         for line in bounds.read_text().splitlines():
             if line.startswith("#"):

@@ -281,7 +281,8 @@ def test_agents_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "Metadata-Version: 2.1\nName: their-agents\nVersion: 1\n"
     )
     (info / "entry_points.txt").write_text(
-        "[swe_retry_harness.agents]\ntheirs = swe_retry.agent.builtin:BuiltinAgent\ngone = no.such:thing\n"
+        "[swe_retry_harness.agents]\n"
+        "theirs = swe_retry.agent.builtin:BuiltinAgent\ngone = no.such:thing\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert load_agent("theirs") == BuiltinAgent()

@@ -1,7 +1,7 @@
 """State where the modules of a test run come from. PYTEST_DONT_REWRITE.
 
-This runs in the runner's process (see ``statements.py`` beside it): pytest loads it with ``-p``,
-before other plugins and the configuration of tests; for other runners it is Python's
+This runs in the runner's process (see ``bench.regression.statements``): pytest loads it with
+``-p``, before other plugins and the configuration of tests; for other runners it is Python's
 ``sitecustomize``. It must work in Python 3.6 and with pytest 3.
 """
 
