@@ -59,9 +59,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory, share_venvs: ShareVenvs) -> D
             if (TOP / path).is_file():
                 (copy / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(TOP / path, copy / path)
+    (copy / "swe_retry/agent").symlink_to("../agent")
     env = {**os.environ, "XDG_CACHE_HOME": str(home / "cache")}
     result = subprocess.run(
-        [sys.executable, "-m", "demo"],
+        [sys.executable, "-m", "swe_retry.demo"],
         cwd=copy,
         env=env,
         capture_output=True,

@@ -178,7 +178,7 @@ ROWS: dict[str, dict[str, Any]] = {
 FILES = {
     "core.py": "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return 2 * a\n",
     "tests/test_core.py": (
-        "import os\n\nfrom swe_retry.core import double\n\n\n"
+        "import os\n\nfrom core import double\n\n\n"
         "def test_double():\n    assert double(2) == 4\n\n\n"
         "def test_environment():\n"
         "    assert os.environ['HOME'] == os.environ.get('WANTED_HOME', '/harness/home')\n"
