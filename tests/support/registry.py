@@ -210,7 +210,7 @@ class Proxy:
         return f"127.0.0.1:{self.port}"
 
     def fault_for(self, path: str, agent: str) -> Fault | None:
-        is_engine = not agent.startswith("python-requests")
+        is_engine = not agent.startswith("python-httpx")
         with self.lock:
             left = self.closed_until - time.monotonic()
             if left > 0:

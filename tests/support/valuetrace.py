@@ -27,7 +27,8 @@ def main() -> None:
         path = frame.f_code.co_filename
         if not path.startswith(root) or event not in ("call", "return"):
             return
-        file = path.removeprefix(root)
+        # The documents name the files of the agent where they lie, not by the link.
+        file = path.removeprefix(root).replace("swe_retry/agent/", "agent/")
         for attribute, text in request["texts"].items():
             is_named = attribute in frame.f_code.co_names
             if is_named or holds(text, [*frame.f_locals.values(), value]):
