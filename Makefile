@@ -70,7 +70,7 @@ test: setup-dev
 # The wheel, the demo, installers of packages, pages in a browser, collectors of traces, Ray, and the
 # Docker engine; what is missing here is skipped.
 test-system: setup-dev
-	$(PYTEST) -n 4 -m "system and not long and not agents"
+	$(PYTEST) -n 3 -m "system and not long and not agents"
 
 test-long: setup-dev
 	$(BIN)/python -m pytest -m long
