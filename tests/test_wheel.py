@@ -7,6 +7,7 @@ import subprocess
 import sys
 from configparser import ConfigParser
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -332,9 +333,13 @@ def place(root: Path, kind: str) -> Path:
     return root
 
 
-@pytest.mark.parametrize(
-    ("setup", "kind"), list(zip(SETUPS, (*PLACES, *PLACES), strict=False))
-)
+# Each place once in CI, the other set-ups in `make test-long`.
+ROWS: list[Any] = [*zip(SETUPS, PLACES, strict=False)]
+for setup in list(SETUPS)[len(PLACES) :]:
+    ROWS.append(pytest.param(setup, "root", marks=pytest.mark.long))
+
+
+@pytest.mark.parametrize(("setup", "kind"), ROWS)
 def test_the_command_works_twice_in_a_repository(
     setup: str,
     kind: str,
