@@ -37,7 +37,7 @@ def test_a_name_with_folders_missing_or_too_many() -> None:
     ("name", "existing"),
     [
         ("tests/utils/__init__.py", "src/pkg/utils/__init__.py"),
-        ("conftest.py", "tests/fixtures.py"),
+        ("conftest.py", "tests/conftest.py"),
         ("other/a.py", "a.py"),
         ("tests/utils/__init__.py", "utils/__init__.py"),
         ("src/new/pkg/a.py", "src/pkg/a.py"),

@@ -223,7 +223,7 @@ CANDIDATES: Mapping[str, Mapping[str, str]] = {
     },
     # Test configuration.
     "conftest.py": {**_EVIL, "conftest.py": _PLUGIN},
-    "a new conftest.py": {**_EVIL, "tests/fixtures.py": _PLUGIN},
+    "a new conftest.py": {**_EVIL, "tests/conftest.py": _PLUGIN},
     "pytest.ini": {**_EVIL, "pytest.ini": _CONFIGURED.format(section="pytest")},
     "setup.cfg": {**_EVIL, "setup.cfg": _CONFIGURED.format(section="tool:pytest")},
     "tox.ini": {**_EVIL, "tox.ini": _CONFIGURED.format(section="pytest")},

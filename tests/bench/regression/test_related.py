@@ -14,7 +14,7 @@ FILES = {
     "tests/test_scaffold.py": "import flask\n",
     "tests/test_basic.py": "from flask import blueprints\n",
     "tests/test_cli.py": "from flask.cli import main\n",
-    "tests/fixtures.py": "import flask.cli\n",
+    "tests/conftest.py": "import flask.cli\n",
     "sympy/core/basic.py": "",
     "sympy/core/tests/test_basic.py": "",
     "sphinx/ext/autodoc/__init__.py": "",
@@ -48,7 +48,7 @@ def test_tests_that_point_at_a_file() -> None:
         related = list(tests.of([edited]))
         assert related[: len(expected)] == expected
         assert bool(related) is bool(expected)
-        assert "tests/fixtures.py" not in related
+        assert "tests/conftest.py" not in related
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ FILES = {
     "conftest.py": "X = 1\n",
     "setup.py": "import setuptools\n",
     "pkg/a.py": "A = 1\n",
-    "tests/fixtures.py": "Y = 1\n",
+    "tests/conftest.py": "Y = 1\n",
 }
 
 
@@ -138,7 +138,7 @@ def test_a_conftest_counts_as_a_whole() -> None:
         tree = tree_with("conftest.py", text)
         assert tree == TreeUnderTest({}, ("conftest.py",))
         assert tree.configuration_edits(()) is ConfigurationEdits.ALL
-        assert tree_with("tests/fixtures.py", text) == TreeUnderTest({})
+        assert tree_with("tests/conftest.py", text) == TreeUnderTest({})
 
 
 def test_a_file_that_was_written_as_it_was_is_not_marked() -> None:
