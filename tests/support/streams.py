@@ -89,8 +89,9 @@ class _Handler(Handler):
 
     def _stream(self, kind: str, answer: Streamed) -> None:
         mime = "application/x-ndjson" if kind == "ollama" else "text/event-stream"
-        self.send_head(200, {"content-type": mime, "transfer-encoding": "chunked"})
-        self.close_connection = True
+        # Without the word, a client may send its next request into the end of this connection.
+        ends = {"connection": "close", "transfer-encoding": "chunked"}
+        self.send_head(200, {"content-type": mime, **ends})
         pieces = list(_pieces(kind, answer.turn))
         if answer.end:
             pieces = pieces[: max(len(pieces) // 2, 1)]
