@@ -8,7 +8,7 @@ USUAL := not long and not agents and not system and not check
 # The distributions of this repository are installed in place: the house, and the exercises.
 install = @echo "installing the packages of $(2) into $(1) …"; \
 	$(1)/bin/python -I .ci/install.py $(1) $(2) $(3) --in-place . --in-place exercises
-LOCKS := $(wildcard requirements*.lock)
+LOCKS := $(wildcard requirements*.lock) pyproject.toml exercises/pyproject.toml
 
 # A run and its tests start hundreds of interpreters: none should compile every module again.
 unexport PYTHONDONTWRITEBYTECODE

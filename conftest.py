@@ -3,4 +3,4 @@
 import pytest
 
 pytest.register_assert_rewrite("exercises.tests.support")
-pytest_plugins = ["tests.fixtures"]
+pytest_plugins = ["tests.fixtures", "tests.support.harness", "tests.support.runner"]

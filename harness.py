@@ -3,7 +3,7 @@
 
 import sys
 
-from swe_retry.harness import main
+from swe_retry.cli.harness import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,7 +3,7 @@
 
 import sys
 
-from swe_retry.report import main
+from swe_retry.cli.report import main
 
 if __name__ == "__main__":
     sys.exit(main())

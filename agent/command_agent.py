@@ -20,16 +20,16 @@ from swe_retry.agent.prompts import render
 from swe_retry.agent.protocol import AgentResult, Task
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.money import dollars
-from swe_retry.core.parsing.untrusted import (
+from swe_retry.core.plaintext import abbreviate, visible
+from swe_retry.core.processes import CommandResult, Tail, remove_tree, run_limited
+from swe_retry.core.redaction import Redactor
+from swe_retry.core.shutdown import Check
+from swe_retry.core.untrusted import (
     DamagedError,
     key_path,
     object_of,
     read_bytes,
 )
-from swe_retry.core.plaintext import abbreviate, visible
-from swe_retry.core.processes import CommandResult, Tail, remove_tree, run_limited
-from swe_retry.core.redaction import Redactor
-from swe_retry.core.shutdown import Check
 from swe_retry.core.worktree import size_of
 from swe_retry.llm.chat import BudgetUsedError, Message, Reply, Usage, request_sha256
 from swe_retry.llm.gate import Answered, Failed, PlannedCall

@@ -23,7 +23,7 @@ from benchmarks.worlds import (
     draw_odds,
     passing_chance,
 )
-from swe_retry.reports.matrix import MatrixCandidate, MatrixScript
+from swe_retry.study.matrix import MatrixCandidate, MatrixScript
 
 _DIFFICULTIES = 400
 

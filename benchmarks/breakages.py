@@ -16,12 +16,12 @@ from pathlib import PurePosixPath
 
 from benchmarks.regression import InstanceTests
 from swe_retry.agent.workspace import Workspace
-from swe_retry.bench.instances.instance import Instance
-from swe_retry.bench.regression.related import RelatedTests, directive
-from swe_retry.bench.regression.runners import Runner, runner_of
-from swe_retry.bench.regression.testlogs import Results, read_run, with_report_file
 from swe_retry.environments.base import run_once
-from swe_retry.runs.patches import is_test_path
+from swe_retry.frameworks import Runner, runner_of
+from swe_retry.instances.split import Instance
+from swe_retry.record.patches import is_test_path
+from swe_retry.testing.related import RelatedTests, directive
+from swe_retry.testing.testlogs import Results, read_run, with_report_file
 
 _FOLDER = ".planted"
 # The factor by which tracing slows a run down, and some seconds to start. Slow files are skipped.

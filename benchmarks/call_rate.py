@@ -29,15 +29,15 @@ import ray
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.llm.chat import Reply, Usage
 from swe_retry.llm.gate import Answered, PlannedCall
-from swe_retry.runs.calls.budget import Budget, BudgetLimits
-from swe_retry.runs.calls.coordinator import CallCoordinator, Ticket, WorkerCalls
-from swe_retry.runs.calls.ledger import Ledger
-from swe_retry.runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
-from swe_retry.runs.engines.base import Driver
-from swe_retry.runs.engines.ray.engine import start_own_ray
-from swe_retry.runs.engines.ray.messages import JobStart, WorkerRequest
-from swe_retry.runs.engines.ray.server import RunServer, serve
-from swe_retry.runs.engines.ray.worker import DRIVER, Connection, RemoteCalls
+from swe_retry.runner.calls.budget import Budget, BudgetLimits
+from swe_retry.runner.calls.coordinator import CallCoordinator, Ticket, WorkerCalls
+from swe_retry.runner.calls.ledger import Ledger
+from swe_retry.runner.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
+from swe_retry.runner.engine import Driver
+from swe_retry.runner.ray.engine import start_own_ray
+from swe_retry.runner.ray.messages import JobStart, WorkerRequest
+from swe_retry.runner.ray.server import RunServer, serve
+from swe_retry.runner.ray.worker import DRIVER, Connection, RemoteCalls
 
 _DIRECT_THREADS = 16
 _CALL = PlannedCall(

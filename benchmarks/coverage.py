@@ -16,7 +16,7 @@ from statistics import fmean
 
 import numpy as np
 
-from swe_retry.reports.statistics.methods import (
+from swe_retry.report.statistics.methods import (
     SEED,
     Interval,
     ShareRange,

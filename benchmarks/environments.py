@@ -16,14 +16,14 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.regression import InstanceTests, TestBench
-from swe_retry.bench.instances.instance import Evaluation, Instance, split_row
-from swe_retry.bench.regression.settings import Tests
-from swe_retry.bench.regression.testlogs import Results, passing_tests
-from swe_retry.bench.repos.mirrors import Mirrors
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.environments.base import EnvironmentKind, UnavailableError
-from swe_retry.reports.evaluation.trees import apply_patch
-from swe_retry.runs.patches import is_test_path, patch_paths
+from swe_retry.instances.split import Evaluation, Instance, split_row
+from swe_retry.record.patches import is_test_path, patch_paths
+from swe_retry.report.evaluation.trees import apply_patch
+from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.testing.settings import Tests
+from swe_retry.testing.testlogs import Results, passing_tests
 
 _LIMITS = Tests(timeout=900, baseline_timeout=900)
 

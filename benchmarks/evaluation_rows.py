@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from swe_retry.bench.instances.shape import END_MARKER, START_MARKER
-from swe_retry.bench.regression.related import directive
-from swe_retry.bench.regression.runners import Runner, runner_of
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.environments.docker.engine import engine_errors
+from swe_retry.frameworks import Runner, runner_of
+from swe_retry.instances.instance import END_MARKER, START_MARKER
+from swe_retry.testing.related import directive
 
 _PASSING = ("PASSED", "XFAIL")
 _FOLDER = "/testbed"

@@ -28,11 +28,11 @@ from aiohttp import ClientSession, TCPConnector, web
 from swe_retry.agent.gateway.gateway import Access, Gateway
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.llm.client import LiteLLMModel
-from swe_retry.runs.calls.budget import Budget, BudgetLimits
-from swe_retry.runs.calls.coordinator import AttemptGate, CallCoordinator
-from swe_retry.runs.calls.ledger import Ledger
-from swe_retry.runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
-from swe_retry.runs.slots import prepare_process
+from swe_retry.runner.calls.budget import Budget, BudgetLimits
+from swe_retry.runner.calls.coordinator import AttemptGate, CallCoordinator
+from swe_retry.runner.calls.ledger import Ledger
+from swe_retry.runner.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
+from swe_retry.runner.slots import prepare_process
 
 _MODEL = "claude-sonnet-4-5-20250929"
 _BODY = {

@@ -28,10 +28,6 @@ import typer
 
 from benchmarks.evaluation_rows import GoldRuns, Row, evaluation_columns
 from swe_retry.agent.workspace import Workspace
-from swe_retry.bench.cli.cli import run_cli
-from swe_retry.bench.instances.instance import Instance, Spec, derived_image, split_row
-from swe_retry.bench.instances.project import required_packages
-from swe_retry.bench.repos.mirrors import Mirrors
 from swe_retry.core.atomic import write_text_atomic
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.git import git
@@ -39,6 +35,10 @@ from swe_retry.environments.base import UnavailableError
 from swe_retry.environments.docker.engine import connect, engine_errors
 from swe_retry.environments.docker.images import holds
 from swe_retry.environments.local.buildsteps import BuildSteps
+from swe_retry.instances.split import Instance, Spec, derived_image, split_row
+from swe_retry.launch.cli import run_cli
+from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.testing.project import required_packages
 
 _TESTBED = "testbed"
 _PREFIX = "opt/miniconda3/envs/testbed"

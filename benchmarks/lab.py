@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from swe_retry.reports.data.rundata import RunData, read_run
-from swe_retry.reports.data.verdicts import Verdict, VerdictStatus
-from swe_retry.reports.lab.recorded import lab_data
-from swe_retry.reports.lab.replay import lab_report
-from swe_retry.runs.storage.store import RunStore
+from swe_retry.record.store import RunStore
+from swe_retry.results.rundata import RunData, read_run
+from swe_retry.results.verdicts import Verdict, VerdictStatus
+from swe_retry.study.lab.recorded import lab_data
+from swe_retry.study.lab.replay import lab_report
 from tests.support.rundata import write_generated_run
 
 INSTANCES = 500

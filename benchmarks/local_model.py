@@ -39,23 +39,23 @@ from urllib.request import Request, urlopen
 import typer
 from pydantic import TypeAdapter
 
-from swe_retry.bench.cli.cli import run_cli
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import quantity, table
 from swe_retry.environments.layout import write_files
 from swe_retry.environments.local.bubblewrap import sandbox_argv_with
-from swe_retry.reports.statistics.comparing import compare_verdicts
-from swe_retry.reports.statistics.methods import Share
-from swe_retry.reports.texts import of
-from swe_retry.runs.calls.journal import (
+from swe_retry.launch.cli import run_cli
+from swe_retry.record.store import RunStore
+from swe_retry.record.versions import TOP
+from swe_retry.report.statistics.comparing import compare_verdicts
+from swe_retry.report.statistics.methods import Share
+from swe_retry.report.texts import of
+from swe_retry.runner.calls.journal import (
     AnsweredEntry,
     Journal,
     journals_of,
     starts_and_ends,
 )
-from swe_retry.runs.settings import default_cache
-from swe_retry.runs.storage.store import RunStore
-from swe_retry.runs.storage.versions import TOP
+from swe_retry.runner.settings import default_cache
 from swe_retry_exercises.exercism.catalog import Exercise, fetched_catalog, read_catalog
 from swe_retry_exercises.exercism.results import ColumnName, read_facts, read_result
 from swe_retry_exercises.exercism.settings import Exercises

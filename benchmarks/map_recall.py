@@ -13,9 +13,9 @@ from typing import Any
 from swe_retry.agent.repomap import TagStore
 from swe_retry.agent.repomap.build import FileEntry, RepoMap, render, render_file
 from swe_retry.agent.repomap.scanning.tags import Definition
-from swe_retry.bench.repos.mirrors import Mirrors
 from swe_retry.core.git import git
 from swe_retry.llm.chat import estimate_tokens
+from swe_retry.repositories.mirrors import Mirrors
 
 _HUNK = re.compile(r"@@ -(\d+)")
 

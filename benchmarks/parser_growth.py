@@ -30,10 +30,10 @@ from swe_retry.agent.formats.base import (
 )
 from swe_retry.agent.formats.reading.fences import shortest_fence
 from swe_retry.agent.mentions import FileIndex
-from swe_retry.bench.regression.failures import failures_of
-from swe_retry.bench.regression.runners import Runner, parse_output
+from swe_retry.frameworks import Runner, parse_output
 from swe_retry.llm.chat import Message, Reply, ToolCall
 from swe_retry.llm.client import messages_as_sent
+from swe_retry.testing.failures import failures_of
 
 PATH = "package/a.py"
 _FENCE = "```"

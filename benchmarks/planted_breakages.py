@@ -37,16 +37,16 @@ from benchmarks.breakages import (
 from benchmarks.instance_images import read_rows
 from benchmarks.regression import InstanceTests, TestBench, end_cleanly, word
 from swe_retry.agent.workspace import Workspace
-from swe_retry.bench.cli.cli import run_cli
-from swe_retry.bench.instances.instance import Instance, split_row
-from swe_retry.bench.regression.related import RelatedTests, directive
-from swe_retry.bench.regression.runners import Runner, runner_of
-from swe_retry.bench.regression.settings import Tests
-from swe_retry.bench.repos.mirrors import Mirrors
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import table as aligned
 from swe_retry.core.processes import CommandResult
 from swe_retry.environments.base import EnvironmentKind, run_once
+from swe_retry.frameworks import Runner, runner_of
+from swe_retry.instances.split import Instance, split_row
+from swe_retry.launch.cli import run_cli
+from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.testing.related import RelatedTests, directive
+from swe_retry.testing.settings import Tests
 
 _ENVIRONMENTS = (EnvironmentKind.LOCAL, EnvironmentKind.DOCKER)
 _PLAUSIBLE = "plausible"

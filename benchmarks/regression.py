@@ -13,16 +13,16 @@ from functools import partial
 from pathlib import Path
 
 from swe_retry.agent.workspace import Workspace
-from swe_retry.bench.config import TestChoice
-from swe_retry.bench.instances.instance import Instance
-from swe_retry.bench.instances.project import project_of
-from swe_retry.bench.regression.settings import Tests
-from swe_retry.bench.regression.suite import RegressionTests
-from swe_retry.bench.repos.checkout import Checkout, Snapshots, make_checkout
-from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.attempts.config import TestChoice
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import Environment, EnvironmentKind, Session
 from swe_retry.environments.choice import make_environment
+from swe_retry.instances.split import Instance
+from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.testing.project import project_of
+from swe_retry.testing.settings import Tests
+from swe_retry.testing.suite import RegressionTests
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.map_recall import blobs_of, mirrors_of
-from swe_retry.bench.regression.related import RelatedTests
-from swe_retry.bench.repos.mirrors import Mirrors
-from swe_retry.runs.patches import patch_paths
+from swe_retry.record.patches import patch_paths
+from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.testing.related import RelatedTests
 
 _TEST = re.compile(r"^[ \t]*(?:def test|class Test)", re.MULTILINE)
 

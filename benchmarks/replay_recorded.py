@@ -15,9 +15,9 @@ from typing import Annotated
 
 import typer
 
-from swe_retry.runs.modelsource import read_recording
-from swe_retry.runs.records import Attempt
-from swe_retry.runs.storage.store import RunStore
+from swe_retry.record.records import Attempt
+from swe_retry.record.store import RunStore
+from swe_retry.runner.modelsource import read_recording
 
 
 def main(

@@ -38,12 +38,10 @@ from benchmarks.worlds import (
     make_instances,
     stop_when_sure,
 )
-from swe_retry.bench.attempts import choose_by_evidence
-from swe_retry.bench.cli.cli import run_cli
+from swe_retry.attempts import choose_by_evidence
 from swe_retry.core.errors import UserError
-from swe_retry.reports.matrix import MatrixCandidate
-from swe_retry.reports.statistics.methods import Share
-from swe_retry.runs.evidence import (
+from swe_retry.launch.cli import run_cli
+from swe_retry.record.evidence import (
     SOLVED,
     THERE,
     CandidateClass,
@@ -51,7 +49,9 @@ from swe_retry.runs.evidence import (
     ReproductionScript,
     ScriptSource,
 )
-from swe_retry.runs.records import Attempt, AttemptStatus
+from swe_retry.record.records import Attempt, AttemptStatus
+from swe_retry.report.statistics.methods import Share
+from swe_retry.study.matrix import MatrixCandidate
 
 SETS = {
     "Verified, GPT-4o": ("verified_gpt4o", "test_logs_verified_gpt4o"),

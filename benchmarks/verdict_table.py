@@ -23,17 +23,17 @@ import typer
 from benchmarks.evaluation_rows import Row
 from benchmarks.instance_images import read_rows
 from benchmarks.regression import TestBench, end_cleanly, word
-from swe_retry.bench.cli.cli import run_cli
-from swe_retry.bench.instances.instance import Instance, split_row
-from swe_retry.bench.regression.settings import Tests
-from swe_retry.bench.repos.mirrors import Mirrors
 from swe_retry.core.atomic import write_json_atomic
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import EnvironmentKind, UnavailableError
-from swe_retry.reports.evaluation.trees import PatchError, apply_patch
-from swe_retry.runs.modelsource import read_recording
-from swe_retry.runs.patches import submittable_patch
+from swe_retry.instances.split import Instance, split_row
+from swe_retry.launch.cli import run_cli
+from swe_retry.record.patches import submittable_patch
+from swe_retry.report.evaluation.trees import PatchError, apply_patch
+from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.runner.modelsource import read_recording
+from swe_retry.testing.settings import Tests
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _MODEL = "gold"

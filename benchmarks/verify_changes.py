@@ -30,8 +30,8 @@ import typer
 
 from swe_retry.core.errors import UserError
 from swe_retry.demo import register
-from swe_retry.reports.verify import verify_command
-from swe_retry.runs.storage.store import RunStore
+from swe_retry.record.store import RunStore
+from swe_retry.report.verify import verify_command
 
 _DIGITS = "0123456789abcdef"
 _OURS = (".json", ".jsonl", ".md", ".yaml")

@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 
-from swe_retry.bench.attempts import (
+from swe_retry.attempts import (
     RunFit,
     best_class,
     fit_run,
     stated_fit,
     weigh,
 )
-from swe_retry.reports.matrix import MatrixCandidate, MatrixInstance, MatrixScript
-from swe_retry.runs.evidence import BeliefFit
+from swe_retry.record.evidence import BeliefFit
+from swe_retry.study.matrix import MatrixCandidate, MatrixInstance, MatrixScript
 
 BROKEN_BY_RIGHT = 0.04
 """How often a right candidate breaks a test."""

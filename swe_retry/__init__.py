@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from swe_retry.llm.chat import Message as Message
     from swe_retry.llm.chat import Reply as Reply
     from swe_retry.llm.chat import ToolCall as ToolCall
-    from swe_retry.reports.data.rows import AttemptRecord as AttemptRecord
-    from swe_retry.reports.data.rows import CallRecord as CallRecord
-    from swe_retry.reports.data.rows import InstanceRecord as InstanceRecord
-    from swe_retry.reports.data.rows import RunRecords as RunRecords
+    from swe_retry.results.rows import AttemptRecord as AttemptRecord
+    from swe_retry.results.rows import CallRecord as CallRecord
+    from swe_retry.results.rows import InstanceRecord as InstanceRecord
+    from swe_retry.results.rows import RunRecords as RunRecords
 else:
     _MODULES = {
         "Agent": "swe_retry.agent.protocol",
         "AgentResult": "swe_retry.agent.protocol",
-        "AttemptRecord": "swe_retry.reports.data.rows",
-        "CallRecord": "swe_retry.reports.data.rows",
+        "AttemptRecord": "swe_retry.results.rows",
+        "CallRecord": "swe_retry.results.rows",
         "ChatModel": "swe_retry.llm.chat",
         "Ending": "swe_retry.agent.conversation.base",
         "InfrastructureError": "swe_retry.core.errors",
-        "InstanceRecord": "swe_retry.reports.data.rows",
+        "InstanceRecord": "swe_retry.results.rows",
         "Message": "swe_retry.llm.chat",
         "Reply": "swe_retry.llm.chat",
-        "RunRecords": "swe_retry.reports.data.rows",
+        "RunRecords": "swe_retry.results.rows",
         "Solution": "swe_retry.api",
         "Task": "swe_retry.agent.protocol",
         "ToolCall": "swe_retry.llm.chat",

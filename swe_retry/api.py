@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from swe_retry.core.settings import Layer
-    from swe_retry.reports.data.rows import RunRecords
+    from swe_retry.results.rows import RunRecords
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ def load_run(run: str | Path) -> RunRecords:
     Raises:
         UserError: there is no such run, or a file of it is damaged.
     """
-    from swe_retry.bench.cli.cli import quiet_packages
-    from swe_retry.reports.data.rows import records_of
-    from swe_retry.reports.data.rundata import read_run
-    from swe_retry.reports.named_runs import import_foreign
-    from swe_retry.runs.storage.places import find_run
-    from swe_retry.runs.storage.store import RunStore
+    from swe_retry.launch.cli import quiet_packages
+    from swe_retry.record.places import find_run
+    from swe_retry.record.store import RunStore
+    from swe_retry.report.named_runs import import_foreign
+    from swe_retry.results.rows import records_of
+    from swe_retry.results.rundata import read_run
 
     quiet_packages()
     path = find_run(str(run)).expanduser()
@@ -92,13 +92,13 @@ def solve(
         InfrastructureError: an engine, network or disk failed.
         KeyboardInterrupt: the run was stopped; the same call continues it.
     """
-    from swe_retry.bench.cli.cli import quiet_packages
-    from swe_retry.bench.cli.command_line import FLAGS, make_configuration
-    from swe_retry.bench.cli.own import prepare
-    from swe_retry.bench.config import RunSettings
+    from swe_retry.attempts.config import RunSettings
+    from swe_retry.cli.command_line import FLAGS, make_configuration
+    from swe_retry.cli.own import prepare
     from swe_retry.core.money import as_number
     from swe_retry.core.settings import CommandLine
-    from swe_retry.runs.envfile import load_env_file
+    from swe_retry.launch.cli import quiet_packages
+    from swe_retry.runner.envfile import load_env_file
 
     quiet_packages()
     layer = _settings_layer(
@@ -137,7 +137,7 @@ def _settings_layer(
     settings: Mapping[str, object], arguments: Mapping[str, tuple[str, object]]
 ) -> Layer:
     """Return settings and arguments, which have their own names in messages, as one layer."""
-    from swe_retry.bench.config import RunSettings
+    from swe_retry.attempts.config import RunSettings
     from swe_retry.core.errors import UserError
     from swe_retry.core.settings import SourcedValue, of_mapping
 

@@ -24,15 +24,8 @@ if TYPE_CHECKING:
     from swe_retry.agent.formats.base import Notation
     from swe_retry.agent.mentions import FileIndex
     from swe_retry.agent.protocol import AgentResult, Task, Transcript
-    from swe_retry.bench.attempts import transcript_blocks
-    from swe_retry.bench.cli.cli import EnvFileOption, JsonFormat
-    from swe_retry.bench.cli.command_line import FLAGS, RedoOption
-    from swe_retry.bench.cli.dispatch import Command, Program
-    from swe_retry.bench.instances.dataset import rows_of_hub, rows_of_path
-    from swe_retry.bench.instances.names import DatasetName
-    from swe_retry.bench.regression.testlogs import failed_test_names, report_results
-    from swe_retry.bench.repos.mirrors import Mirrors
-    from swe_retry.bench.selection import Selection, check_date, in_period, read_ids
+    from swe_retry.attempts import transcript_blocks
+    from swe_retry.cli.command_line import FLAGS, RedoOption
     from swe_retry.core.address import without_logins
     from swe_retry.core.atomic import (
         check_folder,
@@ -52,16 +45,6 @@ if TYPE_CHECKING:
     from swe_retry.core.hashing import sha256_of
     from swe_retry.core.jsontypes import objects, texts_in, value_at
     from swe_retry.core.money import as_text, in_words, known_sum, sum_words, total
-    from swe_retry.core.parsing.untrusted import (
-        DamagedError,
-        fault_of,
-        invalid,
-        json_of,
-        read_bytes,
-        read_object,
-        text_of,
-        yaml_of,
-    )
     from swe_retry.core.plaintext import abbreviate, one_line, quantity, some, table
     from swe_retry.core.processes import run_limited, without_secrets
     from swe_retry.core.redaction import Redactor
@@ -78,6 +61,16 @@ if TYPE_CHECKING:
         settings_of,
     )
     from swe_retry.core.shutdown import Shutdown
+    from swe_retry.core.untrusted import (
+        DamagedError,
+        fault_of,
+        invalid,
+        json_of,
+        read_bytes,
+        read_object,
+        text_of,
+        yaml_of,
+    )
     from swe_retry.environments.base import (
         EnvironmentKind,
         ResourceLimits,
@@ -96,6 +89,10 @@ if TYPE_CHECKING:
         Folders,
     )
     from swe_retry.environments.layout import check_path, write_files
+    from swe_retry.instances.dataset import rows_of_hub, rows_of_path
+    from swe_retry.instances.selection import Selection, check_date, in_period, read_ids
+    from swe_retry.launch.cli import EnvFileOption, JsonFormat
+    from swe_retry.launch.start import Command, Program
     from swe_retry.llm.chat import (
         BudgetUsedError,
         ChatModel,
@@ -109,13 +106,26 @@ if TYPE_CHECKING:
     from swe_retry.llm.provider_errors import ProviderRefusalError, room_for_reply
     from swe_retry.llm.registry import accepts_options, endpoint_arguments
     from swe_retry.llm.tokens import most_tokens, size
-    from swe_retry.reports.data.jsonvalues import dollars, integer, number, texts
-    from swe_retry.reports.pages.render import Renderer
-    from swe_retry.reports.pages.tables import Table
-    from swe_retry.reports.plots.style import Theme, label, new_figure, percent_axis
-    from swe_retry.reports.plots.write import Picture, draw_picture, write_picture
-    from swe_retry.reports.statistics.comparing import compare_verdicts
-    from swe_retry.reports.statistics.methods import (
+    from swe_retry.record.description import Run
+    from swe_retry.record.keys import is_safe_key, is_safe_name
+    from swe_retry.record.manifest import note_images
+    from swe_retry.record.places import find_run
+    from swe_retry.record.records import (
+        Attempt,
+        AttemptStatus,
+        InstanceResult,
+        InstanceStatus,
+        Recorded,
+    )
+    from swe_retry.record.runlock import run_lock
+    from swe_retry.record.store import RunStore
+    from swe_retry.record.versions import versions
+    from swe_retry.report.pages.render import Renderer
+    from swe_retry.report.pages.tables import Table
+    from swe_retry.report.plots.style import Theme, label, new_figure, percent_axis
+    from swe_retry.report.plots.write import Picture, draw_picture, write_picture
+    from swe_retry.report.statistics.comparing import compare_verdicts
+    from swe_retry.report.statistics.methods import (
         Interval,
         Share,
         pass_at_k,
@@ -123,15 +133,16 @@ if TYPE_CHECKING:
         ratio,
         wilson,
     )
-    from swe_retry.reports.texts import of, points, render_text
-    from swe_retry.runs.benchmark import Benchmark
-    from swe_retry.runs.calls.coordinator import CallCoordinator
-    from swe_retry.runs.checks import check_folders, check_models
-    from swe_retry.runs.description import Run
-    from swe_retry.runs.jobs import End, Finished, JobContext, WorkerAccess
-    from swe_retry.runs.keys import is_safe_key, is_safe_name
-    from swe_retry.runs.leftovers import clean_key
-    from swe_retry.runs.modelsource import (
+    from swe_retry.report.texts import of, points, render_text
+    from swe_retry.repositories.mirrors import Mirrors
+    from swe_retry.repositories.names import DatasetName
+    from swe_retry.results.jsonvalues import dollars, integer, number, texts
+    from swe_retry.runner.benchmark import Benchmark
+    from swe_retry.runner.calls.coordinator import CallCoordinator
+    from swe_retry.runner.checks import check_folders, check_models
+    from swe_retry.runner.jobs import End, Finished, JobContext, WorkerAccess
+    from swe_retry.runner.leftovers import clean_key
+    from swe_retry.runner.modelsource import (
         LiveModels,
         NotRecordedError,
         ReplayedModels,
@@ -139,7 +150,7 @@ if TYPE_CHECKING:
         recorded_of,
         replay_folder,
     )
-    from swe_retry.runs.options import (
+    from swe_retry.runner.options import (
         RunBasics,
         RunResources,
         ask_servers,
@@ -147,58 +158,47 @@ if TYPE_CHECKING:
         name_slug,
         read_models,
     )
-    from swe_retry.runs.progress.state import WorkStep
-    from swe_retry.runs.progress.summary_json import RunSummary
-    from swe_retry.runs.records import (
-        Attempt,
-        AttemptStatus,
-        InstanceResult,
-        InstanceStatus,
-        Recorded,
-    )
-    from swe_retry.runs.session import start_run
-    from swe_retry.runs.settings import CommonSettings, FolderSettings
-    from swe_retry.runs.signals import heeding_signals
-    from swe_retry.runs.slots import WaitingModel
-    from swe_retry.runs.storage.manifest import note_images
-    from swe_retry.runs.storage.places import find_run
-    from swe_retry.runs.storage.runlock import run_lock
-    from swe_retry.runs.storage.store import RunStore
-    from swe_retry.runs.storage.versions import versions
+    from swe_retry.runner.progress.state import WorkStep
+    from swe_retry.runner.progress.summary_json import RunSummary
+    from swe_retry.runner.session import start_run
+    from swe_retry.runner.settings import CommonSettings, FolderSettings
+    from swe_retry.runner.signals import heeding_signals
+    from swe_retry.runner.slots import WaitingModel
+    from swe_retry.testing.testlogs import failed_test_names, report_results
 
 _NAMES = {
-    "bench.cli.cli": "EnvFileOption JsonFormat",
-    "bench.cli.command_line": "FLAGS RedoOption",
-    "bench.cli.dispatch": "Command Program",
+    "launch.cli": "EnvFileOption JsonFormat",
+    "cli.command_line": "FLAGS RedoOption",
+    "launch.start": "Command Program",
     "core.settings": (
         "CommandLine Commas Folder Section SettingFlag TextList "
         "WrongValueError chosen_settings command settings_of"
     ),
-    "runs.benchmark": "Benchmark",
-    "runs.calls.coordinator": "CallCoordinator",
-    "runs.checks": "check_folders check_models",
-    "runs.description": "Run",
-    "runs.jobs": "End Finished JobContext WorkerAccess",
-    "runs.keys": "is_safe_key is_safe_name",
-    "runs.leftovers": "clean_key",
-    "runs.modelsource": (
+    "runner.benchmark": "Benchmark",
+    "runner.calls.coordinator": "CallCoordinator",
+    "runner.checks": "check_folders check_models",
+    "record.description": "Run",
+    "runner.jobs": "End Finished JobContext WorkerAccess",
+    "record.keys": "is_safe_key is_safe_name",
+    "runner.leftovers": "clean_key",
+    "runner.modelsource": (
         "LiveModels NotRecordedError ReplayedModels Turn recorded_of replay_folder"
     ),
-    "runs.options": (
+    "runner.options": (
         "RunBasics RunResources ask_servers model_slug name_slug read_models"
     ),
-    "runs.progress.state": "WorkStep",
-    "runs.progress.summary_json": "RunSummary",
-    "runs.records": "Attempt AttemptStatus InstanceResult InstanceStatus Recorded",
-    "runs.session": "start_run",
-    "runs.settings": "CommonSettings FolderSettings",
-    "runs.signals": "heeding_signals",
-    "runs.slots": "WaitingModel",
-    "runs.storage.manifest": "note_images",
-    "runs.storage.places": "find_run",
-    "runs.storage.runlock": "run_lock",
-    "runs.storage.store": "RunStore",
-    "runs.storage.versions": "versions",
+    "runner.progress.state": "WorkStep",
+    "runner.progress.summary_json": "RunSummary",
+    "record.records": "Attempt AttemptStatus InstanceResult InstanceStatus Recorded",
+    "runner.session": "start_run",
+    "runner.settings": "CommonSettings FolderSettings",
+    "runner.signals": "heeding_signals",
+    "runner.slots": "WaitingModel",
+    "record.manifest": "note_images",
+    "record.places": "find_run",
+    "record.runlock": "run_lock",
+    "record.store": "RunStore",
+    "record.versions": "versions",
     "agent.builtin": "PlanFormat error_of tries",
     "agent.conversation.base": (
         "ConversationLimits ConversationSetup Ending Reflections Result"
@@ -224,20 +224,20 @@ _NAMES = {
     ),
     "environments.folders": "FOLDER FolderCommand FolderResult Folders",
     "environments.layout": "check_path write_files",
-    "bench.attempts": "transcript_blocks",
-    "bench.instances.dataset": "rows_of_hub rows_of_path",
-    "bench.instances.names": "DatasetName",
-    "bench.regression.testlogs": "failed_test_names report_results",
-    "bench.repos.mirrors": "Mirrors",
-    "bench.selection": "Selection check_date in_period read_ids",
-    "reports.data.jsonvalues": "dollars integer number texts",
-    "reports.pages.render": "Renderer",
-    "reports.pages.tables": "Table",
-    "reports.plots.style": "Theme label new_figure percent_axis",
-    "reports.plots.write": "Picture draw_picture write_picture",
-    "reports.statistics.comparing": "compare_verdicts",
-    "reports.statistics.methods": "Interval Share pass_at_k percent ratio wilson",
-    "reports.texts": "of points render_text",
+    "attempts": "transcript_blocks",
+    "instances.dataset": "rows_of_hub rows_of_path",
+    "repositories.names": "DatasetName",
+    "testing.testlogs": "failed_test_names report_results",
+    "repositories.mirrors": "Mirrors",
+    "instances.selection": "Selection check_date in_period read_ids",
+    "results.jsonvalues": "dollars integer number texts",
+    "report.pages.render": "Renderer",
+    "report.pages.tables": "Table",
+    "report.plots.style": "Theme label new_figure percent_axis",
+    "report.plots.write": "Picture draw_picture write_picture",
+    "report.statistics.comparing": "compare_verdicts",
+    "report.statistics.methods": "Interval Share pass_at_k percent ratio wilson",
+    "report.texts": "of points render_text",
     "core.address": "without_logins",
     "core.atomic": (
         "check_folder scratch_folder write_bytes_atomic write_json_atomic "
@@ -248,7 +248,7 @@ _NAMES = {
     "core.hashing": "sha256_of",
     "core.jsontypes": "objects texts_in value_at",
     "core.money": "as_text in_words known_sum sum_words total",
-    "core.parsing.untrusted": (
+    "core.untrusted": (
         "DamagedError fault_of invalid json_of read_bytes read_object text_of yaml_of"
     ),
     "core.plaintext": "abbreviate one_line quantity some table",

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from swe_retry.bench.instances.instance import Instance
-from swe_retry.bench.repos.checkout import Checkout, Snapshots, make_checkout
 from swe_retry.demo import register
 from swe_retry.demo.setup import commit_all
+from swe_retry.instances.split import Instance
+from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
 from tests.support import write_files
 from tests.support.commands import Preloaded
 from tests.support.provider import Provider
@@ -35,20 +35,20 @@ settings.load_profile("suite")
 
 # The files that take longest. Workers take groups in this order, so long groups must start first.
 _SLOWEST = (
-    "runs/engines/test_ray.py",
+    "runner/ray/test_ray.py",
     "agent/gateway/test_faults.py",
-    "bench/own/test_own_run.py",
-    "bench/regression/test_suite.py",
-    "bench/attempts/test_select_evidence.py",
+    "own/test_own_run.py",
+    "testing/test_suite.py",
+    "attempts/test_select_evidence.py",
     "environments/test_hostile_code.py",
     "demo/test_demo.py",
-    "bench/own/test_own_base.py",
-    "reports/test_gold.py",
-    "runs/test_jobs.py",
-    "bench/regression/test_forged_runs.py",
-    "runs/test_stopping.py",
+    "own/test_own_base.py",
+    "study/test_gold.py",
+    "runner/test_jobs.py",
+    "testing/test_forged_runs.py",
+    "runner/test_stopping.py",
     "test_walks.py",
-    "runs/engines/test_own_ray.py",
+    "runner/ray/test_own_ray.py",
 )
 
 

@@ -31,12 +31,12 @@ from swe_retry import (
     solve,
 )
 from swe_retry.agent.agents import load_agent
-from swe_retry.reports.evaluation.settings import RowKind
-from swe_retry.runs.storage.store import RunStore
-from tests.reports.conftest import replay, report_run
+from swe_retry.record.store import RunStore
+from swe_retry.report.evaluation.settings import RowKind
 from tests.support import TOP, wait_until
 from tests.support.ownworld import ISSUE, RIGHT, WRONG, make_repository, state
 from tests.support.provider import Answer, Provider
+from tests.support.reported import replay, report_run
 
 OLD = TOP / "tests/data/run-0.12/predictions/demo"
 FOREIGN = TOP / "tests/data/foreign/mini"

@@ -23,7 +23,6 @@ from tests.architecture import (
     closure,
     crowded_rooms,
     hidden_names,
-    inner_imports,
     join_text,
     repeated_facts,
     shared_names,
@@ -53,18 +52,18 @@ def test_the_rule_holds(name: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "import swe_retry.reports.rows",
+        "import swe_retry.report.rows",
         "from swe_retry.demo.setup import x",
-        "from swe_retry.runs import rows",
+        "from swe_retry.runner import rows",
         "from swe_retry.kit import UserError",
         "import swe_retry_exercises.rows",
     ],
 )
 def test_an_upward_import_is_seen(tmp_path: Path, line: str) -> None:
     names = (
-        "swe_retry/reports/rows.py",
+        "swe_retry/report/rows.py",
         "swe_retry/demo/setup.py",
-        "swe_retry/runs/rows.py",
+        "swe_retry/runner/rows.py",
         "swe_retry/kit.py",
         "exercises/swe_retry_exercises/rows.py",
     )
@@ -87,7 +86,7 @@ def test_an_upward_import_is_seen(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "user", ["swe_retry/reports/a.py", "swe_retry/demo/a.py", "report.py"]
+    "user", ["swe_retry/report/a.py", "swe_retry/demo/a.py", "report.py"]
 )
 def test_only_tests_and_benchmarks_import_exercises_and_benchmarks(
     tmp_path: Path, user: str
@@ -96,9 +95,9 @@ def test_only_tests_and_benchmarks_import_exercises_and_benchmarks(
         "exercises/swe_retry_exercises/rows.py": "",
         "benchmarks/a.py": "import swe_retry_exercises.rows\n",
     }
-    top = write_files(tmp_path, {**files, "swe_retry/reports/rows.py": "", user: ""})
+    top = write_files(tmp_path, {**files, "swe_retry/report/rows.py": "", user: ""})
     assert upward_imports(top) == set()
-    names = ("swe_retry.reports.rows", "swe_retry_exercises.rows", "benchmarks.a")
+    names = ("swe_retry.report.rows", "swe_retry_exercises.rows", "benchmarks.a")
     imports = "".join(f"import {name}\n" for name in names)
     write_files(top, {user: imports})
     packages = ("benchmarks.a", "swe_retry_exercises.rows")
@@ -108,20 +107,22 @@ def test_only_tests_and_benchmarks_import_exercises_and_benchmarks(
 def test_what_is_too_large_is_seen(tmp_path: Path) -> None:
     long = "x = 1\n" * (MAX_TOKENS // 3 + 1)
     files = {
-        "swe_retry/runs/long.py": long,
-        "swe_retry/runs/documented.py": f'"""{long}"""\n',
+        "swe_retry/runner/long.py": long,
+        "swe_retry/runner/documented.py": f'"""{long}"""\n',
         "tests/test_long.py": long,
-        "swe_retry/runs/__init__.py": "",
+        "swe_retry/runner/__init__.py": "",
     }
-    calls = {f"swe_retry/runs/calls/m{number}.py": "" for number in range(MAX_MODULES)}
+    calls = {
+        f"swe_retry/runner/calls/m{number}.py": "" for number in range(MAX_MODULES)
+    }
     benchmarks = {f"benchmarks/m{number}.py": "" for number in range(MAX_MODULES + 1)}
     top = write_files(tmp_path, {**files, **calls, **benchmarks})
     assert sizes(top) == {
-        "swe_retry/runs/long.py is too long",
+        "swe_retry/runner/long.py is too long",
         "tests/test_long.py is too long",
     }
-    assert "swe_retry/runs/calls is too full" in sizes(
-        write_files(top, {"swe_retry/runs/calls/last.py": ""})
+    assert "swe_retry/runner/calls is too full" in sizes(
+        write_files(top, {"swe_retry/runner/calls/last.py": ""})
     )
 
 
@@ -137,30 +138,32 @@ def test_an_import_beside_the_package_is_seen(tmp_path: Path) -> None:
 
 def test_a_circle_of_folders_is_seen(tmp_path: Path) -> None:
     files = {
-        "swe_retry/runs/run.py": "import swe_retry.runs.calls.gate\n",
-        "swe_retry/runs/calls/gate.py": "import swe_retry.runs.storage.store\n",
-        "swe_retry/runs/storage/store.py": "import swe_retry.runs.jobs\n",
-        "swe_retry/runs/jobs.py": "",
+        "swe_retry/runner/run.py": "import swe_retry.runner.calls.gate\n",
+        "swe_retry/runner/calls/gate.py": "import swe_retry.runner.progress.store\n",
+        "swe_retry/runner/progress/store.py": "import swe_retry.runner.jobs\n",
+        "swe_retry/runner/jobs.py": "",
     }
     assert circles(write_files(tmp_path, files)) == set()
     write_files(
         tmp_path,
         {
-            "swe_retry/runs/storage/new.py": "def f():\n    import swe_retry.runs.calls.other\n"
+            "swe_retry/runner/progress/new.py": "def f():\n    import swe_retry.runner.calls.other\n"
         },
     )
-    assert circles(write_files(tmp_path, {"swe_retry/runs/calls/other.py": ""})) == {
-        "swe_retry/runs/calls, swe_retry/runs/storage"
+    assert circles(write_files(tmp_path, {"swe_retry/runner/calls/other.py": ""})) == {
+        "swe_retry/runner/calls, swe_retry/runner/progress"
     }
     write_files(
         tmp_path,
         {
-            "swe_retry/runs/storage/new.py": "",
-            "swe_retry/runs/jobs.py": "import swe_retry.runs.run\n",
+            "swe_retry/runner/progress/new.py": "",
+            "swe_retry/runner/jobs.py": "import swe_retry.runner.run\n",
         },
     )
-    parts = ("calls", "jobs.py", "run.py", "storage")
-    assert circles(tmp_path) == {", ".join(f"swe_retry/runs/{part}" for part in parts)}
+    parts = ("calls/gate.py", "jobs.py", "progress/store.py", "run.py")
+    assert circles(tmp_path) == {
+        ", ".join(f"swe_retry/runner/{part}" for part in parts)
+    }
 
 
 @pytest.mark.parametrize(
@@ -234,19 +237,19 @@ def test_an_alias_under_the_name_of_a_class_is_seen(tmp_path: Path) -> None:
     files = {
         "swe_retry/core/a.py": say,
         "swe_retry/llm/a.py": say,
-        "swe_retry/runs/b.py": "Entry = Mapping[str, int]\n",
+        "swe_retry/runner/b.py": "Entry = Mapping[str, int]\n",
     }
     assert shared_names(write_files(tmp_path, files)) == set()
     write_files(
         tmp_path,
         {
-            "swe_retry/bench/c.py": "class Entry: ...\n",
-            "swe_retry/bench/d.py": "Say = Callable[[int], None]\n",
+            "swe_retry/attempts/c.py": "class Entry: ...\n",
+            "swe_retry/attempts/d.py": "Say = Callable[[int], None]\n",
         },
     )
     assert shared_names(tmp_path) == {
-        "Entry: swe_retry/runs/b.py, swe_retry/bench/c.py",
-        "Say: swe_retry/core/a.py, swe_retry/llm/a.py, swe_retry/bench/d.py",
+        "Entry: swe_retry/runner/b.py, swe_retry/attempts/c.py",
+        "Say: swe_retry/core/a.py, swe_retry/llm/a.py, swe_retry/attempts/d.py",
     }
 
 
@@ -256,8 +259,8 @@ def test_two_classes_of_one_name_are_seen(tmp_path: Path) -> None:
     )
     write_files(top, {"benchmarks/b.py": "class _Own: ...\n"})
     assert shared_names(top) == set()
-    write_files(top, {"swe_retry/reports/c.py": "class Row: ...\n"})
-    assert shared_names(top) == {"Row: swe_retry/core/a.py, swe_retry/reports/c.py"}
+    write_files(top, {"swe_retry/report/c.py": "class Row: ...\n"})
+    assert shared_names(top) == {"Row: swe_retry/core/a.py, swe_retry/report/c.py"}
 
 
 def test_what_two_modules_state_is_seen(tmp_path: Path) -> None:
@@ -266,20 +269,20 @@ def test_what_two_modules_state_is_seen(tmp_path: Path) -> None:
     top = write_files(
         tmp_path,
         {
-            "swe_retry/runs/a.py": module,
-            "swe_retry/runs/b.py": "import swe_retry.runs.a\nworkers: int = 2\n",
+            "swe_retry/runner/a.py": module,
+            "swe_retry/runner/b.py": "import swe_retry.runner.a\nworkers: int = 2\n",
         },
     )
     assert repeated_facts(top) == set()
     write_files(
         top,
         {
-            "swe_retry/bench/a.py": 'def read(): return "run.json"\n',
-            "swe_retry/bench/b.py": option,
+            "swe_retry/attempts/a.py": 'def read(): return "run.json"\n',
+            "swe_retry/attempts/b.py": option,
         },
     )
     write_files(
-        top, {"swe_retry/bench/c.py": "class Scale:\n    workers: float = 4.0\n"}
+        top, {"swe_retry/attempts/c.py": "class Scale:\n    workers: float = 4.0\n"}
     )
     group = (
         'class Group:\n    workers: int = option(4, "at once", "--workers")\n    '
@@ -288,46 +291,46 @@ def test_what_two_modules_state_is_seen(tmp_path: Path) -> None:
     assert repeated_facts(
         write_files(
             tmp_path / "other",
-            {"swe_retry/runs/a.py": module, "swe_retry/llm/a.py": group},
+            {"swe_retry/runner/a.py": module, "swe_retry/llm/a.py": group},
         )
     ) == {
-        "--workers: swe_retry/llm/a.py, swe_retry/runs/a.py",
-        "--workers = 4.0: swe_retry/llm/a.py, swe_retry/runs/a.py",
+        "--workers: swe_retry/llm/a.py, swe_retry/runner/a.py",
+        "--workers = 4.0: swe_retry/llm/a.py, swe_retry/runner/a.py",
     }
     assert repeated_facts(top) == {
-        "run.json: swe_retry/bench/a.py, swe_retry/runs/a.py",
-        "--workers: swe_retry/bench/b.py, swe_retry/runs/a.py",
-        "--workers = 4.0: swe_retry/bench/c.py, swe_retry/runs/a.py",
+        "run.json: swe_retry/attempts/a.py, swe_retry/runner/a.py",
+        "--workers: swe_retry/attempts/b.py, swe_retry/runner/a.py",
+        "--workers = 4.0: swe_retry/attempts/c.py, swe_retry/runner/a.py",
     }
 
 
 def test_a_name_of_the_evaluation_half_is_seen(tmp_path: Path) -> None:
-    loader = "swe_retry.bench.instances.instance"
-    command = f"import {loader}\ndef f():\n    import swe_retry.runs.run\n"
+    loader = "swe_retry.instances.split"
+    command = f"import {loader}\ndef f():\n    import swe_retry.runner.run\n"
     rows = f'from {loader} import Evaluation\nx = "hints_text"\n'
     files = {
-        "harness.py": 'launch("swe_retry.bench.cli.main")\n',
-        "report.py": "import swe_retry.reports.rows\n",
-        "swe_retry/bench/cli/main.py": command,
-        "swe_retry/bench/instances/instance.py": "class Evaluation:\n    test_patch: str\n",
-        "swe_retry/runs/run.py": "",
-        "swe_retry/reports/rows.py": rows,
+        "harness.py": 'launch("swe_retry.cli.main")\n',
+        "report.py": "import swe_retry.report.rows\n",
+        "swe_retry/cli/main.py": command,
+        "swe_retry/instances/split.py": "class Evaluation:\n    test_patch: str\n",
+        "swe_retry/runner/run.py": "",
+        "swe_retry/report/rows.py": rows,
     }
     top = write_files(tmp_path, files)
     assert hidden_names(top) == set()
     write_files(
         top,
         {
-            "swe_retry/runs/run2.py": "def f(x):\n    return x.test_patch\n",
-            "swe_retry/runs/run.py": "",
+            "swe_retry/runner/run2.py": "def f(x):\n    return x.test_patch\n",
+            "swe_retry/runner/run.py": "",
         },
     )
-    command = "import swe_retry.runs.run2\nimport swe_retry.reports.rows\n"
-    write_files(top, {"swe_retry/bench/cli/main.py": command})
+    command = "import swe_retry.runner.run2\nimport swe_retry.report.rows\n"
+    write_files(top, {"swe_retry/cli/main.py": command})
     assert hidden_names(top) == {
-        "swe_retry/runs/run2.py names test_patch",
-        "swe_retry/reports/rows.py names Evaluation",
-        "swe_retry/reports/rows.py names hints_text",
+        "swe_retry/runner/run2.py names test_patch",
+        "swe_retry/report/rows.py names Evaluation",
+        "swe_retry/report/rows.py names hints_text",
     }
 
 
@@ -335,45 +338,43 @@ def test_the_harness_is_followed_to_its_end() -> None:
     modules = closure(TOP, "harness.py")
     rooms = {path.split("/")[1] for path in modules if "/" in path}
     assert {"agent", "environments"} < rooms
-    assert "reports" not in rooms
+    assert {"results", "report", "study"}.isdisjoint(rooms)
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "import swe_retry.bench.attempts.choose",
-        "from swe_retry.bench.attempts.choose import choose",
-        "from swe_retry.bench.attempts.evidence.scripts import script",
-        "from swe_retry.bench.attempts import rank, stop",
-        "def late():\n    from swe_retry.bench.attempts.stop import rule",
+        "import swe_retry.instances.split",
+        "from swe_retry.instances.split import split_row",
+        "from swe_retry.instances import split",
+        "def late():\n    from swe_retry.instances.split import split_row",
     ],
 )
-def test_an_import_of_an_inner_module_is_seen(tmp_path: Path, line: str) -> None:
-    face = "from swe_retry.bench.attempts.choose import choose, rank\n"
-    use = (
-        "import swe_retry.bench.attempts\nfrom swe_retry.bench.attempts import choose\n"
-    )
+def test_modules_beside_subfolders_count_for_their_folder(
+    tmp_path: Path, line: str
+) -> None:
     files = {
-        "swe_retry/bench/attempts/__init__.py": face,
-        "swe_retry/bench/attempts/choose.py": "",
-        "swe_retry/bench/attempts/stop.py": "import swe_retry.bench.attempts.choose\n",
-        "swe_retry/bench/attempts/evidence/scripts.py": "import swe_retry.bench.attempts.choose\n",
-        "tests/bench/attempts/test_choose.py": f"{line}\n",
-        "tests/reports/test_use.py": "",
-        # The package names a function as one of its modules.
-        "swe_retry/reports/use.py": use,
+        "swe_retry/instances/adapters/classic.py": "",
+        "swe_retry/instances/split.py": "import swe_retry.instances.adapters.classic\n",
+        "swe_retry/instances/selection.py": "import swe_retry.repositories.names\n",
+        "swe_retry/repositories/names.py": "",
+        "swe_retry/repositories/mirrors.py": "",
     }
     top = write_files(tmp_path, files)
-    assert inner_imports(top) == set()
-    for user in (
-        "swe_retry/reports/use.py",
-        "swe_retry/bench/cli/use.py",
-        "tests/reports/test_use.py",
-    ):
-        write_files(top, {user: f"{line}\n"})
-        (violation,) = inner_imports(top)
-        assert violation.startswith(f"{user} imports swe_retry.bench.attempts.")
-        write_files(top, {user: ""})
+    assert circles(top) == set()
+    write_files(top, {"swe_retry/repositories/mirrors.py": f"{line}\n"})
+    assert circles(top) == {"swe_retry/instances, swe_retry/repositories"}
+    # A folder and its own sub-folder may use each other, two modules may not.
+    write_files(top, {"swe_retry/repositories/mirrors.py": ""})
+    inner = "import swe_retry.instances.dataset\n"
+    more = {
+        "swe_retry/instances/adapters/classic.py": inner,
+        "swe_retry/instances/dataset.py": "",
+    }
+    assert circles(write_files(top, more)) == set()
+    write_files(top, {"swe_retry/instances/dataset.py": f"{line}\n"})
+    (ring,) = circles(top)
+    assert "adapters/classic.py" in ring
 
 
 @pytest.mark.parametrize(
@@ -405,19 +406,19 @@ def test_other_words_pass(tmp_path: Path) -> None:
 
 
 def test_a_document_that_names_a_missing_file_is_seen(tmp_path: Path) -> None:
-    text = "`swe_retry/core/a.py`, `swe_retry/bench/` and (../tests/b.py), "
+    text = "`swe_retry/core/a.py`, `swe_retry/attempts/` and (../tests/b.py), "
     text += "`exercises/c.py`, `python -m swe_retry_exercises.gone`, "
     text += "predictions/run1, `swe_retry/core/gone.py`.\n"
-    text += "`python -m swe_retry.core.a`, python -m pytest, `python -m\nswe_retry.bench.gone`\n"
+    text += "`python -m swe_retry.core.a`, python -m pytest, `python -m\nswe_retry.attempts.gone`\n"
     files = {
         "swe_retry/core/a.py": "",
-        "swe_retry/bench/b.py": "",
+        "swe_retry/attempts/b.py": "",
         "docs/a.md": text,
         "README.md": "docs/a.md\n",
     }
     assert stale_paths(write_files(tmp_path, files)) == {
         "docs/a.md names swe_retry/core/gone.py",
-        "docs/a.md names swe_retry.bench.gone",
+        "docs/a.md names swe_retry.attempts.gone",
         "docs/a.md names exercises/c.py",
         "docs/a.md names swe_retry_exercises.gone",
     }

@@ -18,9 +18,9 @@ import pytest
 import typer
 from typer.exceptions import TyperException
 
-from swe_retry import harness
-from swe_retry.bench.cli.dispatch import Program
+from swe_retry.cli import harness
 from swe_retry.core.errors import UserError
+from swe_retry.launch.start import Program
 from swe_retry.llm.options import Models
 from tests.old_options import PAGE, page, replacements
 from tests.support import TOP
@@ -28,7 +28,7 @@ from tests.support.programs import commands, options_of, programs
 
 pytestmark = pytest.mark.check
 
-RENAMED = TOP / "swe_retry/bench/cli/renamed.tsv"
+RENAMED = TOP / "swe_retry/cli/renamed.tsv"
 
 DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted(TOP.glob("docs/*.md"))]
 DOCUMENTS += sorted(TOP.glob("exercises/docs/*.md"))

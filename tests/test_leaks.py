@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from swe_retry.bench.cli.commands import run_command
-from swe_retry.bench.config import ModelChoice, SelectionRule, TestChoice
-from swe_retry.bench.instances.dataset import load_dataset
+from swe_retry.attempts.config import ModelChoice, SelectionRule, TestChoice
+from swe_retry.cli.commands import run_command
 from swe_retry.core.processes import run_limited
 from swe_retry.demo.images import build_images
 from swe_retry.demo.setup import build_mirrors
 from swe_retry.environments.base import EnvironmentKind
+from swe_retry.instances.dataset import load_dataset
 from tests.architecture import ROOMS, imported_names, sources, tree
 from tests.fixtures import ShareVenvs
 from tests.support import TOP
@@ -212,17 +212,17 @@ def test_a_run_opens_no_verdict(tmp_path: Path, cache: Path) -> None:
 def test_only_the_loader_and_reports_can_name_the_hidden_half() -> None:
     allowed = set()
     for name in ("instance", "hidden", "dataset"):
-        allowed.add(f"swe_retry/bench/instances/{name}.py")
+        allowed.add(f"swe_retry/instances/{name}.py")
     for name, path in sources(TOP, *HARNESS):
         hidden = {"split_row"}
         # `agent` imports nothing from `bench`, so its `rows` have another meaning.
-        if name.startswith(("swe_retry/runs", "swe_retry/bench")):
+        if name.startswith(("swe_retry/runner", "swe_retry/attempts")):
             hidden.add("rows")
         text = path.read_text(encoding="utf-8")
         # Only what stands in the text can be imported or read; parsing takes longer.
         if name in allowed or not any(word in text for word in ("Evaluation", *hidden)):
             continue
-        evaluation = "swe_retry.bench.instances.instance.Evaluation"
+        evaluation = "swe_retry.instances.split.Evaluation"
         assert evaluation not in imported_names(path), name
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.Attribute):

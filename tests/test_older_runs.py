@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from exercises.tests.commands import CANITEDIT, EDITPACK, EXERCISM
-from swe_retry.reports.submission.commands import package_command
-from swe_retry.runs.settings import FolderSettings
+from swe_retry.report.package.commands import package_command
+from swe_retry.runner.settings import FolderSettings
 from tests.support import TOP, read_json
 from tests.support.commands import Preloaded
 from tests.support.evaluated import split_of_dataset

@@ -19,7 +19,7 @@ TASK = DEMO_DATASET / "tasks" / ID
 # Attribute, last file of the walk, greatest number of files.
 WALKS = (
     ("problem_statement", "agent/conversation/context.py", 10),
-    ("model_patch", "swe_retry/reports/evaluation/local.py", 9),
+    ("model_patch", "swe_retry/report/evaluation/local.py", 9),
 )
 # They get a text to write it down, or to compute something of it, and do not pass it on.
 READERS = {
@@ -29,10 +29,10 @@ READERS = {
     "agent/repomap/build.py",
     "agent/repomap/ranking/rank.py",
     "agent/repomap/rendered.py",
-    "swe_retry/bench/attempts/transcript.py",
-    "swe_retry/bench/regression/testconfig.py",
+    "swe_retry/attempts/transcript.py",
+    "swe_retry/testing/testconfig.py",
     "swe_retry/llm/chat.py",
-    "swe_retry/reports/statistics/collect.py",
+    "swe_retry/report/statistics/collect.py",
 }
 
 

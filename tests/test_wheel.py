@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 from uv import find_uv_bin
 
-from swe_retry.runs.storage.versions import HARNESS_VERSION
+from swe_retry.record.versions import HARNESS_VERSION
 from tests.support import TOP, read_json, run_script, write_files
 from tests.support.ownworld import FILES, ISSUE, RIGHT, make_repository, run_git
 from tests.support.provider import Provider
@@ -21,8 +21,8 @@ from tests.support.provider import Provider
 pytestmark = pytest.mark.system
 ID = "demo__textkit-1"
 COMMANDS = {
-    "retry-harness": "swe_retry.harness:main",
-    "retry-report": "swe_retry.report:main",
+    "retry-harness": "swe_retry.cli.harness:main",
+    "retry-report": "swe_retry.cli.report:main",
 }
 OTHERS = ("llm", "runs", "agent")
 """Packages of the index with the names of rooms."""
@@ -190,7 +190,7 @@ def test_packages_with_the_names_of_rooms_stay_as_they_are(
     uv(*install, "--no-deps", "--reinstall", wheel, cwd=there)
     assert files_of(OTHERS, python) == before
     assert {"llm/__init__.py", "runs/__init__.py", "agent.py"} <= before.keys()
-    names = ("swe_retry.api", "swe_retry.runs", "swe_retry.agent", "swe_retry.llm")
+    names = ("swe_retry.api", "swe_retry.runner", "swe_retry.agent", "swe_retry.llm")
     code = f"import {', '.join((*OTHERS, *names))}; print(llm.__file__)"
     done = run(python, "-I", "-c", code, cwd=there)
     assert done.stdout.strip().endswith("site-packages/llm/__init__.py"), done.stderr
@@ -281,7 +281,7 @@ def test_the_shell_completes_options(
 
 
 def test_a_missing_package_asks_for_no_make(commands: Path, there: Path) -> None:
-    start = "from swe_retry.harness import main; sys.exit(main())"
+    start = "from swe_retry.cli.harness import main; sys.exit(main())"
     code = f"import sys; sys.modules['typer'] = None; {start}"
     done = run(commands / "python", "-I", "-c", code, cwd=there)
     assert done.returncode == 2

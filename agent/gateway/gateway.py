@@ -40,8 +40,8 @@ from swe_retry.agent.gateway.provider import (
 )
 from swe_retry.core.errors import InfrastructureError, StoppedError, UserError
 from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.parsing.untrusted import MIB
 from swe_retry.core.plaintext import abbreviate
+from swe_retry.core.untrusted import MIB
 from swe_retry.llm.background import background
 from swe_retry.llm.chat import (
     AttemptLimitError,

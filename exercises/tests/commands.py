@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from unittest.mock import patch
 
-from swe_retry.bench.cli.dispatch import Program
+from swe_retry.launch.start import Program
 from swe_retry_exercises.canitedit import __main__ as canitedit
 from swe_retry_exercises.editpack import __main__ as editpack
 from swe_retry_exercises.exercism import __main__ as exercism

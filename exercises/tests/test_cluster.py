@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("ray")
 
-from swe_retry.runs.engines.ray.engine import _copy_code
+from swe_retry.runner.ray.engine import _copy_code
 from swe_retry_exercises.canitedit.generation import CompletionBenchmark
 from swe_retry_exercises.exercism.run import ExerciseBenchmark
 

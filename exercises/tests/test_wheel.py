@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from exercises.tests.support.exercism import SIX
-from swe_retry.runs.storage.versions import HARNESS_VERSION
+from swe_retry.record.versions import HARNESS_VERSION
 from tests.support import TOP, read_json
 from tests.test_wheel import run, uv
 from tests.test_wheel import wheel as house  # noqa: F401 - a fixture

@@ -32,7 +32,7 @@ from pydantic.fields import FieldInfo
 from swe_retry.core.address import without_logins
 from swe_retry.core.errors import UserError
 from swe_retry.core.jsontypes import map_texts
-from swe_retry.core.parsing.untrusted import MIB, DamagedError, TextLoader, yaml_of
+from swe_retry.core.untrusted import MIB, DamagedError, TextLoader, yaml_of
 
 SETTINGS = "Everything else"
 EVERY = "*"

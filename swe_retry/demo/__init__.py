@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from swe_retry.bench.instances.names import BUNDLED, Bundled
 from swe_retry.demo.images import build_images
 from swe_retry.demo.setup import DEMO_DATASET, build_mirrors
+from swe_retry.repositories.names import BUNDLED, Bundled
 
 
 def register() -> None:

@@ -11,7 +11,7 @@ from swe_retry.demo.images import build_images
 from swe_retry.demo.setup import DEMO_DATASET
 from swe_retry.environments.docker.engine import engine_answers
 from swe_retry.environments.local.environment import NO_SANDBOX
-from swe_retry.runs.storage.versions import CHECKOUT, TOP
+from swe_retry.record.versions import CHECKOUT, TOP
 
 _TOP = TOP.resolve()
 _RUN = _TOP / "predictions" / "demo"
@@ -41,7 +41,7 @@ def main() -> int:
     for name, *words in (harness, report):
         shown = f"python {name}.py" if CHECKOUT else f"retry-{name}"
         print(f"$ {shown} {' '.join(words)}", flush=True)
-        code = _run(["-m", f"swe_retry.{name}", *words], filtered=name == "report")
+        code = _run(["-m", f"swe_retry.cli.{name}", *words], filtered=name == "report")
         if code:
             return code
         print(flush=True)

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from swe_retry.core.address import basic_auth, recorded_address, without_logins
 from swe_retry.core.errors import UserError
 from swe_retry.core.jsontypes import JsonObject, count_at, object_at, objects, text_at
-from swe_retry.core.parsing.untrusted import MIB, DamagedError, object_of
 from swe_retry.core.plaintext import abbreviate, say_aside, some
+from swe_retry.core.untrusted import MIB, DamagedError, object_of
 
 if TYPE_CHECKING:
     import httpx

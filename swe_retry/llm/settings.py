@@ -27,7 +27,7 @@ from pydantic.dataclasses import dataclass
 
 from swe_retry.core.errors import UserError
 from swe_retry.core.hashing import sha256_of
-from swe_retry.core.parsing.untrusted import (
+from swe_retry.core.untrusted import (
     MIB,
     DamagedError,
     OnceOnly,

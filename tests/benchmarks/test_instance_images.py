@@ -34,9 +34,9 @@ from benchmarks.evaluation_rows import TestLists, evaluation_columns
 from benchmarks.planted_breakages import noticed
 from benchmarks.regression import InstanceTests
 from benchmarks.verdict_table import Verdicts
-from swe_retry.bench.instances.shape import bare_setup
 from swe_retry.environments.base import EnvironmentKind
-from swe_retry.runs.patches import patch_paths
+from swe_retry.instances.instance import bare_setup
+from swe_retry.record.patches import patch_paths
 from tests.fixtures import an_instance
 from tests.support import from_environment, write_files
 from tests.support.environments import FolderSession

@@ -19,7 +19,7 @@ from exercises.tests.support.exercism import (
     needs_bubblewrap,
     six,
 )
-from swe_retry.bench.cli.cli import run_cli
+from swe_retry.launch.cli import run_cli
 from swe_retry_exercises.exercism.catalog import Exercise
 from tests.support import WITH_EXERCISES, write_files
 from tests.support.provider import Answer

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swe_retry.bench.config import ModelChoice
+from swe_retry.attempts.config import ModelChoice
 from swe_retry.core.atomic import write_text_atomic
 from swe_retry.core.hashing import LONGEST_NAME, fitting_name
-from swe_retry.reports.data.predictions import Prediction, run_id
-from swe_retry.reports.data.verdicts import (
+from swe_retry.record.keys import is_safe_key
+from swe_retry.record.store import RunStore
+from swe_retry.results.predictions import Prediction, run_id
+from swe_retry.results.verdicts import (
     Verdict,
     VerdictStatus,
     eval_log,
     save_verdict,
 )
-from swe_retry.runs.keys import is_safe_key
-from swe_retry.runs.storage.store import RunStore
 from tests.support import read_json, write_json
 from tests.support.reporting import report
 from tests.support.rundata import write_generated_run

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from swe_retry.core.settings import Section, SourcedValue, check_settings, settings_of
-from swe_retry.runs.settings import CommonSettings
+from swe_retry.runner.settings import CommonSettings
 from tests.support.programs import programs
 
 

@@ -10,7 +10,6 @@ import pytest
 import typer
 from pydantic import Field
 
-from swe_retry.bench.cli.cli import run_cli
 from swe_retry.core.settings import (
     CommandLine,
     Commas,
@@ -26,6 +25,7 @@ from swe_retry.core.settings import (
     settings_of,
     values_of,
 )
+from swe_retry.launch.cli import run_cli
 
 
 class Calls(Section):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from swe_retry.core.errors import DamagedFileError
-from swe_retry.core.parsing.untrusted import (
+from swe_retry.core.untrusted import (
     MAX_DEPTH,
     DamagedError,
     json_of,

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.bench.instances.dataset import load_dataset
 from swe_retry.core.git import git
 from swe_retry.demo.__main__ import _run
 from swe_retry.demo.setup import REPOSITORIES, build_mirrors
 from swe_retry.environments.local.environment import NO_SANDBOX
-from swe_retry.reports.evaluation.local import LocalEvaluator
-from swe_retry.reports.evaluation.settings import EvaluatorKind
-from swe_retry.runs.storage.store import RunStore
+from swe_retry.instances.dataset import load_dataset
+from swe_retry.record.store import RunStore
+from swe_retry.report.evaluation.local import LocalEvaluator
+from swe_retry.report.evaluation.settings import EvaluatorKind
 from tests.fixtures import ShareVenvs
 from tests.support import TOP, read_json
 from tests.support.evaluated import evaluator_of, report_settings
@@ -157,7 +157,7 @@ def test_a_mirror_is_made_again_where_its_folder_has_changed(
 def test_a_worker_that_registers_nothing_finds_the_mirrors(tmp_path: Path) -> None:
     options = pickle.dumps(make_options(tmp_path, tmp_path))
     code = (
-        "import pickle, sys; from swe_retry.bench.benchmark import make_mirrors; "
+        "import pickle, sys; from swe_retry.attempts.benchmark import make_mirrors; "
         "print(make_mirrors(pickle.loads(sys.stdin.buffer.read())).get('demo/bank', 'HEAD'))"
     )
     done = subprocess.run(

@@ -11,11 +11,6 @@ from typing import Any
 
 import pytest
 
-from swe_retry.bench.instances.dataset import load_dataset
-from swe_retry.bench.instances.instance import Instance
-from swe_retry.bench.instances.project import project_of
-from swe_retry.bench.repos.checkout import Checkout, Snapshots, make_checkout
-from swe_retry.bench.repos.mirrors import Mirrors
 from swe_retry.demo.images import build_images
 from swe_retry.demo.setup import build_mirrors
 from swe_retry.environments.base import EnvironmentKind
@@ -29,6 +24,11 @@ from swe_retry.environments.local.bubblewrap import (
 )
 from swe_retry.environments.local.confinement import Confined, Confinement, cgroups_work
 from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
+from swe_retry.instances.dataset import load_dataset
+from swe_retry.instances.split import Instance
+from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.testing.project import project_of
 from tests.fixtures import ShareVenvs
 from tests.support.environments import FOLDER_LIMITS as FOLDER_LIMITS
 from tests.support.environments import IMAGE, LIMITS, PYTHON, Place, a_mark

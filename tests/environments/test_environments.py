@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-from swe_retry.bench.instances.instance import Instance, Spec
-from swe_retry.bench.instances.project import project_of
-from swe_retry.bench.repos.checkout import Checkout
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.demo.images import build_images
 from swe_retry.environments.base import (
@@ -30,6 +27,9 @@ from swe_retry.environments.docker.engine import connect, engine_answers
 from swe_retry.environments.docker.environment import DockerEnvironment
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
+from swe_retry.instances.split import Instance, Spec
+from swe_retry.repositories.checkout import Checkout
+from swe_retry.testing.project import project_of
 from tests.fixtures import ShareVenvs, an_instance
 from tests.support import still_running
 

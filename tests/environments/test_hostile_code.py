@@ -14,10 +14,6 @@ from pathlib import Path
 import pytest
 
 from swe_retry.agent.workspace import Workspace
-from swe_retry.bench.instances.instance import Instance
-from swe_retry.bench.regression.settings import TestChoice, Tests
-from swe_retry.bench.regression.suite import RegressionTests
-from swe_retry.bench.repos.checkout import Checkout
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.environments.base import run_once
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
@@ -28,6 +24,10 @@ from swe_retry.environments.local.confinement import (
     missing_limits,
 )
 from swe_retry.environments.local.environment import LocalSession
+from swe_retry.instances.split import Instance
+from swe_retry.repositories.checkout import Checkout
+from swe_retry.testing.settings import TestChoice, Tests
+from swe_retry.testing.suite import RegressionTests
 from tests.support.environments import IGNORES_TERM, LIMITS, MB, Place, ended_badly
 
 

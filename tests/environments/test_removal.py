@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 
-from swe_retry.bench.instances.instance import Instance
-from swe_retry.bench.instances.project import project_of
-from swe_retry.bench.repos.checkout import Checkout
 from swe_retry.demo.images import build_images
 from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.docker.environment import DockerEnvironment
@@ -23,6 +20,9 @@ from swe_retry.environments.local.confinement import (
     limited_group,
     remove_groups,
 )
+from swe_retry.instances.split import Instance
+from swe_retry.repositories.checkout import Checkout
+from swe_retry.testing.project import project_of
 from tests.support.environments import IMAGE, LIMITS
 
 

@@ -9,7 +9,7 @@ import pytest
 from swe_retry.core.errors import UserError
 from swe_retry.llm.chat import Message, ReplayExhaustedError, Reply, request_sha256
 from swe_retry.llm.replay import ReplayModel
-from swe_retry.runs.modelsource import read_recording, recorded_calls
+from swe_retry.runner.modelsource import read_recording, recorded_calls
 
 ONE = [Message("user", "one")]
 TWO = [Message("user", "two")]

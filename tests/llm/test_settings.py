@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from swe_retry.agent.formats import format_names
-from swe_retry.bench.cli.listing import list_models
+from swe_retry.cli.listing import list_models
 from swe_retry.core.errors import UserError
 from swe_retry.llm.registry import complete_settings
 from swe_retry.llm.settings import (

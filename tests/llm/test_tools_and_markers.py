@@ -9,7 +9,7 @@ from swe_retry.llm.chat import Message, Reminder, ToolCall, Traits, request_sha2
 from swe_retry.llm.client import LiteLLMModel, continuation, messages_as_sent
 from swe_retry.llm.registry import map_entry
 from swe_retry.llm.settings import ModelSettings
-from swe_retry.runs.records import Attempt
+from swe_retry.record.records import Attempt
 from tests.llm.test_client import ASK, model
 from tests.support.provider import Answer, Provider
 

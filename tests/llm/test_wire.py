@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.bench.config import RunConfig
+from swe_retry.attempts.config import RunConfig
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.llm.chat import REPLY, Message, Reply, RequestRefusedError
 from swe_retry.llm.client import LiteLLMModel
@@ -20,8 +20,8 @@ from swe_retry.llm.options import ModelChoice
 from swe_retry.llm.prices import Price
 from swe_retry.llm.provider_errors import RetryPolicy, retry_after
 from swe_retry.llm.settings import ModelSettings
-from swe_retry.runs.checks import check_models
-from swe_retry.runs.settings import Spending
+from swe_retry.runner.checks import check_models
+from swe_retry.runner.settings import Spending
 from tests.llm.test_client import ASK, model
 from tests.support.provider import Answer, Provider
 

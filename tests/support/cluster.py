@@ -26,8 +26,8 @@ from types import TracebackType
 
 import psutil
 
-from swe_retry.bench.instances.dataset import load_dataset
 from swe_retry.demo.setup import build_mirrors
+from swe_retry.instances.dataset import load_dataset
 from tests.support import TOP
 from tests.support.connectproxy import ConnectProxy
 from tests.support.killing import DemoProvider, hashes

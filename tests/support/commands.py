@@ -46,16 +46,16 @@ COMMANDS = {
 # What the commands import when they run.
 _IMPORTED_LATER = (
     "swe_retry.agent.repomap.build",
-    "swe_retry.bench.cli.command_line",
-    "swe_retry.bench.cli.commands",
-    "swe_retry.bench.cli.existing",
-    "swe_retry.bench.cli.listing",
-    "swe_retry.bench.cli.own",
-    "swe_retry.bench.cli.tryagent",
+    "swe_retry.cli.command_line",
+    "swe_retry.cli.commands",
+    "swe_retry.cli.existing",
+    "swe_retry.cli.listing",
+    "swe_retry.cli.own",
+    "swe_retry.cli.tryagent",
     "openai.resources",
-    "swe_retry.reports.subcommands",
-    "swe_retry.reports.report",
-    "swe_retry.reports.pages.write",
+    "swe_retry.cli.report_commands",
+    "swe_retry.report.report",
+    "swe_retry.report.pages.write",
     "tenacity",
 )
 _LONGEST = 1 << 20
@@ -327,8 +327,8 @@ def _reopen_streams() -> None:
 
 def main() -> None:
     before = dict(os.environ)
-    from swe_retry.bench.cli.cli import run_cli
     from swe_retry.demo import register
+    from swe_retry.launch.cli import run_cli
     from swe_retry.llm.registry import load_litellm
     from swe_retry.llm.tokens import count_tokens
 

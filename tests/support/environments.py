@@ -11,9 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from swe_retry.bench.regression.settings import TestChoice, Tests
-from swe_retry.bench.regression.setups import ProvenSetup
-from swe_retry.bench.regression.suite import RegressionTests
 from swe_retry.core.processes import CommandResult, run_limited
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import (
@@ -26,6 +23,9 @@ from swe_retry.environments.base import (
     SetupWay,
 )
 from swe_retry.environments.folders import FolderCommand, FolderResult, Folders
+from swe_retry.testing.settings import TestChoice, Tests
+from swe_retry.testing.setups import ProvenSetup
+from swe_retry.testing.suite import RegressionTests
 from tests.fixtures import an_instance
 from tests.support import still_running, write_files
 

@@ -13,28 +13,28 @@ from unittest import mock
 
 import yaml
 
-from swe_retry.bench.cli.commands import run_command
-from swe_retry.bench.instances.dataset import Dataset, load_dataset
-from swe_retry.bench.instances.instance import split_row
+from swe_retry.cli.commands import run_command
 from swe_retry.core.errors import UserError
 from swe_retry.core.settings import SourcedValue, check_settings, settings_of
 from swe_retry.demo.setup import build_mirrors
 from swe_retry.environments.base import EnvironmentKind
-from swe_retry.reports.data.predictions import Prediction, all_preds
-from swe_retry.reports.data.rundata import read_predictions, read_run, rounds
-from swe_retry.reports.data.verdicts import Verdict, VerdictStatus, save_verdict
-from swe_retry.reports.evaluation.evaluator import EvaluationTask, Evaluator
-from swe_retry.reports.evaluation.requested import RequestedEvaluation
-from swe_retry.reports.evaluation.settings import EvaluatorKind, ReportSettings
-from swe_retry.reports.pages.tables import run_tables
-from swe_retry.reports.report import report_command
-from swe_retry.reports.statistics.collect import collect
-from swe_retry.reports.statistics.denominators import split_of
-from swe_retry.reports.statsfile import stats_json
-from swe_retry.reports.submission.commands import SPLITS, package_command
-from swe_retry.runs.description import DatasetFacts, Run
-from swe_retry.runs.settings import FolderSettings
-from swe_retry.runs.storage.store import RunStore
+from swe_retry.instances.dataset import Dataset, load_dataset
+from swe_retry.instances.split import split_row
+from swe_retry.record.description import DatasetFacts, Run
+from swe_retry.record.store import RunStore
+from swe_retry.report.evaluation.evaluator import EvaluationTask, Evaluator
+from swe_retry.report.evaluation.requested import RequestedEvaluation
+from swe_retry.report.evaluation.settings import EvaluatorKind, ReportSettings
+from swe_retry.report.package.commands import SPLITS, package_command
+from swe_retry.report.pages.tables import run_tables
+from swe_retry.report.report import report_command
+from swe_retry.report.statistics.collect import collect
+from swe_retry.report.statistics.denominators import split_of
+from swe_retry.report.statsfile import stats_json
+from swe_retry.results.predictions import Prediction, all_preds
+from swe_retry.results.rundata import read_predictions, read_run, rounds
+from swe_retry.results.verdicts import Verdict, VerdictStatus, save_verdict
+from swe_retry.runner.settings import FolderSettings
 from tests.support import change_json as change_json
 from tests.support import read_json, write_json
 from tests.support.runs import config, options

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from swe_retry.bench.config import RunConfig, SelectionRule
+from swe_retry.attempts.config import RunConfig, SelectionRule
 from swe_retry.demo.setup import DEMO_DATASET
 from swe_retry.environments.base import EnvironmentKind
-from swe_retry.reports.verify import verify_command
-from swe_retry.runs.modelsource import read_recording, recorded_calls
-from swe_retry.runs.records import Attempt
+from swe_retry.record.records import Attempt
+from swe_retry.report.verify import verify_command
+from swe_retry.runner.modelsource import read_recording, recorded_calls
 from tests.support import change_json
 from tests.support.provider import Answer, Provider
 from tests.support.runs import config

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from swe_retry.bench.instances.dataset import load_dataset
 from swe_retry.core.git import git
+from swe_retry.instances.dataset import load_dataset
 from tests.support import write_json
 from tests.support.provider import Answer, Provider
 

@@ -19,25 +19,30 @@ from typing import Any
 
 import psutil
 
-from swe_retry.bench.cli.commands import run_command
-from swe_retry.bench.config import ModelChoice, RunConfig
-from swe_retry.bench.instances.dataset import load_dataset
-from swe_retry.bench.options import Options
+from swe_retry.attempts.config import ModelChoice, RunConfig
+from swe_retry.attempts.options import Options
+from swe_retry.cli.commands import run_command
 from swe_retry.core.atomic import UNFINISHED
 from swe_retry.demo.setup import DEMO_DATASET
 from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.leftovers import remove_containers
 from swe_retry.environments.local.confinement import remove_groups
-from swe_retry.runs.calls.journal import AskedEntry, EndEntry, Journal, starts_and_ends
-from swe_retry.runs.calls.ledger import (
+from swe_retry.instances.dataset import load_dataset
+from swe_retry.runner.calls.journal import (
+    AskedEntry,
+    EndEntry,
+    Journal,
+    starts_and_ends,
+)
+from swe_retry.runner.calls.ledger import (
     LedgerLine,
     at_most,
     by_instance,
     read_ledger,
     total,
 )
-from swe_retry.runs.leftovers import kill_processes, run_key
-from swe_retry.runs.modelsource import read_recording, recorded_calls
+from swe_retry.runner.leftovers import kill_processes, run_key
+from swe_retry.runner.modelsource import read_recording, recorded_calls
 from tests.support import read_json, without
 from tests.support.commands import Bomb, Preloaded, Started
 from tests.support.provider import Answer, Provider, hash_of

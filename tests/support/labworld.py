@@ -10,11 +10,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from swe_retry.reports.data.rundata import InstanceData, RunData, read_run
-from swe_retry.reports.lab.recorded import lab_data
-from swe_retry.reports.lab.replay import lab_report
-from swe_retry.runs.records import Attempt
-from swe_retry.runs.storage.store import RunStore
+from swe_retry.record.records import Attempt
+from swe_retry.record.store import RunStore
+from swe_retry.results.rundata import InstanceData, RunData, read_run
+from swe_retry.study.lab.recorded import lab_data
+from swe_retry.study.lab.replay import lab_report
 from tests.support.rundata import (
     a_run,
     a_verdict,

@@ -6,11 +6,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from swe_retry.bench.instances.instance import Evaluation, Instance
-from swe_retry.reports.data.predictions import Prediction
-from swe_retry.reports.data.verdicts import Verdict
-from swe_retry.reports.evaluation.evaluator import EvaluationTask
-from swe_retry.reports.evaluation.official import PROGRAMS, OfficialEvaluator
+from swe_retry.instances.split import Evaluation, Instance
+from swe_retry.report.evaluation.evaluator import EvaluationTask
+from swe_retry.report.evaluation.official import PROGRAMS, OfficialEvaluator
+from swe_retry.results.predictions import Prediction
+from swe_retry.results.verdicts import Verdict
 from tests.support import tar_of
 from tests.support.evaluated import report_settings
 

@@ -14,14 +14,15 @@ from swe_retry.environments.local.environment import LocalSession
 from swe_retry.environments.local.venvs import Built
 from swe_retry.llm.chat import Message
 from swe_retry.llm.client import LiteLLMModel
-from swe_retry.runs.benchmark import Benchmark
-from swe_retry.runs.jobs import End, Finished, JobContext, WorkerAccess
-from swe_retry.runs.options import RunBasics, RunResources
-from swe_retry.runs.progress.state import DONE
-from swe_retry.runs.records import Attempt
-from swe_retry.runs.session import start_run
-from swe_retry.runs.settings import CommonSettings, FolderSettings, ScaleSettings
-from swe_retry.runs.storage.store import RunStore
+from swe_retry.record.records import Attempt
+from swe_retry.record.store import RunStore
+from swe_retry.runner.benchmark import Benchmark
+from swe_retry.runner.jobs import End, Finished, JobContext, WorkerAccess
+from swe_retry.runner.options import RunBasics, RunResources
+from swe_retry.runner.progress.state import DONE
+from swe_retry.runner.session import start_run
+from swe_retry.runner.settings import CommonSettings, FolderSettings, ScaleSettings
+from tests.architecture import ROOMS
 
 RUN = "own"
 
@@ -153,10 +154,14 @@ def main(
     sys.exit(3 if loaded_benchmarks() else code)
 
 
+_FIRST_ABOVE = ROOMS.index("swe_retry/runner") + 1
+ABOVE_RUNNER = tuple(room.replace("/", ".") for room in ROOMS[_FIRST_ABOVE:])
+
+
 def loaded_benchmarks() -> list[str]:
     """Return the modules of benchmarks that are loaded."""
     names = []
     for name in sys.modules:
-        if name.startswith(("swe_retry.bench", "swe_retry.reports", "swe_retry.demo")):
+        if name.startswith(ABOVE_RUNNER):
             names.append(name)
     return names

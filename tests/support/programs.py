@@ -9,9 +9,9 @@ from typing import Any
 
 import typer.main
 
-from swe_retry import harness, report
-from swe_retry.bench.cli.cli import make_app
-from swe_retry.bench.cli.dispatch import Command, Program
+from swe_retry.cli import harness, report
+from swe_retry.launch.cli import make_app
+from swe_retry.launch.start import Command, Program
 
 _HARNESS = replace(harness.PROGRAM, module="harness.py")
 _REPORT = replace(report.PROGRAM, module="report.py")

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from swe_retry.llm.chat import Message
-from swe_retry.reports.compare import compare_command
-from swe_retry.reports.data.predictions import Prediction
-from swe_retry.reports.data.rundata import InstanceData
-from swe_retry.reports.data.verdicts import save_verdict
-from swe_retry.reports.evaluation.settings import ReportFormat
-from swe_retry.reports.named_runs import stores_of
-from swe_retry.reports.report import report_command
-from swe_retry.runs.calls.ledger import LedgerLine, write_ledger
-from swe_retry.runs.storage.store import RunStore
+from swe_retry.record.store import RunStore
+from swe_retry.report.compare import compare_command
+from swe_retry.report.evaluation.settings import ReportFormat
+from swe_retry.report.named_runs import stores_of
+from swe_retry.report.report import report_command
+from swe_retry.results.predictions import Prediction
+from swe_retry.results.rundata import InstanceData
+from swe_retry.results.verdicts import save_verdict
+from swe_retry.runner.calls.ledger import LedgerLine, write_ledger
 from tests.support import read_json, write_json
 from tests.support.evaluated import report_settings
 

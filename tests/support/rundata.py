@@ -10,12 +10,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from swe_retry.reports.data.predictions import Prediction
-from swe_retry.reports.data.rundata import InstanceData, RunData
-from swe_retry.reports.data.verdicts import Verdict, VerdictStatus, verdict_path
-from swe_retry.runs.description import Run
-from swe_retry.runs.records import Attempt
-from swe_retry.runs.storage.store import RunStore
+from swe_retry.record.description import Run
+from swe_retry.record.records import Attempt
+from swe_retry.record.store import RunStore
+from swe_retry.results.predictions import Prediction
+from swe_retry.results.rundata import InstanceData, RunData
+from swe_retry.results.verdicts import Verdict, VerdictStatus, verdict_path
 from tests.support import write_json
 
 PATCH = (

@@ -13,32 +13,32 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from swe_retry.bench.config import ModelChoice, RunConfig, RunSettings
-from swe_retry.bench.options import Options
-from swe_retry.bench.selection import Instances
+from swe_retry.attempts.config import ModelChoice, RunConfig, RunSettings
+from swe_retry.attempts.options import Options
 from swe_retry.core.settings import EVERY, SourcedValue, check_settings, merge_layers
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.demo.setup import DEMO_DATASET
+from swe_retry.instances.selection import Instances
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.options import Sampling, names_of
 from swe_retry.llm.provider_errors import RetryPolicy
-from swe_retry.runs.calls.budget import Budget, BudgetLimits, LimitScope
-from swe_retry.runs.calls.coordinator import (
+from swe_retry.record.jsonlines import set_aside
+from swe_retry.runner.calls.budget import Budget, BudgetLimits, LimitScope
+from swe_retry.runner.calls.coordinator import (
     AttemptGate,
     CallCoordinator,
     charge_budget,
     recorded_calls,
 )
-from swe_retry.runs.calls.journal import JOURNAL
-from swe_retry.runs.calls.ledger import LEDGER, Ledger
-from swe_retry.runs.calls.rate_limiter import (
+from swe_retry.runner.calls.journal import JOURNAL
+from swe_retry.runner.calls.ledger import LEDGER, Ledger
+from swe_retry.runner.calls.rate_limiter import (
     Calls,
     RateLimiter,
     RateLimiterPolicy,
     Rates,
 )
-from swe_retry.runs.settings import FolderSettings, ScaleSettings, Spending
-from swe_retry.runs.storage.jsonlines import set_aside
+from swe_retry.runner.settings import FolderSettings, ScaleSettings, Spending
 from tests.support import TOP
 from tests.support.provider import Provider
 

@@ -229,7 +229,7 @@ def make_models(
 
 @dataclass(frozen=True)
 class CompletionJob:
-    """The completions of one problem, instruction and model; see ``swe_retry.runs.jobs.Job``.
+    """The completions of one problem, instruction and model; see ``swe_retry.runner.jobs.Job``.
 
     Attributes:
         folder: the model's.

@@ -19,9 +19,9 @@ from exercises.tests.support.canitedit import (
     problems,
     run_folder,
 )
+from swe_retry.cli.harness import main as harness
 from swe_retry.core.errors import UserError
-from swe_retry.harness import main as harness
-from swe_retry.runs.storage.store import RunStore
+from swe_retry.record.store import RunStore
 from swe_retry_exercises.canitedit.generation import READER
 from tests.support.commands import Preloaded
 from tests.support.provider import Answer, Provider

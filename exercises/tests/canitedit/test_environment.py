@@ -20,7 +20,7 @@ from swe_retry.environments.docker.environment import label_of
 from swe_retry.environments.folders import FolderCommand
 from swe_retry.environments.local.confinement import cgroups_work, limited_group
 from swe_retry.environments.local.venvs import Venvs
-from swe_retry.runs.settings import FolderSettings
+from swe_retry.runner.settings import FolderSettings
 from swe_retry_exercises.canitedit import evaluation
 from swe_retry_exercises.canitedit.evaluation import (
     DOCKERFILE,

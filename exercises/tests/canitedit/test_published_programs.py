@@ -14,7 +14,7 @@ import pytest
 from exercises.tests.canitedit.test_evaluate import results
 from exercises.tests.commands import CANITEDIT
 from exercises.tests.support.canitedit import completion_file
-from swe_retry.runs.settings import default_cache
+from swe_retry.runner.settings import default_cache
 from swe_retry_exercises.canitedit.evaluation import TIMED, library_python
 from swe_retry_exercises.canitedit.problems import load_problems
 from swe_retry_exercises.canitedit.results import (

@@ -13,7 +13,7 @@ import pytest
 
 from exercises.tests.commands import EDITPACK
 from exercises.tests.support.editpack import edit, read_rows, report_beside, write_rows
-from swe_retry.bench.repos.mirrors import Mirrors
+from swe_retry.repositories.mirrors import Mirrors
 from swe_retry_exercises.editpack.dedup import shingles
 from swe_retry_exercises.editpack.rows import EditRow, with_content
 

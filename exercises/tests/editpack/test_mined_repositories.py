@@ -12,8 +12,8 @@ import pytest
 
 from exercises.tests.editpack.test_miner import mine
 from exercises.tests.support.editpack import report_beside
-from swe_retry.bench.repos.mirrors import Mirrors
 from swe_retry.core.git import git
+from swe_retry.repositories.mirrors import Mirrors
 
 pytestmark = pytest.mark.long
 

@@ -12,7 +12,7 @@ from statistics import fmean
 import pytest
 
 from swe_retry.core.errors import DamagedFileError
-from swe_retry.reports.plots.style import DARK, LIGHT, Theme, as_svg, drawing
+from swe_retry.report.plots.style import DARK, LIGHT, Theme, as_svg, drawing
 from swe_retry_exercises.exercism.chart import Bar, draw_chart
 from swe_retry_exercises.exercism.records import read_records, wrong_ratios
 from tests.support import from_environment

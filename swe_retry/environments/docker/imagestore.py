@@ -25,9 +25,9 @@ from rich.filesize import decimal
 from swe_retry.core.atomic import sweep, write_json_atomic
 from swe_retry.core.errors import DamagedFileError, InfrastructureError
 from swe_retry.core.hashing import sha256_of
-from swe_retry.core.parsing.untrusted import read_bytes
 from swe_retry.core.plaintext import Say, one_line
 from swe_retry.core.shutdown import waited_for
+from swe_retry.core.untrusted import read_bytes
 from swe_retry.environments.docker.containers import LABEL
 from swe_retry.environments.docker.engine import engine_errors
 from swe_retry.environments.docker.images import (

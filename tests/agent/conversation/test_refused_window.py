@@ -10,8 +10,8 @@ import pytest
 
 from swe_retry.agent.conversation.base import ConversationLimits, Ending, Reflections
 from swe_retry.agent.conversation.coder import Coder
-from swe_retry.bench.cli.commands import run_command
-from swe_retry.bench.config import ModelChoice
+from swe_retry.attempts.config import ModelChoice
+from swe_retry.cli.commands import run_command
 from swe_retry.llm.chat import RequestRefusedError, WindowExceededError
 from swe_retry.llm.provider_errors import RetryPolicy, stated_sizes
 from tests.llm.test_client import ASK, model

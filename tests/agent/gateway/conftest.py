@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from swe_retry.agent.gateway.gateway import Gateway
-from swe_retry.bench.cli.commands import run_command
-from swe_retry.bench.config import ModelChoice, RunConfig
+from swe_retry.attempts.config import ModelChoice, RunConfig
+from swe_retry.cli.commands import run_command
 from swe_retry.core.plaintext import Say
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
+from swe_retry.foreign.convert import export_command
 from swe_retry.llm.dialects import DIALECTS
 from swe_retry.llm.provider_errors import RetryPolicy
-from swe_retry.reports.foreign.convert import export_command
-from swe_retry.reports.report import report_command
-from swe_retry.reports.verify import verify_command
-from swe_retry.runs.calls.ledger import LedgerLine, read_ledger
-from swe_retry.runs.storage.store import RunStore
+from swe_retry.record.store import RunStore
+from swe_retry.report.report import report_command
+from swe_retry.report.verify import verify_command
+from swe_retry.runner.calls.ledger import LedgerLine, read_ledger
 from tests.support import read_json
 from tests.support.dialects import (
     ADDRESSES,

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from swe_retry.agent.gateway import gateway as gateway_module
-from swe_retry.bench.config import validate_config
+from swe_retry.attempts.config import validate_config
 from swe_retry.core.errors import UserError
 from swe_retry.llm.gate import OpenGate
 from swe_retry.llm.provider_errors import RetryPolicy
-from swe_retry.runs.calls.budget import BudgetLimits
-from swe_retry.runs.modelsource import ReplayedModels
-from swe_retry.runs.settings import Spending
+from swe_retry.runner.calls.budget import BudgetLimits
+from swe_retry.runner.modelsource import ReplayedModels
+from swe_retry.runner.settings import Spending
 from tests.agent.gateway.conftest import (
     COSTS,
     EDIT,

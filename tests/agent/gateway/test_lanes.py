@@ -11,12 +11,12 @@ import pytest
 from pydantic import ValidationError
 
 from swe_retry.agent.gateway.lanes import Lanes
-from swe_retry.bench.attempts import transcript
+from swe_retry.attempts import transcript
+from swe_retry.foreign.atif import atif_files
 from swe_retry.llm.chat import Message, Reply, ToolCall, Usage
-from swe_retry.reports.data.rundata import InstanceData
-from swe_retry.reports.foreign.atif import atif_files
-from swe_retry.reports.pages.instance import _messages
-from swe_retry.runs.records import Attempt, InstanceResult
+from swe_retry.record.records import Attempt, InstanceResult
+from swe_retry.report.pages.instance import _messages
+from swe_retry.results.rundata import InstanceData
 from tests.agent.gateway.conftest import BY_NAME
 from tests.support.attempts import make_candidate
 

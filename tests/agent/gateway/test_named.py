@@ -15,11 +15,11 @@ from swe_retry.agent.formats import format_names
 from swe_retry.agent.named import AGENTS
 from swe_retry.agent.named.base import NamedAgent
 from swe_retry.agent.named.installed import agent_in_path, cached_agent
-from swe_retry.bench.config import ModelChoice, RunConfig, validate_config
+from swe_retry.attempts.config import ModelChoice, RunConfig, validate_config
 from swe_retry.core.errors import UserError
 from swe_retry.environments.base import AgentSandbox
-from swe_retry.runs.calls.budget import BudgetLimits
-from swe_retry.runs.settings import Spending, default_cache
+from swe_retry.runner.calls.budget import BudgetLimits
+from swe_retry.runner.settings import Spending, default_cache
 from tests.agent.gateway.conftest import (
     BY_NAME,
     COSTS,

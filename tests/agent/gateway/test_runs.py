@@ -8,11 +8,11 @@ from shutil import copytree
 
 import pytest
 
-from swe_retry.bench.config import ModelChoice
+from swe_retry.attempts.config import ModelChoice
 from swe_retry.core.errors import UserError
 from swe_retry.demo.setup import DEMO_DATASET, build_mirrors
 from swe_retry.environments.base import EnvironmentKind
-from swe_retry.reports.verify import verify_command
+from swe_retry.report.verify import verify_command
 from tests.agent.gateway.conftest import (
     COSTS,
     EDIT,

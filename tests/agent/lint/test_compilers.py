@@ -17,9 +17,9 @@ from swe_retry.agent.lint import (
     RememberingCompiler,
 )
 from swe_retry.agent.lint.compilers import CompilerFailedError
-from swe_retry.bench.instances.instance import Spec
-from swe_retry.bench.regression.lintcommand import linter_for
 from swe_retry.environments.local.venvs import find_python
+from swe_retry.instances.split import Spec
+from swe_retry.testing.lintcommand import linter_for
 from tests.fixtures import an_instance
 
 FILES = [

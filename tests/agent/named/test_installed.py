@@ -26,7 +26,7 @@ from swe_retry.agent.named.installed import (
     find_agent,
     install_agent,
 )
-from swe_retry.bench.cli.listing import list_agents
+from swe_retry.cli.listing import list_agents
 from swe_retry.core.errors import InfrastructureError, UserError
 
 REAL_NODE = shutil.which("node")

@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from swe_retry.bench.cli.listing import list_images
+from swe_retry.cli.listing import list_images
 from swe_retry.environments.docker.containers import LABEL
 from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.leftovers import installed_images
-from swe_retry.runs.upkeep import clean_images_command
+from swe_retry.runner.housekeeping import clean_images_command
 
 pytestmark = pytest.mark.docker
 

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from swe_retry.agent.command_agent import CommandRun
-from swe_retry.bench.benchmark import agent_of
-from swe_retry.bench.cli.commands import run_command
-from swe_retry.bench.cli.tryagent import try_agent
-from swe_retry.bench.config import RunConfig, validate_config
+from swe_retry.attempts.benchmark import agent_of
+from swe_retry.attempts.config import RunConfig, validate_config
+from swe_retry.cli.commands import run_command
+from swe_retry.cli.tryagent import try_agent
 from swe_retry.core.errors import UserError
 from swe_retry.environments.local.agentsandbox import AgentBubble
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from swe_retry.environments.programs import HostProgram, folder_to_show
-from tests.bench.attempts.test_agents import FIX, ID, outside
-from tests.bench.cli.test_options import here as here  # a fixture
+from tests.attempts.test_agents import FIX, ID, outside
+from tests.cli.test_options import here as here  # a fixture
 from tests.support import write_files, write_json
 from tests.support.provider import Provider
 from tests.support.runs import but, options, read

@@ -9,18 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.bench.instances.instance import Spec, split_row
-from swe_retry.bench.instances.project import (
-    local_command,
-    project_of,
-    required_packages,
-    snapshot_of,
-)
-from swe_retry.bench.instances.shape import TestSetup
-from swe_retry.bench.regression.baselines import Baselines, TestFiles
-from swe_retry.bench.regression.runners import Runner
-from swe_retry.bench.repos.checkout import Snapshots, make_checkout
-from swe_retry.bench.repos.mirrors import Mirrors
 from swe_retry.core.git import git
 from swe_retry.core.processes import without_secrets
 from swe_retry.environments.base import (
@@ -30,6 +18,18 @@ from swe_retry.environments.base import (
     VenvSpec,
 )
 from swe_retry.environments.local.venvs import find_python, shared_name, spec_key
+from swe_retry.frameworks import Runner
+from swe_retry.instances.instance import TestSetup
+from swe_retry.instances.split import Spec, split_row
+from swe_retry.repositories.checkout import Snapshots, make_checkout
+from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.testing.baselines import Baselines, TestFiles
+from swe_retry.testing.project import (
+    local_command,
+    project_of,
+    required_packages,
+    snapshot_of,
+)
 from tests.fixtures import MakeCheckout, MakeMirror, an_instance
 from tests.support import write_files
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from swe_retry.bench.cli.commands import run_command
-from swe_retry.bench.instances.project import project_of
+from swe_retry.cli.commands import run_command
 from swe_retry.environments.base import EnvironmentKind, run_once
 from swe_retry.environments.local.bubblewrap import bubblewrap_works, sandbox_argv_with
 from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
 from swe_retry.environments.local.launcher import key_filter
-from swe_retry.reports.evaluation.settings import EvaluatorKind
-from swe_retry.reports.report import report_command
+from swe_retry.report.evaluation.settings import EvaluatorKind
+from swe_retry.report.report import report_command
+from swe_retry.testing.project import project_of
 from tests.support.evaluated import report_settings
 from tests.support.provider import Provider
 from tests.support.runs import live, options

@@ -16,10 +16,10 @@ from swe_retry.agent.protocol import AgentResult
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.llm.chat import Reply, ToolCall, Traits
 from swe_retry.llm.options import ModelChoice
-from swe_retry.runs.jobs import End
-from swe_retry.runs.modelsource import NotRecordedError, Turn
-from swe_retry.runs.records import InstanceStatus
-from swe_retry.runs.slots import Slot, Slots
+from swe_retry.record.records import InstanceStatus
+from swe_retry.runner.jobs import End
+from swe_retry.runner.modelsource import NotRecordedError, Turn
+from swe_retry.runner.slots import Slot, Slots
 from swe_retry_exercises.exercism.catalog import Exercise
 from swe_retry_exercises.exercism.conversation import (
     ExerciseJob,

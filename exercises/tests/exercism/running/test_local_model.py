@@ -21,7 +21,7 @@ import pytest
 
 from exercises.tests.support.exercism import ExerciseRun, main, needs_bubblewrap
 from swe_retry.llm.chat import Reply
-from swe_retry.runs.modelsource import read_recording
+from swe_retry.runner.modelsource import read_recording
 from swe_retry_exercises.exercism.results import KEY, read_facts, read_result
 
 DATA = Path(__file__).parents[2] / "data/local-model"

@@ -14,8 +14,8 @@ from swe_retry.core.errors import UserError
 from swe_retry.demo.setup import DEMO_DATASET
 from swe_retry.environments.local import folders
 from swe_retry.llm.options import ModelChoice
-from swe_retry.runs.calls.budget import BudgetLimits
-from swe_retry.runs.redo import plan
+from swe_retry.runner.calls.budget import BudgetLimits
+from swe_retry.runner.redo import plan
 from swe_retry_exercises.exercism.results import (
     READER,
     ColumnName,

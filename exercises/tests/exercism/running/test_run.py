@@ -25,9 +25,9 @@ from exercises.tests.support.exercism import (
 )
 from swe_retry.agent.formats import format_names
 from swe_retry.agent.formats.base import Notation
-from swe_retry.harness import main as harness
-from swe_retry.report import main as report
-from swe_retry.runs.modelsource import read_recording
+from swe_retry.cli.harness import main as harness
+from swe_retry.cli.report import main as report
+from swe_retry.runner.modelsource import read_recording
 
 pytestmark = needs_bubblewrap
 THREE_FAST = (*FAST, "--set", f"exercises.ids={THREE}")

@@ -1,0 +1,431 @@
+"""The command that starts a run of instances, or describes what it would do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from swe_retry.agent.formats import get_format
+from swe_retry.agent.prompts import render
+from swe_retry.attempts.benchmark import (
+    InstanceBenchmark,
+    agent_of,
+    find_untestable,
+    make_mirrors,
+    tracing_of,
+    used_images,
+)
+from swe_retry.attempts.config import ModelChoice, RunConfig, validate_config
+from swe_retry.attempts.options import Options
+from swe_retry.attempts.policy import StopRule
+from swe_retry.cli.likely import (
+    ASSUMPTION,
+    expect_attempt,
+    likely_dollars,
+    recorded_attempts,
+)
+from swe_retry.core.errors import UserError
+from swe_retry.core.money import as_text, in_words
+from swe_retry.core.plaintext import Say, quantity, some
+from swe_retry.core.redaction import Redactor
+from swe_retry.core.texts import render_text
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.environments.docker.engine import connect
+from swe_retry.environments.docker.images import missing_images
+from swe_retry.instances.dataset import load_dataset, needs_hub
+from swe_retry.instances.selection import created_between
+from swe_retry.instances.split import Instance, has_test_lists
+from swe_retry.instances.validity import left_out_instances
+from swe_retry.llm.chat import estimate_tokens
+from swe_retry.llm.prices import Price, cheapest_price, cost_bound
+from swe_retry.llm.registry import complete_settings, ending_models, missing_key
+from swe_retry.record.description import RecordedConfig
+from swe_retry.record.manifest import recorded_differences
+from swe_retry.record.store import RunStore
+from swe_retry.repositories.mirrors import Mirrors, has_commit
+from swe_retry.runner.checks import (
+    assumptions,
+    check_folders,
+    check_known_models,
+    check_models,
+)
+from swe_retry.runner.envfile import unread_file
+from swe_retry.runner.modelsource import (
+    ReplayedModels,
+    recorded_label,
+    recorded_of,
+    replay_folder,
+)
+from swe_retry.runner.session import start_run
+from swe_retry.runner.settings import Spending
+from swe_retry.testing.health import problem_lines
+
+_TEMPLATE = Path(__file__).with_name("forecast.txt")
+
+
+def run_command(config: RunConfig, options: Options, say: Say) -> int:
+    """Run, or print what a run would do, and return the exit code."""
+    benchmark = check_run(config, options, say)
+    if options.dry_run:
+        return forecast_run(benchmark)
+    return start_run(benchmark)
+
+
+def check_run(config: RunConfig, options: Options, say: Say) -> InstanceBenchmark:
+    """Return the run, after all checks that need neither set-up nor a model."""
+    config = validate_config(config)
+    replay = config.settings.calls.replay
+    if replay:
+        config = replace(config, label=recorded_label(replay_folder(replay)))
+    if not options.dry_run:
+        # A wrong name and a missing key are reported before a dataset is fetched.
+        agent_of(config, options.cache)
+        if needs_hub(options.dataset):
+            check_models(config, options.money)
+    tracing_of(config)
+    benchmark = _select_instances(config, options, say)
+    check_folders(options)
+    if not options.dry_run:
+        check_models(config, options.money)
+    return benchmark
+
+
+def _select_instances(
+    config: RunConfig,
+    options: Options,
+    say: Say,
+) -> InstanceBenchmark:
+    """Return the run of the instances that the settings select."""
+    note = say
+    if options.dry_run and options.as_json:
+        note = _ignore
+    settings = options.settings.instances
+    dataset = load_dataset(options.dataset, settings.split, settings.config)
+    instances = created_between(dataset.instances(), settings.since, settings.until)
+    selected = _with_recording(
+        config,
+        options,
+        settings.selection.apply(instances),
+        note,
+    )
+    ids = [instance.instance_id for instance in selected]
+    left_out = left_out_instances(settings.only_valid, ids, note)
+    valid = [i for i in selected if i.instance_id not in left_out]
+    store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
+    return InstanceBenchmark(config, options, store, say, dataset, valid, left_out)
+
+
+def _ignore(line: str) -> None:
+    pass
+
+
+def _with_recording(
+    config: RunConfig,
+    options: Options,
+    selected: Sequence[Instance],
+    note: Say,
+) -> Sequence[Instance]:
+    """Return the instances that a replay has a recording of; those named by id must have one."""
+    replay = config.settings.calls.replay
+    if not replay:
+        return selected
+    folder = replay_folder(replay)
+    names = recorded_of(folder, [instance.instance_id for instance in selected])
+    if options.settings.instances.ids:
+        return selected
+    recorded = [instance for instance in selected if instance.instance_id in names]
+    left_out = len(selected) - len(recorded)
+    if left_out:
+        which = quantity(left_out, "instance")
+        note(f"left out: {which} of the dataset without a recording in {folder}")
+    return recorded
+
+
+def forecast_run(benchmark: InstanceBenchmark) -> int:
+    """Print what a run would do; return 2 if it would be refused."""
+    notes: list[str] = []
+    plan = benchmark.select_jobs(notes.append)
+    names = set(plan.todo)
+    todo = [i for i in benchmark.selected if i.instance_id in names]
+    differences = recorded_differences(benchmark.store, benchmark.deciding())
+    forecast = make_forecast(benchmark, todo, differences)
+    if benchmark.options.as_json:
+        forecast |= {
+            "selected": len(benchmark.selected),
+            "done": len(plan.done),
+            "over_budget": plan.over_budget,
+        }
+        benchmark.say(json.dumps(forecast, default=as_text))
+    else:
+        functions = (in_words, problem_lines, quantity, some)
+        today = date.today().isoformat()
+        text = render_text(_TEMPLATE, *functions, today=today, **forecast)
+        for line in (*notes, *text.splitlines()):
+            benchmark.say(line)
+    if differences or any(_refusals(benchmark.config, benchmark.options)):
+        return 2
+    return 0
+
+
+def make_forecast(
+    benchmark: InstanceBenchmark,
+    todo: Sequence[Instance],
+    differences: Sequence[str],
+) -> dict[str, Any]:
+    """Return what a run would do as ``--dry-run --format json`` shows it; None is unknown."""
+    config = benchmark.config
+    options = benchmark.options
+    settings = config.settings
+    attempts = len(config.models) * settings.models.tries
+    # Of an attempt, then of all.
+    calls: int | None = 1 + settings.builtin.reflections.total
+    if config.outside_agent:
+        calls = settings.agent.max_calls
+    if calls and config.calls_models:
+        conversations = len(config.called_models) * settings.models.tries
+        calls = len(todo) * (conversations * calls + _script_calls(config))
+    elif calls:
+        calls = 0
+    lower, upper = cost_bounds(config, options.money, todo)
+    likely, basis = _likely_cost(benchmark, len(todo), (lower, upper))
+    cache = options.cache
+    while not cache.exists():
+        cache = cache.parent
+    return {
+        "run": config.run_name,
+        "folder": str(benchmark.store.folder),
+        "models": _model_names(config, todo),
+        "server": list(assumptions(config, options)),
+        "todo": [instance.instance_id for instance in todo],
+        "attempts": attempts,
+        "calls": calls,
+        "lower": lower,
+        "likely": likely,
+        "likely_basis": basis,
+        "upper": upper,
+        "budget": options.money.limits.usd,
+        "environment": config.environment.value,
+        "tests": settings.tests.which.value,
+        "agent_timeout": settings.agent.timeout,
+        "ending": ending_models(model.name for model in config.live_models),
+        "without_tests": _without_tests(benchmark, todo),
+        "untestable": find_untestable(config, cache, todo),
+        "missing": list(dict.fromkeys(_missing(config, options, todo))),
+        "hides_packages": config.outside_agent and config.agent_sandbox is not None,
+        "differences": list(differences),
+        "cache": str(cache),
+        "free": shutil.disk_usage(cache).free,
+    }
+
+
+def _without_tests(benchmark: InstanceBenchmark, todo: Sequence[Instance]) -> list[str]:
+    """Return the ids of the instances that no evaluator can judge; one's own need none."""
+    rows = benchmark.dataset.by_id
+    names = []
+    for instance in todo:
+        if not (instance.commands or has_test_lists(rows[instance.instance_id])):
+            names.append(instance.instance_id)
+    return names
+
+
+def _model_names(
+    config: RunConfig, todo: Sequence[Instance]
+) -> list[dict[str, str | None]]:
+    """Return the models with their formats; for a replay those that are recorded."""
+    names: dict[tuple[str, str | None], bool] = {}
+    if config.settings.calls.replay is None:
+        for model in config.models:
+            names[model.label, model.edit_format] = True
+    else:
+        recordings = ReplayedModels(replay_folder(config.settings.calls.replay))
+        for instance in todo:
+            for attempt in recordings.attempts(instance.instance_id).values():
+                names[attempt.model, attempt.edit_format] = True
+    return [{"name": name, "edit_format": form} for name, form in names]
+
+
+Bounds = tuple[Decimal | None, Decimal | None]
+"""The least and the most dollars; None if unknown."""
+
+
+def cost_bounds(config: RunConfig, money: Spending, todo: Sequence[Instance]) -> Bounds:
+    """Return the least and the most dollars that a run over ``todo`` can cost.
+
+    The least: one request of the first model for each instance, with its instructions and the
+    issue alone, whose first reply is plausible. The most: every attempt uses all its messages, each
+    with a full window and the longest reply; limits of dollars lower it. What only an outside agent
+    knows, and models without a price or a window, make it None.
+    """
+    if config.outside_agent:
+        limit = _limit(money, len(todo))
+        if limit is None or not (config.has_gateway and config.calls_models):
+            return None, None
+        return Decimal(), limit
+    if not config.calls_models or not todo:
+        return Decimal(), Decimal()
+    return _lower_bound(config, money, todo), _upper_bound(config, money, len(todo))
+
+
+def _limit(money: Spending, instances: int) -> Decimal | None:
+    """Return the most dollars that the limits allow; None without a limit."""
+    limits = []
+    if money.limits.usd is not None:
+        limits.append(money.limits.usd)
+    if money.limits.usd_per_instance is not None:
+        limits.append(money.limits.usd_per_instance * instances)
+    return min(limits, default=None)
+
+
+def _lower_bound(
+    config: RunConfig,
+    money: Spending,
+    todo: Sequence[Instance],
+) -> Decimal | None:
+    model = config.called_models[0]
+    price = money.prices.get(model.name) or cheapest_price(model.name)
+    if price is None:
+        return None
+    rules = get_format(model.edit_format).instructions("```")
+    instructions = estimate_tokens(render("system", format_rules=rules))
+    dollars = Decimal()
+    for instance in todo:
+        issue = estimate_tokens(instance.problem_statement)
+        dollars += price.bound(instructions + issue, 1)
+    return dollars
+
+
+def _likely_cost(
+    benchmark: InstanceBenchmark, instances: int, bounds: Bounds
+) -> tuple[Decimal | None, str]:
+    """Return the expected dollars within ``bounds``, and what tells them; None if nothing does."""
+    config = benchmark.config
+    lower, upper = bounds
+    if not config.calls_models or not instances:
+        return upper, ""
+    described = RecordedConfig.model_validate(config.as_json())
+    labels = [model.label for model in described.models]
+    runs = benchmark.store.folder.parent.glob("*/")
+    recorded = recorded_attempts(runs, set(labels))
+    turns = []
+    for model, label in zip(config.models, labels, strict=True):
+        price = benchmark.options.money.prices.get(model.name)
+        price = price or cheapest_price(model.name)
+        expected = expect_attempt(recorded.get(label, ()), price)
+        if expected is None:
+            return None, ""
+        turns.append(expected)
+    stops = config.settings.choice.stop is StopRule.PLAUSIBLE
+    dollars = likely_dollars(turns, config.settings.models.tries, stops=stops)
+    dollars = max(dollars * instances, lower or Decimal())
+    if upper is not None:
+        dollars = min(dollars, upper)
+    if recorded.keys() < set(labels):
+        return dollars, ASSUMPTION
+    count = sum(map(len, recorded.values()))
+    return dollars, f"by {quantity(count, 'recorded attempt')}"
+
+
+def _script_calls(config: RunConfig) -> int:
+    """Return the most calls for an instance beside those of attempts: those for scripts."""
+    if not config.by_evidence:
+        return 0
+    choice = config.settings.choice
+    return choice.scripts + choice.rounds
+
+
+def _upper_bound(config: RunConfig, money: Spending, instances: int) -> Decimal | None:
+    limit = _limit(money, instances)
+    costs = []
+    for model in config.called_models:
+        cost = _cost_of_call(model, config, money.prices.get(model.name))
+        if cost is None:
+            return limit
+        costs.append(cost)
+    calls = 1 + config.settings.builtin.reflections.total
+    attempts = sum(costs, Decimal()) * calls * config.settings.models.tries
+    scripts = max(costs, default=Decimal()) * _script_calls(config)
+    dollars = (attempts + scripts) * instances
+    if limit is None:
+        return dollars
+    return min(dollars, limit)
+
+
+def _cost_of_call(
+    model: ModelChoice,
+    config: RunConfig,
+    price: Price | None,
+) -> Decimal | None:
+    """Return the dollars of a full window and the longest reply; None if they are unknown."""
+    info = complete_settings(
+        model.settings_at_server, model.name, config.settings.calls.api_base
+    )
+    output = config.settings.models.max_output_tokens or info.max_output
+    return cost_bound(model.name, price, info.context, output, info.context)
+
+
+def _missing(
+    config: RunConfig,
+    options: Options,
+    todo: Sequence[Instance],
+) -> Iterator[str]:
+    """Yield what the run lacks: an agent, keys, prices, mirrors, an engine, images."""
+    yield from _refusals(config, options)
+    yield from _missing_mirrors(todo, make_mirrors(options))
+    yield from _missing_engine(config, todo)
+
+
+def _refusals(config: RunConfig, options: Options) -> Iterator[str]:
+    """Yield what the run would be refused for."""
+    try:
+        agent_of(config, options.cache)
+    except UserError as error:
+        yield str(error)
+    yield from _missing_keys(config)
+    try:
+        check_known_models(config, options.money)
+    except UserError as error:
+        yield str(error)
+
+
+def _missing_keys(config: RunConfig) -> Iterator[str]:
+    for model in config.live_models:
+        variable = missing_key(model.name, config.settings.calls.api_base)
+        if variable:
+            name = f"{variable}{unread_file()}"
+            yield f"a key for {model.text} in the environment variable {name}"
+
+
+def _missing_mirrors(todo: Sequence[Instance], mirrors: Mirrors) -> Iterator[str]:
+    by_repo = defaultdict(list)
+    for instance in todo:
+        by_repo[instance.repo].append(instance.base_commit)
+    for repo, commits in sorted(by_repo.items()):
+        mirror = mirrors.find(repo)
+        if mirror is None:
+            count = quantity(len(commits), "instance")
+            yield f"a mirror of {repo} ({count}); it would be cloned"
+            continue
+        absent = [commit for commit in commits if not has_commit(mirror, commit)]
+        if absent:
+            count = quantity(len(absent), "base commit")
+            yield f"{count} in {mirror}, as {absent[0]}"
+
+
+def _missing_engine(config: RunConfig, todo: Sequence[Instance]) -> Iterator[str]:
+    if config.environment is not EnvironmentKind.DOCKER:
+        return
+    client = connect()
+    if client is None:
+        yield "no Docker engine answers; start one or choose --environment local"
+        return
+    absent = missing_images(client, used_images(todo))
+    if absent:
+        yield f"{quantity(len(absent), 'image')} to be pulled, as {absent[0]}"

@@ -1,0 +1,227 @@
+"""The command ``harness.py list``: models and agents by name, and images of projects."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from swe_retry.agent.named import AGENTS, named_agent
+from swe_retry.agent.named.base import NamedAgent
+from swe_retry.agent.named.installed import (
+    Installation,
+    agent_in_path,
+    cached_agent,
+    install_agent,
+)
+from swe_retry.attempts.config import RunSettings
+from swe_retry.core.errors import UserError
+from swe_retry.core.plaintext import Say, did_you_mean, table
+from swe_retry.core.settings import CommandLine, command
+from swe_retry.environments.leftovers import installed_images
+from swe_retry.launch.cli import JsonFormat
+from swe_retry.llm.options import ModelChoice
+from swe_retry.llm.registry import (
+    accepts_temperature,
+    complete_settings,
+    load_litellm,
+    map_entry,
+    missing_key,
+)
+from swe_retry.llm.settings import SettingsBook, our_settings
+from swe_retry.runner.housekeeping import connect_engine
+from swe_retry.runner.settings import default_cache
+
+_COLUMNS = (
+    "model", "alias", "format", "context", "output", "$/M in", "$/M out", "cache markers",
+    "temperature", "key",
+)  # fmt: skip
+
+
+def main(
+    what: Annotated[
+        Literal["models", "agents", "images"],
+        typer.Argument(help="List models, agents or images with installed projects."),
+    ],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME", help="List these; by default all that have a name."
+        ),
+    ] = None,
+    format: JsonFormat = "text",
+) -> None:
+    """List models, agents, or the images with installed projects; start nothing."""
+    as_json = format == "json"
+    if what == "agents":
+        list_agents(names or (), print, default_cache(), as_json=as_json)
+    elif what == "images":
+        list_images(print, as_json=as_json)
+    else:
+        list_models(names or (), our_settings(), print, as_json=as_json)
+
+
+def list_models(
+    names: Sequence[str],
+    book: SettingsBook,
+    say: Say,
+    *,
+    as_json: bool = False,
+) -> None:
+    """Say the table of ``names``, and without any that of all aliases and the default models."""
+    aliases = defaultdict(list)
+    for alias in book.aliases:
+        choice = ModelChoice.parse(alias, book=book)
+        aliases[choice.name].append(alias)
+    rows = []
+    for name in names or aliases:
+        choice = ModelChoice.parse(name, book=book)
+        rows.append(_model_row(choice, aliases.get(choice.name, [])))
+    if as_json:
+        say(json.dumps(rows))
+        return
+    cells = []
+    for row in rows:
+        cells.append([_cell(key, value) for key, value in row.items()])
+    for line in table(_COLUMNS, cells, numbers=range(3, 7)):
+        say(line)
+
+
+def list_agents(
+    names: Sequence[str],
+    say: Say,
+    cache: Path,
+    *,
+    as_json: bool = False,
+) -> None:
+    """Say the table of these coding agents, and without any of all; each tells its version."""
+    agents = [find_agent(name) for name in names] or AGENTS
+    rows = []
+    for agent in agents:
+        row: dict[str, str | None] = {
+            "agent": agent.name,
+            "installed": _version_of(cached_agent(agent, cache)),
+            "in PATH": _version_of(agent_in_path(agent)),
+            "tested": agent.tested,
+            "protocol": agent.dialect,
+            "licence": agent.licence,
+        }
+        rows.append(row)
+    _say_rows(rows, say, as_json)
+
+
+def _version_of(installation: Installation | None) -> str | None:
+    if installation is None:
+        return None
+    return installation.version
+
+
+def list_images(say: Say, *, as_json: bool = False) -> None:
+    """Say the table of the images with installed projects, the oldest first."""
+    now = datetime.now(UTC)
+    rows = []
+    for image in installed_images(connect_engine()):
+        row: dict[str, str | None] = {
+            "image": image.name,
+            "days old": str((now - image.created).days),
+            "MB": f"{image.size / 1e6:.0f}",
+        }
+        rows.append(row)
+    _say_rows(rows, say, as_json)
+
+
+def _say_rows(
+    rows: Sequence[Mapping[str, str | None]],
+    say: Say,
+    as_json: bool,
+) -> None:
+    if as_json:
+        say(json.dumps(rows))
+    elif rows:
+        cells = [[value or "no" for value in row.values()] for row in rows]
+        for line in table(list(rows[0]), cells):
+            say(line)
+
+
+@command(RunSettings, ())
+def install(
+    line: CommandLine[RunSettings],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="AGENT[@VERSION]",
+            help="The agent, by name; by default its tested version.",
+            show_default=False,
+        ),
+    ],
+) -> int:
+    """Install a coding agent of others into the cache, for the runs from now on."""
+    settings = line.load()
+    if line.prints(settings):
+        return 0
+    name, _, version = name.partition("@")
+    agent = find_agent(name)
+    installation = install_agent(agent, version, settings.folders.cache)
+    print(f"{name} {installation.version}: {installation.folder}")
+    return 0
+
+
+def find_agent(name: str) -> NamedAgent:
+    agent = named_agent(name)
+    if agent is None:
+        names = ", ".join(agent.name for agent in AGENTS)
+        hint = did_you_mean(name, names.split(", "))
+        raise UserError(f"unknown agent {name!r}; there are {names}{hint}")
+    return agent
+
+
+def _model_row(choice: ModelChoice, aliases: Sequence[str]) -> dict[str, Any]:
+    """Return what is known of a model; None is unknown. Prices are dollars for a million tokens."""
+    settings = replace(choice.settings, edit_format=choice.edit_format)
+    settings = complete_settings(settings, choice.name, None)
+    entry = map_entry(choice.name)
+    return {
+        "model": choice.name,
+        "aliases": aliases,
+        "edit_format": settings.edit_format,
+        "context": settings.context,
+        "output": settings.max_output,
+        "usd_per_million_in": _per_million(entry.get("input_cost_per_token")),
+        "usd_per_million_out": _per_million(entry.get("output_cost_per_token")),
+        "cache_markers": bool(settings.cache_markers),
+        "temperature": accepts_temperature(settings, choice.name, 0.0, None),
+        "key": _key_state(choice.name),
+    }
+
+
+def _key_state(model: str) -> str | None:
+    """Return whether the provider's key is set; None if the provider wants none."""
+    missing = missing_key(model, None)
+    if missing:
+        return f"missing {missing}"
+    variables = load_litellm().validate_environment(model=model)
+    if variables["keys_in_environment"]:
+        return "set"
+    return None
+
+
+def _cell(key: str, value: Any) -> str:  # noqa: ANN401 - any value of a row
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if key.startswith("usd") and value is not None:
+        return f"{value:.2f}"
+    if isinstance(value, list):
+        value = ",".join(value)
+    return str(value or "-")
+
+
+def _per_million(dollars: float | None) -> float | None:
+    if dollars is None:
+        return None
+    return round(dollars * 1_000_000, 6)

@@ -1,0 +1,236 @@
+"""``report.py RUN…`` and the subcommands with few options; each imports its modules late."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from swe_retry.core.atomic import check_folder
+from swe_retry.core.errors import UserError
+from swe_retry.core.plaintext import say_aside
+from swe_retry.core.settings import CommandLine, SettingFlag, check_settings, command
+from swe_retry.launch.cli import EnvFileOption, JsonFormat, Version
+from swe_retry.record.places import find_run
+from swe_retry.record.versions import TOP
+from swe_retry.report.evaluation.settings import (
+    EVALUATOR_FLAG,
+    OPTIONS,
+    WORKERS_FLAG,
+    EvaluationRoot,
+    EvaluatorKind,
+    ReportFormat,
+    ReportSettings,
+    RowKind,
+)
+from swe_retry.report.named_runs import (
+    import_foreign,
+    link_run,
+    recorded_layer,
+    runs_and_filters,
+    stores_of,
+)
+
+RunArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        parser=find_run,
+        help="A run: its name, or a folder under predictions/.",
+    ),
+]
+RunArguments = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN",
+        parser=find_run,
+        help="Runs: names, folders under predictions/, or those of other harnesses.",
+    ),
+]
+
+
+FLAGS = (
+    EVALUATOR_FLAG,
+    SettingFlag("evaluation.dataset", "--dataset", "NAME", OPTIONS, "-d"),
+    WORKERS_FLAG,
+    SettingFlag("evaluation.all_attempts", "--all-attempts", "", OPTIONS),
+    SettingFlag("folders.out", "--out", "FOLDER", OPTIONS, "-o"),
+)
+
+
+@command(ReportSettings, FLAGS)
+def report(
+    line: CommandLine[ReportSettings],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN",
+            parser=find_run,
+            help="Report on these runs: names, folders under predictions/, or those of other "
+            "harnesses.",
+        ),
+    ] = None,
+    format: Annotated[
+        ReportFormat,
+        typer.Option(
+            metavar="FORMAT",
+            help="Print the result as text, markdown, json or csv. [text]",
+            show_default=False,
+        ),
+    ] = "text",
+    rows: Annotated[
+        RowKind | None,
+        typer.Option(
+            metavar="KIND",
+            help="Print rows of instances, attempts or calls as csv. [instances]",
+            show_default=False,
+        ),
+    ] = None,
+    env_file: EnvFileOption = None,
+    version: Version = False,
+) -> int:
+    """Evaluate runs and report on them: counts, score, costs, and a page with pictures.
+
+    \b
+      python report.py predictions/run1
+      python report.py predictions/run1 --evaluator local --format json
+      python report.py compare predictions/run1 predictions/run2
+    """
+    if line.asks_for_list:
+        runs, filters = runs_and_filters(runs or ())
+        line.prints(line.load(recorded_layer(runs)), filters)
+        return 0
+    if not runs:
+        raise UserError("no run given; usage: report.py predictions/RUN")
+    if rows and format != "csv":
+        raise UserError(f"--rows {rows} goes with --format csv; give both")
+    settings = line.load(recorded_layer(runs))
+    if settings.evaluation.evaluator != EvaluatorKind.NONE:
+        check_folder("folders.cache", settings.folders.cache)
+    from swe_retry.report.report import report_command
+
+    # Other formats stand alone on standard output, so that they can be sent to a file.
+    say = print if format == "text" else say_aside
+    out = settings.folders.out
+    folders = import_foreign(runs, out, say)
+    if "folders.out" in line.chosen:
+        folders = [link_run(folder, out) for folder in folders]
+    return report_command(folders, settings, say, print, format, rows or "instances")
+
+
+def compare(runs: RunArguments, format: JsonFormat = "text") -> int:
+    """Compare runs, each with each, by what is known of them, and write a page about it."""
+    say = say_aside if format == "json" else print
+    stores = stores_of(import_foreign(runs, TOP, say))
+    if len(stores) < 2:
+        raise UserError("compare takes two runs or more")
+    from swe_retry.report.compare import compare_command
+
+    return compare_command(stores, say, print, as_json=format == "json")
+
+
+def combine(
+    runs: RunArguments,
+    name: Annotated[
+        str, typer.Option(help="Name it; by default the runs' names joined by +.")
+    ] = "",
+) -> int:
+    """Write a run that has the best prediction of each instance, and all attempts."""
+    from swe_retry.report.combine.combine import combine
+
+    stores = stores_of(import_foreign(runs, TOP, print))
+    if len(stores) < 2:
+        raise UserError("combine takes two runs or more")
+    target = combine(stores, name, print)
+    program = Path(sys.argv[0]).name
+    print(f"report on it: {program} {shlex.quote(str(target.folder))}")
+    return 0
+
+
+def lab(
+    runs: RunArguments,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Replay under this policy, or under a function of yours, FILE.py:NAME; "
+            "repeatable; by default all policies that fit."
+        ),
+    ] = None,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Draw this many random orders and samples.")
+    ] = 1000,
+    format: JsonFormat = "text",
+) -> int:
+    """Replay runs under other policies, without any call, and draw what they cost and solve."""
+    from swe_retry.cli.lab import lab_command
+
+    stores = stores_of(import_foreign(runs, TOP, say_aside))
+    as_json = format == "json"
+    return lab_command(stores, policy or (), samples, say_aside, print, as_json=as_json)
+
+
+def verify(runs: RunArguments, format: JsonFormat = "text") -> int:
+    """Compute derived files again and say what differs; write nothing."""
+    from swe_retry.report.verify import verify_command
+
+    folders = import_foreign(runs, TOP, say_aside)
+    if format == "json":
+        return verify_command(folders, say_aside, print)
+    return verify_command(folders, print)
+
+
+def package(
+    run: RunArgument,
+    folder: Annotated[Path, typer.Argument(help="Write the package to this folder.")],
+    split: Annotated[
+        str, typer.Option(help="The split of the leaderboard: lite, verified, …")
+    ],
+    meta: Annotated[
+        Path,
+        typer.Option(
+            help="What the leaderboard asks about the run; a template is written if there is "
+            "no such file."
+        ),
+    ],
+    dataset: Annotated[
+        str, typer.Option(help="The data set of the split, with @ and a revision.")
+    ] = "",
+    allow_partial: Annotated[
+        bool,
+        typer.Option(
+            "--allow-partial",
+            help="Count instances without a prediction or a verdict as unresolved.",
+        ),
+    ] = False,
+) -> int:
+    """Write the package of one run for the leaderboard, and validate it."""
+    from swe_retry.report.package.commands import package_command
+
+    (run,) = import_foreign([run], TOP, print)
+    settings = check_settings(EvaluationRoot, recorded_layer([run]))
+    return package_command(
+        run,
+        folder,
+        print,
+        split=split,
+        meta_file=meta,
+        folders=settings.folders,
+        dataset_name=dataset,
+        allow_partial=allow_partial,
+    )
+
+
+def convert(
+    run: RunArgument,
+    layout: Annotated[
+        Literal["atif", "mini"], typer.Argument(help="Write this layout.")
+    ],
+    folder: Annotated[Path, typer.Argument(help="Write to this new folder.")],
+) -> int:
+    """Write a run in the layout of another harness."""
+    from swe_retry.foreign.convert import export_command
+
+    return export_command(run, layout, folder, print)

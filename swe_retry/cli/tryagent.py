@@ -1,0 +1,152 @@
+"""The command ``harness.py try``: run an agent once on a demo instance and show what it did."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from swe_retry.agent.conversation.base import Ending
+from swe_retry.agent.mentions import FileIndex
+from swe_retry.agent.protocol import AgentResult, Task
+from swe_retry.agent.repomap import RenderedMaps, TagStore
+from swe_retry.attempts import make_task
+from swe_retry.attempts.benchmark import agent_of, make_mirrors
+from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
+from swe_retry.attempts.options import Options
+from swe_retry.cli.command_line import flags_of, make_configuration
+from swe_retry.core.errors import InfrastructureError
+from swe_retry.core.money import in_words, total
+from swe_retry.core.plaintext import Say, visible
+from swe_retry.core.processes import remove_tree
+from swe_retry.core.settings import CommandLine, SourcedValue, command
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.instances.dataset import load_dataset
+from swe_retry.launch.cli import EnvFileOption
+from swe_retry.llm.chat import Usage
+from swe_retry.llm.gate import OpenGate
+from swe_retry.record.patches import submittable_patch
+from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.repositories.lefttree import UnusableTreeError, prepare_left_tree
+from swe_retry.repositories.patches import take_patch
+from swe_retry.runner.checks import check_models
+from swe_retry.runner.modelsource import LiveModels
+from swe_retry.testing.project import snapshot_of
+
+_INSTANCE = "demo__textkit-1"
+
+
+@command(RunSettings, flags_of("models.names", "calls.api_base"))
+def main(
+    line: CommandLine[RunSettings],
+    agent: Annotated[
+        str,
+        typer.Argument(
+            metavar="AGENT",
+            help="The agent: builtin, the name of another, or command:TEMPLATE.",
+            show_default=False,
+        ),
+    ],
+    env_file: EnvFileOption = None,
+) -> int:
+    """Let an agent edit one demo instance and show what it did; test and write nothing."""
+    settings = line.load(fixed={"agent.name": SourcedValue("AGENT", agent)})
+    if line.prints(settings):
+        return 0
+    config, options = make_configuration(settings, EnvironmentKind.NONE)
+    return try_agent(config, options, print)
+
+
+def try_agent(config: RunConfig, options: Options, say: Say) -> int:
+    """Run the agent of ``config`` on one demo instance and say how it ended; return the exit code.
+
+    Nothing is tested, and nothing is written but to a folder that is removed.
+    """
+    config = validate_config(config)
+    agent = agent_of(config, options.cache)
+    check_models(config, options.money)
+    instances = load_dataset("demo", "test").instances()
+    by_id = {instance.instance_id: instance for instance in instances}
+    instance = by_id[_INSTANCE]
+    mirrors = make_mirrors(replace(options, dataset="demo"))
+    snapshot = snapshot_of(instance, mirrors, Snapshots(options.cache / "snapshots"))
+    models = LiveModels(config, options.retries, say, options.money.prices)
+    temperature = config.settings.models.temperature(1)
+    turn = models.turn(
+        _INSTANCE,
+        1,
+        config.models[0],
+        temperature,
+        OpenGate(),
+    )
+    maps = RenderedMaps(snapshot.blobs, TagStore(options.cache / "tags.sqlite"))
+    files = FileIndex.of(snapshot.blobs)
+    folder = Path(tempfile.mkdtemp())
+    try:
+        checkout = make_checkout(snapshot, folder / "checkout")
+        log: list[str] = []
+        task = make_task(config, instance, checkout, turn, files, maps)
+        task = replace(task, log=log.append)
+        started = time.monotonic()
+        try:
+            result = agent.work(task)
+        except InfrastructureError as error:
+            result = AgentResult(None, str(error), Ending.FAILED)
+        seconds = time.monotonic() - started
+        patch, notes = _take_patch(checkout, ours=result.result is not None)
+    finally:
+        remove_tree(folder)
+    if config.has_gateway:
+        # The conversation is that with the model; what the agent printed is in the log alone.
+        notes = [*log, *notes]
+    lines = _lines(config, result, task, seconds, patch)
+    for line in (*lines, *notes):
+        say(visible(line))
+    succeeded = result.ending is None and patch.strip()
+    return int(not succeeded)
+
+
+def _take_patch(checkout: Checkout, *, ours: bool) -> tuple[str, list[str]]:
+    """Return the patch to predict, and what was left out of it."""
+    notes = []
+    if not ours:
+        try:
+            for path in prepare_left_tree(checkout):
+                notes.append(f"dropped: {path}")
+        except UnusableTreeError as error:
+            return "", [str(error)]
+    patch = take_patch(checkout, ignored=ours)
+    return submittable_patch(patch).patch, notes
+
+
+def _lines(
+    config: RunConfig,
+    result: AgentResult,
+    task: Task,
+    seconds: float,
+    patch: str,
+) -> Iterator[str]:
+    replies = task.transcript.calls
+    usages = [reply.usage for reply in replies]
+    tokens = "unknown"
+    if any(usages):
+        usage = Usage.known_sum(usages)
+        tokens = f"{usage.prompt_tokens:,} in, {usage.completion_tokens:,} out"
+    ending = result.error or "normally"
+    if config.outside_agent and not result.error:
+        ending = "exit code 0"
+    yield f"agent     {config.settings.agent.name}"
+    yield f"instance  {_INSTANCE}"
+    yield f"ended     {ending}"
+    yield f"time      {seconds:.1f} s"
+    yield f"cost      {in_words(total(reply.cost for reply in replies))}"
+    yield f"tokens    {tokens}"
+    for message in task.transcript.messages[1:]:
+        yield f"\n--- {message.role} ---\n{message.content.rstrip()}"
+    text = patch.rstrip() or "none: no change is left"
+    yield f"\n--- the predicted patch ---\n{text}"

@@ -1,0 +1,100 @@
+"""The test runners: one table says how each is recognized, started, reported and read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+
+from swe_retry.frameworks import (
+    compiled,
+    documents,
+    javascript,
+    native,
+    scripting,
+)
+from swe_retry.frameworks.base import (
+    OF_PYTHON,
+    ParsedOutput,
+    Runner,
+    RunnerSupport,
+    limit_lines,
+    read_conventions,
+    support_of,
+    without_escapes,
+)
+
+__all__ = [
+    "CONVENTIONS", "OF_PYTHON", "SUPPORT", "ParsedOutput", "Runner", "may_hold_tests",
+    "parse_output", "runner_of", "runner_of_parser",
+]  # fmt: skip
+
+# Before all others, and in this order.
+_BY_STATEMENTS = (Runner.DJANGO, Runner.SYMPY, Runner.PYTEST, Runner.UNITTEST)
+_BY_LINES = {
+    Runner.GO: compiled.GO,
+    Runner.CARGO: compiled.CARGO,
+    Runner.VITEST: javascript.VITEST,
+    Runner.JEST: javascript.JEST,
+    Runner.MOCHA: javascript.MOCHA,
+    Runner.NODE: javascript.NODE,
+    Runner.MAVEN: compiled.MAVEN,
+    Runner.GRADLE: compiled.GRADLE,
+    Runner.PHPUNIT: scripting.PHPUNIT,
+    Runner.RSPEC: scripting.RSPEC,
+    Runner.MINITEST: scripting.MINITEST,
+}
+_LINE_PARSERS = list(
+    chain.from_iterable(support.parsers for support in _BY_LINES.values())
+)
+SUPPORT: Mapping[Runner, RunnerSupport] = {
+    **{runner: support_of(runner) for runner in _BY_STATEMENTS},
+    **_BY_LINES,
+    Runner.CTEST: native.CTEST,
+    # A script may print in any format.
+    Runner.SCRIPT: support_of(
+        Runner.SCRIPT,
+        parsers=tuple(
+            dict.fromkeys((*_LINE_PARSERS, *native.OTHERS, *native.CTEST.parsers))
+        ),
+        report_parsers=(compiled.parse_go_json, documents.parse_json),
+    ),
+}
+"""By runner; the first that is found in a command decides."""
+
+CONVENTIONS = read_conventions()
+"""How languages name tests; those of Python are chosen by ``related``."""
+
+
+def runner_of(command: str) -> Runner | None:
+    """Return the runner that ``command`` starts; None for an unknown one."""
+    for runner, support in SUPPORT.items():
+        if support.command.search(command):
+            return runner
+    return None
+
+
+def runner_of_parser(name: str) -> Runner | None:
+    """Return the runner whose output the parser called ``name`` reads; None for an unknown one."""
+    for runner, support in SUPPORT.items():
+        if any(part in name.lower() for part in support.parser_names):
+            return runner
+    return None
+
+
+def may_hold_tests(runner: Runner, path: str) -> bool:
+    """Return whether ``path`` may hold tests of ``runner``."""
+    return path.endswith(SUPPORT[runner].suffixes)
+
+
+def parse_output(output: str, runner: Runner) -> ParsedOutput:
+    """Return the results in ``output``; empty where it holds none or contradicts itself.
+
+    A runner may print in several formats. The one with the most results counts, because lines of
+    one format may look like those of another.
+    """
+    text = without_escapes(output)
+    short_lines = limit_lines(text)
+    support = SUPPORT[runner]
+    outputs = [parse(text) for parse in support.report_parsers]
+    outputs += [parse(short_lines) for parse in support.parsers]
+    return max(outputs, key=lambda parsed: len(parsed.results), default=ParsedOutput())

@@ -1,0 +1,87 @@
+"""Proofs that gold patches are resolved here, without which no prediction is unresolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from swe_retry.core.atomic import write_json_atomic
+from swe_retry.core.jsontypes import JsonObject
+from swe_retry.core.untrusted import invalid, read_object
+from swe_retry.environments.base import UnavailableError
+from swe_retry.record.records import Recorded
+from swe_retry.report.evaluation.grading import (
+    failed_tests,
+    failure_cause,
+    unconfirmed_tests,
+)
+from swe_retry.results.verdicts import FIX, Verdict, write_eval_log
+
+
+class GoldProof(Recorded):
+    """That the gold patch of an instance is resolved.
+
+    Attributes:
+        conditions: the row, the environment, the limits and the grader for which it is so.
+        not_reported_as_passed: the deciding tests that count as passed in doubt.
+    """
+
+    conditions: JsonObject
+    not_reported_as_passed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GoldProofs:
+    """The proofs of a run, each in a file in ``folder``, beside its test output.
+
+    Attributes:
+        problems: by id, why this command found no proof.
+    """
+
+    folder: Path
+    problems: dict[str, str] = field(default_factory=dict)
+
+    def prove(
+        self,
+        name: str,
+        conditions: JsonObject,
+        evaluate: Callable[[], Verdict],
+    ) -> GoldProof:
+        """Return the proof for the instance ``name`` under ``conditions``.
+
+        The gold patch is evaluated once for all predictions: later commands find the proof.
+
+        Raises:
+            UnavailableError: the gold patch is not resolved.
+        """
+        path = self.folder / f"{name}.json"
+        proof = _read_proof(path)
+        if proof and proof.conditions == conditions:
+            return proof
+        if name not in self.problems:
+            verdict = evaluate()
+            write_eval_log(path.with_suffix(".eval.log"), verdict.log)
+            if verdict.resolved:
+                proof = GoldProof(
+                    conditions=conditions,
+                    not_reported_as_passed=tuple(sorted(unconfirmed_tests(verdict))),
+                )
+                write_json_atomic(path, proof.as_json())
+                return proof
+            cause = failure_cause(failed_tests(verdict) or (), verdict.reason)
+            self.problems[name] = (
+                f"the gold patch is not resolved in this environment either: {cause}"
+            )
+        raise UnavailableError(self.problems[name])
+
+
+def _read_proof(path: Path) -> GoldProof | None:
+    try:
+        return GoldProof.model_validate(read_object(path, FIX))
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise invalid(path, error, "a proof", FIX) from error

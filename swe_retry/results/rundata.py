@@ -1,0 +1,502 @@
+"""The data of a run, read once from its files of any version."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, Field
+
+from swe_retry.attempts.own_settings import PATCH, PATCH_HEADING, SUMMARY
+from swe_retry.core.errors import UserError
+from swe_retry.core.money import total
+from swe_retry.core.untrusted import damage_at
+from swe_retry.instances.adapters.base import Row
+from swe_retry.instances.split import derived_image, instance_id_of, split_row
+from swe_retry.llm.chat import Reply
+from swe_retry.record.description import Run
+from swe_retry.record.jsonlines import DamagedLine
+from swe_retry.record.patches import patch_paths
+from swe_retry.record.records import (
+    IN_PREDICTIONS,
+    Attempt,
+    InstanceResult,
+    Outcome,
+    Texts,
+    Values,
+    Word,
+)
+from swe_retry.record.store import RunStore, read_as
+from swe_retry.results.predictions import Prediction
+from swe_retry.results.verdicts import (
+    Verdict,
+    known_verdict,
+    presumed_verdict,
+    read_verdict,
+)
+from swe_retry.runner.calls.ledger import (
+    LedgerLine,
+    at_most,
+    by_instance,
+    read_ledger,
+    recorded_cost,
+)
+from swe_retry.runner.progress.overview import overview
+
+
+class InstanceData(InstanceResult):
+    """One predicted instance with what only reports may know.
+
+    Attributes:
+        resolved_said: by the prediction file itself, which the older layout and imports have.
+        gold_files: of the gold patch; empty if unknown.
+        year: of the issue's pull request.
+        image: for its tests, even if none ran in it.
+        map_files: in the repository maps that models were shown; None if unknown.
+        verdict: on the prediction.
+        verdicts: on the patches of other attempts, by their numbers.
+    """
+
+    in_predictions: ClassVar[frozenset[str]] = IN_PREDICTIONS | {
+        "resolved",
+        "gold_files",
+    }
+
+    resolved_said: Annotated[Outcome, Field(alias="resolved")] = None
+    gold_files: Texts = ()
+    repo: Word = ""
+    year: int | None = None
+    image: Word = ""
+    map_files: tuple[str, ...] | None = None
+    verdict: Verdict | None = None
+    verdicts: Mapping[int, Verdict] = Field(default_factory=dict)
+
+    @property
+    def paid(self) -> Decimal | None:
+        """The dollars that are known to be due; None when unknown."""
+        return self.cost
+
+    @property
+    def resolved(self) -> bool | None:
+        """None if it was not evaluated; False for an empty patch."""
+        if self.verdict is None:
+            return None
+        return self.verdict.outcome
+
+    @property
+    def may_resolve(self) -> bool:
+        return bool(self.patch.strip()) or not self.patch_known
+
+    @property
+    def model(self) -> str:
+        """The model of the chosen attempt, with its agent; empty if unknown."""
+        if self.chosen is None:
+            return ""
+        return self.chosen.label
+
+    @property
+    def origin(self) -> str:
+        """In a combined run, the run that it comes from; else empty."""
+        if self.chosen and self.chosen.origin:
+            return self.chosen.origin.run
+        return ""
+
+    @property
+    def script_calls(self) -> tuple[Reply, ...]:
+        """The calls for scripts; in 0.12 for summaries too."""
+        calls: tuple[Reply, ...] = ()
+        for writer in self.writers:
+            calls += writer.calls or ()
+        return calls
+
+    def prediction(self) -> Values:
+        prediction = super().prediction()
+        if self.resolved_said is not None:
+            prediction["resolved"] = self.resolved_said
+        if self.gold_files:
+            prediction["gold_files"] = list(self.gold_files)
+        return prediction
+
+    def to_evaluate(self, label: str = "") -> Prediction:
+        """Return what an evaluator gets; ``label`` stands for a missing name of the model."""
+        return Prediction(
+            instance_id=self.instance_id,
+            model_name_or_path=self.model_name_or_path or label,
+            patch=self.patch,
+            dropped=self.submittable.dropped,
+            resolved=self.resolved_said,
+            patch_known=self.patch_known,
+        )
+
+    def resolved_by(self, attempt: Attempt) -> bool | None:
+        """Return whether one of its attempts resolves it; None without a verdict.
+
+        If the verdict on the prediction is official, unofficial ones on attempts do not count.
+        """
+        if attempt is self.chosen and not attempt.patch_known:
+            return self.resolved
+        if not attempt.patch_known:
+            return None
+        if not attempt.patch.strip():
+            return False
+        if attempt.patch == self.patch:
+            return self.resolved
+        verdict = self.verdicts.get(attempt.attempt)
+        official = self.verdict is not None and self.verdict.official
+        if verdict is None or (official and not verdict.official):
+            return None
+        return verdict.outcome
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A run.
+
+    Attributes:
+        models: in the order of their turns, with their agents; empty if unknown.
+        unfinished: instances that were started and have no prediction.
+        ledger: every call that cost something; empty for runs without a ledger.
+        damaged: lines of the ledger that could not be read.
+    """
+
+    name: str
+    folder: Path
+    model_name_or_path: str
+    described: Run
+    instances: tuple[InstanceData, ...]
+    selected: tuple[str, ...]
+    models: tuple[str, ...]
+    unfinished: tuple[InstanceResult, ...] = ()
+    ledger: tuple[LedgerLine, ...] = field(
+        default=(),
+        repr=False,
+    )
+    damaged: tuple[DamagedLine, ...] = ()
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        return [attempt for instance in self.instances for attempt in instance.attempts]
+
+    @property
+    def outcomes(self) -> Counter[bool | None]:
+        """How many instances are resolved, are not, and were not evaluated."""
+        return Counter(instance.resolved for instance in self.instances)
+
+    @property
+    def resolved_count(self) -> int:
+        return self.outcomes[True]
+
+    @property
+    def plausible_count(self) -> int | None:
+        """The number of plausible instances; None if a harness does not say."""
+        outcomes = Counter(instance.plausible for instance in self.instances)
+        if None in outcomes:
+            return None
+        return outcomes[True]
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether a patch has a verdict, or where none has a patch, an empty prediction."""
+        patched = [instance for instance in self.instances if instance.may_resolve]
+        deciding = patched or self.instances
+        return any(instance.resolved is not None for instance in deciding)
+
+    @property
+    def not_predicted(self) -> set[str]:
+        """The ids of the selected instances that have no prediction."""
+        predicted = {instance.instance_id for instance in self.instances}
+        return set(self.selected) - predicted
+
+    @cached_property
+    def own_summary(self) -> str:
+        """What a run on one's own repository says, in Markdown without the patch; else empty."""
+        path = self.folder / SUMMARY
+        if not self.described.is_own or not path.is_file():
+            return ""
+        text = path.read_text("utf-8", "replace")
+        return text.partition(f"\n{PATCH_HEADING}\n")[0]
+
+    @property
+    def apply_command(self) -> str:
+        """The command that applies the patch for one's own repository; empty without one."""
+        patch = self.folder.resolve() / PATCH
+        return f"git apply {shlex.quote(str(patch))}" if patch.is_file() else ""
+
+    @property
+    def continue_command(self) -> str:
+        """The command that goes on with the run; empty where nothing is left or another made it."""
+        if not self.not_predicted or not self.described.is_ours:
+            return ""
+        return continue_command(self.folder)
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether all its dollars are those of recorded replies, so that nothing was paid."""
+        return bool(self.cost) and recorded_cost(self.ledger) == self.cost
+
+    @property
+    def costs(self) -> list[Decimal | None]:
+        """Dollars: the lines of the ledger, or else the instances."""
+        return [call.paid for call in self.ledger or self.instances]
+
+    @property
+    def cost(self) -> Decimal | None:
+        """Dollars of the whole run; None if unknown."""
+        return total(self.costs)
+
+    @property
+    def cost_at_most(self) -> Decimal | None:
+        """Dollars with calls that may not have been billed; None if unknown."""
+        if self.ledger:
+            return at_most(self.ledger)
+        return total(instance.cost for instance in self.instances)
+
+    def part(self, instances: Iterable[InstanceData]) -> RunData:
+        """Return the run with these instances alone."""
+        return replace(self, instances=tuple(instances), ledger=())
+
+
+def continue_command(folder: Path) -> str:
+    return f"python harness.py --continue {shlex.quote(str(folder))}"
+
+
+def verdicts_on_patches(instances: Iterable[InstanceData]) -> list[Verdict]:
+    """Return the verdicts of evaluators that came to one; an empty prediction needs none."""
+    verdicts = []
+    for instance in instances:
+        verdict = instance.verdict
+        if verdict and verdict.conclusive and instance.may_resolve:
+            verdicts.append(verdict)
+    return verdicts
+
+
+def read_instances(store: RunStore) -> tuple[tuple[str, ...], tuple[InstanceData, ...]]:
+    """Return the models in the order of their turns, and the predicted instances by id.
+
+    Verdicts and what datasets say are missing.
+    """
+    predictions = {}
+    labels = {}
+    for path in store.prediction_paths():
+        prediction = read_as(InstanceData, path, store.raw_prediction(path))
+        if not prediction.has("model_patch"):
+            problem = "is not a prediction: it lacks `model_patch`"
+            fix = "fix it, or delete it and redo the instance"
+            raise damage_at(path, (), problem, fix)
+        predictions[path] = prediction
+        labels[prediction.model_name_or_path or store.run] = path.name
+    if not predictions:
+        fix = "run harness.py first"
+        if store.read_run().is_ours:
+            fix = f"go on with {continue_command(store.folder)}"
+        raise UserError(f"{store.folder} has no predictions; {fix}")
+    if len(labels) > 1:
+        which = ", ".join(f"{name} ({labels[name]})" for name in sorted(labels))
+        raise UserError(f"{store.folder} has predictions of several models: {which}")
+    (label,) = labels
+    described = store.read_run()
+    models = turn_order(described, (label, store.run), predictions.values())
+    instances = []
+    for path in predictions:
+        instance = read_instance(store, path, models)
+        attempts = tuple(attempt.without_texts() for attempt in instance.attempts)
+        instance = instance.but(model_name_or_path=label, attempts=attempts)
+        instances.append(instance)
+    return models, tuple(instances)
+
+
+def read_instance(store: RunStore, path: Path, models: Sequence[str]) -> InstanceData:
+    """Return the instance whose prediction is at ``path``, with its conversations."""
+    trajectory = store.read_trajectory(path.stem)
+    raw = store.raw_prediction(path)
+    instance = read_as(InstanceData, path, raw, trajectory, models)
+    return instance.but(map_files=map_files(trajectory))
+
+
+def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
+    """Return all predictions of a run, sorted by id."""
+    instances = read_instances(store)[1]
+    return tuple(instance.to_evaluate() for instance in instances)
+
+
+def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
+    """Read a run; rows of its dataset add repositories, years and gold files."""
+    models, predicted = read_instances(store)
+    described = store.read_run()
+    ledger = read_ledger(store.ledger)
+    spent = by_instance(ledger.values)
+    by_id = {instance_id_of(row): row for row in rows}
+    instances = []
+    for instance in predicted:
+        name = instance.instance_id
+        instance = _with_verdicts(store, instance, by_id.get(name, {}))
+        if name in spent:
+            instance = instance.but(cost=spent[name])
+        instances.append(instance)
+    labels = dict.fromkeys(model.label for model in described.configuration.models)
+    if labels.keys() - set(models):
+        models = tuple(labels)
+    names = {instance.instance_id for instance in instances}
+    names.update(described.selected or ())
+    run = RunData(
+        name=store.run,
+        folder=store.folder,
+        model_name_or_path=instances[0].model_name_or_path,
+        described=described,
+        instances=tuple(instances),
+        selected=tuple(sorted(names)),
+        models=models,
+        unfinished=overview(store, spent).unfinished,
+        ledger=ledger.values,
+        damaged=ledger.damaged,
+    )
+    if not run.is_evaluated:
+        # Empty predictions alone would be a score of 0 %.
+        instances = list(map(_without_presumption, run.instances))
+    return replace(run, instances=tuple(instances))
+
+
+def _without_presumption(instance: InstanceData) -> InstanceData:
+    if instance.may_resolve:
+        return instance
+    return instance.but(verdict=None)
+
+
+class _RowFacts(BaseModel):
+    repo: Word = ""
+    created_at: Word = ""
+    image: Word = ""
+    patch: Word = ""
+
+
+def _with_verdicts(store: RunStore, instance: InstanceData, row: Row) -> InstanceData:
+    """Return the instance with its verdicts, and what they and its row say of it."""
+    name = instance.instance_id
+    prediction = instance.to_evaluate()
+    verdict = known_verdict(store, prediction)
+    if verdict is None and not instance.may_resolve:
+        verdict = presumed_verdict(prediction)
+    verdicts = {}
+    for attempt in instance.attempts:
+        if attempt.patch.strip() and attempt.patch != instance.patch:
+            label = instance.model_name_or_path
+            prediction_of_attempt = Prediction(name, label, attempt.patch, chosen=False)
+            other = known_verdict(store, prediction_of_attempt)
+            if other:
+                verdicts[attempt.attempt] = other
+    saved = read_verdict(store.verdict(name)) or presumed_verdict(prediction)
+    facts = _RowFacts.model_validate(dict(row))
+    # The image of the dataset, of the verdict or of swebench.
+    image = facts.image or saved.image.partition("@")[0]
+    if row and not image:
+        with suppress(UserError):
+            image = split_row(row)[0].shown_image
+    year = re.match(r"\d{4}", facts.created_at or saved.created_at)
+    gold_files = saved.gold_files or instance.gold_files
+    if facts.patch:
+        gold_files = patch_paths(facts.patch)
+    return instance.but(
+        repo=facts.repo or saved.repo or repository_of(name),
+        year=year and int(year[0]),
+        image=image or derived_image(name),
+        gold_files=gold_files,
+        verdict=verdict,
+        verdicts=verdicts,
+    )
+
+
+def map_files(trajectory: InstanceResult | None) -> tuple[str, ...] | None:
+    """Return the files of all repository maps that models were shown; None if unknown.
+
+    The first user message holds the map before the issue. Each file begins a line and ends with a
+    colon (``swe_retry.agent.repomap.build``).
+    """
+    if trajectory is None:
+        return None
+    openings = []
+    for attempt in trajectory.attempts:
+        for message in attempt.messages or ():
+            if message.role == "user":
+                openings.append(message.content)
+                break
+    if not openings:
+        return None
+    files: dict[str, None] = {}
+    for opening in openings:
+        before_issue = opening.partition("\n<issue>\n")[0]
+        for line in before_issue.splitlines():
+            if line.endswith(":") and not line.startswith(" "):
+                files[line.removesuffix(":")] = None
+    return tuple(files)
+
+
+def turn_order(
+    described: Run,
+    names: Sequence[str],
+    predictions: Iterable[InstanceData],
+) -> tuple[str, ...]:
+    """Return the models of a run in the order of their turns.
+
+    The configuration in ``run.json`` comes first, then ``names``: each may be the name of the
+    harness and those of the models, joined by ``--``, as in the run of May 2024:
+    ``aider--gpt-4o--openrouter-anthropic-claude-3-opus``.
+    """
+    configured = [model.name_of_turn for model in described.configuration.models]
+    if configured and all(configured):
+        return tuple(configured)
+    seen: dict[str, None] = {}
+    # Those with most attempts have all models in turn.
+    for prediction in sorted(predictions, key=lambda p: -len(p.attempts)):
+        for attempt in prediction.attempts:
+            if attempt.model:
+                seen[attempt.model] = None
+    for name in names:
+        order = _joined_models(name, tuple(seen))
+        if order:
+            return order
+    return tuple(seen)
+
+
+def _joined_models(name: str, seen: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the models that ``name`` joins; none if a seen model is not among them."""
+    by_slug = {}
+    for model in seen:
+        by_slug[_slug(model)] = model
+        by_slug[_slug(model.rsplit("/", 1)[-1])] = model
+    first, *parts = name.split("--")
+    if _slug(first) in by_slug:
+        parts = [first, *parts]
+    models = tuple(by_slug.get(_slug(part), part) for part in parts)
+    if set(seen) <= set(models):
+        return models
+    return ()
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower())
+
+
+def repository_of(instance_id: str) -> str:
+    """Return the repository in an id: ``owner/name`` for ``owner__name-123``."""
+    return instance_id.rpartition("-")[0].replace("__", "/", 1) or instance_id
+
+
+def rounds(run: RunData) -> tuple[tuple[Prediction, ...], ...]:
+    """Return other attempts' patches; evaluators take one per instance at a time."""
+    predictions = defaultdict(list)
+    for instance in run.instances:
+        patches = dict.fromkeys(attempt.patch for attempt in instance.attempts)
+        patches.pop(instance.patch, None)
+        label = run.model_name_or_path
+        for number, patch in enumerate(filter(str.strip, patches)):
+            other = Prediction(instance.instance_id, label, patch, chosen=False)
+            predictions[number].append(other)
+    return tuple(map(tuple, predictions.values()))

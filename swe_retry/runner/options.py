@@ -1,0 +1,295 @@
+"""What a run works with: its configuration, and the options that decide no result."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from swe_retry.agent.formats import format_names
+from swe_retry.agent.prompts import prompts_hash
+from swe_retry.core.address import recorded_address
+from swe_retry.core.errors import UserError
+from swe_retry.core.hashing import LONGEST_NAME, fitting_name
+from swe_retry.core.jsontypes import JsonObject
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.llm.options import ModelChoice, names_of
+from swe_retry.llm.prices import FREE
+from swe_retry.llm.provider_errors import RetryPolicy
+from swe_retry.llm.registry import is_ollama, provider_of
+from swe_retry.llm.servers import ask_server, ollama_address
+from swe_retry.llm.settings import (
+    SettingsBook,
+    load_settings,
+    our_settings,
+    settings_sha256,
+)
+from swe_retry.record.keys import is_safe_name
+from swe_retry.record.versions import HARNESS_VERSION
+from swe_retry.runner.calls.rate_limiter import Calls, Rates
+from swe_retry.runner.settings import CommonSettings, Spending, make_rates
+
+OUT = ("--out", "-o")
+_WORKERS = 4
+_PAIR = re.compile(r"(.+?)\+([^@+].*)")
+
+
+@dataclass(frozen=True)
+class RunBasics:
+    """The configuration of every run: its settings, and what they mean here.
+
+    Attributes:
+        environment: runs the tests.
+        run: the folder under ``predictions/``; made of the models' names when empty.
+    """
+
+    settings: CommonSettings = field(default_factory=CommonSettings)
+    models: tuple[ModelChoice, ...] = ()
+    environment: EnvironmentKind = EnvironmentKind.NONE
+    run: str = ""
+
+    @property
+    @abstractmethod
+    def run_name(self) -> str:
+        """The folder under ``predictions/``."""
+
+    def as_json(self) -> JsonObject:
+        """Return the configuration as ``run.json`` and trajectories hold it."""
+        calls = self.settings.calls
+        # A replay calls no model, and needs no litellm to say what it would know.
+        is_live = calls.replay is None
+        models = []
+        for model in self.models:
+            models.append(model.as_json(completed=is_live, api_base=calls.api_base))
+        return {
+            "environment": self.environment.value,
+            "models": models,
+            "api_base": recorded_address(calls.api_base),
+            "max_output_tokens": self.settings.models.max_output_tokens,
+            "call_timeout": calls.timeout,
+            "replay": calls.replay and str(calls.replay),
+            "max_seconds_per_attempt": self.settings.budget.seconds_per_attempt,
+            "run": self.run,
+        }
+
+    def deciding(self) -> JsonObject:
+        """Return what a continued run must repeat, because it decides results."""
+        replay = self.settings.calls.replay
+        return {
+            "models": [f"{model.label}@{model.edit_format}" for model in self.models],
+            "model_settings_sha256": settings_sha256(
+                {model.name: model.settings for model in self.called_models}
+            ),
+            "harness": HARNESS_VERSION,
+            "prompts_sha256": prompts_hash(),
+            "replay_sha256": folder_sha256(replay) if replay else None,
+            "environment": self.environment.value,
+        }
+
+    def check_name(self) -> None:
+        if not is_safe_name(self.run_name):
+            raise UserError(
+                f"--run {self.run_name!r}: letters, digits and ._+- only, at most "
+                f"{LONGEST_NAME} bytes"
+            )
+
+    @property
+    def called_models(self) -> tuple[ModelChoice, ...]:
+        """The models one by one, those of pairs too."""
+        return tuple(part for model in self.models for part in model.parts)
+
+    @property
+    def live_models(self) -> tuple[ModelChoice, ...]:
+        """The same, and none where no call of them passes through the harness."""
+        return self.called_models if self.calls_models else ()
+
+    @property
+    def calls_models(self) -> bool:
+        """Whether calls of models pass through the harness."""
+        return self.settings.calls.replay is None
+
+
+@dataclass(frozen=True)
+class RunResources:
+    """What a run is told that decides no result.
+
+    Attributes:
+        book: the settings of models.
+        redo: ids and statuses of what is done again.
+        as_json: the result is printed as JSON.
+        default_workers: how many work at once where no setting says it.
+    """
+
+    settings: CommonSettings = field(default_factory=CommonSettings)
+    retries: RetryPolicy = field(default_factory=RetryPolicy)
+    rates: Rates = field(default_factory=Rates)
+    money: Spending = field(default_factory=Spending)
+    book: SettingsBook = field(default_factory=our_settings)
+    redo: str = ""
+    as_json: bool = False
+    default_workers: int = _WORKERS
+
+    @property
+    def workers(self) -> int:
+        """How many instances are worked on at once."""
+        return self.settings.scale.workers or self.default_workers
+
+    @classmethod
+    def of(
+        cls,
+        settings: CommonSettings,
+        models: Sequence[ModelChoice],
+        **fields: Any,  # noqa: ANN401
+    ) -> Self:
+        """Return what the settings mean for these models; ``fields`` are no settings."""
+        resolve = names_of(models)
+        money = Spending.of(settings.budget, resolve)
+        free = {}
+        slots = []
+        for model in models:
+            if model.server and model.server.is_free:
+                free[model.name] = FREE
+            if model.server and model.server.kind:
+                slots.append(model.server.slots or 1)
+        return cls(
+            settings=settings,
+            retries=RetryPolicy(attempts=1 + settings.calls.retries),
+            rates=make_rates(settings.calls, resolve),
+            money=replace(money, prices=free | dict(money.prices)),
+            default_workers=min(slots, default=_WORKERS),
+            **fields,
+        )
+
+    @property
+    def out(self) -> Path:
+        """The folder that ``predictions/`` and ``logs/`` lie in."""
+        return self.settings.folders.out
+
+    @property
+    def cache(self) -> Path:
+        """The folder of what runs share: mirrors, environments and baselines."""
+        return self.settings.folders.cache
+
+    def with_cache(self, cache: Path) -> Self:
+        """Return the options of a worker whose machine has another cache folder."""
+        folders = self.settings.folders.model_copy(update={"cache": cache})
+        settings = self.settings.model_copy(update={"folders": folders})
+        return replace(self, settings=settings)
+
+
+def folder_sha256(folder: Path) -> str:
+    """Return the hash over the trajectories in ``folder``, a run or a folder of them."""
+    digest = hashlib.sha256()
+    trajectories = folder
+    if (folder / "trajectories").is_dir():
+        trajectories = folder / "trajectories"
+    for path in sorted(trajectories.glob("*.json")):
+        digest.update(
+            path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest()
+        )
+    return digest.hexdigest()
+
+
+def model_slug(models: Iterable[ModelChoice]) -> str:
+    """Return a folder name made of the models' names: ``gpt-4o--claude-opus-4``."""
+    names = [model.name.rsplit("/", 1)[-1] for model in models]
+    return fitting_name("--".join(map(name_slug, names)))
+
+
+def name_slug(name: str) -> str:
+    """Return a name with hyphens for what the name of a folder may not hold."""
+    return fitting_name(re.sub(r"[^\w.+-]+", "-", name))
+
+
+def redact_address(text: str | None) -> None:
+    """Redact the address of ``--api-base`` from here on where it has a secret."""
+    if recorded_address(text) != text:
+        # As a secret of the environment it is redacted everywhere, also in worker processes.
+        os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = str(text)
+
+
+def read_models(
+    settings: CommonSettings, *, pairs: bool = True
+) -> tuple[tuple[ModelChoice, ...], SettingsBook]:
+    """Return the models of ``--models``, and the settings of models by which they were read."""
+    calls = settings.calls
+    redact_address(calls.api_base)
+    book = load_settings(settings.models.file, format_names())
+    models = parse_models(
+        settings.models.names,
+        book,
+        any_name=bool(calls.api_base),
+        replay=calls.replay is not None,
+        pairs=pairs,
+    )
+    return models, book
+
+
+def parse_models(
+    names: Iterable[str],
+    book: SettingsBook,
+    *,
+    any_name: bool,
+    replay: bool,
+    agents: Sequence[str] = (),
+    pairs: bool = True,
+) -> tuple[ModelChoice, ...]:
+    """Return the models of ``--models``; see ``ModelChoice.parse``.
+
+    Args:
+        agents: names that may stand in the place of an edit format.
+        pairs: ``architect+editor`` is a pair; if not, the name of a model.
+    """
+    parse = partial(
+        ModelChoice.parse,
+        formats=(*format_names(), *agents),
+        book=book,
+        any_name=any_name,
+        replay=replay,
+    )
+    read = parse
+    if pairs:
+        read = partial(model_or_pair, parse=parse)
+    return tuple(read(name.strip()) for name in names)
+
+
+def ask_servers(
+    models: Sequence[ModelChoice], calls: Calls, *, wait: bool
+) -> tuple[ModelChoice, ...]:
+    """Return the models with what the user's server states of them; a replay asks none.
+
+    ``wait`` for a server that says that it is loading, at most ``calls.give_up_after``.
+    """
+    address = calls.api_base
+    names = {}
+    for model in models:
+        for part in model.parts:
+            if address or is_ollama(part.name, None):
+                names[part.name] = provider_of(part.name, address)[0]
+    if calls.replay is not None or not names:
+        return tuple(models)
+    stated = ask_server(
+        address or ollama_address(),
+        names.values(),
+        native=not address,
+        patience=calls.give_up_after if wait else 0.0,
+    )
+    servers = {name: stated[bare] for name, bare in names.items()}
+    return tuple(model.at(servers) for model in models)
+
+
+def model_or_pair(text: str, parse: Callable[[str], ModelChoice]) -> ModelChoice:
+    """Return the model ``text``, or the pair ``architect+editor``; ``parse`` reads a model."""
+    pair = _PAIR.fullmatch(text)
+    if pair is None:
+        return parse(text)
+    architect = parse(pair[1].strip())
+    editor = parse(pair[2].strip())
+    pair_text = f"{architect.text}+{editor.text}"
+    return replace(editor, text=pair_text, architect=architect)
