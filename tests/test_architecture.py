@@ -144,12 +144,8 @@ def test_a_circle_of_folders_is_seen(tmp_path: Path) -> None:
         "swe_retry/runner/jobs.py": "",
     }
     assert circles(write_files(tmp_path, files)) == set()
-    write_files(
-        tmp_path,
-        {
-            "swe_retry/runner/progress/new.py": "def f():\n    import swe_retry.runner.calls.other\n"
-        },
-    )
+    late = "def f():\n    import swe_retry.runner.calls.other\n"
+    write_files(tmp_path, {"swe_retry/runner/progress/new.py": late})
     assert circles(write_files(tmp_path, {"swe_retry/runner/calls/other.py": ""})) == {
         "swe_retry/runner/calls, swe_retry/runner/progress"
     }

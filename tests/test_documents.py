@@ -28,7 +28,7 @@ from tests.support.programs import commands, options_of, programs
 
 pytestmark = pytest.mark.check
 
-RENAMED = TOP / "swe_retry/cli/renamed.tsv"
+RENAMED = TOP / "swe_retry/launch/renamed.tsv"
 
 DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted(TOP.glob("docs/*.md"))]
 DOCUMENTS += sorted(TOP.glob("exercises/docs/*.md"))

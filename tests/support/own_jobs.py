@@ -36,7 +36,8 @@ class Services:
 def services(worker: WorkerAccess) -> Services:
     folder = worker.work / f"project-{os.getpid()}"
     (folder / "template").mkdir(parents=True)
-    built = Built(Path(sys.executable), (), folder / "template", folder / "testbed", ())
+    python = Path(sys.executable)
+    built = Built(python, folder, (), folder / "template", folder / "testbed", ())
     confined = Confined(
         find_confinement(), ResourceLimits(), worker.key, worker.stop.check
     )

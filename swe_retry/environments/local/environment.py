@@ -94,7 +94,8 @@ class LocalEnvironment:
                 f"}} >/dev/null 2>&1 || exit {_SERVER_FAILED}",
             )
         key = spec_key(spec, (*spec.setup, *prelude))
-        identity = f"local:{key}:{'bubblewrap' if shut_in else 'open'}"
+        way = "bubblewrap" if shut_in else "open"
+        identity = f"local:{key}:{built.shared.name}:{way}"
         identity += self.limits.mark
         return LocalSession(
             built=built,

@@ -62,6 +62,7 @@ class Built:
 
     Attributes:
         python: the interpreter that can import the project and its dependencies.
+        shared: the environment of its dependencies, whose name stands for interpreter and packages.
         readable: folders that must be visible in a sandbox.
         template: the installed tree; it is copied to ``testbed``.
         testbed: the path that the installation points to.
@@ -69,6 +70,7 @@ class Built:
     """
 
     python: Path
+    shared: Path
     readable: tuple[Path, ...]
     template: Path
     testbed: Path
@@ -121,6 +123,7 @@ class Venvs:
         tools = toolchains((*spec.setup, spec.test_command)) if not spec.install else ()
         built = Built(
             python=folder / "venv" / "bin" / "python",
+            shared=shared,
             readable=(
                 interpreter.resolve().parent.parent,
                 shared,

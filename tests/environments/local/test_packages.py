@@ -291,6 +291,27 @@ def test_projects_with_equal_specs_have_their_packages_in_common(
     assert venvs.dependencies(other, spec) == python
 
 
+def test_results_of_another_python_are_others(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two installations of the harness may share a cache, and each tests with its own Python."""
+    index.add_module("tool", "1.0", "tool.py", "")
+    spec = VenvSpec(packages=("tool",), test_command="true")
+    project = make_project(tmp_path / "tree", spec)
+    write_files(project.root, {"a.py": ""})
+    environment = LocalEnvironment(tmp_path / "environments", print)
+    first = environment.start(project).identity
+    assert environment.start(project).identity == first
+    interpreter = find_python("")
+    assert interpreter
+    other = tmp_path / "python3.99"
+    other.symlink_to(interpreter)
+    monkeypatch.setattr(
+        "swe_retry.environments.local.venvs.find_python", lambda _: other
+    )
+    assert environment.start(project).identity != first
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate of this address that no program trusts, and its key."""
