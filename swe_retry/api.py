@@ -118,9 +118,8 @@ def solve(
     line = CommandLine(RunSettings, FLAGS, layer, (), asks_for_list=False)
     chosen = line.load()
     own_run = prepare(chosen, line.chosen)
-    config, options = make_configuration(chosen, own_run.environment)
-    config = own_run.with_run_name(config)
-    result = own_run.solve(config, own_run.own_options(options), say)
+    config = make_configuration(chosen, own_run.environment)
+    result = own_run.solve(own_run.own_config(config), say)
     if result is None:
         raise KeyboardInterrupt
     return Solution(

@@ -152,7 +152,6 @@ if TYPE_CHECKING:
     )
     from swe_retry.runner.options import (
         RunBasics,
-        RunResources,
         ask_servers,
         model_slug,
         name_slug,
@@ -184,9 +183,7 @@ _NAMES = {
     "runner.modelsource": (
         "LiveModels NotRecordedError ReplayedModels Turn recorded_of replay_folder"
     ),
-    "runner.options": (
-        "RunBasics RunResources ask_servers model_slug name_slug read_models"
-    ),
+    "runner.options": ("RunBasics ask_servers model_slug name_slug read_models"),
     "runner.progress.state": "WorkStep",
     "runner.progress.summary_json": "RunSummary",
     "record.records": "Attempt AttemptStatus InstanceResult InstanceStatus Recorded",

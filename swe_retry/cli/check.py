@@ -22,5 +22,5 @@ def main(line: CommandLine[RunSettings], env_file: EnvFileOption = None) -> int:
     if line.prints(settings):
         return 0
     run = prepare(settings, line.chosen, Issue(text="check", title=""))
-    config, options = make_configuration(settings, run.environment, dry_run=True)
-    return run.check(run.with_run_name(config), run.own_options(options), print)
+    config = make_configuration(settings, run.environment, dry_run=True)
+    return run.check(run.own_config(config), print)

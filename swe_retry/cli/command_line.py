@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 
@@ -11,14 +12,12 @@ from swe_retry.agent.agents import is_command
 from swe_retry.agent.formats import format_names
 from swe_retry.agent.named import AGENTS
 from swe_retry.attempts.config import RunConfig, RunSettings
-from swe_retry.attempts.options import Options
 from swe_retry.core.data import read_yaml
 from swe_retry.core.errors import UserError
 from swe_retry.core.settings import (
     CommandLine,
     Layer,
     SettingFlag,
-    chosen_settings,
     command,
 )
 from swe_retry.environments.base import EnvironmentKind
@@ -95,18 +94,19 @@ def main(
         return 0
     if word is not None:
         raise UserError(f"unexpected {word!r}; a word follows --settings alone")
-    actions: dict[str, Any] = {
-        "redo": redo,
-        "dry_run": dry_run,
-        "as_json": format == "json",
-    }
     if settings.project.repo or settings.project.issue:
-        return _run_project(settings, line.chosen, actions)
+        from swe_retry.cli.own import prepare
+
+        own_run = prepare(settings, line.chosen)
+        config = make_configuration(settings, own_run.environment, dry_run=dry_run)
+        config = replace(config, redo=redo, prints_json=format == "json")
+        return own_run.run(own_run.own_config(config), print)
     _check_project(line.layer)
     from swe_retry.cli.commands import run_command
 
-    config, options = make_configuration(settings, **actions)
-    return run_command(config, options, print)
+    config = make_configuration(settings, dry_run=dry_run)
+    config = replace(config, redo=redo, prints_json=format == "json")
+    return run_command(config, print)
 
 
 def _settings(line: CommandLine[RunSettings], continued: str | None) -> RunSettings:
@@ -131,26 +131,18 @@ def _check_project(layer: Layer) -> None:
             )
 
 
-def _run_project(settings: RunSettings, chosen: Layer, actions: dict[str, Any]) -> int:
-    from swe_retry.cli.own import prepare
-
-    run = prepare(settings, chosen)
-    config, options = make_configuration(settings, run.environment, **actions)
-    return run.run(run.with_run_name(config), run.own_options(options), print)
-
-
 def make_configuration(
     settings: RunSettings,
     environment: EnvironmentKind | None = None,
-    **actions: Any,  # noqa: ANN401 - of the fields
-) -> tuple[RunConfig, Options]:
+    *,
+    dry_run: bool = False,
+) -> RunConfig:
     """Return what the settings mean here.
 
     Args:
         settings: of the run.
         environment: runs the tests; None for that of the settings.
-        actions: fields of ``Options`` that are no settings; a server that loads its model
-            is waited for unless ``dry_run``.
+        dry_run: a server that loads its model is not waited for.
     """
     calls = settings.calls
     redact_address(calls.api_base)
@@ -165,20 +157,11 @@ def make_configuration(
         agents=[agent.name for agent in AGENTS],
     )
     if not calls_itself:
-        models = ask_servers(models, calls, wait=not actions.get("dry_run"))
+        models = ask_servers(models, calls, wait=not dry_run)
     if environment is None:
         # Imported late: it loads what runs containers.
         from swe_retry.environments.choice import default_environment
 
         environment = settings.tests.environment or default_environment()
-    config = RunConfig(settings, models, environment, settings.folders.run)
-    options = Options.of(
-        settings,
-        config.called_models,
-        book=book,
-        dataset=settings.instances.dataset,
-        repos=settings.folders.repos,
-        recorded=chosen_settings(settings),
-        **actions,
-    )
-    return config, options
+    config = RunConfig.of(settings, models, book, environment)
+    return replace(config, dry_run=dry_run)

@@ -24,7 +24,6 @@ from swe_retry.attempts.benchmark import (
     used_images,
 )
 from swe_retry.attempts.config import ModelChoice, RunConfig, validate_config
-from swe_retry.attempts.options import Options
 from swe_retry.attempts.policy import StopRule
 from swe_retry.cli.likely import (
     ASSUMPTION,
@@ -45,7 +44,7 @@ from swe_retry.instances.selection import created_between
 from swe_retry.instances.split import Instance, has_test_lists
 from swe_retry.instances.validity import left_out_instances
 from swe_retry.llm.chat import estimate_tokens
-from swe_retry.llm.prices import Price, cheapest_price, cost_bound
+from swe_retry.llm.prices import cheapest_price, cost_bound
 from swe_retry.llm.registry import complete_settings, ending_models, missing_key
 from swe_retry.record.description import RecordedConfig
 from swe_retry.record.manifest import recorded_differences
@@ -71,56 +70,47 @@ from swe_retry.testing.health import problem_lines
 _TEMPLATE = Path(__file__).with_name("forecast.txt")
 
 
-def run_command(config: RunConfig, options: Options, say: Say) -> int:
+def run_command(config: RunConfig, say: Say) -> int:
     """Run, or print what a run would do, and return the exit code."""
-    benchmark = check_run(config, options, say)
-    if options.dry_run:
+    benchmark = check_run(config, say)
+    if config.dry_run:
         return forecast_run(benchmark)
     return start_run(benchmark)
 
 
-def check_run(config: RunConfig, options: Options, say: Say) -> InstanceBenchmark:
+def check_run(config: RunConfig, say: Say) -> InstanceBenchmark:
     """Return the run, after all checks that need neither set-up nor a model."""
     config = validate_config(config)
     replay = config.settings.calls.replay
     if replay:
         config = replace(config, label=recorded_label(replay_folder(replay)))
-    if not options.dry_run:
+    if not config.dry_run:
         # A wrong name and a missing key are reported before a dataset is fetched.
-        agent_of(config, options.cache)
-        if needs_hub(options.dataset):
-            check_models(config, options.money)
+        agent_of(config, config.cache)
+        if needs_hub(config.dataset):
+            check_models(config)
     tracing_of(config)
-    benchmark = _select_instances(config, options, say)
-    check_folders(options)
-    if not options.dry_run:
-        check_models(config, options.money)
+    benchmark = _select_instances(config, say)
+    check_folders(config)
+    if not config.dry_run:
+        check_models(config)
     return benchmark
 
 
-def _select_instances(
-    config: RunConfig,
-    options: Options,
-    say: Say,
-) -> InstanceBenchmark:
+def _select_instances(config: RunConfig, say: Say) -> InstanceBenchmark:
     """Return the run of the instances that the settings select."""
     note = say
-    if options.dry_run and options.as_json:
+    if config.dry_run and config.prints_json:
         note = _ignore
-    settings = options.settings.instances
-    dataset = load_dataset(options.dataset, settings.split, settings.config)
+    settings = config.settings.instances
+    dataset = load_dataset(config.dataset, settings.split, settings.config)
     instances = created_between(dataset.instances(), settings.since, settings.until)
-    selected = _with_recording(
-        config,
-        options,
-        settings.selection.apply(instances),
-        note,
-    )
+    selected = _with_recording(config, settings.selection.apply(instances), note)
     ids = [instance.instance_id for instance in selected]
     left_out = left_out_instances(settings.only_valid, ids, note)
     valid = [i for i in selected if i.instance_id not in left_out]
-    store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
-    return InstanceBenchmark(config, options, store, say, dataset, valid, left_out)
+    store = RunStore(config.out, config.run_name, Redactor.of_environment(os.environ))
+    return InstanceBenchmark(config, store, say, dataset, valid, left_out)
 
 
 def _ignore(line: str) -> None:
@@ -129,7 +119,6 @@ def _ignore(line: str) -> None:
 
 def _with_recording(
     config: RunConfig,
-    options: Options,
     selected: Sequence[Instance],
     note: Say,
 ) -> Sequence[Instance]:
@@ -139,7 +128,7 @@ def _with_recording(
         return selected
     folder = replay_folder(replay)
     names = recorded_of(folder, [instance.instance_id for instance in selected])
-    if options.settings.instances.ids:
+    if config.settings.instances.ids:
         return selected
     recorded = [instance for instance in selected if instance.instance_id in names]
     left_out = len(selected) - len(recorded)
@@ -157,7 +146,7 @@ def forecast_run(benchmark: InstanceBenchmark) -> int:
     todo = [i for i in benchmark.selected if i.instance_id in names]
     differences = recorded_differences(benchmark.store, benchmark.deciding())
     forecast = make_forecast(benchmark, todo, differences)
-    if benchmark.options.as_json:
+    if benchmark.config.prints_json:
         forecast |= {
             "selected": len(benchmark.selected),
             "done": len(plan.done),
@@ -170,7 +159,7 @@ def forecast_run(benchmark: InstanceBenchmark) -> int:
         text = render_text(_TEMPLATE, *functions, today=today, **forecast)
         for line in (*notes, *text.splitlines()):
             benchmark.say(line)
-    if differences or any(_refusals(benchmark.config, benchmark.options)):
+    if differences or any(_refusals(benchmark.config)):
         return 2
     return 0
 
@@ -182,7 +171,6 @@ def make_forecast(
 ) -> dict[str, Any]:
     """Return what a run would do as ``--dry-run --format json`` shows it; None is unknown."""
     config = benchmark.config
-    options = benchmark.options
     settings = config.settings
     attempts = len(config.models) * settings.models.tries
     # Of an attempt, then of all.
@@ -194,16 +182,16 @@ def make_forecast(
         calls = len(todo) * (conversations * calls + _script_calls(config))
     elif calls:
         calls = 0
-    lower, upper = cost_bounds(config, options.money, todo)
+    lower, upper = cost_bounds(config, todo)
     likely, basis = _likely_cost(benchmark, len(todo), (lower, upper))
-    cache = options.cache
+    cache = config.cache
     while not cache.exists():
         cache = cache.parent
     return {
         "run": config.run_name,
         "folder": str(benchmark.store.folder),
         "models": _model_names(config, todo),
-        "server": list(assumptions(config, options)),
+        "server": list(assumptions(config)),
         "todo": [instance.instance_id for instance in todo],
         "attempts": attempts,
         "calls": calls,
@@ -211,14 +199,14 @@ def make_forecast(
         "likely": likely,
         "likely_basis": basis,
         "upper": upper,
-        "budget": options.money.limits.usd,
+        "budget": config.money.limits.usd,
         "environment": config.environment.value,
         "tests": settings.tests.which.value,
         "agent_timeout": settings.agent.timeout,
         "ending": ending_models(model.name for model in config.live_models),
         "without_tests": _without_tests(benchmark, todo),
         "untestable": find_untestable(config, cache, todo),
-        "missing": list(dict.fromkeys(_missing(config, options, todo))),
+        "missing": list(dict.fromkeys(_missing(config, todo))),
         "hides_packages": config.outside_agent and config.agent_sandbox is not None,
         "differences": list(differences),
         "cache": str(cache),
@@ -256,7 +244,7 @@ Bounds = tuple[Decimal | None, Decimal | None]
 """The least and the most dollars; None if unknown."""
 
 
-def cost_bounds(config: RunConfig, money: Spending, todo: Sequence[Instance]) -> Bounds:
+def cost_bounds(config: RunConfig, todo: Sequence[Instance]) -> Bounds:
     """Return the least and the most dollars that a run over ``todo`` can cost.
 
     The least: one request of the first model for each instance, with its instructions and the
@@ -265,13 +253,13 @@ def cost_bounds(config: RunConfig, money: Spending, todo: Sequence[Instance]) ->
     knows, and models without a price or a window, make it None.
     """
     if config.outside_agent:
-        limit = _limit(money, len(todo))
+        limit = _limit(config.money, len(todo))
         if limit is None or not (config.has_gateway and config.calls_models):
             return None, None
         return Decimal(), limit
     if not config.calls_models or not todo:
         return Decimal(), Decimal()
-    return _lower_bound(config, money, todo), _upper_bound(config, money, len(todo))
+    return _lower_bound(config, todo), _upper_bound(config, len(todo))
 
 
 def _limit(money: Spending, instances: int) -> Decimal | None:
@@ -284,13 +272,9 @@ def _limit(money: Spending, instances: int) -> Decimal | None:
     return min(limits, default=None)
 
 
-def _lower_bound(
-    config: RunConfig,
-    money: Spending,
-    todo: Sequence[Instance],
-) -> Decimal | None:
+def _lower_bound(config: RunConfig, todo: Sequence[Instance]) -> Decimal | None:
     model = config.called_models[0]
-    price = money.prices.get(model.name) or cheapest_price(model.name)
+    price = config.money.prices.get(model.name) or cheapest_price(model.name)
     if price is None:
         return None
     rules = get_format(model.edit_format).instructions("```")
@@ -316,7 +300,7 @@ def _likely_cost(
     recorded = recorded_attempts(runs, set(labels))
     turns = []
     for model, label in zip(config.models, labels, strict=True):
-        price = benchmark.options.money.prices.get(model.name)
+        price = benchmark.config.money.prices.get(model.name)
         price = price or cheapest_price(model.name)
         expected = expect_attempt(recorded.get(label, ()), price)
         if expected is None:
@@ -341,11 +325,11 @@ def _script_calls(config: RunConfig) -> int:
     return choice.scripts + choice.rounds
 
 
-def _upper_bound(config: RunConfig, money: Spending, instances: int) -> Decimal | None:
-    limit = _limit(money, instances)
+def _upper_bound(config: RunConfig, instances: int) -> Decimal | None:
+    limit = _limit(config.money, instances)
     costs = []
     for model in config.called_models:
-        cost = _cost_of_call(model, config, money.prices.get(model.name))
+        cost = _cost_of_call(model, config)
         if cost is None:
             return limit
         costs.append(cost)
@@ -358,39 +342,32 @@ def _upper_bound(config: RunConfig, money: Spending, instances: int) -> Decimal 
     return min(dollars, limit)
 
 
-def _cost_of_call(
-    model: ModelChoice,
-    config: RunConfig,
-    price: Price | None,
-) -> Decimal | None:
+def _cost_of_call(model: ModelChoice, config: RunConfig) -> Decimal | None:
     """Return the dollars of a full window and the longest reply; None if they are unknown."""
     info = complete_settings(
         model.settings_at_server, model.name, config.settings.calls.api_base
     )
     output = config.settings.models.max_output_tokens or info.max_output
+    price = config.money.prices.get(model.name)
     return cost_bound(model.name, price, info.context, output, info.context)
 
 
-def _missing(
-    config: RunConfig,
-    options: Options,
-    todo: Sequence[Instance],
-) -> Iterator[str]:
+def _missing(config: RunConfig, todo: Sequence[Instance]) -> Iterator[str]:
     """Yield what the run lacks: an agent, keys, prices, mirrors, an engine, images."""
-    yield from _refusals(config, options)
-    yield from _missing_mirrors(todo, make_mirrors(options))
+    yield from _refusals(config)
+    yield from _missing_mirrors(todo, make_mirrors(config))
     yield from _missing_engine(config, todo)
 
 
-def _refusals(config: RunConfig, options: Options) -> Iterator[str]:
+def _refusals(config: RunConfig) -> Iterator[str]:
     """Yield what the run would be refused for."""
     try:
-        agent_of(config, options.cache)
+        agent_of(config, config.cache)
     except UserError as error:
         yield str(error)
     yield from _missing_keys(config)
     try:
-        check_known_models(config, options.money)
+        check_known_models(config)
     except UserError as error:
         yield str(error)
 

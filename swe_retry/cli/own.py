@@ -18,7 +18,6 @@ from pathlib import Path
 from swe_retry.attempts import start_tests
 from swe_retry.attempts.benchmark import InstanceBenchmark, make_mirrors
 from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
-from swe_retry.attempts.options import Options
 from swe_retry.attempts.own_settings import ProjectSettings
 from swe_retry.cli.commands import check_run, forecast_run
 from swe_retry.core.address import without_logins
@@ -95,11 +94,16 @@ class OwnRun:
     instance: Instance
     key: str
 
-    def with_run_name(self, config: RunConfig) -> RunConfig:
-        """Return the configuration with a name of the run."""
-        if config.run:
-            return config
-        return replace(config, run=f"{self.key}--{config.run_name}")
+    def own_config(self, config: RunConfig) -> RunConfig:
+        """Return the configuration with a name of the run and the data set of the one instance."""
+        recorded = self.recorded_settings()
+        project = config.settings.project.model_copy(update=recorded)
+        return replace(
+            config,
+            settings=config.settings.model_copy(update={"project": project}),
+            run=config.run or f"{self.key}--{config.run_name}",
+            own_dataset=self.dataset,
+        )
 
     @property
     def dataset(self) -> Path:
@@ -119,23 +123,13 @@ class OwnRun:
             repo = str(self.repository.project_root or self.repository.repo.git_dir)
         return {"repo": repo, "issue": issue}
 
-    def own_options(self, options: Options) -> Options:
-        """Return the options with the data set of the one instance."""
-        project = {**options.recorded["project"], **self.recorded_settings()}
-        return replace(
-            options,
-            dataset=str(self.dataset),
-            repos=self.repository.mirrors,
-            recorded={**options.recorded, "project": project},
-        )
-
-    def run(self, config: RunConfig, options: Options, say: Say) -> int:
+    def run(self, config: RunConfig, say: Say) -> int:
         """Measure the base, make the attempts and hand the result over; return the exit code."""
         note = say
-        if options.as_json:
+        if config.prints_json:
             note = partial(print, file=sys.stderr)
-        benchmark = self._prepare(config, options, say, note)
-        if options.dry_run:
+        benchmark = self._prepare(config, say, note)
+        if config.dry_run:
             return forecast_run(benchmark)
         result = self._solve(benchmark, note)
         if result is None:
@@ -145,36 +139,30 @@ class OwnRun:
         is_untested = result.outcome is OwnOutcome.UNTESTED and requires_tests
         if is_untested or result.outcome is OwnOutcome.NOTHING_TO_TEST:
             code = NOTHING_TO_TEST
-        if options.as_json:
+        if config.prints_json:
             branch = ""
             if result.patch and (result.plausible or self.project.least_bad):
                 branch = self.project.branch
             say(result.as_json(branch, code))
         return code
 
-    def solve(self, config: RunConfig, options: Options, say: Say) -> OwnResult | None:
+    def solve(self, config: RunConfig, say: Say) -> OwnResult | None:
         """Do what ``run`` does, and return the result; None if the run was interrupted."""
-        return self._solve(self._prepare(config, options, say, say), say)
+        return self._solve(self._prepare(config, say, say), say)
 
-    def _prepare(
-        self,
-        config: RunConfig,
-        options: Options,
-        say: Say,
-        note: Say,
-    ) -> InstanceBenchmark:
+    def _prepare(self, config: RunConfig, say: Say, note: Say) -> InstanceBenchmark:
         """Say what the run works with, and return it after all checks without a set-up."""
         self._check()
         for line in self._description():
             note(line)
-        if not options.dry_run:
+        if not config.dry_run:
             self._check_trust()
-        return check_run(config, options, say)
+        return check_run(config, say)
 
     def _solve(self, benchmark: InstanceBenchmark, note: Say) -> OwnResult | None:
         check_start(benchmark)
         config = benchmark.config
-        before = measure_base(config, benchmark.options, self.instance, note)
+        before = measure_base(config, self.instance, note)
         for line in before.lines(_MAX_FAILING):
             note(line)
         if before.untested and config.requires_tests:
@@ -197,13 +185,13 @@ class OwnRun:
             return None
         return self._hand_over(benchmark.store, before, note)
 
-    def check(self, config: RunConfig, options: Options, say: Say) -> int:
+    def check(self, config: RunConfig, say: Say) -> int:
         """Set up and run all tests at the base, show all output; return the exit code."""
         config = validate_config(config)
         for line in self._description():
             say(line)
         self._check_trust()
-        before = measure_base(config, options, self.instance, say, checks=True)
+        before = measure_base(config, self.instance, say, checks=True)
         for line in before.lines(_MAX_FAILING):
             say(line)
         if before.untested:
@@ -433,12 +421,7 @@ def _read_saved_commands(repository: OwnRepository) -> Commands:
 
 
 def measure_base(
-    config: RunConfig,
-    options: Options,
-    instance: Instance,
-    note: Say,
-    *,
-    checks: bool = False,
+    config: RunConfig, instance: Instance, note: Say, *, checks: bool = False
 ) -> Before:
     """Set the repository up, run all tests at the base commit, and return their results.
 
@@ -446,11 +429,11 @@ def measure_base(
     """
     if not config.runs_tests:
         return Before("tests are not run (tests.which=none or --environment none)")
-    cache = options.cache
-    key = run_key(RunStore(options.out, config.run_name).folder)
+    cache = config.cache
+    key = run_key(RunStore(config.out, config.run_name).folder)
     with tempfile.TemporaryDirectory() as folder, marked_children(key):
         try:
-            mirrors = make_mirrors(options)
+            mirrors = make_mirrors(config)
             snapshot = snapshot_of(instance, mirrors, Snapshots(cache / "snapshots"))
             base = make_checkout(snapshot, Path(folder) / "base")
             environment = make_environment(

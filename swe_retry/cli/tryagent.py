@@ -16,9 +16,8 @@ from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.protocol import AgentResult, Task
 from swe_retry.agent.repomap import RenderedMaps, TagStore
 from swe_retry.attempts import make_task
-from swe_retry.attempts.benchmark import agent_of, make_mirrors
+from swe_retry.attempts.benchmark import agent_of
 from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
-from swe_retry.attempts.options import Options
 from swe_retry.cli.command_line import flags_of, make_configuration
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.money import in_words, total
@@ -33,6 +32,7 @@ from swe_retry.llm.gate import OpenGate
 from swe_retry.record.patches import submittable_patch
 from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
 from swe_retry.repositories.lefttree import UnusableTreeError, prepare_left_tree
+from swe_retry.repositories.mirrors import mirrors_of
 from swe_retry.repositories.patches import take_patch
 from swe_retry.runner.checks import check_models
 from swe_retry.runner.modelsource import LiveModels
@@ -58,24 +58,23 @@ def main(
     settings = line.load(fixed={"agent.name": SourcedValue("AGENT", agent)})
     if line.prints(settings):
         return 0
-    config, options = make_configuration(settings, EnvironmentKind.NONE)
-    return try_agent(config, options, print)
+    return try_agent(make_configuration(settings, EnvironmentKind.NONE), print)
 
 
-def try_agent(config: RunConfig, options: Options, say: Say) -> int:
+def try_agent(config: RunConfig, say: Say) -> int:
     """Run the agent of ``config`` on one demo instance and say how it ended; return the exit code.
 
     Nothing is tested, and nothing is written but to a folder that is removed.
     """
     config = validate_config(config)
-    agent = agent_of(config, options.cache)
-    check_models(config, options.money)
+    agent = agent_of(config, config.cache)
+    check_models(config)
     instances = load_dataset("demo", "test").instances()
     by_id = {instance.instance_id: instance for instance in instances}
     instance = by_id[_INSTANCE]
-    mirrors = make_mirrors(replace(options, dataset="demo"))
-    snapshot = snapshot_of(instance, mirrors, Snapshots(options.cache / "snapshots"))
-    models = LiveModels(config, options.retries, say, options.money.prices)
+    mirrors = mirrors_of("demo", config.cache, None, config.bundled)
+    snapshot = snapshot_of(instance, mirrors, Snapshots(config.cache / "snapshots"))
+    models = LiveModels(config, say)
     temperature = config.settings.models.temperature(1)
     turn = models.turn(
         _INSTANCE,
@@ -84,7 +83,7 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
         temperature,
         OpenGate(),
     )
-    maps = RenderedMaps(snapshot.blobs, TagStore(options.cache / "tags.sqlite"))
+    maps = RenderedMaps(snapshot.blobs, TagStore(config.cache / "tags.sqlite"))
     files = FileIndex.of(snapshot.blobs)
     folder = Path(tempfile.mkdtemp())
     try:

@@ -13,57 +13,40 @@ from swe_retry.runner.engine import Driver
 from swe_retry.runner.jobs import Finished, Job, JobContext, WorkerAccess, work_on
 from swe_retry.runner.slots import Slots
 
+_Ended = queue.SimpleQueue[Finished[Any] | BaseException | None]
+"""The jobs that ended, and of each thread None or the exception that ended it."""
+
 
 @dataclass(frozen=True)
 class ThreadEngine:
     """Threads of this process.
 
-    An exception of ``work`` ends the run; ``on_error`` is called with it at once, so that the other
-    jobs can end.
+    An exception of a job ends the run; the run stops at once, so that the other jobs can end.
     """
 
-    workers: int
-    work: Callable[[Job], Finished[Any]]
-    on_error: Callable[[BaseException], None]
+    driver: Driver
+    worker: WorkerAccess
+    services: Any
 
     @classmethod
     def of(cls, driver: Driver) -> ThreadEngine:
-        options = driver.benchmark.options
-        stop = driver.stop
-        scale = options.settings.scale
+        benchmark = driver.benchmark
+        processors = benchmark.config.settings.scale.processors
         worker = WorkerAccess(
-            cache=options.cache,
+            cache=benchmark.config.cache,
             key=driver.run_key,
-            slots=Slots(scale.processors, stop),
-            stop=stop,
+            slots=Slots(processors, driver.stop),
+            stop=driver.stop,
             warn_once=driver.warn_once,
         )
-        services = driver.benchmark.services()(worker)
-
-        def work(job: Job) -> Finished[Any]:
-            try:
-                with driver.start_job(job.key) as log:
-                    context = JobContext(
-                        job.key,
-                        worker,
-                        driver.coordinator,
-                        driver.progress,
-                        log,
-                    )
-                    return work_on(job, services, context)
-            except OSError as error:
-                return Finished.without_log(job.key, error)
-
-        return cls(options.workers, work, lambda error: stop.request(str(error)))
+        return cls(driver, worker, benchmark.services()(worker))
 
     def run(
-        self,
-        jobs: Sequence[Job],
-        may_start: Callable[[], bool],
+        self, jobs: Sequence[Job], may_start: Callable[[], bool]
     ) -> Iterator[Finished[Any]]:
         waiting = deque(jobs)
-        ended = queue.SimpleQueue[Finished[Any] | BaseException | None]()
-        count = min(self.workers, len(jobs))
+        ended: _Ended = queue.SimpleQueue()
+        count = min(self.driver.benchmark.config.workers, len(jobs))
         for number in range(count):
             threading.Thread(
                 target=self._work,
@@ -83,11 +66,9 @@ class ThreadEngine:
             raise error
 
     def _work(
-        self,
-        waiting: deque[Job],
-        may_start: Callable[[], bool],
-        ended: queue.SimpleQueue[Finished[Any] | BaseException | None],
+        self, waiting: deque[Job], may_start: Callable[[], bool], ended: _Ended
     ) -> None:
+        driver = self.driver
         error: BaseException | None = None
         try:
             while may_start():
@@ -95,9 +76,21 @@ class ThreadEngine:
                     job = waiting.popleft()
                 except IndexError:
                     break
-                ended.put(self.work(job))
+                try:
+                    with driver.start_job(job.key) as log:
+                        context = JobContext(
+                            job.key,
+                            self.worker,
+                            driver.coordinator,
+                            driver.progress,
+                            log,
+                        )
+                        finished = work_on(job, self.services, context)
+                except OSError as failure:
+                    finished = Finished.without_log(job.key, failure)
+                ended.put(finished)
         except BaseException as failure:
             error = failure
-            self.on_error(failure)
+            driver.stop.request(str(failure))
         finally:
             ended.put(error)

@@ -26,7 +26,6 @@ from swe_retry.attempts import (
 )
 from swe_retry.attempts.benchmark import InstanceBenchmark, make_services
 from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
-from swe_retry.attempts.options import Options
 from swe_retry.cli.command_line import flags_of, make_configuration
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import Say, one_line
@@ -93,8 +92,7 @@ def main(
     if not runs:
         raise UserError("no run given; usage: report.py select RUN… --models NAME,…")
     settings = line.load(_recorded_dataset(runs), _FIXED)
-    config, options = make_configuration(settings)
-    return select_command(runs, config, options, print)
+    return select_command(runs, make_configuration(settings), print)
 
 
 def _recorded_dataset(runs: Sequence[Path]) -> Layer:
@@ -105,14 +103,12 @@ def _recorded_dataset(runs: Sequence[Path]) -> Layer:
     return of_texts(RunSettings, [f"instances.dataset={dataset}"])
 
 
-def select_command(
-    runs: Sequence[Path], config: RunConfig, options: Options, say: Say
-) -> int:
+def select_command(runs: Sequence[Path], config: RunConfig, say: Say) -> int:
     """Write a run whose predictions are chosen from ``runs``; return the exit code."""
     _check(runs, config)
     candidates = candidates_of(runs)
-    dataset_name = options.dataset
-    settings = options.settings.instances
+    dataset_name = config.dataset
+    settings = config.settings.instances
     dataset = load_dataset(dataset_name, settings.split, settings.config)
     instances = []
     for instance in dataset.instances():
@@ -137,18 +133,17 @@ def select_command(
         label=config.label or label,
     )
     config = validate_config(config)
-    store = RunStore(options.out, config.run_name)
+    store = RunStore(config.out, config.run_name)
     benchmark = SelectionBenchmark(
         config,
-        options,
         store,
         say,
         dataset,
         selected=settings.selection.apply(instances),
         candidates=candidates,
     )
-    check_folders(options)
-    check_models(config, options.money)
+    check_folders(config)
+    check_models(config)
     code = start_run(benchmark)
     for path in store.prediction_paths():
         for line in candidate_lines(store.read_prediction(path)):
@@ -204,20 +199,19 @@ class SelectionBenchmark(InstanceBenchmark):
         return {i.instance_id: InstanceJob(i) for i in self.selected}
 
     def services(self) -> Callable[[WorkerAccess], Services]:
-        return partial(_make_services, self.config, self.options, self.candidates)
+        return partial(_make_services, self.config, self.candidates)
 
 
 def _make_services(
     config: RunConfig,
-    options: Options,
     candidates: RecordedCandidates,
     worker: WorkerAccess,
 ) -> Services:
-    services = make_services(config, options, worker)
+    services = make_services(config, worker)
     writers = services.models
     replay = config.settings.calls.replay
     if replay is not None:
-        writers = ReplayedModels(replay_folder(replay), options.book.aliases)
+        writers = ReplayedModels(replay_folder(replay), config.book.aliases)
     return replace(
         services,
         models=CandidateModels(candidates, writers),

@@ -13,7 +13,6 @@ from unittest import mock
 
 import yaml
 
-from swe_retry.cli.commands import run_command
 from swe_retry.core.errors import UserError
 from swe_retry.core.settings import SourcedValue, check_settings, settings_of
 from swe_retry.demo.setup import build_mirrors
@@ -37,7 +36,7 @@ from swe_retry.results.verdicts import Verdict, VerdictStatus, save_verdict
 from swe_retry.runner.settings import FolderSettings
 from tests.support import change_json as change_json
 from tests.support import read_json, write_json
-from tests.support.runs import config, options
+from tests.support.runs import config, options, run_command
 
 META: dict[str, Any] = {
     "name": "Retry harness",

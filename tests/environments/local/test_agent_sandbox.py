@@ -16,7 +16,6 @@ import pytest
 from swe_retry.agent.command_agent import CommandRun
 from swe_retry.attempts.benchmark import agent_of
 from swe_retry.attempts.config import RunConfig, validate_config
-from swe_retry.cli.commands import run_command
 from swe_retry.cli.tryagent import try_agent
 from swe_retry.core.errors import UserError
 from swe_retry.environments.local.agentsandbox import AgentBubble
@@ -26,7 +25,7 @@ from tests.attempts.test_agents import FIX, ID, outside
 from tests.cli.test_options import here as here  # a fixture
 from tests.support import write_files, write_json
 from tests.support.provider import Provider
-from tests.support.runs import but, options, read
+from tests.support.runs import but, options, read, run_command
 
 needs_bubblewrap = pytest.mark.skipif(
     not bubblewrap_works(), reason="bubblewrap is not installed"
@@ -201,7 +200,8 @@ def test_the_sandbox_of_the_builtin_agent_decides_nothing() -> None:
 def test_an_agent_is_tried_in_the_sandbox(tmp_path: Path, cache: Path) -> None:
     lines: list[str] = []
     code = f"import os; print('seen:\\x1b[2J', os.path.exists({str(tmp_path)!r}))\n"
-    assert try_agent(shut_in(FIX + code), options(tmp_path, cache), lines.append) == 0
+    config = options(tmp_path, cache).of(shut_in(FIX + code))
+    assert try_agent(config, lines.append) == 0
     text = "\n".join(lines)
     assert "seen: False" in text
     assert "\x1b" not in text

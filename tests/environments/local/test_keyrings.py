@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from swe_retry.cli.commands import run_command
 from swe_retry.environments.base import EnvironmentKind, run_once
 from swe_retry.environments.local.bubblewrap import bubblewrap_works, sandbox_argv_with
 from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
@@ -23,7 +22,7 @@ from swe_retry.report.report import report_command
 from swe_retry.testing.project import project_of
 from tests.support.evaluated import report_settings
 from tests.support.provider import Provider
-from tests.support.runs import live, options
+from tests.support.runs import live, options, run_command
 
 LAUNCHER = (
     Path(__file__).resolve().parents[3] / "swe_retry/environments/local/launcher.py"
@@ -184,7 +183,7 @@ def test_nothing_of_an_evaluation_reaches_a_later_attempt(
     chosen = live(provider, environment=EnvironmentKind.LOCAL, tries=1)
     provider.will_answer("textkit/slug.py", reply(CARRY))
     assert run_command(replace(chosen, run="first"), run_options, lambda _: None) == 0
-    report = report_settings(cache, EvaluatorKind.LOCAL, repos=run_options.repos)
+    report = report_settings(cache, EvaluatorKind.LOCAL, repos=None)
     assert report_command([tmp_path / "predictions/first"], report, lambda _: None) == 0
     provider.answers.clear()
     provider.will_answer("textkit/slug.py", reply(FIND))
