@@ -13,15 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from swe_retry.agent.conversation.base import (
-    ConversationLimits,
-    ConversationSetup,
-    Ending,
-    Result,
-    harness_setup,
-)
+from swe_retry.agent.conversation.limits import ConversationLimits
+from swe_retry.agent.conversation.result import Ending, Result
+from swe_retry.agent.conversation.setup import ConversationSetup, harness_setup
 from swe_retry.agent.conversation.testreport import TestReport
-from swe_retry.agent.formats.base import Matching, OnFailure
+from swe_retry.agent.formats.protocol import Matching
+from swe_retry.agent.formats.report import OnFailure
 from swe_retry.agent.lint import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.core.plaintext import Say

@@ -22,13 +22,9 @@ import typer
 from swe_retry.agent import lint
 from swe_retry.agent.conversation.testreport import describe
 from swe_retry.agent.formats import format_names, get_format
-from swe_retry.agent.formats.base import (
-    MalformedReplyError,
-    Matching,
-    ReplyScope,
-    feedback,
-)
+from swe_retry.agent.formats.protocol import MalformedReplyError, Matching, ReplyScope
 from swe_retry.agent.formats.reading.fences import shortest_fence
+from swe_retry.agent.formats.report import feedback
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.frameworks import Runner, parse_output
 from swe_retry.llm.chat import Message, Reply, ToolCall

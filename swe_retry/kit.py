@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from swe_retry.agent.builtin import PlanFormat, error_of, tries
-    from swe_retry.agent.conversation.base import (
-        ConversationLimits,
-        ConversationSetup,
-        Ending,
-        Reflections,
-        Result,
-    )
     from swe_retry.agent.conversation.context import window_of
+    from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
+    from swe_retry.agent.conversation.result import Ending, Result
+    from swe_retry.agent.conversation.setup import ConversationSetup
     from swe_retry.agent.conversation.testreport import TestReport
     from swe_retry.agent.formats import format_names
-    from swe_retry.agent.formats.base import Notation
+    from swe_retry.agent.formats.protocol import Notation
     from swe_retry.agent.mentions import FileIndex
     from swe_retry.agent.protocol import AgentResult, Task, Transcript
     from swe_retry.attempts import transcript_blocks
@@ -200,13 +196,13 @@ _NAMES = {
     "record.store": "RunStore",
     "record.versions": "versions",
     "agent.builtin": "PlanFormat error_of tries",
-    "agent.conversation.base": (
-        "ConversationLimits ConversationSetup Ending Reflections Result"
-    ),
     "agent.conversation.context": "window_of",
+    "agent.conversation.limits": "ConversationLimits Reflections",
+    "agent.conversation.result": "Ending Result",
+    "agent.conversation.setup": "ConversationSetup",
     "agent.conversation.testreport": "TestReport",
     "agent.formats": "format_names",
-    "agent.formats.base": "Notation",
+    "agent.formats.protocol": "Notation",
     "agent.mentions": "FileIndex",
     "agent.protocol": "AgentResult Task Transcript",
     "llm.chat": (

@@ -10,16 +10,6 @@ from functools import cache, cached_property, partial
 from itertools import chain
 
 from swe_retry.agent import lint
-from swe_retry.agent.conversation.base import (
-    CheckOutcome,
-    ConversationLimits,
-    ConversationSetup,
-    Ending,
-    ReflectionsUsed,
-    ReplyCounts,
-    Result,
-    Topic,
-)
 from swe_retry.agent.conversation.context import (
     ContextFullError,
     ShownFiles,
@@ -28,26 +18,37 @@ from swe_retry.agent.conversation.context import (
     window_after,
     window_of,
 )
+from swe_retry.agent.conversation.limits import (
+    ConversationLimits,
+    ReflectionsUsed,
+    Topic,
+)
+from swe_retry.agent.conversation.result import (
+    CheckOutcome,
+    Ending,
+    ReplyCounts,
+    Result,
+)
+from swe_retry.agent.conversation.setup import ConversationSetup
 from swe_retry.agent.conversation.testreport import Failure, TestReport, describe
 from swe_retry.agent.formats.apply import MAX_EDITS, safe_edits, write_report
-from swe_retry.agent.formats.base import (
-    ApplyReport,
-    Edit,
+from swe_retry.agent.formats.edits import Edit, Fault, SearchReplace, quoted_texts
+from swe_retry.agent.formats.protocol import (
     EditFormat,
-    Fault,
     MalformedReplyError,
-    OnFailure,
     ReplyScope,
     Sample,
-    SearchReplace,
-    after_failures,
-    feedback,
-    quoted_texts,
 )
 from swe_retry.agent.formats.reading.answer import answer_of
 from swe_retry.agent.formats.reading.calls import unknown_calls
 from swe_retry.agent.formats.reading.fences import fence_of, shortest_fence
 from swe_retry.agent.formats.reading.loops import split_repetition
+from swe_retry.agent.formats.report import (
+    ApplyReport,
+    OnFailure,
+    after_failures,
+    feedback,
+)
 from swe_retry.agent.formats.text import format_rules
 from swe_retry.agent.grammars import language_of
 from swe_retry.agent.mentions import FileIndex

@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import partial
 
 from swe_retry.agent.agents import BUILTIN
-from swe_retry.agent.conversation.base import ConversationLimits
+from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.lint import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.named import is_outside

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from swe_retry.agent.agents import BUILTIN, is_command
-from swe_retry.agent.conversation.base import Builtin
+from swe_retry.agent.agentsettings import AgentSettings, home_hashes
+from swe_retry.agent.conversation.limits import Builtin
 from swe_retry.agent.named import OUTSIDE, named_agent
 from swe_retry.attempts.own_settings import ProjectSettings
 from swe_retry.attempts.policy import (
@@ -21,7 +22,6 @@ from swe_retry.core.jsontypes import JsonMapping, JsonObject
 from swe_retry.core.settings import values_of
 from swe_retry.environments.base import AgentSandbox, EnvironmentKind
 from swe_retry.environments.docker.images import Images
-from swe_retry.environments.settings import AgentSettings, home_hashes
 from swe_retry.instances.selection import Instances
 from swe_retry.llm.dialects import DIALECTS
 from swe_retry.llm.options import DEFAULT_TEMPERATURES, ModelChoice

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from swe_retry.agent.conversation.base import ConversationLimits, Ending, Result
+from swe_retry.agent.conversation.limits import ConversationLimits
+from swe_retry.agent.conversation.result import Ending, Result
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.conversation.testreport import describe as describe_failures
 from swe_retry.agent.lint import Change, Linter

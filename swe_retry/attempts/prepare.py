@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from swe_retry.agent.conversation.base import ConversationLimits
+from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.repomap import RenderedMaps
 from swe_retry.agent.workspace import Workspace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swe_retry.agent.conversation.base import ConversationLimits
+from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.protocol import OpenHost, Task, Transcript
 from swe_retry.agent.repomap import RenderedMaps

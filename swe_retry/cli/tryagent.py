@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from swe_retry.agent.conversation.base import Ending
+from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.protocol import AgentResult, Task
 from swe_retry.agent.repomap import RenderedMaps, TagStore

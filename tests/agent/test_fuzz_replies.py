@@ -27,17 +27,15 @@ from typing import Annotated
 import pytest
 import typer
 
-from swe_retry.agent.conversation.base import harness_setup
 from swe_retry.agent.conversation.coder import ConversationChecks
 from swe_retry.agent.conversation.context import ShownFiles
+from swe_retry.agent.conversation.setup import harness_setup
 from swe_retry.agent.formats import format_names, get_format
 from swe_retry.agent.formats.apply import safe_edits, write_report
-from swe_retry.agent.formats.base import (
+from swe_retry.agent.formats.protocol import MalformedReplyError, Matching, ReplyScope
+from swe_retry.agent.formats.report import (
     ApplyReport,
-    MalformedReplyError,
-    Matching,
     OnFailure,
-    ReplyScope,
     after_failures,
     feedback,
 )

@@ -14,7 +14,7 @@ import pytest
 from swe_retry.agent.agents import load_agent
 from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.command_agent import CommandAgent
-from swe_retry.agent.conversation.base import Ending
+from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.protocol import AgentResult, Host, OpenHost, Task
 from swe_retry.core.errors import StoppedError
 from swe_retry.llm.chat import BudgetUsedError, ChatModel, Reply

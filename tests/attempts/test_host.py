@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.conversation.base import ConversationLimits
+from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.conversation.testreport import Failure
 from swe_retry.agent.lint import Linter
 from swe_retry.agent.protocol import AgentResult, Host

@@ -8,24 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from swe_retry.agent.builtin import tries
-from swe_retry.agent.conversation.base import (
-    ConversationLimits,
-    ConversationSetup,
-    Reflections,
-    Result,
-    harness_setup,
-)
 from swe_retry.agent.conversation.coder import Coder, ConversationChecks
+from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
+from swe_retry.agent.conversation.result import Result
+from swe_retry.agent.conversation.setup import ConversationSetup, harness_setup
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.formats import get_format
-from swe_retry.agent.formats.base import (
-    ApplyReport,
-    Edit,
-    Matching,
-    OnFailure,
-    ReplyScope,
-)
+from swe_retry.agent.formats.edits import Edit
+from swe_retry.agent.formats.protocol import Matching, ReplyScope
 from swe_retry.agent.formats.reading.fences import writes_markers
+from swe_retry.agent.formats.report import ApplyReport, OnFailure
 from swe_retry.agent.lint import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.protocol import Task, Transcript

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.conversation.base import ConversationLimits, Ending, Reflections
+from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
+from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.conversation.testreport import Failure, TestReport
 from swe_retry.agent.lint import Finding, Linter
 from swe_retry.llm.chat import Reply, ToolCall, Traits

@@ -16,16 +16,12 @@ import pytest
 from swe_retry.agent import lint
 from swe_retry.agent.formats import format_names, get_format
 from swe_retry.agent.formats.apply import MAX_EDITS
-from swe_retry.agent.formats.base import (
-    Matching,
-    ReplyScope,
-    SearchReplace,
-    Unreadable,
-    feedback,
-)
+from swe_retry.agent.formats.edits import SearchReplace, Unreadable
+from swe_retry.agent.formats.protocol import Matching, ReplyScope
 from swe_retry.agent.formats.reading import listings
 from swe_retry.agent.formats.reading.answer import answer_of
 from swe_retry.agent.formats.reference import _split_at_dots
+from swe_retry.agent.formats.report import feedback
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.llm.chat import Message, Reply, ToolCall
 from swe_retry.llm.client import messages_as_sent

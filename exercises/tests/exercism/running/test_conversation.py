@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from exercises.tests.support.exercism import rendered, six
-from swe_retry.agent.conversation.base import ReplyCounts
+from swe_retry.agent.conversation.result import ReplyCounts
 from swe_retry.agent.formats import get_format
 from swe_retry.agent.protocol import AgentResult
 from swe_retry.environments.base import EnvironmentKind
