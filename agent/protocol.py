@@ -19,7 +19,7 @@ from swe_retry.agent.conversation.setup import ConversationSetup, harness_setup
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.formats.protocol import Matching
 from swe_retry.agent.formats.report import OnFailure
-from swe_retry.agent.lint import Linter
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.core.plaintext import Say
 from swe_retry.core.worktree import Changes as Changes

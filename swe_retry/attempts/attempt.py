@@ -11,11 +11,11 @@ from functools import partial
 
 from swe_retry.agent.agents import BUILTIN
 from swe_retry.agent.conversation.limits import ConversationLimits
-from swe_retry.agent.lint import Linter
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.named import is_outside
 from swe_retry.agent.protocol import Task, Transcript
-from swe_retry.agent.repomap import RenderedMaps
+from swe_retry.agent.repomap.rendered import RenderedMaps
 from swe_retry.attempts.checkouts import Checkouts
 from swe_retry.attempts.history import Briefing
 from swe_retry.attempts.host import AttemptHost

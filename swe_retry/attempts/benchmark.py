@@ -14,7 +14,7 @@ from pathlib import Path
 from swe_retry.agent.named import AGENTS
 from swe_retry.agent.named.installed import find_agent
 from swe_retry.agent.protocol import Agent
-from swe_retry.agent.repomap import TagStore
+from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.attempts import (
     RESULTS,
     InstanceJob,

@@ -9,8 +9,9 @@ from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.conversation.result import Ending, Result
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.conversation.testreport import describe as describe_failures
-from swe_retry.agent.lint import Change, Linter
-from swe_retry.agent.lint import describe as describe_findings
+from swe_retry.agent.lint.findings import Change
+from swe_retry.agent.lint.findings import describe as describe_findings
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.prompts import render
 from swe_retry.agent.protocol import AgentResult
 from swe_retry.agent.workspace import TextFile

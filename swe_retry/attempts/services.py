@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.protocol import Agent
-from swe_retry.agent.repomap import TagStore
+from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.attempts.config import RunConfig
 from swe_retry.attempts.recorded import RecordedCandidates
 from swe_retry.environments.base import Environment

@@ -14,7 +14,8 @@ import typer
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.protocol import AgentResult, Task
-from swe_retry.agent.repomap import RenderedMaps, TagStore
+from swe_retry.agent.repomap.rendered import RenderedMaps
+from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.attempts import make_task
 from swe_retry.attempts.benchmark import agent_of, make_mirrors
 from swe_retry.attempts.config import RunConfig, RunSettings, validate_config

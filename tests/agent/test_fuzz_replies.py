@@ -39,7 +39,7 @@ from swe_retry.agent.formats.report import (
     after_failures,
     feedback,
 )
-from swe_retry.agent.lint import Linter
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.workspace import Workspace
 from swe_retry.core.plaintext import table

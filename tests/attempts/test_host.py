@@ -10,7 +10,7 @@ import pytest
 
 from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.conversation.testreport import Failure
-from swe_retry.agent.lint import Linter
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.protocol import AgentResult, Host
 from swe_retry.attempts.checkouts import Checkouts
 from swe_retry.attempts.host import AttemptHost

@@ -18,7 +18,7 @@ from swe_retry.agent.formats.edits import Edit
 from swe_retry.agent.formats.protocol import Matching, ReplyScope
 from swe_retry.agent.formats.reading.fences import writes_markers
 from swe_retry.agent.formats.report import ApplyReport, OnFailure
-from swe_retry.agent.lint import Linter
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.protocol import Task, Transcript
 from swe_retry.agent.workspace import Workspace

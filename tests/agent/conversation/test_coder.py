@@ -12,7 +12,8 @@ import pytest
 from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.conversation.testreport import Failure, TestReport
-from swe_retry.agent.lint import Finding, Linter
+from swe_retry.agent.lint.findings import Finding
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.llm.chat import Reply, ToolCall, Traits
 from tests.support.formats import APP, BAD, GOOD, block, converse
 

@@ -20,7 +20,8 @@ from swe_retry.agent.conversation.testreport import Failure, TestReport
 from swe_retry.agent.formats import format_names
 from swe_retry.agent.formats.protocol import Matching
 from swe_retry.agent.formats.report import OnFailure
-from swe_retry.agent.lint import Finding, Linter
+from swe_retry.agent.lint.findings import Finding
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.llm.chat import (
     Reminder,
     Reply,
