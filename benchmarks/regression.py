@@ -21,8 +21,8 @@ from swe_retry.instances.split import Instance
 from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.testing.project import project_of
-from swe_retry.testing.settings import Tests
 from swe_retry.testing.suite import RegressionTests
+from swe_retry.testing.testsettings import Tests
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ if TYPE_CHECKING:
         ratio,
         wilson,
     )
-    from swe_retry.report.texts import of, points, render_text
+    from swe_retry.report.statistics.wording import of, points, render_text
     from swe_retry.repositories.mirrors import Mirrors
     from swe_retry.repositories.names import DatasetName
     from swe_retry.results.jsonvalues import dollars, integer, number, texts

@@ -27,7 +27,7 @@ from swe_retry.llm.dialects import DIALECTS
 from swe_retry.llm.options import DEFAULT_TEMPERATURES, ModelChoice
 from swe_retry.runner.options import RunBasics, model_slug, name_slug
 from swe_retry.runner.settings import CommonSettings
-from swe_retry.testing.settings import TestChoice, Tests
+from swe_retry.testing.testsettings import TestChoice, Tests
 
 __all__ = [
     "AgentSandbox",

@@ -12,15 +12,14 @@ from swe_retry.frameworks import (
     native,
     scripting,
 )
-from swe_retry.frameworks.base import (
+from swe_retry.frameworks.noise import without_escapes
+from swe_retry.frameworks.results import ParsedOutput, limit_lines
+from swe_retry.frameworks.support import (
     OF_PYTHON,
-    ParsedOutput,
     Runner,
     RunnerSupport,
-    limit_lines,
     read_conventions,
     support_of,
-    without_escapes,
 )
 
 __all__ = [

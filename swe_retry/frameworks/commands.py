@@ -15,7 +15,6 @@ from swe_retry.frameworks import (
     runner_of,
     runner_of_parser,
 )
-from swe_retry.frameworks.base import BaseTree, RunnerSupport
 from swe_retry.frameworks.shell import (
     Read,
     expand_scripts,
@@ -28,6 +27,7 @@ from swe_retry.frameworks.shell import (
     simple_commands,
     without_installs,
 )
+from swe_retry.frameworks.support import BaseTree, RunnerSupport
 
 # Options without a value, behind which often stands a folder.
 _FLAGS = re.compile(

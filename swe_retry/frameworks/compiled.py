@@ -8,21 +8,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
-from swe_retry.frameworks.base import (
+from swe_retry.frameworks.results import (
     FAILED,
     FORMATS,
     PASSED,
     SKIPPED,
-    BaseTree,
     NamedStatus,
     ParsedOutput,
-    Runner,
     blocks_below,
     explain,
     limit_detail,
-    options_of,
     sum_numbers,
-    support_of,
     worst_statuses,
 )
 from swe_retry.frameworks.shell import (
@@ -31,6 +27,7 @@ from swe_retry.frameworks.shell import (
     is_plain,
     quote_path,
 )
+from swe_retry.frameworks.support import BaseTree, Runner, options_of, support_of
 
 _GO_STATUSES = {"PASS": PASSED, "FAIL": FAILED, "SKIP": SKIPPED}
 # A test may print without a line end before its result.

@@ -18,7 +18,7 @@ import yaml
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.plaintext import did_you_mean
-from swe_retry.instances.adapters.base import Row
+from swe_retry.instances.adapters.adapter import Row
 from swe_retry.instances.split import Instance, instance_id_of, split_row
 from swe_retry.repositories.names import ALIASES, BUNDLED, DatasetName
 

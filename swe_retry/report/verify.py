@@ -27,15 +27,15 @@ from swe_retry.core.jsontypes import value_at
 from swe_retry.core.money import total
 from swe_retry.core.plaintext import Say, one_line, quantity
 from swe_retry.core.untrusted import Keys, key_path, read_object
-from swe_retry.instances.adapters.base import Row
+from swe_retry.instances.adapters.adapter import Row
 from swe_retry.record.description import Run
 from swe_retry.record.evidence import BeliefFit, Evidence
 from swe_retry.record.keys import RESULTS_FILE, STATS_FILE
 from swe_retry.record.records import Attempt, InstanceResult, Values, flat_trajectory
 from swe_retry.record.store import RunStore
 from swe_retry.record.versions import HARNESS_VERSION
-from swe_retry.report.evaluation.requested import RequestedEvaluation
-from swe_retry.report.evaluation.settings import EvaluationRoot
+from swe_retry.report.evaluation.evaluate import RunEvaluation
+from swe_retry.report.evaluation.evaluation_settings import EvaluationRoot
 from swe_retry.report.evaluation.swebench import shows_end
 from swe_retry.report.statistics.collect import collect
 from swe_retry.report.statsfile import stats_json, validity_of
@@ -213,9 +213,7 @@ class Verification:
             verdict = known_verdict(store, prediction) or presumed_verdict(prediction)
             verdicts[prediction.instance_id] = verdict
             yield from compare_verdict(store, prediction, verdict)
-        requested = RequestedEvaluation(
-            store, EvaluationRoot(), self.description, self.say
-        )
+        requested = RunEvaluation(store, EvaluationRoot(), self.description, self.say)
         official_ids: Mapping[str, str] = {}
         rows: Sequence[Row] = ()
         with suppress(UserError, InfrastructureError):

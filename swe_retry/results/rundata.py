@@ -19,7 +19,7 @@ from swe_retry.attempts.own_settings import PATCH, PATCH_HEADING, SUMMARY
 from swe_retry.core.errors import UserError
 from swe_retry.core.money import total
 from swe_retry.core.untrusted import damage_at
-from swe_retry.instances.adapters.base import Row
+from swe_retry.instances.adapters.adapter import Row
 from swe_retry.instances.split import derived_image, instance_id_of, split_row
 from swe_retry.llm.chat import Reply
 from swe_retry.record.description import Run

@@ -48,20 +48,20 @@ from swe_retry.record.records import Recorded
 from swe_retry.record.runlock import run_lock
 from swe_retry.record.store import RunStore
 from swe_retry.record.versions import versions
-from swe_retry.report.evaluation.evaluator import (
-    EvaluationTask,
-    Evaluator,
-    Tasks,
-)
-from swe_retry.report.evaluation.grading import failed_tests, failure_cause
-from swe_retry.report.evaluation.requested import RequestedEvaluation
-from swe_retry.report.evaluation.settings import (
+from swe_retry.report.evaluation.evaluate import RunEvaluation
+from swe_retry.report.evaluation.evaluation_settings import (
     EVALUATOR_FLAG,
     OPTIONS,
     WORKERS_FLAG,
     EvaluationRoot,
     EvaluatorKind,
 )
+from swe_retry.report.evaluation.evaluator import (
+    EvaluationTask,
+    Evaluator,
+    Tasks,
+)
+from swe_retry.report.evaluation.grading import failed_tests, failure_cause
 from swe_retry.results.predictions import Prediction
 from swe_retry.results.verdicts import MANUAL_TOOLS, Verdict, write_eval_log
 
@@ -186,7 +186,7 @@ def gold_command(settings: GoldSettings, path: Path, repeat: int, say: Say) -> i
     store = RunStore(path.parent, path.stem)
     chosen = settings.instances
     facts = DatasetFacts(split=chosen.split, config=chosen.config)
-    requested = RequestedEvaluation(store, settings, Run(dataset=facts), say)
+    requested = RunEvaluation(store, settings, Run(dataset=facts), say)
     kind = requested.kind
     if kind == EvaluatorKind.NONE or kind in MANUAL_TOOLS:
         raise UserError(

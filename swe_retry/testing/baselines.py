@@ -28,12 +28,12 @@ from swe_retry.environments.base import (
 from swe_retry.environments.choice import make_folders
 from swe_retry.environments.folders import FolderCommand, Folders
 from swe_retry.frameworks import OF_PYTHON, Runner
-from swe_retry.frameworks.base import BaseTree
 from swe_retry.frameworks.commands import file_command, reporting_command
 from swe_retry.frameworks.shell import Read
+from swe_retry.frameworks.support import BaseTree
 from swe_retry.instances.split import Instance
+from swe_retry.testing.origins import Statements
 from swe_retry.testing.related import directive
-from swe_retry.testing.statements import Statements
 from swe_retry.testing.testlogs import (
     Results,
     TestRun,

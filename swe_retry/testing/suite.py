@@ -33,8 +33,8 @@ from swe_retry.testing.baselines import (
     was_killed,
 )
 from swe_retry.testing.failures import failures_of
+from swe_retry.testing.origins import doubt, shadowing
 from swe_retry.testing.related import History, RelatedTests, has_convention
-from swe_retry.testing.settings import TestChoice, Tests
 from swe_retry.testing.setups import (
     Package,
     ProvenSetup,
@@ -46,7 +46,6 @@ from swe_retry.testing.setups import (
     needs_rebuild,
     setup_failures,
 )
-from swe_retry.testing.statements import doubt, shadowing
 from swe_retry.testing.testconfig import (
     TestCommand,
     TreeUnderTest,
@@ -59,6 +58,7 @@ from swe_retry.testing.testlogs import (
     missing_passes,
     passing_tests,
 )
+from swe_retry.testing.testsettings import TestChoice, Tests
 
 # The rest is for candidates that are slower than the baseline.
 _SHARE_OF_TIMEOUT = 0.5

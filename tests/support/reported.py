@@ -8,7 +8,7 @@ from typing import Any
 
 from swe_retry.cli.commands import run_command
 from swe_retry.environments.base import EnvironmentKind
-from swe_retry.report.evaluation.settings import (
+from swe_retry.report.evaluation.evaluation_settings import (
     EvaluatorKind,
     ReportFormat,
     RowKind,

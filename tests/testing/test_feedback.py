@@ -12,7 +12,7 @@ import pytest
 
 from swe_retry.agent.conversation.testreport import describe
 from swe_retry.frameworks import Runner
-from swe_retry.frameworks.base import is_progress, without_noise
+from swe_retry.frameworks.noise import is_progress, without_noise
 from swe_retry.testing.failures import failures_of
 
 LOGS = Path(__file__).parents[1] / "data" / "testlogs"

@@ -30,8 +30,8 @@ from swe_retry.repositories.patches import take_patch
 from swe_retry.results.predictions import Prediction
 from swe_retry.results.verdicts import VerdictStatus
 from swe_retry.testing.project import project_of
-from swe_retry.testing.settings import TestChoice, Tests
 from swe_retry.testing.suite import RegressionTests
+from swe_retry.testing.testsettings import TestChoice, Tests
 from tests.fixtures import ShareVenvs, an_instance
 from tests.support import write_files
 from tests.support.evaluated import report_settings

@@ -17,7 +17,7 @@ from swe_retry.core.jsontypes import value_at
 from swe_retry.core.plaintext import Say, did_you_mean, some
 from swe_retry.core.redaction import Redactor
 from swe_retry.core.untrusted import damage_at, read_object
-from swe_retry.instances.adapters.base import Row
+from swe_retry.instances.adapters.adapter import Row
 from swe_retry.instances.dataset import Dataset, load_dataset
 from swe_retry.record.keys import RESULTS_FILE
 from swe_retry.record.store import RunStore

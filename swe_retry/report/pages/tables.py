@@ -15,7 +15,14 @@ from swe_retry.report.statistics.collect import Amount, Money, PassAtK, RunStats
 from swe_retry.report.statistics.comparing import RunComparison
 from swe_retry.report.statistics.fields import headed_values
 from swe_retry.report.statistics.methods import Share, percent
-from swe_retry.report.texts import NONE, of, points, render_lines, to_words, within
+from swe_retry.report.statistics.wording import (
+    NONE,
+    of,
+    points,
+    render_lines,
+    to_words,
+    within,
+)
 from swe_retry.results.rundata import InstanceData, RunData
 
 _TEMPLATES = Path(__file__).with_name("templates")
