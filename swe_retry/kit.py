@@ -85,7 +85,8 @@ if TYPE_CHECKING:
         Folders,
     )
     from swe_retry.environments.layout import check_path, write_files
-    from swe_retry.instances.dataset import rows_of_hub, rows_of_path
+    from swe_retry.instances.dataset import rows_of_path
+    from swe_retry.instances.hub import rows_of_hub
     from swe_retry.instances.selection import Selection, check_date, in_period, read_ids
     from swe_retry.launch.cli import EnvFileOption, JsonFormat
     from swe_retry.launch.start import Command, Program
@@ -118,8 +119,8 @@ if TYPE_CHECKING:
     from swe_retry.record.versions import versions
     from swe_retry.report.pages.render import Renderer
     from swe_retry.report.pages.tables import Table
+    from swe_retry.report.plots.picture import Picture, draw_picture, write_picture
     from swe_retry.report.plots.style import Theme, label, new_figure, percent_axis
-    from swe_retry.report.plots.write import Picture, draw_picture, write_picture
     from swe_retry.report.statistics.comparing import compare_verdicts
     from swe_retry.report.statistics.methods import (
         Interval,
@@ -221,7 +222,8 @@ _NAMES = {
     "environments.folders": "FOLDER FolderCommand FolderResult Folders",
     "environments.layout": "check_path write_files",
     "attempts": "transcript_blocks",
-    "instances.dataset": "rows_of_hub rows_of_path",
+    "instances.dataset": "rows_of_path",
+    "instances.hub": "rows_of_hub",
     "repositories.names": "DatasetName",
     "testing.testlogs": "failed_test_names report_results",
     "repositories.mirrors": "Mirrors",
@@ -230,10 +232,10 @@ _NAMES = {
     "report.pages.render": "Renderer",
     "report.pages.tables": "Table",
     "report.plots.style": "Theme label new_figure percent_axis",
-    "report.plots.write": "Picture draw_picture write_picture",
+    "report.plots.picture": "Picture draw_picture write_picture",
     "report.statistics.comparing": "compare_verdicts",
     "report.statistics.methods": "Interval Share pass_at_k percent ratio wilson",
-    "report.texts": "of points render_text",
+    "report.statistics.wording": "of points render_text",
     "core.address": "without_logins",
     "core.atomic": (
         "check_folder scratch_folder write_bytes_atomic write_json_atomic "

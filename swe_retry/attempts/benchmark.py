@@ -44,8 +44,8 @@ from swe_retry.record.description import Run
 from swe_retry.record.manifest import note_images, note_left_out
 from swe_retry.record.records import InstanceResult
 from swe_retry.record.store import RunStore
-from swe_retry.repositories.checkout import Snapshots
 from swe_retry.repositories.mirrors import Mirrors, mirrors_of
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.runner.benchmark import Benchmark
 from swe_retry.runner.checks import check_models
 from swe_retry.runner.jobs import Finished, WorkerAccess, longest_first

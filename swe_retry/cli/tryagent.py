@@ -32,9 +32,10 @@ from swe_retry.launch.cli import EnvFileOption
 from swe_retry.llm.chat import Usage
 from swe_retry.llm.gate import OpenGate
 from swe_retry.record.patches import submittable_patch
-from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.lefttree import UnusableTreeError, prepare_left_tree
 from swe_retry.repositories.patches import take_patch
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.runner.checks import check_models
 from swe_retry.runner.modelsource import LiveModels
 from swe_retry.testing.project import snapshot_of

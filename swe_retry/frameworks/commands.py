@@ -9,12 +9,7 @@ from __future__ import annotations
 import re
 from itertools import dropwhile
 
-from swe_retry.frameworks import (
-    SUPPORT,
-    Runner,
-    runner_of,
-    runner_of_parser,
-)
+from swe_retry.frameworks import SUPPORT, Runner, runner_of, runner_of_parser
 from swe_retry.frameworks.shell import (
     Read,
     expand_scripts,

@@ -26,18 +26,12 @@ _ORDER = (PASSED, XFAIL, SKIPPED, FAILED, ERROR)
 MAX_LINE = 1_000
 _MAX_DETAIL = 4_000
 _COMMAND_START = r"(?:^|[\s/;&|(])"
-
-
 """What may stand before the name of a program."""
 _PROGRAM = r"(?:(?:npx|yarn|pnpm|bun|bundle exec|php)(?: exec)? +)?(?:[\w./-]*/)?"
-
-
 """The beginning of a command, up to the name of a program of a project's packages."""
 
 
 NamedStatus = tuple[str, str]
-
-
 """The name of a test and its status."""
 
 
@@ -202,10 +196,6 @@ def read_table(name: str) -> Any:  # noqa: ANN401 - YAML
 
 _RESULTS = read_table("results.yaml")
 STATUSES: Mapping[str, str] = _RESULTS["statuses"]
-
-
 """Statuses by the words and marks of runners that report a test on a line."""
 FORMATS = TypeAdapter(dict[str, ResultLines]).validate_python(_RESULTS["formats"])
-
-
 """Formats with one line for each test."""

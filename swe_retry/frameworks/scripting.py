@@ -23,12 +23,7 @@ from swe_retry.frameworks.results import (
     matching_lines,
     worst_statuses,
 )
-from swe_retry.frameworks.shell import (
-    SimpleCommand,
-    index_of,
-    is_plain,
-    quote_path,
-)
+from swe_retry.frameworks.shell import SimpleCommand, index_of, is_plain, quote_path
 from swe_retry.frameworks.support import BaseTree, Runner, support_of
 
 _TESTDOX_TEST = re.compile(r"^ ([✔✘↩∅☢⚠]) (.+?)(?: \[[\d.]+ m?s\])?$")

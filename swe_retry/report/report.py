@@ -31,8 +31,9 @@ from swe_retry.report.statsfile import stats_json
 from swe_retry.results.checksums import checksums_file, write_checksums
 from swe_retry.results.predictions import ALL_PREDS, Prediction, all_preds
 from swe_retry.results.provenance import evaluation
+from swe_retry.results.read import read_predictions, read_run
 from swe_retry.results.rows import csv_text, records_of
-from swe_retry.results.rundata import RunData, read_predictions, read_run
+from swe_retry.results.rundata import RunData
 from swe_retry.results.verdicts import Verdict, leaderboard_lists
 
 

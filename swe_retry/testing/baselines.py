@@ -20,11 +20,7 @@ from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.processes import CommandResult
 from swe_retry.core.shutdown import Check, waited_for
-from swe_retry.environments.base import (
-    EnvironmentKind,
-    Prepared,
-    UnavailableError,
-)
+from swe_retry.environments.base import EnvironmentKind, Prepared, UnavailableError
 from swe_retry.environments.choice import make_folders
 from swe_retry.environments.folders import FolderCommand, Folders
 from swe_retry.frameworks import OF_PYTHON, Runner

@@ -15,12 +15,7 @@ from swe_retry.core.processes import CommandResult
 from swe_retry.core.shutdown import Check
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import Prepared, Session, Setup
-from swe_retry.frameworks import (
-    OF_PYTHON,
-    SUPPORT,
-    Runner,
-    may_hold_tests,
-)
+from swe_retry.frameworks import OF_PYTHON, SUPPORT, Runner, may_hold_tests
 from swe_retry.frameworks.commands import find_runner, takes_arguments
 from swe_retry.frameworks.shell import Read
 from swe_retry.instances.split import Instance
@@ -46,11 +41,7 @@ from swe_retry.testing.setups import (
     needs_rebuild,
     setup_failures,
 )
-from swe_retry.testing.testconfig import (
-    TestCommand,
-    TreeUnderTest,
-    tree_under_test,
-)
+from swe_retry.testing.testconfig import TestCommand, TreeUnderTest, tree_under_test
 from swe_retry.testing.testlogs import (
     Results,
     TestRun,

@@ -39,11 +39,7 @@ from swe_retry.frameworks.results import (
     worst_statuses,
 )
 from swe_retry.instances.split import Instance
-from swe_retry.testing.origins import (
-    Statements,
-    split_statements,
-    with_statements,
-)
+from swe_retry.testing.origins import Statements, split_statements, with_statements
 
 _SCRIPT = """{command} --junitxml=/tmp/{token}.xml
 code=$?{show}

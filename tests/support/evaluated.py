@@ -35,7 +35,8 @@ from swe_retry.report.statistics.collect import collect
 from swe_retry.report.statistics.denominators import split_of
 from swe_retry.report.statsfile import stats_json
 from swe_retry.results.predictions import Prediction, all_preds
-from swe_retry.results.rundata import read_predictions, read_run, rounds
+from swe_retry.results.read import read_predictions, read_run
+from swe_retry.results.rundata import rounds
 from swe_retry.results.verdicts import Verdict, VerdictStatus, save_verdict
 from swe_retry.runner.settings import FolderSettings
 from tests.support import change_json as change_json

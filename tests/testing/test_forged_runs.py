@@ -24,9 +24,10 @@ from swe_retry.environments.docker.environment import DockerEnvironment
 from swe_retry.instances.split import Instance, split_row
 from swe_retry.report.evaluation.evaluator import EvaluationTask
 from swe_retry.report.evaluation.local import LocalEvaluator
-from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.repositories.patches import take_patch
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.results.predictions import Prediction
 from swe_retry.results.verdicts import VerdictStatus
 from swe_retry.testing.project import project_of

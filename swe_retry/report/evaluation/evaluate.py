@@ -21,11 +21,7 @@ from swe_retry.report.evaluation.evaluation_settings import (
     EvaluationRoot,
     EvaluatorKind,
 )
-from swe_retry.report.evaluation.evaluator import (
-    EvaluationTask,
-    Evaluator,
-    NoEvaluator,
-)
+from swe_retry.report.evaluation.evaluator import EvaluationTask, Evaluator, NoEvaluator
 from swe_retry.report.statistics.denominators import DatasetSplit, split_of
 from swe_retry.repositories.names import BUNDLED
 from swe_retry.results.predictions import Prediction, run_id

@@ -43,21 +43,12 @@ from swe_retry.report.evaluation.grading import (
 )
 from swe_retry.report.evaluation.proofs import GoldProofs
 from swe_retry.report.evaluation.trees import PatchError, apply_patch
-from swe_retry.repositories.checkout import (
-    Checkout,
-    Snapshot,
-    Snapshots,
-    make_checkout,
-)
+from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors, mirrors_of
+from swe_retry.repositories.snapshot import Snapshot, Snapshots
 from swe_retry.results.verdicts import Verdict, VerdictStatus
 from swe_retry.runner.session import Once
-from swe_retry.testing.origins import (
-    Statements,
-    doubt,
-    shadowing,
-    split_statements,
-)
+from swe_retry.testing.origins import Statements, doubt, shadowing, split_statements
 from swe_retry.testing.project import project_of, snapshot_of
 from swe_retry.testing.related import directive
 from swe_retry.testing.testconfig import tree_under_test

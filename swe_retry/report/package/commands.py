@@ -27,7 +27,8 @@ from swe_retry.report.package.validation import PackageFolder, validate
 from swe_retry.repositories.mirrors import Mirrors, mirrors_of
 from swe_retry.repositories.names import ALIASES, DEFAULT_SPLIT, DatasetName
 from swe_retry.results.predictions import all_preds
-from swe_retry.results.rundata import InstanceData, RunData, read_run
+from swe_retry.results.read import read_run
+from swe_retry.results.rundata import InstanceData, RunData
 from swe_retry.results.verdicts import (
     OUTPUT_FILE,
     PATCH_FILE,

@@ -10,9 +10,11 @@ from typing import NamedTuple
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.money import UNKNOWN, column, dollars_or_none
 from swe_retry.report.pages.instance import INSTANCES, page_name
+from swe_retry.report.statistics.attempts import PassAtK
 from swe_retry.report.statistics.breakdown import AttemptRow, Group
-from swe_retry.report.statistics.collect import Amount, Money, PassAtK, RunStats
+from swe_retry.report.statistics.collect import RunStats
 from swe_retry.report.statistics.comparing import RunComparison
+from swe_retry.report.statistics.effort import Amount, Money
 from swe_retry.report.statistics.fields import headed_values
 from swe_retry.report.statistics.methods import Share, percent
 from swe_retry.report.statistics.wording import (

@@ -14,7 +14,7 @@ from swe_retry.record.store import RunStore
 from swe_retry.report.evaluation.evaluate import Evaluated, RunEvaluation
 from swe_retry.report.evaluation.evaluator import Evaluator, Tasks
 from swe_retry.results.predictions import run_id
-from swe_retry.results.rundata import read_predictions
+from swe_retry.results.read import read_predictions
 from swe_retry.results.verdicts import Verdict, VerdictStatus
 from tests.support.evaluated import (
     BANK,
