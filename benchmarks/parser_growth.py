@@ -30,7 +30,7 @@ from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.frameworks import Runner, parse_output
 from swe_retry.llm.chat import Message, Reply, ToolCall
-from swe_retry.llm.client import messages_as_sent
+from swe_retry.llm.messages import messages_as_sent
 from swe_retry.testing.failures import failures_of
 
 PATH = "package/a.py"

@@ -44,7 +44,7 @@ from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.workspace import Workspace
 from swe_retry.core.plaintext import table
 from swe_retry.llm.chat import Message, Reply
-from swe_retry.llm.client import messages_as_sent
+from swe_retry.llm.messages import messages_as_sent
 from swe_retry.llm.replay import ReplayModel
 from tests.support import write_files
 from tests.support.hostile_replies import (

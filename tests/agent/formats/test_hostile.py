@@ -26,7 +26,7 @@ from swe_retry.agent.lint.findings import Change
 from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.llm.chat import Message, Reply, ToolCall
-from swe_retry.llm.client import messages_as_sent
+from swe_retry.llm.messages import messages_as_sent
 from tests.support.formats import apply, block, parse
 
 
