@@ -34,13 +34,12 @@ class BuiltinAgent:
     """Runs one conversation of ``Coder`` for each attempt."""
 
     def work(self, task: Task) -> AgentResult:
-        host = task.host
-        host.allow_reuse()
         # The first reply is waited for before anything is written.
-        task = task.with_services()
+        task.host.allow_reuse()
+        task = task.with_map()
         if not task.architect:
             return next(tries(task))
-        return _edit_as_planned(task, host.wait_for(task.architect))
+        return _edit_as_planned(task, task.architect)
 
 
 class PlanFormat(EngineFormat):

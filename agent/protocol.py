@@ -52,10 +52,6 @@ class Host(Protocol):
         """Return a map of the repository within the run's budget; it may be empty."""
         return ""
 
-    def wait_for(self, model: ChatModel) -> ChatModel:
-        """Return ``model`` such that others can work during each of its calls."""
-        return model
-
     def let_others_work(self) -> AbstractContextManager[None]:
         """Let others work meanwhile, as long as a command works."""
         return nullcontext()
@@ -104,7 +100,8 @@ class Task:
         repo_map: a map of the repository within the run's budget; may be empty. Commands and
             given patches have none.
         files: the tracked files.
-        model: answers requests, for agents that do not call models themselves.
+        model: answers requests, for agents that do not call models themselves; others can work
+            during each of its calls.
         architect: plans what the model edits; None where it plans itself.
         model_name: litellm's name of the model.
         edit_format: the name of the model's edit format; agents may ignore it.
@@ -140,10 +137,9 @@ class Task:
     host: Host = field(default_factory=OpenHost)
     surround: Callable[[Any], Any] = lambda surroundings: surroundings
 
-    def with_services(self) -> Task:
-        """Return the task with a map, and with a model during whose calls others work."""
-        model = self.host.wait_for(self.model)
-        return replace(self, repo_map=self.host.draw_map(), model=model)
+    def with_map(self) -> Task:
+        """Return the task with a map."""
+        return replace(self, repo_map=self.host.draw_map())
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ if TYPE_CHECKING:
     from swe_retry.runner.session import start_run
     from swe_retry.runner.settings import CommonSettings, FolderSettings
     from swe_retry.runner.signals import heeding_signals
-    from swe_retry.runner.slots import WaitingModel
+    from swe_retry.runner.slots import waiting_for_model
     from swe_retry.testing.testlogs import failed_test_names, report_results
 
 _NAMES = {
@@ -190,7 +190,7 @@ _NAMES = {
     "runner.session": "start_run",
     "runner.settings": "CommonSettings FolderSettings",
     "runner.signals": "heeding_signals",
-    "runner.slots": "WaitingModel",
+    "runner.slots": "waiting_for_model",
     "record.manifest": "note_images",
     "record.places": "find_run",
     "record.runlock": "run_lock",

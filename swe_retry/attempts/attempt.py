@@ -33,6 +33,7 @@ from swe_retry.repositories.checkout import Checkout
 from swe_retry.runner.jobs import JobContext
 from swe_retry.runner.modelsource import NotRecordedError, Turn
 from swe_retry.runner.progress.state import WorkStep
+from swe_retry.runner.slots import waiting_for_model
 from swe_retry.testing.suite import RegressionTests
 
 
@@ -154,6 +155,9 @@ class AttemptWork:
         setup = self.setup
         show = partial(setup.context.step, self.number, turn.name)
         show(WorkStep.MAP)
+        settle = self.checkout.settle
+        waiting = partial(waiting_for_model, setup.context.slot, show, settle)
+        turn = turn.with_waiting(waiting)
         checks = TreeChecks(
             checkout=self.checkout,
             linter=setup.linter,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from swe_retry.llm.chat import (
     RequestRefusedError,
     Tool,
     Traits,
+    Waiting,
     WindowExceededError,
     exchange_sha256,
     redact_reply,
@@ -73,6 +75,9 @@ class LiteLLMModel:
         price: the user's price, which overrides litellm's map.
         warn_once: prints a warning once, such as an unknown price.
         redact: takes the secrets out of replies before anything uses them.
+        waiting: surrounds the calls of ``complete``, so that others can work meanwhile.
+        pair_traits: of both models of a pair, which decide alike; by default its own.
+        counter: the model as whose tokens ``count`` counts; by default itself.
     """
 
     name: str
@@ -87,10 +92,13 @@ class LiteLLMModel:
     warn_once: Callable[[str], None] = print
     price: Price | None = None
     redact: Redactor = field(default_factory=Redactor.of_environment)
+    waiting: Waiting = nullcontext
+    pair_traits: Traits | None = None
+    counter: str = ""
 
     @property
     def traits(self) -> Traits:
-        return traits(self.all_settings)
+        return self.pair_traits or traits(self.all_settings)
 
     @property
     def sent_temperature(self) -> float | None:
@@ -106,6 +114,9 @@ class LiteLLMModel:
         return bool(self.api_base) or is_ollama(self.name, None)
 
     def count(self, text: str) -> int:
+        return count_tokens(self.counter or self.name, text)
+
+    def _own_count(self, text: str) -> int:
         return count_tokens(self.name, text)
 
     def complete(self, request: Request, tools: Sequence[Tool] = ()) -> Reply:
@@ -118,9 +129,9 @@ class LiteLLMModel:
             UserError: also if the provider has no plain-text completions.
         """
         options = self._options(request)
-        prompt = size(request, self.count) + _PRIMING
+        prompt = size(request, self._own_count) + _PRIMING
         if tools:
-            prompt += self.count(json.dumps(tools_as_sent(tools)))
+            prompt += self._own_count(json.dumps(tools_as_sent(tools)))
         limit = self._default_limit(prompt)
         window = self.all_settings.context
         call = self.plan_call(
@@ -132,14 +143,16 @@ class LiteLLMModel:
         )
         if limit:
             options["max_tokens"] = limit
+        send = partial(self._send, request, tools, options)
         try:
-            reply = self.gate.recorded_reply(call.request_sha256, call.exchange_sha256)
-            if reply:
+            with self.waiting():
+                reply = self.gate.recorded_reply(
+                    call.request_sha256, call.exchange_sha256
+                )
+                if not reply:
+                    reply = self.send_with_retries(call, send, self.gate.pause)
+                    self._check_prompt(prompt, reply)
                 return reply
-            send = partial(self._send, request, tools, options)
-            reply = self.send_with_retries(call, send, self.gate.pause)
-            self._check_prompt(prompt, reply)
-            return reply
         except WindowExceededError as error:
             # Some servers refuse a prompt that leaves no room for so long a reply.
             room = room_for_reply(str(error), limit or 0, window, prompt)
@@ -151,12 +164,10 @@ class LiteLLMModel:
     def _check_prompt(self, counted: int, reply: Reply) -> None:
         """Warn of a server that drops the beginning of a prompt in silence, as Ollama does."""
         counted_there = reply.usage and reply.usage.prompt_tokens
+        if not (self.is_own and counted_there):
+            return
         # Tokenizers differ by less than a factor of two.
-        if (
-            self.is_own
-            and counted_there
-            and counted > max(_LEAST_CUT, 2 * counted_there)
-        ):
+        if counted > max(_LEAST_CUT, 2 * counted_there):
             self.warn_once(
                 f"{self.name}: its server counts less than half of the tokens of a prompt: "
                 "it may have dropped the beginning; state its window as context in models.file"
@@ -283,13 +294,13 @@ class LiteLLMModel:
         except RequestRefusedError:
             raise
         except Exception as error:
-            self.price_arrival(wire, size(request, self.count))
+            self.price_arrival(wire, size(request, self._own_count))
             raise translate_error(litellm, self.name, error, wire) from error
         return replace(reply, seconds=round(seconds, 3))
 
     def price_arrival(self, wire: Wire, prompt: int) -> None:
         """Note the tokens and the cost of what arrived of an answer that broke off."""
-        tokens = wire.arrived_tokens(prompt, self.count)
+        tokens = wire.arrived_tokens(prompt, self._own_count)
         if tokens:
             wire.usage, wire.cost = cost_of_tokens(self.name, self.price, tokens)
 

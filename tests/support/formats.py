@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -31,6 +32,7 @@ from swe_retry.llm.chat import (
     Tool,
     ToolCall,
     Traits,
+    Waiting,
     estimate_tokens,
 )
 from tests.support import write_files
@@ -118,6 +120,7 @@ class Scripted:
     traits: Traits = field(default_factory=Traits)
     requests: list[list[Message]] = field(default_factory=list)
     tools: list[Sequence[Tool]] = field(default_factory=list)
+    waiting: Waiting = nullcontext
 
     def count(self, text: str) -> int:
         return estimate_tokens(text)
