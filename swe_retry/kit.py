@@ -107,13 +107,8 @@ if TYPE_CHECKING:
     from swe_retry.record.keys import is_safe_key, is_safe_name
     from swe_retry.record.manifest import note_images
     from swe_retry.record.places import find_run
-    from swe_retry.record.records import (
-        Attempt,
-        AttemptStatus,
-        InstanceResult,
-        InstanceStatus,
-        Recorded,
-    )
+    from swe_retry.record.records import Attempt, AttemptStatus, Recorded
+    from swe_retry.record.result import InstanceResult, InstanceStatus
     from swe_retry.record.runlock import run_lock
     from swe_retry.record.store import RunStore
     from swe_retry.record.versions import versions
@@ -186,7 +181,8 @@ _NAMES = {
     ),
     "runner.progress.state": "WorkStep",
     "runner.progress.summary_json": "RunSummary",
-    "record.records": "Attempt AttemptStatus InstanceResult InstanceStatus Recorded",
+    "record.records": "Attempt AttemptStatus Recorded",
+    "record.result": "InstanceResult InstanceStatus",
     "runner.session": "start_run",
     "runner.settings": "CommonSettings FolderSettings",
     "runner.signals": "heeding_signals",

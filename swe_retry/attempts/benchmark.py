@@ -42,7 +42,7 @@ from swe_retry.instances.validity import Validity
 from swe_retry.llm.tracing import Tracing, make_tracing
 from swe_retry.record.description import Run
 from swe_retry.record.manifest import note_images, note_left_out
-from swe_retry.record.records import InstanceResult
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
 from swe_retry.repositories.mirrors import Mirrors, mirrors_of
 from swe_retry.repositories.snapshot import Snapshots

@@ -24,7 +24,8 @@ from swe_retry.core.git import git
 from swe_retry.core.plaintext import Say, some
 from swe_retry.core.worktree import Changes
 from swe_retry.record.patches import submittable_patch
-from swe_retry.record.records import BROKEN_STATUSES, Attempt, AttemptStatus, status_by
+from swe_retry.record.records import BROKEN_STATUSES, Attempt, AttemptStatus
+from swe_retry.record.status_rule import status_by
 from swe_retry.repositories.checkout import Checkout
 from swe_retry.repositories.lefttree import UnusableTreeError, prepare_left_tree
 from swe_retry.repositories.patches import take_patch

@@ -29,7 +29,9 @@ from swe_retry.instances.adapters.adapter import Row
 from swe_retry.record.description import Run
 from swe_retry.record.evidence import BeliefFit, Evidence
 from swe_retry.record.keys import RESULTS_FILE, STATS_FILE
-from swe_retry.record.records import Attempt, InstanceResult, Values, flat_trajectory
+from swe_retry.record.layouts import flat_trajectory
+from swe_retry.record.records import Attempt, Values
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
 from swe_retry.record.versions import HARNESS_VERSION
 from swe_retry.report.differences import (

@@ -18,15 +18,8 @@ from swe_retry.core.money import total
 from swe_retry.llm.chat import Reply
 from swe_retry.record.description import Run
 from swe_retry.record.jsonlines import DamagedLine
-from swe_retry.record.records import (
-    IN_PREDICTIONS,
-    Attempt,
-    InstanceResult,
-    Outcome,
-    Texts,
-    Values,
-    Word,
-)
+from swe_retry.record.records import Attempt, Outcome, Texts, Values, Word
+from swe_retry.record.result import InstanceResult
 from swe_retry.results.predictions import Prediction
 from swe_retry.results.verdicts import Verdict
 from swe_retry.runner.calls.ledger import LedgerLine, at_most, recorded_cost
@@ -45,7 +38,7 @@ class InstanceData(InstanceResult):
         verdicts: on the patches of other attempts, by their numbers.
     """
 
-    in_predictions: ClassVar[frozenset[str]] = IN_PREDICTIONS | {
+    in_predictions: ClassVar = InstanceResult.in_predictions | {
         "resolved",
         "gold_files",
     }

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from swe_retry.core.errors import UserError
-from swe_retry.record.records import number_attempts
+from swe_retry.record.layouts import number_attempts
 from swe_retry.record.store import RunStore
 from swe_retry.results.read import read_predictions, read_run
 from swe_retry.results.rundata import RunData

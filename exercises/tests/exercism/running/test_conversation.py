@@ -16,7 +16,7 @@ from swe_retry.agent.protocol import AgentResult
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.llm.chat import Reply, ToolCall, Traits
 from swe_retry.llm.options import ModelChoice
-from swe_retry.record.records import InstanceStatus
+from swe_retry.record.result import InstanceStatus
 from swe_retry.runner.jobs import End
 from swe_retry.runner.modelsource import NotRecordedError, Turn
 from swe_retry.runner.slots import Slot, Slots
