@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from swe_retry.agent.conversation.base import Ending, Result
 from swe_retry.agent.conversation.coder import Coder, ConversationChecks
 from swe_retry.agent.conversation.context import ContextFullError
+from swe_retry.agent.conversation.result import Ending, Result
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.formats import get_format
 from swe_retry.agent.formats.apply import EngineFormat
-from swe_retry.agent.formats.base import Edit, EditFormat, ReplyScope, Sample
+from swe_retry.agent.formats.edits import Edit
+from swe_retry.agent.formats.protocol import EditFormat, ReplyScope, Sample
 from swe_retry.agent.prompts import render, source
 from swe_retry.agent.protocol import AgentResult, Task, Transcript
 from swe_retry.agent.workspace import Workspace
@@ -33,13 +34,12 @@ class BuiltinAgent:
     """Runs one conversation of ``Coder`` for each attempt."""
 
     def work(self, task: Task) -> AgentResult:
-        host = task.host
-        host.allow_reuse()
         # The first reply is waited for before anything is written.
-        task = task.with_services()
+        task.host.allow_reuse()
+        task = task.with_map()
         if not task.architect:
             return next(tries(task))
-        return _edit_as_planned(task, host.wait_for(task.architect))
+        return _edit_as_planned(task, task.architect)
 
 
 class PlanFormat(EngineFormat):

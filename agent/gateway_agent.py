@@ -14,9 +14,9 @@ from swe_retry.agent.command_agent import (
     fill,
     scratch_folder,
 )
-from swe_retry.agent.conversation.base import Ending
+from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.gateway.gateway import Access, Gateway
-from swe_retry.agent.named.base import NamedAgent, variables_of
+from swe_retry.agent.named.description import NamedAgent, variables_of
 from swe_retry.agent.protocol import AgentResult, Task
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.llm.chat import AttemptLimitError, BudgetUsedError, ReplayExhaustedError

@@ -13,16 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from swe_retry.agent.conversation.base import (
-    ConversationLimits,
-    ConversationSetup,
-    Ending,
-    Result,
-    harness_setup,
-)
+from swe_retry.agent.conversation.limits import ConversationLimits
+from swe_retry.agent.conversation.result import Ending, Result
+from swe_retry.agent.conversation.setup import ConversationSetup, harness_setup
 from swe_retry.agent.conversation.testreport import TestReport
-from swe_retry.agent.formats.base import Matching, OnFailure
-from swe_retry.agent.lint import Linter
+from swe_retry.agent.formats.protocol import Matching
+from swe_retry.agent.formats.report import OnFailure
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.core.plaintext import Say
 from swe_retry.core.worktree import Changes as Changes
@@ -54,10 +51,6 @@ class Host(Protocol):
     def draw_map(self) -> str:
         """Return a map of the repository within the run's budget; it may be empty."""
         return ""
-
-    def wait_for(self, model: ChatModel) -> ChatModel:
-        """Return ``model`` such that others can work during each of its calls."""
-        return model
 
     def let_others_work(self) -> AbstractContextManager[None]:
         """Let others work meanwhile, as long as a command works."""
@@ -107,7 +100,8 @@ class Task:
         repo_map: a map of the repository within the run's budget; may be empty. Commands and
             given patches have none.
         files: the tracked files.
-        model: answers requests, for agents that do not call models themselves.
+        model: answers requests, for agents that do not call models themselves; others can work
+            during each of its calls.
         architect: plans what the model edits; None where it plans itself.
         model_name: litellm's name of the model.
         edit_format: the name of the model's edit format; agents may ignore it.
@@ -143,10 +137,9 @@ class Task:
     host: Host = field(default_factory=OpenHost)
     surround: Callable[[Any], Any] = lambda surroundings: surroundings
 
-    def with_services(self) -> Task:
-        """Return the task with a map, and with a model during whose calls others work."""
-        model = self.host.wait_for(self.model)
-        return replace(self, repo_map=self.host.draw_map(), model=model)
+    def with_map(self) -> Task:
+        """Return the task with a map."""
+        return replace(self, repo_map=self.host.draw_map())
 
 
 @dataclass(frozen=True)

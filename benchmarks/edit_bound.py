@@ -18,7 +18,8 @@ from typing import Annotated
 import typer
 
 from swe_retry.agent.formats import format_names, get_format
-from swe_retry.agent.formats.base import ReplyScope, feedback
+from swe_retry.agent.formats.protocol import ReplyScope
+from swe_retry.agent.formats.report import feedback
 from swe_retry.llm.chat import Reply, ToolCall
 
 PATH = "a.py"

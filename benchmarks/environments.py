@@ -22,8 +22,8 @@ from swe_retry.instances.split import Evaluation, Instance, split_row
 from swe_retry.record.patches import is_test_path, patch_paths
 from swe_retry.report.evaluation.trees import apply_patch
 from swe_retry.repositories.mirrors import Mirrors
-from swe_retry.testing.settings import Tests
 from swe_retry.testing.testlogs import Results, passing_tests
+from swe_retry.testing.testsettings import Tests
 
 _LIMITS = Tests(timeout=900, baseline_timeout=900)
 

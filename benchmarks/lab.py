@@ -15,10 +15,11 @@ from pathlib import Path
 from random import Random
 
 from swe_retry.record.store import RunStore
-from swe_retry.results.rundata import RunData, read_run
+from swe_retry.results.read import read_run
+from swe_retry.results.rundata import RunData
 from swe_retry.results.verdicts import Verdict, VerdictStatus
 from swe_retry.study.lab.recorded import lab_data
-from swe_retry.study.lab.replay import lab_report
+from swe_retry.study.lab.report import lab_report
 from tests.support.rundata import write_generated_run
 
 INSTANCES = 500

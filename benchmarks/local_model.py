@@ -48,7 +48,7 @@ from swe_retry.record.store import RunStore
 from swe_retry.record.versions import TOP
 from swe_retry.report.statistics.comparing import compare_verdicts
 from swe_retry.report.statistics.methods import Share
-from swe_retry.report.texts import of
+from swe_retry.report.statistics.wording import of
 from swe_retry.runner.calls.journal import (
     AnsweredEntry,
     Journal,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from swe_retry.agent.repomap import TagStore
 from swe_retry.agent.repomap.build import FileEntry, RepoMap, render, render_file
+from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.agent.repomap.scanning.tags import Definition
 from swe_retry.core.git import git
 from swe_retry.llm.chat import estimate_tokens

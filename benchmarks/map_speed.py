@@ -44,8 +44,8 @@ def _cpu_seconds() -> float:
 
 
 def _ours(folder: str, store: str) -> Callable[[str], object]:
-    from swe_retry.agent.repomap import TagStore
     from swe_retry.agent.repomap.build import RepoMap
+    from swe_retry.agent.repomap.scanning.store import TagStore
     from swe_retry.agent.repomap.scanning.tree import blobs_below
 
     root = Path(folder)

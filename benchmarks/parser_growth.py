@@ -19,20 +19,18 @@ from typing import Annotated
 
 import typer
 
-from swe_retry.agent import lint
 from swe_retry.agent.conversation.testreport import describe
 from swe_retry.agent.formats import format_names, get_format
-from swe_retry.agent.formats.base import (
-    MalformedReplyError,
-    Matching,
-    ReplyScope,
-    feedback,
-)
+from swe_retry.agent.formats.protocol import MalformedReplyError, Matching, ReplyScope
 from swe_retry.agent.formats.reading.fences import shortest_fence
+from swe_retry.agent.formats.report import feedback
+from swe_retry.agent.lint.findings import Change
+from swe_retry.agent.lint.findings import describe as describe_findings
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.frameworks import Runner, parse_output
 from swe_retry.llm.chat import Message, Reply, ToolCall
-from swe_retry.llm.client import messages_as_sent
+from swe_retry.llm.messages import messages_as_sent
 from swe_retry.testing.failures import failures_of
 
 PATH = "package/a.py"
@@ -340,9 +338,9 @@ def _call(form: str, text: str) -> None:
 
 
 def _lint(path: str, before: str | None, after: str) -> None:
-    change = lint.Change(path, before, after)
-    findings = lint.Linter().new_findings([change])
-    lint.describe(findings, {path: after})
+    change = Change(path, before, after)
+    findings = Linter().new_findings([change])
+    describe_findings(findings, {path: after})
 
 
 def _log(runner: Runner, text: str) -> None:

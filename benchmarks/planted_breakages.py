@@ -46,7 +46,7 @@ from swe_retry.instances.split import Instance, split_row
 from swe_retry.launch.cli import run_cli
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.testing.related import RelatedTests, directive
-from swe_retry.testing.settings import Tests
+from swe_retry.testing.testsettings import Tests
 
 _ENVIRONMENTS = (EnvironmentKind.LOCAL, EnvironmentKind.DOCKER)
 _PLAUSIBLE = "plausible"

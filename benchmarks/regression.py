@@ -18,11 +18,12 @@ from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import Environment, EnvironmentKind, Session
 from swe_retry.environments.choice import make_environment
 from swe_retry.instances.split import Instance
-from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.testing.project import project_of
-from swe_retry.testing.settings import Tests
 from swe_retry.testing.suite import RegressionTests
+from swe_retry.testing.testsettings import Tests
 
 
 @dataclass(frozen=True)

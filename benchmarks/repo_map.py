@@ -21,8 +21,9 @@ import typer
 
 from benchmarks import map_speed
 from benchmarks.map_recall import Recall, mirrors_of, recall_of, table
-from swe_retry.agent.repomap import TagStore
-from swe_retry.repositories.checkout import Snapshots, make_checkout
+from swe_retry.agent.repomap.scanning.store import TagStore
+from swe_retry.repositories.checkout import make_checkout
+from swe_retry.repositories.snapshot import Snapshots
 
 # The largest allowed ratios to the peer: cold and warm CPU, a further message, and cold memory.
 _GOALS = {

@@ -33,7 +33,7 @@ from swe_retry.record.patches import submittable_patch
 from swe_retry.report.evaluation.trees import PatchError, apply_patch
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.runner.modelsource import read_recording
-from swe_retry.testing.settings import Tests
+from swe_retry.testing.testsettings import Tests
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _MODEL = "gold"

@@ -9,7 +9,7 @@ from swe_retry import oldest as oldest
 # What typing has, which Python 2.7 lacks; type checkers take it for true.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from swe_retry.agent.conversation.base import Ending as Ending
+    from swe_retry.agent.conversation.result import Ending as Ending
     from swe_retry.agent.protocol import Agent as Agent
     from swe_retry.agent.protocol import AgentResult as AgentResult
     from swe_retry.agent.protocol import Task as Task
@@ -33,7 +33,7 @@ else:
         "AttemptRecord": "swe_retry.results.rows",
         "CallRecord": "swe_retry.results.rows",
         "ChatModel": "swe_retry.llm.chat",
-        "Ending": "swe_retry.agent.conversation.base",
+        "Ending": "swe_retry.agent.conversation.result",
         "InfrastructureError": "swe_retry.core.errors",
         "InstanceRecord": "swe_retry.results.rows",
         "Message": "swe_retry.llm.chat",

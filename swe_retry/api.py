@@ -46,8 +46,8 @@ def load_run(run: str | Path) -> RunRecords:
     from swe_retry.record.places import find_run
     from swe_retry.record.store import RunStore
     from swe_retry.report.named_runs import import_foreign
+    from swe_retry.results.read import read_run
     from swe_retry.results.rows import records_of
-    from swe_retry.results.rundata import read_run
 
     quiet_packages()
     path = find_run(str(run)).expanduser()

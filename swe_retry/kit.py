@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from swe_retry.agent.builtin import PlanFormat, error_of, tries
-    from swe_retry.agent.conversation.base import (
-        ConversationLimits,
-        ConversationSetup,
-        Ending,
-        Reflections,
-        Result,
-    )
     from swe_retry.agent.conversation.context import window_of
+    from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
+    from swe_retry.agent.conversation.result import Ending, Result
+    from swe_retry.agent.conversation.setup import ConversationSetup
     from swe_retry.agent.conversation.testreport import TestReport
     from swe_retry.agent.formats import format_names
-    from swe_retry.agent.formats.base import Notation
+    from swe_retry.agent.formats.protocol import Notation
     from swe_retry.agent.mentions import FileIndex
     from swe_retry.agent.protocol import AgentResult, Task, Transcript
     from swe_retry.attempts import transcript_blocks
@@ -89,7 +85,8 @@ if TYPE_CHECKING:
         Folders,
     )
     from swe_retry.environments.layout import check_path, write_files
-    from swe_retry.instances.dataset import rows_of_hub, rows_of_path
+    from swe_retry.instances.dataset import rows_of_path
+    from swe_retry.instances.hub import rows_of_hub
     from swe_retry.instances.selection import Selection, check_date, in_period, read_ids
     from swe_retry.launch.cli import EnvFileOption, JsonFormat
     from swe_retry.launch.start import Command, Program
@@ -110,20 +107,15 @@ if TYPE_CHECKING:
     from swe_retry.record.keys import is_safe_key, is_safe_name
     from swe_retry.record.manifest import note_images
     from swe_retry.record.places import find_run
-    from swe_retry.record.records import (
-        Attempt,
-        AttemptStatus,
-        InstanceResult,
-        InstanceStatus,
-        Recorded,
-    )
+    from swe_retry.record.records import Attempt, AttemptStatus, Recorded
+    from swe_retry.record.result import InstanceResult, InstanceStatus
     from swe_retry.record.runlock import run_lock
     from swe_retry.record.store import RunStore
     from swe_retry.record.versions import versions
     from swe_retry.report.pages.render import Renderer
     from swe_retry.report.pages.tables import Table
+    from swe_retry.report.plots.picture import Picture, draw_picture, write_picture
     from swe_retry.report.plots.style import Theme, label, new_figure, percent_axis
-    from swe_retry.report.plots.write import Picture, draw_picture, write_picture
     from swe_retry.report.statistics.comparing import compare_verdicts
     from swe_retry.report.statistics.methods import (
         Interval,
@@ -133,7 +125,7 @@ if TYPE_CHECKING:
         ratio,
         wilson,
     )
-    from swe_retry.report.texts import of, points, render_text
+    from swe_retry.report.statistics.wording import of, points, render_text
     from swe_retry.repositories.mirrors import Mirrors
     from swe_retry.repositories.names import DatasetName
     from swe_retry.results.jsonvalues import dollars, integer, number, texts
@@ -162,7 +154,7 @@ if TYPE_CHECKING:
     from swe_retry.runner.session import start_run
     from swe_retry.runner.settings import CommonSettings, FolderSettings
     from swe_retry.runner.signals import heeding_signals
-    from swe_retry.runner.slots import WaitingModel
+    from swe_retry.runner.slots import waiting_for_model
     from swe_retry.testing.testlogs import failed_test_names, report_results
 
 _NAMES = {
@@ -186,24 +178,25 @@ _NAMES = {
     "runner.options": ("RunBasics ask_servers model_slug name_slug read_models"),
     "runner.progress.state": "WorkStep",
     "runner.progress.summary_json": "RunSummary",
-    "record.records": "Attempt AttemptStatus InstanceResult InstanceStatus Recorded",
+    "record.records": "Attempt AttemptStatus Recorded",
+    "record.result": "InstanceResult InstanceStatus",
     "runner.session": "start_run",
     "runner.settings": "CommonSettings FolderSettings",
     "runner.signals": "heeding_signals",
-    "runner.slots": "WaitingModel",
+    "runner.slots": "waiting_for_model",
     "record.manifest": "note_images",
     "record.places": "find_run",
     "record.runlock": "run_lock",
     "record.store": "RunStore",
     "record.versions": "versions",
     "agent.builtin": "PlanFormat error_of tries",
-    "agent.conversation.base": (
-        "ConversationLimits ConversationSetup Ending Reflections Result"
-    ),
     "agent.conversation.context": "window_of",
+    "agent.conversation.limits": "ConversationLimits Reflections",
+    "agent.conversation.result": "Ending Result",
+    "agent.conversation.setup": "ConversationSetup",
     "agent.conversation.testreport": "TestReport",
     "agent.formats": "format_names",
-    "agent.formats.base": "Notation",
+    "agent.formats.protocol": "Notation",
     "agent.mentions": "FileIndex",
     "agent.protocol": "AgentResult Task Transcript",
     "llm.chat": (
@@ -222,7 +215,8 @@ _NAMES = {
     "environments.folders": "FOLDER FolderCommand FolderResult Folders",
     "environments.layout": "check_path write_files",
     "attempts": "transcript_blocks",
-    "instances.dataset": "rows_of_hub rows_of_path",
+    "instances.dataset": "rows_of_path",
+    "instances.hub": "rows_of_hub",
     "repositories.names": "DatasetName",
     "testing.testlogs": "failed_test_names report_results",
     "repositories.mirrors": "Mirrors",
@@ -231,10 +225,10 @@ _NAMES = {
     "report.pages.render": "Renderer",
     "report.pages.tables": "Table",
     "report.plots.style": "Theme label new_figure percent_axis",
-    "report.plots.write": "Picture draw_picture write_picture",
+    "report.plots.picture": "Picture draw_picture write_picture",
     "report.statistics.comparing": "compare_verdicts",
     "report.statistics.methods": "Interval Share pass_at_k percent ratio wilson",
-    "report.texts": "of points render_text",
+    "report.statistics.wording": "of points render_text",
     "core.address": "without_logins",
     "core.atomic": (
         "check_folder scratch_folder write_bytes_atomic write_json_atomic "

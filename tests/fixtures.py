@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, settings
 from swe_retry.demo import register
 from swe_retry.demo.setup import commit_all
 from swe_retry.instances.split import Instance
-from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.repositories.checkout import Checkout, make_checkout
+from swe_retry.repositories.snapshot import Snapshots
 from tests.support import write_files
 from tests.support.commands import Preloaded
 from tests.support.provider import Provider

@@ -32,7 +32,7 @@ from swe_retry import (
 )
 from swe_retry.agent.agents import load_agent
 from swe_retry.record.store import RunStore
-from swe_retry.report.evaluation.settings import RowKind
+from swe_retry.report.evaluation.evaluation_settings import RowKind
 from tests.support import TOP, wait_until
 from tests.support.ownworld import ISSUE, RIGHT, WRONG, make_repository, state
 from tests.support.provider import Answer, Provider

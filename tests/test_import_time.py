@@ -16,7 +16,7 @@ pytestmark = pytest.mark.check
 
 HEAVY = {
     "datasets", "docker", "git", "jsonschema", "litellm", "matplotlib", "networkx", "numpy", "ray",
-    "requests", "swebench", "tenacity", "tree_sitter",
+    "requests", "swebench", "tree_sitter",
 }  # fmt: skip
 
 

@@ -9,17 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain
 
-from swe_retry.agent import lint
-from swe_retry.agent.conversation.base import (
-    CheckOutcome,
-    ConversationLimits,
-    ConversationSetup,
-    Ending,
-    ReflectionsUsed,
-    ReplyCounts,
-    Result,
-    Topic,
-)
 from swe_retry.agent.conversation.context import (
     ContextFullError,
     ShownFiles,
@@ -28,28 +17,42 @@ from swe_retry.agent.conversation.context import (
     window_after,
     window_of,
 )
+from swe_retry.agent.conversation.limits import (
+    ConversationLimits,
+    ReflectionsUsed,
+    Topic,
+)
+from swe_retry.agent.conversation.result import (
+    CheckOutcome,
+    Ending,
+    ReplyCounts,
+    Result,
+)
+from swe_retry.agent.conversation.setup import ConversationSetup
 from swe_retry.agent.conversation.testreport import Failure, TestReport, describe
 from swe_retry.agent.formats.apply import MAX_EDITS, safe_edits, write_report
-from swe_retry.agent.formats.base import (
-    ApplyReport,
-    Edit,
+from swe_retry.agent.formats.edits import Edit, Fault, SearchReplace, quoted_texts
+from swe_retry.agent.formats.protocol import (
     EditFormat,
-    Fault,
     MalformedReplyError,
-    OnFailure,
     ReplyScope,
     Sample,
-    SearchReplace,
-    after_failures,
-    feedback,
-    quoted_texts,
 )
 from swe_retry.agent.formats.reading.answer import answer_of
 from swe_retry.agent.formats.reading.calls import unknown_calls
 from swe_retry.agent.formats.reading.fences import fence_of, shortest_fence
 from swe_retry.agent.formats.reading.loops import split_repetition
+from swe_retry.agent.formats.report import (
+    ApplyReport,
+    OnFailure,
+    after_failures,
+    feedback,
+)
 from swe_retry.agent.formats.text import format_rules
 from swe_retry.agent.grammars import language_of
+from swe_retry.agent.lint.findings import Change, Finding
+from swe_retry.agent.lint.findings import describe as describe_findings
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.prompts import fill, render
 from swe_retry.agent.workspace import Workspace
@@ -78,10 +81,10 @@ class ConversationChecks:
     """
 
     workspace: Workspace
-    linter: lint.Linter
+    linter: Linter
     run_tests: Callable[[], TestReport] | None
     setup: ConversationSetup
-    _lint_cache: tuple[list[lint.Change], tuple[lint.Finding, ...]] = ([], ())
+    _lint_cache: tuple[list[Change], tuple[Finding, ...]] = ([], ())
     _test_report: TestReport | None = None
     _reported_failures: tuple[Failure, ...] = ()
 
@@ -95,7 +98,7 @@ class ConversationChecks:
         if findings:
             read = self.workspace.read
             texts = {finding.path: read(finding.path) or "" for finding in findings}
-            description = lint.describe(findings, texts)
+            description = describe_findings(findings, texts)
             return Topic.LINT, render("lint_failed", findings=description)
         report = self._test(unedited=self.setup.test_unedited)
         if report.outcome is not False:
@@ -119,7 +122,7 @@ class ConversationChecks:
                 return False, None
         return lint_outcome, self._test(unedited=unedited).outcome
 
-    def _findings(self) -> tuple[lint.Finding, ...]:
+    def _findings(self) -> tuple[Finding, ...]:
         if not self.setup.lint:
             return ()
         changes = []
@@ -127,7 +130,7 @@ class ConversationChecks:
             after = self.workspace.read(path)
             if after is not None:
                 before = self.workspace.original(path)
-                changes.append(lint.Change(path, before, after))
+                changes.append(Change(path, before, after))
         if changes != self._lint_cache[0]:
             self._lint_cache = changes, self.linter.new_findings(changes)
         return self._lint_cache[1]

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from swe_retry.agent.conversation.excerpts import LineSpan, choose_spans
-from swe_retry.agent.formats.base import ApplyReport, Edit, Fault, quoted_texts
+from swe_retry.agent.formats.edits import Edit, Fault, quoted_texts
 from swe_retry.agent.formats.matching.lines import bare_lines
 from swe_retry.agent.formats.reading.definitions import defined_names
 from swe_retry.agent.formats.reading.fences import shortest_fence
+from swe_retry.agent.formats.report import ApplyReport
 from swe_retry.agent.prompts import render
 from swe_retry.agent.workspace import Workspace
 from swe_retry.core.plaintext import some

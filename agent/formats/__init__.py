@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from swe_retry.agent.formats.base import EditFormat, Matching, Notation
 from swe_retry.agent.formats.diff import DiffFencedFormat, DiffFormat, DiffFormat2023
 from swe_retry.agent.formats.functions import (
     DiffFunctionFormat,
@@ -11,6 +10,7 @@ from swe_retry.agent.formats.functions import (
     WholeFunctionFormat2023,
 )
 from swe_retry.agent.formats.patch import PatchFormat
+from swe_retry.agent.formats.protocol import EditFormat, Matching, Notation
 from swe_retry.agent.formats.reference import ReferenceDiffFormat
 from swe_retry.agent.formats.udiff import UnifiedDiffFormat
 from swe_retry.agent.formats.whole import WholeFormat

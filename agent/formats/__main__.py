@@ -11,13 +11,8 @@ import typer
 
 from swe_retry.agent.formats import format_names, get_format
 from swe_retry.agent.formats.apply import safe_edits, write_report
-from swe_retry.agent.formats.base import (
-    ApplyReport,
-    EditFormat,
-    MalformedReplyError,
-    ReplyScope,
-    feedback,
-)
+from swe_retry.agent.formats.protocol import EditFormat, MalformedReplyError, ReplyScope
+from swe_retry.agent.formats.report import ApplyReport, feedback
 from swe_retry.agent.workspace import Workspace
 from swe_retry.core.git import git_result, split_paths
 from swe_retry.core.plaintext import did_you_mean

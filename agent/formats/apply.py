@@ -10,12 +10,9 @@ from itertools import groupby
 
 from rapidfuzz.distance import Indel
 
-from swe_retry.agent.formats.base import (
-    ApplyReport,
+from swe_retry.agent.formats.edits import (
     DeleteFile,
     Edit,
-    EditFormat,
-    EditResult,
     Fault,
     MoveFile,
     Reader,
@@ -35,6 +32,7 @@ from swe_retry.agent.formats.matching.lines import (
     to_text,
 )
 from swe_retry.agent.formats.matching.place_edits import Placement, place_edits
+from swe_retry.agent.formats.protocol import EditFormat
 from swe_retry.agent.formats.reading.fences import (
     MARKUP_SUFFIXES,
     STRAY_MARKER,
@@ -42,6 +40,7 @@ from swe_retry.agent.formats.reading.fences import (
     writes_markers,
 )
 from swe_retry.agent.formats.reading.listings import is_edit
+from swe_retry.agent.formats.report import ApplyReport, EditResult
 from swe_retry.agent.workspace import ForeignPathError, UnsafePathError, Workspace
 
 # A comment that stands for lines of the file.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from swe_retry.agent.formats.base import Part, ReplyScope
+from swe_retry.agent.formats.edits import Part
+from swe_retry.agent.formats.protocol import ReplyScope
 from swe_retry.agent.formats.reading.blocks import read_blocks
 from swe_retry.agent.formats.reading.fences import (
     CLOSE,

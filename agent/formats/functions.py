@@ -7,15 +7,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
 from swe_retry.agent.formats.apply import EngineFormat
-from swe_retry.agent.formats.base import (
-    Edit,
-    MalformedReplyError,
-    ReplyScope,
-    SearchReplace,
-    Unreadable,
-    WholeFile,
-)
+from swe_retry.agent.formats.edits import Edit, SearchReplace, Unreadable, WholeFile
 from swe_retry.agent.formats.matching.lines import to_lines, with_ends
+from swe_retry.agent.formats.protocol import MalformedReplyError, ReplyScope
 from swe_retry.agent.formats.reading.answer import answer_lines
 from swe_retry.agent.formats.reading.calls import (
     PATH_NAMES,

@@ -12,16 +12,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from swe_retry.agent.formats.apply import MAX_EDITS, apply_edits, too_many_edits
-from swe_retry.agent.formats.base import (
-    ApplyReport,
-    Edit,
-    EditResult,
-    MalformedReplyError,
-    Reader,
-    ReplyScope,
-    SearchReplace,
-)
 from swe_retry.agent.formats.diff import DiffFormat
+from swe_retry.agent.formats.edits import Edit, Reader, SearchReplace
 from swe_retry.agent.formats.matching.explain import explain_mismatch
 from swe_retry.agent.formats.matching.lines import (
     Lines,
@@ -31,8 +23,10 @@ from swe_retry.agent.formats.matching.lines import (
     starts_of,
     to_lines,
 )
+from swe_retry.agent.formats.protocol import MalformedReplyError, ReplyScope
 from swe_retry.agent.formats.reading.answer import answer_of
 from swe_retry.agent.formats.reading.names import path_in_line
+from swe_retry.agent.formats.report import ApplyReport, EditResult
 from swe_retry.llm.chat import Reply
 
 _SEARCH = re.compile(r"^<{5,9} SEARCH\s*$")

@@ -8,12 +8,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from swe_retry.agent.formats.apply import EngineFormat
-from swe_retry.agent.formats.base import (
+from swe_retry.agent.formats.edits import (
     Edit,
-    EditFormat,
     Part,
-    ReplyScope,
-    Sample,
     SearchReplace,
     Unreadable,
     WholeFile,
@@ -24,6 +21,7 @@ from swe_retry.agent.formats.matching.lines import (
     numbers_where,
     with_ends,
 )
+from swe_retry.agent.formats.protocol import EditFormat, ReplyScope, Sample
 from swe_retry.agent.formats.reading.answer import (
     answer_lines,
     answer_of,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from swe_retry.agent.formats.base import Part, ReplyScope
+from swe_retry.agent.formats.edits import Part
+from swe_retry.agent.formats.protocol import ReplyScope
 from swe_retry.agent.formats.reading.fences import (
     fence_of,
     has_open_fence,

@@ -42,7 +42,7 @@ from swe_retry.core.errors import InfrastructureError, StoppedError, UserError
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.plaintext import abbreviate
 from swe_retry.core.untrusted import MIB
-from swe_retry.llm.background import background
+from swe_retry.llm.background import run_in_loop
 from swe_retry.llm.chat import (
     AttemptLimitError,
     BudgetUsedError,
@@ -159,7 +159,7 @@ class Gateway:
             _MAX_CONCURRENT, thread_name_prefix="gateway"
         )
         try:
-            background().wait(self._start(), _PATIENCE)
+            run_in_loop(self._start(), _PATIENCE)
         except BaseException:
             self._threads.shutdown()
             raise
@@ -169,7 +169,7 @@ class Gateway:
         # Calls that were sent are finished, so that their costs are known; no other begins.
         self._closing = True
         self._threads.shutdown(wait=True)
-        background().wait(self._stop(), _PATIENCE)
+        run_in_loop(self._stop(), _PATIENCE)
         self.problem = self.problem or self._unanswered
 
     def overdue(self) -> bool:
@@ -462,7 +462,7 @@ class Gateway:
     def _send(self, channel: Channel, wire: Wire) -> Reply:
         self._check_open()  # it may have waited for long
         try:
-            return background().wait(self._provider.send(channel, wire))
+            return run_in_loop(self._provider.send(channel, wire))
         except TransientError as error:
             self.failed_try = InfrastructureError(
                 f"{self.model.name} did not answer: {error}"

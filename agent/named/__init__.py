@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import TypeAdapter
 
-from swe_retry.agent.named.base import NamedAgent
+from swe_retry.agent.named.description import NamedAgent
 from swe_retry.core.data import read_yaml
 
 AGENTS = TypeAdapter(tuple[NamedAgent, ...]).validate_python(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from swe_retry.agent.named.base import NamedAgent, version_of
+from swe_retry.agent.named.description import NamedAgent, version_of
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.plaintext import abbreviate
 from swe_retry.core.processes import remove_tree, run_limited, without_secrets

@@ -13,8 +13,8 @@ from typing import Annotated
 
 import typer
 
-from swe_retry.agent.repomap import TagStore
 from swe_retry.agent.repomap.build import RepoMap
+from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.agent.repomap.scanning.tree import blobs_below
 from swe_retry.core.errors import UserError
 

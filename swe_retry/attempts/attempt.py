@@ -10,12 +10,12 @@ from decimal import Decimal
 from functools import partial
 
 from swe_retry.agent.agents import BUILTIN
-from swe_retry.agent.conversation.base import ConversationLimits
-from swe_retry.agent.lint import Linter
+from swe_retry.agent.conversation.limits import ConversationLimits
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.named import is_outside
 from swe_retry.agent.protocol import Task, Transcript
-from swe_retry.agent.repomap import RenderedMaps
+from swe_retry.agent.repomap.rendered import RenderedMaps
 from swe_retry.attempts.checkouts import Checkouts
 from swe_retry.attempts.history import Briefing
 from swe_retry.attempts.host import AttemptHost
@@ -33,6 +33,7 @@ from swe_retry.repositories.checkout import Checkout
 from swe_retry.runner.jobs import JobContext
 from swe_retry.runner.modelsource import NotRecordedError, Turn
 from swe_retry.runner.progress.state import WorkStep
+from swe_retry.runner.slots import waiting_for_model
 from swe_retry.testing.suite import RegressionTests
 
 
@@ -154,6 +155,9 @@ class AttemptWork:
         setup = self.setup
         show = partial(setup.context.step, self.number, turn.name)
         show(WorkStep.MAP)
+        settle = self.checkout.settle
+        waiting = partial(waiting_for_model, setup.context.slot, show, settle)
+        turn = turn.with_waiting(waiting)
         checks = TreeChecks(
             checkout=self.checkout,
             linter=setup.linter,

@@ -14,7 +14,7 @@ from pathlib import Path
 from swe_retry.agent.named import AGENTS
 from swe_retry.agent.named.installed import find_agent
 from swe_retry.agent.protocol import Agent
-from swe_retry.agent.repomap import TagStore
+from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.attempts import (
     RESULTS,
     InstanceJob,
@@ -41,10 +41,10 @@ from swe_retry.instances.validity import Validity
 from swe_retry.llm.tracing import Tracing, make_tracing
 from swe_retry.record.description import Run
 from swe_retry.record.manifest import note_images, note_left_out
-from swe_retry.record.records import InstanceResult
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
-from swe_retry.repositories.checkout import Snapshots
 from swe_retry.repositories.mirrors import Mirrors, mirrors_of
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.runner.benchmark import Benchmark
 from swe_retry.runner.checks import check_models
 from swe_retry.runner.jobs import Finished, WorkerAccess, longest_first

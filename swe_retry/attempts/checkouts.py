@@ -6,12 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swe_retry.core.processes import remove_tree
-from swe_retry.repositories.checkout import (
-    Checkout,
-    Snapshot,
-    make_checkout,
-    renew_checkout,
-)
+from swe_retry.repositories.checkout import Checkout, make_checkout, renew_checkout
+from swe_retry.repositories.snapshot import Snapshot
 
 
 @dataclass

@@ -8,7 +8,8 @@ from functools import partial
 
 from swe_retry.core.plaintext import quantity, some
 from swe_retry.record.evidence import Belief
-from swe_retry.record.records import Attempt, AttemptStatus, InstanceStatus
+from swe_retry.record.records import Attempt, AttemptStatus
+from swe_retry.record.result import InstanceStatus
 
 _RANKS: dict[bool | None, int] = {True: 0, None: 1, False: 2}
 OUTCOME_WORDS = {True: "clean", False: "failed", None: "unknown"}

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from swe_retry.agent.agents import BUILTIN, is_command
-from swe_retry.agent.conversation.base import Builtin
+from swe_retry.agent.agentsettings import AgentSettings, home_hashes
+from swe_retry.agent.conversation.limits import Builtin
 from swe_retry.agent.named import OUTSIDE, named_agent
 from swe_retry.attempts.own_settings import ProjectSettings
 from swe_retry.attempts.policy import (
@@ -23,14 +24,13 @@ from swe_retry.core.jsontypes import JsonMapping, JsonObject
 from swe_retry.core.settings import values_of
 from swe_retry.environments.base import AgentSandbox, EnvironmentKind
 from swe_retry.environments.docker.images import Images
-from swe_retry.environments.settings import AgentSettings, home_hashes
 from swe_retry.instances.selection import Instances
 from swe_retry.llm.dialects import DIALECTS
 from swe_retry.llm.options import DEFAULT_TEMPERATURES, ModelChoice
 from swe_retry.repositories.names import BUNDLED, Bundled
 from swe_retry.runner.options import RunBasics, model_slug, name_slug
 from swe_retry.runner.settings import CommonSettings
-from swe_retry.testing.settings import TestChoice, Tests
+from swe_retry.testing.testsettings import TestChoice, Tests
 
 __all__ = [
     "AgentSandbox",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from swe_retry.attempts.choose import CandidateChoice
 from swe_retry.attempts.trees import tree_of
 from swe_retry.core.plaintext import some
-from swe_retry.record.records import Attempt, status_by
+from swe_retry.record.records import Attempt
+from swe_retry.record.status_rule import status_by
 from swe_retry.repositories.checkout import Checkout
 from swe_retry.runner.jobs import JobContext
 from swe_retry.runner.progress.state import WorkStep

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from swe_retry.attempts.checkouts import Checkouts
 from swe_retry.attempts.outcomes import TreeChecks
-from swe_retry.llm.chat import ChatModel
 from swe_retry.llm.gate import Gate
 from swe_retry.runner.jobs import JobContext
 from swe_retry.runner.progress.state import WorkStep
-from swe_retry.runner.slots import WaitingModel
 
 
 @dataclass(frozen=True)
@@ -29,10 +27,6 @@ class AttemptHost:
     show: Callable[[WorkStep], None]
     draw_map: Callable[[], str]
     open_gate: Callable[[], Gate]
-
-    def wait_for(self, model: ChatModel) -> ChatModel:
-        settle = self.checks.checkout.settle
-        return WaitingModel(model, self.context.slot, self.show, settle)
 
     def let_others_work(self) -> AbstractContextManager[None]:
         self.show(WorkStep.STARTING)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from swe_retry.agent.conversation.base import ConversationLimits, Ending, Result
+from swe_retry.agent.conversation.limits import ConversationLimits
+from swe_retry.agent.conversation.result import Ending, Result
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.conversation.testreport import describe as describe_failures
-from swe_retry.agent.lint import Change, Linter
-from swe_retry.agent.lint import describe as describe_findings
+from swe_retry.agent.lint.findings import Change
+from swe_retry.agent.lint.findings import describe as describe_findings
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.prompts import render
 from swe_retry.agent.protocol import AgentResult
 from swe_retry.agent.workspace import TextFile
@@ -22,7 +24,8 @@ from swe_retry.core.git import git
 from swe_retry.core.plaintext import Say, some
 from swe_retry.core.worktree import Changes
 from swe_retry.record.patches import submittable_patch
-from swe_retry.record.records import BROKEN_STATUSES, Attempt, AttemptStatus, status_by
+from swe_retry.record.records import BROKEN_STATUSES, Attempt, AttemptStatus
+from swe_retry.record.status_rule import status_by
 from swe_retry.repositories.checkout import Checkout
 from swe_retry.repositories.lefttree import UnusableTreeError, prepare_left_tree
 from swe_retry.repositories.patches import take_patch

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from swe_retry.agent.conversation.base import ConversationLimits
+from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.mentions import FileIndex
-from swe_retry.agent.repomap import RenderedMaps
+from swe_retry.agent.repomap.rendered import RenderedMaps
 from swe_retry.agent.workspace import Workspace
 from swe_retry.attempts.attempt import AttemptSetup, AttemptWork
 from swe_retry.attempts.checkouts import Checkouts

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from swe_retry.agent.conversation.base import Ending
+from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.named import OUTSIDE
 from swe_retry.agent.protocol import AgentResult, Task
 from swe_retry.core.git import git_result

@@ -9,7 +9,7 @@ from swe_retry.attempts.choose import CandidateChoice, finish_choice
 from swe_retry.attempts.evidence.choice import choose_by_evidence, facts_of
 from swe_retry.attempts.evidence.facts import RIGHT, InstanceFacts
 from swe_retry.record.evidence import BeliefFit
-from swe_retry.record.records import InstanceResult
+from swe_retry.record.result import InstanceResult
 
 FIRST_FIT = 25
 """How many instances must have ended before anything is fitted to them."""

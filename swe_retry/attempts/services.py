@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.protocol import Agent
-from swe_retry.agent.repomap import TagStore
+from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.attempts.config import RunConfig
 from swe_retry.attempts.recorded import RecordedCandidates
 from swe_retry.environments.base import Environment
 from swe_retry.environments.docker.imagestore import ImageStore
 from swe_retry.instances.split import Instance
 from swe_retry.llm.tracing import Tracing
-from swe_retry.repositories.checkout import Snapshots
 from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.runner.modelsource import ModelSource
 
 

@@ -20,7 +20,8 @@ from swe_retry.core.money import total
 from swe_retry.environments.base import BrokenEnvironmentError
 from swe_retry.instances.split import Instance
 from swe_retry.record.evidence import BeliefFit
-from swe_retry.record.records import Attempt, InstanceResult, InstanceStatus
+from swe_retry.record.records import Attempt
+from swe_retry.record.result import InstanceResult, InstanceStatus
 from swe_retry.repositories.checkout import LeakError
 from swe_retry.runner.jobs import End, JobContext
 from swe_retry.runner.modelsource import ReplayedModels

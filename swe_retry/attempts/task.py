@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from swe_retry.agent.conversation.base import ConversationLimits
+from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.protocol import OpenHost, Task, Transcript
-from swe_retry.agent.repomap import RenderedMaps
+from swe_retry.agent.repomap.rendered import RenderedMaps
 from swe_retry.attempts.config import RunConfig
 from swe_retry.instances.split import Instance
 from swe_retry.repositories.checkout import Checkout

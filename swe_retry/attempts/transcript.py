@@ -15,7 +15,8 @@ from swe_retry.core.money import column, in_words
 from swe_retry.core.plaintext import quantity, table, visible
 from swe_retry.core.texts import render_text
 from swe_retry.llm.chat import Message
-from swe_retry.record.records import Attempt, InstanceResult
+from swe_retry.record.records import Attempt
+from swe_retry.record.result import InstanceResult
 
 _TEMPLATE = Path(__file__).with_name("transcript.md")
 # Repeating a shorter text is easier to read than a reference.

@@ -11,10 +11,10 @@ from swe_retry.core.plaintext import Say
 from swe_retry.core.redaction import Redactor
 from swe_retry.record.store import RunStore
 from swe_retry.report.statistics.methods import percent
-from swe_retry.report.texts import NONE, render_text
-from swe_retry.results.rundata import read_run
+from swe_retry.report.statistics.wording import NONE, render_text
+from swe_retry.results.read import read_run
 from swe_retry.study.lab.recorded import LabData, lab_data
-from swe_retry.study.lab.replay import ORACLE, LabRow, lab_report
+from swe_retry.study.lab.report import ORACLE, LabRow, lab_report
 
 
 def lab_command(

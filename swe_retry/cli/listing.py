@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from swe_retry.agent.named import AGENTS, named_agent
-from swe_retry.agent.named.base import NamedAgent
+from swe_retry.agent.named.description import NamedAgent
 from swe_retry.agent.named.installed import (
     Installation,
     agent_in_path,

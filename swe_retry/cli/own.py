@@ -41,17 +41,12 @@ from swe_retry.instances.split import Instance, split_row
 from swe_retry.own.discovery import CONFIG_FILE, discover, read_saved
 from swe_retry.own.issues import Issue, read_issue
 from swe_retry.own.repository import OwnRepository, open_repository
-from swe_retry.own.result import (
-    Before,
-    OwnOutcome,
-    OwnResult,
-    deliver,
-    failure_cause,
-)
+from swe_retry.own.result import Before, OwnOutcome, OwnResult, deliver, failure_cause
 from swe_retry.record.keys import RUN_FILE
 from swe_retry.record.runlock import LOCK_FILES
 from swe_retry.record.store import RunStore
-from swe_retry.repositories.checkout import Snapshots, make_checkout
+from swe_retry.repositories.checkout import make_checkout
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.runner.leftovers import marked_children, run_key
 from swe_retry.runner.progress.state import duration
 from swe_retry.runner.session import Once, check_start, start_run

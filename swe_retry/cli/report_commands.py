@@ -16,7 +16,7 @@ from swe_retry.core.settings import CommandLine, SettingFlag, check_settings, co
 from swe_retry.launch.cli import EnvFileOption, JsonFormat, Version
 from swe_retry.record.places import find_run
 from swe_retry.record.versions import TOP
-from swe_retry.report.evaluation.settings import (
+from swe_retry.report.evaluation.evaluation_settings import (
     EVALUATOR_FLAG,
     OPTIONS,
     WORKERS_FLAG,

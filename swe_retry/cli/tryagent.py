@@ -11,10 +11,11 @@ from typing import Annotated
 
 import typer
 
-from swe_retry.agent.conversation.base import Ending
+from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.protocol import AgentResult, Task
-from swe_retry.agent.repomap import RenderedMaps, TagStore
+from swe_retry.agent.repomap.rendered import RenderedMaps
+from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.attempts import make_task
 from swe_retry.attempts.benchmark import agent_of
 from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
@@ -30,10 +31,11 @@ from swe_retry.launch.cli import EnvFileOption
 from swe_retry.llm.chat import Usage
 from swe_retry.llm.gate import OpenGate
 from swe_retry.record.patches import submittable_patch
-from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.lefttree import UnusableTreeError, prepare_left_tree
 from swe_retry.repositories.mirrors import mirrors_of
 from swe_retry.repositories.patches import take_patch
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.runner.checks import check_models
 from swe_retry.runner.modelsource import LiveModels
 from swe_retry.testing.project import snapshot_of

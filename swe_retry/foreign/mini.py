@@ -39,10 +39,7 @@ from swe_retry.foreign.files import (
     reply_of,
     tool_call_of,
 )
-from swe_retry.foreign.predictions import (
-    predictions_file,
-    read_predictions_file,
-)
+from swe_retry.foreign.predictions import predictions_file, read_predictions_file
 from swe_retry.llm.chat import Message, Reply, ToolCall
 from swe_retry.record.records import Attempt
 from swe_retry.results.jsonvalues import dollars, integer

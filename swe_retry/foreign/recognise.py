@@ -28,12 +28,8 @@ from swe_retry.foreign.predictions import (
 from swe_retry.record.keys import RESULTS_FILE, RUN_FILE, STATS_FILE
 from swe_retry.record.store import RunStore
 from swe_retry.results.predictions import ALL_PREDS
-from swe_retry.results.rundata import (
-    InstanceData,
-    read_instance,
-    read_instances,
-    read_run,
-)
+from swe_retry.results.read import read_instance, read_instances, read_run
+from swe_retry.results.rundata import InstanceData
 
 
 class RunLayout(StrEnum):

@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 
-from swe_retry.frameworks import (
-    compiled,
-    documents,
-    javascript,
-    native,
-    scripting,
-)
-from swe_retry.frameworks.base import (
+from swe_retry.frameworks import compiled, documents, javascript, jvm, native, scripting
+from swe_retry.frameworks.noise import without_escapes
+from swe_retry.frameworks.results import ParsedOutput, limit_lines
+from swe_retry.frameworks.support import (
     OF_PYTHON,
-    ParsedOutput,
     Runner,
     RunnerSupport,
-    limit_lines,
     read_conventions,
     support_of,
-    without_escapes,
 )
 
 __all__ = [
@@ -37,8 +30,8 @@ _BY_LINES = {
     Runner.JEST: javascript.JEST,
     Runner.MOCHA: javascript.MOCHA,
     Runner.NODE: javascript.NODE,
-    Runner.MAVEN: compiled.MAVEN,
-    Runner.GRADLE: compiled.GRADLE,
+    Runner.MAVEN: jvm.MAVEN,
+    Runner.GRADLE: jvm.GRADLE,
     Runner.PHPUNIT: scripting.PHPUNIT,
     Runner.RSPEC: scripting.RSPEC,
     Runner.MINITEST: scripting.MINITEST,

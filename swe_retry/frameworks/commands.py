@@ -9,13 +9,7 @@ from __future__ import annotations
 import re
 from itertools import dropwhile
 
-from swe_retry.frameworks import (
-    SUPPORT,
-    Runner,
-    runner_of,
-    runner_of_parser,
-)
-from swe_retry.frameworks.base import BaseTree, RunnerSupport
+from swe_retry.frameworks import SUPPORT, Runner, runner_of, runner_of_parser
 from swe_retry.frameworks.shell import (
     Read,
     expand_scripts,
@@ -28,6 +22,7 @@ from swe_retry.frameworks.shell import (
     simple_commands,
     without_installs,
 )
+from swe_retry.frameworks.support import BaseTree, RunnerSupport
 
 # Options without a value, behind which often stands a folder.
 _FLAGS = re.compile(

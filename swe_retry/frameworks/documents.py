@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 
 from swe_retry.core.jsontypes import JsonMapping
-from swe_retry.frameworks.base import (
+from swe_retry.frameworks.results import (
     ERROR,
     FAILED,
     PASSED,

@@ -6,7 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from swe_retry.frameworks.base import (
+from swe_retry.frameworks.documents import parse_json
+from swe_retry.frameworks.results import (
     FAILED,
     FORMATS,
     MAX_LINE,
@@ -16,17 +17,15 @@ from swe_retry.frameworks.base import (
     NamedStatus,
     Nesting,
     ParsedOutput,
-    Runner,
     blocks_below,
     explain,
     limit_detail,
     limit_details,
     matching_lines,
     sum_numbers,
-    support_of,
     worst_statuses,
 )
-from swe_retry.frameworks.documents import parse_json
+from swe_retry.frameworks.support import Runner, support_of
 
 _DURATION = r"(?: \(?\d+(?:\.\d+)? ?m?s\)?)?"
 _JEST_FILE = re.compile(r"^(PASS|FAIL) +(?:.* )?(\S+\.\S+)(?: \([\d.]+ m?s\))?$")

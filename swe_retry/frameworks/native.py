@@ -7,13 +7,8 @@ from __future__ import annotations
 
 import re
 
-from swe_retry.frameworks.base import (
-    FORMATS,
-    ParsedOutput,
-    Runner,
-    support_of,
-    worst_statuses,
-)
+from swe_retry.frameworks.results import FORMATS, ParsedOutput, worst_statuses
+from swe_retry.frameworks.support import Runner, support_of
 
 _CTEST_END = re.compile(r"(?m)^\d+% tests passed, (\d+) tests? failed out of (\d+)$")
 _CTEST_SKIPPED = re.compile(r"(?m)^\t +\d+ - .* \(Skipped\)$")

@@ -7,31 +7,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
-from swe_retry.frameworks.base import (
+from swe_retry.frameworks.documents import parse_json
+from swe_retry.frameworks.results import (
     FAILED,
     FORMATS,
     PASSED,
     SKIPPED,
     STATUSES,
-    BaseTree,
     NamedStatus,
     Nesting,
     ParsedOutput,
-    Runner,
     blocks_below,
     explain,
     limit_details,
     matching_lines,
-    support_of,
     worst_statuses,
 )
-from swe_retry.frameworks.documents import parse_json
-from swe_retry.frameworks.shell import (
-    SimpleCommand,
-    index_of,
-    is_plain,
-    quote_path,
-)
+from swe_retry.frameworks.shell import SimpleCommand, index_of, is_plain, quote_path
+from swe_retry.frameworks.support import BaseTree, Runner, support_of
 
 _TESTDOX_TEST = re.compile(r"^ ([✔✘↩∅☢⚠]) (.+?)(?: \[[\d.]+ m?s\])?$")
 _TESTDOX_SUITE = re.compile(r"^[^\W\d][^:]*$")

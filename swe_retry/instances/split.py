@@ -17,7 +17,7 @@ from typing import Any
 from swe_retry.core.errors import UserError
 from swe_retry.core.jsontypes import JsonMapping
 from swe_retry.instances.adapters import ADAPTERS, adapter_of, nearest_adapter
-from swe_retry.instances.adapters.base import (
+from swe_retry.instances.adapters.adapter import (
     REQUIRED,
     TEST_SETUP,
     SetAdapter,

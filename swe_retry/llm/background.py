@@ -1,4 +1,4 @@
-"""The event loop of calls, in a thread of its own."""
+"""The event loop of calls, in a thread of its own, which keeps the connections to providers."""
 
 from __future__ import annotations
 
@@ -13,34 +13,32 @@ T = TypeVar("T")
 _LOCK = threading.Lock()
 
 
-class Background:
-    """A loop that runs until the process ends."""
+def run_in_loop(coroutine: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
+    """Return the result of ``coroutine``, which runs in the loop of calls.
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(
-            target=self._loop.run_forever, name="calls", daemon=True
-        ).start()
-
-    def wait(
-        self, coroutine: Coroutine[Any, Any, T], seconds: float | None = None
-    ) -> T:
-        limited = asyncio.wait_for(coroutine, seconds)
-        future = asyncio.run_coroutine_threadsafe(limited, self._loop)
-        try:
-            return future.result()
-        except TimeoutError as error:  # which says nothing
-            raise TimeoutError(str(error) or f"no answer within {seconds} s") from error
-        except BaseException:
-            future.cancel()
-            raise
+    Raises:
+        TimeoutError: it takes longer than ``seconds``.
+    """
+    limited = asyncio.wait_for(coroutine, seconds)
+    future = asyncio.run_coroutine_threadsafe(limited, call_loop())
+    try:
+        return future.result()
+    except TimeoutError as error:  # which says nothing
+        raise TimeoutError(str(error) or f"no answer within {seconds} s") from error
+    except BaseException:
+        future.cancel()
+        raise
 
 
-def background() -> Background:
-    """Return the loop of this process, which keeps the connections to providers."""
+def call_loop() -> asyncio.AbstractEventLoop:
+    """Return the loop of this process, which runs until the process ends."""
     # A cache alone would create a loop for each thread that asks before the first exists.
     with _LOCK:
-        return _make_background()
+        return _start_loop()
 
 
-_make_background = cache(Background)
+@cache
+def _start_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="calls", daemon=True).start()
+    return loop

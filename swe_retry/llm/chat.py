@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
@@ -205,6 +206,10 @@ class Traits:
     prefill: bool = False
     reminder: Reminder = Reminder.SYSTEM
     images: Annotated[bool, IfAny] = False
+
+
+Waiting = Callable[[], AbstractContextManager[None]]
+"""Surrounds what only waits for a model."""
 
 
 class ChatModel(Protocol):

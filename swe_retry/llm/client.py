@@ -1,11 +1,11 @@
-"""Call models through litellm, with retries and costs."""
+"""A model that is called through litellm, with retries, costs, and limits."""
 
 from __future__ import annotations
 
 import json
-import re
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -13,30 +13,27 @@ from typing import Any
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.plaintext import quantity
 from swe_retry.core.redaction import Redactor
-from swe_retry.llm.background import background
+from swe_retry.llm.background import run_in_loop
 from swe_retry.llm.chat import (
-    REPLY,
     Message,
     Reply,
     Request,
     RequestRefusedError,
     Tool,
-    ToolCall,
     Traits,
-    Usage,
+    Waiting,
     WindowExceededError,
     exchange_sha256,
     redact_reply,
     request_sha256,
 )
 from swe_retry.llm.gate import Answered, Failed, Gate, PlannedCall, Refused
+from swe_retry.llm.messages import messages_as_sent, prefill, tools_as_sent
 from swe_retry.llm.options import Sampling
-from swe_retry.llm.prices import Price, cost_bound, cost_of, cost_of_tokens
+from swe_retry.llm.prices import Price, cost_bound, cost_of_tokens
 from swe_retry.llm.provider_errors import (
     RetryPolicy,
     TransientError,
-    failure_of,
-    make_retries,
     room_for_reply,
     translate_error,
 )
@@ -52,12 +49,11 @@ from swe_retry.llm.registry import (
     reports_usage,
     traits,
 )
+from swe_retry.llm.replies import reply_of
 from swe_retry.llm.settings import ModelSettings
 from swe_retry.llm.tokens import MAX_REPLY, count_tokens, size
-from swe_retry.llm.usage import is_priced
 from swe_retry.llm.wire import Wire, watch
 
-_MAX_NAME = 200
 _MIN_REPLY = 256
 _LEAST_CUT = 2048
 """No server has a shorter window: a prompt up to here is not cut off."""
@@ -79,6 +75,9 @@ class LiteLLMModel:
         price: the user's price, which overrides litellm's map.
         warn_once: prints a warning once, such as an unknown price.
         redact: takes the secrets out of replies before anything uses them.
+        waiting: surrounds the calls of ``complete``, so that others can work meanwhile.
+        pair_traits: of both models of a pair, which decide alike; by default its own.
+        counter: the model as whose tokens ``count`` counts; by default itself.
     """
 
     name: str
@@ -93,10 +92,13 @@ class LiteLLMModel:
     warn_once: Callable[[str], None] = print
     price: Price | None = None
     redact: Redactor = field(default_factory=Redactor.of_environment)
+    waiting: Waiting = nullcontext
+    pair_traits: Traits | None = None
+    counter: str = ""
 
     @property
     def traits(self) -> Traits:
-        return traits(self.all_settings)
+        return self.pair_traits or traits(self.all_settings)
 
     @property
     def sent_temperature(self) -> float | None:
@@ -112,6 +114,9 @@ class LiteLLMModel:
         return bool(self.api_base) or is_ollama(self.name, None)
 
     def count(self, text: str) -> int:
+        return count_tokens(self.counter or self.name, text)
+
+    def _own_count(self, text: str) -> int:
         return count_tokens(self.name, text)
 
     def complete(self, request: Request, tools: Sequence[Tool] = ()) -> Reply:
@@ -124,46 +129,45 @@ class LiteLLMModel:
             UserError: also if the provider has no plain-text completions.
         """
         options = self._options(request)
-        prompt = size(request, self.count) + _PRIMING
+        prompt = size(request, self._own_count) + _PRIMING
         if tools:
-            prompt += self.count(json.dumps(tools_as_sent(tools)))
+            prompt += self._own_count(json.dumps(tools_as_sent(tools)))
         limit = self._default_limit(prompt)
-        ask = self.plan_call(
+        window = self.all_settings.context
+        call = self.plan_call(
             request_sha256(request),
             exchange_sha256(self.name, request, options, tools),
             prompt,
             self.max_output_tokens or limit,
-            self.traits.context,
+            window,
         )
-
-        def send(wire: Wire) -> Reply:
-            arguments = self._arguments(request, tools) | options
-            if limit:
-                arguments["max_tokens"] = limit
-            reply = self._send(request, arguments, wire)
-            counted = reply.usage and reply.usage.prompt_tokens
-            if self.is_own and counted:
-                self._check_prompt(prompt, counted)
-            return reply
-
+        if limit:
+            options["max_tokens"] = limit
+        send = partial(self._send, request, tools, options)
         try:
-            recorded = self.gate.recorded_reply(ask.request_sha256, ask.exchange_sha256)
-            if recorded:
-                return recorded
-            return self.send_with_retries(ask, send, self.gate.pause)
+            with self.waiting():
+                reply = self.gate.recorded_reply(
+                    call.request_sha256, call.exchange_sha256
+                )
+                if not reply:
+                    reply = self.send_with_retries(call, send, self.gate.pause)
+                    self._check_prompt(prompt, reply)
+                return reply
         except WindowExceededError as error:
             # Some servers refuse a prompt that leaves no room for so long a reply.
-            window = self.traits.context
             room = room_for_reply(str(error), limit or 0, window, prompt)
             if room is None:
                 raise
             limited = replace(self, max_output_tokens=room)
         return limited.complete(request, tools)
 
-    def _check_prompt(self, here: int, there: int) -> None:
+    def _check_prompt(self, counted: int, reply: Reply) -> None:
         """Warn of a server that drops the beginning of a prompt in silence, as Ollama does."""
+        counted_there = reply.usage and reply.usage.prompt_tokens
+        if not (self.is_own and counted_there):
+            return
         # Tokenizers differ by less than a factor of two.
-        if here > max(_LEAST_CUT, 2 * there):
+        if counted > max(_LEAST_CUT, 2 * counted_there):
             self.warn_once(
                 f"{self.name}: its server counts less than half of the tokens of a prompt: "
                 "it may have dropped the beginning; state its window as context in models.file"
@@ -182,34 +186,41 @@ class LiteLLMModel:
         room = (settings.context or prompt + MAX_REPLY) - prompt
         return max(_MIN_REPLY, min(room, MAX_REPLY))
 
-    def send_with_retries(
-        self,
-        ask: PlannedCall,
-        send: Callable[[Wire], Reply],
-        pause: Callable[[float], None],
-    ) -> Reply:
-        """Return the reply of ``send``, which passes the gate each time that it is tried."""
-
-        def say(problem: str) -> None:
-            self.gate.note_retry(f"{self.name}: {problem}")
-
-        retries = make_retries(self.retries, pause, say)
-        try:
-            reply: Reply = retries(self._call_once, ask, send)
-        except TransientError as error:
-            calls = quantity(self.retries.attempts, "call")
-            raise InfrastructureError(
-                f"{self.name} did not answer in {calls}: {error}"
-            ) from error
-        return replace(reply, exchange_sha256=ask.exchange_sha256)
-
     @property
     def all_settings(self) -> ModelSettings:
         """The settings, completed by litellm's map."""
         return complete_settings(self.settings, self.name, self.api_base)
 
-    def _call_once(self, ask: PlannedCall, send: Callable[[Wire], Reply]) -> Reply:
-        ticket = self.gate.begin(ask)
+    def send_with_retries(
+        self,
+        call: PlannedCall,
+        send: Callable[[Wire], Reply],
+        pause: Callable[[float], None],
+    ) -> Reply:
+        """Return the reply of ``send``, which passes the gate each time that it is tried."""
+        attempts = self.retries.attempts
+        sent = 0
+        used = 0
+        while True:
+            try:
+                return self._send_once(call, send)
+            except TransientError as error:
+                used += error.uses_try
+                if used >= attempts:
+                    calls = quantity(attempts, "call")
+                    raise InfrastructureError(
+                        f"{self.name} did not answer in {calls}: {error}"
+                    ) from error
+                seconds = self.retries.wait(sent, error.failure.retry_after)
+                self.gate.note_retry(
+                    f"{self.name}: {error}; asked again in {seconds:.0f} s "
+                    f"({used} of {attempts} tries used)"
+                )
+            sent += 1
+            pause(seconds)
+
+    def _send_once(self, call: PlannedCall, send: Callable[[Wire], Reply]) -> Reply:
+        ticket = self.gate.begin(call)
         wire = Wire(report=partial(self.gate.note_arrival, ticket))
         try:
             reply = redact_reply(send(wire), self.redact)
@@ -230,8 +241,8 @@ class LiteLLMModel:
             )
             self.gate.end(ticket, failed)
             raise
-        if reply.cost is None and ask.bound == 0:
-            reply = replace(reply, cost=ask.bound)
+        if reply.cost is None and call.bound == 0:
+            reply = replace(reply, cost=call.bound)
         if reply.cost is None:
             problem = "reports no usage of which all prices are known"
             if reply.usage:
@@ -240,7 +251,7 @@ class LiteLLMModel:
                 f"{self.name} {problem}: its cost counts as unknown, not as 0"
             )
         self.gate.end(ticket, Answered(reply))
-        return reply
+        return replace(reply, exchange_sha256=call.exchange_sha256)
 
     def rehearse(self) -> None:
         """Prepare a request as ``complete`` does, and do not send it.
@@ -251,39 +262,45 @@ class LiteLLMModel:
         wire = Wire(rehearsal=True)
         request = [Message("user", "hello")]
         try:
-            arguments = self._arguments(request, ()) | self._options(request)
-            self._send(request, arguments, wire)
+            self._send(request, (), self._options(request), wire)
         except Exception as error:
             if not wire.sent and not isinstance(error, TransientError):
                 raise
 
-    def _send(self, request: Request, arguments: dict[str, Any], wire: Wire) -> Reply:
+    def _send(
+        self,
+        request: Request,
+        tools: Sequence[Tool],
+        options: dict[str, Any],
+        wire: Wire,
+    ) -> Reply:
+        arguments = self._arguments(request, tools) | options
         litellm = load_litellm()
         # litellm refuses options of unknown models unless they are allowed here.
-        allowed = sorted(
-            {"reasoning_effort", "tools", "tool_choice"} & arguments.keys()
-        )
+        allowed = {"reasoning_effort", "tools", "tool_choice"} & arguments.keys()
         if allowed:
-            arguments["allowed_openai_params"] = allowed
+            arguments["allowed_openai_params"] = sorted(allowed)
         wire.reports_usage = reports_usage(self.name, self.api_base)
         started = time.monotonic()
         try:
             call = litellm.acompletion(**arguments)
-            response = background().wait(watch(wire, call, self.call_timeout))
+            response = run_in_loop(watch(wire, call, self.call_timeout))
             seconds = time.monotonic() - started
-            return self._reply(response, prefill(request), seconds, wire)
+            prefix = prefill(request)
+            counted = wire.is_priced
+            reply = reply_of(
+                response, self.name, self.price, prefix, is_counted=counted
+            )
         except RequestRefusedError:
             raise
-        except TimeoutError as error:
-            self.price_arrival(wire, size(request, self.count))
-            raise TransientError(failure_of(str(error), wire)) from error
         except Exception as error:
-            self.price_arrival(wire, size(request, self.count))
+            self.price_arrival(wire, size(request, self._own_count))
             raise translate_error(litellm, self.name, error, wire) from error
+        return replace(reply, seconds=round(seconds, 3))
 
     def price_arrival(self, wire: Wire, prompt: int) -> None:
         """Note the tokens and the cost of what arrived of an answer that broke off."""
-        tokens = wire.arrived_tokens(prompt, self.count)
+        tokens = wire.arrived_tokens(prompt, self._own_count)
         if tokens:
             wire.usage, wire.cost = cost_of_tokens(self.name, self.price, tokens)
 
@@ -370,197 +387,3 @@ class LiteLLMModel:
             else:
                 self.warn_once(f"{self.name} takes no {name}: none is sent")
         return options
-
-    def _reply(
-        self,
-        response: Any,  # noqa: ANN401
-        prefix: str,
-        seconds: float,
-        wire: Wire,
-    ) -> Reply:
-        choice = response.choices[0] if response.choices else None
-        message = choice.message if choice else None
-        finish = choice.finish_reason if choice else ""
-        content = (message.content if message else None) or ""
-        extra = getattr(message, "provider_specific_fields", None) or {}
-        tool_calls = tool_calls_of(message)
-        usage = None
-        if wire.is_priced:
-            usage = usage_of(response, is_empty=not (content or tool_calls))
-        counts = getattr(response, "usage", None)
-        tier = getattr(response, "service_tier", None)
-        tier = tier or getattr(counts, "service_tier", None)
-        cost = cost_of(self.name, self.price, usage, counts, tier)
-        if finish == "content_filter" or extra.get("refusal"):
-            why = extra.get("refusal") or content[:200]
-            raise RequestRefusedError(f"{self.name} refused to answer: {why}", cost)
-        reply = Reply(
-            content=continuation(prefix, content),
-            truncated=finish == "length",
-            usage=usage,
-            cost=cost,
-            seconds=round(seconds, 3),
-            model=str(response.model or "")[:_MAX_NAME],
-            tool_calls=tool_calls,
-        )
-        # What a journal gets must be readable when the reply is needed again.
-        journaled = json.dumps(REPLY.dump_python(reply, mode="json"))
-        REPLY.validate_python(json.loads(journaled))
-        return reply
-
-
-_MAX_MARKERS_AT_END = 2
-_MARKER = {"type": "ephemeral"}
-# These need a mark on the last message that the model continues.
-_PREFIX_PROVIDERS = frozenset({"deepseek", "mistral", "codestral"})
-_MAX_TOOL_NAME = 64
-# A shorter beginning may occur twice by chance.
-_MIN_ECHO = 16
-
-
-def messages_as_sent(
-    messages: Request,
-    *,
-    markers: bool = False,
-    provider: str = "",
-) -> list[dict[str, Any]]:
-    """Return ``messages`` in the OpenAI protocol.
-
-    Args:
-        messages: a conversation; the model continues a last message of the assistant. A text to
-            continue becomes one message: litellm takes it out of that for ``/v1/completions``.
-        markers: mark the messages that Anthropic shall cache.
-        provider: litellm's name of the provider.
-    """
-    if isinstance(messages, str):
-        return [_message_as_sent(Message("user", messages), marked=False)]
-    marked: Collection[int] = ()
-    if markers:
-        marked = _positions_to_mark(messages)
-    sent = []
-    for position, message in enumerate(messages):
-        sent.append(_message_as_sent(message, position in marked))
-    if prefill(messages):
-        # Anthropic refuses white space there, and no provider needs it.
-        last = messages[-1].content
-        sent[-1]["content"] = _encodable(last.rstrip())
-        if provider in _PREFIX_PROVIDERS:
-            sent[-1]["prefix"] = True
-    return sent
-
-
-def prefill(messages: Request) -> str:
-    """Return the text that the model shall continue in its own name, empty without one."""
-    if isinstance(messages, str) or not messages:
-        return ""
-    last = messages[-1]
-    if last.role != "assistant" or last.tool_calls:
-        return ""
-    return last.content
-
-
-def continuation(prefix: str, content: str) -> str:
-    """Return the text after ``prefix`` in a reply to a request that ended with it.
-
-    Some providers repeat ``prefix``; the reply may also begin with its final white space, which was
-    not sent.
-    """
-    if not prefix:
-        return content
-    stem = prefix.rstrip()
-    if len(stem) >= _MIN_ECHO:
-        content = content.removeprefix(stem)
-    for lost in prefix[len(stem) :]:
-        if not content.startswith(lost):
-            break
-        content = content[1:]
-    return content
-
-
-def tools_as_sent(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    return [{"type": "function", "function": dict(tool)} for tool in tools]
-
-
-def tool_calls_of(message: Any) -> tuple[ToolCall, ...]:  # noqa: ANN401 - litellm's
-    """Return the calls in a message of litellm, with ids for calls without one."""
-    calls = []
-    for number, call in enumerate(getattr(message, "tool_calls", None) or (), 1):
-        name = call.function.name or ""
-        arguments = call.function.arguments or ""
-        calls.append(ToolCall(name, arguments, call.id or f"call_{number}"))
-    return tuple(calls)
-
-
-def usage_of(response: Any, *, is_empty: bool) -> Usage | None:  # noqa: ANN401
-    """Return the tokens, None if any number in the provider's counts is missing or impossible.
-
-    litellm replaces a missing count by 0, which no prompt has, nor an answer that says something.
-    """
-    usage = getattr(response, "usage", None)
-    if not usage or not usage.prompt_tokens or not is_priced(usage.model_dump()):
-        return None
-    if not usage.completion_tokens and not is_empty:
-        return None
-    details = getattr(usage, "prompt_tokens_details", None)
-    cached = getattr(details, "cached_tokens", None) or 0
-    if cached > usage.prompt_tokens:
-        return None
-    return Usage(usage.prompt_tokens, usage.completion_tokens or 0, cached)
-
-
-def _positions_to_mark(messages: Sequence[Message]) -> Collection[int]:
-    """Return the messages that end a part which the next request repeats: four at most.
-
-    The system message and the first of the user never change; of the last two, the request before
-    wrote one to the cache, and this one writes the other for the next.
-    """
-    system = []
-    requests = []
-    for number, message in enumerate(messages):
-        if message.role == "system":
-            system.append(number)
-        elif message.role in ("user", "tool"):
-            requests.append(number)
-    ends = {*system[:1], *requests[:1], *requests[-_MAX_MARKERS_AT_END:]}
-    return {number for number in ends if messages[number].content.strip()}
-
-
-def _message_as_sent(message: Message, marked: bool) -> dict[str, Any]:
-    content = _encodable(message.content)
-    sent: dict[str, Any] = {"role": message.role, "content": content}
-    if message.tool_calls:
-        sent["content"] = content or None
-        sent["tool_calls"] = [_call_as_sent(call) for call in message.tool_calls]
-    if message.tool_call_id:
-        sent["tool_call_id"] = message.tool_call_id
-    if marked and message.role == "tool":
-        sent["cache_control"] = _MARKER
-    elif marked:
-        sent["content"] = [{"type": "text", "text": content, "cache_control": _MARKER}]
-    if message.images:
-        parts: list[dict[str, Any]] = [{"type": "text", "text": content}]
-        if marked:
-            parts = list(sent["content"])
-        for address in message.images:
-            image = {"url": _encodable(address)}
-            parts.append({"type": "image_url", "image_url": image})
-        sent["content"] = parts
-    return sent
-
-
-def _call_as_sent(call: ToolCall) -> dict[str, Any]:
-    # Providers check both, and refuse the whole conversation for one broken call.
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:_MAX_TOOL_NAME] or "unknown"
-    arguments = _encodable(call.arguments)
-    try:
-        is_object = isinstance(json.loads(arguments), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    if not is_object:
-        arguments = json.dumps({"unreadable": arguments})
-    function = {"name": name, "arguments": arguments}
-    return {"id": call.id, "type": "function", "function": function}
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()

@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from random import uniform
+from typing import Any
 
 from swe_retry.core.address import without_logins
 from swe_retry.core.errors import UserError
-from swe_retry.core.plaintext import Say
 from swe_retry.llm.chat import WINDOW_WORDS, RequestRefusedError, WindowExceededError
 from swe_retry.llm.gate import Failed
 from swe_retry.llm.wire import Wire
-
-if TYPE_CHECKING:
-    import tenacity
 
 # A plain rate limit also mentions billing pages, so only these words mean the account.
 _ACCOUNT = re.compile(
@@ -56,6 +53,8 @@ _PROMPT = re.compile(
 )
 _RATE = re.compile(r"per min|\bTPM\b|rate.limit", re.IGNORECASE)
 
+_MAX_DOUBLINGS = 60
+
 
 @dataclass(frozen=True)
 class RetryPolicy:
@@ -64,6 +63,14 @@ class RetryPolicy:
     attempts: int = 6
     first_wait: float = 2.0
     longest_wait: float = 60.0
+
+    def wait(self, failures: int, requested: float | None) -> float:
+        """Return the seconds after so many failures; ``requested`` ones are the provider's."""
+        seconds = requested
+        if seconds is None:
+            jitter = uniform(0, self.first_wait)
+            seconds = self.first_wait * 2.0 ** min(failures, _MAX_DOUBLINGS) + jitter
+        return min(seconds, self.longest_wait)
 
 
 class ProviderRefusalError(UserError):
@@ -86,6 +93,8 @@ def translate_error(
     wire: Wire,
 ) -> Exception:
     """Return the exception of the harness for one of litellm, after what ``wire`` saw."""
+    if isinstance(error, TimeoutError):
+        return TransientError(failure_of(str(error), wire))
     # Before the text is cut, because half a password is not found.
     message = without_logins(wire.problem or _text_of(error)).replace("\n", " ")
     if wire.redirection:
@@ -209,54 +218,6 @@ def _text_of(error: Exception) -> str:
     if not body or (message and str(message) in text):
         return text
     return f"{text} - {body}"
-
-
-def make_retries(
-    policy: RetryPolicy, pause: Callable[[float], None], say: Say
-) -> tenacity.Retrying:
-    """Return the retries of a call after transient errors, as far as these use tries.
-
-    ``say`` takes a line for each, with its cause.
-    """
-    import tenacity
-
-    used = 0
-    backoff = tenacity.wait_exponential_jitter(
-        multiplier=policy.first_wait, max=policy.longest_wait, jitter=policy.first_wait
-    )
-
-    def error_of(state: tenacity.RetryCallState) -> TransientError:
-        assert state.outcome
-        error = state.outcome.exception()
-        assert isinstance(error, TransientError)
-        return error
-
-    def is_used_up(state: tenacity.RetryCallState) -> bool:
-        nonlocal used
-        used += error_of(state).uses_try
-        return used >= policy.attempts
-
-    def seconds(state: tenacity.RetryCallState) -> float:
-        requested = error_of(state).failure.retry_after
-        if requested is None:
-            return backoff(state)
-        return min(requested, policy.longest_wait)
-
-    def say_retry(state: tenacity.RetryCallState) -> None:
-        assert state.next_action
-        say(
-            f"{error_of(state)}; asked again in {state.next_action.sleep:.0f} s "
-            f"({used} of {policy.attempts} tries used)"
-        )
-
-    return tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type(TransientError),
-        stop=is_used_up,
-        wait=seconds,
-        before_sleep=say_retry,
-        sleep=pause,
-        reraise=True,
-    )
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from swe_retry.llm.chat import (
@@ -12,6 +13,7 @@ from swe_retry.llm.chat import (
     RequestRefusedError,
     Tool,
     Traits,
+    Waiting,
     estimate_tokens,
     refusal,
     request_sha256,
@@ -30,6 +32,7 @@ class ReplayModel:
     Attributes:
         error: what refused the request after the last reply; empty if nothing did.
         refused: hashes of requests that got no reply.
+        waiting: surrounds each call, as that of a live model.
     """
 
     calls: Sequence[Reply]
@@ -38,6 +41,7 @@ class ReplayModel:
     traits: Traits = field(default_factory=Traits)
     counter: Callable[[str], int] = estimate_tokens
     exact: bool = False
+    waiting: Waiting = nullcontext
     _served: set[int] = field(default_factory=set)
 
     def count(self, text: str) -> int:
@@ -46,7 +50,10 @@ class ReplayModel:
     def complete(
         self, messages: Sequence[Message], tools: Sequence[Tool] = ()
     ) -> Reply:
-        sha256 = request_sha256(messages)
+        with self.waiting():
+            return self._serve(request_sha256(messages))
+
+    def _serve(self, sha256: str) -> Reply:
         if sha256 in self.refused:
             raise RequestRefusedError("the recording has no reply: it was refused")
         index = self._next(sha256)

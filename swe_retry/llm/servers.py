@@ -91,7 +91,7 @@ def ask_server(
     """
     import httpx
 
-    from swe_retry.llm.background import background
+    from swe_retry.llm.background import run_in_loop
 
     where = recorded_address(address) or ""
     address, headers = basic_auth(address)
@@ -109,7 +109,7 @@ def ask_server(
         client = httpx.AsyncClient(headers=headers, timeout=_PATIENCE, verify=verify)
         url = parts._replace(path=root + path).geturl()
         # Not in this thread, whose loop runs where a notebook calls us.
-        return background().wait(_fetch(client, url, model), _PATIENCE)
+        return run_in_loop(_fetch(client, url, model), _PATIENCE)
 
     deadline = time.monotonic() + patience
     say = cache(say_aside)

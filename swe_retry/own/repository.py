@@ -34,8 +34,8 @@ from swe_retry.core.git import GitError, git, git_result, join_paths, split_path
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.plaintext import one_line, some
 from swe_retry.own.discovery import CONFIG_FILE, MANIFESTS
-from swe_retry.repositories.checkout import BASE_AUTHOR, make_objects
 from swe_retry.repositories.mirrors import ENV_NAME, remove_env_files
+from swe_retry.repositories.snapshot import BASE_AUTHOR, make_objects
 
 # Without a protocol, git cannot fetch what a partial clone lacks: the repository's configuration
 # names the programs for that.

@@ -1,18 +1,12 @@
-"""The models of what a run writes; every reader of its files gets these objects.
-
-A trajectory is the whole record of an instance. Its prediction is the same record without the
-conversations (``CONVERSATION_FIELDS``). Unknown is None. Files of earlier versions and of May 2024
-become these records in ``InstanceResult.of_trajectory`` and ``of_prediction``, and nowhere else.
-"""
+"""The record of an attempt, and the types of values in files of a run; unknown is None."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -22,11 +16,10 @@ from pydantic import (
     Field,
     OnErrorOmit,
     StrictBool,
-    StrictStr,
 )
 
 from swe_retry.agent.named import is_outside, named_agent
-from swe_retry.core.jsontypes import JsonMapping, JsonObject
+from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.money import total
 from swe_retry.llm.chat import (
     AnyText,
@@ -40,7 +33,7 @@ from swe_retry.llm.chat import (
     Whole,
 )
 from swe_retry.record.conversations import Conversations
-from swe_retry.record.evidence import Belief, BeliefFit, Evidence
+from swe_retry.record.evidence import BeliefFit
 from swe_retry.record.patches import SubmittablePatch, patch_paths, submittable_patch
 
 Values = JsonObject
@@ -70,10 +63,10 @@ def _encodable(text: str) -> str:
 
 
 # Other harnesses write empty values of any type for what is missing.
-_OrEmpty = BeforeValidator(lambda value: value or "")
+OrEmpty = BeforeValidator(lambda value: value or "")
 Word = Annotated[AnyText, BeforeValidator(_text_or_empty)]
 Texts = Annotated[tuple[OnErrorOmit[AnyText], ...], BeforeValidator(list_or_empty)]
-Patch = Annotated[AnyText, AfterValidator(_encodable), _OrEmpty]
+Patch = Annotated[AnyText, AfterValidator(_encodable), OrEmpty]
 Number = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Outcome = Known[StrictBool]
 Flag = Annotated[bool, BeforeValidator(lambda value: value is True)]
@@ -83,28 +76,6 @@ NotFalse = Annotated[
     Field(exclude_if=lambda value: value is True),
 ]
 Position = Annotated[int, Field(strict=True)]
-
-
-class InstanceStatus(StrEnum):
-    """How a job of any benchmark ended; the value stands in its file.
-
-    The first three are of instances, the next four of exercises, ``generated`` of CanItEdit.
-    """
-
-    PLAUSIBLE = "plausible"
-    FALLBACK = "fallback"
-    EMPTY = "empty"
-    SOLVED = "solved"
-    FAILED = "failed"
-    CONTEXT = "context"
-    REFUSED = "refused"
-    GENERATED = "generated"
-    BUDGET = "budget"
-    ERROR = "error"
-    INFRA_ERROR = "infra_error"
-    INTERRUPTED = "interrupted"
-
-    __str__ = str.__str__
 
 
 class AttemptStatus(StrEnum):
@@ -419,406 +390,3 @@ class Attempt(Recorded):
 
 def _without_content(call: Reply) -> Reply:
     return replace(call, content="", body="", tool_calls=())
-
-
-def status_by(
-    attempt: Attempt,
-    ended: AttemptStatus | None = None,
-    *,
-    unknown_is_failed: bool = False,
-) -> AttemptStatus:
-    """Return the status that follows from the outcomes of an attempt.
-
-    Args:
-        ended: how it ended, if otherwise than by its outcomes.
-        unknown_is_failed: as in May 2024, when an unknown outcome was a failed one.
-    """
-    edit = attempt.edit_outcome
-    lint = attempt.lint_outcome
-    tests = attempt.test_outcome
-    passed = tests is not False
-    if unknown_is_failed:
-        passed = tests is True
-    if attempt.usable and edit and lint and passed and ended not in NEVER_PLAUSIBLE:
-        if tests:
-            return AttemptStatus.PLAUSIBLE
-        return AttemptStatus.PLAUSIBLE_UNTESTED
-    if ended is not None:
-        return ended
-    if edit is False:
-        return AttemptStatus.EDIT_FAILED
-    if not attempt.applies:
-        return AttemptStatus.ERROR
-    if not attempt.usable:
-        return AttemptStatus.EMPTY
-    if lint is False:
-        return AttemptStatus.LINT_FAILED
-    if tests is False or (edit and lint):
-        return AttemptStatus.TESTS_FAILED
-    return AttemptStatus.EDIT_FAILED
-
-
-IN_PREDICTIONS = frozenset(
-    {
-        "instance_id",
-        "model_name_or_path",
-        "model_patch",
-        "status",
-        "reason",
-        "tries",
-        "cost",
-        "cost_at_most",
-        "evidence",
-        "belief",
-    }
-)
-"""The values of an instance that are read from its prediction, beside those of its attempts."""
-
-
-_IN_TRAJECTORIES = (
-    "instance_id",
-    "title",
-    "status",
-    "reason",
-    "winner",
-    "attempts",
-    "writers",
-    "config",
-    "versions",
-    "evidence",
-    "belief",
-    "cost_at_most",
-)
-
-
-class _ResultShape(BaseModel):
-    model_patch: Patch = ""
-
-
-class _PredictionShape(BaseModel):
-    """What must hold before the attempts of a prediction can be numbered."""
-
-    all_results: Annotated[
-        list[_ResultShape], BeforeValidator(lambda value: value or [])
-    ] = Field(default_factory=list)
-
-
-class _AttemptShape(BaseModel):
-    attempt: Position
-    model: AnyText
-
-
-class _TrajectoryShape(BaseModel):
-    attempts: list[_AttemptShape]
-
-
-class InstanceResult(Recorded):
-    """What a run did on one instance, or another job: its trajectory and its prediction.
-
-    The harness cannot see verdicts: they are fields of a subclass in ``reports``.
-
-    Attributes:
-        model_patch: what is predicted, raw; empty without a winner.
-        title: the first line of the issue.
-        status: an ``InstanceStatus``, or another harness's word.
-        attempt: the number of the attempt that the prediction names, with or without a patch.
-        tries: that were made; None where the attempts tell it.
-        cost: dollars of all attempts and writers.
-        cost_at_most: with calls that were lost or broke off, and may have been billed.
-        belief: how sure the choice is, where it follows from evidence.
-        writers: what models said that wrote scripts, numbered from 0 downwards.
-        config: of the start that did it; ``versions`` likewise.
-    """
-
-    in_predictions: ClassVar[frozenset[str]] = IN_PREDICTIONS
-
-    instance_id: StrictStr
-    model_name_or_path: Annotated[AnyText, _OrEmpty] = ""
-    model_patch: Patch = ""
-    title: Known[AnyText] = None
-    status: Annotated[InstanceStatus | Word, Field(union_mode="left_to_right")] = ""
-    reason: Word = ""
-    attempt: Position = 1
-    tries: Known[Whole] = None
-    cost: Known[DollarsNumber] = None
-    cost_at_most: Annotated[Known[DollarsNumber], IfAny] = None
-    attempts: tuple[Attempt, ...] = ()
-    evidence: Known[Evidence] = None
-    belief: Known[Belief] = None
-    writers: Annotated[tuple[Attempt, ...], IfAny] = ()
-    config: Known[Values] = None
-    versions: Known[Values] = None
-
-    @classmethod
-    def of_trajectory(cls, raw: JsonMapping) -> Self:
-        """Return the content of a trajectory of any version, or of an unfinished instance.
-
-        Raises:
-            ValidationError: it has another layout.
-        """
-        _TrajectoryShape.model_validate(raw)
-        result = cls.model_validate(flat_trajectory(raw))
-        winner = raw.get("winner")
-        for attempt in result.attempts:
-            if attempt.attempt == winner:
-                return result.but(attempt=winner, model_patch=attempt.model_patch)
-        return result
-
-    @classmethod
-    def of_prediction(
-        cls,
-        raw: JsonMapping,
-        trajectory: InstanceResult | None = None,
-        models: Sequence[str] = (),
-    ) -> Self:
-        """Return the content of a prediction of any version, with the conversations.
-
-        Where both files have a value, the prediction's counts: a recording may use an alias of
-        the model.
-
-        Args:
-            models: in the order of their turns, for predictions without numbers of attempts.
-
-        Raises:
-            ValidationError: it has another layout.
-        """
-        _PredictionShape.model_validate(raw)
-        top, results = number_attempts(raw, models)
-        attempts: dict[int, Values] = {}
-        values: Values = {}
-        if trajectory is not None:
-            for recorded in trajectory.attempts:
-                attempts[recorded.attempt] = recorded.set_values()
-            values = trajectory.set_values()
-            values["evidence"] = None
-            values["belief"] = None
-        if not results and not attempts:
-            alone = dict(top)
-            alone.pop("status", None)
-            results = [alone]
-        for result in results:
-            attempt = attempts.setdefault(result["attempt"], {})
-            for name in result.keys() - CONVERSATION_FIELDS:
-                attempt[name] = result[name]
-        ordered = [attempts[number] for number in sorted(attempts)]
-        for name in cls.in_predictions & raw.keys():
-            values[name] = raw[name]
-        values["attempt"] = top["attempt"]
-        values["attempts"] = ordered
-        return cls.model_validate(values)._with_statuses(top)
-
-    def _with_statuses(self, top: JsonMapping) -> Self:
-        """Return it with the statuses that files of May 2024 lack, by the outcomes."""
-        attempts = []
-        for attempt in self.attempts:
-            if "status" not in attempt.model_fields_set:
-                status = status_by(attempt, unknown_is_failed=True)
-                attempt = attempt.but(status=status)
-            attempts.append(attempt)
-        result = self.but(attempts=tuple(attempts))
-        if "status" in self.model_fields_set:
-            return result
-        predicted = status_by(Attempt.model_validate(top), unknown_is_failed=True)
-        if predicted in PLAUSIBLE:
-            return result.but(status=InstanceStatus.PLAUSIBLE)
-        if self.model_patch.strip():
-            return result.but(status=InstanceStatus.FALLBACK)
-        return result.but(status=InstanceStatus.EMPTY)
-
-    @property
-    def chosen(self) -> Attempt | None:
-        """The attempt that the prediction names; None if no file describes it."""
-        for attempt in self.attempts:
-            if attempt.attempt == self.attempt:
-                return attempt
-        return None
-
-    @property
-    def winner(self) -> Attempt | None:
-        """The attempt that is predicted; None where the prediction is empty."""
-        if not self.model_patch.strip():
-            return None
-        return self.chosen
-
-    @property
-    def fit(self) -> BeliefFit | None:
-        """What the run took as holding for all its instances; None for what is stated."""
-        if self.belief is None:
-            return None
-        return self.belief.fit
-
-    @property
-    def try_count(self) -> int:
-        """The number of tries that were made, by the attempts where nothing says it."""
-        if self.tries is not None:
-            return self.tries
-        return max(attempt.try_ for attempt in self.attempts)
-
-    @property
-    def plausible(self) -> bool | None:
-        """None in runs of other harnesses, which do not say."""
-        if self.chosen and not self.chosen.outcomes_known:
-            return None
-        return self.status in PLAUSIBLE
-
-    @property
-    def patch_known(self) -> bool:
-        return self.chosen is None or self.chosen.patch_known
-
-    @property
-    def edits_test_configuration(self) -> bool:
-        return self.winner is not None and self.winner.edits_test_configuration
-
-    @property
-    def tests_doubted(self) -> bool:
-        return self.winner is not None and self.winner.tests_doubted
-
-    @property
-    def readable_copies(self) -> Texts:
-        return self.winner.readable_copies if self.winner else ()
-
-    @property
-    def test_note(self) -> str:
-        if self.chosen:
-            return self.chosen.test_note
-        return ""
-
-    @cached_property
-    def submittable(self) -> SubmittablePatch:
-        """What an evaluator gets; of another harness's patch nothing is excluded."""
-        if self.chosen and self.chosen.imported:
-            return SubmittablePatch(self.model_patch)
-        return submittable_patch(self.model_patch)
-
-    @property
-    def patch(self) -> str:
-        return self.submittable.patch
-
-    def prediction(self) -> Values:
-        """Return the prediction in the layout of docs/predictions.md."""
-        head = {
-            "instance_id": self.instance_id,
-            "model_name_or_path": self.model_name_or_path,
-        }
-        results = {}
-        for attempt in self.attempts:
-            values = attempt.model_dump(mode="json", exclude=set(CONVERSATION_FIELDS))
-            results[attempt.attempt] = {**head, **values}
-        first = next(iter(results.values()))
-        top = dict(results.get(self.attempt, first))
-        if not self.model_patch.strip():
-            top |= {"edited_files": [], "edits_test_configuration": False}
-            top.pop("tests_doubted", None)
-        own = self.as_json()
-        origin = top.pop("origin", None)
-        prediction = {
-            **top,
-            "model_patch": self.model_patch,
-            "tries": self.try_count,
-            "status": own["status"],
-            "reason": self.reason,
-            "cost": own["cost"],
-        }
-        if self.cost_at_most:
-            prediction["cost_at_most"] = own["cost_at_most"]
-        if origin:
-            prediction["origin"] = origin
-        prediction["all_results"] = list(results.values())
-        if self.evidence:
-            prediction["evidence"] = own["evidence"]
-        if self.belief:
-            prediction["belief"] = own["belief"]
-        return prediction
-
-    def trajectory(self) -> Values:
-        """Return the trajectory in the layout of docs/trajectory.md."""
-        values = self.as_json()
-        values["winner"] = self.winner and self.winner.attempt
-        trajectory = {}
-        for name in _IN_TRAJECTORIES:
-            if name == "winner" or values.get(name) is not None:
-                trajectory[name] = values[name]
-        if self.chosen and self.chosen.origin:
-            trajectory["origin"] = self.chosen.origin.as_json()
-        return trajectory
-
-
-def flat_trajectory(raw: JsonMapping) -> Values:
-    """Return the JSON of a trajectory of any version with the keys of today's."""
-    values = dict(raw)
-    for name in ("attempts", "writers"):
-        if isinstance(values.get(name), list):
-            values[name] = list(map(_flat, values[name]))
-    return values
-
-
-def _flat(raw: object) -> object:
-    """Return an attempt of a trajectory; versions before 0.13 nest what predictions have too."""
-    if not isinstance(raw, dict) or not isinstance(raw.get("recorded"), dict):
-        return raw
-    flat = {**raw["recorded"], **raw}
-    del flat["recorded"]
-    # They did not say whether the patch applies: without other words of an error it does not.
-    if raw.get("status") == AttemptStatus.ERROR and not raw.get("error"):
-        patch = flat.get("model_patch")
-        if isinstance(patch, str) and submittable_patch(patch).patch:
-            flat["applies"] = False
-    return flat
-
-
-def number_attempts(
-    raw: JsonMapping, models: Sequence[str]
-) -> tuple[Values, list[Values]]:
-    """Return a prediction and its results, each with the number, try and model of its attempt.
-
-    Files of May 2024 have ``try``, which counts per model, and no ``attempt``; some lack
-    ``model`` or ``all_results``. Then ``models`` in the order of their turns tell.
-    """
-    turns: Counter[int | None] = Counter()
-    results: list[Values] = []
-    for result in raw.get("all_results") or ():
-        try_ = _whole(result.get("try"))
-        number = len(results) + 1
-        results.append(_filled(result, models, turns[try_], number))
-        turns[try_] += 1
-    top = dict(raw)
-    top.pop("all_results", None)
-    first = 1
-    if top.get("model") in models:
-        first = models.index(top["model"]) + 1
-    top = _filled(top, models, 0, first)
-    numbers = []
-    for result in results:
-        if result.get("model_patch") == raw.get("model_patch"):
-            numbers.append(result["attempt"])
-    # In some, model and try name another attempt than the one whose patch is predicted.
-    if numbers and "attempt" not in raw and top["attempt"] not in numbers:
-        top["attempt"] = numbers[0]
-    return top, results
-
-
-def _filled(
-    result: JsonMapping,
-    models: Sequence[str],
-    turn: int,
-    position: int,
-) -> Values:
-    # ``turn`` earlier attempts have the same try; ``position`` stands for an unknown number.
-    model = result.get("model")
-    if not model or not isinstance(model, str):
-        model = ""
-        if turn < len(models):
-            model = models[turn]
-    try_ = _whole(result.get("try"))
-    attempt = _whole(result.get("attempt"))
-    if attempt is None:
-        attempt = position
-        if try_ and model in models:
-            attempt = (try_ - 1) * len(models) + models.index(model) + 1
-    return {**result, "model": model, "try": try_ or 1, "attempt": attempt}
-
-
-def _whole(value: object) -> int | None:
-    if type(value) is int and 0 <= value <= 2**53:
-        return value
-    return None

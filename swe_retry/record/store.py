@@ -25,7 +25,7 @@ from swe_retry.record.keys import (
     is_safe_name,
     quoted_name,
 )
-from swe_retry.record.records import InstanceResult
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.versions import TOP
 
 _FIX_PREDICTION = "fix it, or delete it to redo the instance"

@@ -11,8 +11,8 @@ from swe_retry.core.plaintext import Say
 from swe_retry.core.redaction import Redactor
 from swe_retry.record.store import RunStore
 from swe_retry.report.combine.combine import labels
-from swe_retry.report.evaluation.requested import RequestedEvaluation
-from swe_retry.report.evaluation.settings import (
+from swe_retry.report.evaluation.evaluate import RunEvaluation
+from swe_retry.report.evaluation.evaluation_settings import (
     EvaluationRoot,
     EvaluationSettings,
     EvaluatorKind,
@@ -58,7 +58,7 @@ def _read_compared(store: RunStore, label: str, say: Say) -> Compared:
         evaluation=EvaluationSettings(evaluator=EvaluatorKind.NONE)
     )
     described = store.read_run()
-    requested = RequestedEvaluation(store, settings, described, say)
+    requested = RunEvaluation(store, settings, described, say)
     run, stats = read_statistics(requested)
     return Compared(replace(run, name=label), stats)
 

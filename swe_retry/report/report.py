@@ -15,8 +15,8 @@ from swe_retry.record.description import Run
 from swe_retry.record.keys import RESULTS_FILE, STATS_FILE
 from swe_retry.record.manifest import note_evaluation
 from swe_retry.record.store import RunStore
-from swe_retry.report.evaluation.requested import RequestedEvaluation
-from swe_retry.report.evaluation.settings import (
+from swe_retry.report.evaluation.evaluate import RunEvaluation
+from swe_retry.report.evaluation.evaluation_settings import (
     EvaluatorKind,
     ReportFormat,
     ReportSettings,
@@ -26,13 +26,14 @@ from swe_retry.report.named_runs import stores_of
 from swe_retry.report.pages.tables import run_tables
 from swe_retry.report.statistics.collect import RunStats, collect
 from swe_retry.report.statistics.denominators import UsedValidity
+from swe_retry.report.statistics.wording import render_lines
 from swe_retry.report.statsfile import stats_json
-from swe_retry.report.texts import render_lines
 from swe_retry.results.checksums import checksums_file, write_checksums
 from swe_retry.results.predictions import ALL_PREDS, Prediction, all_preds
 from swe_retry.results.provenance import evaluation
+from swe_retry.results.read import read_predictions, read_run
 from swe_retry.results.rows import csv_text, records_of
-from swe_retry.results.rundata import RunData, read_predictions, read_run
+from swe_retry.results.rundata import RunData
 from swe_retry.results.verdicts import Verdict, leaderboard_lists
 
 
@@ -95,7 +96,7 @@ def report_on(store: RunStore, settings: ReportSettings, say: Say) -> Report:
     described = store.read_run()
     # Read before any evaluation, which takes hours.
     validity = _read_validity(settings, described, predictions)
-    requested = RequestedEvaluation(store, settings, described, say)
+    requested = RunEvaluation(store, settings, described, say)
     preds_path = store.folder / ALL_PREDS
     checksums_file(store).unlink(missing_ok=True)
     write_text_atomic(preds_path, all_preds(predictions, requested.official_ids()))
@@ -141,7 +142,7 @@ def _read_validity(
 
 
 def read_statistics(
-    requested: RequestedEvaluation,
+    requested: RunEvaluation,
     validity: UsedValidity | None = None,
 ) -> tuple[RunData, RunStats]:
     """Return a run as its files are, and its statistics."""
@@ -151,7 +152,7 @@ def read_statistics(
     return run, collect(run, requested.split_with(len(rows)), validity)
 
 
-def _write_page(requested: RequestedEvaluation, run: RunData, stats: RunStats) -> Path:
+def _write_page(requested: RunEvaluation, run: RunData, stats: RunStats) -> Path:
     # Imported here: matplotlib takes half a second, which only pages need.
     from swe_retry.report.pages.write import write_pages
 

@@ -21,7 +21,7 @@ from swe_retry.record.manifest import (
     open_run,
     timestamp,
 )
-from swe_retry.record.records import InstanceResult
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
 from swe_retry.runner.calls.coordinator import CallCoordinator
 from swe_retry.runner.calls.ledger import Ledger, replayed_lines, unsure

@@ -17,7 +17,8 @@ from swe_retry.core.errors import InfrastructureError, StoppedError, UserError
 from swe_retry.core.plaintext import Say
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.record.keys import is_safe_key
-from swe_retry.record.records import Attempt, InstanceStatus
+from swe_retry.record.records import Attempt
+from swe_retry.record.result import InstanceStatus
 from swe_retry.runner.calls.coordinator import AttemptGate, WorkerCalls, recorded_calls
 from swe_retry.runner.calls.journal import JournalEntry, finished_attempts
 from swe_retry.runner.progress.state import Steps, WorkStep

@@ -14,7 +14,7 @@ from swe_retry.agent.formats import format_names
 from swe_retry.agent.named import is_outside, named_agent
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import Say, abbreviate
-from swe_retry.llm.chat import ChatModel, Message, Reply, Tool, Traits, request_sha256
+from swe_retry.llm.chat import Message, Reply, Traits, Waiting, request_sha256
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import Gate
 from swe_retry.llm.options import ModelChoice, Sampling
@@ -47,34 +47,20 @@ class Turn:
         origin: of a patch that was made in another run.
     """
 
-    model: ChatModel
+    model: LiteLLMModel | ReplayModel
     name: str
     edit_format: str
     counter: str = ""
     temperature: float | None = None
-    architect: ChatModel | None = None
+    architect: LiteLLMModel | ReplayModel | None = None
     traits: Traits | None = None
     origin: Origin | None = None
 
-
-@dataclass(frozen=True)
-class PairedModel:
-    """A model of a pair with the properties and the token counter of both.
-
-    A replay, which has one model for both, decides as they do.
-    """
-
-    model: ChatModel
-    traits: Traits
-    label: str
-
-    def count(self, text: str) -> int:
-        return count_tokens(self.label, text)
-
-    def complete(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
-    ) -> Reply:
-        return self.model.complete(messages, tools)
+    def with_waiting(self, waiting: Waiting) -> Turn:
+        """Return it with models that are called inside of ``waiting``."""
+        model = replace(self.model, waiting=waiting)
+        architect = self.architect and replace(self.architect, waiting=waiting)
+        return replace(self, model=model, architect=architect)
 
 
 class ModelSource(Protocol):
@@ -113,15 +99,23 @@ class LiveModels:
     ) -> Turn:
         choice = self._at_server_now(choice)
         model = self.model(choice, temperature, gate)
-        turn = Turn(model, choice.name, choice.edit_format, counter_name(choice.name))
+        counter = counter_name(choice.label)
         if is_outside(choice.edit_format):
             # A command gets the temperature, and litellm need not know its model.
-            return replace(turn, temperature=temperature)
-        turn = replace(turn, temperature=model.sent_temperature, traits=model.traits)
+            return Turn(model, choice.name, choice.edit_format, counter, temperature)
+        architect = None
         if choice.architect:
             architect = self.model(choice.architect, temperature, gate)
-            return _turn_of_pair(turn, choice.label, architect)
-        return turn
+            model, architect = _pair(model, architect, choice.label)
+        return Turn(
+            model=model,
+            name=choice.label,
+            edit_format=choice.edit_format,
+            counter=counter,
+            temperature=model.sent_temperature,
+            architect=architect,
+            traits=model.traits,
+        )
 
     def _at_server_now(self, choice: ModelChoice) -> ModelChoice:
         """Return the model as its server states it now: it may have been started again."""
@@ -281,17 +275,18 @@ def refused_requests(writer: Attempt) -> frozenset[str]:
     return frozenset(hashes)
 
 
-def _turn_of_pair(editor: Turn, label: str, architect: LiteLLMModel) -> Turn:
-    of_editor = editor.model.traits
-    windows = filter(None, (of_editor.context, architect.traits.context))
-    traits = replace(of_editor, context=min(windows, default=None))
-    return replace(
-        editor,
-        model=PairedModel(editor.model, traits, label),
-        name=label,
-        counter=counter_name(label),
-        architect=PairedModel(architect, traits, label),
-        traits=traits,
+def _pair(
+    editor: LiteLLMModel, architect: LiteLLMModel, label: str
+) -> tuple[LiteLLMModel, LiteLLMModel]:
+    """Return both with the traits and the counter of the pair.
+
+    A replay, which has one model for both, decides as they do.
+    """
+    windows = filter(None, (editor.traits.context, architect.traits.context))
+    traits = replace(editor.traits, context=min(windows, default=None))
+    return (
+        replace(editor, pair_traits=traits, counter=label),
+        replace(architect, pair_traits=traits, counter=label),
     )
 
 

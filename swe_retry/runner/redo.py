@@ -11,7 +11,8 @@ from swe_retry.core.atomic import write_json_atomic
 from swe_retry.core.errors import DamagedFileError, UserError
 from swe_retry.core.plaintext import did_you_mean
 from swe_retry.core.untrusted import read_object
-from swe_retry.record.records import AttemptStatus, InstanceResult, InstanceStatus
+from swe_retry.record.records import AttemptStatus
+from swe_retry.record.result import InstanceResult, InstanceStatus
 from swe_retry.record.store import RunStore
 from swe_retry.runner.calls.budget import BudgetLimits
 from swe_retry.runner.calls.coordinator import CallCoordinator

@@ -33,7 +33,7 @@ from swe_retry.record.manifest import (
     note_start,
     prices_used,
 )
-from swe_retry.record.records import InstanceStatus
+from swe_retry.record.result import InstanceStatus
 from swe_retry.record.run_log import run_log
 from swe_retry.record.runlock import check_unlocked, forget
 from swe_retry.record.store import RunStore

@@ -6,13 +6,12 @@ import resource
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from swe_retry.core.errors import StoppedError
 from swe_retry.core.shutdown import Shutdown
-from swe_retry.llm.chat import ChatModel, Message, Reply, Tool, Traits
 from swe_retry.runner.progress.state import WorkStep
 
 _PATIENCE = 0.5
@@ -133,32 +132,18 @@ class Slot:
         self.slots.give_back()
 
 
-@dataclass(frozen=True)
-class WaitingModel:
-    """A model that is waited for without a slot.
+@contextmanager
+def waiting_for_model(
+    slot: Slot,
+    show: Callable[[WorkStep], None],
+    settle: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
+    """Give the slot back while a model is waited for, and show that.
 
-    Attributes:
-        settle: waits for what must have happened before a reply is used.
+    ``settle`` waits for what must have happened before a reply is used.
     """
-
-    model: ChatModel
-    slot: Slot
-    step: Callable[[WorkStep], None]
-    settle: Callable[[], None] = lambda: None
-
-    @property
-    def traits(self) -> Traits:
-        return self.model.traits
-
-    def count(self, text: str) -> int:
-        return self.model.count(text)
-
-    def complete(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
-    ) -> Reply:
-        self.step(WorkStep.ASKING)
-        with self.slot.given_back():
-            self.settle()
-            reply = self.model.complete(messages, tools)
-        self.step(WorkStep.EDITING)
-        return reply
+    show(WorkStep.ASKING)
+    with slot.given_back():
+        settle()
+        yield
+    show(WorkStep.EDITING)

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import (
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,21 +20,12 @@ from swe_retry.core.atomic import check_folder, write_json_atomic
 from swe_retry.core.errors import UserError
 from swe_retry.core.jsontypes import JsonMapping
 from swe_retry.core.plaintext import Say, one_line, quantity
-from swe_retry.core.settings import (
-    CommandLine,
-    SettingFlag,
-    SourcedValue,
-    command,
-)
+from swe_retry.core.settings import CommandLine, SettingFlag, SourcedValue, command
 from swe_retry.core.untrusted import invalid, read_object
 from swe_retry.instances.dataset import DatasetIdentity
 from swe_retry.instances.selection import Instances, created_between
 from swe_retry.instances.split import split_row
-from swe_retry.instances.validity import (
-    VALIDITY_FIX,
-    VALIDITY_SCHEMA,
-    Validity,
-)
+from swe_retry.instances.validity import VALIDITY_FIX, VALIDITY_SCHEMA, Validity
 from swe_retry.launch.cli import EnvFileOption
 from swe_retry.record.description import DatasetFacts, Run
 from swe_retry.record.keys import SafeKey
@@ -48,20 +34,16 @@ from swe_retry.record.records import Recorded
 from swe_retry.record.runlock import run_lock
 from swe_retry.record.store import RunStore
 from swe_retry.record.versions import versions
-from swe_retry.report.evaluation.evaluator import (
-    EvaluationTask,
-    Evaluator,
-    Tasks,
-)
-from swe_retry.report.evaluation.grading import failed_tests, failure_cause
-from swe_retry.report.evaluation.requested import RequestedEvaluation
-from swe_retry.report.evaluation.settings import (
+from swe_retry.report.evaluation.evaluate import RunEvaluation
+from swe_retry.report.evaluation.evaluation_settings import (
     EVALUATOR_FLAG,
     OPTIONS,
     WORKERS_FLAG,
     EvaluationRoot,
     EvaluatorKind,
 )
+from swe_retry.report.evaluation.evaluator import EvaluationTask, Evaluator, Tasks
+from swe_retry.report.evaluation.grading import failed_tests, failure_cause
 from swe_retry.results.predictions import Prediction
 from swe_retry.results.verdicts import MANUAL_TOOLS, Verdict, write_eval_log
 
@@ -186,7 +168,7 @@ def gold_command(settings: GoldSettings, path: Path, repeat: int, say: Say) -> i
     store = RunStore(path.parent, path.stem)
     chosen = settings.instances
     facts = DatasetFacts(split=chosen.split, config=chosen.config)
-    requested = RequestedEvaluation(store, settings, Run(dataset=facts), say)
+    requested = RunEvaluation(store, settings, Run(dataset=facts), say)
     kind = requested.kind
     if kind == EvaluatorKind.NONE or kind in MANUAL_TOOLS:
         raise UserError(

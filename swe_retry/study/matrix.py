@@ -16,12 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from swe_retry.attempts import ClassFacts, InstanceFacts, ScriptFacts
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import Say
-from swe_retry.core.untrusted import (
-    DamagedError,
-    fault_of,
-    object_of,
-    read_bytes,
-)
+from swe_retry.core.untrusted import DamagedError, fault_of, object_of, read_bytes
 
 Id = str | int
 _MAX_CANDIDATES = 1000

@@ -35,7 +35,8 @@ from swe_retry.instances.dataset import load_dataset
 from swe_retry.launch.cli import EnvFileOption
 from swe_retry.record.evidence import Evidence
 from swe_retry.record.places import find_run
-from swe_retry.record.records import InstanceResult, Origin
+from swe_retry.record.records import Origin
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
 from swe_retry.report.named_runs import runs_and_filters
 from swe_retry.runner.checks import check_folders, check_models

@@ -20,20 +20,16 @@ from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.processes import CommandResult
 from swe_retry.core.shutdown import Check, waited_for
-from swe_retry.environments.base import (
-    EnvironmentKind,
-    Prepared,
-    UnavailableError,
-)
+from swe_retry.environments.base import EnvironmentKind, Prepared, UnavailableError
 from swe_retry.environments.choice import make_folders
 from swe_retry.environments.folders import FolderCommand, Folders
 from swe_retry.frameworks import OF_PYTHON, Runner
-from swe_retry.frameworks.base import BaseTree
 from swe_retry.frameworks.commands import file_command, reporting_command
 from swe_retry.frameworks.shell import Read
+from swe_retry.frameworks.support import BaseTree
 from swe_retry.instances.split import Instance
+from swe_retry.testing.origins import Statements
 from swe_retry.testing.related import directive
-from swe_retry.testing.statements import Statements
 from swe_retry.testing.testlogs import (
     Results,
     TestRun,

@@ -11,11 +11,8 @@ from itertools import chain, dropwhile, islice, takewhile
 
 from swe_retry.agent.conversation.testreport import Failure
 from swe_retry.frameworks import OF_PYTHON, Runner
-from swe_retry.frameworks.base import (
-    is_progress,
-    limit_lines,
-    without_noise,
-)
+from swe_retry.frameworks.noise import is_progress, without_noise
+from swe_retry.frameworks.results import limit_lines
 
 _CLASS_STEP = re.compile(r"^(?:setUp|tearDown)(?:Class|Module) \((.+)\)$")
 _HEADINGS = re.compile(r"^_+ .* _+$|^=+ .* =+$|^(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL) ")

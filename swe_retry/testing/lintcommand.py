@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
 
-from swe_retry.agent.lint import (
-    Change,
-    Finding,
+from swe_retry.agent.lint.compilers import (
     InterpreterCompiler,
-    Linter,
     OwnCompiler,
     RememberingCompiler,
 )
+from swe_retry.agent.lint.findings import Change, Finding
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.core.plaintext import Say, one_line
 from swe_retry.core.processes import CommandResult
 from swe_retry.core.worktree import Changes

@@ -26,8 +26,9 @@ from swe_retry.environments.base import (
 from swe_retry.frameworks.shell import Read
 from swe_retry.instances.instance import Commands
 from swe_retry.instances.split import ImageLayout, Instance, Spec
-from swe_retry.repositories.checkout import Checkout, Snapshot, Snapshots
+from swe_retry.repositories.checkout import Checkout
 from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.repositories.snapshot import Snapshot, Snapshots
 
 _FILES: dict[str, dict[str, list[str]]] = read_yaml(__file__, "requirements.yaml")
 _SERVERS: dict[str, dict[str, Any]] = read_yaml(__file__, "servers.yaml")

@@ -20,11 +20,7 @@ from swe_retry.environments.base import AS_GIVEN, Prepared, Session, Setup, Setu
 from swe_retry.environments.docker.setupscript import WHOLE_SETUP, installs_project
 from swe_retry.frameworks import Runner
 from swe_retry.frameworks.shell import Read
-from swe_retry.testing.statements import (
-    mark_of,
-    split_statements,
-    with_statements,
-)
+from swe_retry.testing.origins import mark_of, split_statements, with_statements
 
 _IMPORT_ROOTS = ("", "src", "lib")
 # The process ends itself once everything is imported.

@@ -15,12 +15,7 @@ from swe_retry.core.processes import CommandResult
 from swe_retry.core.shutdown import Check
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import Prepared, Session, Setup
-from swe_retry.frameworks import (
-    OF_PYTHON,
-    SUPPORT,
-    Runner,
-    may_hold_tests,
-)
+from swe_retry.frameworks import OF_PYTHON, SUPPORT, Runner, may_hold_tests
 from swe_retry.frameworks.commands import find_runner, takes_arguments
 from swe_retry.frameworks.shell import Read
 from swe_retry.instances.split import Instance
@@ -33,8 +28,8 @@ from swe_retry.testing.baselines import (
     was_killed,
 )
 from swe_retry.testing.failures import failures_of
+from swe_retry.testing.origins import doubt, shadowing
 from swe_retry.testing.related import History, RelatedTests, has_convention
-from swe_retry.testing.settings import TestChoice, Tests
 from swe_retry.testing.setups import (
     Package,
     ProvenSetup,
@@ -46,12 +41,7 @@ from swe_retry.testing.setups import (
     needs_rebuild,
     setup_failures,
 )
-from swe_retry.testing.statements import doubt, shadowing
-from swe_retry.testing.testconfig import (
-    TestCommand,
-    TreeUnderTest,
-    tree_under_test,
-)
+from swe_retry.testing.testconfig import TestCommand, TreeUnderTest, tree_under_test
 from swe_retry.testing.testlogs import (
     Results,
     TestRun,
@@ -59,6 +49,7 @@ from swe_retry.testing.testlogs import (
     missing_passes,
     passing_tests,
 )
+from swe_retry.testing.testsettings import TestChoice, Tests
 
 # The rest is for candidates that are slower than the baseline.
 _SHARE_OF_TIMEOUT = 0.5

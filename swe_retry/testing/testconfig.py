@@ -26,11 +26,7 @@ from swe_retry.core.jsontypes import JsonMapping
 from swe_retry.core.untrusted import object_of
 from swe_retry.core.worktree import Changes
 from swe_retry.frameworks import OF_PYTHON, Runner, runner_of
-from swe_retry.frameworks.shell import (
-    Read,
-    expand_scripts,
-    simple_commands,
-)
+from swe_retry.frameworks.shell import Read, expand_scripts, simple_commands
 from swe_retry.record.patches import (
     RUNNER_CONFIGURATION,
     STARTUP_MODULES,

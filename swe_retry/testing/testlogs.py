@@ -25,25 +25,21 @@ from swe_retry.frameworks import (
     parse_output,
     runner_of,
 )
-from swe_retry.frameworks.base import (
-    FAILED,
-    PASSED,
-    XFAIL,
-    limit_lines,
-    worst_statuses,
-)
 from swe_retry.frameworks.documents import (
     XML_STATUSES,
     cases_of,
     parse_xml,
     problems_of,
 )
-from swe_retry.instances.split import Instance
-from swe_retry.testing.statements import (
-    Statements,
-    split_statements,
-    with_statements,
+from swe_retry.frameworks.results import (
+    FAILED,
+    PASSED,
+    XFAIL,
+    limit_lines,
+    worst_statuses,
 )
+from swe_retry.instances.split import Instance
+from swe_retry.testing.origins import Statements, split_statements, with_statements
 
 _SCRIPT = """{command} --junitxml=/tmp/{token}.xml
 code=$?{show}

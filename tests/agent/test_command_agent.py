@@ -16,7 +16,8 @@ import pytest
 from swe_retry.agent.agents import load_agent
 from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.command_agent import CommandAgent, read_spent
-from swe_retry.agent.conversation.base import ConversationLimits, Ending
+from swe_retry.agent.conversation.limits import ConversationLimits
+from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.protocol import AgentResult, Task, Transcript
 from swe_retry.core.errors import InfrastructureError, UserError

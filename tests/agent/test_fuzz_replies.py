@@ -27,26 +27,24 @@ from typing import Annotated
 import pytest
 import typer
 
-from swe_retry.agent.conversation.base import harness_setup
 from swe_retry.agent.conversation.coder import ConversationChecks
 from swe_retry.agent.conversation.context import ShownFiles
+from swe_retry.agent.conversation.setup import harness_setup
 from swe_retry.agent.formats import format_names, get_format
 from swe_retry.agent.formats.apply import safe_edits, write_report
-from swe_retry.agent.formats.base import (
+from swe_retry.agent.formats.protocol import MalformedReplyError, Matching, ReplyScope
+from swe_retry.agent.formats.report import (
     ApplyReport,
-    MalformedReplyError,
-    Matching,
     OnFailure,
-    ReplyScope,
     after_failures,
     feedback,
 )
-from swe_retry.agent.lint import Linter
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.workspace import Workspace
 from swe_retry.core.plaintext import table
 from swe_retry.llm.chat import Message, Reply
-from swe_retry.llm.client import messages_as_sent
+from swe_retry.llm.messages import messages_as_sent
 from swe_retry.llm.replay import ReplayModel
 from tests.support import write_files
 from tests.support.hostile_replies import (

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swe_retry.agent.formats.apply import safe_edits, write_report
-from swe_retry.agent.formats.base import ApplyReport, WholeFile
+from swe_retry.agent.formats.edits import WholeFile
+from swe_retry.agent.formats.report import ApplyReport
 from swe_retry.agent.formats.whole import WholeFormat
 from swe_retry.agent.workspace import TextFile, UnsafePathError, Workspace
 

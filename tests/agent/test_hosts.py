@@ -14,10 +14,10 @@ import pytest
 from swe_retry.agent.agents import load_agent
 from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.command_agent import CommandAgent
-from swe_retry.agent.conversation.base import Ending
+from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.protocol import AgentResult, Host, OpenHost, Task
 from swe_retry.core.errors import StoppedError
-from swe_retry.llm.chat import BudgetUsedError, ChatModel, Reply
+from swe_retry.llm.chat import BudgetUsedError, Reply
 from swe_retry.llm.gate import (
     Answered,
     CallOutcome,
@@ -67,10 +67,6 @@ class ListingHost:
     def draw_map(self) -> str:
         self.events.append("map")
         return "the map"
-
-    def wait_for(self, model: ChatModel) -> ChatModel:
-        self.events.append("model")
-        return replace(model, error="waited for")  # type: ignore[type-var]
 
     def let_others_work(self) -> AbstractContextManager[None]:
         return self._others()
@@ -128,7 +124,7 @@ def test_without_a_run_a_host_does_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "n").read_text() == "x", "there is nobody to find a problem"
     assert task.host.draw_map() == ""
     assert OpenHost(lambda: "a map").draw_map() == "a map"
-    assert task.host.wait_for(task.model) is task.model
+    assert ReplayModel([Reply("a")]).complete([]) == Reply("a")
     assert isinstance(task.host.open_gate(), OpenGate)
 
 
@@ -198,10 +194,10 @@ def test_the_built_in_agent_waits_for_its_model_and_allows_reuse(
     tmp_path: Path,
 ) -> None:
     host = ListingHost()
-    model = ReplayModel([Reply("That is all.")])
+    model = ReplayModel([Reply("That is all.")], waiting=host.let_others_work)
     task = replace(task_of(tmp_path, host), model=model, edit_format="diff")
     BuiltinAgent().work(task)
-    assert host.events == ["reuse", "model", "map"]
+    assert host.events[:4] == ["reuse", "map", "others work", "others wait"]
     assert "the map" in task.transcript.messages[1].content
 
 
@@ -209,8 +205,7 @@ class Stranger:
     """An agent of another package."""
 
     def work(self, task: Task) -> AgentResult:
-        assert isinstance(task.model, ReplayModel)
-        seen = [task.repo_map, task.model.error]
+        seen = [task.repo_map, task.model.complete([]).content]
         write_json(task.root / "seen", seen)
         return AgentResult()
 
@@ -218,7 +213,9 @@ class Stranger:
 def test_an_agent_of_another_package_may_write_at_once(tmp_path: Path) -> None:
     host = ListingHost()
     agent = load_agent("tests.agent.test_hosts:Stranger")
-    assert agent.work(task_of(tmp_path, host)) == AgentResult()
-    assert host.events[0] == "settle"
+    model = ReplayModel([Reply("waited for")], waiting=host.let_others_work)
+    task = replace(task_of(tmp_path, host), model=model)
+    assert agent.work(task) == AgentResult()
+    assert host.events == ["settle", "map", "others work", "others wait"]
     assert "reuse" not in host.events
     assert read_json(tmp_path / "seen") == ["the map", "waited for"]

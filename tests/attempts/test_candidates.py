@@ -6,12 +6,8 @@ from itertools import product
 from typing import Any
 
 from swe_retry.attempts.choose import choose, finish_choice, rank, tier
-from swe_retry.record.records import (
-    Attempt,
-    AttemptStatus,
-    InstanceResult,
-    InstanceStatus,
-)
+from swe_retry.record.records import Attempt, AttemptStatus
+from swe_retry.record.result import InstanceResult, InstanceStatus
 from tests.support.attempts import make_candidate as candidate
 
 OUTCOMES: tuple[bool | None, ...] = (True, None, False)

@@ -29,12 +29,8 @@ from swe_retry.record.evidence import (
     ReproductionScript,
     ScriptSource,
 )
-from swe_retry.record.records import (
-    Attempt,
-    AttemptStatus,
-    InstanceResult,
-    InstanceStatus,
-)
+from swe_retry.record.records import Attempt, AttemptStatus
+from swe_retry.record.result import InstanceResult, InstanceStatus
 from tests.support.attempts import diff, make_candidate
 
 BASE = '"""A module."""\n\ndef f(a):\n    """Add one."""\n    return a + 1\n'

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from swe_retry.agent.conversation.base import ConversationLimits
+from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.conversation.testreport import Failure
-from swe_retry.agent.lint import Linter
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.protocol import AgentResult, Host
 from swe_retry.attempts.checkouts import Checkouts
 from swe_retry.attempts.host import AttemptHost
@@ -22,8 +23,9 @@ from swe_retry.llm.gate import OpenGate
 from swe_retry.llm.replay import ReplayModel
 from swe_retry.record.records import Attempt
 from swe_retry.repositories.checkout import Checkout
+from swe_retry.runner.modelsource import Turn
 from swe_retry.runner.progress.state import WorkStep
-from swe_retry.runner.slots import Slot, Slots
+from swe_retry.runner.slots import Slot, Slots, waiting_for_model
 from swe_retry.testing.suite import SuiteReport
 from swe_retry.testing.testconfig import TestCommand
 from tests.fixtures import MakeCheckout
@@ -87,12 +89,15 @@ def test_others_have_the_slot_while_an_agent_waits(make_tree: MakeCheckout) -> N
     reply = Reply("one")
 
     class Model(ReplayModel):
-        def complete(self, *_: Any) -> Reply:
+        def _serve(self, sha256: str) -> Reply:
             with Slot(world.slots):
                 return reply
 
     with world.slot:
-        model = world.host.wait_for(Model(()))
+        settle = world.checkout.settle
+        steps = world.steps.append
+        waiting = partial(waiting_for_model, world.slot, steps, settle)
+        model = Turn(Model(()), "m", "diff").with_waiting(waiting).model
         messages = [Message("user", "x")]
         assert model.complete(messages) == reply
         assert world.steps == [WorkStep.ASKING, WorkStep.EDITING]

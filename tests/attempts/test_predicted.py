@@ -12,19 +12,16 @@ from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.protocol import AgentResult, Task
 from swe_retry.agent.workspace import UnsafePathError, Workspace
 from swe_retry.attempts.config import ModelChoice
-from swe_retry.attempts.trees import (
-    Examination,
-    examine_patch,
-    files_in_submodules,
-)
+from swe_retry.attempts.trees import Examination, examine_patch, files_in_submodules
 from swe_retry.core.git import git
 from swe_retry.core.worktree import Changes
 from swe_retry.demo.setup import REPOSITORIES, commit_all
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.instances.dataset import load_dataset
 from swe_retry.record.patches import submittable_patch
-from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.patches import take_patch
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.testing.testconfig import (
     ConfigurationEdits,
     TestCommand,

@@ -34,7 +34,7 @@ from swe_retry.record.evidence import (
 from swe_retry.record.records import Attempt
 from tests.support.attempts import make_candidate
 
-PROGRAMS = Path(__file__).parents[2] / "data/programs"
+PROGRAMS = Path(__file__).parents[1] / "data/programs"
 AUTHORS = ("able", "middling", "poor")
 ALL = "able, middling, poor"
 # One interpreter for all programs that run on a tree: starting it takes longest.

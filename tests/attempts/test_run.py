@@ -16,7 +16,7 @@ from swe_retry.environments.base import EnvironmentKind
 from swe_retry.instances.dataset import load_dataset
 from swe_retry.record.store import RunStore
 from swe_retry.record.versions import HARNESS_VERSION
-from swe_retry.repositories.checkout import Snapshot
+from swe_retry.repositories.snapshot import Snapshot
 from tests.support import read_json
 from tests.support.harness import Harness
 from tests.support.runs import IDS, but, config

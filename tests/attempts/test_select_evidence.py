@@ -18,7 +18,8 @@ from swe_retry.environments.base import EnvironmentKind
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from swe_retry.frameworks import Runner
 from swe_retry.llm.chat import Message, request_sha256
-from swe_retry.record.records import Attempt, InstanceResult
+from swe_retry.record.records import Attempt
+from swe_retry.record.result import InstanceResult
 from swe_retry.report.package.hidden import texts_of
 from swe_retry.runner.calls.budget import BudgetLimits
 from swe_retry.runner.settings import Spending

@@ -23,7 +23,7 @@ from swe_retry.attempts.config import RunConfig
 from swe_retry.attempts.policy import StopRule
 from swe_retry.instances.dataset import load_dataset
 from swe_retry.record.evidence import BeliefFit
-from swe_retry.record.records import InstanceResult
+from swe_retry.record.result import InstanceResult
 from tests.support.evidence import (
     LOCAL,
     NAME,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swe_retry.attempts.transcript import transcript
 from swe_retry.llm.chat import Message, ToolCall
-from swe_retry.record.records import InstanceResult
+from swe_retry.record.result import InstanceResult
 from tests.support.attempts import make_candidate
 
 TITLE = "\x1b]0;a title of the terminal\x07"

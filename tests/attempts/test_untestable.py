@@ -19,8 +19,8 @@ from swe_retry.instances.dataset import load_dataset
 from swe_retry.instances.split import Spec
 from swe_retry.testing.health import check_sample
 from swe_retry.testing.project import project_of
-from swe_retry.testing.settings import Tests
 from swe_retry.testing.suite import RegressionTests
+from swe_retry.testing.testsettings import Tests
 from tests.fixtures import MakeCheckout, an_instance
 from tests.support.harness import Harness
 from tests.support.provider import Provider

@@ -66,7 +66,7 @@ def test_what_is_asked_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         return dataset
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    monkeypatch.setattr("swe_retry.instances.dataset._hub_unreachable", lambda _: "")
+    monkeypatch.setattr("swe_retry.instances.hub._hub_unreachable", lambda _: "")
     dataset = load_dataset("gym@ccccccc", "test", "extra")
     ((values, named_values),) = requests
     assert values == ("SWE-Gym/SWE-Gym", "extra")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.report.evaluation.settings import EvaluatorKind
+from swe_retry.report.evaluation.evaluation_settings import EvaluatorKind
 from swe_retry.report.report import report_command
 from swe_retry.results.rows import (
     AttemptRecord,

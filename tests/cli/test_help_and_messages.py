@@ -17,7 +17,8 @@ import pytest
 from swe_retry.instances.dataset import load_dataset
 from swe_retry.instances.selection import read_ids
 from swe_retry.llm.registry import ending_models
-from swe_retry.record.records import Attempt, InstanceResult
+from swe_retry.record.records import Attempt
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.versions import HARNESS_VERSION
 from tests.cli.test_options import ID, NOWHERE, Run, demo, refusal, replayed
 from tests.cli.test_options import here as here  # a fixture

@@ -106,7 +106,7 @@ def test_a_package_that_a_command_imports_late_is_named_in_one_line(
     code = (
         f"import sys; sys.modules[{package!r}] = None; "
         f"sys.argv = {[f'{script}.py', *words.split()]!r}; "
-        f"from swe_retry import {script}; sys.exit({script}.main())"
+        f"from swe_retry.cli import {script}; sys.exit({script}.main())"
     )
     done = start(TOP / ".venv/bin/python", "-c", code)
     assert done.returncode == 2, done.stderr

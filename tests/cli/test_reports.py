@@ -12,7 +12,7 @@ import pytest
 
 from swe_retry.cli.report import main
 from swe_retry.core.errors import UserError
-from swe_retry.report.evaluation.settings import EvaluatorKind
+from swe_retry.report.evaluation.evaluation_settings import EvaluatorKind
 from swe_retry.report.report import report_command
 from swe_retry.results.predictions import Prediction
 from swe_retry.results.verdicts import Verdict, VerdictStatus, leaderboard_lists

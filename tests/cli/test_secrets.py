@@ -20,7 +20,7 @@ from swe_retry.llm.provider_errors import translate_error
 from swe_retry.llm.registry import load_litellm
 from swe_retry.llm.wire import Wire
 from swe_retry.record.description import Run as RunDescription
-from swe_retry.record.records import InstanceResult
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
 from tests.cli.test_options import Run
 from tests.cli.test_options import here as here  # a fixture

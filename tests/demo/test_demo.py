@@ -18,8 +18,8 @@ from swe_retry.demo.setup import REPOSITORIES, build_mirrors
 from swe_retry.environments.local.environment import NO_SANDBOX
 from swe_retry.instances.dataset import load_dataset
 from swe_retry.record.store import RunStore
+from swe_retry.report.evaluation.evaluation_settings import EvaluatorKind
 from swe_retry.report.evaluation.local import LocalEvaluator
-from swe_retry.report.evaluation.settings import EvaluatorKind
 from tests.fixtures import ShareVenvs
 from tests.support import TOP, read_json
 from tests.support.evaluated import evaluator_of, report_settings

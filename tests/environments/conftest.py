@@ -26,8 +26,9 @@ from swe_retry.environments.local.confinement import Confined, Confinement, cgro
 from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
 from swe_retry.instances.dataset import load_dataset
 from swe_retry.instances.split import Instance
-from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.testing.project import project_of
 from tests.fixtures import ShareVenvs
 from tests.support.environments import FOLDER_LIMITS as FOLDER_LIMITS

@@ -26,8 +26,8 @@ from swe_retry.environments.local.confinement import (
 from swe_retry.environments.local.environment import LocalSession
 from swe_retry.instances.split import Instance
 from swe_retry.repositories.checkout import Checkout
-from swe_retry.testing.settings import TestChoice, Tests
 from swe_retry.testing.suite import RegressionTests
+from swe_retry.testing.testsettings import TestChoice, Tests
 from tests.support.environments import IGNORES_TERM, LIMITS, MB, Place, ended_badly
 
 

@@ -26,7 +26,7 @@ from tests.support.foreign import (
     mini_text,
 )
 
-SAMPLES = Path(__file__).parents[2] / "data/foreign"
+SAMPLES = Path(__file__).parents[1] / "data/foreign"
 """Made by mini-swe-agent 2.4.6 against a loopback model (``test_peers.py``)."""
 
 TALK = Talk(

@@ -8,7 +8,7 @@ import pytest
 
 from swe_retry.core.errors import UserError
 from swe_retry.instances.adapters import ADAPTERS, adapter_of
-from swe_retry.instances.adapters.base import date_of
+from swe_retry.instances.adapters.adapter import date_of
 from swe_retry.instances.split import (
     ImageLayout,
     Instance,

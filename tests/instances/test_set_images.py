@@ -17,11 +17,12 @@ from swe_retry.environments.base import UnavailableError
 from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.docker.environment import DockerEnvironment
 from swe_retry.instances.split import Instance, TestSetup, split_row
-from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.testing.project import hide_image_names, project_of, snapshot_of
-from swe_retry.testing.settings import TestChoice, Tests
 from swe_retry.testing.suite import RegressionTests
+from swe_retry.testing.testsettings import TestChoice, Tests
 from tests.support import write_files
 from tests.support.task_sets import (
     BROKEN,

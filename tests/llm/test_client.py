@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 import time
@@ -12,7 +13,7 @@ import pytest
 
 import swe_retry.llm.background
 from swe_retry.core.errors import InfrastructureError, UserError
-from swe_retry.llm.background import Background, background
+from swe_retry.llm.background import call_loop
 from swe_retry.llm.chat import Message, Usage
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import OpenGate
@@ -207,18 +208,18 @@ def test_threads_that_ask_at_once_get_the_same_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waiting = threading.Barrier(8)
-    original = Background.__init__
+    original = asyncio.new_event_loop
 
-    def slow(self: Background) -> None:
+    def slow() -> asyncio.AbstractEventLoop:
         threading.Event().wait(0.05)
-        original(self)
+        return original()
 
-    def ask(_: int) -> Background:
+    def ask(_: int) -> asyncio.AbstractEventLoop:
         waiting.wait()
-        return background()
+        return call_loop()
 
-    monkeypatch.setattr(Background, "__init__", slow)
-    swe_retry.llm.background._make_background.cache_clear()
+    monkeypatch.setattr(asyncio, "new_event_loop", slow)
+    swe_retry.llm.background._start_loop.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         loops = list(pool.map(ask, range(8)))
     assert len(set(map(id, loops))) == 1

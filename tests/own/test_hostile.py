@@ -14,18 +14,12 @@ from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.git import user_environment
 from swe_retry.own.repository import OwnRepository, open_repository
 from swe_retry.own.result import deliverable_patch
-from swe_retry.repositories.checkout import Snapshots, make_checkout
+from swe_retry.repositories.checkout import make_checkout
 from swe_retry.repositories.mirrors import add_submodules
+from swe_retry.repositories.snapshot import Snapshots
 from tests.support import write_files
 from tests.support.commands import Preloaded
-from tests.support.ownworld import (
-    FILES,
-    ISSUE,
-    SOURCE,
-    make_repository,
-    run_git,
-    state,
-)
+from tests.support.ownworld import FILES, ISSUE, SOURCE, make_repository, run_git, state
 from tests.support.provider import Provider
 
 PATCH = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from swe_retry.agent.lint import Change
+from swe_retry.agent.lint.findings import Change
 from swe_retry.core.processes import CommandResult
 from swe_retry.testing.lintcommand import CommandLinter, new_complaints
 

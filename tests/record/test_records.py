@@ -13,14 +13,9 @@ from pydantic import ValidationError
 from swe_retry.llm.chat import Message, Reply, Usage
 from swe_retry.record.description import Run
 from swe_retry.record.evidence import Evidence
-from swe_retry.record.records import (
-    Attempt,
-    AttemptStatus,
-    InstanceResult,
-    InstanceStatus,
-    Totals,
-    status_by,
-)
+from swe_retry.record.records import Attempt, AttemptStatus, Totals
+from swe_retry.record.result import InstanceResult, InstanceStatus
+from swe_retry.record.status_rule import status_by
 from tests.support import TOP, read_json
 from tests.support.runner import PATCH
 

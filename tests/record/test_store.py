@@ -8,7 +8,7 @@ import pytest
 from swe_retry.core.atomic import write_json_atomic, write_text_atomic
 from swe_retry.core.errors import UserError
 from swe_retry.record.manifest import differences
-from swe_retry.record.records import InstanceResult
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
 from tests.support.runner import PATCH
 

@@ -16,7 +16,7 @@ import pytest
 
 from swe_retry.record.runlock import run_lock
 from swe_retry.record.store import RunStore
-from swe_retry.results.rundata import read_predictions
+from swe_retry.results.read import read_predictions
 from swe_retry.results.verdicts import eval_log
 from tests.support import contents_below, write_files
 from tests.support.evaluated import TEXTKIT, UNITS, change_json, whole_output

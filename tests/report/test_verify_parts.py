@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from swe_retry.report.verify import chosen_again, compare_text, first_difference
+from swe_retry.report.differences import compare_text, first_difference
+from swe_retry.report.verify import chosen_again
 from tests.support.attempts import make_candidate
 
 

@@ -17,12 +17,11 @@ from swe_retry.demo.setup import commit_all
 from swe_retry.repositories.checkout import (
     Checkout,
     LeakError,
-    Snapshot,
-    Snapshots,
     make_checkout,
     renew_checkout,
     verify,
 )
+from swe_retry.repositories.snapshot import Snapshot, Snapshots
 
 History = tuple[Path, str, str]
 LATIN = os.fsdecode(b"caf\xe9.txt")

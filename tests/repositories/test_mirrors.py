@@ -12,8 +12,9 @@ import pytest
 
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.git import git
-from swe_retry.repositories.checkout import Snapshots, make_checkout, make_spread
+from swe_retry.repositories.checkout import make_checkout, make_spread
 from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.repositories.snapshot import Snapshots
 from tests.repositories.test_checkout import History
 from tests.repositories.test_checkout import history as history  # a fixture
 from tests.support import TOP

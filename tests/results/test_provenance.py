@@ -11,7 +11,8 @@ import pytest
 
 from swe_retry.attempts.config import ModelChoice
 from swe_retry.environments.docker.engine import connect
-from swe_retry.instances.dataset import load_dataset, revision_of
+from swe_retry.instances.dataset import load_dataset
+from swe_retry.instances.hub import revision_of
 from swe_retry.llm.chat import Reply, Usage
 from swe_retry.llm.prices import Price
 from swe_retry.llm.registry import load_litellm
@@ -28,7 +29,8 @@ from swe_retry.record.records import Origin
 from swe_retry.record.runlock import run_lock
 from swe_retry.record.store import RunStore
 from swe_retry.results.provenance import UNKNOWN, evaluation, provenance
-from swe_retry.results.rundata import InstanceData, RunData, read_run
+from swe_retry.results.read import read_run
+from swe_retry.results.rundata import InstanceData, RunData
 from swe_retry.results.verdicts import Verdict, VerdictStatus
 from tests.support import read_json
 from tests.support.reported import replay

@@ -11,18 +11,12 @@ from typing import Any
 import pytest
 
 from swe_retry.core.errors import UserError
-from swe_retry.record.records import number_attempts
+from swe_retry.record.layouts import number_attempts
 from swe_retry.record.store import RunStore
-from swe_retry.results.rundata import RunData, read_predictions, read_run
+from swe_retry.results.read import read_predictions, read_run
+from swe_retry.results.rundata import RunData
 from tests.support import write_files
-from tests.support.rundata import (
-    GPT,
-    LABEL,
-    OPUS,
-    PATCH,
-    old_prediction,
-    write_run,
-)
+from tests.support.rundata import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
 
 
 def read(folder: Path, **options: Any) -> RunData:

@@ -19,7 +19,7 @@ from swe_retry.attempts import RESULTS
 from swe_retry.core.errors import UserError
 from swe_retry.core.processes import RUN_VARIABLE
 from swe_retry.core.shutdown import Shutdown
-from swe_retry.record.records import InstanceResult
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.runlock import run_lock
 from swe_retry.record.store import RunStore
 from swe_retry.runner.calls.ledger import total

@@ -20,11 +20,12 @@ import pytest
 from swe_retry.core.errors import StoppedError, UserError
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.llm.chat import Message, Reply
+from swe_retry.llm.replay import ReplayModel
 from swe_retry.record.records import Attempt
 from swe_retry.record.runlock import run_lock
 from swe_retry.runner.jobs import End
 from swe_retry.runner.progress.state import WorkStep
-from swe_retry.runner.slots import Slot, Slots, WaitingModel
+from swe_retry.runner.slots import Slot, Slots, waiting_for_model
 from swe_retry.runner.threads import ThreadEngine
 from tests.support import TOP
 from tests.support.runner import in_threads
@@ -112,15 +113,16 @@ def test_a_model_is_waited_for_without_a_slot() -> None:
     steps: list[WorkStep] = []
     done: list[str] = []
 
-    class Model:
-        def complete(self, messages: Any, tools: Any = ()) -> Reply:
+    class Model(ReplayModel):
+        def _serve(self, sha256: str) -> Reply:
             with Slot(slots):
                 done.append("asked")
                 return Reply("yes")
 
     with Slot(slots) as slot:
-        waiting = partial(done.append, "settled")
-        model = WaitingModel(Model(), slot, steps.append, waiting)  # type: ignore[arg-type]
+        settle = partial(done.append, "settled")
+        waiting = partial(waiting_for_model, slot, steps.append, settle)
+        model = Model((), waiting=waiting)
         assert model.complete([Message("user", "?")]).content == "yes"
         assert slots._taken == 1
     assert [step.value for step in steps] == ["asking", "editing"]

@@ -17,7 +17,10 @@ from swe_retry.demo.images import build_images
 from swe_retry.demo.setup import build_mirrors
 from swe_retry.instances.dataset import load_dataset
 from swe_retry.instances.selection import Instances
-from swe_retry.report.evaluation.settings import EvaluationSettings, EvaluatorKind
+from swe_retry.report.evaluation.evaluation_settings import (
+    EvaluationSettings,
+    EvaluatorKind,
+)
 from swe_retry.runner.settings import FolderSettings
 from swe_retry.study.gold import GoldSettings, gold_command
 from tests.fixtures import ShareVenvs

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from swe_retry.record.records import Attempt, AttemptStatus, status_by
+from swe_retry.record.records import Attempt, AttemptStatus
+from swe_retry.record.status_rule import status_by
 
 
 def diff(text: str = "p", path: str = "a.py") -> str:

@@ -56,7 +56,6 @@ _IMPORTED_LATER = (
     "swe_retry.cli.report_commands",
     "swe_retry.report.report",
     "swe_retry.report.pages.write",
-    "tenacity",
 )
 _LONGEST = 1 << 20
 _SOCKET = "socket"

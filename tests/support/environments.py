@@ -23,9 +23,9 @@ from swe_retry.environments.base import (
     SetupWay,
 )
 from swe_retry.environments.folders import FolderCommand, FolderResult, Folders
-from swe_retry.testing.settings import TestChoice, Tests
 from swe_retry.testing.setups import ProvenSetup
 from swe_retry.testing.suite import RegressionTests
+from swe_retry.testing.testsettings import TestChoice, Tests
 from tests.fixtures import an_instance
 from tests.support import still_running, write_files
 

@@ -21,9 +21,12 @@ from swe_retry.instances.dataset import Dataset, load_dataset
 from swe_retry.instances.split import split_row
 from swe_retry.record.description import DatasetFacts, Run
 from swe_retry.record.store import RunStore
+from swe_retry.report.evaluation.evaluate import RunEvaluation
+from swe_retry.report.evaluation.evaluation_settings import (
+    EvaluatorKind,
+    ReportSettings,
+)
 from swe_retry.report.evaluation.evaluator import EvaluationTask, Evaluator
-from swe_retry.report.evaluation.requested import RequestedEvaluation
-from swe_retry.report.evaluation.settings import EvaluatorKind, ReportSettings
 from swe_retry.report.package.commands import SPLITS, package_command
 from swe_retry.report.pages.tables import run_tables
 from swe_retry.report.report import report_command
@@ -31,7 +34,8 @@ from swe_retry.report.statistics.collect import collect
 from swe_retry.report.statistics.denominators import split_of
 from swe_retry.report.statsfile import stats_json
 from swe_retry.results.predictions import Prediction, all_preds
-from swe_retry.results.rundata import read_predictions, read_run, rounds
+from swe_retry.results.read import read_predictions, read_run
+from swe_retry.results.rundata import rounds
 from swe_retry.results.verdicts import Verdict, VerdictStatus, save_verdict
 from swe_retry.runner.settings import FolderSettings
 from tests.support import change_json as change_json
@@ -272,7 +276,7 @@ def report_settings(
 def evaluator_of(store: RunStore, settings: ReportSettings, say: Say) -> Evaluator:
     """Return the evaluator that ``settings`` name for predictions on the demo."""
     described = Run(dataset=DatasetFacts(name="demo", split="test"))
-    return RequestedEvaluation(store, settings, described, say).evaluator
+    return RunEvaluation(store, settings, described, say).evaluator
 
 
 def on_disk(store: RunStore, name: str) -> Any:

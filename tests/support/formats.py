@@ -2,31 +2,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from swe_retry.agent.builtin import tries
-from swe_retry.agent.conversation.base import (
-    ConversationLimits,
-    ConversationSetup,
-    Reflections,
-    Result,
-    harness_setup,
-)
 from swe_retry.agent.conversation.coder import Coder, ConversationChecks
+from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
+from swe_retry.agent.conversation.result import Result
+from swe_retry.agent.conversation.setup import ConversationSetup, harness_setup
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.formats import get_format
-from swe_retry.agent.formats.base import (
-    ApplyReport,
-    Edit,
-    Matching,
-    OnFailure,
-    ReplyScope,
-)
+from swe_retry.agent.formats.edits import Edit
+from swe_retry.agent.formats.protocol import Matching, ReplyScope
 from swe_retry.agent.formats.reading.fences import writes_markers
-from swe_retry.agent.lint import Linter
+from swe_retry.agent.formats.report import ApplyReport, OnFailure
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.protocol import Task, Transcript
 from swe_retry.agent.workspace import Workspace
@@ -39,6 +32,7 @@ from swe_retry.llm.chat import (
     Tool,
     ToolCall,
     Traits,
+    Waiting,
     estimate_tokens,
 )
 from tests.support import write_files
@@ -126,6 +120,7 @@ class Scripted:
     traits: Traits = field(default_factory=Traits)
     requests: list[list[Message]] = field(default_factory=list)
     tools: list[Sequence[Tool]] = field(default_factory=list)
+    waiting: Waiting = nullcontext
 
     def count(self, text: str) -> int:
         return estimate_tokens(text)

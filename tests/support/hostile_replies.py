@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from swe_retry.agent.formats import format_names, get_format
-from swe_retry.agent.formats.base import ReplyScope, SearchReplace
+from swe_retry.agent.formats.edits import SearchReplace
+from swe_retry.agent.formats.protocol import ReplyScope
 from swe_retry.llm.chat import Reply, ToolCall
 from tests.support.render_edits import render
 

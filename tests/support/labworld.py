@@ -12,15 +12,11 @@ from typing import Any
 
 from swe_retry.record.records import Attempt
 from swe_retry.record.store import RunStore
-from swe_retry.results.rundata import InstanceData, RunData, read_run
+from swe_retry.results.read import read_run
+from swe_retry.results.rundata import InstanceData, RunData
 from swe_retry.study.lab.recorded import lab_data
-from swe_retry.study.lab.replay import lab_report
-from tests.support.rundata import (
-    a_run,
-    a_verdict,
-    an_attempt,
-    an_instance,
-)
+from swe_retry.study.lab.report import lab_report
+from tests.support.rundata import a_run, a_verdict, an_attempt, an_instance
 
 SAMPLES = 300
 RIGHT = "+right\n"

@@ -8,7 +8,8 @@ from typing import Any
 
 from swe_retry.instances.split import Evaluation, Instance
 from swe_retry.report.evaluation.evaluator import EvaluationTask
-from swe_retry.report.evaluation.official import PROGRAMS, OfficialEvaluator
+from swe_retry.report.evaluation.official import PROGRAMS
+from swe_retry.report.evaluation.program import OfficialEvaluator
 from swe_retry.results.predictions import Prediction
 from swe_retry.results.verdicts import Verdict
 from tests.support import tar_of

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from swe_retry.agent.formats.base import EditFormat, Replacement, SearchReplace
 from swe_retry.agent.formats.diff import DiffFormat
+from swe_retry.agent.formats.edits import Replacement, SearchReplace
 from swe_retry.agent.formats.functions import (
     DiffFunctionFormat,
     FunctionFormat,
@@ -22,6 +22,7 @@ from swe_retry.agent.formats.matching.lines import (
 )
 from swe_retry.agent.formats.matching.place_edits import place_edits
 from swe_retry.agent.formats.patch import PatchFormat
+from swe_retry.agent.formats.protocol import EditFormat
 from swe_retry.agent.formats.reading.fences import (
     USUAL_SIZE,
     marker_size,

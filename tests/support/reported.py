@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from swe_retry.environments.base import EnvironmentKind
-from swe_retry.report.evaluation.settings import (
+from swe_retry.report.evaluation.evaluation_settings import (
     EvaluatorKind,
     ReportFormat,
     RowKind,

@@ -10,7 +10,7 @@ from typing import Any
 from swe_retry.llm.chat import Message
 from swe_retry.record.store import RunStore
 from swe_retry.report.compare import compare_command
-from swe_retry.report.evaluation.settings import ReportFormat
+from swe_retry.report.evaluation.evaluation_settings import ReportFormat
 from swe_retry.report.named_runs import stores_of
 from swe_retry.report.report import report_command
 from swe_retry.results.predictions import Prediction

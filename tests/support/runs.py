@@ -137,6 +137,11 @@ class Start:
 
     changes: Mapping[str, Any]
 
+    @property
+    def out(self) -> Path:
+        out: Path = self.changes["out"]
+        return out
+
     def of(self, config: RunConfig) -> RunConfig:
         """Return the configuration of this start."""
         return but(config, **self.changes)

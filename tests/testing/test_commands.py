@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from swe_retry.frameworks import Runner
-from swe_retry.frameworks.base import BaseTree
 from swe_retry.frameworks.commands import (
     file_command,
     find_runner,
@@ -17,6 +16,7 @@ from swe_retry.frameworks.commands import (
     takes_arguments,
     whole_suite,
 )
+from swe_retry.frameworks.support import BaseTree
 from swe_retry.instances.instance import TestSetup, bare_setup
 
 SCRIPTS = {

@@ -15,8 +15,9 @@ from swe_retry.demo.setup import commit_all
 from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.docker.environment import DockerEnvironment
 from swe_retry.instances.split import split_row
-from swe_retry.repositories.checkout import Snapshots, make_checkout
+from swe_retry.repositories.checkout import make_checkout
 from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.testing.project import project_of, snapshot_of
 from swe_retry.testing.suite import RegressionTests
 from tests.instances.test_set_images import regression_of

@@ -12,10 +12,10 @@ import pytest
 
 from swe_retry.agent.conversation.testreport import describe
 from swe_retry.frameworks import Runner
-from swe_retry.frameworks.base import is_progress, without_noise
+from swe_retry.frameworks.noise import is_progress, without_noise
 from swe_retry.testing.failures import failures_of
 
-LOGS = Path(__file__).parents[2] / "data" / "testlogs"
+LOGS = Path(__file__).parents[1] / "data" / "testlogs"
 CORE = "tests/test_core.py"
 
 

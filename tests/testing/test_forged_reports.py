@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from swe_retry.frameworks import Runner
-from swe_retry.testing.settings import TestChoice, Tests
 from swe_retry.testing.suite import RegressionTests, SuiteReport
 from swe_retry.testing.testlogs import (
     read_run,
@@ -20,6 +19,7 @@ from swe_retry.testing.testlogs import (
     split_report,
     with_report_file,
 )
+from swe_retry.testing.testsettings import TestChoice, Tests
 from tests.fixtures import an_instance
 from tests.support.environments import FolderSession
 

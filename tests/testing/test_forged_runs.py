@@ -24,14 +24,15 @@ from swe_retry.environments.docker.environment import DockerEnvironment
 from swe_retry.instances.split import Instance, split_row
 from swe_retry.report.evaluation.evaluator import EvaluationTask
 from swe_retry.report.evaluation.local import LocalEvaluator
-from swe_retry.repositories.checkout import Checkout, Snapshots, make_checkout
+from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.repositories.patches import take_patch
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.results.predictions import Prediction
 from swe_retry.results.verdicts import VerdictStatus
 from swe_retry.testing.project import project_of
-from swe_retry.testing.settings import TestChoice, Tests
 from swe_retry.testing.suite import RegressionTests
+from swe_retry.testing.testsettings import TestChoice, Tests
 from tests.fixtures import ShareVenvs, an_instance
 from tests.support import write_files
 from tests.support.evaluated import report_settings

@@ -15,8 +15,8 @@ import pytest
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
-from swe_retry.testing.settings import Tests
 from swe_retry.testing.suite import RegressionTests, SuiteReport
+from swe_retry.testing.testsettings import Tests
 from tests.fixtures import an_instance
 from tests.support.environments import FILES, FolderSession, regression_tests
 

@@ -24,7 +24,7 @@ from swe_retry.testing.testlogs import (
 )
 from tests.fixtures import an_instance
 
-LOGS = Path(__file__).parents[2] / "data" / "testlogs" / "other"
+LOGS = Path(__file__).parents[1] / "data" / "testlogs" / "other"
 
 # Runner; how many tests passed, failed, were skipped; a failed test and a part of its reason.
 EXPECTED = {

@@ -34,9 +34,9 @@ from swe_retry.environments.docker.setupscript import (
 )
 from swe_retry.frameworks import Runner
 from swe_retry.testing.baselines import TestFiles
-from swe_retry.testing.settings import TestChoice, Tests
 from swe_retry.testing.setups import Package, edited_packages
 from swe_retry.testing.suite import RegressionTests
+from swe_retry.testing.testsettings import TestChoice, Tests
 from tests.fixtures import an_instance
 from tests.support.environments import FolderSession
 

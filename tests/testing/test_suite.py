@@ -21,8 +21,8 @@ from swe_retry.environments.base import AS_GIVEN, FailedCommand, Setup
 from swe_retry.frameworks import Runner
 from swe_retry.runner.slots import Slots
 from swe_retry.testing.baselines import ALL_TESTS, Baselines, TestFiles
-from swe_retry.testing.settings import TestChoice, Tests
 from swe_retry.testing.suite import RegressionTests, SuiteReport
+from swe_retry.testing.testsettings import TestChoice, Tests
 from tests.fixtures import an_instance
 from tests.support.environments import (
     FILES,

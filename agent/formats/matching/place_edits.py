@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swe_retry.agent.formats.base import SearchReplace
+from swe_retry.agent.formats.edits import SearchReplace
 from swe_retry.agent.formats.matching.find_lines import (
     SURE_STEPS,
     Match,

@@ -7,11 +7,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from swe_retry.agent.formats.base import (
+from swe_retry.agent.formats.edits import (
     Edit,
     Part,
     Replacement,
-    ReplyScope,
     SearchReplace,
     Unreadable,
 )
@@ -22,6 +21,7 @@ from swe_retry.agent.formats.matching.lines import (
     numbers_where,
     with_ends,
 )
+from swe_retry.agent.formats.protocol import ReplyScope
 from swe_retry.agent.formats.reading.fences import (
     CLOSE,
     DIVIDER,

@@ -9,8 +9,8 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from swe_retry.agent.formats.base import MalformedReplyError
 from swe_retry.agent.formats.matching.lines import numbers_where
+from swe_retry.agent.formats.protocol import MalformedReplyError
 from swe_retry.agent.formats.reading.answer import answer_of
 from swe_retry.agent.formats.reading.fences import fence_of
 from swe_retry.llm.chat import Reply, Tool, ToolCall

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
-from swe_retry.agent.formats.base import (
+from swe_retry.agent.formats.edits import (
     Edit,
     Part,
-    ReplyScope,
     SearchReplace,
     Unreadable,
     WholeFile,
 )
 from swe_retry.agent.formats.matching.lines import Lines, full_lines, with_ends
+from swe_retry.agent.formats.protocol import ReplyScope
 from swe_retry.agent.formats.reading.definitions import defined_names, is_complete
 from swe_retry.agent.formats.reading.fences import (
     DIFF_WORDS,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-from swe_retry.agent.formats.base import ReplyScope
+from swe_retry.agent.formats.protocol import ReplyScope
 
 # `File:`, `New file path 2:`.
 _LABEL = re.compile(

@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from swe_retry.agent.formats.base import (
+from swe_retry.agent.formats.edits import (
     DeleteFile,
     Edit,
     MoveFile,
     Part,
     Replacement,
-    ReplyScope,
     SearchReplace,
     Unreadable,
     WholeFile,
@@ -27,6 +26,7 @@ from swe_retry.agent.formats.matching.lines import (
     has_text,
     with_ends,
 )
+from swe_retry.agent.formats.protocol import ReplyScope
 from swe_retry.agent.formats.reading.fences import (
     DIFF_WORDS,
     STRAY_MARKER,

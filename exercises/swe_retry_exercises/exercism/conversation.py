@@ -40,7 +40,6 @@ from swe_retry.kit import (
     TestReport,
     Transcript,
     Turn,
-    WaitingModel,
     WorkStep,
     error_of,
     json_of,
@@ -52,6 +51,7 @@ from swe_retry.kit import (
     transcript_blocks,
     tries,
     versions,
+    waiting_for_model,
     window_of,
     write_files,
 )
@@ -412,25 +412,20 @@ class ExerciseWork:
             0.0,
             gate,
         )
+        waiting = partial(waiting_for_model, self.context.slot, self._note_step)
+        turn = turn.with_waiting(waiting)
         self.turn = turn
         write_files(folder, job.exercise.stubs())
         task = self._task(
             folder,
-            self._waiting(turn.model),
+            turn.model,
             turn.edit_format,
         )
         conversation = tries(task)
         if turn.architect:
-            conversation = self._plans(task, self._waiting(turn.architect))
+            conversation = self._plans(task, turn.architect)
         for ending in islice(conversation, settings.models.tries):
             self.endings.append(ending)
-
-    def _waiting(self, model: ChatModel) -> ChatModel:
-        return WaitingModel(
-            model,
-            self.context.slot,
-            self._note_step,
-        )
 
     def _note_step(self, step: WorkStep) -> None:
         self.context.step(

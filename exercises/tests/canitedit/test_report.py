@@ -23,7 +23,7 @@ from exercises.tests.support.canitedit import (
     write_plain,
 )
 from swe_retry.core.errors import UserError
-from swe_retry.report.plots.write import draw_picture
+from swe_retry.report.plots.picture import draw_picture
 from swe_retry_exercises.canitedit.metrics import ScoreRow
 from swe_retry_exercises.canitedit.problems import FIRST_PAPER, TABLE_3
 from swe_retry_exercises.canitedit.report import read_folder, report_on

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from exercises.tests.commands import EXERCISM
 from exercises.tests.support.exercism import result, write_result, write_run
 from swe_retry.core.errors import DamagedFileError, UserError
-from swe_retry.record.records import InstanceStatus
+from swe_retry.record.result import InstanceStatus
 from swe_retry_exercises.exercism.records import (
     read_columns,
     read_records,

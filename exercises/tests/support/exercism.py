@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from swe_retry.agent.formats import format_names, get_format
-from swe_retry.agent.formats.base import EditFormat, Notation
+from swe_retry.agent.formats.protocol import EditFormat, Notation
 from swe_retry.core.atomic import write_json_atomic
 from swe_retry.environments.folders import FolderResult
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
-from swe_retry.record.records import InstanceStatus
+from swe_retry.record.result import InstanceStatus
 from swe_retry_exercises.exercism.__main__ import PROGRAM
 from swe_retry_exercises.exercism.catalog import Exercise, read_catalog
 from swe_retry_exercises.exercism.languages import REPORT, argv

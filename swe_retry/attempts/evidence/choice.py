@@ -29,12 +29,8 @@ from swe_retry.record.evidence import (
     ReproductionScript,
     ScriptSource,
 )
-from swe_retry.record.records import (
-    NEVER_PLAUSIBLE,
-    Attempt,
-    InstanceResult,
-    InstanceStatus,
-)
+from swe_retry.record.records import NEVER_PLAUSIBLE, Attempt
+from swe_retry.record.result import InstanceResult, InstanceStatus
 
 _MAX_EQUAL = 6
 _EXIT_CODES = {THERE: "there", SOLVED: "solved", None: "–"}

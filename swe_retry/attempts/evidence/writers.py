@@ -11,7 +11,7 @@ from swe_retry.instances.split import Instance
 from swe_retry.llm.chat import ChatModel, Message, RequestRefusedError, request_sha256
 from swe_retry.record.records import Attempt, AttemptStatus
 from swe_retry.runner.jobs import JobContext
-from swe_retry.runner.slots import WaitingModel
+from swe_retry.runner.slots import waiting_for_model
 
 
 @dataclass
@@ -79,7 +79,8 @@ class ScriptWriters:
             seconds=0.0,
         )
         show = partial(self.context.step, 0, turn.name)
-        return ScriptWriter(record, WaitingModel(turn.model, self.context.slot, show))
+        waiting = partial(waiting_for_model, self.context.slot, show)
+        return ScriptWriter(record, turn.with_waiting(waiting).model)
 
     @property
     def records(self) -> tuple[Attempt, ...]:

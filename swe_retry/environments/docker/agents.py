@@ -25,7 +25,7 @@ from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.processes import CommandResult
 from swe_retry.environments import copies
 from swe_retry.environments.base import Session, Setup, SetupWay
-from swe_retry.environments.docker.containers import Container, Sinks, run_exec
+from swe_retry.environments.docker.containers import Container, Sinks
 from swe_retry.environments.docker.engine import engine_errors
 from swe_retry.environments.docker.environment import AgentImage, DockerSession
 from swe_retry.environments.docker.setupscript import ENVIRONMENT, HARNESS
@@ -285,10 +285,9 @@ def _run_in(
         command.output.add(data)
         command.errors.add(data)
 
-    with container.watch_disk(command.within(container.limits.written).must_end):
-        end = run_exec(
-            container.client,
-            container.made.id,
+    limit = container.containers.limits.written
+    with container.watch_disk(command.within(limit).must_end):
+        exit_code, seconds = container.execute(
             argv,
             b"",
             Sinks(command.output.add, take_error),
@@ -297,11 +296,7 @@ def _run_in(
             user=_user(),
             environment={"PYTHONHOME": f"{_PYTHON}"},
         )
-    return CommandResult(
-        command.output.text(),
-        end.exit_code,
-        end.seconds,
-    )
+    return CommandResult(command.output.text(), exit_code, seconds)
 
 
 def _locate(part: str, mounts: Mapping[Path, Path]) -> str:

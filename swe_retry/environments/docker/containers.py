@@ -1,6 +1,6 @@
 """Containers with all limits: start one, put files into it, run commands, and remove it.
 
-``run_exec`` runs every command in a container, with input, a time limit and bounded output.
+``Container.execute`` runs every command, with input, a time limit and bounded output.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from swe_retry.core.git import join_paths
@@ -82,7 +83,7 @@ class Containers:
         try:
             with engine_errors():
                 made = self._make(image, name)
-            yield Container(self.client, made, self.limits, self.check, self.folder)
+            yield Container(self, made)
         finally:
             with engine_errors(), contextlib.suppress(NotFound):
                 self.client.api.remove_container(name, force=True, v=True)
@@ -134,25 +135,22 @@ def _own_limits(client: Any) -> Iterator[Any]:  # noqa: ANN401 - no types
 
 @dataclass(frozen=True)
 class Container:
-    """A running container; ``folder`` has the work tree."""
+    """A running container, as the engine's SDK has it in ``made``."""
 
-    client: Any
+    containers: Containers
     made: Any
-    limits: ResourceLimits
-    check: Check
-    folder: str
 
     def put(self, changes: Changes, files: Mapping[str, str]) -> None:
         """Apply ``changes`` to the work tree and write ``files``, which have absolute paths."""
+        folder = self.containers.folder
         gone = [path for path, data in changes.items() if data is None]
         with engine_errors():
             if gone:  # first: a folder may take the place of a file
-                self.made.put_archive(
-                    "/", _tar(self.folder, {}, {_GONE: os.fsdecode(join_paths(gone))})
-                )
+                listing = {_GONE: os.fsdecode(join_paths(gone))}
+                self.made.put_archive("/", _tar(folder, {}, listing))
                 command = ["bash", "-c", f"xargs -0 rm -rf -- <{_GONE}"]
-                self.made.exec_run(command, workdir=self.folder, user="0")
-            self.made.put_archive("/", _tar(self.folder, changes, files))
+                self.made.exec_run(command, workdir=folder, user="0")
+            self.made.put_archive("/", _tar(folder, changes, files))
 
     def bash(
         self,
@@ -168,20 +166,59 @@ class Container:
         argv = ["timeout", "-s", "KILL", f"{timeout:.0f}", "bash", *arguments]
         tail = Tail()
         with self.watch_disk():
-            end = run_exec(
-                self.client,
-                self.made.id,
+            exit_code, seconds = self.execute(
                 argv,
                 b"",
                 Sinks(tail.add, tail.add),
                 timeout + _GRACE,
-                self.check,
-                workdir=self.folder,
+                workdir=self.containers.folder,
                 environment=dict(environment or {}),
             )
-        self.check()
-        late = end.exit_code == _KILLED and end.seconds >= timeout - 1
-        return CommandResult(tail.text(), None if late else end.exit_code, end.seconds)
+        self.containers.check()
+        if exit_code == _KILLED and seconds >= timeout - 1:
+            exit_code = None
+        return CommandResult(tail.text(), exit_code, seconds)
+
+    def execute(
+        self,
+        argv: Sequence[str],
+        stdin: bytes,
+        sinks: Sinks,
+        timeout: float,
+        check: Check | None = None,
+        **options: object,
+    ) -> tuple[int | None, float]:
+        """Run ``argv``; it and its children may still run at the end.
+
+        ``timeout`` counts from the start marker. The end of ``stdin`` is seen only by what counts
+        bytes. ``check`` takes the place of that of ``containers``. ``options`` are those of the
+        SDK's ``exec_create``: user, environment, workdir.
+
+        Returns the exit code, None if the time was over before, and the seconds from the start
+        marker, or from the request without one.
+        """
+        api = self.containers.client.api
+        with engine_errors(), contextlib.ExitStack() as stack:
+            execution = api.exec_create(
+                self.made.id, list(argv), stdin=bool(stdin), **options
+            )["Id"]
+            connection = api.exec_start(execution, socket=True)
+            stack.callback(_close, connection)
+            raw = getattr(connection, "_sock", connection)
+            stack.callback(_hang_up, raw)
+            early = bytearray(early_bytes(connection))
+            if stdin:
+                raw.settimeout(_START_SECONDS)
+                raw.sendall(stdin)
+            raw.settimeout(_EXEC_POLL)
+            check = check or self.containers.check
+            inspect = partial(api.exec_inspect, execution)
+            ended = _pump(inspect, raw, early, sinks, timeout, check)
+            seconds = time.monotonic() - sinks.started
+            if not ended:
+                return None, seconds
+            exit_code = exit_code_of(api, execution)
+            return -1 if exit_code is None else exit_code, seconds
 
     def commit(self) -> str:
         """Return the id of a new image with the container's files and labels."""
@@ -194,7 +231,8 @@ class Container:
     ) -> Iterator[None]:
         """Kill the container when it has written too much, or ``must_end`` says so."""
         done = threading.Event()
-        api = self.client.api
+        api = self.containers.client.api
+        limit = self.containers.limits.written
 
         def watch() -> None:
             while not done.wait(_POLL):
@@ -203,7 +241,7 @@ class Container:
                     written = sum(
                         int(container.get("SizeRw") or 0) for container in containers
                     )
-                    if written > self.limits.written or must_end():
+                    if written > limit or must_end():
                         self.made.kill()
                         return
 
@@ -250,17 +288,6 @@ _END_SECONDS = 5.0
 _ERRORS = 2
 
 
-@dataclass(frozen=True)
-class ExecEnd:
-    """How a command ended; ``exit_code`` is None if its time was over before.
-
-    ``seconds`` is from its start marker, or from the request without one.
-    """
-
-    exit_code: int | None
-    seconds: float
-
-
 @dataclass
 class Sinks:
     """Take the bytes of standard output and error; output before ``marker`` is dropped."""
@@ -285,43 +312,6 @@ class Sinks:
         """Return whether ``timeout`` seconds have passed; the start itself may take longer."""
         allowed = timeout + (_START_SECONDS if self.marker else 0)
         return time.monotonic() - self.started > allowed
-
-
-def run_exec(
-    client: Any,  # noqa: ANN401 - the SDK has no types
-    container: str,
-    argv: Sequence[str],
-    stdin: bytes,
-    sinks: Sinks,
-    timeout: float,
-    check: Check = lambda: None,
-    **options: object,
-) -> ExecEnd:
-    """Run ``argv`` in ``container``; it and its children may still run at the end.
-
-    ``timeout`` counts from the start marker. The end of ``stdin`` is seen only by what counts
-    bytes. ``options`` are those of the SDK's ``exec_create``: user, environment, workdir.
-    """
-    with engine_errors(), contextlib.ExitStack() as stack:
-        api = client.api
-        made = api.exec_create(container, list(argv), stdin=bool(stdin), **options)[
-            "Id"
-        ]
-        connection = api.exec_start(made, socket=True)
-        stack.callback(_close, connection)
-        raw = getattr(connection, "_sock", connection)
-        stack.callback(_hang_up, raw)
-        early = bytearray(early_bytes(connection))
-        if stdin:
-            raw.settimeout(_START_SECONDS)
-            raw.sendall(stdin)
-        raw.settimeout(_EXEC_POLL)
-        ended = _pump(lambda: api.exec_inspect(made), raw, early, sinks, timeout, check)
-        seconds = time.monotonic() - sinks.started
-        code = None
-        if ended:
-            code = exit_code_of(api, made)
-        return ExecEnd(-1 if ended and code is None else code, seconds)
 
 
 def early_bytes(connection: Any) -> bytes:  # noqa: ANN401

@@ -227,9 +227,8 @@ class DockerPrepared:
             with self._lock:
                 if self.commands > len(self._ready):
                     self._ready.append(self.workers.submit(self._start))
-            return container.bash(
-                ["-c", command_script(command, container.folder)], timeout
-            )
+            script = command_script(command, self.containers.folder)
+            return container.bash(["-c", script], timeout)
         finally:
             self._removals.append(self.workers.submit(removal.close))
 

@@ -29,7 +29,6 @@ from swe_retry.environments.docker.containers import (
     Sinks,
     add_file,
     in_memory,
-    run_exec,
 )
 from swe_retry.environments.docker.environment import label_of
 from swe_retry.environments.docker.images import holds, pull
@@ -147,7 +146,6 @@ class DockerFolders:
 
     def run(self, command: FolderCommand) -> FolderResult:
         limits = self.containers.limits
-        check = self.containers.check
         output = limits.tail()
         errors = limits.tail()
         marker = secrets.token_hex(16)
@@ -165,14 +163,11 @@ class DockerFolders:
             if not container:
                 container = stack.enter_context(self.containers.start(self.image))
             sinks = Sinks(output.add, errors.add, marker.encode())
-            end = run_exec(
-                self.containers.client,
-                container.made.id,
+            exit_code, seconds = container.execute(
                 argv,
                 archive,
                 sinks,
                 command.timeout,
-                check,
                 user=_USER,
                 environment=dict(command.variables),
             )
@@ -188,8 +183,8 @@ class DockerFolders:
                     self._free.append((container, stack))
         return FolderResult(
             output.text(),
-            end.exit_code,
-            end.seconds,
+            exit_code,
+            seconds,
             errors.text() if command.separate else "",
             files or {},
         )
@@ -204,31 +199,24 @@ class DockerFolders:
     def _emptied(
         self, container: Container, command: FolderCommand
     ) -> dict[str, bytes] | None:
-        limit = self.containers.limits.collected
+        limit = str(self.containers.limits.collected)
         content = bytearray()
-        argv = ["sh", "-c", _CLEAN, "sh", str(limit), *command.collect]
+        argv = ["sh", "-c", _CLEAN, "sh", limit, *command.collect]
         sinks = Sinks(content.extend, lambda _: None)
         with contextlib.suppress(InfrastructureError, tarfile.TarError):
-            end = run_exec(
-                self.containers.client,
-                container.made.id,
-                argv,
-                b"",
-                sinks,
-                _CLEAN_SECONDS,
-                self.containers.check,
-                user="0:0",
-            )
-            if end.exit_code == 0 and not content:
-                return {}
-            if end.exit_code == 0:
+            exit_code = container.execute(argv, b"", sinks, _CLEAN_SECONDS, user="0:0")[
+                0
+            ]
+            if exit_code != 0:
+                return None
+            files: dict[str, bytes] = {}
+            if content:
                 with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-                    members = (
-                        (member.name, archive.extractfile(member)) for member in archive
-                    )
-                    return {
-                        n.removeprefix("./"): file.read() for n, file in members if file
-                    }
+                    for member in archive:
+                        file = archive.extractfile(member)
+                        if file:
+                            files[member.name.removeprefix("./")] = file.read()
+            return files
         return None
 
 

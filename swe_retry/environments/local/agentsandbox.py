@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from swe_retry.agent.agents import load_agent
+from swe_retry.agent.agentsettings import AgentSettings
 from swe_retry.agent.command_agent import (
     PORT,
     SOCKET,
@@ -49,7 +50,6 @@ from swe_retry.environments.local.environment import LocalSession
 from swe_retry.environments.local.launcher import keyring_argv
 from swe_retry.environments.local.venvs import Built, site_packages
 from swe_retry.environments.programs import SYSTEM, HostProgram, VisiblePaths, is_below
-from swe_retry.environments.settings import AgentSettings
 
 ROOT = Path("/testbed")
 SCRATCH = Path(HARNESS) / "attempt"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swe_retry.instances.adapters.base import Row, SetAdapter
+from swe_retry.instances.adapters.adapter import Row, SetAdapter
 from swe_retry.instances.adapters.classic import Classic
 from swe_retry.instances.adapters.gym import Gym
 from swe_retry.instances.adapters.live import Live

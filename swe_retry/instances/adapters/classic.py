@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from swe_retry.core.errors import UserError
-from swe_retry.instances.adapters.base import (
+from swe_retry.instances.adapters.adapter import (
     TEST_SETUP,
     VISIBLE,
     Row,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from swe_retry.instances.adapters.base import (
+from swe_retry.instances.adapters.adapter import (
     CONDA,
     TEST_COMMANDS,
     VISIBLE,

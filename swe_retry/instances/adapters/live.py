@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from swe_retry.instances.adapters.base import (
+from swe_retry.instances.adapters.adapter import (
     REQUIRED,
     VISIBLE,
     Row,

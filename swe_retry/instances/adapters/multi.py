@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from swe_retry.core.errors import UserError
-from swe_retry.instances.adapters.base import (
+from swe_retry.instances.adapters.adapter import (
     CONDA,
     Row,
     SetAdapter,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from swe_retry.core.errors import UserError
-from swe_retry.instances.adapters.base import (
+from swe_retry.instances.adapters.adapter import (
     VISIBLE,
     Row,
     SetAdapter,

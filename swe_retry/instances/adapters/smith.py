@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 
 from swe_retry.core.errors import UserError
-from swe_retry.instances.adapters.base import (
+from swe_retry.instances.adapters.adapter import (
     CONDA,
     TEST_COMMANDS,
     VISIBLE,

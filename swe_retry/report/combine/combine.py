@@ -19,14 +19,8 @@ from swe_retry.record.description import CombinedRun, DatasetFacts, Run
 from swe_retry.record.records import Attempt, Origin
 from swe_retry.record.store import RunStore
 from swe_retry.results.predictions import Prediction
-from swe_retry.results.rundata import (
-    InstanceData,
-    RunData,
-    read_instance,
-    read_predictions,
-    read_run,
-    rounds,
-)
+from swe_retry.results.read import read_instance, read_predictions, read_run
+from swe_retry.results.rundata import InstanceData, RunData, rounds
 from swe_retry.results.verdicts import (
     eval_log,
     eval_report,

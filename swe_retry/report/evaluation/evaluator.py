@@ -13,7 +13,7 @@ from swe_retry.core.jsontypes import JsonMapping
 from swe_retry.core.plaintext import Say
 from swe_retry.instances.split import Evaluation, Instance
 from swe_retry.record.keys import is_safe_key
-from swe_retry.report.evaluation.settings import EvaluationRoot
+from swe_retry.report.evaluation.evaluation_settings import EvaluationRoot
 from swe_retry.results.predictions import Prediction
 from swe_retry.results.verdicts import Verdict, VerdictStatus
 

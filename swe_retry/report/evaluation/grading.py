@@ -15,15 +15,15 @@ from swe_retry.core.jsontypes import JsonObject, object_at, value_at
 from swe_retry.core.plaintext import some
 from swe_retry.environments.base import UnavailableError
 from swe_retry.frameworks import OF_PYTHON, Runner, runner_of
-from swe_retry.frameworks.base import XFAIL
+from swe_retry.frameworks.results import XFAIL
 from swe_retry.instances.instance import END_MARKER, START_MARKER
 from swe_retry.record.patches import patch_paths
+from swe_retry.report.evaluation.evaluation_settings import EvaluatorKind
 from swe_retry.report.evaluation.evaluator import EXIT_CODE, EvaluationTask
-from swe_retry.report.evaluation.settings import EvaluatorKind
 from swe_retry.results.jsonvalues import texts
 from swe_retry.results.verdicts import Verdict, VerdictStatus
+from swe_retry.testing.origins import Statements
 from swe_retry.testing.project import local_command
-from swe_retry.testing.statements import Statements
 from swe_retry.testing.testlogs import (
     cross_check,
     fallback_parser,

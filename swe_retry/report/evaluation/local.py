@@ -27,6 +27,7 @@ from swe_retry.environments.base import Session, UnavailableError, run_once
 from swe_retry.environments.local.environment import LocalEnvironment
 from swe_retry.frameworks import OF_PYTHON, Runner, runner_of
 from swe_retry.record.patches import is_test_path
+from swe_retry.report.evaluation.evaluation_settings import EvaluatorKind
 from swe_retry.report.evaluation.evaluator import (
     INCOMPLETE,
     EvaluationTask,
@@ -41,25 +42,15 @@ from swe_retry.report.evaluation.grading import (
     unresolve,
 )
 from swe_retry.report.evaluation.proofs import GoldProofs
-from swe_retry.report.evaluation.settings import EvaluatorKind
 from swe_retry.report.evaluation.trees import PatchError, apply_patch
-from swe_retry.repositories.checkout import (
-    Checkout,
-    Snapshot,
-    Snapshots,
-    make_checkout,
-)
+from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors, mirrors_of
+from swe_retry.repositories.snapshot import Snapshot, Snapshots
 from swe_retry.results.verdicts import Verdict, VerdictStatus
 from swe_retry.runner.session import Once
+from swe_retry.testing.origins import Statements, doubt, shadowing, split_statements
 from swe_retry.testing.project import project_of, snapshot_of
 from swe_retry.testing.related import directive
-from swe_retry.testing.statements import (
-    Statements,
-    doubt,
-    shadowing,
-    split_statements,
-)
 from swe_retry.testing.testconfig import tree_under_test
 from swe_retry.testing.testlogs import split_report, with_report_file
 

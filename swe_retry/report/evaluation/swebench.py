@@ -34,6 +34,7 @@ from swe_retry.report.evaluation.engine import (
     command_line,
     program_variables,
 )
+from swe_retry.report.evaluation.evaluation_settings import EvaluatorKind
 from swe_retry.report.evaluation.evaluator import (
     INCOMPLETE,
     EvaluationTask,
@@ -42,7 +43,6 @@ from swe_retry.report.evaluation.evaluator import (
     tests_ended,
 )
 from swe_retry.report.evaluation.grading import doubt_official
-from swe_retry.report.evaluation.settings import EvaluatorKind
 from swe_retry.results.verdicts import (
     OUTPUT_FILE,
     REPORT_FILE,

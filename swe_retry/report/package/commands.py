@@ -17,7 +17,7 @@ from swe_retry.core.jsontypes import value_at
 from swe_retry.core.plaintext import Say, did_you_mean, some
 from swe_retry.core.redaction import Redactor
 from swe_retry.core.untrusted import damage_at, read_object
-from swe_retry.instances.adapters.base import Row
+from swe_retry.instances.adapters.adapter import Row
 from swe_retry.instances.dataset import Dataset, load_dataset
 from swe_retry.record.keys import RESULTS_FILE
 from swe_retry.record.store import RunStore
@@ -27,7 +27,8 @@ from swe_retry.report.package.validation import PackageFolder, validate
 from swe_retry.repositories.mirrors import Mirrors, mirrors_of
 from swe_retry.repositories.names import ALIASES, DEFAULT_SPLIT, DatasetName
 from swe_retry.results.predictions import all_preds
-from swe_retry.results.rundata import InstanceData, RunData, read_run
+from swe_retry.results.read import read_run
+from swe_retry.results.rundata import InstanceData, RunData
 from swe_retry.results.verdicts import (
     OUTPUT_FILE,
     PATCH_FILE,

@@ -9,10 +9,10 @@ from pathlib import Path
 from swe_retry.agent.named import named_agent
 from swe_retry.core.jsontypes import JsonMapping, JsonObject
 from swe_retry.core.plaintext import one_line
-from swe_retry.instances.adapters.base import Row
+from swe_retry.instances.adapters.adapter import Row
 from swe_retry.record.keys import RESULTS_FILE
 from swe_retry.report.package.meta import Meta
-from swe_retry.report.texts import render_text
+from swe_retry.report.statistics.wording import render_text
 from swe_retry.results.rundata import RunData
 
 

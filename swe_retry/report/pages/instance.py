@@ -11,7 +11,7 @@ from swe_retry.attempts import conversation_origins
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.plaintext import abbreviate
-from swe_retry.record.records import InstanceResult
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
 from swe_retry.results.rundata import InstanceData
 

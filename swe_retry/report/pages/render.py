@@ -33,7 +33,7 @@ from swe_retry.report.pages.tables import (
     tables,
     verdict_mark,
 )
-from swe_retry.report.texts import FILTERS, to_words
+from swe_retry.report.statistics.wording import FILTERS, to_words
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 _TABLES = (("base.css", "report.css"), ("table.js",), "img-src data:; ")

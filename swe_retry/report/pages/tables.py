@@ -10,12 +10,21 @@ from typing import NamedTuple
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.money import UNKNOWN, column, dollars_or_none
 from swe_retry.report.pages.instance import INSTANCES, page_name
+from swe_retry.report.statistics.attempts import PassAtK
 from swe_retry.report.statistics.breakdown import AttemptRow, Group
-from swe_retry.report.statistics.collect import Amount, Money, PassAtK, RunStats
+from swe_retry.report.statistics.collect import RunStats
 from swe_retry.report.statistics.comparing import RunComparison
+from swe_retry.report.statistics.effort import Amount, Money
 from swe_retry.report.statistics.fields import headed_values
 from swe_retry.report.statistics.methods import Share, percent
-from swe_retry.report.texts import NONE, of, points, render_lines, to_words, within
+from swe_retry.report.statistics.wording import (
+    NONE,
+    of,
+    points,
+    render_lines,
+    to_words,
+    within,
+)
 from swe_retry.results.rundata import InstanceData, RunData
 
 _TEMPLATES = Path(__file__).with_name("templates")

@@ -13,20 +13,12 @@ from swe_retry.core.atomic import write_text_atomic
 from swe_retry.core.hashing import fitting_name
 from swe_retry.core.redaction import Redactor
 from swe_retry.record.store import RunStore
-from swe_retry.report.pages.instance import (
-    INSTANCES,
-    long_texts,
-    page_name,
-    read_texts,
-)
+from swe_retry.report.pages.instance import INSTANCES, long_texts, page_name, read_texts
 from swe_retry.report.pages.render import Renderer, fitting_size, size
 from swe_retry.report.pages.tables import Compared
-from swe_retry.report.plots.write import (
-    Picture,
-    comparison_pictures,
-    run_pictures,
-    write_picture,
-)
+from swe_retry.report.plots.comparison import comparison_pictures
+from swe_retry.report.plots.picture import Picture, write_picture
+from swe_retry.report.plots.run import run_pictures
 from swe_retry.report.statistics.collect import RunStats
 from swe_retry.report.statistics.comparing import RunComparison
 from swe_retry.results.rundata import RunData

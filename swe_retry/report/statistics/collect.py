@@ -7,18 +7,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import partial
-from statistics import fmean
 from typing import Any
 
-from swe_retry.attempts import choose, choose_by_evidence
-from swe_retry.attempts.policy import SelectionRule
-from swe_retry.core.money import Dollars, known_sum, total
 from swe_retry.core.plaintext import abbreviate
-from swe_retry.record.records import Attempt, AttemptStatus
+from swe_retry.record.records import Attempt
+from swe_retry.report.statistics.attempts import (
+    LimitedRun,
+    PassAtK,
+    limited_runs,
+    pass_at_ks,
+)
 from swe_retry.report.statistics.breakdown import (
     UNKNOWN,
     AttemptRow,
@@ -34,8 +35,9 @@ from swe_retry.report.statistics.denominators import (
     Scores,
     UsedValidity,
 )
+from swe_retry.report.statistics.effort import Effort
 from swe_retry.report.statistics.fields import Statistic, compute, statistic
-from swe_retry.report.statistics.methods import Share, pass_at_k, ratio
+from swe_retry.report.statistics.methods import Share, ratio
 from swe_retry.results.rundata import (
     InstanceData,
     RunData,
@@ -44,13 +46,6 @@ from swe_retry.results.rundata import (
 )
 
 SCHEMA = 1
-UNFINISHED = {
-    AttemptStatus.NOT_RECORDED,
-    AttemptStatus.REPLAY_EXHAUSTED,
-    AttemptStatus.INFRA_ERROR,
-    AttemptStatus.INTERRUPTED,
-}
-"""Statuses of attempts that the harness or a recording, not the model, ended."""
 
 
 def count(
@@ -90,66 +85,6 @@ class Counts:
     not_evaluated: int = count(lambda i: i.may_resolve and i.resolved is None)
     unfinished: int = statistic(lambda run: len(run.unfinished))
     patch_unknown: int = count(lambda instance: not instance.patch_known, default=0)
-
-
-@dataclass(frozen=True)
-class PassAtK:
-    """The probability that at least one of ``k`` attempts is good, averaged over instances.
-
-    Attributes:
-        plausible: for plausible attempts; None if a harness does not say which are.
-        resolved: for resolved attempts; None unless every attempt has a verdict.
-    """
-
-    k: int
-    plausible: float | None
-    resolved: float | None
-
-
-def pass_at_ks(run: RunData) -> tuple[PassAtK, ...]:
-    """Return pass@k for each k up to the number of attempts.
-
-    The result is empty if instances have different numbers of attempts, or one each, because a run
-    that stops at the first plausible candidate does not sample attempts. It is also empty if the
-    harness or a recording, not the model, left an attempt unfinished.
-    """
-    numbers = {len(instance.attempts) for instance in run.instances}
-    unfinished = any(attempt.status in UNFINISHED for attempt in run.attempts)
-    if unfinished or len(numbers) != 1:
-        return ()
-    (number,) = numbers
-    if number < 2:
-        return ()
-    plausible = []
-    resolved = []
-    for instance in run.instances:
-        plausible.append(list(map(_plausible, instance.attempts)))
-        resolved.append(list(map(instance.resolved_by, instance.attempts)))
-    rows = []
-    for k in range(1, number + 1):
-        row = PassAtK(
-            k=k,
-            plausible=_pass_at_k(plausible, k),
-            resolved=_pass_at_k(resolved, k),
-        )
-        rows.append(row)
-    return tuple(rows)
-
-
-def _plausible(attempt: Attempt) -> bool | None:
-    if not attempt.outcomes_known:
-        return None
-    return attempt.plausible
-
-
-def _pass_at_k(outcomes: Sequence[Sequence[bool | None]], k: int) -> float | None:
-    """Return the mean over instances; None if an outcome is unknown."""
-    values = []
-    for samples in outcomes:
-        if None in samples:
-            return None
-        values.append(pass_at_k(len(samples), samples.count(True), k))
-    return fmean(values)
 
 
 @dataclass(frozen=True)
@@ -314,210 +249,6 @@ def failures(run: RunData) -> Failures:
 def _by_frequency(reasons: Iterable[str]) -> tuple[Reason, ...]:
     numbers = Counter(sorted(reasons))
     return tuple(Reason(reason, number) for reason, number in numbers.most_common())
-
-
-@dataclass(frozen=True)
-class LimitedRun:
-    """A run limited to a number of attempts per instance.
-
-    Attributes:
-        attempts: the limit.
-        resolved: selected instances resolved by the harness's choice among these attempts, whose
-            patches are assumed to apply.
-        lower_bound: whether a choice has no verdict; it counts as not resolved.
-        dollars: of these attempts, and from the second on of all scripts about candidates; None if
-            a cost is unknown.
-        further_resolved: the difference to the limit before; negative if the last attempt is chosen
-            and is worse.
-        further_dollars: the cost of the last attempts; None if unknown.
-        dollars_per_further: per further resolved instance; None without any, or if unknown.
-    """
-
-    attempts: int
-    resolved: Share
-    lower_bound: bool
-    dollars: Dollars | None
-    further_resolved: int
-    further_dollars: Dollars | None
-    dollars_per_further: float | None
-
-
-def limited_runs(run: RunData) -> tuple[LimitedRun, ...]:
-    """Return a run's resolved instances and dollars with at most 1, 2, … attempts per instance."""
-    costs = defaultdict(list)
-    for instance in run.instances:
-        numbers = sorted(attempt.attempt for attempt in instance.attempts)
-        for attempt in instance.attempts:
-            costs[attempt.attempt].append(attempt.cost)
-        # A single candidate needs no scripts.
-        for call in instance.script_calls:
-            costs[numbers[:2][-1]].append(call.cost)
-    rows = []
-    dollars: Decimal | None = Decimal()
-    resolved_before = 0
-    for number in sorted(costs):
-        verdicts = Counter(_resolved_after(run, i, number) for i in run.instances)
-        further_resolved = verdicts[True] - resolved_before
-        resolved_before = verdicts[True]
-        further_dollars = total(costs[number])
-        dollars = total([dollars, further_dollars])
-        per_further = None
-        if further_resolved > 0 and further_dollars is not None:
-            per_further = float(further_dollars) / further_resolved
-        row = LimitedRun(
-            attempts=number,
-            resolved=Share.compute(
-                verdicts[True],
-                len(run.selected),
-                evaluated=run.is_evaluated,
-            ),
-            lower_bound=None in verdicts,
-            dollars=dollars,
-            further_resolved=further_resolved,
-            further_dollars=further_dollars,
-            dollars_per_further=per_further,
-        )
-        rows.append(row)
-    return tuple(rows)
-
-
-def _resolved_after(run: RunData, instance: InstanceData, number: int) -> bool | None:
-    attempts = [a for a in instance.attempts if a.attempt <= number]
-    configuration = run.described.configuration
-    require_tests = configuration.require_tests
-    if instance.winner is None or len(attempts) == len(instance.attempts):
-        return instance.resolved
-    if configuration.select == SelectionRule.EVIDENCE:
-        winner = _choose_by_evidence(instance, attempts, require_tests)
-    elif instance.attempt <= number:
-        # The best of all attempts is also the best of any subset that holds it.
-        return instance.resolved
-    else:
-        winner = choose(attempts, require_tests=require_tests).winner
-    if winner is None:
-        return False
-    return instance.resolved_by(winner)
-
-
-def _choose_by_evidence(
-    instance: InstanceData, attempts: Sequence[Attempt], require_tests: bool
-) -> Attempt | None:
-    evidence = None
-    if instance.evidence:
-        numbers = [attempt.attempt for attempt in attempts]
-        evidence = instance.evidence.among(dict(zip(numbers, numbers, strict=True)))
-    return choose_by_evidence(
-        attempts, evidence, instance.fit, require_tests=require_tests
-    ).winner
-
-
-@dataclass(frozen=True)
-class Amount:
-    """A sum over a run.
-
-    Attributes:
-        known: the sum of the known values.
-        complete: whether all values are known.
-        per_instance: the sum per predicted instance; None if incomplete or without instances.
-        per_resolved: the sum per resolved instance; None if incomplete or without any.
-    """
-
-    known: float
-    complete: bool
-    per_instance: float | None
-    per_resolved: float | None
-
-
-@dataclass(frozen=True)
-class Money:
-    """An ``Amount`` of dollars; the sum is exact.
-
-    Attributes:
-        at_most: with calls that were lost or broke off, and may have been billed.
-    """
-
-    known: Dollars
-    at_most: Dollars | None
-    complete: bool
-    per_instance: float | None
-    per_resolved: float | None
-
-
-def sum_over(
-    values_of: Callable[[Attempt], Iterable[float | None]],
-    heading: str = "",
-) -> Statistic:
-    """Return a statistic: the sum of values over all attempts."""
-
-    def amount(run: RunData) -> Amount:
-        total: float = 0
-        complete = True
-        for attempt in run.attempts:
-            for value in values_of(attempt):
-                if value is None:
-                    complete = False
-                else:
-                    total += value
-        return Amount(total, complete, *_per(run, total, complete))
-
-    return statistic(amount, heading)
-
-
-def _per(
-    run: RunData, amount: float, complete: bool
-) -> tuple[float | None, float | None]:
-    """Return an amount per instance and per resolved instance; None if it is incomplete."""
-    if not complete:
-        return None, None
-    return ratio(amount, len(run.instances)), ratio(amount, run.resolved_count)
-
-
-def _dollars(run: RunData) -> Money:
-    dollars = known_sum(run.costs)
-    complete = run.cost is not None
-    ratios = _per(run, float(dollars), complete)
-    return Money(dollars, run.cost_at_most, complete, *ratios)
-
-
-def _edit_errors(run: RunData) -> Share:
-    outcomes = Counter(attempt.edit_outcome for attempt in run.attempts)
-    return Share.compute(outcomes[False], outcomes[False] + outcomes[True])
-
-
-def _tokens(name: str, attempt: Attempt) -> Iterator[float | None]:
-    """Yield the tokens of each call; None for calls and attempts without this information."""
-    if attempt.totals is not None:
-        yield getattr(attempt.totals, name)
-        return
-    if attempt.edit_format is None:
-        yield None
-    for call in attempt.calls or ():
-        yield getattr(call.usage, name, None)
-
-
-@dataclass(frozen=True)
-class Effort:
-    """The effort of a run.
-
-    Attributes:
-        attempts: number of all attempts.
-        edit_errors: attempts with a failed edit, of those whose edit outcome is known.
-        dollars: of the whole run, from its ledger, else its predictions.
-        seconds: sum of the wall-clock times of all attempts.
-        prompt_tokens: including cached ones.
-    """
-
-    attempts: Amount = sum_over(lambda attempt: [1.0])
-    edit_errors: Share = statistic(_edit_errors, "attempts with an edit error")
-    reflections: Amount = sum_over(lambda attempt: [attempt.reflections])
-    calls: Amount = sum_over(lambda attempt: [attempt.sums.calls])
-    prompt_tokens: Amount = sum_over(partial(_tokens, "prompt_tokens"))
-    cached_tokens: Amount = sum_over(
-        partial(_tokens, "cached_tokens"), "of them cached"
-    )
-    completion_tokens: Amount = sum_over(partial(_tokens, "completion_tokens"))
-    dollars: Money = statistic(_dollars)
-    seconds: Amount = sum_over(lambda attempt: [attempt.seconds])
 
 
 def of_run(value_of: Callable[[RunData], object]) -> Statistic:

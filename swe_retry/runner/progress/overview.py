@@ -18,7 +18,7 @@ from swe_retry.core.money import Dollars, column, total
 from swe_retry.core.plaintext import abbreviate, one_line, quantity, table
 from swe_retry.record.evidence import Belief
 from swe_retry.record.jsonlines import DamagedLine
-from swe_retry.record.records import InstanceResult
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.runlock import is_locked, last_owner
 from swe_retry.record.store import RunStore
 from swe_retry.runner.progress.state import COMMON_WORDS

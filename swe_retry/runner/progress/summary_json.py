@@ -12,7 +12,7 @@ from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.money import as_text, cost_words
 from swe_retry.core.plaintext import quantity
 from swe_retry.llm.chat import Usage
-from swe_retry.record.records import InstanceStatus
+from swe_retry.record.result import InstanceStatus
 from swe_retry.runner.progress.state import COMMON_WORDS
 
 

@@ -32,7 +32,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import Say
-from swe_retry.record.records import InstanceStatus
+from swe_retry.record.result import InstanceStatus
 from swe_retry.record.versions import CODE, versions
 from swe_retry.runner.checks import key_variables
 from swe_retry.runner.engine import Driver

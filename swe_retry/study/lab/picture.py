@@ -21,7 +21,7 @@ from swe_retry.report.plots.style import (
     new_figure,
     percent_axis,
 )
-from swe_retry.study.lab.replay import ORACLE, RECORDED, LabRow
+from swe_retry.study.lab.report import ORACLE, RECORDED, LabRow
 
 
 def write_pictures(report: LabRow, folder: Path) -> list[Path]:

@@ -18,13 +18,7 @@ from math import inf
 from pathlib import Path
 from runpy import run_path
 
-from swe_retry.attempts import (
-    choose,
-    choose_by_evidence,
-    is_enough,
-    rank,
-    stop_reason,
-)
+from swe_retry.attempts import choose, choose_by_evidence, is_enough, rank, stop_reason
 from swe_retry.attempts.policy import StopRule
 from swe_retry.core.errors import UserError
 from swe_retry.core.money import dollars, known_sum, total

@@ -10,7 +10,7 @@ from functools import cached_property
 from swe_retry.core.errors import UserError
 from swe_retry.record.evidence import CandidateClass, Evidence
 from swe_retry.record.records import Attempt
-from swe_retry.report.statistics.collect import UNFINISHED
+from swe_retry.report.statistics.attempts import UNFINISHED
 from swe_retry.results.rundata import InstanceData, RunData
 
 

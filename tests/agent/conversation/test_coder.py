@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.conversation.base import ConversationLimits, Ending, Reflections
+from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
+from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.conversation.testreport import Failure, TestReport
-from swe_retry.agent.lint import Finding, Linter
+from swe_retry.agent.lint.findings import Finding
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.llm.chat import Reply, ToolCall, Traits
 from tests.support.formats import APP, BAD, GOOD, block, converse
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.agent.conversation.base import ConversationLimits, Reflections
 from swe_retry.agent.conversation.excerpts import choose_spans
+from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
 from swe_retry.llm.chat import Traits, estimate_tokens
 from tests.support.formats import APP, Scripted, block, converse, fenced
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.agent.conversation.base import (
+from swe_retry.agent.conversation.context import window_of
+from swe_retry.agent.conversation.limits import (
     ConversationLimits,
-    Ending,
     Reflections,
     ReflectionsUsed,
     Topic,
 )
-from swe_retry.agent.conversation.context import window_of
+from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.conversation.testreport import Failure, TestReport
 from swe_retry.agent.formats import get_format
-from swe_retry.agent.formats.base import OnFailure
+from swe_retry.agent.formats.report import OnFailure
 from swe_retry.llm.chat import Message, Reminder, Reply, ToolCall, Traits
 from swe_retry.llm.tokens import size
 from tests.support.formats import (

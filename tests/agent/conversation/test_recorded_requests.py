@@ -15,11 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.agent.conversation.base import ConversationLimits, Reflections
+from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
 from swe_retry.agent.conversation.testreport import Failure, TestReport
 from swe_retry.agent.formats import format_names
-from swe_retry.agent.formats.base import Matching, OnFailure
-from swe_retry.agent.lint import Finding, Linter
+from swe_retry.agent.formats.protocol import Matching
+from swe_retry.agent.formats.report import OnFailure
+from swe_retry.agent.lint.findings import Finding
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.llm.chat import (
     Reminder,
     Reply,

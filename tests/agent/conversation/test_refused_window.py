@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.conversation.base import ConversationLimits, Ending, Reflections
 from swe_retry.agent.conversation.coder import Coder
+from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
+from swe_retry.agent.conversation.result import Ending
 from swe_retry.attempts.config import ModelChoice
 from swe_retry.llm.chat import RequestRefusedError, WindowExceededError
 from swe_retry.llm.provider_errors import RetryPolicy, stated_sizes

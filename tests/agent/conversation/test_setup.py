@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from swe_retry.agent.builtin import tries
-from swe_retry.agent.conversation.base import Ending, ReplyCounts, Result
+from swe_retry.agent.conversation.result import Ending, ReplyCounts, Result
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.formats import format_names, get_format
-from swe_retry.agent.formats.base import Notation, Sample
+from swe_retry.agent.formats.protocol import Notation, Sample
 from swe_retry.llm.chat import Message, Reply
 from tests.support.formats import (
     DONE,

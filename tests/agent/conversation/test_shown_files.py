@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.agent.conversation.base import ConversationLimits, Reflections
+from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
 from swe_retry.agent.formats.apply import apply_edits
-from swe_retry.agent.formats.base import OnFailure, WholeFile
+from swe_retry.agent.formats.edits import WholeFile
+from swe_retry.agent.formats.report import OnFailure
 from swe_retry.llm.chat import Message, Reminder, Reply, Traits
 from tests.support.formats import (
     APP,

@@ -10,7 +10,9 @@ import pytest
 
 from swe_retry.agent.agents import load_agent
 from swe_retry.agent.builtin import BuiltinAgent, PlanFormat, tries
-from swe_retry.agent.conversation.base import ConversationLimits, Ending, harness_setup
+from swe_retry.agent.conversation.limits import ConversationLimits
+from swe_retry.agent.conversation.result import Ending
+from swe_retry.agent.conversation.setup import harness_setup
 from swe_retry.agent.conversation.testreport import Failure, TestReport
 from swe_retry.llm.chat import BudgetUsedError, RequestRefusedError, Traits
 from tests.support import write_files

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from swe_retry.agent.formats import get_format
-from swe_retry.agent.formats.base import SearchReplace, Unreadable
+from swe_retry.agent.formats.edits import SearchReplace, Unreadable
 from swe_retry.llm.chat import Reply
 from tests.support.formats import FENCE, apply, block, parse, problem
 from tests.support.render_edits import render

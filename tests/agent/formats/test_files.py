@@ -9,13 +9,9 @@ import pytest
 
 from swe_retry.agent.formats import get_format
 from swe_retry.agent.formats.apply import safe_edits, write_report
-from swe_retry.agent.formats.base import (
-    ApplyReport,
-    Matching,
-    MoveFile,
-    ReplyScope,
-    Unreadable,
-)
+from swe_retry.agent.formats.edits import MoveFile, Unreadable
+from swe_retry.agent.formats.protocol import Matching, ReplyScope
+from swe_retry.agent.formats.report import ApplyReport
 from swe_retry.agent.workspace import Workspace
 from swe_retry.llm.chat import Reply
 from tests.support.formats import block

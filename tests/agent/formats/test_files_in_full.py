@@ -7,13 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from swe_retry.agent.formats import format_names, get_format
-from swe_retry.agent.formats.base import (
-    Matching,
-    ReplyScope,
-    Sample,
-    Unreadable,
-    WholeFile,
-)
+from swe_retry.agent.formats.edits import Unreadable, WholeFile
+from swe_retry.agent.formats.protocol import Matching, ReplyScope, Sample
 from swe_retry.llm.chat import Reply
 from tests.support.formats import FENCE, apply, block, fenced, parse, tool_reply
 

@@ -13,22 +13,20 @@ from typing import Any, SupportsIndex
 
 import pytest
 
-from swe_retry.agent import lint
 from swe_retry.agent.formats import format_names, get_format
 from swe_retry.agent.formats.apply import MAX_EDITS
-from swe_retry.agent.formats.base import (
-    Matching,
-    ReplyScope,
-    SearchReplace,
-    Unreadable,
-    feedback,
-)
+from swe_retry.agent.formats.edits import SearchReplace, Unreadable
+from swe_retry.agent.formats.protocol import Matching, ReplyScope
 from swe_retry.agent.formats.reading import listings
 from swe_retry.agent.formats.reading.answer import answer_of
 from swe_retry.agent.formats.reference import _split_at_dots
+from swe_retry.agent.formats.report import feedback
+from swe_retry.agent.lint.compilers import InterpreterCompiler
+from swe_retry.agent.lint.findings import Change
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.llm.chat import Message, Reply, ToolCall
-from swe_retry.llm.client import messages_as_sent
+from swe_retry.llm.messages import messages_as_sent
 from tests.support.formats import apply, block, parse
 
 
@@ -140,8 +138,8 @@ _WAYS_OUT = (
 )
 def test_code_that_explodes_when_compiled_does_not_take_the_memory(text: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    change = lint.Change("a.py", "x = 1\n", text)
-    for finding in lint.Linter().new_findings([change]):
+    change = Change("a.py", "x = 1\n", text)
+    for finding in Linter().new_findings([change]):
         assert "cannot be compiled" in finding.problem
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert after - before < 200_000, "kilobytes; it is compiled in a process of its own"
@@ -149,8 +147,8 @@ def test_code_that_explodes_when_compiled_does_not_take_the_memory(text: str) ->
 
 
 def test_a_cookie_of_a_codec_that_is_none() -> None:
-    linter = lint.Linter(lint.InterpreterCompiler(Path(sys.executable)))
-    change = lint.Change("a.py", None, "# coding: rot13\nx = 1\n")
+    linter = Linter(InterpreterCompiler(Path(sys.executable)))
+    change = Change("a.py", None, "# coding: rot13\nx = 1\n")
     (finding,) = linter.new_findings([change])
     assert "not a text encoding" in finding.problem
 
@@ -159,8 +157,8 @@ def test_a_cookie_of_a_codec_that_is_none() -> None:
     "text", ["\n" * 200_000 + "(", "# " + "#" * 200_000, "{{a|" * 50_000]
 )
 def test_marks_of_templates_are_looked_for_in_linear_time(text: str) -> None:
-    change = lint.Change("a.py", None, text)
-    assert len(lint.Linter().new_findings([change])) <= 1
+    change = Change("a.py", None, text)
+    assert len(Linter().new_findings([change])) <= 1
 
 
 def test_lone_surrogates_are_not_sent() -> None:

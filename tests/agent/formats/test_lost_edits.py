@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from swe_retry.agent.formats import format_names, get_format
-from swe_retry.agent.formats.base import ApplyReport
+from swe_retry.agent.formats.report import ApplyReport
 from swe_retry.llm.chat import Reply
 from tests.support.formats import apply, block, tool_reply
 from tests.support.render_edits import render

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from jsonschema import validate
 
 from swe_retry.agent.formats import format_names, get_format
-from swe_retry.agent.formats.base import (
-    ApplyReport,
+from swe_retry.agent.formats.edits import Unreadable
+from swe_retry.agent.formats.protocol import (
     EditFormat,
     MalformedReplyError,
     Notation,
     ReplyScope,
     Sample,
-    Unreadable,
 )
 from swe_retry.agent.formats.reading.calls import unknown_calls
+from swe_retry.agent.formats.report import ApplyReport
 from swe_retry.llm.chat import Reply, ToolCall
 from tests.support.formats import can_say, join_lines, problem, tool_reply
 from tests.support.render_edits import render

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swe_retry.agent.formats.base import ApplyReport, WholeFile
+from swe_retry.agent.formats.edits import WholeFile
+from swe_retry.agent.formats.report import ApplyReport
 from tests.support.formats import apply, parse, problem
 
 CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n"

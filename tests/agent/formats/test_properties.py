@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from swe_retry.agent.formats import format_names, get_format
 from swe_retry.agent.formats.apply import safe_edits, write_report
-from swe_retry.agent.formats.base import Matching, ReplyScope
+from swe_retry.agent.formats.protocol import Matching, ReplyScope
 from swe_retry.agent.formats.reading.fences import writes_markers
 from swe_retry.agent.workspace import Workspace
 from swe_retry.llm.chat import Reply, ToolCall

@@ -8,14 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swe_retry.agent.formats.base import (
-    ApplyReport,
-    MalformedReplyError,
-    ReplyScope,
-    SearchReplace,
-    feedback,
-)
+from swe_retry.agent.formats.edits import SearchReplace
+from swe_retry.agent.formats.protocol import MalformedReplyError, ReplyScope
 from swe_retry.agent.formats.reference import ReferenceDiffFormat
+from swe_retry.agent.formats.report import ApplyReport, feedback
 from swe_retry.llm.chat import Reply
 from tests.support.formats import block, join_lines
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from swe_retry.agent.formats.base import feedback
+from swe_retry.agent.formats.report import feedback
 from tests.support.formats import apply
 
 Files = Mapping[str, str]

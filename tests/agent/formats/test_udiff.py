@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swe_retry.agent.formats import get_format
-from swe_retry.agent.formats.base import DeleteFile, SearchReplace
+from swe_retry.agent.formats.edits import DeleteFile, SearchReplace
 from tests.support.formats import apply, parse, problem
 from tests.support.render_edits import render
 

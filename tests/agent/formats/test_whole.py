@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swe_retry.agent.formats import get_format
-from swe_retry.agent.formats.base import Unreadable, WholeFile
+from swe_retry.agent.formats.edits import Unreadable, WholeFile
 from tests.support.formats import apply, parse, problem
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from swe_retry.agent.named import AGENTS
-from swe_retry.agent.named.base import NamedAgent
+from swe_retry.agent.named.description import NamedAgent
 from swe_retry.core.errors import UserError
 from swe_retry.llm.chat import Message, Reply
 from tests.agent.gateway.conftest import GatewayRuns, needs_bubblewrap

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.named.base import NamedAgent
+from swe_retry.agent.named.description import NamedAgent
 from swe_retry.attempts.config import RunConfig
 from swe_retry.core.errors import UserError
 from swe_retry.demo.images import build_images

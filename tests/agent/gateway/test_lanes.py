@@ -14,7 +14,8 @@ from swe_retry.agent.gateway.lanes import Lanes
 from swe_retry.attempts import transcript
 from swe_retry.foreign.atif import atif_files
 from swe_retry.llm.chat import Message, Reply, ToolCall, Usage
-from swe_retry.record.records import Attempt, InstanceResult
+from swe_retry.record.records import Attempt
+from swe_retry.record.result import InstanceResult
 from swe_retry.report.pages.instance import _messages
 from swe_retry.results.rundata import InstanceData
 from tests.agent.gateway.conftest import BY_NAME

@@ -16,7 +16,7 @@ import pytest
 
 from swe_retry.agent.gateway import gateway as gateway_module
 from swe_retry.agent.gateway.gateway import Gateway
-from swe_retry.llm.background import background
+from swe_retry.llm.background import call_loop
 from swe_retry.llm.chat import AttemptLimitError
 from tests.agent.gateway.test_provider_words import ask, gateway_of, request_of
 from tests.support import TOP, wait_until
@@ -157,7 +157,7 @@ def test_large_bodies_do_not_hold_up_the_calls_of_others(
             await asyncio.sleep(0.01)
             gaps.append(time.monotonic() - before)
 
-    ticks = asyncio.run_coroutine_threadsafe(tick(), background()._loop)
+    ticks = asyncio.run_coroutine_threadsafe(tick(), call_loop())
     try:
         with ExitStack() as stack:
             connections = []

@@ -13,7 +13,7 @@ import pytest
 
 from swe_retry.agent.formats import format_names
 from swe_retry.agent.named import AGENTS
-from swe_retry.agent.named.base import NamedAgent
+from swe_retry.agent.named.description import NamedAgent
 from swe_retry.agent.named.installed import agent_in_path, cached_agent
 from swe_retry.attempts.config import ModelChoice, RunConfig, validate_config
 from swe_retry.core.errors import UserError

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.agent.lint import (
-    Change,
-    Finding,
+from swe_retry.agent.lint.compilers import (
+    CompilerFailedError,
     InterpreterCompiler,
-    Linter,
     OwnCompiler,
     RememberingCompiler,
 )
-from swe_retry.agent.lint.compilers import CompilerFailedError
+from swe_retry.agent.lint.findings import Change, Finding
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.environments.local.venvs import find_python
 from swe_retry.instances.split import Spec
 from swe_retry.testing.lintcommand import linter_for

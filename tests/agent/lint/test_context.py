@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from swe_retry.agent.lint import Change, Finding, Linter, describe
+from swe_retry.agent.lint.findings import Change, Finding, describe
+from swe_retry.agent.lint.linter import Linter
 
 LONG = '''\
 import os

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from swe_retry.agent.lint import Change, Finding, Linter
+from swe_retry.agent.lint.findings import Change, Finding
+from swe_retry.agent.lint.linter import Linter
 
 
 def lint(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swe_retry.agent.lint import Change, Linter
+from swe_retry.agent.lint.findings import Change
+from swe_retry.agent.lint.linter import Linter
 
 
 def lint(

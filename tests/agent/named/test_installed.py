@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import pytest
 
 from swe_retry.agent.named import named_agent
-from swe_retry.agent.named.base import NamedAgent
+from swe_retry.agent.named.description import NamedAgent
 from swe_retry.agent.named.installed import (
     NODE,
     cached_agent,

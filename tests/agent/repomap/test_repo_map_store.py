@@ -13,8 +13,8 @@ from threading import Thread
 
 import pytest
 
-from swe_retry.agent.repomap import TagStore
 from swe_retry.agent.repomap.build import RepoMap
+from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.agent.repomap.scanning.tree import blob_hash, blobs_below
 from tests.agent.repomap.test_repo_map import FILES
 from tests.support import TOP, write_files
@@ -152,7 +152,7 @@ def test_what_a_killed_process_stored_stays_and_was_not_waited_for(
     code = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from swe_retry.agent.repomap import TagStore\n"
+        "from swe_retry.agent.repomap.scanning.store import TagStore\n"
         "store = TagStore(Path(sys.argv[1]))\n"
         "store.keep_text('1', 'a map')\n"
         "store.keep_tree('2', [('a', b'3')])\n"

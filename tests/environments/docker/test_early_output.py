@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from swe_retry.environments.base import ResourceLimits
-from swe_retry.environments.docker.containers import Containers, Sinks, run_exec
+from swe_retry.environments.docker.containers import Containers, Sinks
 from swe_retry.environments.docker.engine import connect
 
 pytestmark = pytest.mark.docker
@@ -34,5 +34,5 @@ def test_early_output_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         output: list[bytes] = []
         sinks = Sinks(output.append, output.append)
         argv = ["bash", *_ARGUMENTS]
-        run_exec(client, container.made.id, argv, b"", sinks, 30)
+        container.execute(argv, b"", sinks, 30)
         assert b"".join(output) == b"first\nlast\n"

@@ -21,8 +21,9 @@ from swe_retry.environments.local.venvs import find_python, shared_name, spec_ke
 from swe_retry.frameworks import Runner
 from swe_retry.instances.instance import TestSetup
 from swe_retry.instances.split import Spec, split_row
-from swe_retry.repositories.checkout import Snapshots, make_checkout
+from swe_retry.repositories.checkout import make_checkout
 from swe_retry.repositories.mirrors import Mirrors
+from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.testing.baselines import Baselines, TestFiles
 from swe_retry.testing.project import (
     local_command,

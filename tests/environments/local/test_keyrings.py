@@ -17,7 +17,7 @@ from swe_retry.environments.base import EnvironmentKind, run_once
 from swe_retry.environments.local.bubblewrap import bubblewrap_works, sandbox_argv_with
 from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
 from swe_retry.environments.local.launcher import key_filter
-from swe_retry.report.evaluation.settings import EvaluatorKind
+from swe_retry.report.evaluation.evaluation_settings import EvaluatorKind
 from swe_retry.report.report import report_command
 from swe_retry.testing.project import project_of
 from tests.support.evaluated import report_settings

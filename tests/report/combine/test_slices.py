@@ -8,7 +8,7 @@ from typing import Any
 
 from swe_retry.record.store import RunStore
 from swe_retry.report.combine.combine import combine
-from swe_retry.report.evaluation.settings import EvaluatorKind
+from swe_retry.report.evaluation.evaluation_settings import EvaluatorKind
 from tests.support import read_json, without
 from tests.support.killing import ALL
 from tests.support.reported import replay, report_run

@@ -15,7 +15,8 @@ from swe_retry.core.errors import UserError
 from swe_retry.record.store import RunStore
 from swe_retry.report.combine.combine import combine
 from swe_retry.report.report import report_command
-from swe_retry.results.rundata import RunData, read_predictions, read_run
+from swe_retry.results.read import read_predictions, read_run
+from swe_retry.results.rundata import RunData
 from swe_retry.results.verdicts import Verdict, VerdictStatus, save_verdict
 from swe_retry.runner.progress.overview import overview
 from tests.support import contents_below, read_json, write_files, write_json

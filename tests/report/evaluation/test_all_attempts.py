@@ -12,7 +12,8 @@ import pytest
 from swe_retry.record.store import RunStore
 from swe_retry.report.combine.combine import combine
 from swe_retry.results.predictions import Prediction
-from swe_retry.results.rundata import read_run, rounds
+from swe_retry.results.read import read_run
+from swe_retry.results.rundata import rounds
 from swe_retry.results.verdicts import VerdictStatus, eval_log, verdict_path
 from tests.support import read_json
 from tests.support.evaluated import (

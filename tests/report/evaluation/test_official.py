@@ -13,8 +13,8 @@ import pytest
 
 from swe_retry.core.errors import UserError
 from swe_retry.report.evaluation.evaluator import EvaluationTask, Tasks
-from swe_retry.report.evaluation.official import (
-    PROGRAMS,
+from swe_retry.report.evaluation.official import PROGRAMS
+from swe_retry.report.evaluation.program import (
     ConsoleLog,
     OfficialEvaluator,
     ProgramFolder,

@@ -13,7 +13,7 @@ import pytest
 
 from swe_retry.core.errors import UserError
 from swe_retry.report.evaluation.evaluator import EvaluationTask
-from swe_retry.report.evaluation.official import OfficialEvaluator, ProgramFolder
+from swe_retry.report.evaluation.program import OfficialEvaluator, ProgramFolder
 from swe_retry.results.verdicts import OFFICIAL_TOOLS, Verdict
 from tests.support import official, write_files
 from tests.support.official import F2P, GOLD, P2P, TEST_PATCH

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.report.evaluation.official import OfficialEvaluator
+from swe_retry.report.evaluation.program import OfficialEvaluator
 from tests.support import files_below, from_environment, official, wait_until
 from tests.support.official import F2P, P2P, PATCHES, TEST_PATCH
 

@@ -11,10 +11,10 @@ import pytest
 from swe_retry.core.errors import UserError
 from swe_retry.record.description import DatasetFacts, Run
 from swe_retry.record.store import RunStore
+from swe_retry.report.evaluation.evaluate import Evaluated, RunEvaluation
 from swe_retry.report.evaluation.evaluator import Evaluator, Tasks
-from swe_retry.report.evaluation.requested import Evaluated, RequestedEvaluation
 from swe_retry.results.predictions import run_id
-from swe_retry.results.rundata import read_predictions
+from swe_retry.results.read import read_predictions
 from swe_retry.results.verdicts import Verdict, VerdictStatus
 from tests.support.evaluated import (
     BANK,
@@ -75,7 +75,7 @@ def evaluate(
 ) -> Evaluated:
     """Evaluate a run on the demo; by default with the evaluator that the settings name."""
     described = Run(dataset=DatasetFacts(name="demo", split="test"))
-    requested = RequestedEvaluation(store, report_settings(Path()), described, say)
+    requested = RunEvaluation(store, report_settings(Path()), described, say)
     if evaluator:
         vars(requested)["evaluator"] = evaluator
     return requested.evaluate(read_predictions(store))
@@ -107,7 +107,7 @@ def test_none_takes_what_is_there_and_loads_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = make_run(tmp_path, {BANK: WRONG, UNITS: ""})
-    monkeypatch.delattr("swe_retry.report.evaluation.requested.load_dataset")
+    monkeypatch.delattr("swe_retry.report.evaluation.evaluate.load_dataset")
     verdicts = evaluate(store, None).verdicts
     assert sorted(verdicts) == [BANK, UNITS]
     assert verdicts[BANK].status is VerdictStatus.NOT_EVALUATED

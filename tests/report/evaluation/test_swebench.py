@@ -13,7 +13,7 @@ import pytest
 
 from swe_retry.core.errors import UserError
 from swe_retry.report.evaluation.swebench import DockerEvaluator, logged_verdict
-from swe_retry.results.rundata import read_predictions
+from swe_retry.results.read import read_predictions
 from swe_retry.results.verdicts import (
     SwebenchLogs,
     Verdict,

@@ -19,8 +19,9 @@ from xml.etree import ElementTree
 import pytest
 
 from swe_retry.core.redaction import Redactor
+from swe_retry.report.plots.picture import Picture
+from swe_retry.report.plots.run import run_pictures
 from swe_retry.report.plots.style import DARK, LIGHT, Theme, label
-from swe_retry.report.plots.write import Picture, run_pictures
 from swe_retry.report.statistics.collect import collect
 from swe_retry.report.statistics.denominators import split_of
 from swe_retry.results.rundata import InstanceData

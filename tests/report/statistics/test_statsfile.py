@@ -14,9 +14,9 @@ from jsonschema import Draft202012Validator, ValidationError
 from pydantic import TypeAdapter
 
 from swe_retry.record.store import RunStore
-from swe_retry.report.statistics.collect import Amount, Effort, sum_over
+from swe_retry.report.statistics.effort import Amount, Effort, sum_over
 from swe_retry.report.statistics.fields import compute, headed_values
-from swe_retry.results.rundata import read_run
+from swe_retry.results.read import read_run
 from tests.support import TOP, read_json
 from tests.support.reporting import statistics, write_values
 from tests.support.rundata import an_attempt, an_instance, old_prediction, write_run

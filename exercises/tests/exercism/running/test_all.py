@@ -18,7 +18,7 @@ from exercises.tests.support.exercism import (
     requests,
 )
 from swe_retry.agent.formats import format_names
-from swe_retry.agent.formats.base import Notation
+from swe_retry.agent.formats.protocol import Notation
 from swe_retry_exercises.exercism.catalog import Exercise, read_catalog
 
 pytestmark = [

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from exercises.tests.support.exercism import rendered, six
-from swe_retry.agent.conversation.base import ReplyCounts
+from swe_retry.agent.conversation.result import ReplyCounts
 from swe_retry.agent.formats import get_format
 from swe_retry.agent.protocol import AgentResult
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.llm.chat import Reply, ToolCall, Traits
 from swe_retry.llm.options import ModelChoice
-from swe_retry.record.records import InstanceStatus
+from swe_retry.record.result import InstanceStatus
 from swe_retry.runner.jobs import End
 from swe_retry.runner.modelsource import NotRecordedError, Turn
 from swe_retry.runner.slots import Slot, Slots
@@ -120,7 +120,7 @@ def converse(
     """Return how a conversation with these replies ended, and its transcript."""
     tests = tests or Tests()
     model = Scripted(list(replies), Traits(context=context))
-    turn = Turn(model, "gpt-4o", form, temperature=0.0)
+    turn = Turn(model, "gpt-4o", form, temperature=0.0)  # type: ignore[arg-type]
     work = work_of(root, turn, form, name, tests, settings)
     end = work.run()
     assert end.value is not None
@@ -258,7 +258,8 @@ def test_what_replies_do_to_their_format_is_counted(tmp_path: Path) -> None:
     )
     second = ReplyCounts(truncated=True, unknown_calls=1)
     third = ReplyCounts(malformed=True)
-    turn = Turn(Scripted(["No.", "No."]), "gpt-4o", "whole", temperature=0.0)
+    model = Scripted(["No.", "No."])
+    turn = Turn(model, "gpt-4o", "whole", temperature=0.0)  # type: ignore[arg-type]
     work = work_of(tmp_path, turn, "whole", "name-tags", Tests())
     work.run()
     replies_of_tries = [(first, second), (third,)]

@@ -18,7 +18,7 @@ from exercises.tests.support.exercism import (
     needs_bubblewrap,
     six,
 )
-from swe_retry.agent.formats.base import Notation
+from swe_retry.agent.formats.protocol import Notation
 from swe_retry_exercises.exercism.records import RECORD, read_records
 from tests.support.provider import Answer, Provider
 

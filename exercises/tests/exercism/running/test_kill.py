@@ -22,7 +22,7 @@ from exercises.tests.support.exercism import (
     requests,
     six,
 )
-from swe_retry.agent.formats.base import Notation
+from swe_retry.agent.formats.protocol import Notation
 from tests.support.commands import EXERCISM, Preloaded
 from tests.support.killing import Harness, Left
 from tests.support.provider import Answer

@@ -21,7 +21,7 @@ from exercises.tests.support.exercism import (
     requests,
     six,
 )
-from swe_retry.agent.formats.base import Notation
+from swe_retry.agent.formats.protocol import Notation
 from swe_retry.core.errors import UserError
 from swe_retry.llm.options import ModelChoice
 from swe_retry.runner.options import model_or_pair

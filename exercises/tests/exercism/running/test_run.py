@@ -24,7 +24,7 @@ from exercises.tests.support.exercism import (
     six,
 )
 from swe_retry.agent.formats import format_names
-from swe_retry.agent.formats.base import Notation
+from swe_retry.agent.formats.protocol import Notation
 from swe_retry.cli.harness import main as harness
 from swe_retry.cli.report import main as report
 from swe_retry.runner.modelsource import read_recording

@@ -22,7 +22,7 @@ from swe_retry.frameworks import Runner
 Statements = Mapping[str, JsonMapping]
 """Facts by moment: ``begin``, ``files`` (before the first test file) and ``end``."""
 
-_CODE = Path(__file__).with_name("stating.py")
+_CODE = Path(__file__).with_name("origins_plugin.py")
 _SCRIPT = """mkdir -p /tmp/{token} && trap 'rm -rf /tmp/{token}' EXIT
 cat >/tmp/{token}/{name}.py <<'{mark}'
 {code}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swe_retry.testing.statements import shadowing
+from swe_retry.testing.origins import shadowing
 
 
 def test_new_files_that_imports_would_find_first_are_named() -> None:

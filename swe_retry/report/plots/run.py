@@ -1,11 +1,9 @@
-"""The pictures of a report: drawn from the statistics of runs, written as SVG and PNG."""
+"""The pictures of a run, drawn from its statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from matplotlib import colormaps
@@ -15,67 +13,24 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from swe_retry.core.atomic import write_bytes_atomic, write_text_atomic
 from swe_retry.core.money import column
 from swe_retry.core.plaintext import quantity
 from swe_retry.core.redaction import Redactor
+from swe_retry.report.plots.picture import Picture, PlottedRow, draw_picture, sentence
 from swe_retry.report.plots.style import (
-    DARK,
     HATCHES,
-    LIGHT,
     Theme,
-    as_png,
-    as_svg,
     dollar_axis,
-    drawing,
     label,
     new_figure,
     percent_axis,
 )
+from swe_retry.report.statistics.attempts import LimitedRun
 from swe_retry.report.statistics.breakdown import by, model_of
-from swe_retry.report.statistics.collect import Confusion, LimitedRun, RunStats
-from swe_retry.report.statistics.comparing import RunComparison
+from swe_retry.report.statistics.collect import Confusion, RunStats
 from swe_retry.report.statistics.methods import percent
 from swe_retry.results.jsonvalues import values_of
 from swe_retry.results.rundata import InstanceData, RunData
-
-PlottedRow = Mapping[str, Any]
-# As a part of the width of an axis, for the text after an interval.
-_TEXT_SPACE = 0.4
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A drawn picture: SVG for paper and for a dark page, PNG for paper, and alternative text."""
-
-    name: str
-    title: str
-    description: str
-    light: str
-    dark: str
-    png: bytes
-
-
-def draw_picture(
-    name: str,
-    title: str,
-    description: str,
-    draw: Callable[..., Figure],
-    *values: object,
-) -> Picture:
-    """Return the picture that ``draw`` makes of the values and of a theme, for each theme."""
-    with drawing(LIGHT):
-        figure = draw(*values, LIGHT)
-        light = as_svg(figure)
-        png = as_png(figure)
-    with drawing(DARK):
-        dark = as_svg(draw(*values, DARK))
-    return Picture(name, title, description, light, dark, png)
-
-
-def write_picture(picture: Picture, folder: Path) -> None:
-    write_text_atomic(folder / f"{picture.name}.svg", picture.light)
-    write_bytes_atomic(folder / f"{picture.name}.png", picture.png)
 
 
 def run_pictures(run: RunData, stats: RunStats, redact: Redactor) -> Iterator[Picture]:
@@ -110,7 +65,7 @@ def _score_by_attempt(run: RunData, stats: RunStats) -> Picture:
             "score": resolved / len(run.selected),
         }
         rows.append(row)
-    description = _sentence(
+    description = sentence(
         "attempt {attempt}: {resolved} resolved, {not resolved} not, "
         "{not evaluated} not evaluated, score so far {score:.1%}",
         rows,
@@ -122,10 +77,6 @@ def _score_by_attempt(run: RunData, stats: RunStats) -> Picture:
         _draw_score_by_attempt,
         rows,
     )
-
-
-def _sentence(text: str, rows: Sequence[PlottedRow]) -> str:
-    return "; ".join(map(text.format_map, rows)).replace("%", " %")
 
 
 def _draw_score_by_attempt(rows: Sequence[PlottedRow], theme: Theme) -> Figure:
@@ -190,7 +141,7 @@ def _cost_against_score(steps: Sequence[LimitedRun]) -> Picture:
             "score": step.resolved.share or 0.0,
         }
         rows.append(row)
-    description = _sentence("{attempts}: {cost}, {score:.1%}", rows)
+    description = sentence("{attempts}: {cost}, {score:.1%}", rows)
     return draw_picture(
         "cost-against-score",
         "Cost against score",
@@ -256,7 +207,7 @@ def _models_by_repository(run: RunData, redact: Redactor) -> Picture:
             "evaluated": len(part.instances),
         }
         rows.append(row)
-    description = _sentence("{repository}, {model}: {resolved} of {evaluated}", rows)
+    description = sentence("{repository}, {model}: {resolved} of {evaluated}", rows)
     return draw_picture(
         "models-by-repository",
         "Models by repository",
@@ -383,119 +334,3 @@ def _draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     return figure
-
-
-def comparison_pictures(
-    runs: Sequence[RunStats],
-    comparisons: Sequence[RunComparison],
-    redact: Redactor,
-) -> Iterator[Picture]:
-    """Yield the picture of a comparison, unless fewer than two runs have a score."""
-    scores = []
-    for run in runs:
-        score = run.scores.selected
-        if score.share is not None:
-            name = redact(run.run)
-            row = {
-                "name": name,
-                "label": label(name),
-                "value": score.share,
-                "interval": score.interval,
-                "text": f"{percent(score.share)} ({score.count}/{score.of})",
-                "official": run.official,
-            }
-            scores.append(row)
-    differences = []
-    for pair in comparisons:
-        if pair.interval and pair.difference is not None:
-            a = redact(pair.a)
-            b = redact(pair.b)
-            row = {
-                "name": f"{b} less {a}",
-                "label": f"{label(b)}\nless {label(a)}",
-                "value": pair.difference,
-                "interval": pair.interval,
-                "text": f"{100 * pair.difference:+.1f} points",
-                "official": True,
-            }
-            differences.append(row)
-    if len(scores) > 1:
-        description = _sentence(
-            "{name}: {value:.1%} ({interval.low:.1%} to {interval.high:.1%})",
-            [*scores, *differences],
-        )
-        yield draw_picture(
-            "comparison",
-            "Comparison of runs",
-            description,
-            _draw_comparison,
-            scores,
-            differences,
-        )
-
-
-def _draw_comparison(
-    scores: Sequence[PlottedRow],
-    differences: Sequence[PlottedRow],
-    theme: Theme,
-) -> Figure:
-    # In inches: an axis and its lines.
-    heights = [1.0 + 0.45 * len(rows) for rows in (scores, differences) if rows]
-    figure = Figure(
-        figsize=(6.4, sum(heights)),
-        layout="constrained",
-    )
-    panels = figure.subplots(
-        len(heights),
-        1,
-        squeeze=False,
-        height_ratios=heights,
-    )
-    axes = panels[0][0]
-    _draw_intervals(axes, scores, theme)
-    high = max(row["interval"].high for row in scores)
-    percent_axis(axes.xaxis, 0, high * (1 + _TEXT_SPACE))
-    axes.set_xlabel("resolved, of the selected instances; 95 % interval (Wilson)")
-    if differences:
-        axes = panels[1][0]
-        _draw_intervals(axes, differences, theme)
-        low = min(0.0, *(row["interval"].low for row in differences))
-        high = max(0.0, *(row["interval"].high for row in differences))
-        # Runs that never differ give an interval without width.
-        width = high - low or 0.1
-        axes.axvline(
-            0,
-            color=theme.ink,
-            linewidth=0.8,
-        )
-        percent_axis(axes.xaxis, low - 0.05 * width, high + _TEXT_SPACE * width)
-        axes.set_xlabel("difference where both have a verdict; 95 % interval")
-    return figure
-
-
-def _draw_intervals(axes: Axes, rows: Sequence[PlottedRow], theme: Theme) -> None:
-    for y, row in enumerate(rows):
-        value = row["value"]
-        interval = row["interval"]
-        axes.errorbar(
-            value,
-            y,
-            xerr=[[max(value - interval.low, 0)], [max(interval.high - value, 0)]],
-            # A hollow mark means unofficial verdicts.
-            markerfacecolor=theme.good if row["official"] else theme.paper,
-            color=theme.good,
-            fmt="o",
-            capsize=4,
-            markersize=7,
-        )
-        axes.annotate(
-            row["text"],
-            (interval.high, y),
-            (8, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-        )
-    axes.set_yticks(range(len(rows)), values_of(rows, "label"))
-    axes.set_ylim(len(rows) - 0.5, -0.7)
-    axes.grid(visible=True, axis="x")

@@ -17,12 +17,11 @@ from swe_retry.instances.split import split_row
 from swe_retry.record.description import Run
 from swe_retry.record.manifest import timestamp
 from swe_retry.record.store import RunStore
-from swe_retry.report.evaluation.evaluator import (
-    EvaluationTask,
-    Evaluator,
-    NoEvaluator,
+from swe_retry.report.evaluation.evaluation_settings import (
+    EvaluationRoot,
+    EvaluatorKind,
 )
-from swe_retry.report.evaluation.settings import EvaluationRoot, EvaluatorKind
+from swe_retry.report.evaluation.evaluator import EvaluationTask, Evaluator, NoEvaluator
 from swe_retry.report.statistics.denominators import DatasetSplit, split_of
 from swe_retry.repositories.names import BUNDLED
 from swe_retry.results.predictions import Prediction, run_id
@@ -52,7 +51,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
-class RequestedEvaluation:
+class RunEvaluation:
     """The evaluation of a run with the evaluator, on the dataset, that settings and run name."""
 
     store: RunStore

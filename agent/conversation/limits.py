@@ -1,0 +1,140 @@
+"""The settings of the builtin agent, and the messages that a conversation may use."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainSerializer
+
+from swe_retry.agent.formats.protocol import Matching
+from swe_retry.agent.formats.report import OnFailure
+from swe_retry.core.settings import Section
+
+# A topic and its number of messages: ``edit=2``.
+_PART = re.compile(r"^\s*([a-z]+)\s*=\s*(\d+)\s*$")
+
+
+class Topic(StrEnum):
+    """The reason for a message to the model."""
+
+    LOCATE = "locate"
+    EDIT = "edit"
+    LINT = "lint"
+    TEST = "test"
+
+
+@dataclass(frozen=True)
+class Reflections:
+    """The budgets for messages after the first: one for each topic, or ``shared`` for all.
+
+    496 of 865 recorded conversations of the reference agent used up a shared budget of four;
+    docs/agent.md gives the reasons for the defaults.
+    """
+
+    locate: int = 2
+    edit: int = 2
+    lint: int = 2
+    test: int = 3
+    shared: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Reflections:
+        """Read ``4`` (shared) or ``locate=2,edit=2,lint=2,test=3`` (those left out keep theirs).
+
+        Raises:
+            ValueError: the text has another form.
+        """
+        if text.strip().isdigit():
+            return cls(shared=int(text))
+        budgets = {}
+        topics = [topic.value for topic in Topic]
+        for part in text.split(","):
+            match = _PART.match(part)
+            if not match or match[1] not in topics:
+                names = ",".join(f"{topic}=N" for topic in topics)
+                raise ValueError(
+                    f"{part.strip()!r} is neither a number nor one of {names}"
+                )
+            budgets[match[1]] = int(match[2])
+        return cls(**budgets)
+
+    def of(self, topic: Topic) -> int:
+        budget: int = getattr(self, topic.value)
+        return budget
+
+    @property
+    def total(self) -> int:
+        """The messages that may follow the first, all topics together."""
+        if self.shared is None:
+            return sum(map(self.of, Topic))
+        return self.shared
+
+    def __str__(self) -> str:
+        if self.shared is not None:
+            return str(self.shared)
+        return ",".join(f"{topic.value}={self.of(topic)}" for topic in Topic)
+
+
+def _parse_reflections(value: Any) -> Any:  # noqa: ANN401 - of any source
+    if isinstance(value, (str, int)):
+        return Reflections.parse(str(value))
+    return value
+
+
+class Builtin(Section):
+    """How the builtin agent works."""
+
+    reflections: Annotated[
+        Reflections, BeforeValidator(_parse_reflections), PlainSerializer(str)
+    ] = Field(
+        default=Reflections(),
+        description="Send at most so many messages after the first of an attempt, by topic; one "
+        "number: in all.",
+    )
+    map_tokens: int = Field(
+        default=2048, ge=0, description="Make the map of the repository this large."
+    )
+    matching: Matching = Field(
+        default=Matching.TOLERANT,
+        description="Look for the lines of an edit so: tolerant, or reference, as in the run of "
+        "May 2024.",
+    )
+    on_failed_edit: OnFailure = Field(
+        default=OnFailure.KEEP,
+        description="Keep or drop the good edits of a reply when others of it fail.",
+    )
+
+
+@dataclass
+class ReflectionsUsed:
+    """Counts the messages of one conversation against its budgets."""
+
+    budget: Reflections
+    used: Counter[Topic] = field(default_factory=Counter)
+
+    def take(self, topic: Topic) -> bool:
+        """Use up one message about ``topic``; False when its budget has none left."""
+        if self.budget.shared is None:
+            left = self.budget.of(topic) - self.used[topic]
+        else:
+            left = self.budget.shared - self.used.total()
+        if left <= 0:
+            return False
+        self.used[topic] += 1
+        return True
+
+
+@dataclass(frozen=True)
+class ConversationLimits:
+    """The limits of a conversation.
+
+    Attributes:
+        until_exhausted: continue until a replay has no more replies; no other limit counts.
+    """
+
+    reflections: Reflections = field(default_factory=Reflections)
+    until_exhausted: bool = False
