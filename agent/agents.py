@@ -118,7 +118,7 @@ class PluginAgent:
     def work(self, task: Task) -> AgentResult:
         # It may write at once.
         task.host.settle_checkout()
-        return self.plugin.work(task.with_map())
+        return self.plugin.work(task)
 
 
 def split_words(text: str) -> list[str]:
