@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from swe_retry.agent.agents import BUILTIN, is_command
-from swe_retry.agent.agentsettings import AgentSettings, home_hashes
+from swe_retry.agent.agents import BUILTIN, AgentSettings, home_hashes, is_command
 from swe_retry.agent.conversation.limits import Builtin
 from swe_retry.agent.named import OUTSIDE, named_agent
 from swe_retry.attempts.own_settings import ProjectSettings

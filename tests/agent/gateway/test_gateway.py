@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from swe_retry.agent.agents import AgentSettings
 from swe_retry.agent.gateway import gateway as gateway_module
-from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.core.errors import StoppedError
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.dialects import DIALECTS
@@ -45,7 +46,7 @@ STREAM = {**ASK, "stream": True}
 @pytest.fixture
 def gateway(stub: Stub) -> Iterator[Gateway]:
     model = LiteLLMModel(MODELS["messages"], 0.0, 30.0, gate=OpenGate())
-    with Gateway(model, Access(("anthropic",))) as gateway:
+    with Gateway(model, AgentSettings(api=("anthropic",))) as gateway:
         yield gateway
 
 
@@ -343,7 +344,7 @@ def test_a_killed_harness_pays_for_no_journaled_call_twice(
 def test_each_call_is_noted_before_it_is_sent(stub: Stub) -> None:
     sent: list[int] = []
     model = LiteLLMModel(MODELS["messages"], 0.0, 30.0, gate=OpenGate())
-    access = Access(("anthropic",))
+    access = AgentSettings(api=("anthropic",))
     note = lambda: sent.append(len(stub.requests))  # noqa: E731
     with Gateway(model, access, note_call=note) as gateway:
         assert post(gateway, b"", "/v1/messages/count_tokens").status == 200

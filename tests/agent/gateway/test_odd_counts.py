@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.llm.chat import Message, Reply
 from swe_retry.llm.client import LiteLLMModel
@@ -151,7 +152,9 @@ def by_client(dialect: str, price: Price | None = None) -> Reply:
 def by_gateway(dialect: str, price: Price | None = None) -> Reply:
     gate = RecordingGate()
     path, body = request_of(dialect, streamed=False)
-    with Gateway(model_of(dialect, gate, price), Access((APIS[dialect],))) as gateway:
+    with Gateway(
+        model_of(dialect, gate, price), AgentSettings(api=(APIS[dialect],))
+    ) as gateway:
         answer = post(gateway, body, path)
     assert answer.status == 200, answer.body
     (outcome,) = gate.outcomes
