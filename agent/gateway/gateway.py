@@ -55,7 +55,8 @@ from swe_retry.llm.chat import (
 )
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.dialects import dialect_of
-from swe_retry.llm.dialects.base import AgentRequest, Dialect, parse_json
+from swe_retry.llm.dialects.dialect import AgentRequest, Dialect
+from swe_retry.llm.dialects.pieces import parse_json
 from swe_retry.llm.provider_errors import TransientError
 from swe_retry.llm.registry import provider_of
 from swe_retry.llm.tokens import token_bound

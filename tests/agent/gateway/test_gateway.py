@@ -22,10 +22,11 @@ from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.core.errors import StoppedError
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.dialects import DIALECTS
+from swe_retry.llm.dialects.answer import Tokens
 from swe_retry.llm.dialects.anthropic import Messages
-from swe_retry.llm.dialects.base import Tokens, events_of
 from swe_retry.llm.dialects.gemini import Gemini
 from swe_retry.llm.dialects.openai import Chat, Responses
+from swe_retry.llm.dialects.pieces import events_of
 from swe_retry.llm.gate import OpenGate
 from swe_retry.llm.prices import cost_of_tokens
 from tests.agent.gateway.conftest import (

@@ -17,7 +17,7 @@ from swe_retry.core.jsontypes import JsonObject
 from swe_retry.llm.chat import Message, Reply
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.dialects.anthropic import Messages
-from swe_retry.llm.dialects.base import Dialect
+from swe_retry.llm.dialects.dialect import Dialect
 from swe_retry.llm.dialects.gemini import Gemini
 from swe_retry.llm.dialects.openai import Chat, Responses
 from swe_retry.llm.gate import Answered

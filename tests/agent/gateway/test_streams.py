@@ -12,7 +12,7 @@ import pytest
 from swe_retry.agent.agents import AgentSettings
 from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.llm.client import LiteLLMModel
-from swe_retry.llm.dialects.base import events_of
+from swe_retry.llm.dialects.pieces import events_of
 from swe_retry.llm.gate import Failed
 from swe_retry.llm.provider_errors import RetryPolicy
 from tests.agent.gateway.conftest import BY_NAME, post
